@@ -7,6 +7,7 @@ mod floors;
 mod fuzz;
 mod gallery;
 mod links;
+mod messages;
 mod model;
 mod module_cycles;
 mod packages;
@@ -20,6 +21,7 @@ mod short_docs;
 mod steps;
 mod suite;
 mod tidy;
+mod tokens;
 mod types;
 mod unit_tests;
 

@@ -16,11 +16,11 @@ const WORDS_MAX: usize = 35;
 const WORDS_P90: (usize, usize) = (22, 25);
 
 /// A banned word and what to write instead.
-type Banned = (String, String);
+pub(crate) type Banned = (String, String);
 
 /// Every place in the documents that breaks a measurable rule.
 pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
-    let banned = banned(&std::fs::read_to_string(GLOSSARY).context(GLOSSARY)?)?;
+    let banned = banned_words()?;
     let mut found = Vec::new();
     for path in documents(files) {
         let name = path.to_string_lossy();
@@ -30,6 +30,11 @@ pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
         found.extend(faults(&text, p90, banned).into_iter().map(|fault| format!("{name}:{fault}")));
     }
     Ok(found)
+}
+
+/// The banned words of the glossary.
+pub(crate) fn banned_words() -> Result<Vec<Banned>> {
+    banned(&std::fs::read_to_string(GLOSSARY).context(GLOSSARY)?)
 }
 
 /// The documents among the files of the tree, without those that a change deleted.
@@ -50,7 +55,7 @@ fn banned(glossary: &str) -> Result<Vec<Banned>> {
 }
 
 /// Whether a line, in lower case, has this word and not only a longer one with it inside.
-fn has_word(line: &str, word: &str) -> bool {
+pub(crate) fn has_word(line: &str, word: &str) -> bool {
     let inside = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     line.match_indices(word).any(|(at, _)| {
         !inside(line[..at].chars().next_back()) && !inside(line[at + word.len()..].chars().next())

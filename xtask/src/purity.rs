@@ -5,12 +5,11 @@
 //! those of [`MAY_IMPORT`]. Tests (`#[cfg(test)]`) may do what they like.
 
 mod rules;
-mod tokens;
 
+use crate::tokens::{self, Token};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tokens::Token;
 
 /// The crates whose results follow from their arguments alone.
 const PURE: [&str; 9] =

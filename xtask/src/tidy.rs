@@ -1,7 +1,9 @@
 //! What no compiler checks: floors, sizes, headers, words that must not stay.
 
 use crate::short_docs::ShortDocs;
-use crate::{dependencies, floors, links, module_cycles, prose, purity, steps, unit_tests};
+use crate::{
+    dependencies, floors, links, messages, module_cycles, prose, purity, steps, unit_tests,
+};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,6 +43,7 @@ fn generates(line: &str) -> bool {
 pub(crate) fn run() -> Result<()> {
     let files = tracked()?;
     let mut found = floors::check()?;
+    let banned = prose::banned_words()?;
     let mut docs = ShortDocs::default();
     for path in &files {
         // Files that a change deleted are still known to git until it is committed.
@@ -54,6 +57,8 @@ pub(crate) fn run() -> Result<()> {
         }
         if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(path).context(format!("{}", path.display()))?;
+            let texts = messages::check(path, &text, &banned).into_iter();
+            found.extend(texts.map(|(line, what)| format!("{}:{line}: {what}", path.display())));
             docs.add(path, &text);
             check_source(path, &text, &mut found);
         }

@@ -406,7 +406,7 @@ impl Picture<'_> {
         if self.cores.rows.is_empty() {
             let middle = at(self.plot.x + self.plot.w / 2, self.plot.y + self.plot.h / 2 + 4 * PX);
             let style = Style::regular(12, self.theme.muted);
-            scene.text(middle, Anchor::Middle, style, "no CPU was seen in this window");
+            scene.text(middle, Anchor::Middle, style, "No CPU logged an event in this window");
         }
     }
 

@@ -65,7 +65,7 @@ impl std::str::FromStr for EventMark {
             Some((event, rest)) if rest.contains('=') => (event, rest),
             Some((_, rest)) => {
                 return Err(format!(
-                    "'{rest}' is not a condition: write comm=NAME, pid=N or cpu=LIST"
+                    "invalid condition '{rest}': use comm=NAME, pid=N or cpu=LIST"
                 ));
             }
             None => (text, ""),
@@ -75,7 +75,10 @@ impl std::str::FromStr for EventMark {
             match condition.split_once('=') {
                 Some(("comm", name)) => mark.comm = Some(name.to_owned()),
                 Some(("pid", pid)) => {
-                    mark.pid = Some(pid.parse().map_err(|_| format!("'{pid}' is not a pid"))?);
+                    mark.pid = Some(
+                        pid.parse()
+                            .map_err(|_| format!("invalid pid '{pid}': use a whole number"))?,
+                    );
                 }
                 Some(("cpu", list)) => {
                     mark.cpus = Some(list.parse().map_err(|error| format!("{error}"))?);
@@ -85,7 +88,7 @@ impl std::str::FromStr for EventMark {
                 }
                 _ => {
                     return Err(format!(
-                        "'{condition}' is not a condition: write comm=NAME, pid=N or cpu=LIST"
+                        "invalid condition '{condition}': use comm=NAME, pid=N or cpu=LIST"
                     ));
                 }
             }

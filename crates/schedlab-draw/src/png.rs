@@ -13,7 +13,8 @@ const PIXELS_MAX: u64 = 64 << 20;
 pub enum PngError {
     /// The picture is empty or would not fit into memory.
     #[error(
-        "a PNG of {width} x {height} pixels can't be drawn: at most 64 million pixels; draw SVG or PDF, or fewer CPUs"
+        "cannot draw a PNG of {width} x {height} pixels, over 64 million: draw SVG or PDF, or \
+         fewer CPUs"
     )]
     Size {
         /// The width in pixels.

@@ -534,7 +534,7 @@ impl Key {
                 let ghz = |band: u64| (band * BAND_HZ) as f64 / 1e9;
                 format!("{:.1} to {:.1} GHz", ghz(band), ghz(band + 1))
             }
-            Self::NoSpeed => "frequency not known".to_owned(),
+            Self::NoSpeed => "unknown frequency".to_owned(),
             Self::Other => "others".to_owned(),
         }
     }

@@ -54,7 +54,7 @@ impl Belongs {
 }
 
 /// What tasks are called whose control group was not seen.
-pub(crate) const NO_GROUP: &str = "control group not known";
+pub(crate) const NO_GROUP: &str = "unknown control group";
 
 #[cfg(test)]
 mod tests {

@@ -325,7 +325,7 @@ impl Tasks {
         let left_out = self.arrows(&mut scene, &axis, plot, row, theme);
         if self.rows.is_empty() {
             let middle = at(plot.x + plot.w / 2, plot.y + plot.h / 2 + 4 * PX);
-            scene.text(middle, Anchor::Middle, style, "no task was seen in this window");
+            scene.text(middle, Anchor::Middle, style, "No task logged an event in this window");
         }
         frame(&mut scene, theme, plot);
         let corner = at(16 * PX, plot.bottom() + 46 * PX);

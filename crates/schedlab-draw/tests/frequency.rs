@@ -88,7 +88,7 @@ fn a_slice_is_divided_where_the_frequency_of_its_cpu_changes() {
         found.legend.iter().map(|entry| (entry.name.as_str(), entry.time.0)).collect();
     // A: 1.5 us before it is known, 2.5 us at 1 GHz, then two frequencies of one band. B: 1 us, then 3 us.
     let expected =
-        [("frequency not known", 2_500), ("3.0 to 3.2 GHz", 9_000), ("1.0 to 1.2 GHz", 2_500)];
+        [("unknown frequency", 2_500), ("3.0 to 3.2 GHz", 9_000), ("1.0 to 1.2 GHz", 2_500)];
     assert_eq!(told, expected);
     let theme = Theme::light();
     assert_eq!(found.legend[0].colour, theme.unknown);
@@ -104,6 +104,6 @@ fn a_slice_is_divided_where_the_frequency_of_its_cpu_changes() {
 fn without_a_change_of_frequency_nothing_is_known() {
     let found = rows("0 | ..AAAAAA..", &[], 3);
     let names: Vec<&str> = found.legend.iter().map(|entry| entry.name.as_str()).collect();
-    assert_eq!(names.last(), Some(&"frequency not known"), "{names:?}");
-    assert!(names.iter().all(|name| name.ends_with("not known")), "{names:?}");
+    assert_eq!(names.last(), Some(&"unknown frequency"), "{names:?}");
+    assert!(names.iter().all(|name| name.ends_with("unknown")), "{names:?}");
 }

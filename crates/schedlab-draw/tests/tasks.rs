@@ -110,7 +110,7 @@ fn threads_of_a_process_and_tasks_of_a_group_share_a_row() {
     // A has B as a thread; the first thread of C's process never ran.
     assert_eq!(names(By::Process), ["A:1", "process 9"]);
     // B waits beside running, so the row without a group has more time than that of A and C.
-    assert_eq!(names(By::Group), ["control group not known", "/a.slice"]);
+    assert_eq!(names(By::Group), ["unknown control group", "/a.slice"]);
     let rows = picture_of(By::Process, None, 10, &info);
     // A runs to 4, B to 12, and A again to 14: the row runs while one of them does.
     assert_eq!(told(&rows, &rows.rows[0])[0], (0, 14, Doing::Running, None));

@@ -54,7 +54,7 @@ impl Plan {
 fn unrecorded(runs: &[&Planned], offers: &Offers) -> Option<Warning> {
     let Fact::Unknown(why) = &offers.recording else { return None };
     runs.iter().any(|run| run.spec.record.is_some()).then(|| {
-        let what = format!("no scheduler events are recorded here: {why}");
+        let what = format!("cannot record scheduler events here: {why}");
         Warning::new("no-recording", what, "see `schedlab doctor`")
     })
 }
@@ -100,18 +100,18 @@ fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
     if setting.starts_with("speed:") {
         // A speed of CPUs is no knob of the kernel, but held around the run.
         let Fact::Unknown(why) = &offers.speeds else { return None };
-        return Some(format!("CPUs can't be slowed here: {why}"));
+        return Some(format!("cannot slow CPUs here: {why}"));
     }
     // A single switch is set through the file that holds all of them.
     let name = if setting.starts_with("feature:") { "features" } else { setting };
     match offers.knobs.iter().find(|knob| knob.name == name) {
         Some(knob) if knob.writable => None,
-        Some(knob) => Some(format!("knob {name} can't be set here: {}", knob.why_not)),
+        Some(knob) => Some(format!("cannot set knob {name} here: {}", knob.why_not)),
         None => {
             let names: Vec<&str> = offers.knobs.iter().map(|knob| knob.name.as_str()).collect();
             let near =
                 nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
-            Some(format!("{} has no knob {name}{near}", offers.machine))
+            Some(format!("unknown knob {name} on {}{near}", offers.machine))
         }
     }
 }

@@ -26,14 +26,14 @@ fn differing<'t>(runs: impl Iterator<Item = (&'t str, bool)>) -> Option<String> 
     }
     if recorded.len() > 1 {
         return Some(
-            "some runs were recorded and others were not: recording costs instructions, which are \
-             time with clock=instructions; record all of them or none"
+            "some runs were recorded and others were not, and recording takes time with \
+             clock=instructions: record all of them or none"
                 .to_owned(),
         );
     }
     (inits.len() > 1).then(|| {
-        "the guests held different schedlab programs, whose instructions are time with \
-         clock=instructions: run all sides with the same one"
+        "the guests ran different builds of schedlab, whose instructions are time with \
+         clock=instructions: use one build for all sides"
             .to_owned()
     })
 }
@@ -52,9 +52,9 @@ mod tests {
         // Kernels with other configurations are what is compared.
         assert_eq!(differing([(&*one, true), (&*other, true)].into_iter()), None);
         let why = differing([(&*one, true), (&*one, false)].into_iter()).unwrap();
-        assert!(why.contains("recording costs"), "{why}");
+        assert!(why.contains("recording takes time"), "{why}");
         let why = differing([(&*one, false), (&*two, false)].into_iter()).unwrap();
-        assert!(why.contains("different schedlab"), "{why}");
+        assert!(why.contains("different builds of schedlab"), "{why}");
         // A version that hashed init with the configuration does not tell whether init is the same.
         let old = "QEMU 7.2; -icount shift=0; initramfs sha256 1";
         assert!(differing([(&*one, true), (old, true)].into_iter()).is_some());

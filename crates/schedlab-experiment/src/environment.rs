@@ -33,20 +33,23 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
         (&before.frequency.governors, &after.frequency.governors)
         && a != b
     {
-        let what = format!("the governor went from {} to {}", a.join(", "), b.join(", "));
+        let what = format!("the governor changed from {} to {}", a.join(", "), b.join(", "));
         out.push(Warning::new("governor-changed", what, "fix it for the experiment"));
     }
     if let (Fact::Known(a), Fact::Known(b)) = (&before.kernel.sched_ext, &after.kernel.sched_ext)
         && a != b
     {
         let name = |ops: &str| if ops.is_empty() { "none".to_owned() } else { ops.to_owned() };
-        let what = format!("the sched_ext scheduler went from {} to {}", name(a), name(b));
+        let what = format!("the sched_ext scheduler changed from {} to {}", name(a), name(b));
         let remedy = "`dmesg` says why the kernel removed it";
         out.push(Warning::new("sched-ext-changed", what, remedy));
     }
     if before.online != after.online {
-        let what = format!("CPUs went from {} to {} during the run", before.online, after.online);
-        out.push(Warning::new("cpus-changed", what, "keep CPUs on line during an experiment"));
+        let what = format!(
+            "the online CPUs changed from {} to {} during the run",
+            before.online, after.online
+        );
+        out.push(Warning::new("cpus-changed", what, "keep all CPUs online during an experiment"));
     }
     let value = |name: &str| {
         let found = after.knobs.iter().find(|knob| knob.name == name);
@@ -54,7 +57,7 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
     };
     for (knob, was) in before.knobs.iter().filter_map(|knob| Some((knob, knob.value.as_deref()?))) {
         if let Some(now) = value(&knob.name).filter(|now| *now != was) {
-            let what = format!("knob {} went from {was} to {now} during the run", knob.name);
+            let what = format!("knob {} changed from {was} to {now} during the run", knob.name);
             let remedy = "find out who sets it, and repeat the run";
             out.push(Warning::new("knob-changed", what, remedy));
         }

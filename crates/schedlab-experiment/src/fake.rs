@@ -52,8 +52,8 @@ impl Fake<'_> {
                 topology: Topology::flat(2),
                 allowed: CpuSet::first(2),
                 knobs: vec![knob("slice", true), knob("base_slice", false)],
-                recording: Fact::Unknown("it is no machine".into()),
-                speeds: Fact::Unknown("it is no machine".into()),
+                recording: Fact::Unknown("not a machine".into()),
+                speeds: Fact::Unknown("not a machine".into()),
                 commands: Fact::Known(()),
                 repeatable: false,
                 parallel: false,
@@ -171,7 +171,7 @@ fn interval(sample: u64, last: bool) -> Interval {
 }
 
 pub(crate) fn facts(steal_ns: u64) -> MachineFacts {
-    let unknown = || Fact::Unknown("it is no machine".into());
+    let unknown = || Fact::Unknown("not a machine".into());
     MachineFacts {
         schedlab: "0".into(),
         taken_at: "2026-01-01T00:00:00Z".into(),

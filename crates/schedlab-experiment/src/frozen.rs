@@ -152,7 +152,7 @@ impl Frozen {
                 return Ok(there);
             }
             let what = format!(
-                "{}: another plan is frozen there: choose another folder",
+                "{}: the folder holds another plan: choose another folder",
                 folder.display()
             );
             return Err(FrozenError::Refused(what));
@@ -185,7 +185,8 @@ impl Frozen {
         })?;
         if head.schema != SCHEMA || head.measuring != MEASURING {
             return Err(refused(&format!(
-                "schedlab {} froze this plan, and this schedlab measures otherwise: use that version on all machines",
+                "schedlab {} froze this plan and measures differently: use that version on all \
+                 machines",
                 head.schedlab
             )));
         }
@@ -207,7 +208,10 @@ impl Frozen {
         let (mut runs, mut portions) = (Vec::new(), vec![Vec::new(); head.portions]);
         for (index, line) in lines.lines().enumerate() {
             let (portion, run) = planned(line).ok_or_else(|| {
-                refused("this version of schedlab names its runs otherwise: use the one that froze the plan")
+                refused(
+                    "this version of schedlab gives runs other names: use the version that \
+                    froze the plan",
+                )
             })?;
             portions
                 .get_mut(portion)
@@ -286,7 +290,8 @@ fn refuse_open(experiment: &Experiment) -> Result<(), FrozenError> {
     match open.iter().find(|(is_there, _)| *is_there) {
         None => Ok(()),
         Some((_, key)) => Err(FrozenError::Refused(format!(
-            "{}: {key} decides from results which runs are done, and a frozen plan has all its runs: leave {key} out",
+            "{}: a frozen plan lists all its runs, but {key} chooses runs from results: leave \
+             {key} out",
             experiment.path.display()
         ))),
     }

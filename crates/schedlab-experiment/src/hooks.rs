@@ -134,7 +134,7 @@ pub(crate) fn take_figures(text: &str, writer: &mut RunWriter<'_>) -> Result<(),
         let metric = Metric::new(name, Unit::Count, Better::Neither);
         writer
             .figure(Figure { metric, of: String::new(), value })
-            .map_err(|e| MachineError::io("storing a figure", e))?;
+            .map_err(|e| MachineError::io("storing a metric", e))?;
     }
     Ok(())
 }

@@ -108,8 +108,8 @@ pub enum LoopError {
     Machine(#[from] MachineError),
     /// The machine is set otherwise than when the stored runs were done.
     #[error(
-        "{}: its runs were done under other conditions: {what}: set that back, or give new runs a folder of their own \
-         (--output)",
+        "{}: its runs were done under other conditions: {what}: undo the change, or use another \
+         folder (--output)",
         folder.display()
     )]
     OtherConditions {
@@ -120,8 +120,8 @@ pub enum LoopError {
     },
     /// The folder holds runs of a version that did not store where they were done.
     #[error(
-        "{}: its runs are of an older schedlab ({SCHEMA_OLD}), which did not store what program was measured: \
-         `report` and `compare` read them; give new runs a folder of their own (--output)",
+        "{}: its runs are of an older schedlab ({SCHEMA_OLD}), which did not store the measured \
+         program: use another folder for new runs (--output); `report` and `compare` read these",
         folder.display()
     )]
     OldStore {
@@ -323,7 +323,7 @@ fn one(
         let mut found = doubts(&before, &after, took);
         if !beside.lives() {
             let what = format!("'{}' ended before the run did", hooks.during.join(" "));
-            found.push(Warning::new("hook-ended", what, "see why it ends by itself"));
+            found.push(Warning::new("hook-ended", what, "find out why it ends"));
         }
         if outcome.exit_code != 0 && !outcome.interrupted {
             let what = format!("the load ended with exit code {}", outcome.exit_code);
@@ -337,7 +337,7 @@ fn one(
         writer.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
         let measures = |metric: &str| machine.measures(metric).is_ok();
         crate::trace_metrics::take_figures(&trace, &mut writer, &measures)
-            .map_err(|e| MachineError::io("storing a figure of the trace", e))?;
+            .map_err(|e| MachineError::io("storing a metric of the trace", e))?;
         Ok(manifest)
     });
     // What was started before is ended after, also where the run failed in between.

@@ -66,7 +66,7 @@ pub enum StoreError {
         found: String,
     },
     /// Another process does runs into the same folder.
-    #[error("{}: {by} stores runs there: wait until that ends, or choose another folder", folder.display())]
+    #[error("{}: {by} stores runs there: wait for its end, or choose another folder", folder.display())]
     Locked {
         /// The path of the folder.
         folder: PathBuf,
@@ -74,7 +74,8 @@ pub enum StoreError {
         by: String,
     },
     /// There are no results in a folder.
-    #[error("{}: no results there: neither a run (manifest.json) nor an experiment's folder (runs/)", .0.display())]
+    #[error("{}: no results there: use the folder of a run (manifest.json) or of an experiment \
+        (runs/)", .0.display())]
     Nothing(PathBuf),
 }
 

@@ -236,7 +236,7 @@ impl One {
                 },
             };
             match heard {
-                Heard::Wrong(line) => return Err(self.failed(&format!("it said '{line}'"))),
+                Heard::Wrong(line) => return Err(self.failed(&format!("invalid line '{line}'"))),
                 Heard::Told(Told::Marks(told)) => names = told,
                 Heard::Told(Told::Ended { failures, .. }) if failures.is_empty() => ended = true,
                 Heard::Told(Told::Ended { failures, .. }) => {
@@ -253,7 +253,7 @@ impl One {
         let label = &self.which.label;
         let mut tell = |figure: Figure| {
             let of = self.which.of(&figure.of);
-            out.figure(Figure { of, ..figure }).map_err(|e| MachineError::io("storing a figure", e))
+            out.figure(Figure { of, ..figure }).map_err(|e| MachineError::io("storing a metric", e))
         };
         match told {
             Told::Interval(interval) => {

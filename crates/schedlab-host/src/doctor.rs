@@ -97,7 +97,7 @@ fn record() -> Check {
     });
     match result {
         Ok(Via::Ftrace) => Check::yes(name, what, "through ftrace"),
-        Ok(_) => Check::yes(name, what, "through perf events (tracefs can't be written)"),
+        Ok(_) => Check::yes(name, what, "through perf events (tracefs is not writable)"),
         Err(RecordError::Right { missing, remedy }) => {
             Check::short(name, what, Verdict::No, [missing, cost.into(), remedy])
         }
@@ -121,7 +121,7 @@ fn ftrace() -> Check {
     match tracefs.writable() {
         Ok(()) => Check::yes(name, what, "tracefs can be written"),
         Err(error) => {
-            let parts = [format!("tracefs can't be written: {error}"), cost.into(), String::new()];
+            let parts = [format!("cannot write to tracefs: {error}"), cost.into(), String::new()];
             Check::short(name, what, Verdict::No, parts)
         }
     }
@@ -131,7 +131,7 @@ fn realtime() -> Check {
     let (name, what) = ("realtime", "real-time threads (slow CPUs by hogs, undisturbed timing)");
     let policy = sched::Policy::Fifo { priority: 1 };
     let tried = process::on_a_thread(|| sched::set(Pid(0), &policy.into()));
-    let cost = "`slow` has no hogs, its truest method; it falls back to weights and quotas";
+    let cost = "`slow` loses hogs, its most accurate method, and falls back to weights and quotas";
     match tried {
         Ok(()) => {
             let root = Path::new("/proc/sys/kernel");
@@ -151,12 +151,12 @@ fn realtime() -> Check {
             });
             if grouped && crate::slow::takes_realtime() {
                 let found = "SCHED_FIFO works in the root CPU group, where hogs and probes go";
-                let cost = "loads and commands of yours can't have real-time tasks in this group";
+                let cost = "your loads and commands cannot have real-time tasks in this group";
                 let remedy = "this group's cpu.rt_runtime_us is 0: start from the root group";
                 return Check::short(name, what, Verdict::Partly, strings([found, cost, remedy]));
             }
             let remedy = match grouped {
-                true => "our control group has cpu.rt_runtime_us = 0: start from the root group",
+                true => "this control group has cpu.rt_runtime_us = 0: start from the root group",
                 false => "run as root, or `setcap cap_sys_nice+ep`, or raise `ulimit -r`",
             };
             let parts = [format!("SCHED_FIFO: {error}"), cost.into(), remedy.into()];
@@ -171,10 +171,10 @@ fn deadline() -> Check {
     match sched::takes_deadlines() {
         Ok(()) => Check::yes(name, what, "SCHED_DEADLINE works"),
         Err(error) => {
-            let cost = "loads with tasks of SCHED_DEADLINE are refused";
+            let cost = "loads with SCHED_DEADLINE tasks do not start";
             let remedy = match error.raw_os_error() {
                 Some(1) => "run as root, in a cpuset that spans the whole root domain",
-                Some(16) => "other deadline tasks have the whole bandwidth; end them",
+                Some(16) => "other deadline tasks use the whole bandwidth: end them",
                 _ => "",
             };
             let parts = [format!("SCHED_DEADLINE: {error}"), cost.into(), remedy.into()];
@@ -190,7 +190,7 @@ fn clamps() -> Check {
         Ok(()) => Check::yes(name, what, "sched_setattr takes them"),
         Err(error) => {
             let found = format!("sched_setattr: {error}");
-            let cost = "tasks can't ask for a frequency; no speed of `slow` depends on it";
+            let cost = "tasks cannot ask for a frequency; no speed of `slow` depends on it";
             let remedy = "a kernel with CONFIG_UCLAMP_TASK";
             Check::short(name, what, Verdict::No, [found, cost.into(), remedy.into()])
         }
@@ -210,12 +210,15 @@ fn slice() -> Check {
         Ok(true) => Check::yes(name, what, "the kernel keeps it"),
         Ok(false) => {
             let cost = "only the slice of the whole machine can be tuned";
-            let parts =
-                strings(["the kernel takes it and forgets it", cost, "Linux 6.12 or later"]);
+            let parts = strings([
+                "the kernel accepts the slice and does not keep it",
+                cost,
+                "Linux 6.12 or later",
+            ]);
             Check::short(name, what, Verdict::No, parts)
         }
         Err(error) => {
-            let parts = [error.to_string(), "slices can't be tuned".into(), String::new()];
+            let parts = [error.to_string(), "slices cannot be tuned".into(), String::new()];
             Check::short(name, what, Verdict::No, parts)
         }
     }
@@ -223,9 +226,13 @@ fn slice() -> Check {
 
 fn bandwidth() -> Check {
     let (name, what) = ("cgroup", "control groups of our own (weights, quotas, virtual nodes)");
-    let cost = "`slow` has neither quota nor weight, and virtual nodes are bound by affinity only";
+    let cost = "`slow` loses quota and weight; only affinity binds virtual nodes";
     let Some(cpu) = cgroup::here("cpu") else {
-        let parts = strings(["no CPU controller for us", cost, "mount one, or ask for delegation"]);
+        let parts = strings([
+            "the CPU controller is not available",
+            cost,
+            "mount one, or ask for delegation",
+        ]);
         return Check::short(name, what, Verdict::No, parts);
     };
     let probe = cpu.group().join(format!("schedlab-doctor-{}", std::process::id()));
@@ -249,9 +256,9 @@ fn bandwidth() -> Check {
 fn frequency() -> Check {
     let (name, what) = ("frequency", "CPU frequencies of our choice");
     let policy = Path::new("/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq");
-    let cost = "`slow` has no freq and gov";
+    let cost = "`slow` loses freq and gov";
     if !policy.exists() {
-        let parts = strings(["no cpufreq driver (usual in virtual machines)", cost, ""]);
+        let parts = strings(["missing cpufreq driver (usual in virtual machines)", cost, ""]);
         return Check::short(name, what, Verdict::No, parts);
     }
     match std::fs::OpenOptions::new().write(true).open(policy) {
@@ -266,12 +273,12 @@ fn frequency() -> Check {
 fn knobs() -> Check {
     let (name, what) = ("knobs", "scheduler tunables of the whole machine (debugfs)");
     let debug = Path::new("/sys/kernel/debug/sched/base_slice_ns");
-    let cost = "slice and migration cost can't be set machine-wide; a slice per task may do";
+    let cost = "slice and migration cost cannot be set for the whole machine; a slice per task \
+        may be enough";
     match std::fs::read_to_string(debug) {
         Ok(_) => Check::yes(name, what, "debugfs can be read"),
         Err(error) => {
-            let remedy =
-                "run as root with debugfs mounted; a locked-down kernel refuses it for good";
+            let remedy = "run as root with debugfs mounted; a locked-down kernel always refuses it";
             let parts = [format!("{}: {error}", debug.display()), cost.into(), remedy.into()];
             Check::short(name, what, Verdict::No, parts)
         }
@@ -279,7 +286,7 @@ fn knobs() -> Check {
 }
 
 fn guardian() -> Check {
-    let (name, what) = ("guard", "changes are put back, whoever dies");
+    let (name, what) = ("guard", "changes are undone, even if processes die");
     match guard::directory() {
         Ok(dir) => {
             let left = guard::leftovers(&dir);
@@ -287,7 +294,7 @@ fn guardian() -> Check {
                 0 => Check::yes(name, what, format!("journals in {}", dir.display())),
                 count => {
                     let found = format!("{count} journals of dead runs in {}", dir.display());
-                    let cost = "something of an earlier run may still be changed";
+                    let cost = "a change of an earlier run may still be in force";
                     let parts = [found, cost.into(), "schedlab doctor --restore".into()];
                     Check::short(name, what, Verdict::Partly, parts)
                 }
@@ -309,7 +316,7 @@ fn quiet() -> Check {
     let join = |part: fn(&Warning) -> &str| {
         warnings.iter().map(part).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
     };
-    let cost = "figures vary more than they need to".to_owned();
+    let cost = "metrics vary more than necessary".to_owned();
     Check::short(name, what, Verdict::Partly, [join(|w| &w.what), cost, join(|w| &w.remedy)])
 }
 

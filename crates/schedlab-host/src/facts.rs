@@ -258,7 +258,8 @@ fn preemption(
         }
     }
     let word = version.split(' ').find(|word| word.starts_with("PREEMPT"));
-    word.map(str::to_lowercase).ok_or_else(|| "neither debugfs nor the configuration tells".into())
+    word.map(str::to_lowercase)
+        .ok_or_else(|| "neither debugfs nor the configuration shows it".into())
 }
 
 fn config(root: &Path, release: &str) -> Result<BTreeMap<String, String>, String> {
@@ -295,7 +296,7 @@ fn frequency(root: &Path) -> Frequency {
         all.sort_unstable();
         all.dedup();
         match all.is_empty() {
-            true => Err("no cpufreq driver".to_owned()),
+            true => Err("missing cpufreq driver".to_owned()),
             false => Ok(all),
         }
     };
@@ -313,7 +314,7 @@ fn frequency(root: &Path) -> Frequency {
 }
 
 fn control_group() -> CgroupFacts {
-    let none = || "no CPU controller is mounted".to_owned();
+    let none = || "the CPU controller is not mounted".to_owned();
     let Some(cpu) = cgroup::here("cpu") else {
         return CgroupFacts {
             version: Fact::Unknown(none()),
@@ -394,11 +395,11 @@ fn doubts(
         doubt("machine-busy", what, "measure on a quiet machine");
     }
     if allowed.len() < online.len() {
-        let what = format!("we may run on CPUs {allowed} of {online} only");
+        let what = format!("this process may run only on CPUs {allowed} of {online}");
         doubt("cpus-restricted", what, "start from a shell that may use all CPUs");
     }
     if let Some(Some(limit)) = cgroup.cpu_limit.known() {
-        let what = format!("our control group is limited to {limit} CPUs");
+        let what = format!("this control group is limited to {limit} CPUs");
         doubt("cgroup-limited", what, "lift the limit, or measure outside the container");
     }
     if let Some(governors) = frequency.governors.known()

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum KnobError {
     /// No kernel has such a knob.
-    #[error("there is no knob '{name}'{hint}; `schedlab knobs list` shows what this kernel has")]
+    #[error("unknown knob '{name}'{hint}: `schedlab knobs list` shows the knobs of this kernel")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -36,7 +36,7 @@ pub enum KnobError {
         hint: String,
     },
     /// This kernel does not have it.
-    #[error("Linux {kernel} has no knob {name}: {why}")]
+    #[error("Linux {kernel} does not have the knob {name}: {why}")]
     Absent {
         /// The name of the knob.
         name: String,
@@ -54,7 +54,7 @@ pub enum KnobError {
         why: String,
     },
     /// Another process has set it for as long as it runs.
-    #[error("knob {name} is held by {by}: wait until that ends, or stop it")]
+    #[error("knob {name} is in use by {by}: wait until that ends, or stop it")]
     Held {
         /// The name of the knob.
         name: String,
@@ -190,7 +190,7 @@ impl Tree {
 
     fn group_value(&self, file: &str, old: Option<&str>) -> (Option<String>, String) {
         let Some((group, is_v2)) = &self.group else {
-            return (None, "no control group with the CPU controller is mounted".into());
+            return (None, "control groups with the CPU controller are not mounted".into());
         };
         if !is_v2 && old.is_none() {
             return (None, "only control groups of version 2 have it".into());
@@ -234,7 +234,7 @@ impl Tree {
                     .into()
             }
             (Some(ENOENT), true) if !debugfs.join("sched").exists() => {
-                "debugfs is not there: as root, `mount -t debugfs none /sys/kernel/debug`".into()
+                "debugfs is not mounted: as root, run `mount -t debugfs none /sys/kernel/debug`".into()
             }
             (Some(EACCES | EPERM), _) => "needs root".into(),
             (Some(ENOENT), _) => WITHOUT.into(),
@@ -347,8 +347,8 @@ fn values_of(files: &[PathBuf]) -> Option<String> {
 }
 
 const HIDDEN: &str =
-    "the files of the domains are switched off: `schedlab knobs set verbose=1` first";
-const WITHOUT: &str = "this kernel was built without it";
+    "the files of the domains are switched off: run `schedlab knobs set verbose=1` first";
+const WITHOUT: &str = "this kernel was built without this knob";
 // From the kernel's uapi: the numbers are the same on every architecture that schedlab runs on.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;

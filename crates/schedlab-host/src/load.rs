@@ -93,7 +93,10 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
         why: format!("{doing}: {error}"),
     };
     let WorkloadSpec::Builtin { name, options } = &spec.workload else {
-        return Err(Told::Failed { option: None, why: "a command is no workload of ours".into() });
+        return Err(Told::Failed {
+            option: None,
+            why: "a command runs outside the load child".into(),
+        });
     };
     let signals = schedlab_sys::signal::catch().map_err(|e| io("catching signals", e))?;
     let surroundings = surroundings(spec.seed).map_err(|e| io("reading the machine", e))?;
@@ -146,8 +149,8 @@ fn limits(plan: &mut Plan, limit: Option<Nanos>) -> Result<(), Told> {
         && left < tasks + 8
     {
         let why = format!(
-            "{tasks} tasks are wanted and {left} more can be started: raise pids.max of the control \
-             group, kernel.pid_max and kernel.threads-max, or ask for less"
+            "cannot start {tasks} tasks, only {left} more: raise pids.max of the control group, \
+             kernel.pid_max and kernel.threads-max, or use fewer"
         );
         return Err(refuse("groups", why));
     }
@@ -156,7 +159,7 @@ fn limits(plan: &mut Plan, limit: Option<Nanos>) -> Result<(), Told> {
         && limit < files + 16
     {
         let why = format!(
-            "{files} files are wanted and {limit} may be open: raise it (ulimit -n), or ask for less"
+            "cannot open {files} files, only {limit}: raise the limit (ulimit -n), or use fewer"
         );
         return Err(refuse("groups", why));
     }

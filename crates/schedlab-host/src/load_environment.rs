@@ -41,7 +41,7 @@ impl Sites {
         if !wanted.is_empty() {
             let refused = |why: String| refused("make control groups", why);
             let hierarchy = cgroup::here("cpu").ok_or_else(|| {
-                refused("no control groups with the cpu controller are mounted".to_owned())
+                refused("control groups with the cpu controller are not mounted".to_owned())
             })?;
             let own = format!("schedlab-{}{label}", std::process::id());
             let guard = self.guard().map_err(|e| refused(e.to_string()))?;

@@ -355,7 +355,7 @@ impl Trace {
 }
 
 fn tell(out: &mut dyn Output, figure: Figure) -> Result<(), MachineError> {
-    out.figure(figure).map_err(|e| MachineError::io("storing a figure", e))
+    out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))
 }
 
 fn create(path: &Path) -> Result<File, MachineError> {
@@ -466,8 +466,8 @@ impl Load {
             Some((.., failures)) => Err(MachineError::Load(failures.join("; "))),
             None => {
                 let said = std::fs::read_to_string(&self.stderr).unwrap_or_default();
-                let said = said.lines().last().unwrap_or("it said nothing").to_owned();
-                Err(MachineError::Load(format!("it ended with code {code} too early: {said}")))
+                let said = said.lines().last().unwrap_or("it printed nothing").to_owned();
+                Err(MachineError::Load(format!("it ended too early, with code {code}: {said}")))
             }
         }
     }
@@ -477,7 +477,7 @@ impl Load {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
             let told: Told = serde_json::from_slice(&line).map_err(|error| {
                 let line = String::from_utf8_lossy(&line);
-                MachineError::Load(format!("it said '{}': {error}", line.trim_end()))
+                MachineError::Load(format!("invalid line '{}': {error}", line.trim_end()))
             })?;
             self.hear(told, out)?;
         }

@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
     /// A program is missing.
-    #[error("'{0}' is not installed: it comes with iproute2")]
+    #[error("missing program '{0}': install iproute2")]
     NoTool(&'static str),
     /// The right is missing.
     #[error("making a network namespace needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN): {0}")]
     NoRight(String),
     /// The kernel lacks the queueing discipline.
-    #[error("this kernel has no {0} (CONFIG_NET_SCH_{1}): {2}")]
+    #[error("this kernel lacks {0} (CONFIG_NET_SCH_{1}): {2}")]
     NoShaper(&'static str, &'static str, String),
     /// A step failed otherwise.
     #[error("{doing}: {why}")]

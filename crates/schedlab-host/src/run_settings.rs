@@ -49,7 +49,7 @@ impl Around {
         for (name, value) in [("slow_controller_fraction", kept.controller)].into_iter().chain(held)
         {
             let figure = Figure { metric: metric(name), of: String::new(), value };
-            out.figure(figure).map_err(|e| MachineError::io("storing a figure", e))?;
+            out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))?;
         }
         Ok(())
     }

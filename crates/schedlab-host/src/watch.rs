@@ -162,13 +162,14 @@ impl Seen {
         let others = self.others();
         if others > OTHERS_FREE && others.as_secs_f64() > OTHERS_MAX * all {
             let part = others.as_secs_f64() / all * 100.0;
-            let what =
-                format!("other processes used {others}, {part:.0} % of all CPU time, meanwhile");
+            let what = format!(
+                "other processes used {others}, {part:.0} % of all CPU time, during the run"
+            );
             out.push(Warning::new("others-ran", what, "stop other tasks, or wait"));
         }
         let throttled = last.throttles.saturating_sub(first.throttles);
         if throttled > 0 {
-            let what = format!("cores were throttled {throttled} times for their heat");
+            let what = format!("cores were throttled {throttled} times because of heat");
             out.push(Warning::new("throttled", what, "cool the machine, or fix a lower frequency"));
         }
         out.extend(self.stolen());
@@ -188,7 +189,7 @@ impl Seen {
             })
             .fold(0.0, f64::max);
         let what =
-            format!("for a while the hypervisor took {:.0} % of the CPU time", worst * 100.0);
+            format!("the hypervisor took {:.0} % of the CPU time for a while", worst * 100.0);
         let remedy = "measure when its other guests are quiet";
         (worst > STEAL_MAX).then(|| Warning::new("steal-burst", what, remedy))
     }

@@ -189,7 +189,7 @@ pub enum Flaw {
     #[error("job {1} ran, but its predecessor {0} did not")]
     Orphan(Node, Node),
     /// Other jobs failed than those that were to fail.
-    #[error("{0} jobs failed by the log, but the executor tells of {1}")]
+    #[error("{0} jobs failed by the log, but the executor reports {1}")]
     Failed(u64, u64),
     /// Other jobs are missing than those that were dropped.
     #[error("{0} jobs did not run, but {1} were dropped")]

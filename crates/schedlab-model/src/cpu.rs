@@ -182,7 +182,7 @@ impl fmt::Display for CpuSet {
 #[non_exhaustive]
 pub enum CpuListError {
     /// A part is neither a number, a range, nor a strided range.
-    #[error("'{part}' in CPU list '{list}' is not a CPU or a range: write as in 0-3,8")]
+    #[error("invalid CPU or range '{part}' in CPU list '{list}': use the form 0-3,8")]
     Part {
         /// The part that could not be read.
         part: String,
@@ -190,7 +190,7 @@ pub enum CpuListError {
         list: String,
     },
     /// A range runs backwards.
-    #[error("range '{part}' in CPU list '{list}' runs backwards")]
+    #[error("invalid range '{part}' in CPU list '{list}': put the lower CPU first")]
     Backwards {
         /// The range.
         part: String,

@@ -24,9 +24,7 @@ pub struct Bytes(pub u64);
 
 /// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not a size: write a number and a unit, as in 64KiB (B, KiB, MiB, GiB, kB, MB, GB)"
-)]
+#[error("invalid size '{0}': use a number and a unit, as in 64KiB (B, KiB, MiB, GiB, kB, MB, GB)")]
 pub struct BytesError(pub String);
 
 const UNITS: [(&str, u64); 10] = [

@@ -133,16 +133,16 @@ impl fmt::Display for Nanos {
 #[non_exhaustive]
 pub enum NanosError {
     /// No unit followed the number.
-    #[error("'{0}' needs a unit: ns, us, ms, s, m or h (as in 1.5ms)")]
+    #[error("invalid duration '{0}': add a unit (ns, us, ms, s, m or h), as in 1.5ms")]
     NoUnit(String),
     /// Not a number with a unit.
-    #[error("'{0}' is not a duration: write a number and a unit, as in 1.5ms")]
+    #[error("invalid duration '{0}': use a number and a unit, as in 1.5ms")]
     Malformed(String),
     /// Not a time on a trace's clock.
-    #[error("'{0}' is not a time on the trace's clock: write seconds, as in @12345.678901")]
+    #[error("invalid time '{0}' on the trace's clock: use seconds, as in @12345.678901")]
     Clock(String),
     /// More than 2^64 ns.
-    #[error("'{0}' is longer than 584 years")]
+    #[error("invalid duration '{0}': use less than 584 years")]
     TooLong(String),
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A right is missing.
-    #[error("no right to record scheduler events: {missing}; {remedy}")]
+    #[error("cannot record scheduler events: {missing}; {remedy}")]
     Right {
         /// The right that is missing.
         missing: String,
@@ -15,7 +15,7 @@ pub enum RecordError {
         remedy: String,
     },
     /// An event was asked for that this kernel has not.
-    #[error("no event '{name}' on this kernel: {why}")]
+    #[error("unknown event '{name}' on this kernel: {why}")]
     NoEvent {
         /// As it was asked for.
         name: String,
@@ -23,7 +23,7 @@ pub enum RecordError {
         why: String,
     },
     /// A filter that the kernel does not take.
-    #[error("filter '{expression}' on {event}: {why}")]
+    #[error("invalid filter '{expression}' on {event}: {why}")]
     Filter {
         /// The name of the event.
         event: String,
@@ -100,7 +100,7 @@ pub(crate) fn perf_right(error: &io::Error) -> RecordError {
         [CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(schedlab_sys::process::has_capability);
     let missing = match error.raw_os_error() {
         Some(libc_errno::ENOSYS) => "this kernel has no perf events".to_owned(),
-        _ if capable => format!("perf_event_open says: {error} (a container's filter, perhaps)"),
+        _ if capable => format!("perf_event_open failed: {error} (perhaps a container's filter)"),
         _ => format!("kernel.perf_event_paranoid is {paranoid} and CAP_PERFMON is missing"),
     };
     RecordError::Right {
@@ -113,7 +113,7 @@ pub(crate) fn perf_right(error: &io::Error) -> RecordError {
 pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
     RecordError::Right {
         missing: format!(
-            "tracefs (numbers and formats of events) is not readable and can't be mounted: {error}"
+            "cannot read or mount tracefs, which holds numbers and formats of events: {error}"
         ),
         remedy: RIGHTS.into(),
     }
@@ -122,8 +122,8 @@ pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
 /// What is known about the right to make an ftrace instance.
 pub(crate) fn tracefs_write_right(error: &io::Error) -> RecordError {
     RecordError::Right {
-        missing: format!("tracefs can't be written: {error}"),
-        remedy: "run as root, or `mount -o remount,rw /sys/kernel/tracing` where it is read-only"
+        missing: format!("cannot write to tracefs: {error}"),
+        remedy: "run as root; if tracefs is read-only: `mount -o remount,rw /sys/kernel/tracing`"
             .into(),
     }
 }

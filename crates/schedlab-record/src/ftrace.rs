@@ -179,7 +179,7 @@ impl Instance {
     pub(crate) fn finish(mut self) -> Vec<Warning> {
         let failed = self.guard.take().map(Guard::finish).unwrap_or_default();
         let doubt = |(undo, error)| {
-            let what = format!("an ftrace instance could not be removed ({undo:?}): {error}");
+            let what = format!("cannot remove an ftrace instance ({undo:?}): {error}");
             Warning::new("instance-left", what, "schedlab doctor --restore")
         };
         failed.into_iter().map(doubt).collect()

@@ -46,14 +46,15 @@ impl Meaning for Options {
         if !self.pids.is_empty() || !self.filters.is_empty() {
             doubts.push(Warning::new(
                 "events-filtered",
-                "events were filtered: waits and work conservation need the competing tasks too",
+                "waits and work conservation are incomplete: events were filtered, and both need \
+                 the competing tasks",
                 "record without --pid and --filter to judge them",
             ));
         }
         if self.overwrites() || self.snapshot.is_some() {
             doubts.push(Warning::new(
                 "only-the-end",
-                "only the last events of each CPU were kept: CPUs begin at different times",
+                "CPUs begin at different times: only the last events of each CPU were kept",
                 "",
             ));
         }

@@ -101,7 +101,7 @@ impl Recorder {
         if options.snapshot.is_some() {
             return Err(RecordError::Unsupported {
                 what: "--snapshot".into(),
-                why: "it watches the rings of perf events: use --via perf".into(),
+                why: "--snapshot needs the rings of perf events: use --via perf".into(),
             });
         }
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
@@ -161,9 +161,9 @@ impl Recorder {
     #[must_use]
     pub fn ending(&self) -> Option<String> {
         let unseen = |asked: super::Snapshot| match &self.options.between {
-            None => format!("no task waited for {}: the end is kept instead", asked.bound),
+            None => format!("the end of the recording is kept: no task waited for {}", asked.bound),
             Some(name) => {
-                format!("no '{name}' took {}: the end is kept instead", asked.bound)
+                format!("the end of the recording is kept: no '{name}' took {}", asked.bound)
             }
         };
         let ended = self.ended().map(|ended| ended.to_string());
@@ -230,7 +230,7 @@ fn head(options: &Options, tracefs: &Tracefs, source: Source) -> Result<Head, Re
     }
     for filter in &options.filters {
         if !tracepoints.iter().any(|point| point.name == filter.event) {
-            let why = "it is not recorded: name it with -e".into();
+            let why = "the event is not recorded: name it with -e".into();
             return Err(RecordError::NoEvent { name: filter.event.clone(), why });
         }
     }
@@ -255,7 +255,7 @@ fn create(dir: &Path) -> Result<(), RecordError> {
     std::fs::create_dir(dir).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => RecordError::Spool {
             path: dir.to_owned(),
-            what: "holds a recording that was cut: `schedlab record --salvage` it, or remove it"
+            what: "holds an unfinished recording: use `schedlab record --salvage`, or remove it"
                 .into(),
         },
         _ => RecordError::Io { doing: format!("creating {}", dir.display()), error },
@@ -275,7 +275,7 @@ fn watcher(
     let groups = match options.cgroups {
         true => Some(Groups::here().ok_or_else(|| RecordError::Unsupported {
             what: "--cgroup".into(),
-            why: "no hierarchy of control groups is mounted".into(),
+            why: "control groups are not mounted".into(),
         })?),
         false => None,
     };

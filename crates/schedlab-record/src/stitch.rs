@@ -36,7 +36,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     if tail.is_none() {
         summary.warnings.push(Warning::new(
             "recording-cut",
-            "the recording did not end cleanly: its last moments are missing",
+            "the last moments are missing: the recording did not end cleanly",
             "",
         ));
     }
@@ -105,7 +105,7 @@ fn layout(head: &Head) -> copy::Layout {
 }
 
 fn cut_file(cpu: Cpu) -> Warning {
-    let what = format!("the last records of CPU {cpu} were cut and left out");
+    let what = format!("the last records of CPU {cpu} are missing: they were cut");
     Warning::new("record-cut", what, "")
 }
 

@@ -61,9 +61,7 @@ pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoi
         let (system, name) = asked.split_once(':').unwrap_or((asked, "*"));
         let sane = |part: &str| !part.is_empty() && !part.contains(['/', '.']);
         if !sane(system) || !sane(name) {
-            return Err(no_event(
-                "write system or system:name, as in irq:irq_handler_entry".into(),
-            ));
+            return Err(no_event("use SYSTEM or SYSTEM:NAME, as in irq:irq_handler_entry".into()));
         }
         let there = tracefs.events(system);
         if optional && name != "*" && !there.iter().any(|event| event == name) {
@@ -75,13 +73,13 @@ pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoi
                 systems.iter().try_for_each(|of| add(of, system))
             }
             "*" if there.is_empty() => {
-                return Err(no_event("there is no such system and no event of that name".into()));
+                return Err(no_event("neither a system nor an event has this name".into()));
             }
             "*" => there.iter().try_for_each(|name| add(system, name)),
             name => add(system, name),
         }
         .map_err(|error| match there.len() {
-            0 => no_event(format!("there is no system '{system}' ({error})")),
+            0 => no_event(format!("unknown system '{system}' ({error})")),
             _ => no_event(format!("{system} has {}", there.join(", "))),
         })?;
     }
@@ -195,7 +193,7 @@ mod tests {
         );
         assert_eq!(names("irq:irq_handler_exit").unwrap().len(), 2);
         assert!(names("irq:nothing").unwrap_err().contains("irq_handler_entry"));
-        assert!(names("nothing").unwrap_err().contains("no such system and no event"));
+        assert!(names("nothing").unwrap_err().contains("neither a system nor an event"));
         assert_eq!(names("irq_handler_exit").unwrap(), ["sched_switch", "irq_handler_exit"]);
         assert_eq!(
             names("irq:nothing?").unwrap(),
@@ -205,6 +203,6 @@ mod tests {
         assert_eq!(names("nothing:nothing?").unwrap(), ["sched_switch"]);
         assert_eq!(names("irq:irq_handler_exit?").unwrap().len(), 2);
         assert!(names("irq_handler_exit:*").is_err());
-        assert!(names("../x").unwrap_err().contains("write system"));
+        assert!(names("../x").unwrap_err().contains("use SYSTEM"));
     }
 }

@@ -406,8 +406,12 @@ impl Infer {
         for name in self.options.open.union(&self.options.closed) {
             let has = |one: &Account| one.comm == *name || one.pid.0.to_string() == *name;
             if !inferred.accounts.iter().any(has) {
-                let what = format!("no task of the trace is called '{name}'");
-                inferred.warnings.push(Warning::new("no-such-task", what, "look at `trace tasks`"));
+                let what = format!("the trace has no task named '{name}'");
+                inferred.warnings.push(Warning::new(
+                    "no-such-task",
+                    what,
+                    "list the tasks with `schedlab trace tasks`",
+                ));
             }
         }
     }
@@ -420,17 +424,18 @@ impl Infer {
         let record = "record with `schedlab record --for replay`";
         let seen = state.seen();
         if !state.sees_wakes() {
-            let what = "the trace holds no wakeups: each wait keeps the time at which it ended, so no wait depends on \
-                        another task";
+            let what = "no wait in the replay depends on another task: the trace holds no \
+                wakeups, so each wait keeps the time at which it ended";
             warn("no-wakeups", what.to_owned(), record);
         } else if !seen.contains(Kind::Waking) {
-            let what = "the trace holds no sched_waking: wakers on other CPUs are not known, and their wakeups keep \
-                        their times";
+            let what = "wakeups from other CPUs keep their recorded times: the trace holds no \
+                sched_waking, so their wakers are unknown";
             warn("no-wakers", what.to_owned(), record);
         }
         if self.gaps > 0 {
             let what = format!(
-                "{} times a task went out of sight: it is taken to sleep until it was seen again",
+                "{} gaps in the life of a task are replayed as sleep: the trace does not show \
+                 what the task did",
                 self.gaps
             );
             warn("gaps", what, "record with larger buffers");
@@ -443,7 +448,8 @@ impl Infer {
                 "frequency was not recorded"
             };
             let what = format!(
-                "the speed of CPUs is not known for {} of {} of CPU time ({why}): a burst is wall time on a CPU",
+                "bursts are wall time on a CPU for {} of {} of CPU time: the CPU's speed is \
+                 unknown there ({why})",
                 totals.speed_unknown, totals.cpu_time
             );
             warn("speed-unknown", what, "");
@@ -457,8 +463,8 @@ impl Infer {
         if count > 0 && totals.cpu_time > Nanos::ZERO {
             let share = 100.0 * time as f64 / totals.cpu_time.0 as f64;
             let what = format!(
-                "{count} tasks with {share:.0} % of the CPU time wait for other tasks: a wait that did not happen in \
-                 the recording cannot happen in the replay"
+                "the replay shows only waits that the recording has: {count} tasks with \
+                 {share:.0} % of the CPU time wait for other tasks"
             );
             warn("hidden-dependencies", what, "");
         }

@@ -48,15 +48,15 @@ impl Lines {
     fn talk(&self, run: &Arc<Run>) -> Result<u32, Fault> {
         let asked = Asked::of(run, self.workers);
         let mut words = self.command.split_whitespace();
-        let program = words.next().while_doing("no program is named")?;
+        let program = words.next().while_doing("missing program: name one after `cmd:`")?;
         let mut child = Command::new(program)
             .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .while_doing(format!("`{program}` could not be started"))?;
-        let input = child.stdin.take().while_doing("its input is no pipe")?;
-        let output = child.stdout.take().while_doing("its output is no pipe")?;
+            .while_doing(format!("cannot start '{program}'"))?;
+        let input = child.stdin.take().while_doing("cannot write to its standard input")?;
+        let output = child.stdout.take().while_doing("cannot read its standard output")?;
         let work_ns: u64 = (0..run.graph().len()).map(|node| run.expected_ns(node)).sum();
         let last_start = run.schedule().starts.iter().max().copied().unwrap_or(0);
         let limit = self.patience.saturating_add(Duration::from_nanos(work_ns + last_start));
@@ -253,7 +253,7 @@ pub fn read_events(file: &Path, run: &Run) -> Result<usize, RigError> {
     let mut events = answer.ran;
     if let Some(stray) = events.iter().find(|ran| ran.job >= jobs) {
         let job = stray.job;
-        let what = format!("{}: it ran a job {job}, but the graph has {jobs}", file.display());
+        let what = format!("{}: it ran job {job}, but the graph has {jobs} jobs", file.display());
         return Err(RigError::Wrong(what));
     }
     let workers: BTreeSet<u32> = events.iter().map(|ran| ran.worker).collect();
@@ -287,7 +287,7 @@ impl Library {
     /// When it can't be loaded, or has no such function.
     pub fn open(file: &Path, workers: usize, threads: Threads) -> Result<Self, RigError> {
         let library = schedlab_sys::library::Executor::open(file)
-            .while_doing(format!("{}: is no executor", file.display()))?;
+            .while_doing(format!("cannot load executor '{}'", file.display()))?;
         Ok(Self { library, name: format!("lib:{}", file.display()), workers, threads })
     }
 }
@@ -339,7 +339,8 @@ impl Executor for Library {
         let code = library.execute(workers, (&begin, &successors, &waits), starts, &perform);
         if let Some((node, worker)) = stray.into_inner().unwrap_or_else(PoisonError::into_inner) {
             let what = format!(
-                "it performed job {node} on worker {worker}; there are {jobs} jobs and {workers} workers, from 0 on"
+                "it ran job {node} on worker {worker}, but the run has {jobs} jobs and {workers} \
+                 workers, from 0"
             );
             return Err(ExecutorError::Unfinished { executor: self.name(), what });
         }

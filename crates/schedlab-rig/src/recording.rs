@@ -32,8 +32,9 @@ impl Recording {
     /// # Errors
     /// When the right to record is missing, or the spool beside `output` can't be made.
     pub fn start(output: &Path) -> Result<Self, RigError> {
-        let recorder = Recorder::start(Options::default(), &spool_of(output))
-            .while_doing("the kernel's events can't be recorded (schedlab doctor says more)")?;
+        let recorder = Recorder::start(Options::default(), &spool_of(output)).while_doing(
+            "cannot record the kernel's events: `schedlab doctor` says how to allow it",
+        )?;
         Ok(Self { recorder, output: output.to_owned() })
     }
 
@@ -64,13 +65,13 @@ impl Recording {
         let summary = stitch(&dir, &self.output, &Marks::default())?;
         if summary.lost_total() > 0 {
             let lost = summary.lost_total();
-            let what = format!("{lost} kernel events were lost: run delay is a lower bound");
+            let what = format!("run delay is a lower bound: {lost} kernel events were lost");
             warnings.push(Warning::new("lost-events", what, "record with larger buffers"));
         }
         let mut source = schedlab_trace::open(&self.output)?;
         let reply = ask(source.as_mut(), Slices::new(INTERVALS_MAX))?;
         if reply.answer.left_out > 0 {
-            let what = "the trace is too long to be held: run delay is a lower bound";
+            let what = "run delay is a lower bound: the trace does not fit into memory";
             warnings.push(Warning::new("intervals-left-out", what, "record a shorter run"));
         }
         stitch(&dir, &self.output, &marks(run, pids, origin, &reply.answer, &reply.state))?;

@@ -63,7 +63,7 @@ impl Threads {
             Some(Thread::Several) => {
                 Err(format!("the jobs of worker {worker} ran on several threads"))
             }
-            _ if ran => Err(format!("worker {worker} tells no thread id (`tid`)")),
+            _ if ran => Err(format!("worker {worker} does not report its thread id (`tid`)")),
             _ => Ok(0),
         };
         ran.iter().enumerate().map(of).collect()
@@ -80,7 +80,9 @@ mod tests {
         threads.tell(1, 7);
         threads.tell(1, 7);
         assert_eq!(threads.of(&[false, true]), Ok(vec![0, 7]));
-        assert!(threads.of(&[true, true]).unwrap_err().contains("worker 0 tells no thread"));
+        assert!(
+            threads.of(&[true, true]).unwrap_err().contains("worker 0 does not report its thread")
+        );
         threads.tell(1, 8);
         threads.tell(1, 7);
         assert!(threads.of(&[false, true]).unwrap_err().contains("on several threads"));

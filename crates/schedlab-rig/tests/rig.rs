@@ -87,7 +87,7 @@ fn a_process_that_is_none_says_why_with_its_cause() {
     let error = lines("/nowhere/executor", &Threads::default()).run(&run()).unwrap_err();
     let ExecutorError::Unfinished { executor, what } = error else { panic!("{error}") };
     assert_eq!(executor, "cmd:/nowhere/executor");
-    assert!(what.starts_with("`/nowhere/executor` could not be started: No such file"), "{what}");
+    assert!(what.starts_with("cannot start '/nowhere/executor': No such file"), "{what}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_shared_library_runs_a_graph() {
     library.run(&run).unwrap();
     assert_eq!(run.verify(), Ok(()));
     let none = Library::open(&folder.path().join("none.so"), WORKERS, Threads::default());
-    assert!(none.unwrap_err().sentence().contains("is no executor: No such file"));
+    assert!(none.unwrap_err().sentence().contains("cannot load executor"));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn events_of_an_executor_are_read_and_a_job_that_is_not_there_is_refused() {
     assert_eq!(run.spans().len(), 2);
     std::fs::write(&file, line(2, 10)).unwrap();
     let error = read_events(&file, &run).unwrap_err().sentence();
-    assert!(error.contains("it ran a job 2, but the graph has 2"), "{error}");
+    assert!(error.contains("it ran job 2, but the graph has 2"), "{error}");
 }
 
 #[test]

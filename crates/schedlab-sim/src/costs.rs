@@ -202,21 +202,23 @@ impl Costs {
     /// to 1 s.
     pub fn parse(text: &str) -> Result<Self, CostError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            CostError(format!("the file of costs is not TOML: {error}"))
+            CostError(format!("invalid TOML in the file of costs: {error}"))
         })?;
         let mut costs = match table.get("base").map(toml::Value::as_str) {
             None | Some(Some("usual")) => Self::USUAL,
             Some(Some("none")) => Self::NONE,
-            Some(_) => return Err(CostError("base is \"usual\" or \"none\"".into())),
+            Some(_) => return Err(CostError("invalid base: use \"usual\" or \"none\"".into())),
         };
         for (name, value) in table.iter().filter(|(name, _)| *name != "base") {
             let number = value.as_integer().and_then(|n| u64::try_from(n).ok());
             let Some(field) = costs.field(name) else {
                 let names = Self::NAMES.join(", ");
-                return Err(CostError(format!("there is no cost '{name}'; the costs are {names}")));
+                return Err(CostError(format!("unknown cost '{name}': use {names}")));
             };
             *field = number.filter(|&ns| ns <= 1_000_000_000).ok_or_else(|| {
-                CostError(format!("cost {name}: '{value}' is not a whole number of ns up to 1 s"))
+                CostError(format!(
+                    "cost {name}: invalid value '{value}': use a whole number of ns, at most 1 s"
+                ))
             })?;
         }
         Ok(costs)
@@ -256,12 +258,12 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_what_is_right() {
         for (text, part) in [
-            ("swich = 7", "there is no cost 'swich'; the costs are syscall, send_pipe"),
-            ("switch = -1", "cost switch: '-1'"),
+            ("swich = 7", "unknown cost 'swich': use syscall, send_pipe"),
+            ("switch = -1", "cost switch: invalid value '-1'"),
             ("switch = 1.5", "whole number"),
-            ("switch = 2_000_000_000", "up to 1 s"),
-            ("switch 7", "not TOML"),
-            ("base = 3", "base is"),
+            ("switch = 2_000_000_000", "at most 1 s"),
+            ("switch 7", "invalid TOML"),
+            ("base = 3", "invalid base"),
         ] {
             let error = Costs::parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -168,7 +168,8 @@ impl<'f> Follower<'f> {
         let cpus = hardware.cpus();
         if let Some(cpu) = info.cpus.iter().find(|cpu| cpu.index() >= cpus) {
             return Err(FollowError(format!(
-                "the recording has CPU {cpu}, and the simulated machine has {cpus} CPUs: give it as many with cpus=N"
+                "the simulated machine has only {cpus} CPUs, but the recording has CPU {cpu}: \
+                 set cpus=N"
             )));
         }
         let scene = Scene {
@@ -180,7 +181,7 @@ impl<'f> Follower<'f> {
         };
         if !policy.force(&scene, 0, None) {
             let why =
-                "this scheduler follows no recordings: use kernel=cfs-6.1 or kernel=eevdf-6.12";
+                "this scheduler cannot follow a recording: use kernel=cfs-6.1 or kernel=eevdf-6.12";
             return Err(FollowError(why.to_owned()));
         }
         Ok(Self {
@@ -215,7 +216,7 @@ impl<'f> Follower<'f> {
         let (at, cpu) = (event.time.0, event.cpu.index());
         if cpu >= self.current.len() {
             return Err(FollowError(format!(
-                "an event is of CPU {cpu}, which the recording does not list"
+                "the recording holds an event of CPU {cpu}, but does not list that CPU"
             )));
         }
         if self.began.is_none() {
@@ -236,8 +237,8 @@ impl<'f> Follower<'f> {
             What::Migrate { pid, to, .. } => self.moves(pid, to.index()),
             What::Fork { child } => self.forks(cpu, event.by, child),
             What::Lost { .. } => {
-                let what = "the recording lost events, so the scheduler's state is not known: record again with a \
-                            larger buffer";
+                let what = "the scheduler's state is unknown, since the recording lost events: \
+                    record again with a larger buffer";
                 return Err(FollowError(what.to_owned()));
             }
             _ => {}

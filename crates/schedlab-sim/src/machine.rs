@@ -68,12 +68,13 @@ impl Prepared {
         }
         notes.extend(self.grouping.note());
         if self.model.autogroup {
-            notes.push("autogroup=true: the load is one group, as a session is".to_owned());
+            notes.push("autogroup=true: the load is one group, like a session".to_owned());
         }
         let smt = self.model.smt_speed;
         if smt < FULL_SPEED {
             notes.push(format!(
-                "smt-speed: a thread beside a busy one works at {} % of its speed; this was not validated",
+                "smt-speed was not validated: a thread whose sibling is busy works at {} % of \
+                 its speed",
                 smt as f64 / 1e4
             ));
         }
@@ -94,7 +95,7 @@ impl Simulated {
             knobs: model.knobs(),
             recording: Fact::Known(recording),
             speeds: Fact::Known(vec!["exact".to_owned()]),
-            commands: no("a simulator performs workloads of the catalogue; run it on the host"),
+            commands: no("the simulator runs only schedlab's workloads: use --on host"),
             repeatable: true,
             parallel: true,
         };
@@ -111,11 +112,13 @@ impl Simulated {
         let around = Surroundings { speed: SPEED, ..self.offers.surroundings(spec.seed) };
         let own = plans_around(spec, &self.offers, &around)?.into_iter().next().flatten();
         let Some(mut plan) = own else {
-            return Err(self.refused("run a command", "it simulates workloads of the catalogue"));
+            return Err(
+                self.refused("run a command", "the simulator runs only schedlab's workloads")
+            );
         };
         self.check_record(spec)?;
         if !spec.beside.is_empty() {
-            let why = "it simulates one workload at a time: leave --beside out";
+            let why = "the simulator runs one workload at a time: leave --beside out";
             return Err(self.refused("run workloads beside each other", why));
         }
         let jobs = plan.jobs.take();
@@ -142,12 +145,14 @@ impl Simulated {
         let above = self.check_classes(&plan, &model)?;
         let moves = |place: &Placement| place.cgroup.is_some();
         if plan.places.iter().any(moves) {
-            let why = "tasks that change their control group while they run are not modelled";
+            let why =
+                "the simulator does not model tasks that change their control group while they run";
             return Err(self.refused("move tasks between groups", why));
         }
         let grouping = Grouping::of(&plan, &own, &model);
         if !grouping.groups.is_empty() && !model.kernel.is_linux() {
-            let why = "only the kernels of Linux have control groups: use kernel=cfs-6.1 or kernel=eevdf-6.12";
+            let why = "this scheduler does not have control groups: use kernel=cfs-6.1 or \
+                kernel=eevdf-6.12";
             return Err(self.refused("put tasks into groups", why));
         }
         Ok(Prepared { plan, crew, model, hardware, changes, grouping, above })
@@ -161,8 +166,8 @@ impl Simulated {
             && record.snapshot.is_none()
             && record.limit_bytes.is_none();
         if !plain {
-            let why =
-                "it records its scheduler events whole: leave other events, filters and limits out";
+            let why = "the simulator records all scheduler events and no others: leave out other \
+                events, filters and limits";
             return Err(self.refused("record that", why));
         }
         Ok(())
@@ -175,13 +180,15 @@ impl Simulated {
         let mut above = false;
         for policy in policies {
             let Some(class) = Class::of(policy) else {
-                return Err(self.refused("run SCHED_EXT tasks", "sched_ext is not modelled"));
+                return Err(
+                    self.refused("run SCHED_EXT tasks", "the simulator does not model sched_ext")
+                );
             };
             above |= class.is_above();
         }
         if above && !model.kernel.is_linux() {
-            let why = "only the kernels of Linux have real-time and deadline tasks: use kernel=cfs-6.1 or \
-                       kernel=eevdf-6.12";
+            let why = "this scheduler does not have real-time and deadline tasks: use \
+                kernel=cfs-6.1 or kernel=eevdf-6.12";
             return Err(self.refused("run real-time tasks", why));
         }
         let mut reserved = 0;
@@ -189,13 +196,13 @@ impl Simulated {
             let Some(Class::Deadline(of)) = place.policy.and_then(Class::of) else { continue };
             reserved += of.bandwidth();
             if place.cpus.as_ref().is_some_and(|cpus| cpus.len() < model.topology.places().len()) {
-                let why = "the kernel takes a deadline task only if it may use all CPUs (EPERM)";
+                let why = "Linux accepts a deadline task only if it may use all CPUs (EPERM)";
                 return Err(self.refused("bind a deadline task", why));
             }
         }
         let room = model.topology.places().len() as u64 * (95 << 20) / 100;
         if reserved > room {
-            let why = "they reserve more than 95 % of the CPUs, which the kernel refuses (EBUSY)";
+            let why = "they reserve more than 95 % of the CPUs, which Linux refuses (EBUSY)";
             return Err(self.refused("run these deadline tasks", why));
         }
         Ok(above)
@@ -211,7 +218,7 @@ impl Simulated {
         let tunable = knobs::tunable(name).expect("the table has it");
         let text = knobs::read(tunable, &setting.value).map_err(wrong)?;
         let number = || -> Result<u64, MachineError> {
-            text.parse().map_err(|_| wrong(format!("'{text}' is not a whole number")))
+            text.parse().map_err(|_| wrong(format!("invalid value '{text}': use a whole number")))
         };
         match name {
             "cgroup_weight" => {
@@ -221,7 +228,7 @@ impl Simulated {
             "cgroup_max" => {
                 own.quota = Some(number()?.saturating_mul(1_000));
                 if own.quota < Some(1_000_000) {
-                    return Err(wrong("the kernel takes no quota below 1 ms".to_owned()));
+                    return Err(wrong("Linux accepts a quota of at least 1 ms".to_owned()));
                 }
             }
             _ => own.burst = number()?.saturating_mul(1_000),
@@ -240,7 +247,7 @@ impl Simulated {
         let cpus = hardware.cpus();
         let there = |cpu: schedlab_model::Cpu| match cpu.index() < cpus {
             true => Ok(cpu.index()),
-            false => Err(wrong(format!("it has no CPU {cpu}"))),
+            false => Err(wrong(format!("unknown CPU {cpu} on this machine"))),
         };
         let changes = changes.iter().map(|change| {
             Ok((change.after.0, there(change.cpu)?, u64::from(change.speed.millionths())))

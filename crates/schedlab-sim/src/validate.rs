@@ -171,7 +171,9 @@ impl Truth {
             [&cell.time_s, &cell.voluntary, &cell.involuntary].iter().any(|runs| runs.is_empty())
         };
         match truth.cell.iter().find(lacks) {
-            Some(cell) => Err(format!("the cell {} {} has no run", cell.label, words(&cell.knobs))),
+            Some(cell) => {
+                Err(format!("missing run of the cell {} {}", cell.label, words(&cell.knobs)))
+            }
             None => Ok(truth),
         }
     }
@@ -473,7 +475,7 @@ involuntary = [5.0]
     #[test]
     fn a_cell_without_runs_is_refused() {
         let text = TEXT.replacen("[2.1]", "[]", 1);
-        assert_eq!(Truth::parse(&text).unwrap_err(), "the cell a m=2 w=2 has no run");
+        assert_eq!(Truth::parse(&text).unwrap_err(), "missing run of the cell a m=2 w=2");
         assert!(Truth::parse("machine = 3").is_err());
     }
 }

@@ -109,7 +109,7 @@ fn what_cannot_be_followed_is_refused_with_the_reason() {
         let follower = Follower::new(Following::new(4_000_000, None), hardware, policy, info);
         follower.err().unwrap().to_string()
     };
-    assert!(refused("sim:cpus=1").contains("give it as many with cpus=N"));
+    assert!(refused("sim:cpus=1").contains("set cpus=N"));
     assert!(refused("sim:cpus=2,kernel=fifo").contains("use kernel=cfs-6.1"));
 }
 

@@ -232,7 +232,7 @@ fn jobs_that_are_not_done_in_time_and_executors_of_others_are_refused() {
         Simulated::new(model).run(&spec, &mut Told::default()).unwrap_err().to_string()
     };
     let late = try_run(&[("nodes", "100"), ("time", "1ms")], Some(Nanos::from_millis(20)));
-    assert!(late.contains("the jobs were not done in 20ms"), "{late}");
+    assert!(late.contains("the jobs did not end within 20ms"), "{late}");
     let others = try_run(&[("executor", "rayon")], None);
     assert!(others.contains("the threads of rayon are those of a library"), "{others}");
 }

@@ -397,7 +397,7 @@ impl From<Histogram> for Sparse {
 #[non_exhaustive]
 pub enum HistogramError {
     /// The buckets hold another number of values than `count` says.
-    #[error("the buckets hold {held} values, not the {count} that it claims")]
+    #[error("the buckets hold {held} values, but the count is {count}")]
     Count {
         /// The sum of all buckets.
         held: u64,

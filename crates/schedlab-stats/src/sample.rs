@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum SampleError {
     /// Fewer numbers than the method needs; with fewer it would claim what the data can't show.
-    #[error("too few: {have}, and {need} are needed")]
+    #[error("too few values: {have} instead of {need}")]
     TooFew {
         /// How many there are.
         have: usize,
@@ -13,7 +13,7 @@ pub enum SampleError {
         need: usize,
     },
     /// A value is infinite or not a number.
-    #[error("a value is not finite")]
+    #[error("a value is infinite or NaN")]
     NotFinite,
     /// All values are the same where the method needs a spread.
     #[error("all values are the same")]

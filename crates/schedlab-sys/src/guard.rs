@@ -378,7 +378,7 @@ fn kill_group(group: &Path) -> io::Result<()> {
     };
     match patiently(empty)? {
         true => Ok(()),
-        false => Err(io::Error::other("its processes can't be killed")),
+        false => Err(io::Error::other("cannot kill its processes")),
     }
 }
 

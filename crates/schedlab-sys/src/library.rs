@@ -82,7 +82,7 @@ impl Executor {
             let version = unsafe { abi() };
             if !(1..=ABI).contains(&version) {
                 let what = format!(
-                    "it speaks version {version} of the C interface; this schedlab speaks 1 to {ABI}"
+                    "unknown version {version} of the C interface: this schedlab knows 1 to {ABI}"
                 );
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }

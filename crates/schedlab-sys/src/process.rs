@@ -306,7 +306,7 @@ pub fn on_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::
 #[must_use]
 pub fn thread_refused(error: &io::Error) -> io::Error {
     let why = format!(
-        "no further thread can be started: {error}; raise pids.max of the control group, or `ulimit -u`"
+        "cannot start another thread: {error}; raise pids.max of the control group, or `ulimit -u`"
     );
     io::Error::new(error.kind(), why)
 }

@@ -34,7 +34,7 @@ impl Tracefs {
         // The mount has no path; the link of its descriptor serves as one, in every thread of ours.
         let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
         if !is_tracefs(&root) {
-            return Err(io::Error::other("tracefs was mounted but shows no events"));
+            return Err(io::Error::other("tracefs is mounted, but does not show events"));
         }
         Ok(Self { root, _mount: Some(mount) })
     }
@@ -81,7 +81,9 @@ impl Tracefs {
     pub fn event(&self, system: &str, name: &str) -> io::Result<(u64, String)> {
         let id = self.read(&format!("events/{system}/{name}/id"))?;
         let id = id.trim().parse().map_err(|_| {
-            io::Error::other(format!("tracefs events/{system}/{name}/id is no number: {id}"))
+            io::Error::other(format!(
+                "tracefs events/{system}/{name}/id holds an invalid number: {id}"
+            ))
         })?;
         Ok((id, self.read(&format!("events/{system}/{name}/format"))?))
     }

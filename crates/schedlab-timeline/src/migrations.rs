@@ -244,7 +244,8 @@ impl Totals for Migrations {
         let mut totals = vec![Total::count(
             "migrations",
             Neither,
-            "Moves of tasks to another CPU; where the trace tells none, starts on another CPU.",
+            "Moves of tasks to another CPU. If the trace holds no migrations: starts on another \
+             CPU.",
         )];
         totals.extend(WHENS.into_iter().map(|when| {
             let name = format!("migrations_{}", when.name());

@@ -347,7 +347,7 @@ impl Question for Tasks {
 impl Totals for Tasks {
     fn totals() -> Vec<Total> {
         vec![
-            Total::level("tasks", Unit::Count, Neither, "Tasks that the trace tells of."),
+            Total::level("tasks", Unit::Count, Neither, "Tasks in the trace."),
             Total::count("switches_voluntary", Neither, "Context switches of tasks that blocked."),
             Total::count(
                 "switches_involuntary",

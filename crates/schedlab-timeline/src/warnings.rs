@@ -14,18 +14,18 @@ impl State {
         let seen = self.seen;
         let tally = &self.tally;
         if !seen.contains(Kind::Switch) {
-            let what = "the trace holds no sched_switch: who ran is not known";
+            let what = "run times are unknown: the trace holds no sched_switch";
             doubt("no-switches", what.into(), "record sched_switch");
         } else if !self.sees_wakes()
             && (tally.unwoken > 0
                 || !(self.kinds.contains(Kind::Waking) || self.kinds.contains(Kind::Wakeup)))
         {
-            let what = "the trace holds no wakeups: only preempted tasks are seen to wait, so waits \
-                        are lower bounds";
+            let what = "waits are lower bounds: the trace holds no wakeups, so only preempted \
+                tasks are seen to wait";
             doubt("no-wakeups", what.into(), "record sched_waking and sched_wakeup as well");
         } else if !seen.contains(Kind::Wakeup) && !self.kinds.contains(Kind::Migrate) {
-            let what = "the trace holds neither sched_wakeup nor sched_migrate_task: a woken task is \
-                        taken to wait where it last ran";
+            let what = "the CPU of a woken task is assumed to be its last one: the trace holds \
+                neither sched_wakeup nor sched_migrate_task";
             doubt(
                 "no-placements",
                 what.into(),
@@ -38,20 +38,21 @@ impl State {
                 events => format!("{events} events were lost, {} times", tally.losses),
             };
             let what = what
-                + ": the CPUs are unknown until their next switch, and figures are lower bounds";
+                + ": the CPUs are unknown until their next switch, and metrics are lower bounds";
             doubt("events-lost", what, "record with larger buffers");
         }
         if tally.out_of_sight > 0 {
             let what = format!(
-                "{} times a task went to a CPU that the trace does not cover: figures are lower bounds",
+                "metrics are lower bounds: {} times a task moved to a CPU that the trace does \
+                 not cover",
                 tally.out_of_sight
             );
             doubt("cpus-unobserved", what, "record all CPUs");
         }
         if tally.overlaps > 0 {
             let what = format!(
-                "{} times a task began to run while it still ran on another CPU: the clocks of the CPUs \
-                 disagree, or recording stopped on one CPU before the other",
+                "run times are uncertain: {} times a task began to run while it still ran on \
+                 another CPU. The CPUs' clocks disagree, or recording stopped on one CPU earlier",
                 tally.overlaps
             );
             doubt("clocks-disagree", what, "record with a clock that is global (mono, perf)");
@@ -66,7 +67,7 @@ impl State {
         }
         if tally.unwoken > 0 && self.sees_wakes() {
             let what = format!(
-                "{} times a task ran that was not seen to be woken: those waits are not counted",
+                "some waits are not counted: {} times a task ran without a recorded wakeup",
                 tally.unwoken
             );
             doubt("wakeups-missing", what, "");
@@ -81,5 +82,6 @@ fn remedy_of_contradictions(losses: bool) -> &'static str {
     if losses {
         return "record with larger buffers";
     }
-    "no loss was told, so it is the kernel that leaves them out (some do while a CPU idles)"
+    "the trace reports no loss, so the kernel did not log them (some kernels log nothing while a \
+     CPU idles)"
 }

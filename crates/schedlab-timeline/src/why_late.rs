@@ -108,7 +108,7 @@ impl Doing {
                 format!("{who} was blocked until an interrupt on CPU {cpu} (device or timer)")
             }
             Self::Blocked => format!("{who} was blocked, and nothing woke it before the end"),
-            Self::Unknown => format!("unknown: the events do not tell what {who} did"),
+            Self::Unknown => format!("unknown: the events do not show what {who} did"),
         }
     }
 }

@@ -288,9 +288,9 @@ fn contradictory_pictures_are_refused_with_the_line() {
         ("0 | A.\n  |  a\n  |  a", "A is in two places in column 1"),
         ("0 | AB\n1 | BA", "tasks swap CPUs within the edge of column 1"),
         ("0 | BBB\n  | a", "A stops waiting in column 1 without running"),
-        ("0 | AA\n1 | A", "the row of CPU 1 has another length than the first"),
-        ("0 | A*", "'*' is no state of a CPU"),
-        ("at x: A wakes B", "'x' is no column"),
+        ("0 | AA\n1 | A", "the row of CPU 1 is not as long as the first row"),
+        ("0 | A*", "invalid state of a CPU '*'"),
+        ("at x: A wakes B", "invalid column 'x'"),
     ] {
         let error = notation::parse(text).unwrap_err();
         assert_eq!(error.what, what, "{text}");

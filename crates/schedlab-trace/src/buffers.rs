@@ -11,7 +11,8 @@ pub(crate) fn several<'a>(used: &str, others: impl Iterator<Item = &'a str>) -> 
     };
     let others: Vec<String> = others.map(named).collect();
     let what = format!(
-        "scheduler events are in several buffers: those of {} are used, those of {} counted only",
+        "scheduler events of {} are used; those of {} are only counted: the trace holds them in \
+         several buffers",
         named(used),
         others.join(", ")
     );

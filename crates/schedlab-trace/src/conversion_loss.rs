@@ -12,10 +12,9 @@ pub(crate) fn arguments_left_out(others: u64) -> Vec<Warning> {
     if others == 0 {
         return Vec::new();
     }
-    let what = format!(
-        "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
-    );
-    vec![cannot_hold(what, "this source does not tell them: convert from the recorded trace")]
+    let what =
+        format!("{others} events of other tracepoints lose their arguments and keep their names");
+    vec![cannot_hold(what, "this format does not hold them: convert from the recorded trace")]
 }
 
 /// What was filled in so far.
@@ -39,9 +38,16 @@ impl Unknown {
     /// A sentence for each, if there was any.
     pub(crate) fn told(&self) -> impl Iterator<Item = Warning> {
         let sentences = [
-            (self.prios, "migrations and exits say priority 120: events do not hold theirs"),
-            (self.files, "executed programs are named by their tasks: events do not hold paths"),
-            (self.states, "switches in a state unknown here lose which it was"),
+            (self.prios, "migrations and exits get priority 120: events do not hold theirs"),
+            (
+                self.files,
+                "executed programs get the names of their tasks: events do not hold paths",
+            ),
+            (
+                self.states,
+                "some switches lose the state of the previous task: schedlab does not know that \
+                 state",
+            ),
         ];
         let met = sentences.into_iter().filter(|(count, _)| *count > 0);
         met.map(|(count, what)| cannot_hold(format!("{count} {what}"), ""))

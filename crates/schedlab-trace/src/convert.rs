@@ -88,7 +88,7 @@ pub fn cut(
     replace(to, |file| {
         let written = to_dat(from, file, how, part).map_err(|error| error.of(file, to))?;
         if written.events == 0 {
-            let what = "no event of it belongs to the part that was asked for".into();
+            let what = "the selected part holds no event: select another time, CPU or task".into();
             return Err(TraceError::NoEvents { path: from.to_owned(), format: "trace", what });
         }
         Ok(written)
@@ -139,7 +139,7 @@ fn parquet(from: &Path, part: &Path) -> Result<Converted, TraceError> {
 
 #[cfg(not(feature = "parquet"))]
 fn parquet(_from: &Path, part: &Path) -> Result<Converted, TraceError> {
-    let what = "this build writes no Parquet: it was made without the feature `parquet`".into();
+    let what = "cannot write Parquet: this build lacks the feature `parquet`".into();
     Err(TraceError::Target { path: part.to_owned(), what })
 }
 

@@ -19,15 +19,15 @@ pub enum TraceError {
         reason: io::Error,
     },
     /// The file has no bytes.
-    #[error("{}: the file is empty (0 bytes): nothing was recorded into it", path.display())]
+    #[error("{}: the file is empty (0 bytes): record the trace again", path.display())]
     Empty {
         /// The path of the file.
         path: PathBuf,
     },
     /// No format that is known here.
     #[error(
-        "{}: not a trace that schedlab knows ({seen} at offset 0); \
-         it reads trace.dat, perf.data, Perfetto and ftrace text",
+        "{}: unknown trace format ({seen} at offset 0): use trace.dat, perf.data, Perfetto or \
+         ftrace text",
         path.display()
     )]
     Unknown {

@@ -161,9 +161,12 @@ impl<'a> Cursor<'a> {
     pub(crate) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Stop> {
         let left = self.input.len().saturating_sub(self.offset);
         if length > left {
-            return Err(self.stop(format!("{length} bytes announced where {left} are left")));
+            return Err(
+                self.stop(format!("a length of {length} bytes, but only {left} bytes remain"))
+            );
         }
-        let length = usize::try_from(length).map_err(|_| self.stop("too long for memory"))?;
+        let length = usize::try_from(length)
+            .map_err(|_| self.stop("a length that does not fit into memory"))?;
         let mut bytes = vec![0; length];
         let count = self.input.read_at(self.offset, &mut bytes);
         let count = count.map_err(|error| self.stop(error.to_string()))?;
@@ -178,7 +181,9 @@ impl<'a> Cursor<'a> {
     pub(crate) fn skip(&mut self, length: u64) -> Result<(), Stop> {
         let left = self.input.len().saturating_sub(self.offset);
         if length > left {
-            return Err(self.stop(format!("{length} bytes announced where {left} are left")));
+            return Err(
+                self.stop(format!("a length of {length} bytes, but only {left} bytes remain"))
+            );
         }
         self.offset += length;
         Ok(())
@@ -190,7 +195,7 @@ impl<'a> Cursor<'a> {
         loop {
             match self.u8()? {
                 0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
-                _ if text.len() == limit => return Err(self.stop("a name without an end")),
+                _ if text.len() == limit => return Err(self.stop("a name that does not end")),
                 byte => text.push(byte),
             }
         }
@@ -202,7 +207,7 @@ impl<'a> Cursor<'a> {
         for &byte in expected {
             if self.u8()? != byte {
                 let name = String::from_utf8_lossy(expected);
-                let what = format!("'{}' should stand here", name.trim_end_matches('\0'));
+                let what = format!("missing '{}'", name.trim_end_matches('\0'));
                 return Err(Stop { offset: start, what });
             }
         }

@@ -38,7 +38,10 @@ impl Order {
     pub(crate) fn told(&self) -> Option<String> {
         let Self { moved, furthest, .. } = self;
         (*moved > 0).then(|| {
-            format!("{moved} events are written up to {furthest} later: the order of events at one time is kept so")
+            format!(
+                "{moved} events are written up to {furthest} later: this keeps the order of \
+                events at one time"
+            )
         })
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
     let file = open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     if meta.is_dir() {
-        let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a trace");
+        let error =
+            io::Error::new(io::ErrorKind::IsADirectory, "is a directory: name a trace file");
         return Err(failed(error));
     }
     if meta.is_file() {
@@ -78,7 +79,7 @@ const TEXT_START: u64 = 8 << 20;
 /// A file in the temporary folder without a name: it goes when it is closed.
 pub(crate) fn nameless() -> io::Result<File> {
     tempfile::tempfile().map_err(|error| {
-        let what = format!("a pipe is kept in the temporary folder meanwhile: {error}");
+        let what = format!("cannot copy the pipe into the temporary folder: {error}");
         io::Error::new(error.kind(), what)
     })
 }

@@ -25,14 +25,14 @@ pub(crate) fn search<T>(
         return Ok((system, found));
     }
     let Some(suite) = suite else {
-        let remedy = "no package list of this system has it; run apt-get update, or configure a \
-                      suite that has it";
+        let remedy = "the package lists of this system do not have it: run apt-get update, or \
+            configure a suite that has it";
         return Err(missing(remedy.to_owned()));
     };
     let apt = Apt::of_suite(suite, scratch)?;
     match find(&apt)? {
         Some(found) => Ok((apt, found)),
-        None => Err(missing(format!("the suite {suite} does not have it, or can't be reached"))),
+        None => Err(missing(format!("the suite {suite} does not have it, or is not reachable"))),
     }
 }
 

@@ -145,7 +145,7 @@ fn check_tools(ext: bool) -> Result<(), VmError> {
     let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     Err(VmError::Missing {
         what: names.join(", "),
-        remedy: format!("a kernel is built with it; apt-get install {}", packages.join(" ")),
+        remedy: format!("building a kernel needs it: apt-get install {}", packages.join(" ")),
     })
 }
 
@@ -173,7 +173,7 @@ fn configure(workshop: &Workshop, choice: &Choice, until: Nanos) -> Result<(), V
         Some(line) => Err(VmError::Setting {
             key: "set".to_owned(),
             value: line.clone(),
-            why: "this kernel does not take it: it has no such symbol, or needs another one"
+            why: "this kernel refuses it: the symbol does not exist, or needs another one"
                 .to_owned(),
         }),
     }

@@ -196,13 +196,15 @@ pub fn replay(
     let mut after = None;
     loop {
         let Some((frame, raw, rest)) = Frame::read(bytes).map_err(wrong)? else {
-            return Err(MachineError::Load("the guest sent no end of its run".to_owned()));
+            return Err(MachineError::Load(
+                "the guest did not report the end of its run".to_owned(),
+            ));
         };
         bytes = rest;
         match frame {
             Frame::Ready { .. } => {}
             Frame::Figure(figure) => {
-                out.figure(figure).map_err(|e| MachineError::io("storing a figure", e))?;
+                out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))?;
             }
             Frame::Interval(interval) => out.interval(&interval),
             Frame::Beside { label, interval } => out.interval_beside(&label, &interval),

@@ -44,8 +44,7 @@ impl Kernel {
         Err(VmError::Setting {
             key: "kernel".to_owned(),
             value: name.to_owned(),
-            why: "there is no such file; `schedlab vm kernels` lists kernels that can be used"
-                .to_owned(),
+            why: "the file does not exist: `schedlab vm kernels` lists kernels".to_owned(),
         })
     }
 
@@ -94,7 +93,7 @@ impl Kernel {
                 return Err(VmError::Setting {
                     key: "kernel".to_owned(),
                     value: path.display().to_string(),
-                    why: "it is neither a bzImage nor a vmlinux".to_owned(),
+                    why: "unknown format: use a bzImage or a vmlinux".to_owned(),
                 });
             }
         };

@@ -75,7 +75,7 @@ impl Vm {
         domains::check(&build.request, &domains)?;
         let repeatable = build.request.clock == Clock::Instructions;
         let commands = Fact::Unknown(
-            "the guest holds no program but schedlab: use a workload of schedlab's".to_owned(),
+            "the guest holds only schedlab: use one of schedlab's workloads".to_owned(),
         );
         let offers = Offers { machine: "vm".to_owned(), repeatable, commands, ..*offers };
         let machine = build.machine().join(" ");
@@ -155,7 +155,7 @@ fn first_boot(build: &Build) -> Result<Booted, VmError> {
     qemu.await_stop(&wait)?;
     let bytes = qemu.frames()?;
     let Ok(Some((Frame::Ready { offers, facts, domains }, ..))) = Frame::read(&bytes) else {
-        let what = "the guest did not tell what it offers".to_owned();
+        let what = "the guest did not report what it offers".to_owned();
         return Err(qemu.explain(VmError::Guest { what, console: Vec::new() }));
     };
     let state = qemu::file_of("state", &[])?;

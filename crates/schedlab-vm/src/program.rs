@@ -47,7 +47,7 @@ fn cause(said: &str) -> &str {
     let is_wrong = |line: &&str| line.starts_with("E:") || line.contains("rror");
     let space = said.lines().find(|line| line.contains("No space left"));
     let last = || said.lines().rfind(is_wrong).or_else(|| said.lines().last());
-    space.or_else(last).unwrap_or("it said nothing")
+    space.or_else(last).unwrap_or("it printed nothing")
 }
 
 /// The text of a file, from its beginning.
@@ -69,6 +69,6 @@ mod tests {
         assert_eq!(cause(tar), "tar: a/b: Cannot write: No space left on device");
         assert_eq!(cause("W: old\nE: one\nE: no network\nbye\n"), "E: no network");
         assert_eq!(cause("bye\n"), "bye");
-        assert_eq!(cause(""), "it said nothing");
+        assert_eq!(cause(""), "it printed nothing");
     }
 }

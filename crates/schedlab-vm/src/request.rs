@@ -158,10 +158,7 @@ impl Request {
                 "qemu" => all.qemu.clone_from(value),
                 "ext" => all.ext = Some(value.clone()),
                 _ => {
-                    return Err(wrong(format!(
-                        "there is no such setting: use {}",
-                        KEYS.join(", ")
-                    )));
+                    return Err(wrong(format!("unknown setting: use {}", KEYS.join(", "))));
                 }
             }
         }
@@ -225,7 +222,7 @@ mod tests {
             ("cpus", "0", "use 1 to 255"),
             ("cpus", "two", "a whole number"),
             ("clock", "cycles", "use instructions or wall"),
-            ("cores", "2", "no such setting"),
+            ("cores", "2", "unknown setting"),
             ("sockets", "2", "cannot be divided"),
         ] {
             let error = read(&[(key, value)]).unwrap_err().to_string();

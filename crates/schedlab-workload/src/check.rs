@@ -145,7 +145,7 @@ mod tests {
         let why = || Fact::Unknown("it has no kernel".to_owned());
         let command = WorkloadSpec::Command { argv: vec!["make".into()] };
         let line = builtin("command", &[("line", "make")]);
-        let wanted = "sim can't run a command: it has no kernel";
+        let wanted = "sim cannot run a command: it has no kernel";
         assert_eq!(check(why(), command.clone(), &[]), wanted);
         assert_eq!(check(why(), line.clone(), &[]), wanted);
         for beside in [&command, &line] {
@@ -165,6 +165,6 @@ mod tests {
         let twice = [("a", builtin("cpu", &[])), ("a", builtin("cpu", &[]))];
         assert!(check(known(), builtin("cpu", &[]), &twice).contains("two workloads"));
         let none = check(known(), builtin("nothing", &[]), &[]);
-        assert!(none.starts_with("sim can't run 'nothing': there is no workload"), "{none}");
+        assert!(none.starts_with("sim cannot run 'nothing': unknown workload"), "{none}");
     }
 }

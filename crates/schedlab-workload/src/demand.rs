@@ -101,7 +101,7 @@ impl Demand {
                 };
                 if named >= self.actors.len() {
                     return Err(format!(
-                        "task {} names task number {named}: there is none",
+                        "task {} names task number {named}, which does not exist",
                         actor.pid
                     ));
                 }

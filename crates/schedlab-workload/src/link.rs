@@ -41,7 +41,7 @@ impl std::fmt::Display for Link {
 /// # Errors
 /// In a sentence, for what is none, or not from 64 kbit/s to 100 Gbit/s.
 pub fn rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a rate from 64kbit to 100Gbit, like 10Mbit");
+    let wrong = || format!("invalid rate '{text}': use 64kbit to 100Gbit, as in 10Mbit");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
@@ -78,12 +78,12 @@ pub(crate) fn link_of(raw: &RawNet) -> Result<Link, String> {
     let delay = raw.delay.as_deref().map(str::parse::<Nanos>).transpose();
     let delay = delay.map_err(|error| error.to_string())?.unwrap_or_default();
     if delay > Nanos::from_secs(10) {
-        return Err(format!("a delay of {delay} can't be had: 10s at most"));
+        return Err(format!("invalid delay {delay}: use at most 10s"));
     }
     let percent = |text: &str| {
         let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
         let loss = number.filter(|number| (0.0..100.0).contains(number));
-        loss.ok_or_else(|| format!("'{text}' is no loss: write it as in 1%, below 100%"))
+        loss.ok_or_else(|| format!("invalid loss '{text}': use less than 100%, as in 1%"))
     };
     let loss = raw.loss.as_deref().map(percent).transpose()?.unwrap_or(0.0);
     let loss_millionths = (loss * 10_000.0).round() as u32;

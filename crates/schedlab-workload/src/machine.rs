@@ -239,7 +239,7 @@ pub trait Output {
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The spec asks for something that this machine has not.
-    #[error("{machine} can't {what}: {why}")]
+    #[error("{machine} cannot {what}: {why}")]
     NotOffered {
         /// Which machine.
         machine: String,

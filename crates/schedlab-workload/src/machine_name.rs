@@ -35,7 +35,7 @@ impl MachineName {
         T::Err: fmt::Display,
     {
         let Some(value) = self.settings.remove(key) else { return Ok(None) };
-        let wrong = |why| format!("machine '{}': {key}={value} is not valid: {why}", self.kind);
+        let wrong = |why| format!("machine '{}': invalid {key}={value}: {why}", self.kind);
         value.parse().map(Some).map_err(wrong)
     }
 
@@ -72,14 +72,14 @@ impl FromStr for MachineName {
         };
         let form = "write KIND or KIND:KEY=VALUE,KEY=VALUE, like host or sim:cpus=4";
         if !plain(kind) {
-            return Err(format!("'{}' does not name a machine: {form}", text.escape_default()));
+            return Err(format!("unknown machine '{}': {form}", text.escape_default()));
         }
         let mut name = Self::of(kind);
         for word in rest.split(',').filter(|_| text.contains(':')) {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             if !plain(key) || value.is_empty() {
                 let word = word.escape_default();
-                return Err(format!("'{word}' is not a setting of a machine: {form}"));
+                return Err(format!("invalid setting '{word}' of a machine: {form}"));
             }
             if name.settings.insert(key.to_owned(), value.to_owned()).is_some() {
                 return Err(format!("machine '{kind}': '{key}' is set twice"));
@@ -119,7 +119,7 @@ mod tests {
         let left = name.finish(&["cpus", "policy"]).unwrap_err();
         assert_eq!(left, "machine 'sim' has no setting 'slice': use cpus, policy");
         let wrong = name.take::<u16>("slice").unwrap_err();
-        assert!(wrong.starts_with("machine 'sim': slice=x is not valid: "), "{wrong}");
+        assert!(wrong.starts_with("machine 'sim': invalid slice=x: "), "{wrong}");
         assert_eq!(name.finish(&[]), Ok(()));
     }
 

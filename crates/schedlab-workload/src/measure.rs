@@ -193,7 +193,7 @@ impl Measuring {
         let short = (covered < SHORT && !self.in_virtual_time).then(|| {
             Warning::new(
                 "run-too-short",
-                format!("only {covered} were measured"),
+                format!("the run measured only {covered}"),
                 "measure for longer: at least some seconds, or more loops",
             )
         });

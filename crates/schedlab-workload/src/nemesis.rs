@@ -234,7 +234,7 @@ fn pair(names: &[String; 2], nodes: &[Seat]) -> Result<Pair, String> {
 fn named<'n>(name: &str, nodes: &'n [Seat]) -> Result<&'n Seat, String> {
     nodes.iter().find(|node| node.name == name).ok_or_else(|| {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        format!("there is no node {name}; there are {}", names.join(", "))
+        format!("unknown node {name}: use {}", names.join(", "))
     })
 }
 
@@ -266,7 +266,7 @@ fn happening(
     }
     match all.len() {
         1 => all.remove(0),
-        _ => Err("it needs one of cut, heal, link, fail, recover, or node and speed".into()),
+        _ => Err("missing change: use cut, heal, link, fail, recover, or node and speed".into()),
     }
 }
 
@@ -363,12 +363,12 @@ mod tests {
     #[test]
     fn mistakes_are_said() {
         for (rest, why) in [
-            ("[[link]]\nbetween = [\"a\", \"c\"]\n", "there is no node c; there are b, a, bare"),
+            ("[[link]]\nbetween = [\"a\", \"c\"]\n", "unknown node c: use b, a, bare"),
             ("[[link]]\nbetween = [\"a\", \"bare\"]\n", "bare has no network"),
             ("[[link]]\nbetween = [\"a\", \"a\"]\n", "one node"),
             ("[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"9\"\n", "the link of a b"),
-            ("[[event]]\nat = \"1s\"\n", "it needs one of cut"),
-            ("[[event]]\nat = \"1s\"\nfail = \"a\"\nrecover = \"a\"\n", "it needs one of cut"),
+            ("[[event]]\nat = \"1s\"\n", "missing change: use cut"),
+            ("[[event]]\nat = \"1s\"\nfail = \"a\"\nrecover = \"a\"\n", "missing change: use cut"),
             ("[[event]]\nat = \"1s\"\nfail = \"a\"\nloss = \"1%\"\n", "are for link"),
             ("[[event]]\nat = \"1s\"\nnode = \"a\"\n", "belong together"),
             ("[[event]]\nat = \"soon\"\nfail = \"a\"\n", "soon"),

@@ -187,9 +187,7 @@ pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> 
     let file: File = toml::from_str(text).map_err(|error| NodesError(error.to_string()))?;
     if file.node.is_empty() {
         let example = "[[node]]\nname = \"small\"\ncpus = \"0\"\nspeed = \"30%\"";
-        return Err(NodesError(format!(
-            "there is no node in it; a node is written as in\n{example}"
-        )));
+        return Err(NodesError(format!("missing node: write one as in\n{example}")));
     }
     let duration = |text: &str| {
         text.parse::<Nanos>()
@@ -230,7 +228,7 @@ fn node(raw: RawNode, settling: &mut Settling<'_, '_>) -> Result<Node, String> {
     for (cpus, wish) in &raw.speeds {
         let cpus: CpuSet = cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?;
         if let Some(cpu) = cpus.iter().find(|cpu| !raw.cpus.contains(*cpu)) {
-            return Err(format!("CPU {cpu} has a speed and is not among its cpus, {}", raw.cpus));
+            return Err(format!("CPU {cpu} has a speed, but is not among its cpus {}", raw.cpus));
         }
         let speed = settling.settle(wish, cpus.iter().next().unwrap_or_default())?;
         all.push(Assignment { cpus, speed });
@@ -250,7 +248,7 @@ fn node(raw: RawNode, settling: &mut Settling<'_, '_>) -> Result<Node, String> {
     let steps = raw.script.iter().map(|raw| step(raw, first, settling));
     let script = steps.collect::<Result<Vec<Step>, String>>()?;
     if script.windows(2).any(|pair| pair[0].at > pair[1].at) {
-        return Err("the steps of its script are not in the order of time".into());
+        return Err("the steps of its script are not in order of time: sort them by `at`".into());
     }
     let command = |raw| match raw {
         RawCommand::Shell(text) => vec!["sh".into(), "-c".into(), text],
@@ -376,12 +374,12 @@ length = "500us"
             ("speed = \"30%\"", "speed = \"0%\"", "above 0"),
             ("speed = \"30%\"", "", "no speed for CPUs 0"),
             ("{ \"2-3\" = ", "{ \"2-9\" = ", "node large: CPU 4"),
-            ("\"20s\", fail", "\"5s\", fail", "not in the order"),
+            ("\"20s\", fail", "\"5s\", fail", "not in order"),
             ("recover = true", "recover = true, fail = true", "needs one of"),
             ("rate = 20.0", "rat = 20.0", "rat"),
             ("\"10s\"", "\"soon\"", "soon"),
-            ("\"10Mbit\"", "\"10MB\"", "like 10Mbit"),
-            ("\"0.5%\"", "\"100%\"", "is no loss"),
+            ("\"10Mbit\"", "\"10MB\"", "as in 10Mbit"),
+            ("\"0.5%\"", "\"100%\"", "invalid loss"),
             ("\"5ms\"", "\"5min\"", "node small"),
         ] {
             let text = FILE.replacen(from, to, 1);

@@ -21,7 +21,7 @@ pub struct Noise {
 impl FromStr for Noise {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not CPUS:RATE:LENGTH: write it as in 0-1:20:500us");
+        let wrong = || format!("invalid noise '{text}': use CPUS:RATE:LENGTH, as in 0-1:20:500us");
         let mut parts = text.splitn(3, ':');
         let mut part = || parts.next().ok_or_else(wrong);
         let (cpus, rate, length) = (part()?, part()?, part()?);
@@ -42,7 +42,7 @@ impl Noise {
     /// In a sentence: no CPU, no rate, bursts that would take more than 95 % of the time.
     pub fn check(&self) -> Result<(), String> {
         if self.cpus.is_empty() {
-            return Err("noise needs a CPU to be made on".into());
+            return Err("noise needs a CPU: name one, as in 0:20:500us".into());
         }
         if !(self.rate.is_finite() && self.rate > 0.0 && self.length > Nanos::ZERO) {
             return Err("noise needs a rate and a length above 0".into());

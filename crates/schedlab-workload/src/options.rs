@@ -143,7 +143,7 @@ impl Options {
     #[must_use]
     pub fn duration(&self, name: &str) -> Nanos {
         let (kind, text) = self.raw(name);
-        let Kind::Duration(unit) = kind else { unreachable!("{name} is no duration") };
+        let Kind::Duration(unit) = kind else { unreachable!("{name} is not a duration") };
         duration(text, *unit).unwrap_or_default()
     }
 
@@ -151,7 +151,7 @@ impl Options {
     #[must_use]
     pub fn size(&self, name: &str) -> u64 {
         let (kind, text) = self.raw(name);
-        let Kind::Size(unit) = kind else { unreachable!("{name} is no size") };
+        let Kind::Size(unit) = kind else { unreachable!("{name} is not a size") };
         size(text, *unit).unwrap_or(0)
     }
 
@@ -174,8 +174,8 @@ fn unknown<'d>(name: &str, docs: impl Iterator<Item = &'d OptionDoc>) -> String 
     let mut names: Vec<&str> = docs.map(|doc| doc.name).collect();
     names.sort_unstable();
     match nearest(name, names.iter().copied()) {
-        Some(near) => format!("there is none of this name; did you mean {near}?"),
-        None => format!("there is none of this name; there are {}", names.join(", ")),
+        Some(near) => format!("unknown option; did you mean {near}?"),
+        None => format!("unknown option: use {}", names.join(", ")),
     }
 }
 
@@ -220,15 +220,17 @@ fn size(text: &str, unit: u64) -> Result<u64, String> {
 fn check(kind: Kind, value: &str) -> Result<(), String> {
     match kind {
         Kind::Flag if matches!(value, "true" | "false") => Ok(()),
-        Kind::Flag => Err(format!("'{value}' is neither true nor false")),
+        Kind::Flag => Err(format!("invalid value '{value}': use true or false")),
         Kind::Number(min, max) => match value.parse::<u64>() {
             Ok(n) if (min..=max).contains(&n) => Ok(()),
-            Ok(n) => Err(format!("{n} is not between {min} and {max}")),
-            Err(_) => Err(format!("'{value}' is not a whole number between {min} and {max}")),
+            Ok(n) => Err(format!("invalid value {n}: use {min} to {max}")),
+            Err(_) => {
+                Err(format!("invalid value '{value}': use a whole number from {min} to {max}"))
+            }
         },
         Kind::Signed(min, max) => match value.parse::<i64>() {
             Ok(n) if (min..=max).contains(&n) => Ok(()),
-            _ => Err(format!("'{value}' is not a whole number between {min} and {max}")),
+            _ => Err(format!("invalid value '{value}': use a whole number from {min} to {max}")),
         },
         Kind::Duration(unit) => duration(value, unit).map(|_| ()),
         Kind::Size(unit) => size(value, unit).map(|_| ()),
@@ -238,7 +240,7 @@ fn check(kind: Kind, value: &str) -> Result<(), String> {
             Err(error) => Err(error.to_string()),
         },
         Kind::Choice(words) if words.contains(&value) => Ok(()),
-        Kind::Choice(words) => Err(format!("'{value}' is none of {}", words.join(", "))),
+        Kind::Choice(words) => Err(format!("invalid value '{value}': use {}", words.join(", "))),
         Kind::Text => Ok(()),
     }
 }
@@ -285,10 +287,10 @@ mod tests {
     #[test]
     fn what_is_no_value_is_refused_with_the_range() {
         for (name, value, part) in [
-            ("groups", "0", "between 1 and 100"),
-            ("groups", "-3", "between 1 and 100"),
-            ("groups", "5x", "not a whole number"),
-            ("groups", "99999999999999999999", "not a whole number"),
+            ("groups", "0", "use 1 to 100"),
+            ("groups", "-3", "use 1 to 100"),
+            ("groups", "5x", "use a whole number"),
+            ("groups", "99999999999999999999", "use a whole number"),
             ("cpus", "", "empty"),
             ("cpus", ",", "''"),
             ("sleep_usec", "-1", "duration"),

@@ -92,7 +92,7 @@ fn by_role<'v>(
                 Some(role) => Ok((Some(role), rest)),
                 None => Err(OptionError::new(
                     option,
-                    format!("there is no role '{name}'; the roles are {}", roles.join(", ")),
+                    format!("unknown role '{name}': use {}", roles.join(", ")),
                 )),
             },
         })
@@ -144,7 +144,7 @@ pub fn place(
     apply(tasks, &policies, |p, v| p.policy = Some(*v));
     let nices = parse_all(parsed("nice", ',')?, |text| match text.parse::<i32>() {
         Ok(n) if (-20..=19).contains(&n) => Ok(n),
-        _ => Err(OptionError::new("nice", format!("'{text}' is not between -20 and 19"))),
+        _ => Err(OptionError::new("nice", format!("invalid value '{text}': use -20 to 19"))),
     })?;
     apply(tasks, &nices, |p, v| p.nice = Some(*v));
     let slices = parse_all(parsed("slice", ',')?, slice)?;
@@ -186,7 +186,7 @@ fn weigh(tasks: &mut [Task], roles: &[String], weights: &[(Option<usize>, u32)])
 fn weight(text: &str) -> Result<u32, OptionError> {
     match text.parse() {
         Ok(n) if (1..=10_000).contains(&n) => Ok(n),
-        _ => Err(OptionError::new("weight", format!("'{text}' is not between 1 and 10000"))),
+        _ => Err(OptionError::new("weight", format!("invalid value '{text}': use 1 to 10000"))),
     }
 }
 
@@ -204,7 +204,7 @@ fn slice(text: &str) -> Result<schedlab_model::Nanos, OptionError> {
     if (100_000..=100_000_000).contains(&time.0) {
         Ok(time)
     } else {
-        Err(OptionError::new("slice", format!("{time} is not between 100us and 100ms")))
+        Err(OptionError::new("slice", format!("invalid time {time}: use 100us to 100ms")))
     }
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn allowed(
         None => Ok(set),
         Some(cpu) => Err(OptionError::new(
             option,
-            format!("CPU {cpu} is not among those that may be used: {}", surroundings.allowed),
+            format!("CPU {cpu} is not available: use {}", surroundings.allowed),
         )),
     }
 }
@@ -241,7 +241,7 @@ pub fn policy(text: &str) -> Result<Policy, OptionError> {
     let (name, number) = text.split_once(':').map_or((text, None), |(a, b)| (a, Some(b)));
     let priority = || match number.unwrap_or("1").parse::<u32>() {
         Ok(n) if (1..=99).contains(&n) => Ok(n),
-        _ => Err(OptionError::new("policy", format!("the priority of '{text}' is not 1 to 99"))),
+        _ => Err(OptionError::new("policy", format!("invalid priority in '{text}': use 1 to 99"))),
     };
     match (name, number) {
         ("normal" | "other", None) => Ok(Policy::Normal),
@@ -251,7 +251,8 @@ pub fn policy(text: &str) -> Result<Policy, OptionError> {
         ("fifo", _) => Ok(Policy::Fifo(priority()?)),
         ("rr", _) => Ok(Policy::RoundRobin(priority()?)),
         _ => {
-            let why = format!("'{text}' is none of normal, batch, idle, ext, fifo:N, rr:N");
+            let why =
+                format!("unknown policy '{text}': use normal, batch, idle, ext, fifo:N or rr:N");
             Err(OptionError::new("policy", why))
         }
     }
@@ -405,14 +406,14 @@ mod tests {
             ("cpus", "", "it is empty"),
             ("cpus", "worker=", "the list of CPUs is empty"),
             ("nice", " ", "it is empty"),
-            ("cpus", "16", "CPU 16 is not among those that may be used: 0-15"),
-            ("cpus", "boss=1", "there is no role 'boss'; the roles are message, worker"),
-            ("policy", "fast", "none of normal, batch"),
-            ("policy", "fifo:0", "is not 1 to 99"),
-            ("nice", "20", "between -20 and 19"),
-            ("slice", "1us", "between 100us and 100ms"),
+            ("cpus", "16", "CPU 16 is not available: use 0-15"),
+            ("cpus", "boss=1", "unknown role 'boss': use message, worker"),
+            ("policy", "fast", "use normal, batch"),
+            ("policy", "fifo:0", "use 1 to 99"),
+            ("nice", "20", "use -20 to 19"),
+            ("slice", "1us", "use 100us to 100ms"),
             ("cgroup", "../x", "leads out"),
-            ("weight", "0", "between 1 and 10000"),
+            ("weight", "0", "use 1 to 10000"),
         ] {
             let error = placed(&[(option, value)], &around()).map(|_| ()).unwrap_err();
             assert!(error.to_string().contains(part), "{option}={value}: {error}");

@@ -76,8 +76,8 @@ impl FromStr for Filter {
                 Ok(Self { event: event.into(), expression: expression.into() })
             }
             _ => Err(format!(
-                "'{text}' is no filter: write EVENT: EXPRESSION, as in 'sched_switch: \
-                              next_prio < 100'"
+                "invalid filter '{text}': use EVENT: EXPRESSION, as in 'sched_switch: next_prio \
+                 < 100'"
             )),
         }
     }

@@ -89,18 +89,19 @@ impl RunSpec {
             let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
             if one.label.is_empty() || !one.label.chars().all(fits) {
                 return Err(format!(
-                    "'{}' is no label: it takes letters, digits, - and _",
+                    "invalid label '{}': use letters, digits, '-' and '_'",
                     one.label
                 ));
             }
             if one.label == MACHINE {
                 return Err(format!(
-                    "'{MACHINE}' is no label: figures of the machine itself have it"
+                    "invalid label '{MACHINE}': metrics of the machine itself have this label"
                 ));
             }
             if self.beside[..index].iter().any(|other| other.label == one.label) {
                 return Err(format!(
-                    "two workloads are labelled '{}': give one a name of its own (NAME: WORKLOAD ...)",
+                    "two workloads have the label '{}': give one another label (LABEL: WORKLOAD \
+                     ...)",
                     one.label
                 ));
             }

@@ -70,17 +70,19 @@ impl FromStr for Speed {
         };
         let value: f64 = number
             .parse()
-            .map_err(|_| format!("'{text}' is no speed: write it as in 30% or 0.3"))?;
+            .map_err(|_| format!("invalid speed '{text}': use the form 30% or 0.3"))?;
         let millionths = (value * scale).round();
         if !(millionths.is_finite() && millionths >= 1.0) {
-            return Err(format!("a speed of {text} can't be had: it must be above 0"));
+            return Err(format!("invalid speed {text}: use more than 0"));
         }
         if millionths > f64::from(WHOLE) {
             let hint = match scale > 10_000.0 && value <= 100.0 {
                 true => format!("; did you mean {number}%?"),
                 false => String::new(),
             };
-            return Err(format!("a speed of {text} can't be had: 100% is full speed{hint}"));
+            return Err(format!(
+                "invalid speed {text}: use at most 100%, which is full speed{hint}"
+            ));
         }
         Ok(Self(millionths as u32))
     }
@@ -137,7 +139,7 @@ impl FromStr for Assignment {
     fn from_str(text: &str) -> Result<Self, String> {
         let (cpus, speed) = text
             .split_once('=')
-            .ok_or_else(|| format!("'{text}' is not CPUS=SPEED: write it as in 1-3=75%"))?;
+            .ok_or_else(|| format!("invalid speed '{text}': use CPUS=SPEED, as in 1-3=75%"))?;
         let cpus: CpuSet = cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?;
         if cpus.is_empty() {
             return Err(format!("'{text}' names no CPU: write it as in 1-3=75%"));
@@ -192,11 +194,11 @@ mod tests {
             ("-5%", "above 0"),
             ("101%", "full speed"),
             ("30", "did you mean 30%"),
-            ("150", "a speed of 150 can't be had: 100% is full speed"),
+            ("150", "invalid speed 150: use at most 100%, which is full speed"),
             ("nan", "above 0"),
             ("inf", "above 0"),
-            ("", "is no speed"),
-            ("fast", "is no speed"),
+            ("", "invalid speed"),
+            ("fast", "invalid speed"),
         ] {
             let error = text.parse::<Speed>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

@@ -60,12 +60,13 @@ impl SpeedSettings {
                 knob if knob.starts_with(Self::PROFILE) => {}
                 _ if is_measured(value) => {
                     return Err(format!(
-                        "a speed of {value} needs a real machine to compare: give a part of full speed, as in 30%"
+                        "invalid speed {value}: only a real machine can compare itself; use a \
+                         part of full speed, as in 30%"
                     ));
                 }
                 Self::METHOD => read.method = Some(value.clone()),
                 Self::MEASURING => {
-                    let wrong = |_| format!("{knob} is true or false, not '{value}'");
+                    let wrong = |_| format!("invalid {knob} '{value}': use true or false");
                     read.measuring = value.parse().map_err(wrong)?;
                 }
                 _ if value.contains('@') => {
@@ -107,7 +108,9 @@ impl SpeedSettings {
                 };
                 let after: Nanos = after.parse().map_err(|e: NanosError| e.to_string())?;
                 if last.replace(after).is_some_and(|last| last >= after) {
-                    return Err(format!("'{word}' in {knob} is not later than the one before it"));
+                    return Err(format!(
+                        "invalid time '{word}' in {knob}: use a later time than the one before it"
+                    ));
                 }
                 let Assignment { cpus, speed } = format!("{cpus}={speed}").parse()?;
                 changes.extend(cpus.iter().map(|cpu| SpeedChange { after, cpu, speed }));
@@ -146,7 +149,7 @@ mod tests {
         ];
         assert_eq!(told, expected);
         for (value, why) in [
-            ("50%@2s 30%@1s", "not later"),
+            ("50%@2s 30%@1s", "use a later time"),
             ("50%@2s 30%", "no time"),
             ("0%@2s", "above 0"),
             ("50%@soon", "soon"),

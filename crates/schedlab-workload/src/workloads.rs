@@ -49,7 +49,7 @@ pub const CATALOGUE: &[Workload] = &[
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// There is none of this name.
-    #[error("there is no workload '{0}'; there are {1}")]
+    #[error("unknown workload '{0}': use {1}")]
     NoWorkload(String, String),
     /// An option is wrong.
     #[error(transparent)]

@@ -193,9 +193,8 @@ fn without_holes(topology: Topology, assumed: &mut Vec<String>) -> Topology {
         return topology;
     }
     let missing = last - topology.places().len();
-    assumed.push(format!(
-        "{missing} CPUs that the trace does not name are there, and idle at the start"
-    ));
+    assumed
+        .push(format!("{missing} CPUs that the trace does not name are added, idle at the start"));
     let place = |cpu: u16| {
         let own = topology.place(Cpu(cpu)).copied();
         own.unwrap_or(Place { core: u32::from(cpu) + 1_000_000, ..flat(Cpu(cpu)) })
@@ -206,7 +205,7 @@ fn without_holes(topology: Topology, assumed: &mut Vec<String>) -> Topology {
 /// The model that is nearest to a kernel, and why.
 fn nearest(kernel: Option<&str>) -> (&'static str, String) {
     let Some(kernel) = kernel else {
-        return ("cfs-6.1", "the trace does not tell its kernel".to_owned());
+        return ("cfs-6.1", "the trace does not hold its kernel".to_owned());
     };
     let number = |word: &str| -> Option<(u32, u32)> {
         let mut parts = word.split(|c: char| !c.is_ascii_digit());
@@ -243,9 +242,9 @@ fn costs(name: &MachineName) -> Result<Option<String>, String> {
     }
     let own: Vec<&str> = schedlab_sim::Costs::presets().collect();
     let own = own.join(" or ");
-    std::fs::read_to_string(file)
-        .map(Some)
-        .map_err(|error| format!("reading the costs in '{file}': {error}; use a file, or {own}"))
+    std::fs::read_to_string(file).map(Some).map_err(|error| {
+        format!("cannot read the costs in '{file}': {error}: use a file, or {own}")
+    })
 }
 
 #[cfg(test)]
@@ -284,9 +283,9 @@ mod tests {
         for (kind, _) in KINDS {
             assert!(why("moon").contains(&format!("{kind} (")), "{}", why("moon"));
         }
-        assert!(why("moon").starts_with("schedlab can't run on 'moon': use host (this machine)"));
+        assert!(why("moon").starts_with("schedlab cannot run on 'moon': use host (this machine)"));
         let settings =
-            "schedlab can't run on 'host:cpus=2': machine 'host' takes no settings: remove 'cpus'";
+            "schedlab cannot run on 'host:cpus=2': machine 'host' takes no settings: remove 'cpus'";
         assert_eq!(why("host:cpus=2"), settings);
     }
 }

@@ -109,7 +109,7 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
         ("draw cores x.dat --from 9h -o x.svg", 1, "the trace lasts"),
         ("draw cores x.dat --mark sched_switch:who=me -o x.svg", 2, "comm=NAME"),
         ("draw cores x.dat --topology none -o x.svg", 1, "lscpu -p"),
-        ("draw tasks x.dat --target nosuch -o x.svg", 1, "no task's name begins"),
+        ("draw tasks x.dat --target nosuch -o x.svg", 1, "no task's name starts"),
         ("view x.dat --from 9h", 1, "the trace lasts"),
     ] {
         let output = desk.run(arguments);
@@ -190,11 +190,11 @@ fn charts_are_drawn_from_a_table_whose_columns_are_named() {
 fn a_table_that_cannot_be_drawn_is_refused_with_line_and_column() {
     let desk = Desk::new("tables");
     for (text, code, said) in [
-        ("a,c\n1,2\n", 2, "x.csv: line 1: no column 'b' (there are: a, c)"),
+        ("a,c\n1,2\n", 2, "x.csv: line 1: unknown column 'b': use a, c"),
         ("a,b\n1,2\n\n3,x\n", 1, "x.csv: line 4, column 2 (b): 'x' is not a number"),
-        ("a,b\n1,2,3\n", 1, "x.csv: line 2, column 3: 3 fields, not 2"),
+        ("a,b\n1,2,3\n", 1, "x.csv: line 2, column 3: found 3 fields instead of 2"),
         ("a,b\n1,\"2\n", 1, "x.csv: line 2, column 2: this quote never ends"),
-        ("", 1, "x.csv: line 1: the names of the columns must stand here"),
+        ("", 1, "x.csv: line 1: missing names of the columns"),
         ("a,b\n1,2\n", 1, "x.csv: no line fits"),
     ] {
         std::fs::write(desk.0.join("x.csv"), text).expect("writable");
@@ -284,7 +284,7 @@ next_pid=0 next_prio=120
     };
     for (wrong, part) in [
         (["--cpus", "500"], "it has 0-1"),
-        (["--target", "nosuch"], "no task's name begins"),
+        (["--target", "nosuch"], "no task's name starts"),
         (["--from", "50s"], "the trace lasts 1s"),
     ] {
         let (code, said) = draw(&wrong);

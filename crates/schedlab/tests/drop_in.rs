@@ -245,12 +245,12 @@ fn schbench_tells_what_is_wrong_before_it_starts_anything() {
     let links = Links::new();
     let before = loads_running();
     for (line, part) in [
-        ("schbench -m 0", "between 1 and"),
-        ("schbench -t -4", "not a whole number"),
+        ("schbench -m 0", "use 1 to"),
+        ("schbench -t -4", "use a whole number"),
         ("schbench -r abc", "duration"),
         ("schbench -M ,", "failed to parse cpuset information"),
-        ("schbench --split 101", "between 0 and 100"),
-        ("schbench -R 1 -m 2", "shared"),
+        ("schbench --split 101", "use 0 to 100"),
+        ("schbench -R 1 -m 2", "cannot divide"),
         ("schbench extra", "Error Extra arguments 'extra'"),
         ("schbench --nope", "unrecognized option '--nope'"),
         ("schbench -r 1 -j /nowhere/figures", "/nowhere/figures"),

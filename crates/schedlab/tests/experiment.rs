@@ -42,7 +42,7 @@ fn mistakes_are_all_named_before_anything_runs() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(
-        said.contains("x.toml: line 1, column 1: repaets: no such key; did you mean 'repeats'?"),
+        said.contains("x.toml: line 1, column 1: repaets: unknown key; did you mean 'repeats'?"),
         "{said}"
     );
     assert!(
@@ -65,7 +65,7 @@ fn a_dry_run_prints_the_plan_and_runs_nothing() {
     assert!(said.starts_with("3 runs on host:"), "{said}");
     assert!(said.contains("3 runs to do, at most 6.00 s by their limits"), "{said}");
     assert!(!folder.path().join("results").exists());
-    assert!(said.contains("besides: up to 1 more attempts at each doubtful one"), "{said}");
+    assert!(said.contains("besides: up to 1 more attempts at each run with a warning"), "{said}");
     // What the machine can't do is told by the same command, before anything runs.
     let text = "[workload]\ncommand = [\"true\"]\n[[axis]]\nknob = \"slize\"\nvalues = [1, 2]\n";
     write(folder.path(), "y.toml", text);
@@ -232,7 +232,7 @@ fn an_experiment_goes_on_after_a_reboot_and_boots_are_compared() {
             write(folder, "level", &level.to_string());
             let output = run(folder, &["run", "x.toml"]);
             assert!(output.status.success(), "{}", stderr(&output));
-            let told = stderr(&output).contains("boot again and give the same command");
+            let told = stderr(&output).contains("boot again and run the same command");
             assert_eq!(told, boot != "f", "{}", stderr(&output));
             rebooted(&folder.join("results").join(name), boot);
         }

@@ -40,7 +40,7 @@ fn each_example_is_listed_shown_and_planned_where_its_machine_is() {
     }
     let unknown = schedlab(folder.path(), &["gallery", "show", "moon"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("there is no example 'moon'; there are jobs-peak"));
+    assert!(text(&unknown.stderr).contains("unknown example 'moon': use jobs-peak"));
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn a_stream_that_is_no_trace_is_refused_by_its_first_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let output = schedlab(dir.path(), &["trace", "info", "/dev/zero"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("not a trace"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unknown trace format"), "{output:?}");
     // A text without end and without an event.
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     command.args(["trace", "info", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
@@ -108,5 +108,5 @@ fn a_stream_that_is_no_trace_is_refused_by_its_first_bytes() {
     drop(stdin);
     let output = child.wait_with_output().unwrap();
     assert!(written < 20 << 20, "{written} bytes were taken");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("not a trace"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unknown trace format"), "{output:?}");
 }

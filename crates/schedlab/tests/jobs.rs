@@ -459,7 +459,7 @@ fn cpus_that_are_not_there_are_named_with_those_that_are() {
     for on in ["schedlab", "rayon", "channel"] {
         let out = jobs(&["run", "--nodes", "4", "--executor", on, "--cpus", "0,777"]);
         assert_eq!(out.status.code(), Some(2), "{on}: {}", said(&out));
-        let part = format!("CPU 777 does not exist, or is offline; there are {}", online.trim());
+        let part = format!("CPU 777 does not exist or is offline: use {}", online.trim());
         assert!(said(&out).contains(&part), "{on}: {}", said(&out));
     }
     assert_eq!(jobs(&["run", "--nodes", "4", "--cpus", ""]).status.code(), Some(2));
@@ -524,7 +524,7 @@ fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
     assert_eq!((&fixed["pool"]["most"], &fixed["pool"]["started"]), (&3.into(), &0.into()));
     let out = jobs(&[growing.as_slice(), &["--executor", "rayon"]].concat());
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
-    assert!(said(&out).contains("rayon offers no pool that grows"), "{}", said(&out));
+    assert!(said(&out).contains("rayon does not offer a pool that grows"), "{}", said(&out));
     assert_eq!(jobs(&["run", "--workers", "4..2"]).status.code(), Some(2));
 }
 
@@ -548,7 +548,7 @@ fn a_recorded_run_puts_all_time_of_all_workers_down_to_causes() {
     let out = jobs(&[record.as_slice(), &load].concat());
     over.store(true, std::sync::atomic::Ordering::Relaxed);
     antagonists.into_iter().for_each(|antagonist| antagonist.join().unwrap());
-    if said(&out).contains("the kernel's events can't be recorded") {
+    if said(&out).contains("cannot record the kernel's events") {
         let _ = writeln!(std::io::stderr(), "MISSING: the right to record: no stall was put down");
         return;
     }
@@ -632,7 +632,7 @@ fn each_cause_of_a_stall_is_provoked_and_seen() {
             let own = if load[0] == "--shape" { &isolated[2..] } else { &isolated[..] };
             let record = ["run", "--json", "--record", file.to_str().unwrap()];
             let out = jobs(&[record.as_slice(), own, load].concat());
-            if said(&out).contains("the kernel's events can't be recorded") {
+            if said(&out).contains("cannot record the kernel's events") {
                 let _ = writeln!(
                     std::io::stderr(),
                     "MISSING: the right to record: no stall was put down"
@@ -919,9 +919,9 @@ fn workers_of_every_executor_have_a_cpu_of_their_own_and_any_leaves_them_free() 
 #[test]
 fn on_takes_a_machine_and_names_the_option_of_executors() {
     for (on, part) in [
-        ("sim:cpus=x", "cpus=x is not valid"),
-        ("vm", "vm can't run executors of jobs: executors are threads of this process"),
-        ("rayon", "'rayon' is an executor: use --executor rayon"),
+        ("sim:cpus=x", "invalid cpus=x"),
+        ("vm", "vm cannot run executors of jobs: executors are threads of this process"),
+        ("rayon", "invalid machine 'rayon' for --on: it is an executor, use --executor rayon"),
         ("cmd:python3 x.py", "use --executor cmd:python3 x.py"),
         ("schedlab,tokio", "use --executor schedlab,tokio"),
         ("moon", "use host (this machine)"),

@@ -46,7 +46,7 @@ fn a_knob_is_one_run_s_at_a_time_and_a_foreign_change_is_told() {
         let output = schedlab(words).output().unwrap();
         let of_knob = words[0] == "knobs";
         assert_eq!(output.status.success(), !of_knob, "{words:?}: {}", said(&output));
-        let by = format!("knob autogroup is held by process {} (", first.id());
+        let by = format!("knob autogroup is in use by process {} (", first.id());
         assert_eq!(said(&output).contains(&by), of_knob, "{}", said(&output));
     }
     assert_eq!(now(), other);

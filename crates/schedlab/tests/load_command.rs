@@ -86,13 +86,13 @@ fn a_command_that_fails_or_ends_too_early_is_told() {
         let output = load(&["cpu", "--duration", "400ms", "--beside", "command -- true"]);
         assert!(output.status.success());
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told = said.contains("ended by itself") && said.contains("let it last");
+        let told = said.contains("ended by itself") && said.contains("let the command last");
         if told { Ok(()) } else { Err(said) }
     });
     let output = load(&["command"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("there is no command"), "{said}");
+    assert!(said.contains("missing command"), "{said}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn over_a_link_the_network_is_the_bound_and_its_namespace_goes() {
     eventually(|| {
         let output = load("udp --rate 10Mbit --duration 2s --json").output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.code() == Some(1) && said.contains("can't send over a link") {
+        if output.status.code() == Some(1) && said.contains("cannot send over a link") {
             missing(&format!("a network namespace: {said}"));
             return Ok(());
         }
@@ -144,10 +144,10 @@ fn orphans() -> Vec<String> {
 #[test]
 fn a_wrong_weight_or_rate_is_wrong_usage() {
     for (line, part) in [
-        ("schbench --weight 0", "between 1 and 10000"),
-        ("schbench --weight cook=5", "no role 'cook'"),
-        ("udp --rate fast", "not a rate"),
-        ("udp --rate 1bit", "not a rate"),
+        ("schbench --weight 0", "use 1 to 10000"),
+        ("schbench --weight cook=5", "unknown role 'cook'"),
+        ("udp --rate fast", "invalid rate"),
+        ("udp --rate 1bit", "invalid rate"),
     ] {
         let output = load(line).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}");

@@ -233,7 +233,10 @@ fn without_rights_the_missing_one_is_named_and_nothing_is_left_behind() {
     let output = run(&["record", "--", "true"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("no right to record") && said.contains("run as root"), "{said}");
+    assert!(
+        said.contains("cannot record scheduler events") && said.contains("run as root"),
+        "{said}"
+    );
     assert!(said.contains("cap_perfmon,cap_dac_read_search"), "{said}");
     // The remedy is one.
     let rights = "+perfmon,+dac_read_search";
@@ -737,11 +740,11 @@ fn what_is_no_spool_and_what_is_no_event_is_named() {
 fn a_target_that_is_no_file_and_a_task_that_is_none_are_refused_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();
     for (arguments, code, part) in [
-        (&["-o", "."][..], 2, "a recording is a file"),
-        (&["-o", "-"], 2, "a recording is a file"),
-        (&["--time", "0"], 2, "nothing would be recorded"),
+        (&["-o", "."][..], 2, "name a file"),
+        (&["-o", "-"], 2, "name a file"),
+        (&["--time", "0"], 2, "use more than 0"),
         (&["--keep", "1s"], 2, "--snapshot"),
-        (&["--pid", "999999999"], 1, "there is no such task"),
+        (&["--pid", "999999999"], 1, "the task does not exist"),
     ] {
         let output = record(dir.path(), &[arguments, &["--", "touch", "ran"]].concat());
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));

@@ -74,11 +74,11 @@ fn perf_events_are_taken_where_tracefs_is_read_only_and_both_rights_are_named_wh
     assert_eq!(via(&all), "perf");
     let ftrace = run(&format!("{RECORD} --via ftrace -- true")).unwrap();
     assert_eq!(ftrace.status.code(), Some(1));
-    assert!(stderr(&ftrace).contains("tracefs can't be written"), "{}", stderr(&ftrace));
+    assert!(stderr(&ftrace).contains("cannot write to tracefs"), "{}", stderr(&ftrace));
     let neither = run(&format!("{NO_CAPABILITY} {RECORD} -- true")).unwrap();
     let said = stderr(&neither);
     assert_eq!(neither.status.code(), Some(1));
-    assert!(said.contains("tracefs can't be written") && said.contains("CAP_PERFMON"), "{said}");
+    assert!(said.contains("cannot write to tracefs") && said.contains("CAP_PERFMON"), "{said}");
     assert!(!dir.path().join("x.dat.spool").exists());
 }
 

@@ -81,8 +81,8 @@ fn what_cannot_be_replayed_is_said() {
         ("replay missing.dat", "missing.dat"),
         ("replay bad.txt", "bad.txt"),
         ("replay x.dat --set base_slice", "write NAME=VALUE"),
-        ("replay x.dat --set base_slice=1ms", "this model has no knob 'base_slice'"),
-        ("replay x.dat --warm-up 5s", "use --warm-up"),
+        ("replay x.dat --set base_slice=1ms", "unknown knob 'base_slice' of this model"),
+        ("replay x.dat --warm-up 5s", "use a shorter --warm-up"),
         ("replay x.dat --on moon", "moon"),
         ("load replay", "name a trace"),
         ("load cpu --on sim:like=missing.dat", "missing.dat"),
@@ -92,7 +92,7 @@ fn what_cannot_be_replayed_is_said() {
         assert!(text(&output).contains(part), "{line}: {}", text(&output));
     }
     let open = succeeds("replay x.dat --open nobody", folder);
-    assert!(open.contains("no task of the trace is called 'nobody'"), "{open}");
+    assert!(open.contains("the trace has no task named 'nobody'"), "{open}");
 }
 
 /// Traces of others: whatever they lack, a replay says so and does not panic.

@@ -166,11 +166,11 @@ fn what_is_wrong_with_a_file_is_told_of_the_file() {
     let output = rt_app(&file, &[]);
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let expected = format!("{}: tasks.t: there is no event 'frob': run,", file.display());
+    let expected = format!("{}: tasks.t: unknown event 'frob': use run,", file.display());
     assert!(told.contains(&expected), "{told}");
     let output = rt_app(&file, &["another.json"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("takes one file: 'another.json'"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unexpected file 'another.json'"));
     let output = rt_app(Path::new("/no/such.json"), &[]);
     assert_ne!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such.json"));

@@ -47,8 +47,8 @@ fn a_load_has_figures_and_a_trace_that_can_be_asked() {
 fn what_has_no_model_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, part) in [
-        (&["load", "command", "--on", "sim", "--", "true"][..], "can't run a command"),
-        (&["load", "jobs", "--executor", "rayon", "--on", "sim"], "can't run jobs"),
+        (&["load", "command", "--on", "sim", "--", "true"][..], "cannot run a command"),
+        (&["load", "jobs", "--executor", "rayon", "--on", "sim"], "cannot run jobs"),
         (&["load", "cpu", "--policy", "fifo:1", "--on", "sim:kernel=fifo"], "real-time"),
         (&["load", "cpu", "--cgroup", "a", "--on", "sim:kernel=fifo"], "control groups"),
         (&["load", "cpu", "--policy", "ext", "--on", "sim"], "sched_ext"),
@@ -184,5 +184,5 @@ fn placement_is_scored_beside_naive_rules() {
     assert!(run.status.success(), "{}", text(&run));
     let refused = schedlab(&["sim", "placement", "b.dat", "--on", on], folder.path());
     assert!(!refused.status.success());
-    assert!(text(&refused).contains("too few for a score"), "{}", text(&refused));
+    assert!(text(&refused).contains("a score needs"), "{}", text(&refused));
 }

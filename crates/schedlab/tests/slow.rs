@@ -87,7 +87,7 @@ fn wrong_requests_are_refused_before_anything_is_changed() {
     for (arguments, code, why) in [
         (vec!["--cpu", "0=0%"], 2, "above 0"),
         (vec!["--cpu", "0=101%"], 2, "full speed"),
-        (vec!["--cpu", "65000=50%"], 2, "there is no CPU 65000"),
+        (vec!["--cpu", "65000=50%"], 2, "unknown CPU 65000"),
         (vec!["--cpu", "0=50%", "--cpu", "0=40%"], 2, "two speeds"),
         (vec!["--cpu", "0=3%", "--method", "hogs"], 2, "10%"),
         (vec!["--cpu", "0=50%", "--method", "warp"], 2, "no method"),

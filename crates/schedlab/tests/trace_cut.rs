@@ -152,8 +152,8 @@ fn a_text_is_cut_as_well_and_nonsense_is_refused() {
     for (line, said) in [
         ("trace cut whole.dat x.dat", "which part?"),
         ("trace cut whole.dat x.dat --cpus 9", "has no CPU 9"),
-        ("trace cut whole.dat x.dat --from @1 --to @0.5", "nothing lies between"),
-        ("trace cut whole.dat x.dat --pid 1", "is chosen by --pid 1"),
+        ("trace cut whole.dat x.dat --from @1 --to @0.5", "the trace holds nothing between"),
+        ("trace cut whole.dat x.dat --pid 1", "matches --pid 1"),
         ("trace events whole.dat --event no_such", "no event 'no_such'"),
         ("trace events whole.dat --skip 1000000", "fewer events"),
     ] {

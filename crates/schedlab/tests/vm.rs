@@ -84,10 +84,10 @@ fn what_a_machine_cannot_be_is_told_before_it_starts() {
     let folder = tempfile::tempdir().unwrap();
     for (machine, told) in [
         ("vm:qemu=no-such-qemu", "no-such-qemu is missing: install it"),
-        ("vm:kernel=no-such-kernel", "vm:kernel=no-such-kernel: there is no such file"),
-        ("vm:kernel=/etc/passwd", "neither a bzImage nor a vmlinux"),
+        ("vm:kernel=no-such-kernel", "vm:kernel=no-such-kernel: the file does not exist"),
+        ("vm:kernel=/etc/passwd", "use a bzImage or a vmlinux"),
         ("vm:cpus=3,sockets=2", "3 CPUs cannot be divided by 2"),
-        ("vm:cores=2", "there is no such setting"),
+        ("vm:cores=2", "unknown setting"),
     ] {
         let error = run(&grid(machine, "'1ms'", "'1ms'"), folder.path()).unwrap_err();
         assert!(error.contains(told), "{machine}: {error}");

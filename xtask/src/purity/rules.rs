@@ -1,6 +1,6 @@
 //! What a pure crate may name, and how it is found in the tokens of a source.
 
-use super::tokens::{Kind, PATH, Token, group};
+use crate::tokens::{Kind, PATH, Token, group};
 use std::path::{Component, Path, PathBuf};
 
 /// The standard library's own crates.

@@ -1,6 +1,7 @@
 //! Ways out that were planted one by one, and what must stay allowed.
 
-use super::{imports, module, tokens, ways_out};
+use super::{imports, module, ways_out};
+use crate::tokens;
 use std::path::Path;
 
 fn found(text: &str) -> Vec<String> {

@@ -43,9 +43,7 @@ pub enum Noise {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     /// One run in each cell, and no given noise.
-    #[error(
-        "the cells hold single runs and no noise is given: nothing tells differences from luck"
-    )]
+    #[error("differences may be chance: the cells hold single runs, and the noise is not given")]
     SingleRuns,
     /// Fewer than three repeats in most cells, and no given noise.
     #[error(
@@ -212,21 +210,20 @@ impl Map {
         }
         if self.flat.len() == filled {
             out.push(
-                "No cell can be told from the best of its group: there is no optimum to name."
-                    .into(),
+                "No cell differs from the best of its group, so the runs show no optimum.".into(),
             );
         } else if let [best] = self.best[..] {
             out.push(format!(
-                "The best cell measured is {}. {} of {filled} cells cannot be told from it; all of them are \
-                 candidates.",
+                "The best cell measured is {}. {} of {filled} cells do not differ from it; all \
+                 of them are candidates.",
                 name(best),
                 self.flat.len()
             ));
         } else {
             let names: Vec<String> = self.best.iter().map(|best| name(*best)).collect();
             out.push(format!(
-                "Judged at each load alone, the best cells measured are {}. {} of {filled} cells cannot be told \
-                 from the best at their load.",
+                "At each load alone, the best cells measured are {}. {} of {filled} cells do not \
+                 differ from the best at their load.",
                 names.join("; "),
                 self.flat.len()
             ));

@@ -43,29 +43,29 @@ fn each_refusal_is_told_once_with_the_place_of_what_is_refused() {
     let own = told(TEXT, |spec| {
         option(&spec.workload, "groups").map(|value| format!("'{value}' is not a number"))
     });
-    let place = "x.toml: line 6, column 22: workload.options.groups: fake can't run it: ";
+    let place = "x.toml: line 6, column 22: workload.options.groups: fake cannot run it: ";
     assert_eq!(own, [format!("{place}'few' is not a number")]);
     let of_axis = told(TEXT, |spec| {
         (option(&spec.workload, "loops") == Some("20")).then(|| "20 is odd".to_owned())
     });
-    assert_eq!(of_axis, ["x.toml: line 13, column 15: axis.values: fake can't run it: 20 is odd"]);
+    assert_eq!(of_axis, ["x.toml: line 13, column 15: axis.values: fake cannot run it: 20 is odd"]);
     let of_range =
         told(TEXT, |spec| (spec.settings[..].len() == 1).then(|| "no slices".to_owned()));
-    assert_eq!(of_range, ["x.toml: line 16, column 9: axis.values: fake can't run it: no slices"]);
+    assert_eq!(of_range, ["x.toml: line 16, column 9: axis.values: fake cannot run it: no slices"]);
     let beside = told(TEXT, |spec| {
         let tasks = spec.beside.first().and_then(|one| option(&one.workload, "tasks"));
         tasks.map(|_| "too many".to_owned())
     });
     let place = "x.toml: line 10, column 21: workload.beside.options.tasks: ";
-    assert_eq!(beside, [format!("{place}fake can't run it: too many")]);
+    assert_eq!(beside, [format!("{place}fake cannot run it: too many")]);
     let company = told(TEXT, |spec| (!spec.beside.is_empty()).then(|| "one only".to_owned()));
     let place = "x.toml: line 7, column 1: workload.beside: noise: ";
-    assert_eq!(company, [format!("{place}fake can't run it: one only")]);
+    assert_eq!(company, [format!("{place}fake cannot run it: one only")]);
     let record = told(TEXT, |spec| spec.record.as_ref().map(|_| "no trace".to_owned()));
-    assert_eq!(record, ["x.toml: line 3, column 10: record: fake can't run it: no trace"]);
+    assert_eq!(record, ["x.toml: line 3, column 10: record: fake cannot run it: no trace"]);
     let all = told(TEXT, |_| Some("never".to_owned()));
     let place = "x.toml: line 4, column 1: workload: hackbench: ";
-    assert_eq!(all, [format!("{place}fake can't run it: never")]);
+    assert_eq!(all, [format!("{place}fake cannot run it: never")]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_knob_that_is_not_there_or_locked_is_told_with_its_line_and_once() {
     assert_eq!(
         told,
         [
-            "x.toml: line 4, column 14: knobs.base_slice: knob base_slice can't be set here: debugfs is locked",
+            "x.toml: line 4, column 14: knobs.base_slice: cannot set knob base_slice here: debugfs is locked",
             "x.toml: line 7, column 11: axis.values: fake has no knob slise; did you mean slice?",
         ]
     );

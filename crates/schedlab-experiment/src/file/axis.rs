@@ -144,10 +144,10 @@ pub(super) fn point(decoder: &mut Decoder<'_>, entry: Entry<'_>, axes: &[Axis]) 
             _ => value,
         };
         match axis {
-            None => decoder.mistake(&place, &key, format!("there is no axis '{name}'")),
+            None => decoder.mistake(&place, &key, format!("unknown axis '{name}'")),
             Some(axis) if !axis.values.contains(&value) => {
                 let values = axis.values.join(", ");
-                let what = format!("'{value}' is not a value of the axis: it has {values}");
+                let what = format!("unknown value '{value}' of the axis: use {values}");
                 decoder.mistake(&place, &key, what);
             }
             Some(_) => drop(point.insert(name, value)),

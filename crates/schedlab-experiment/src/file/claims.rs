@@ -158,7 +158,7 @@ fn workload(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, around: &Around<'_>)
     };
     let label = decoder.text(&entry, "a workload's label")?;
     if !labels.contains(&label.as_str()) {
-        let what = format!("no workload '{label}'; there are {}", labels.join(", "));
+        let what = format!("unknown workload '{label}': use {}", labels.join(", "));
         decoder.mistake(&entry.place, &entry.key, what);
     }
     Some(label)
@@ -187,7 +187,7 @@ fn machine(
         None => named == *around.machine,
     };
     if !is_there {
-        let what = format!("no run is on '{named}': name a machine of this experiment");
+        let what = format!("unknown machine '{named}': name a machine of this experiment");
         decoder.mistake(&entry.place, &entry.key, what);
     }
     Some(named)
@@ -197,7 +197,7 @@ fn along(decoder: &mut Decoder<'_>, entry: &Entry<'_>, around: &Around<'_>) -> O
     let name = decoder.text(entry, "the name of an axis")?;
     let axis = around.axes.iter().find(|axis| axis.name() == name);
     if axis.is_none_or(|axis| axis.values.len() < POINTS_MIN) {
-        let what = format!("there is no axis '{name}' with {POINTS_MIN} values or more");
+        let what = format!("unknown axis '{name}': use an axis with {POINTS_MIN} values or more");
         decoder.mistake(&entry.place, &entry.key, what);
     }
     Some(name)
@@ -275,10 +275,10 @@ mod tests {
         for part in [
             "claim.why: a claim needs the reason",
             "claim.metric: no run measures 'time'",
-            "there is no axis 'slize'",
-            "'3' is not a value of the axis: it has 1, 2, 8",
-            "no run is on 'sim:cpus=2'",
-            "no workload 'x'; there are hackbench",
+            "unknown axis 'slize'",
+            "unknown value '3' of the axis: use 1, 2, 8",
+            "unknown machine 'sim:cpus=2'",
+            "unknown workload 'x': use hackbench",
             "needs at_least, at_most or both",
         ] {
             assert!(found.iter().any(|mistake| mistake.contains(part)), "{part}: {found:#?}");

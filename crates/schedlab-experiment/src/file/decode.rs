@@ -183,8 +183,8 @@ impl<'t> Decoder<'t> {
     pub(crate) fn finish(&mut self, keys: Keys<'_>, known: &[&str]) {
         for (name, (place, _)) in keys.entries {
             let what = match nearest(&name, known) {
-                Some(near) => format!("no such key; did you mean '{near}'?"),
-                None => format!("no such key; there are {}", known.join(", ")),
+                Some(near) => format!("unknown key; did you mean '{near}'?"),
+                None => format!("unknown key: use {}", known.join(", ")),
             };
             self.mistake(&place, &join(&keys.path, &name), what);
         }

@@ -14,7 +14,7 @@ pub(super) fn unmeasured(
     for name in metrics.iter().filter(|name| run_metrics::find(name).is_none()) {
         let near = nearest(name, &run_metrics::all())
             .map_or(String::new(), |n| format!("; did you mean {n}?"));
-        let what = format!("no run measures '{name}'{near} (docs/metrics.md lists all metrics)");
+        let what = format!("unknown metric '{name}'{near}: docs/metrics.md lists all metrics");
         decoder.mistake(place, key, what);
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn experiment(
     let settings = keys.take("knobs").map(|e| knobs(decoder, e)).unwrap_or_default();
     let record = keys.take("record").and_then(|e| record(decoder, e));
     if let Some((word, place, key)) = unrecorded.filter(|_| record.is_none()) {
-        let what = format!("'{word}' is drawn of a trace: add record = true");
+        let what = format!("picture '{word}' needs a trace: add record = true");
         decoder.mistake(&place, &key, what);
     }
     let stop = keys.take("stop").map(|e| stop(decoder, e, (repeats, boots))).unwrap_or_default();
@@ -236,7 +236,7 @@ fn name(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<String> {
     let name = decoder.text(entry, "a name")?;
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(fine) {
-        let what = format!("'{name}' can't name a folder: letters, digits, - and _ only");
+        let what = format!("invalid name '{name}': use letters, digits, '-' and '_'");
         decoder.mistake(&entry.place, &entry.key, what);
         return None;
     }
@@ -264,7 +264,7 @@ fn workloads(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>) -> Option<Vec<Workl
         let Some(workload) = workload(decoder, keys) else { continue };
         if !labels.insert(workload.label.clone()) {
             let what =
-                format!("there is already a workload '{}'; give this one a label", workload.label);
+                format!("two workloads have the name '{}': give this one a label", workload.label);
             decoder.mistake(&place, "workload.label", what);
         }
         workloads.push(workload);
@@ -293,16 +293,16 @@ fn beside(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Beside> {
         };
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if !label.chars().all(fits) {
-            let what = format!("'{label}' is no label here: it takes letters, digits, - and _");
+            let what = format!("invalid label '{label}': use letters, digits, '-' and '_'");
             decoder.mistake(&place, "workload.beside.label", what);
         }
         if label == MACHINE {
-            let what = format!("'{MACHINE}' is no label: figures of the machine itself have it");
+            let what =
+                format!("invalid label '{MACHINE}': metrics of the machine itself have this label");
             decoder.mistake(&place, "workload.beside.label", what);
         }
         if all.iter().any(|other| other.label == label) {
-            let what =
-                format!("there is already a workload '{label}' beside; give this one a label");
+            let what = format!("two workloads have the name '{label}': give this one a label");
             decoder.mistake(&place, "workload.beside.label", what);
         }
         all.push(Beside { label, workload });
@@ -334,7 +334,7 @@ fn load(
             return None;
         }
         _ => {
-            let what = "needs a name or a command (an array), and not both";
+            let what = "needs either a name or a command (an array)";
             decoder.mistake(&place, path, what);
             return None;
         }
@@ -381,7 +381,7 @@ fn axes(
         let labels: Vec<&str> =
             workloads.iter().flat_map(|w| w.all().map(|(label, _)| label)).collect();
         if !axis.workload.is_empty() && !labels.contains(&axis.workload.as_str()) {
-            let what = format!("no workload '{}'; there are {}", axis.workload, labels.join(", "));
+            let what = format!("unknown workload '{}': use {}", axis.workload, labels.join(", "));
             decoder.mistake(&place, "axis.workload", what);
         }
         if let Varies::Hook(name) = &axis.varies
@@ -417,8 +417,7 @@ fn axes(
         if let Some(when) = &axis.when
             && !axes.iter().any(|a| a.name() == when.axis && a.values.contains(&when.value))
         {
-            let what =
-                format!("no axis before it has '{}' as a value of {}", when.value, when.axis);
+            let what = format!("no earlier axis has '{}' as a value of {}", when.value, when.axis);
             decoder.mistake(&place, "axis.when", what);
         }
         axes.push(axis);
@@ -482,15 +481,19 @@ fn stop(
     let looks = keys.take("looks").map(|e| looks(decoder, e)).unwrap_or_default();
     decoder.finish(keys, STOP);
     if repeats_max.is_some() && width.is_none() {
-        decoder.mistake(&place, "stop.repeats_max", "only means something beside a width");
+        decoder.mistake(
+            &place,
+            "stop.repeats_max",
+            "has no effect without a width: add width, or leave it out",
+        );
     }
     if let Some(first) = looks.first() {
         if width.is_some() {
-            let what = "means nothing beside a width: verdicts decide, or widths";
+            let what = "excludes width: use one of the two";
             decoder.mistake(&place, "stop.looks", what);
         }
         if boots > 1 {
-            let what = "means nothing beside boots: runs of one boot share its luck, so they decide nothing alone";
+            let what = "excludes boots: the runs of one boot are not independent";
             decoder.mistake(&place, "stop.looks", what);
         }
         if repeats.is_some_and(|repeats| repeats != *first) {
@@ -533,7 +536,11 @@ fn hooks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Hooks {
     let place = keys.place.clone();
     decoder.finish(keys, HOOKS);
     if !hooks.ready.is_empty() && hooks.during.is_empty() {
-        decoder.mistake(&place, "hooks.ready", "only means something beside 'during'");
+        decoder.mistake(
+            &place,
+            "hooks.ready",
+            "has no effect without 'during': add it, or leave this out",
+        );
     }
     hooks
 }

@@ -57,11 +57,11 @@ fn fewer(
         let items = decoder.items(entry, "an array of values of the axis");
         let values: Vec<String> = items.iter().filter_map(|item| decoder.scalar(item)).collect();
         let Some(axis) = axes.iter().find(|axis| axis.name() == name) else {
-            decoder.mistake(&place, &key, format!("there is no axis '{name}'"));
+            decoder.mistake(&place, &key, format!("unknown axis '{name}'"));
             continue;
         };
         if let Some(value) = values.iter().find(|value| !axis.values.contains(value)) {
-            let what = format!("'{value}' is not a value of the axis '{name}'");
+            let what = format!("unknown value '{value}' of the axis '{name}'");
             decoder.mistake(&place, &key, what);
         }
         if values.is_empty() {
@@ -162,9 +162,9 @@ mod tests {
         let wrong =
             parse("axes = { slice = [\"1ms\", \"3ms\"], x = [1] }\n").unwrap_err().to_string();
         for part in [
-            "short.axes.slice: '3ms' is not a value of the axis 'slice'",
+            "short.axes.slice: unknown value '3ms' of the axis 'slice'",
             "short.axes.slice: a claim is about slice = 4ms: add that value",
-            "short.axes.x: there is no axis 'x'",
+            "short.axes.x: unknown axis 'x'",
         ] {
             assert!(wrong.contains(part), "{part}: {wrong}");
         }

@@ -30,9 +30,9 @@ fn every_mistake_is_named_with_line_key_and_what_was_expected() {
     assert_eq!(
         mistakes(text),
         [
-            "line 1, column 1: repaets: no such key; did you mean 'repeats'?",
+            "line 1, column 1: repaets: unknown key; did you mean 'repeats'?",
             "line 2, column 9: order: expected one of interleaved, shuffled, listed, found 'randomised'",
-            "line 5, column 1: workload.option: no such key; did you mean 'options'?",
+            "line 5, column 1: workload.option: unknown key; did you mean 'options'?",
             "line 8, column 10: axis.values: an axis needs at least one value",
         ]
     );
@@ -44,10 +44,7 @@ fn a_metric_that_no_run_measures_is_a_mistake_unless_a_hook_measures() {
         "measure = [\"time\", \"time_s\", \"noise/requests_per_s\"]\n[workload]\nname = \"cpu\"\n";
     let found = mistakes(text);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(
-        found[0].starts_with("line 1, column 11: measure: no run measures 'time'"),
-        "{found:?}"
-    );
+    assert!(found[0].starts_with("line 1, column 11: measure: unknown metric 'time'"), "{found:?}");
     let hooked = format!("{text}[hooks]\nmetric = [\"./measure\"]\n");
     assert!(Experiment::parse(&hooked, std::path::Path::new("x.toml")).is_ok());
 }
@@ -124,13 +121,15 @@ fn what_is_drawn_of_a_trace_needs_a_recording_and_a_hook_axis_its_place() {
     let text = "draw = [\"map\", \"cores\"]\n[workload]\nname = \"hackbench\"\n";
     assert_eq!(
         mistakes(text),
-        ["line 1, column 8: draw: 'cores' is drawn of a trace: add record = true"]
+        ["line 1, column 8: draw: picture 'cores' needs a trace: add record = true"]
     );
     assert!(parse(&format!("record = true\n{text}")).is_ok());
     let text = "[workload]\nname = \"a\"\n[[axis]]\nhook = \"s\"\nvalues = [\"x\"]\n[hooks]\nready = [\"true\"]\n";
     let found = mistakes(text);
     assert!(found.iter().any(|m| m.contains("no hook has {s} to put the value in")), "{found:?}");
-    assert!(found.iter().any(|m| m.contains("hooks.ready: only means something beside 'during'")));
+    assert!(found.iter().any(|m| {
+        m.contains("hooks.ready: has no effect without 'during': add it, or leave this out")
+    }));
 }
 
 #[test]

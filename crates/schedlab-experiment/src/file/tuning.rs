@@ -74,11 +74,13 @@ pub(super) fn tuning(
     let mut keys = decoder.table(entry)?;
     let place = keys.place.clone();
     if axes.is_empty() {
-        decoder.mistake(&place, "tune", "there is no [[axis]] to search");
+        decoder.mistake(&place, "tune", "missing [[axis]]: add the settings to search");
     }
     for (axis, label) in of_work(axes, workloads) {
-        let what =
-            format!("'{axis}' says how much work {label} does: its values can't be compared");
+        let what = format!(
+            "'{axis}' sets how much work {label} does, so its values do not compare: use another \
+             axis"
+        );
         decoder.mistake(&place, "axis.option", what);
     }
     let budget = number(decoder, &mut keys, "budget", 4);
@@ -157,7 +159,9 @@ fn goals(decoder: &mut Decoder<'_>, entry: Entry<'_>, own_metrics: bool) -> Vec<
     }
     for name in &names {
         if run_metrics::find(name).is_some_and(|metric| metric.better == Better::Neither) {
-            let what = format!("'{name}' has no better direction (docs/metrics.md)");
+            let what = format!(
+                "'{name}' does not have a better direction: use another metric (docs/metrics.md)"
+            );
             decoder.mistake(&place, &key, what);
         }
     }
@@ -184,11 +188,11 @@ fn limits(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Limit> {
 /// `METRIC < VALUE` or `METRIC > VALUE`.
 fn limit(text: &str) -> Result<Limit, String> {
     let at = text.find(['<', '>']);
-    let at = at.ok_or_else(|| format!("'{text}' is not valid: write METRIC < VALUE"))?;
+    let at = at.ok_or_else(|| format!("invalid limit '{text}': use METRIC < VALUE"))?;
     let (metric, value) = (text[..at].trim(), text[at + 1..].trim());
     let unit = run_metrics::find(metric).map(|metric| metric.unit);
     let unit = unit
-        .ok_or_else(|| format!("no run measures '{metric}' (docs/metrics.md lists all metrics)"))?;
+        .ok_or_else(|| format!("unknown metric '{metric}': docs/metrics.md lists all metrics"))?;
     let time = value.parse::<Nanos>().ok();
     let bound = match (unit, value.parse::<f64>().ok(), time) {
         (_, Some(number), _) => Some(number),
@@ -197,7 +201,8 @@ fn limit(text: &str) -> Result<Limit, String> {
         _ => None,
     };
     let bound = bound.filter(|bound| *bound > 0.0);
-    let bound = bound.ok_or_else(|| format!("'{value}' is not a value above 0 of {metric}"))?;
+    let bound = bound
+        .ok_or_else(|| format!("invalid value '{value}' of {metric}: use a number above 0"))?;
     let is_upper = text[at..].starts_with('<');
     Ok(Limit { metric: metric.to_owned(), bound, is_upper, text: text.to_owned() })
 }

@@ -42,7 +42,7 @@ pub fn gather(folders: &[impl AsRef<Path>], results: &Path) -> Result<Gathered, 
     let all = folders.iter().map(|folder| Frozen::read(folder.as_ref()));
     let all: Vec<Frozen> = all.collect::<Result<_, _>>()?;
     let Some(first) = all.first() else {
-        return Err(FrozenError::Refused("there is nothing to gather".to_owned()));
+        return Err(FrozenError::Refused("no results to gather".to_owned()));
     };
     if let Some(other) = all.iter().find(|other| !first.is_same(other)) {
         let (a, b) = (first.folder.display(), other.folder.display());

@@ -58,7 +58,7 @@ fn a_frozen_plan_is_read_as_it_was_and_a_changed_one_is_refused() {
     assert!(freeze(TEN, folder.path()).is_same(&frozen), "again is no harm");
     let other = TEN.replace("repeats = 5", "repeats = 6");
     let refused = Frozen::freeze(&experiment(&other), &|_| false, folder.path()).unwrap_err();
-    assert!(refused.to_string().contains("another plan is frozen there"), "{refused}");
+    assert!(refused.to_string().contains("the folder holds another plan"), "{refused}");
     let path = folder.path().join("runs.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replacen("\"1ms\"", "\"3ms\"", 1)).unwrap();
@@ -75,7 +75,7 @@ fn what_decides_from_results_how_many_runs_there_are_is_refused() {
             false => format!("{open}{TEN}"),
         };
         let refused = Frozen::freeze(&experiment(&text), &|_| false, folder.path()).unwrap_err();
-        assert!(refused.to_string().contains("a frozen plan has all its runs"), "{refused}");
+        assert!(refused.to_string().contains("a frozen plan lists all its runs"), "{refused}");
     }
 }
 

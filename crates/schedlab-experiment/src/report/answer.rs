@@ -231,7 +231,7 @@ fn together(label: &str, all: &[(&Contrast, &Comparison)]) -> String {
     if claims.len() > VALUES_MAX {
         parts.push(format!("{} more differ", claims.len() - VALUES_MAX));
     } else if claims.is_empty() {
-        parts.push("no value is better or worse for sure".into());
+        parts.push("no value is certainly better or worse".into());
     }
     let values = |verdict: Verdict| -> Vec<&str> {
         judged.iter().filter(|(_, j)| j.verdict == verdict).map(|(value, _)| *value).collect()

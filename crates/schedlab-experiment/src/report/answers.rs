@@ -153,7 +153,7 @@ fn take_home(
             )
         }
         Ok(None) => format!(
-            "Over all loads the runs show no setting with another {} than the others: there is none to take home.",
+            "Over all loads the runs show no difference in {} between settings, so none is best.",
             metric.name
         ),
         Err(_) => return None,

@@ -37,17 +37,17 @@ fn figures(label: &str, runs: &[&StoredRun]) -> Section {
     let mut section = Section::new(label);
     let all = metrics(runs);
     if all.is_empty() {
-        section.paragraph("The runs gave no figures.");
+        section.paragraph("The runs have no metrics.");
     } else if runs.iter().any(|run| run.manifest.point != runs[0].manifest.point) {
         // Least and most over unlike points: of use to find a slip, not to read.
         section
-            .folded_table(format!("all {} figures, over all points", all.len()), table(&all, runs));
+            .folded_table(format!("all {} metrics, over all points", all.len()), table(&all, runs));
     } else if all.len() <= OPEN_MAX {
         section.table(table(&all, runs));
     } else {
         let telling: Vec<Metric> = all.iter().filter(|m| is_telling(&m.name)).cloned().collect();
         section.table(table(&telling, runs));
-        section.folded_table(format!("all {} figures", all.len()), table(&all, runs));
+        section.folded_table(format!("all {} metrics", all.len()), table(&all, runs));
     }
     section.folded_warnings(runs);
     section
@@ -68,7 +68,7 @@ fn table(metrics: &[Metric], runs: &[&StoredRun]) -> Table {
     const COLUMNS_MAX: usize = 8;
     if runs.len() <= COLUMNS_MAX {
         let names = runs.iter().map(|run| run_name(run, runs.len()));
-        let mut table = Table::new(std::iter::once("figure".to_owned()).chain(names));
+        let mut table = Table::new(std::iter::once("metric".to_owned()).chain(names));
         for metric in metrics {
             let cell = |run: &&StoredRun| {
                 run.value(&metric.name).map_or_else(|| "-".into(), |v| readable(v, metric.unit))
@@ -77,7 +77,7 @@ fn table(metrics: &[Metric], runs: &[&StoredRun]) -> Table {
         }
         return table;
     }
-    let mut table = Table::new(["figure", "runs", "least", "median", "most"]);
+    let mut table = Table::new(["metric", "runs", "least", "median", "most"]);
     for metric in metrics {
         let values = runs.iter().filter_map(|run| run.value(&metric.name));
         let Ok(sample) = Sample::new(values) else { continue };
@@ -104,8 +104,9 @@ fn run_name(run: &StoredRun, of: usize) -> String {
 fn raw(runs: &[StoredRun]) -> Section {
     let mut section = Section::new("Raw numbers");
     section.paragraph(format!(
-        "{} runs. figures.csv and figures.json beside this report have all numbers. Each run is also a folder of \
-         its own, named by the hash of what was run and where, with its manifest, figures and trace.",
+        "{} runs. figures.csv and figures.json beside this report have all numbers. Each run \
+         also has a folder, named by the hash of its spec and machine, with its manifest, \
+         metrics and trace.",
         runs.len()
     ));
     let mut table = Table::new(["run", "began", "took", "exit code", "warnings", "folder"]);

@@ -127,7 +127,8 @@ pub fn trace_section(
     match Some(()).filter(|()| slices.is_whole()).map(|()| html()) {
         Some(html) if html.len() <= PAGE_MAX => section.page(PAGE, html),
         _ => section.paragraph(format!(
-            "The page to move in would make this report too large. It is written by: schedlab view {}",
+            "The interactive page would make this report too large. This command writes it: \
+             schedlab view {}",
             quoted(path)
         )),
     };
@@ -138,8 +139,8 @@ pub fn trace_section(
 
 const CORES: &str = "Each CPU's row over time: a colour for each task, white where the CPU idled. Where slices \
     are finer than a pixel, a column is the mean of what ran in it.";
-const WAITING: &str = "Tasks that ran, and on top of them tasks that waited for a CPU. Above the dotted line \
-    (the number of CPUs) somebody must wait; what waits below it could have run.";
+const WAITING: &str = "Tasks that ran, and on top of them tasks that waited for a CPU. Above the \
+    dotted line (the number of CPUs) tasks have to wait; tasks that wait below it could have run.";
 
 const PAGE: &str = "Move in this trace: zoom, search, hover, follow a task, go to episodes";
 

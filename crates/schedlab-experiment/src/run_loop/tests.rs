@@ -273,5 +273,5 @@ fn a_knob_that_changes_during_a_run_is_a_warning_that_another_attempt_may_cure()
     assert_eq!(doubts(&facts("3000000"), &facts("3000000"), 1), []);
     let [warning] = &doubts(&facts("3000000"), &facts("48"), 1)[..] else { panic!() };
     assert!(warning.code == "knob-changed" && is_passing(warning), "{warning}");
-    assert!(warning.what.contains("base_slice went from 3000000 to 48"), "{warning}");
+    assert!(warning.what.contains("base_slice changed from 3000000 to 48"), "{warning}");
 }

@@ -73,7 +73,7 @@ impl Axes {
             let name = axis.name();
             let level = match named.get(&name) {
                 Some(value) => axis.values.iter().position(|v| v == value).ok_or_else(|| {
-                    format!("'{value}' is not a value of {name}: it has {}", axis.values.join(", "))
+                    format!("unknown value '{value}' of {name}: use {}", axis.values.join(", "))
                 })?,
                 None if axis.when.is_some() => 0,
                 None => return Err(format!("the point has no value of {name}")),
@@ -81,7 +81,7 @@ impl Axes {
             point.push(level);
         }
         match named.keys().find(|name| self.axes.iter().all(|axis| axis.name() != **name)) {
-            Some(name) => Err(format!("there is no axis '{name}'")),
+            Some(name) => Err(format!("unknown axis '{name}'")),
             None => Ok(self.space.canonical(point)),
         }
     }

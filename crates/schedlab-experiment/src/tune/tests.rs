@@ -113,10 +113,10 @@ fn mistakes_in_the_table_are_told_at_their_places() {
         "line 10, column 10: tune.budget: expected a whole number from 4",
         "expected one of model, grid, random",
         "no run measures 'time_ss'",
-        "'time_s = 3' is not valid: write METRIC < VALUE",
-        "'2ms' is not a value of the axis: it has 1ms",
-        "there is no axis 'x'",
-        "'loops' says how much work hackbench does",
+        "invalid limit 'time_s = 3': use METRIC < VALUE",
+        "unknown value '2ms' of the axis: use 1ms",
+        "unknown axis 'x'",
+        "'loops' sets how much work hackbench does",
     ] {
         assert!(error.contains(part), "{part} is not in {error}");
     }

@@ -229,7 +229,8 @@ impl Changes {
             }
             let now = current_value(&change.path, &change.value).map_err(|e| change.refused(&e))?;
             if now != change.value {
-                let what = format!("knob {} was set to {} and is {now}", change.knob, change.value);
+                let what =
+                    format!("knob {} was set to {}, but is {now}", change.knob, change.value);
                 warnings.push(Warning::new(
                     "knob-adjusted",
                     what,
@@ -243,7 +244,8 @@ impl Changes {
 
 /// The warning about a knob that had one value when a run began and another when it ended.
 pub(crate) fn changed_meanwhile(knob: &str, was: &str, now: &str) -> Warning {
-    let what = format!("knob {knob} went from {was} to {now} during the run: somebody else set it");
+    let what =
+        format!("knob {knob} changed from {was} to {now} during the run: another program set it");
     Warning::new("knob-changed", what, "find out who sets it, and repeat the run")
 }
 
@@ -261,7 +263,7 @@ impl FileChange {
 
     fn refused(&self, error: &io::Error) -> KnobError {
         let why = match error.kind() {
-            io::ErrorKind::InvalidInput => format!("the kernel does not take {}", self.value),
+            io::ErrorKind::InvalidInput => format!("the kernel refuses {}", self.value),
             _ => error.to_string(),
         };
         KnobError::Refused { name: self.knob.into(), place: self.path.display().to_string(), why }
@@ -300,7 +302,8 @@ fn current_value(path: &Path, written: &str) -> io::Result<String> {
         let bare = written.strip_prefix("NO_").unwrap_or(written);
         let is = |word: &&str| word.strip_prefix("NO_").unwrap_or(word) == bare;
         let found = text.split_whitespace().find(is);
-        let none = || io::Error::new(io::ErrorKind::InvalidInput, format!("no feature {bare}"));
+        let none =
+            || io::Error::new(io::ErrorKind::InvalidInput, format!("unknown feature {bare}"));
         return found.map(str::to_owned).ok_or_else(none);
     }
     let chosen = text.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')'));
@@ -338,7 +341,7 @@ impl TaskChanges {
     ) -> Result<(), KnobError> {
         let wrong = || KnobError::Value {
             name: entry.name.into(),
-            why: format!("'{value}' is not one of: {}", entry.tunable().meaning),
+            why: format!("invalid value '{value}': use {}", entry.tunable().meaning),
         };
         match knob {
             TaskKnob::Slice => self.slice = Some(Nanos(value.parse().map_err(|_| wrong())?)),

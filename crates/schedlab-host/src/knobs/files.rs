@@ -19,7 +19,7 @@ fn written(setting: &Setting, tree: &Tree) -> Written {
         Some(Home::Sysctl(file)) => format!("/proc/sys/kernel/{file}"),
         Some(Home::Debugfs(file)) => format!("/sys/kernel/debug/{file}"),
         Some(Home::Task(_) | Home::Cgroup(..)) => return not("of tasks, not of the machine"),
-        None => return not("this kernel has no such knob"),
+        None => return not("this kernel does not have the knob"),
     };
     if path.contains('*') {
         return not("a file for each CPU");

@@ -70,7 +70,7 @@ impl Profile {
         let by_sysctl = |home: Home| matches!(home, Home::Sysctl(file) if file == key);
         let known = KNOBS.iter().find(|entry| entry.places.iter().any(|p| by_sysctl(p.home)));
         let Some(entry) = known else {
-            self.warn(format!("'{key}' is no scheduler knob that schedlab knows"));
+            self.warn(format!("unknown scheduler knob '{key}'"));
             return;
         };
         let is_here = |name: &str| find(name).is_some_and(|entry| tree.home(entry).is_some());
@@ -79,12 +79,12 @@ impl Profile {
             // As tuned does itself.
             "min_granularity" if is_here("base_slice") => {
                 self.warn(format!(
-                    "{key} is set as base_slice, which means something else under EEVDF: a request, no minimum"
+                    "{key} is set as base_slice: under EEVDF that is a request, not a minimum"
                 ));
                 "base_slice"
             }
             name => {
-                self.warn(format!("{name} is left out: this kernel has no such knob"));
+                self.warn(format!("{name} is left out: this kernel does not have the knob"));
                 return;
             }
         };
@@ -124,7 +124,7 @@ pub fn write_tuned(settings: &[Setting], tree: &Tree) -> String {
         String::from("[main]\nsummary=Scheduler settings found with schedlab\n\n[scheduler]\n");
     for setting in settings {
         let Some(entry) = find(&setting.knob) else {
-            text.push_str(&comment(&setting.knob, &setting.value, "tuned has no word for it"));
+            text.push_str(&comment(&setting.knob, &setting.value, "tuned cannot set it"));
             continue;
         };
         // tuned's scheduler plugin has the names of the old sysctls and finds their new homes itself.
@@ -142,7 +142,7 @@ pub fn write_tuned(settings: &[Setting], tree: &Tree) -> String {
                 text.push_str(&format_line(name, &value));
             }
             _ => {
-                text.push_str(&comment(entry.name, &setting.value, "tuned has no word for it"));
+                text.push_str(&comment(entry.name, &setting.value, "tuned cannot set it"));
             }
         }
     }

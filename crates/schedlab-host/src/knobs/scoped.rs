@@ -48,7 +48,7 @@ impl Held {
         let changed = self.changes.changed();
         let failed = self.guard.map(Guard::finish).unwrap_or_default();
         let warning = |(undo, error): (schedlab_sys::guard::Undo, std::io::Error)| {
-            let what = format!("a setting was not put back: {undo:?}: {error}");
+            let what = format!("a setting was not undone: {undo:?}: {error}");
             Warning::new("knob-left", what, "run `schedlab doctor --restore`")
         };
         changed.into_iter().chain(failed.into_iter().map(warning)).collect()

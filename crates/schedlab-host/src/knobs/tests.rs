@@ -130,7 +130,7 @@ fn a_feature_and_a_choice_are_undone_by_their_own_word() {
     assert_eq!(undo(&[set("feature:NEXT_BUDDY", "on")]), ["NO_NEXT_BUDDY"]);
     assert_eq!(undo(&[set("preempt", "full")]), ["voluntary"]);
     let error = middle.resolve(&[set("features", "NO_SUCH")]).unwrap().undo().unwrap_err();
-    assert!(error.to_string().contains("does not take NO_SUCH"), "{error}");
+    assert!(error.to_string().contains("refuses NO_SUCH"), "{error}");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn a_value_that_somebody_else_changes_meanwhile_is_a_warning_and_is_put_back() {
     fs::write(&file, "48\n").unwrap();
     let [warning] = &changes.changed()[..] else { panic!("{:?}", changes.changed()) };
     assert_eq!(warning.code, "knob-changed");
-    assert!(warning.what.contains("base_slice went from 4000000 to 48"), "{warning}");
+    assert!(warning.what.contains("base_slice changed from 4000000 to 48"), "{warning}");
     assert!(guard.finish().is_empty());
     assert_eq!(fs::read_to_string(&file).unwrap(), "2800000");
 }

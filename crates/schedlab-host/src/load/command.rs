@@ -91,8 +91,8 @@ fn follow(
     if by_itself && code != 0 {
         failures.push(format!("the command ended with exit code {code}"));
     } else if by_itself && part == Part::Beside {
-        let what = format!("the command ended by itself after {time}, before the workload did");
-        let remedy = "let it last for longer (a loop), or give the workload less time";
+        let what = format!("the command ended after {time}, before the workload");
+        let remedy = "let the command last longer (a loop), or give the workload less time";
         Told::Warning(Warning::new("ended-early", what, remedy)).tell();
     }
     let exit = i32::from(!failures.is_empty());

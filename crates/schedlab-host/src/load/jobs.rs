@@ -35,7 +35,9 @@ pub(super) fn perform(
     let failed = |why: String| Told::Failed { option: None, why };
     let refused = |error: io::Error| failed(process::thread_refused(&error).to_string());
     if part == Part::Beside {
-        return Err(failed("jobs end when they are done: they can't run beside a workload".into()));
+        return Err(failed(
+            "jobs cannot run beside a workload: they end when they are done".into(),
+        ));
     }
     let places: Vec<Placement> = tasks.into_iter().map(|task| task.placement).collect();
     let workers = places.len();
@@ -43,9 +45,9 @@ pub(super) fn perform(
     // change with them.
     let burner = Burner::calibrate(jobs.load);
     if std::env::var_os(super::CALIBRATED).is_some() {
-        let what =
-            "the work of jobs was calibrated on slowed CPUs: it is not that of another speed";
-        let remedy = "compare figures within a speed, or `inflation` and `concurrency`";
+        let what = "metrics do not compare with those of another speed: the work of jobs was \
+            calibrated on slowed CPUs";
+        let remedy = "compare metrics at one speed, or `inflation` and `concurrency`";
         Told::Warning(Warning::new("calibrated-slowed", what, remedy)).tell();
     }
     let graph = jobs.graph();
@@ -72,7 +74,7 @@ pub(super) fn perform(
     let _telling = end.lock().unwrap_or_else(PoisonError::into_inner);
     over.store(true, SeqCst);
     let managed = managed?;
-    run.verify().map_err(|flaw| failed(format!("the run is not proved: {flaw}")))?;
+    run.verify().map_err(|flaw| failed(format!("the run failed its proof: {flaw}")))?;
     let profile = Profile::of(&run, workers);
     Told::Interval(Box::new(samples(&profile))).tell();
     for figure in figures(&profile, workers, managed, of_resources(&used)) {
@@ -132,8 +134,9 @@ fn watch(
         }
         match (signals.caught(), limit) {
             (None, Some(limit)) => {
-                let why =
-                    format!("the jobs were not done in {limit}: fewer, shorter, or more time");
+                let why = format!(
+                    "the jobs did not end within {limit}: use fewer or shorter jobs, or more time"
+                );
                 Told::Failed { option: None, why }.tell();
             }
             _ => Told::Ended { interrupted: true, censored: false, failures: Vec::new() }.tell(),
@@ -165,7 +168,7 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
     }
     if places.iter().any(|place| *place != first) {
         return Err(format!(
-            "workers of {} can't be placed one by one (--place spread)",
+            "{} cannot place workers one by one: leave out --place spread",
             jobs.executor
         ));
     }

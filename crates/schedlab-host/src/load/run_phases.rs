@@ -40,9 +40,7 @@ pub(super) fn conduct(
         option: (!option.is_empty()).then(|| option.to_owned()),
         why: format!("{doing}: {error}"),
     };
-    leader
-        .check()
-        .map_err(|e| failed("fifo", "becoming SCHED_FIFO (it needs CAP_SYS_NICE)", &e))?;
+    leader.check().map_err(|e| failed("fifo", "becoming SCHED_FIFO (needs CAP_SYS_NICE)", &e))?;
     let arena = Arc::new(arena);
     let marks = match std::env::var_os(marks::VARIABLE) {
         Some(path) => Some(Arc::new(
@@ -301,7 +299,7 @@ impl Run {
         let cut_at = self.measuring.plan().cut_at.filter(|_| !complete && !self.interrupted);
         cut_at.map(cut_by_limit).into_iter().for_each(|warning| Told::Warning(warning).tell());
         if self.interrupted {
-            let what = "the run was interrupted: its figures are partial";
+            let what = "metrics are partial: the run was interrupted";
             Told::Warning(Warning::new("interrupted", what, "let it run to its end")).tell();
         }
         let code = i32::from(!failures.is_empty());

@@ -26,20 +26,20 @@ pub(super) struct Steps {
 pub(super) fn steps(root: &Path) -> Result<Steps, String> {
     if !root.join("schemata").exists() {
         return Err(format!(
-            "{} is not there: it needs a CPU with Memory Bandwidth Allocation, a kernel with \
+            "missing {}: it needs a CPU with Memory Bandwidth Allocation, a kernel with \
              CONFIG_X86_CPU_RESCTRL, and `mount -t resctrl resctrl {ROOT}`",
             root.join("schemata").display()
         ));
     }
     let info = root.join("info/MB");
     if !info.exists() {
-        return Err(format!("this CPU has no Memory Bandwidth Allocation ({})", info.display()));
+        return Err(format!("this CPU lacks Memory Bandwidth Allocation ({})", info.display()));
     }
     let number = |name: &str| {
         let path = info.join(name);
         let text =
             std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let wrong = |_| format!("{}: '{}' is not a number", path.display(), text.trim());
+        let wrong = |_| format!("{}: invalid number '{}'", path.display(), text.trim());
         text.trim().parse::<u32>().map_err(wrong)
     };
     Ok(Steps { least: number("min_bandwidth")?, step: number("bandwidth_gran")?.max(1) })
@@ -66,7 +66,7 @@ pub(super) fn limit(
     let percent = steps.percent(wish);
     let all = read(&root.join("schemata"))?;
     let schemata = schemata(&all, percent).ok_or_else(|| {
-        SlowError::Missing(format!("{} has no line MB: '{}'", root.display(), all.trim()))
+        SlowError::Missing(format!("{} lacks the line MB: '{}'", root.display(), all.trim()))
     })?;
     let group = root.join(name);
     let undo = Undo::RemoveDir { path: group.clone() };
@@ -74,7 +74,7 @@ pub(super) fn limit(
     std::fs::create_dir(&group).map_err(|error| match error.raw_os_error() {
         // ENOSPC: each group has a class of the hardware, and there are few.
         Some(28) => SlowError::Missing(
-            "the CPU has no class of bandwidth left: end other groups of resctrl".into(),
+            "all bandwidth classes of the CPU are in use: end other groups of resctrl".into(),
         ),
         _ => SlowError::io(format!("making {}", group.display()), error),
     })?;
@@ -153,7 +153,7 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         assert!(steps(empty.path()).unwrap_err().contains("mount -t resctrl"));
         std::fs::write(empty.path().join("schemata"), "L3:0=fff\n").unwrap();
-        assert!(steps(empty.path()).unwrap_err().contains("no Memory Bandwidth Allocation"));
+        assert!(steps(empty.path()).unwrap_err().contains("lacks Memory Bandwidth Allocation"));
         assert_eq!(schemata("L3:0=fff\n", 50), None);
     }
 }

@@ -100,8 +100,8 @@ impl Ground {
         let burn = 1.0 - slowest;
         (burn > self.realtime_share - ROOM).then(|| {
             format!(
-                "real-time tasks may have {:.0}% of each second (kernel.sched_rt_runtime_us), too little to burn \
-                 {:.0}%; `sysctl kernel.sched_rt_runtime_us=950000` is the default",
+                "real-time tasks may use {:.0}% of each second, too little to burn {:.0}%: \
+                 `sysctl kernel.sched_rt_runtime_us=950000` sets the default",
                 self.realtime_share * 100.0,
                 burn * 100.0
             )
@@ -173,7 +173,7 @@ pub fn last(cpus: &CpuSet, count: usize) -> CpuSet {
 fn deadline_obstacle() -> Option<String> {
     let error = schedlab_sys::sched::takes_deadlines().err()?;
     let other = matches!(error.raw_os_error(), Some(1 | 16));
-    (!other).then(|| format!("this kernel has no SCHED_DEADLINE: {error}"))
+    (!other).then(|| format!("this kernel lacks SCHED_DEADLINE: {error}"))
 }
 
 /// The limit of real-time throttling. A kernel without the files has none.

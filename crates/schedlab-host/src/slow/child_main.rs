@@ -54,6 +54,6 @@ fn exec(
         return 126;
     }
     let error = Command::new(program).args(arguments).exec();
-    let _ = writeln!(stderr, "schedlab: can't run '{}': {error}", program.display());
+    let _ = writeln!(stderr, "schedlab: cannot run '{}': {error}", program.display());
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }

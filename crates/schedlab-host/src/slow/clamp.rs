@@ -31,9 +31,7 @@ impl Clamp {
 /// Why clamps do nothing here; `None` where they can.
 pub(super) fn obstacle(cpus: &Path, takes: std::io::Result<()>) -> Option<String> {
     if let Err(error) = takes {
-        return Some(format!(
-            "this kernel has no utilisation clamps (CONFIG_UCLAMP_TASK): {error}"
-        ));
+        return Some(format!("this kernel lacks utilisation clamps (CONFIG_UCLAMP_TASK): {error}"));
     }
     let governor = |entry: &std::fs::DirEntry| {
         std::fs::read_to_string(entry.path().join("cpufreq/scaling_governor")).ok()
@@ -44,13 +42,13 @@ pub(super) fn obstacle(cpus: &Path, takes: std::io::Result<()>) -> Option<String
         .flatten()
         .filter_map(|entry| governor(&entry));
     let other = match governors.next() {
-        None => "there is no cpufreq driver".to_owned(),
+        None => "this machine lacks a cpufreq driver".to_owned(),
         Some(first) if first.trim() == "schedutil" => governors
             .find(|other| other.trim() != "schedutil")
             .map(|other| other.trim().to_owned())?,
         Some(first) => format!("the governor is {}", first.trim()),
     };
-    Some(format!("clamps are a hint that only the governor schedutil heeds, and {other}"))
+    Some(format!("clamps have no effect: only the governor schedutil reads them, and {other}"))
 }
 
 #[cfg(test)]
@@ -76,7 +74,7 @@ mod tests {
         let ok = || Ok(());
         let no = std::io::Error::from_raw_os_error(95);
         assert!(obstacle(dir.path(), Err(no)).unwrap().contains("CONFIG_UCLAMP_TASK"));
-        assert!(obstacle(dir.path(), ok()).unwrap().contains("no cpufreq driver"));
+        assert!(obstacle(dir.path(), ok()).unwrap().contains("missing cpufreq driver"));
         for (cpu, governor) in [("cpu0", "schedutil\n"), ("cpu1", "performance\n")] {
             let cpufreq = dir.path().join(cpu).join("cpufreq");
             std::fs::create_dir_all(&cpufreq).unwrap();

@@ -275,7 +275,7 @@ pub fn ask(socket: &Path, order: &Order) -> Result<Option<Status>, SlowError> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(io)?;
     let answer = serde_json::from_str(&line)
-        .map_err(|_| SlowError::Failed("the session gave no answer".into()))?;
+        .map_err(|_| SlowError::Failed("the session did not answer".into()))?;
     match answer {
         Answer::Done => Ok(None),
         Answer::Status(status) => Ok(Some(status)),

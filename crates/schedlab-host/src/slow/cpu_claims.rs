@@ -35,14 +35,14 @@ pub(super) fn claim(
         speeds.keys().find_map(both)
     });
     let Some((session, cpu, speed)) = taken else { return Ok(None) };
-    let what = format!("session {session} slows CPU {cpu} already, to {speed}");
+    let what = format!("session {session} already slows CPU {cpu}, to {speed}");
     match share {
         true => {
             let what = format!("{what}: speeds multiply, or with hogs the slower holds");
             Ok(Some(Warning::new("speed-shared", what, "end one of the sessions")))
         }
         false => Err(SlowError::Usage(format!(
-            "{what}: end it (`schedlab slow status`), take another CPU, or say --share"
+            "{what}: end it (`schedlab slow status`), use another CPU, or add --share"
         ))),
     }
 }
@@ -103,7 +103,7 @@ mod tests {
         };
         note(started);
         let refused = claimed(1, false).unwrap_err().to_string();
-        assert!(refused.contains(&format!("session {other} slows CPU 1 already, to 30%")));
+        assert!(refused.contains(&format!("session {other} already slows CPU 1, to 30%")));
         assert!(claimed(2, false).unwrap().is_none());
         assert!(claimed(1, true).unwrap().unwrap().what.contains("the slower holds"));
         note(started + 1);

@@ -71,8 +71,8 @@ pub(super) fn partition(
         let state = std::fs::read_to_string(&file).unwrap_or_default();
         if state.trim() != "root" {
             return Err(SlowError::Missing(format!(
-                "CPU {cpu} can't be made a root domain of its own, which a deadline burner needs: the kernel says \
-                 '{}'; take --method hogs",
+                "cannot make CPU {cpu} a separate root domain, which a deadline burner needs: \
+                 '{}'; use --method hogs",
                 state.trim()
             )));
         }
@@ -85,7 +85,7 @@ pub(super) fn partition(
 
 fn hierarchy(ground: &Ground) -> Result<&Hierarchy, SlowError> {
     let none =
-        || SlowError::Missing("deadline needs the cpuset controller, and none is mounted".into());
+        || SlowError::Missing("deadline needs the cpuset controller, which is not mounted".into());
     ground.cpuset_group.as_ref().ok_or_else(none)
 }
 
@@ -99,9 +99,9 @@ pub(super) fn settle(cpu: Cpu, speed: Speed, period: Nanos) -> Ready {
                 "it shares its root domain with other CPUs, perhaps by a cpuset that spans them"
             }
             Some(16) => "other deadline tasks and the fair server have the bandwidth",
-            _ => "the kernel takes no such task",
+            _ => "the kernel refuses deadline tasks",
         };
-        (format!("making a deadline burner on CPU {cpu} ({why}; take --method hogs)"), error)
+        (format!("making a deadline burner on CPU {cpu} ({why}; use --method hogs)"), error)
     })
 }
 
@@ -117,7 +117,7 @@ pub(super) fn burn(cpu: Cpu, stored: &AtomicU32, period: Nanos, stop: &AtomicBoo
                 // The last word of a child whose end the session notices.
                 let _ = writeln!(
                     std::io::stderr(),
-                    "schedlab: CPU {cpu}: the kernel admits no deadline burner for {speed}: {error}"
+                    "schedlab: CPU {cpu}: the kernel refuses a deadline burner for {speed}: {error}"
                 );
                 std::process::exit(1);
             }

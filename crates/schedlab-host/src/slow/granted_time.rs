@@ -96,7 +96,7 @@ impl std::fmt::Display for Proof {
         let Self { node, seconds, busy, right, above, .. } = self;
         match self.granted {
             _ if *seconds == 0 => return write!(f, "node {node}: too short to tell"),
-            None => write!(f, "node {node}: its tasks did not use all that they may have")?,
+            None => write!(f, "node {node}: its tasks did not use all their CPU time")?,
             Some((least, most)) => write!(
                 f,
                 "node {node}: {} {:.1} to {:.1} % while its tasks always wanted to run; as asked in \

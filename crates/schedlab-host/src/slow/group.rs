@@ -30,7 +30,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), SlowError> {
     match open.and_then(|mut file| file.write_all(text.as_bytes())) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let name = path.file_name().unwrap_or_default().display();
-            Err(SlowError::Missing(format!("this kernel has no {name} ({})", path.display())))
+            Err(SlowError::Missing(format!("this kernel lacks {name} ({})", path.display())))
         }
         result => {
             result.map_err(|e| SlowError::io(format!("writing {text} to {}", path.display()), e))

@@ -47,7 +47,7 @@ impl Aide {
         match self.child.try_wait().ok().flatten().map(process::exit_code) {
             None => Ok(()),
             Some(code) => Err(SlowError::Failed(format!(
-                "{} died (exit code {code}): speeds are not what was asked for any more",
+                "speeds are no longer as requested: {} died (exit code {code})",
                 self.what
             ))),
         }

@@ -275,7 +275,7 @@ impl HogProcess {
 
     fn tell(&mut self, order: &str) -> Result<(), SlowError> {
         let sent = self.orders.write_all(order.as_bytes());
-        sent.map_err(|e| SlowError::io("telling the hogs a new speed (are they dead?)", e))
+        sent.map_err(|e| SlowError::io("sending a new speed to the hogs (did they die?)", e))
     }
 
     /// The process.

@@ -92,7 +92,8 @@ impl Profile {
     pub fn beside(&self, here: &Self) -> Result<Likeness, String> {
         if self.build != here.build {
             return Err(format!(
-                "{} was measured by a {} build of schedlab, and this is a {} build: the loops differ; measure it again",
+                "measure {} again: a {} build of schedlab measured it, and this is a {} build \
+                 with other loops",
                 self.machine, self.build, here.build
             ));
         }
@@ -198,7 +199,7 @@ mod tests {
         assert!((likeness.speed - 0.5).abs() < 1e-9, "{likeness:?}");
         assert!((likeness.ratios.branches - 0.25).abs() < 1e-9);
         let other = Profile { build: "other".into(), ..pi };
-        assert!(other.beside(&here).unwrap_err().contains("measure it again"));
+        assert!(other.beside(&here).unwrap_err().contains("with other loops"));
     }
 
     #[test]

@@ -53,11 +53,11 @@ impl Links {
     pub(super) fn has(&self, pair: &Pair) -> Result<(), String> {
         for name in [&pair.0, &pair.1] {
             if !self.ends.contains_key(name) {
-                return Err(format!("there is no node {name} with a network"));
+                return Err(format!("unknown node {name}: use a node with a network"));
             }
         }
         if pair.0 == pair.1 {
-            return Err(format!("{} is one node: a link is between two", pair.0));
+            return Err(format!("invalid link {}: name two different nodes", pair.0));
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ mod tests {
     fn a_pair_without_networks_is_refused() {
         let mut links = Links { ends: BTreeMap::from([("a".into(), end())]), ..Links::default() };
         let why = links.shape(&Pair::new("a", "b"), &Link::default()).unwrap_err().to_string();
-        assert!(why.contains("no node b with a network"), "{why}");
+        assert!(why.contains("unknown node b"), "{why}");
         assert!(links.has(&Pair::new("a", "a")).unwrap_err().contains("between two"));
     }
 }

@@ -86,13 +86,13 @@ pub(super) fn doubts(
             continue;
         }
         let what =
-            format!("CPU {} was asked to be {} and is {:.1}%", one.cpu, one.asked, got * 100.0);
+            format!("CPU {} was set to {}, but runs at {:.1}%", one.cpu, one.asked, got * 100.0);
         let share =
             before.iter().find(|reading| reading.cpu == one.cpu).map_or(1.0, Reading::share);
         warnings.push(Warning::new("speed-off", what, cause(method, off, share)));
     }
     for cpu in asked.iter().filter(|cpu| measured.iter().all(|one| one.cpu != *cpu)) {
-        let what = format!("the speed of CPU {cpu} could not be measured");
+        let what = format!("cannot measure the speed of CPU {cpu}");
         warnings.push(Warning::new("speed-unknown", what, "the probe died; see `schedlab doctor`"));
     }
     warnings
@@ -101,7 +101,7 @@ pub(super) fn doubts(
 fn cause(method: Method, off: f64, share_before: f64) -> String {
     if off < 0.0 && share_before < 0.97 {
         return format!(
-            "something above all tasks (real-time tasks, interrupts) took {:.0}% of it before",
+            "real-time tasks or interrupts took {:.0}% of it before",
             (1.0 - share_before) * 100.0
         );
     }
@@ -120,20 +120,20 @@ fn cause(method: Method, off: f64, share_before: f64) -> String {
             "clamps are a hint: the governor takes the largest of all tasks on the CPU, and the hardware decides".into()
         }
         (Method::Freq | Method::Gov, _) => {
-            "the hardware's own policy, a turbo, or a limit (thermal_pressure) decides \
-                                            the clock; what was written is only a wish"
+            "the hardware's policy, a turbo or a limit (thermal_pressure) decides the clock; the \
+             written value is only a request"
                 .into()
         }
         (Method::Quota, true) => {
             "the first periods have more than the budget; or the budget is not in force".into()
         }
         (Method::Stop | Method::StopGroup, true) => {
-            "an average over life has not settled yet".into()
+            "the average over the process's life has not settled yet".into()
         }
         (Method::Weight | Method::WeightPerCpu | Method::WeightPinned, true) => {
-            "the burners did not get their part: another group has a weight of its own there".into()
+            "the burners did not get their share: another group there has a weight".into()
         }
-        (_, false) => "other load runs on the CPU: these methods share what is left by it".into(),
+        (_, false) => "other load runs on the CPU: these methods share what it leaves".into(),
     }
 }
 

@@ -91,7 +91,7 @@ pub fn paired(
     let undone = session.finish();
     took_turns?;
     if let Some(failed) = undone.first() {
-        return Err(SlowError::Failed(format!("could not be undone: {failed}")));
+        return Err(SlowError::Failed(format!("cannot undo: {failed}")));
     }
     let notes = read(&result)?;
     let (ratios, granted) = (ratios(&notes), granted_part(&notes));
@@ -135,7 +135,7 @@ pub fn granted(
     let probe = Probe { groups, time, align, realtime: false };
     let readings = (0..seconds).map(|_| probe.read(&cpus, None)).collect::<Result<Vec<_>, _>>();
     match session.finish().first() {
-        Some(failed) => Err(SlowError::Failed(format!("could not be undone: {failed}"))),
+        Some(failed) => Err(SlowError::Failed(format!("cannot undo: {failed}"))),
         None => Ok(readings?.iter().flatten().map(Reading::share).collect()),
     }
 }

@@ -34,11 +34,7 @@ pub enum Method {
 
 /// All methods, with what each is.
 pub const METHODS: &[(Method, &str, &str)] = &[
-    (
-        Method::Hogs,
-        "hogs",
-        "real-time burners on one grid of time: slows CPUs, whatever runs there",
-    ),
+    (Method::Hogs, "hogs", "real-time burners on one grid of time: slows CPUs for every task"),
     (
         Method::Stop,
         "stop",
@@ -122,18 +118,19 @@ impl Method {
         let n = cpus as f64;
         match self {
             Self::Hogs | Self::WeightPinned | Self::Gov => String::new(),
-            Self::Deadline => "each CPU is a root domain of its own until the end, so that no task is balanced between it \
-                               and the others; burners can't be put in step, so threads on several CPUs that meet at \
-                               barriers lose more than their speed"
+            Self::Deadline => "each CPU is a separate root domain until the end, so the kernel \
+                does not balance tasks between it and the others; burners do not run in step, so \
+                threads on several CPUs that meet at barriers lose more than their speed"
                 .into(),
-            Self::Uclamp => "a hint for capacity and no limit: any other task on the CPU lifts its clock again".into(),
-            Self::Freq => "only the hardware's levels can be had".into(),
+            Self::Uclamp => "a hint for capacity, not a limit: any other task on the CPU raises \
+                its clock again".into(),
+            Self::Freq => "only the hardware's levels are available".into(),
             Self::Stop => "it limits each process by its average over life: several processes share one limit each, \
                            and time asleep is spent at full speed"
                 .into(),
             Self::StopGroup => "it limits an average over life: time asleep is spent at full speed".into(),
-            Self::Quota => "a budget and no speed: work that sleeps is slowed only above the budget, and its bursts \
-                            run at full speed"
+            Self::Quota => "a budget, not a speed: work that sleeps is slowed only above the \
+                budget, and its bursts run at full speed"
                 .into(),
             // A group's weight is divided over the CPUs in proportion to its load there: with one of n
             // CPUs busy all of the tasks' weight meets an n-th of the burners'.
@@ -165,7 +162,7 @@ impl FromStr for Method {
         METHODS.iter().find(|(_, name, _)| *name == text).map(|(method, ..)| *method).ok_or_else(
             || {
                 let names: Vec<&str> = METHODS.iter().map(|(_, name, _)| *name).collect();
-                format!("there is no method '{text}'; there are auto, {}", names.join(", "))
+                format!("unknown method '{text}': use auto, {}", names.join(", "))
             },
         )
     }
@@ -180,7 +177,9 @@ pub fn choose(speeds: &Speeds, command: bool, ground: &Ground) -> (Method, Strin
     let Some(why) = ground.realtime_obstacle(floor) else {
         return (
             Method::Hogs,
-            "a speed for each CPU, whatever runs there: sleeping, barriers and several processes come out right".into(),
+            "a speed for each CPU and every task: sleeping, barriers and several processes are \
+             slowed correctly"
+                .into(),
         );
     };
     match (groups, speeds.len()) {

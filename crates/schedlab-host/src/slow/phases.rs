@@ -85,12 +85,12 @@ fn warning(name: &str, phase: Nanos, period: Nanos) -> Option<Warning> {
     }
     let us = |time: Nanos| time.0.div_ceil(1_000);
     let what = format!(
-        "node {name}: its busiest thread computes for {} us at a time and burns come every {} us, so it is \
-         slower than asked, by up to a third",
+        "node {name} is slower than requested, by up to a third: its busiest thread computes for \
+         {} us at a time, and burns come every {} us",
         us(phase),
         us(period)
     );
-    Some(Warning::new("phases-short", what, format!("take --period {}us", us(fits))))
+    Some(Warning::new("phases-short", what, format!("use --period {}us", us(fits))))
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(phase, Some(Nanos::from_micros(100)), "thread 3 was not there before");
         let told = warning("n", phase.unwrap(), Grid::PERIOD).unwrap();
         assert!(told.what.contains("100 us at a time") && told.what.contains("every 2000 us"));
-        assert_eq!(told.remedy, "take --period 200us");
+        assert_eq!(told.remedy, "use --period 200us");
         let shorter = warning("n", Nanos::from_micros(100), Nanos::from_micros(200));
         assert_eq!(shorter, None, "no shorter period can be had");
         assert_eq!(warning("n", Nanos::from_millis(1), Grid::PERIOD), None);

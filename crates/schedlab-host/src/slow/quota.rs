@@ -28,19 +28,19 @@ pub(super) struct Quota {
 /// In a sentence.
 pub(super) fn check(speed: Speed, period: Nanos, burst: Nanos) -> Result<(), String> {
     if !PERIODS.contains(&period) {
-        return Err(format!("a quota period of {period} can't be had: 1 ms to 1 s"));
+        return Err(format!("invalid quota period {period}: use 1 ms to 1 s"));
     }
     let budget = budget(speed, period);
     if budget < LEAST {
         let period = Nanos(LEAST.0 * 1_000_000 / u64::from(speed.millionths()));
         return Err(format!(
-            "{speed} of the quota period is {budget}; the kernel wants 1 ms at least: \
-             take --quota-period {}ms or longer, or the method weight-pinned",
+            "{speed} of the quota period is {budget}, and the kernel needs at least 1 ms: use \
+             --quota-period {}ms or longer, or --method weight-pinned",
             period.0.div_ceil(1_000_000)
         ));
     }
     if burst > budget {
-        return Err(format!("a burst of {burst} is more than the budget of a period, {budget}"));
+        return Err(format!("invalid burst {burst}: use at most the budget of a period, {budget}"));
     }
     Ok(())
 }

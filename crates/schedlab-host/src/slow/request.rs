@@ -116,7 +116,7 @@ impl Request {
         let period = self.period.unwrap_or(Grid::PERIOD);
         let grid = Grid::new(period).ok_or_else(|| {
             usage(format!(
-                "a period of {period} can't be had: {} to {}",
+                "invalid period {period}: use {} to {}",
                 Grid::PERIOD_MIN,
                 Grid::PERIOD_MAX
             ))
@@ -172,7 +172,7 @@ fn fills(
 ) -> Result<bool, SlowError> {
     if asked == Some(true) && !method.leaves_gaps() {
         return Err(usage(format!(
-            "{method} leaves no gaps that could be filled: --filler is for quota and stop"
+            "invalid --filler for {method}, which leaves no gaps: use quota or stop"
         )));
     }
     let alone = speeds.keys().all(|cpu| ground.siblings(*cpu).is_empty());
@@ -187,12 +187,12 @@ fn siblings(speeds: &Speeds, ground: &Ground) -> Option<Warning> {
         Some((*cpu, other))
     })?;
     let what = format!(
-        "CPU {cpu} is one core with CPU {other}: burning on one slows the other, and what CPU {other} runs changes \
-         how much CPU {cpu} computes"
+        "CPU {cpu} shares a core with CPU {other}: burning on one slows the other, and what CPU \
+         {other} runs changes how much CPU {cpu} computes"
     );
     let remedy = format!(
-        "give both one speed, or take CPU {other} offline; \
-         `work` in the verdict tells what a second of CPU time did"
+        "give both one speed, or take CPU {other} offline; `work` in the verdict shows how much \
+         a second of CPU time computed"
     );
     Some(Warning::new("smt-sibling", what, remedy))
 }
@@ -215,7 +215,7 @@ fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> V
         speeds.get(&cpu).is_some_and(|speed| *speed < Speed::percent(20).expect("below a hundred"))
     });
     if method == Method::Hogs && all_slow {
-        let what = "all CPUs are below 20%: this shell will be that slow too";
+        let what = "this shell will be as slow as its CPUs: all CPUs are below 20%";
         warnings.push(Warning::new("machine-slow", what, "leave a CPU at full speed for yourself"));
     }
     let free: CpuSet = ground.allowed.iter().filter(|cpu| !speeds.contains_key(cpu)).collect();

@@ -550,7 +550,7 @@ impl Session {
             sentinel.hear();
             if !sentinel.lives() {
                 self.sentinel = None;
-                let what = "the sentinel died: the work of CPU time is no longer measured";
+                let what = "the work of CPU time is no longer measured: the sentinel died";
                 let remedy = "the verdict on granted CPU time goes on";
                 self.warnings.push(Warning::new("sentinel-died", what, remedy));
             }
@@ -600,7 +600,7 @@ impl Session {
             self.guard.replaced().map_err(|e| SlowError::io("replacing the guardian", e))?;
         if replaced {
             let what = "the guardian process died and was replaced";
-            let remedy = "leave it alone: it undoes all changes when this process is killed";
+            let remedy = "do not end it: it undoes all changes if this process is killed";
             self.warnings.push(Warning::new("guardian-died", what, remedy));
         }
         Ok(())
@@ -612,7 +612,7 @@ fn put_back(directory: &std::path::Path) -> Vec<Warning> {
     let restored = guard::restore(directory).unwrap_or_default();
     let told = restored.iter().filter(|one| one.undone > 0 || !one.failed.is_empty()).map(|one| {
         let failed = one.failed.iter().map(|(undo, error)| format!("; not {undo:?}: {error}"));
-        let what = format!("put back what an earlier session left ({} changes)", one.undone);
+        let what = format!("undid {} changes that an earlier session left", one.undone);
         Warning::new("put-back", what + &failed.collect::<String>(), "")
     });
     told.collect()

@@ -178,7 +178,7 @@ mod tests {
         assert!(error.contains("old.toml"), "{error}");
         let profile = "machine = \"old\"\nbuild = \"none\"\n[work]\ninteger = 1.0\nbranches = 1.0\nmemory = 1.0\n";
         let error = request(&[speed, setting("speed:profile:old.toml", profile)]).unwrap_err();
-        assert!(error.to_string().contains("old was measured by a none build"), "{error}");
+        assert!(error.to_string().contains("measure old again: a none build"), "{error}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl FromStr for Asked {
         match scaled("MHz", 1.0).or_else(|| scaled("GHz", 1e3)) {
             Some(clock) => Ok(Self::Clock(clock, of)),
             None if of.is_some() => {
-                Err(format!("'{text}' is not a clock of a machine: write it as in 800MHz@pi4.toml"))
+                Err(format!("invalid clock of a machine '{text}': use the form 800MHz@pi4.toml"))
             }
             None => Ok(Self::Part(text.parse()?)),
         }
@@ -69,7 +69,7 @@ impl Asked {
             Self::Clock(clock, None) => {
                 let Some(full) = mhz(Path::new("/sys"), Path::new("/proc/cpuinfo"), cpu) else {
                     return Err(SlowError::Usage(format!(
-                        "the clock of CPU {cpu} can't be read here: ask for a part of full speed, as in 50%"
+                        "cannot read the clock of CPU {cpu}: use a part of full speed, as in 50%"
                     )));
                 };
                 let what = format!("{clock} MHz of the {full:.0} MHz of CPU {cpu}");
@@ -78,7 +78,7 @@ impl Asked {
             Self::Clock(clock, Some(path)) => {
                 let (profile, likeness, said) = like(path, cpu, read)?;
                 let Some(full) = profile.mhz else {
-                    return Err(wrong(path, "it tells no clock (mhz)"));
+                    return Err(wrong(path, "missing clock (mhz)"));
                 };
                 let what = format!("{clock} MHz of the {full:.0} MHz of {}", profile.machine);
                 (clock / full * likeness.speed, what, vec![said])
@@ -94,7 +94,7 @@ impl Asked {
             (millionths <= 1e6).then(|| Speed::from_millionths(millionths as u32)).flatten();
         let Some(speed) = speed else {
             return Err(SlowError::Usage(format!(
-                "{what} is {percent:.1} % of full speed here: no CPU can be made faster than it is"
+                "{what} is {percent:.1} % of full speed here: use at most 100 %"
             )));
         };
         said.push(format!("{what} is {percent:.1} % of full speed here"));
@@ -160,8 +160,8 @@ mod tests {
         assert_eq!(read("like:pi.toml").unwrap(), Asked::Like("pi.toml".into()));
         for (text, why) in [
             ("like:", "needs a profile"),
-            ("30%@pi.toml", "as in 800MHz@pi4.toml"),
-            ("0MHz", "is no speed"),
+            ("30%@pi.toml", "use the form 800MHz@pi4.toml"),
+            ("0MHz", "invalid speed"),
             ("30", "did you mean 30%"),
         ] {
             let error = read(text).unwrap_err();
@@ -182,7 +182,7 @@ mod tests {
         let settled = |text: &str| text.parse::<Asked>().unwrap().settle(cpu, &read);
         assert_eq!(settled("like:old.toml").unwrap().speed, Speed::percent(50).unwrap());
         assert_eq!(settled("500MHz@old.toml").unwrap().speed.to_string(), "12.5%");
-        assert!(settled("9GHz@old.toml").unwrap_err().to_string().contains("faster than it is"));
+        assert!(settled("9GHz@old.toml").unwrap_err().to_string().contains("use at most 100 %"));
         let missing = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
         let error = Asked::Like("old.toml".into()).settle(cpu, &missing).unwrap_err().to_string();
         assert!(error.contains("old.toml") && error.contains("slow machine NAME"), "{error}");

@@ -33,12 +33,12 @@ pub struct Found {
 impl FromStr for Target {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let empty = |form: &str| format!("'{text}' names nothing: write it as in {form}");
+        let empty = |form: &str| format!("missing name in '{text}': use a name as in {form}");
         let named = |rest: &str, form: &str, make: fn(String) -> Self| match rest {
             "" => Err(empty(form)),
-            rest if rest.contains('/') => {
-                Err(format!("'{text}' has a '/': write it as in {form}, or use --cgroup DIR"))
-            }
+            rest if rest.contains('/') => Err(format!(
+                "invalid target '{text}': use a name as in {form}, or --cgroup DIR for a path"
+            )),
             rest => Ok(make(rest.to_owned())),
         };
         if let Some(rest) = text.strip_prefix("unit:") {
@@ -51,12 +51,13 @@ impl FromStr for Target {
             return named(rest, "name:nginx", Self::Name);
         }
         if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
-            let wrong = || format!("'{text}' is not the number of a process");
+            let wrong = || format!("invalid process number '{text}'");
             return text.parse().map(|pid| Self::Process(Pid(pid))).map_err(|_| wrong());
         }
         if let Some((kind, _)) = text.split_once(':') {
             return Err(format!(
-                "'{kind}:' is not known: use unit:NAME, container:ID, name:NAME, NAME or a process number"
+                "unknown kind '{kind}:': use unit:NAME, container:ID, name:NAME, NAME or a \
+                 process number"
             ));
         }
         named(text, "nginx", Self::Name)
@@ -90,7 +91,9 @@ impl Target {
                 let processes = by_name(name, proc);
                 let why = "`ps -e` shows the names of processes";
                 match processes.is_empty() {
-                    true => Err(SlowError::Usage(format!("there is no process '{name}': {why}"))),
+                    true => {
+                        Err(SlowError::Usage(format!("no process has the name '{name}': {why}")))
+                    }
                     false => Ok(Found { processes, ..Found::default() }),
                 }
             }
@@ -121,7 +124,7 @@ impl Target {
                     let list: Vec<String> =
                         all.iter().map(|dir| dir.display().to_string()).collect();
                     return Err(SlowError::Usage(format!(
-                        "{self} may be any of {}: use a longer name, or --cgroup with one of them",
+                        "{self} matches all of {}: use a longer name, or --cgroup with one of them",
                         list.join(", ")
                     )));
                 }
@@ -134,9 +137,9 @@ impl Target {
         Err(SlowError::Usage(match empty {
             Some(dir) => format!("{self} has no process: {} is empty; {how}", dir.display()),
             None if mounts.is_empty() => {
-                format!("{self} can't be found: no control group is mounted")
+                format!("cannot find {self}: control groups are not mounted")
             }
-            None => format!("there is no {self} among the control groups; {how}"),
+            None => format!("no control group belongs to {self}: {how}"),
         }))
     }
 }
@@ -246,10 +249,10 @@ mod tests {
         assert_eq!(target("container:4f"), Target::Container("4f".into()));
         for (text, why) in [
             ("unit:", "as in unit:nginx"),
-            ("pod:x", "'pod:' is not known"),
+            ("pod:x", "unknown kind 'pod:'"),
             ("", "as in nginx"),
             ("/bin/nginx", "--cgroup"),
-            ("99999999999", "not the number of a process"),
+            ("99999999999", "invalid process number"),
         ] {
             let error = text.parse::<Target>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
@@ -271,7 +274,10 @@ mod tests {
         // A slice is all that is below it.
         assert_eq!(found("unit:system", &tree).unwrap(), "system.slice");
         let none = found("unit:apache2", &tree).unwrap_err();
-        assert!(none.contains("there is no unit:apache2") && none.contains("systemctl status"));
+        assert!(
+            none.contains("no control group belongs to unit:apache2")
+                && none.contains("systemctl status")
+        );
         let procs = tree.path().join("system.slice/empty.service/cgroup.procs");
         std::fs::write(procs, "").unwrap();
         let empty = found("unit:empty", &tree).unwrap_err();
@@ -302,7 +308,7 @@ mod tests {
         std::fs::create_dir_all(tree.path().join(&twin)).unwrap();
         std::fs::write(tree.path().join(&twin).join("cgroup.procs"), "7\n").unwrap();
         let several = found("container:aaaa", &tree).unwrap_err();
-        assert!(several.contains("may be any of") && several.contains("longer"), "{several}");
+        assert!(several.contains("matches all of") && several.contains("longer"), "{several}");
     }
 
     #[test]
@@ -324,6 +330,6 @@ mod tests {
         assert_eq!(find("java").unwrap(), [Pid(12)]);
         assert_eq!(find("a-very-long-name-indeed").unwrap(), [Pid(15)]);
         let none = find("apache2").unwrap_err().to_string();
-        assert!(none.contains("there is no process 'apache2'"), "{none}");
+        assert!(none.contains("no process has the name 'apache2'"), "{none}");
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn warning(method: Method, processes: &mut dyn Iterator<Item = Pid>) 
     Some(Warning::new(
         "realtime-task",
         format!("{name} (thread {thread}) is {why}, so it runs at full speed"),
-        "run it without its real-time policy, or take --method freq where there is a driver, or stop",
+        "run it without its real-time policy, or use --method freq (if there is a driver) or stop",
     ))
 }
 

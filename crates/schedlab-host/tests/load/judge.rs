@@ -247,10 +247,10 @@ pub(crate) fn a_killed_child_leaves_nothing() {
 
 pub(crate) fn wrong_options_are_told() {
     for (name, options, part) in [
-        ("hackbench", "groups=0", "between 1 and"),
-        ("hackbench", "groups=-5", "not a whole number"),
-        ("hackbench", "groups=abc", "not a whole number"),
-        ("hackbench", "pipe inet", "together"),
+        ("hackbench", "groups=0", "use 1 to"),
+        ("hackbench", "groups=-5", "use a whole number"),
+        ("hackbench", "groups=abc", "use a whole number"),
+        ("hackbench", "pipe inet", "exclude each other"),
         ("hackbench", "groups=100000 fds=10000", "tasks"),
         ("hackbench", "groups=50000 fds=40 loops=1", "more"),
         ("schbench", "message-threads=0", "between 1 and"),

@@ -74,7 +74,7 @@ impl Feed {
                         poster.spawn_scoped(scope, || self.post_chunks(pool))
                     })
                     .collect();
-                started.map(drop).map_err(|error| format!("no threads: {error}"))
+                started.map(drop).map_err(|error| format!("cannot start threads: {error}"))
             }),
         }
     }
@@ -145,7 +145,7 @@ impl Feed {
     pub(super) fn all_planned(&self) -> Result<(), String> {
         let planned = self.0.planned.lock().unwrap_or_else(PoisonError::into_inner);
         match &planned.refused {
-            Some(why) => Err(format!("{} jobs were planned: {why}", planned.ids.len())),
+            Some(why) => Err(format!("planning stopped after {} jobs: {why}", planned.ids.len())),
             None => Ok(()),
         }
     }

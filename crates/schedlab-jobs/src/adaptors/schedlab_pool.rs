@@ -195,7 +195,7 @@ impl Executor for Ours {
         fed.and_then(|()| feed.all_planned()).map_err(unfinished)?;
         if !drained || counts.ended() != counts.posted {
             let left = counts.posted - counts.ended();
-            return Err(unfinished(format!("{left} of {} jobs have not ended", counts.posted)));
+            return Err(unfinished(format!("{left} of {} jobs did not end", counts.posted)));
         }
         if counts.panicked > 0 {
             return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
@@ -211,7 +211,7 @@ fn unfinished(what: String) -> ExecutorError {
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn no_threads(error: std::io::Error) -> ExecutorError {
-    unfinished(format!("no threads: {error}"))
+    unfinished(format!("cannot start threads: {error}"))
 }
 
 /// Time of the workers in management, and backing off.

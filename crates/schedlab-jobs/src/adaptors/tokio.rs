@@ -118,7 +118,7 @@ impl Executor for TokioTasks {
         if arrived == exits {
             return run.told(Told::default());
         }
-        let what = format!("{arrived} of {exits} exits arrived");
+        let what = format!("only {arrived} of {exits} final jobs reported their end");
         Err(ExecutorError::Unfinished { executor: self.name(), what })
     }
 }

@@ -71,7 +71,8 @@ pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
     let directed =
         |word: &Word| matches!(word, Word::Name(name) if name.to_lowercase() == "digraph");
     let head = head.filter(|&head| words[..head].iter().any(|(_, word)| directed(word)));
-    let head = head.ok_or_else(|| wrong(1, "a graph of jobs begins with `digraph NAME {`"))?;
+    let head =
+        head.ok_or_else(|| wrong(1, "missing start of the graph: write `digraph NAME {`"))?;
     let mut read = Read::default();
     let mut at = head + 1;
     while let Some((line, word)) = words.get(at) {
@@ -95,12 +96,17 @@ pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
             Word::Name(name) => read.node(name),
             Word::Arrow => match (read.last.take(), next) {
                 (Some(from), Some(Word::Name(_))) => read.from = Some(from),
-                _ => return Err(wrong(*line, "`->` leads from one named node to another here")),
+                _ => return Err(wrong(*line, "invalid edge: write `NODE -> NODE`")),
             },
-            Word::Undirected => return Err(wrong(*line, "`--` has no direction: jobs need `->`")),
+            Word::Undirected => {
+                return Err(wrong(
+                    *line,
+                    "invalid edge `--`: use `->`, since jobs need a direction",
+                ));
+            }
             Word::Sign('[') => {
                 let close = words[at..].iter().position(|(_, word)| *word == Word::Sign(']'));
-                let close = close.ok_or_else(|| wrong(*line, "`[` is not closed"))?;
+                let close = close.ok_or_else(|| wrong(*line, "missing `]` after `[`"))?;
                 read.attributes(&words[at + 1..at + close]);
                 at += close;
             }
@@ -118,7 +124,7 @@ pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
         at += 1;
     }
     if read.places.is_empty() {
-        return Err(wrong(1, "it names no node"));
+        return Err(wrong(1, "missing name of a node before its attributes"));
     }
     read.graph(seed, hashing)
 }
@@ -281,7 +287,7 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, GraphTextError> {
                 let mut before = ' ';
                 loop {
                     let Some(c) = letters.next() else {
-                        return Err(wrong(line, "the comment is not closed"));
+                        return Err(wrong(line, "missing `*/` at the end of a comment"));
                     };
                     line += usize::from(c == '\n');
                     if before == '*' && c == '/' {
@@ -294,7 +300,7 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, GraphTextError> {
                 let (begin, mut name) = (line, String::new());
                 loop {
                     match letters.next() {
-                        None => return Err(wrong(begin, "the quote is not closed")),
+                        None => return Err(wrong(begin, "missing quote at the end of a name")),
                         Some('"') => break,
                         Some('\\') => name.extend(letters.next()),
                         Some(c) => {
@@ -318,7 +324,7 @@ fn words(text: &str) -> Result<Vec<(usize, Word)>, GraphTextError> {
                 words.push((line, Word::Name(name)));
             }
             c if c.is_whitespace() => {}
-            c => return Err(wrong(line, &format!("`{c}` belongs to no graph"))),
+            c => return Err(wrong(line, &format!("unexpected character `{c}`"))),
         }
     }
     Ok(words)
@@ -380,14 +386,17 @@ mod tests {
     #[test]
     fn what_is_no_graph_is_said_with_its_line() {
         let said = |text: &str| parse_dot(text, 0, Hashing::Mixed).unwrap_err().to_string();
-        assert_eq!(said("digraph g {\n a -- b }"), "line 2: `--` has no direction: jobs need `->`");
-        assert!(said("graph g { a }").contains("begins with `digraph NAME {`"));
-        assert!(said("digraph g { a [x=1 }").contains("`[` is not closed"));
-        assert!(said("digraph g { \"a }").contains("quote is not closed"));
+        assert_eq!(
+            said("digraph g {\n a -- b }"),
+            "line 2: invalid edge `--`: use `->`, since jobs need a direction"
+        );
+        assert!(said("graph g { a }").contains("write `digraph NAME {`"));
+        assert!(said("digraph g { a [x=1 }").contains("missing `]` after `[`"));
+        assert!(said("digraph g { \"a }").contains("missing quote"));
         assert!(said("digraph g { a -> b; b -> a }").contains("cycle"));
-        assert!(said("digraph g { }").contains("names no node"));
+        assert!(said("digraph g { }").contains("missing name of a node"));
         assert!(said("").contains("begins with"));
-        assert!(said("digraph g { a -> { b c } }").contains("line 1: `->` leads"));
-        assert!(said("digraph g { { a b } -> c }").contains("line 1: `->` leads"));
+        assert!(said("digraph g { a -> { b c } }").contains("line 1: invalid edge"));
+        assert!(said("digraph g { { a b } -> c }").contains("line 1: invalid edge"));
     }
 }

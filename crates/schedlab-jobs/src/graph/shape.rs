@@ -166,7 +166,7 @@ impl FromStr for Shape {
         let wanted = text.replace('_', "-");
         Self::ALL.into_iter().find(|shape| shape.name() == wanted).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("`{text}` is no shape; there are: {names}")
+            format!("unknown shape '{text}': use one of {names}")
         })
     }
 }

@@ -83,7 +83,9 @@ impl std::str::FromStr for Category {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut counted = Self::ALL.into_iter().filter(|&category| category != Self::Weight);
         counted.find(|category| category.name() == text).ok_or_else(|| {
-            format!("`{text}` is no category; there are: node, seed, exit, inner, fork, join, link, knot")
+            format!(
+                "unknown category '{text}': use node, seed, exit, inner, fork, join, link or knot"
+            )
         })
     }
 }

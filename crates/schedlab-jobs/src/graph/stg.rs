@@ -31,28 +31,39 @@ pub fn parse_stg(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
         .map(|(i, line)| (i + 1, line.split('#').next().unwrap_or_default().trim()))
         .filter(|(_, line)| !line.is_empty());
     let wrong = |line, what: &str| GraphTextError::Line { line, what: what.to_owned() };
-    let (at, first) = lines.next().ok_or_else(|| wrong(1, "no count of tasks"))?;
-    let count: usize = first.parse().map_err(|_| wrong(at, "the count of tasks is no number"))?;
+    let (at, first) =
+        lines.next().ok_or_else(|| wrong(1, "missing count of tasks: the first line holds it"))?;
+    let count: usize =
+        first.parse().map_err(|_| wrong(at, "invalid count of tasks: use a whole number"))?;
     let (mut weights, mut edges) = (Vec::new(), Vec::new());
     for (at, line) in lines {
         let numbers: Result<Vec<u32>, _> = line.split_whitespace().map(str::parse).collect();
-        let numbers = numbers.map_err(|_| wrong(at, "only whole numbers may stand here"))?;
+        let numbers = numbers.map_err(|_| wrong(at, "invalid field: use whole numbers"))?;
         let [number, weight, fan_in, predecessors @ ..] = numbers.as_slice() else {
-            return Err(wrong(at, "expected: number, time, count of predecessors, predecessors"));
+            return Err(wrong(
+                at,
+                "incomplete line: write number, time, count of predecessors, predecessors",
+            ));
         };
         if *number as usize != weights.len() {
-            return Err(wrong(at, &format!("task {number} stands where {} is due", weights.len())));
+            return Err(wrong(
+                at,
+                &format!(
+                    "found task {number} instead of task {}: tasks are in ascending order",
+                    weights.len()
+                ),
+            ));
         }
         if *fan_in as usize != predecessors.len() {
             let found = predecessors.len();
-            return Err(wrong(at, &format!("{fan_in} predecessors announced, {found} found")));
+            return Err(wrong(at, &format!("found {found} predecessors instead of {fan_in}")));
         }
         weights.push(*weight);
         edges.extend(predecessors.iter().map(|p| (*p, *number)));
     }
     if weights.len() != count && weights.len() != count.saturating_add(2) {
         let found = weights.len();
-        return Err(wrong(at, &format!("{count} tasks announced, {found} found")));
+        return Err(wrong(at, &format!("found {found} tasks instead of {count}")));
     }
     Ok(Graph::from_edges(&weights, &edges, seed, hashing)?)
 }
@@ -80,8 +91,8 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named() {
         let error = |text| parse_stg(text, 0, Hashing::Mixed).unwrap_err().to_string();
-        assert_eq!(error("2\n0 1 0\n1 1 2 0\n"), "line 3: 2 predecessors announced, 1 found");
-        assert_eq!(error("5\n0 1 0\n"), "line 1: 5 tasks announced, 1 found");
+        assert_eq!(error("2\n0 1 0\n1 1 2 0\n"), "line 3: found 1 predecessors instead of 2");
+        assert_eq!(error("5\n0 1 0\n"), "line 1: found 1 tasks instead of 5");
         assert_eq!(
             error("1\n0 1 1 9\n"),
             "an edge leads from node 9 to node 0, but there are 1 nodes"

@@ -76,11 +76,14 @@ impl FromStr for Arrivals {
             ["poisson", mean] => duration(mean).map(Self::Poisson),
             ["levels", step] => duration(step).map(Self::Levels),
             ["bursts", jobs, gap] => {
-                let jobs = jobs.parse().map_err(|_| format!("`{jobs}` is no number of jobs"))?;
+                let jobs = jobs
+                    .parse()
+                    .map_err(|_| format!("invalid number of jobs '{jobs}': use a whole number"))?;
                 Ok(Self::Bursts { jobs, gap_ns: duration(gap)? })
             }
             _ => Err(format!(
-                "`{text}` is no arrival; there are: at-once, gap:TIME, poisson:TIME, bursts:JOBS:TIME, levels:TIME"
+                "unknown arrival '{text}': use at-once, gap:TIME, poisson:TIME, bursts:JOBS:TIME \
+                 or levels:TIME"
             )),
         }
     }
@@ -95,10 +98,16 @@ pub(super) fn duration(text: &str) -> Result<Nanos, String> {
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        _ => return Err(format!("`{text}` needs a unit: ns, us, ms or s")),
+        _ => return Err(format!("invalid duration '{text}': add a unit (ns, us, ms or s)")),
     };
-    let number: f64 = number.parse().map_err(|_| format!("`{text}` is no duration"))?;
-    if number < 0.0 { Err(format!("`{text}` is negative")) } else { Ok((number * scale) as Nanos) }
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("invalid duration '{text}': use a number and a unit, as in 1.5ms"))?;
+    if number < 0.0 {
+        Err(format!("invalid duration '{text}': use 0 or more"))
+    } else {
+        Ok((number * scale) as Nanos)
+    }
 }
 
 /// The schedule that Lumiera's rig tightens until it breaks: after each level a step of its weight over

@@ -52,7 +52,7 @@ impl FromStr for Kind {
             "block" => Self::Block,
             _ => {
                 return Err(format!(
-                    "`{text}` is no load; there are: cpu, memory, lock, sleep, block"
+                    "unknown load '{text}': use cpu, memory, lock, sleep or block"
                 ));
             }
         })

@@ -53,7 +53,9 @@ impl FromStr for Length {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let numbers: Vec<f64> = parts
-            .map(|part| part.parse().map_err(|_| format!("`{part}` is no number")))
+            .map(|part| {
+                part.parse().map_err(|_| format!("invalid number '{part}': use digits, as in 0.5"))
+            })
             .collect::<Result<_, _>>()?;
         match (name, numbers.as_slice()) {
             ("fixed", []) => Ok(Self::Fixed),
@@ -65,8 +67,8 @@ impl FromStr for Length {
             ("pareto", []) => Ok(Self::Pareto { shape: 1.5 }),
             ("pareto", &[shape]) if shape > 1.0 => Ok(Self::Pareto { shape }),
             _ => Err(format!(
-                "`{text}` is no length; there are: fixed, exponential, bimodal:FRACTION:TIMES (between 0 and 1, at least 1), \
-                 pareto:SHAPE (above 1)"
+                "unknown length '{text}': use fixed, exponential, bimodal:FRACTION:TIMES (0 to \
+                 1, 1 or more) or pareto:SHAPE (above 1)"
             )),
         }
     }

@@ -94,7 +94,7 @@ impl<T: Copy + FromStr<Err = String>> FromStr for Mix<T> {
         let mut whole: Vec<(Option<Category>, f64)> = Vec::new();
         for (at, part) in text.split(',').enumerate() {
             let slot = parts.get_mut(at);
-            let slot = slot.ok_or_else(|| format!("a mix has at most {PARTS} parts"))?;
+            let slot = slot.ok_or_else(|| format!("invalid mix: use at most {PARTS} parts"))?;
             let part: Part<T> = part.trim().parse()?;
             let sum = whole.iter().position(|(category, _)| *category == part.category);
             let sum = sum.unwrap_or_else(|| {
@@ -103,13 +103,13 @@ impl<T: Copy + FromStr<Err = String>> FromStr for Mix<T> {
             });
             if whole[sum].1 > 1.0 - 1e-9 {
                 return Err(format!(
-                    "`{text}`: what comes before leaves nothing to part {}",
+                    "invalid mix '{text}': the parts before leave no share for part {}",
                     at + 1
                 ));
             }
             whole[sum].1 += part.share.unwrap_or(1.0);
             if part.share.is_some() && whole[sum].1 > 1.0 + 1e-9 {
-                return Err(format!("`{text}`: the shares add up to more than 100%"));
+                return Err(format!("invalid mix '{text}': the shares add up to more than 100%"));
             }
             *slot = Some(part);
         }
@@ -136,7 +136,9 @@ impl<T: FromStr<Err = String>> FromStr for Part<T> {
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let share = number.filter(|percent| (0.0..=100.0).contains(percent));
-    share.map(|percent| percent / 100.0).ok_or_else(|| format!("`{text}` is no share; such as 20%"))
+    share
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("invalid share '{text}': use a percentage, as in 20%"))
 }
 
 #[cfg(test)]
@@ -189,10 +191,10 @@ mod tests {
     fn what_makes_no_mix_is_said() {
         let said = |text: &str| text.parse::<Mix<Kind>>().unwrap_err();
         assert!(said("cpu=70%,memory=40%").contains("more than 100%"));
-        assert!(said("cpu,memory=10%").contains("leaves nothing to part 2"));
-        assert!(said("cpu=70").contains("no share; such as 20%"));
+        assert!(said("cpu,memory=10%").contains("leave no share for part 2"));
+        assert!(said("cpu=70").contains("use a percentage, as in 20%"));
         assert!(said("cpu=120%").contains("no share"));
-        assert!(said("tea").contains("`tea` is no load"));
+        assert!(said("tea").contains("unknown load 'tea'"));
         assert!(said("cpu@leaf").contains("seed, exit"));
     }
 }

@@ -26,7 +26,7 @@ impl FromStr for IoLoad {
         let (time, fails) = text.split_once(':').map_or((text, None), |(t, f)| (t, Some(f)));
         let ns = duration(time)?;
         if ns == 0 {
-            return Err(format!("`{text}`: I/O takes some time"));
+            return Err(format!("invalid I/O time '{text}': use more than 0"));
         }
         Ok(Self { ns, fails: fails.map_or(Ok(0.0), percent)? })
     }
@@ -60,10 +60,10 @@ impl FromStr for Stream {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text
             .split_once(':')
-            .ok_or_else(|| format!("`{text}`: a stream is NAME:share=30%,KEY=VALUE,..."))?;
+            .ok_or_else(|| format!("invalid stream '{text}': use NAME:share=30%,KEY=VALUE,..."))?;
         let usual = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || !name.chars().all(usual) {
-            return Err(format!("`{name}` is no name: use letters, digits, '-' and '_'"));
+            return Err(format!("invalid name '{name}': use letters, digits, '-' and '_'"));
         }
         let mut stream = Self {
             name: name.to_owned(),
@@ -76,9 +76,9 @@ impl FromStr for Stream {
             io: None,
         };
         for part in rest.split(',') {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| format!("`{part}` in stream {name}: write KEY=VALUE"))?;
+            let (key, value) = part.split_once('=').ok_or_else(|| {
+                format!("invalid setting '{part}' in stream {name}: use KEY=VALUE")
+            })?;
             match key {
                 "share" => stream.share = percent(value)?,
                 "time" => stream.time_ns = Some(duration(value)?),
@@ -89,7 +89,8 @@ impl FromStr for Stream {
                 "io" => stream.io = Some(value.parse()?),
                 _ => {
                     return Err(format!(
-                        "`{key}` in stream {name}: there are share, time, length, life, life-spread, significance and io"
+                        "unknown key '{key}' in stream {name}: use share, time, length, life, \
+                         life-spread, significance or io"
                     ));
                 }
             }
@@ -133,11 +134,14 @@ impl Streams {
     pub fn new(usual: Usual, all: Vec<Stream>, seed: u64) -> Result<Self, String> {
         let sum: f64 = all.iter().map(|stream| stream.share).sum();
         if sum > 1.0 + 1e-9 {
-            return Err(format!("the shares of the streams add up to {:.0}%", 100.0 * sum));
+            return Err(format!(
+                "the shares of the streams add up to {:.0}%: use at most 100%",
+                100.0 * sum
+            ));
         }
         for (at, stream) in all.iter().enumerate() {
             if all[..at].iter().any(|before| before.name == stream.name) {
-                return Err(format!("there are two streams {}", stream.name));
+                return Err(format!("two streams have the name {}: rename one", stream.name));
             }
         }
         Ok(Self { usual, all, seed })
@@ -266,9 +270,9 @@ mod tests {
         let said = |text: &str| text.parse::<Stream>().unwrap_err();
         assert!(said("preview").contains("NAME:share=30%"));
         assert!(said("a:life=2ms").contains("has no jobs"));
-        assert!(said("a:share=20%,tea=2").contains("there are share"));
-        assert!(said("a b:share=20%").contains("is no name"));
-        assert!(said("a:share=20%,io=0ns").contains("takes some time"));
+        assert!(said("a:share=20%,tea=2").contains("use share"));
+        assert!(said("a b:share=20%").contains("invalid name"));
+        assert!(said("a:share=20%,io=0ns").contains("use more than 0"));
         let two = |a: &str, b: &str| {
             let all = vec![a.parse().unwrap(), b.parse().unwrap()];
             Streams::new(Usual::default(), all, 0).unwrap_err()

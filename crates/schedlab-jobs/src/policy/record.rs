@@ -28,7 +28,7 @@ impl std::str::FromStr for Significance {
             "compulsory" => Self::Compulsory,
             _ => {
                 return Err(format!(
-                    "`{text}` is no significance; there are: optional, normal, compulsory"
+                    "unknown significance '{text}': use optional, normal or compulsory"
                 ));
             }
         })

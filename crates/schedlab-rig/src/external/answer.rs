@@ -49,7 +49,7 @@ pub(super) fn read_lines(
         }
         let at = format!("line {}", number + 1);
         let value: Value =
-            serde_json::from_str(&line).while_doing(format!("{at}: `{line}` is no JSON"))?;
+            serde_json::from_str(&line).while_doing(format!("{at}: invalid JSON `{line}`"))?;
         if value.get("done").is_some() {
             break;
         }
@@ -83,14 +83,15 @@ fn one_gone(line: Value, given: Option<(u32, usize)>) -> Result<Gone, RigError> 
 }
 
 fn no_job(job: u32, jobs: u32) -> RigError {
-    RigError::Wrong(format!("there is no job {job}: there are {jobs}"))
+    RigError::Wrong(format!("unknown job {job}: the graph has {jobs} jobs, from 0"))
 }
 
 fn one_line(line: Value, given: Option<(u32, usize)>) -> Result<Ran, RigError> {
-    let line: line::Ran = serde_json::from_value(line).while_doing("it tells no job")?;
+    let line: line::Ran =
+        serde_json::from_value(line).while_doing("missing number of the job (`job`)")?;
     let value = line.value.map(|text| {
         let value = u64::from_str_radix(&text, 16).ok();
-        value.while_doing("`value` is no text of up to 16 hexadecimal digits")
+        value.while_doing("invalid `value`: use a text of up to 16 hexadecimal digits")
     });
     let ran = Ran {
         job: line.job,
@@ -105,9 +106,11 @@ fn one_line(line: Value, given: Option<(u32, usize)>) -> Result<Ran, RigError> {
         _ if end < begin => format!("job {job} ends before it begins"),
         Some((jobs, _)) if *job >= jobs => return Err(no_job(*job, jobs)),
         Some((_, workers)) if *worker as usize >= workers => {
-            format!("there is no worker {worker}: there are {workers}")
+            format!("unknown worker {worker}: the run has {workers} workers, from 0")
         }
-        Some(_) if value.is_none() => "`value` is missing: what the job's work gave".to_owned(),
+        Some(_) if value.is_none() => {
+            "missing `value`: write the result of the job's work".to_owned()
+        }
         _ => return Ok(ran),
     };
     Err(RigError::Wrong(wrong))

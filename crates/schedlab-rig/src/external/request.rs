@@ -106,7 +106,8 @@ impl Asked {
             let right = proof::value(self.nonce, job, known.into_iter(), self.rounds[job as usize]);
             if value != right {
                 return Err(RigError::Wrong(format!(
-                    "job {job} gave the value {value:016x}, but its work gives {right:016x}: it was not done"
+                    "job {job} gave the value {value:016x} instead of {right:016x}: its work was \
+                     not done"
                 )));
             }
         }
@@ -211,7 +212,7 @@ mod tests {
         let mut idle = honest(&asked, &run);
         idle.iter_mut().for_each(|ran| ran.value = Some(0));
         let idle = found(idle);
-        assert!(idle.contains("it was not done"), "{idle}");
+        assert!(idle.contains("its work was not done"), "{idle}");
         let mut early = honest(&asked, &run);
         early[3].end = 11;
         let early = found(early);

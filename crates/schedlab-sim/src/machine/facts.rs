@@ -45,12 +45,11 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
         ));
         if Costs::preset(first.costs).map(Costs::parse) != Some(Ok(model.costs)) {
             notes.push(
-                "with the costs of this machine the model was not compared with a kernel"
-                    .to_owned(),
+                "the model was not compared with a kernel at the costs of this machine".to_owned(),
             );
         }
     } else {
-        notes.push("no real kernel has this scheduler: nothing to compare with".to_owned());
+        notes.push("this scheduler is in no real kernel, so the model was not compared".to_owned());
     }
     if cpus > 1 && matches!(model.kernel, Kernel::Cfs61 | Kernel::Eevdf612) {
         notes

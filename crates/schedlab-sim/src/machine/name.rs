@@ -118,7 +118,7 @@ impl Model {
         let topology = topology(&mut name)?;
         let hz: u64 = name.take("hz")?.unwrap_or(250);
         if !(10..=10_000).contains(&hz) {
-            return Err(format!("machine 'sim': hz={hz} is not valid: use 10 to 10000"));
+            return Err(format!("machine 'sim': invalid hz={hz}: use 10 to 10000"));
         }
         let preempt: String = name.take("preempt")?.unwrap_or_else(|| "voluntary".to_owned());
         let preempt_kernel = match preempt.as_str() {
@@ -126,21 +126,21 @@ impl Model {
             "full" => true,
             other => {
                 let why = "use voluntary, none or full";
-                return Err(format!("machine 'sim': preempt={other} is not valid: {why}"));
+                return Err(format!("machine 'sim': invalid preempt={other}: {why}"));
             }
         };
         let slice: Option<Nanos> = name.take("slice")?;
         if slice.is_some() && kernel.is_linux() {
-            let why = "the kernels of Linux have knobs (--set); only the other schedulers have it";
-            return Err(format!("machine 'sim': slice is not valid: {why}"));
+            let why = "kernels of Linux have knobs instead (--set)";
+            return Err(format!("machine 'sim': invalid slice: {why}"));
         }
         let idle_prev_first: bool = name.take("idle-prev-first")?.unwrap_or(true);
         let smt_speed: Option<Speed> = name.take("smt-speed")?;
         let smt_speed = u64::from(smt_speed.unwrap_or(Speed::FULL).millionths());
         let autogroup: bool = name.take("autogroup")?.unwrap_or(false);
         if autogroup && !kernel.is_linux() {
-            let why = "only the kernels of Linux have it";
-            return Err(format!("machine 'sim': autogroup is not valid: {why}"));
+            let why = "use a kernel of Linux";
+            return Err(format!("machine 'sim': invalid autogroup: {why}"));
         }
         name.finish(SETTINGS)?;
         let costs = costs.map_or(Ok(Costs::USUAL), Costs::parse).map_err(|e| e.to_string())?;
@@ -210,7 +210,7 @@ fn topology(name: &mut MachineName) -> Result<Topology, String> {
     }
     if !(1..=u64::from(CPUS_MAX)).contains(&all(cores)) {
         let count = all(cores);
-        return Err(format!("machine 'sim': {count} CPUs can't be simulated: use 1 to {CPUS_MAX}"));
+        return Err(format!("machine 'sim': invalid number of CPUs {count}: use 1 to {CPUS_MAX}"));
     }
     let total = sockets * llcs * cores;
     let place = |cpu: u32| {
@@ -247,18 +247,18 @@ mod tests {
     #[test]
     fn impossible_machines_are_refused_with_the_reason() {
         for (text, part) in [
-            ("sim:cpus=0", "0 CPUs can't be simulated"),
+            ("sim:cpus=0", "invalid number of CPUs 0"),
             ("sim:cpus=5000", "use 1 to 1024"),
             ("sim:cpus=7,sockets=2", "disagree"),
-            ("sim:sockets=70000,cores=70000", "can't be simulated"),
+            ("sim:sockets=70000,cores=70000", "invalid number of CPUs"),
             ("sim:kernel=cfs-5.4", "use cfs-6.1, eevdf-6.12, fifo, global-fifo, llc-fifo"),
             ("sim:hz=0", "use 10 to 10000"),
             ("sim:cpu=8", "has no setting 'cpu': use cpus, sockets"),
-            ("sim:cpus=x", "cpus=x is not valid"),
+            ("sim:cpus=x", "invalid cpus=x"),
             ("sim:slice=3ms", "have knobs"),
             ("sim:preempt=lazy", "use voluntary"),
             ("sim:smt=2,smt-speed=0", "above 0"),
-            ("sim:kernel=fifo,autogroup=true", "only the kernels of Linux"),
+            ("sim:kernel=fifo,autogroup=true", "use a kernel of Linux"),
         ] {
             let error = model(text).map(|_| ()).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -136,13 +136,13 @@ impl<'r> Run<'r> {
         }
         let failed = |why: String| MachineError::Load(why);
         let told = crew.told().map_err(|error| match self.measuring.plan().timing.duration {
-            Some(limit) if self.world.stopped_at().is_some() => {
-                failed(format!("the jobs were not done in {limit}: fewer, shorter, or more time"))
-            }
+            Some(limit) if self.world.stopped_at().is_some() => failed(format!(
+                "the jobs did not end within {limit}: use fewer or shorter jobs, or more time"
+            )),
             _ => failed(error.to_string()),
         })?;
         let run = crew.run();
-        run.verify().map_err(|flaw| failed(format!("the run is not proved: {flaw}")))?;
+        run.verify().map_err(|flaw| failed(format!("the run failed its proof: {flaw}")))?;
         let workers = self.measuring.shape().tasks();
         let profile = Profile::of(run, workers);
         let samples = jobs::samples(&profile);
@@ -152,7 +152,7 @@ impl<'r> Run<'r> {
             (0..workers).filter_map(|task| seen.ended(task)).map(|(_, usage)| usage).collect();
         let whole = jobs::figures(&profile, workers, told, measure::kernel("", &used));
         for figure in measure::figures(&samples).into_iter().chain(whole) {
-            out.figure(figure).map_err(|error| MachineError::io("storing a figure", error))?;
+            out.figure(figure).map_err(|error| MachineError::io("storing a metric", error))?;
         }
         Ok(Outcome { exit_code: 0, interrupted: false, censored: false })
     }
@@ -182,7 +182,7 @@ impl<'r> Run<'r> {
             }
             if out.stopped() {
                 let last = self.measuring.last(now, true, &seen);
-                let what = "the run was interrupted: its figures are partial";
+                let what = "metrics are partial: the run was interrupted";
                 out.warning(Warning::new("interrupted", what, ""));
                 self.world.stop();
                 return Ok((Some(last), true));
@@ -240,7 +240,7 @@ impl<'r> Run<'r> {
         let (whole, warnings) = self.measuring.close(&times, &seen);
         out.interval(last);
         for figure in measure::figures(last).into_iter().chain(whole) {
-            out.figure(figure).map_err(|error| MachineError::io("storing a figure", error))?;
+            out.figure(figure).map_err(|error| MachineError::io("storing a metric", error))?;
         }
         warnings.into_iter().for_each(|warning| out.warning(warning));
         Ok(())

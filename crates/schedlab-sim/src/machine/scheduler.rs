@@ -97,9 +97,11 @@ impl Model {
     pub fn set(&mut self, knob: &str, value: &str) -> Result<(), String> {
         let (linux, eevdf) = (self.kernel.is_linux(), self.kernel == super::Kernel::Eevdf612);
         let microseconds = || -> Result<u64, String> {
-            let tunable = knobs::tunable(knob).ok_or("no such knob")?;
+            let tunable = knobs::tunable(knob).ok_or("unknown knob")?;
             let text = knobs::read(tunable, value)?;
-            let time: i64 = text.parse().map_err(|_| format!("'{value}' is not a time"))?;
+            let time: i64 = text.parse().map_err(|_| {
+                format!("invalid time '{value}': use a number and a unit, as in 3ms")
+            })?;
             // -1 is no limit.
             Ok(u64::try_from(time).map_or(u64::MAX, |time| time.saturating_mul(1_000)))
         };

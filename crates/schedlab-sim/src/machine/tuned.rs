@@ -77,18 +77,20 @@ impl Tuned {
                 let (name, on) =
                     word.strip_prefix("NO_").map_or((word, true), |name| (name, false));
                 let feature = self.feature(name);
-                *feature.ok_or_else(|| format!("this model has no feature '{name}'"))? = on;
+                *feature.ok_or_else(|| format!("unknown feature '{name}' of this model"))? = on;
             }
             return Ok(());
         }
         let known = self.knobs().iter().map(|knob| knob.name.clone()).collect::<Vec<_>>();
         let Some(field) = self.time(knob) else {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(format!("this model has no knob '{knob}'; it has {known}"));
+            return Err(format!("unknown knob '{knob}' of this model: use {known}"));
         };
         let tunable = knobs::tunable(knob).expect("a model's knobs are those of kernels");
         let time = knobs::read(tunable, value)?;
-        let time = time.parse().map_err(|_| format!("'{value}' is not a time"))?;
+        let time = time
+            .parse()
+            .map_err(|_| format!("invalid time '{value}': use a number and a unit, as in 3ms"))?;
         *field = time;
         Ok(())
     }
@@ -99,7 +101,7 @@ impl Tuned {
             Self::Fifo { .. } | Self::Global { .. } | Self::Llc { .. } => &[],
             Self::Cfs(_) => &[
                 (LATENCY, "CFS: period in which every task should run once"),
-                (MIN_GRANULARITY, "CFS: time a task keeps its CPU at least"),
+                (MIN_GRANULARITY, "CFS: least time that a task keeps its CPU"),
                 (
                     IDLE_MIN_GRANULARITY,
                     "CFS: as min_granularity, for SCHED_IDLE tasks beside others",
@@ -159,7 +161,7 @@ mod tests {
             ("base_slice", "3ms", "no knob 'base_slice'; it has latency, min_granularity"),
             ("latency", "1us", "outside of 100us to 1s"),
             ("latency", "soon", "soon"),
-            ("features", "NO_NONE", "no feature 'NONE'"),
+            ("features", "NO_NONE", "unknown feature 'NONE'"),
         ] {
             let error = tuned.set(knob, value).unwrap_err();
             assert!(error.contains(part), "{knob}: {error}");

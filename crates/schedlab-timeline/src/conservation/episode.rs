@@ -99,7 +99,7 @@ impl Ended {
             Self::Cleared => "the task that ran there left the CPU".to_owned(),
             Self::Taken => "no CPU was free any longer".to_owned(),
             Self::Open => "the window ended".to_owned(),
-            Self::Unknown => "the last waiter was lost sight of".to_owned(),
+            Self::Unknown => "the trace lost track of the last waiter".to_owned(),
         }
     }
 }

@@ -36,7 +36,9 @@ pub fn parse(text: &str) -> Result<Trace, ParseError> {
                     waits.push((line, cpu, row));
                 }
                 number => {
-                    let cpu = number.parse().map_err(|_| fail(format!("'{number}' is no CPU")))?;
+                    let cpu = number.parse().map_err(|_| {
+                        fail(format!("invalid CPU '{number}': use a number from 0 to 65535"))
+                    })?;
                     grid.cpus.push(Cpu(cpu));
                     grid.shown.push(shown(row).map_err(fail)?);
                 }
@@ -66,7 +68,7 @@ fn shown(row: &str) -> Result<Vec<Shown>, String> {
         '?' => Ok(Shown::Unknown),
         '-' => Ok(Shown::Uncovered),
         'A'..='Z' => Ok(Shown::Task((letter as u8 - b'A').into())),
-        other => Err(format!("'{other}' is no state of a CPU")),
+        other => Err(format!("invalid state of a CPU '{other}': see the table in `notation`")),
     };
     row.chars().map(one).collect()
 }
@@ -74,7 +76,7 @@ fn shown(row: &str) -> Result<Vec<Shown>, String> {
 fn letter_of(text: &str) -> Result<usize, String> {
     match text.trim().as_bytes() {
         [letter @ b'A'..=b'Z'] => Ok((letter - b'A').into()),
-        _ => Err(format!("'{text}' is no task")),
+        _ => Err(format!("invalid task '{text}': use one letter")),
     }
 }
 
@@ -89,7 +91,7 @@ fn covered(grid: &Grid) -> CpuSet {
 fn fill(grid: &mut Grid, waits: &[(usize, Cpu, &str)]) -> Result<(), ParseError> {
     let columns = grid.shown.first().map_or(0, Vec::len);
     if let Some(at) = grid.shown.iter().position(|row| row.len() != columns) {
-        let what = format!("the row of CPU {} has another length than the first", grid.cpus[at]);
+        let what = format!("the row of CPU {} is not as long as the first row", grid.cpus[at]);
         return Err(ParseError { line: 0, what });
     }
     grid.places = vec![[Place::Away; 26]; columns];
@@ -120,7 +122,7 @@ fn fill(grid: &mut Grid, waits: &[(usize, Cpu, &str)]) -> Result<(), ParseError>
                     put(*line, column, (letter as u8 - b'a').into(), Place::Waits(*cpu))?;
                 }
                 other => {
-                    let what = format!("'{other}' is no waiting task");
+                    let what = format!("invalid waiting task '{other}': use one letter");
                     return Err(ParseError { line: *line, what });
                 }
             }
@@ -131,18 +133,22 @@ fn fill(grid: &mut Grid, waits: &[(usize, Cpu, &str)]) -> Result<(), ParseError>
 
 /// Reads a line `at N: ...`.
 fn statement(line: &str) -> Result<(usize, Statement), String> {
-    let usage = || format!("'{line}' is not understood; see the table in `notation`");
+    let usage = || format!("invalid line '{line}': see the table in `notation`");
     let (at, what) =
         line.strip_prefix("at ").and_then(|rest| rest.split_once(':')).ok_or_else(usage)?;
-    let column = at.trim().parse().map_err(|_| format!("'{at}' is no column"))?;
+    let column =
+        at.trim().parse().map_err(|_| format!("invalid column '{at}': use a whole number"))?;
     let words: Vec<&str> = what.split_whitespace().collect();
-    let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is no number"));
+    let number =
+        |text: &str| text.parse().map_err(|_| format!("invalid number '{text}': use digits"));
     let statement = match words[..] {
         [waker, "wakes", task] => {
             Statement::Wakes { waker: letter_of(waker)?, task: letter_of(task)? }
         }
         ["interrupt", "on", cpu, "wakes", task] => {
-            let cpu = Cpu(cpu.parse().map_err(|_| format!("'{cpu}' is no CPU"))?);
+            let cpu = Cpu(cpu
+                .parse()
+                .map_err(|_| format!("invalid CPU '{cpu}': use a number from 0 to 65535"))?);
             Statement::Interrupt { cpu, task: letter_of(task)? }
         }
         [parent, "forks", child] => {
@@ -151,7 +157,9 @@ fn statement(line: &str) -> Result<(usize, Statement), String> {
         [task, "dies"] => Statement::Dies { task: letter_of(task)? },
         [task, "yields"] => Statement::Yields { task: letter_of(task)? },
         ["lose", count, "on", cpu] => {
-            let cpu = Cpu(cpu.parse().map_err(|_| format!("'{cpu}' is no CPU"))?);
+            let cpu = Cpu(cpu
+                .parse()
+                .map_err(|_| format!("invalid CPU '{cpu}': use a number from 0 to 65535"))?);
             Statement::Loses { cpu, count: number(count)? }
         }
         [task, "marks", id, phase, ref of @ ..] => {
@@ -159,7 +167,7 @@ fn statement(line: &str) -> Result<(usize, Statement), String> {
                 "begin" => Phase::Begin,
                 "end" => Phase::End,
                 "point" => Phase::Point,
-                other => return Err(format!("'{other}' is no phase: begin, end or point")),
+                other => return Err(format!("invalid phase '{other}': use begin, end or point")),
             };
             let request = match of {
                 [] => 0,

@@ -165,13 +165,13 @@ pub(super) fn encode(
     converted.warnings = source.warnings().to_vec();
     converted.warnings.extend(arguments_left_out(others));
     if cut > 0 {
-        let what = format!("the arguments of {cut} events are cut after {ARGUMENTS_MAX} bytes");
+        let what = format!("{cut} events keep only {ARGUMENTS_MAX} bytes of their arguments");
         converted.warnings.push(cannot_hold(what, ""));
     }
     converted.warnings.extend(unknown.told());
     converted.warnings.extend(moved.map(|what| cannot_hold(what, "")));
     if renamed > 0 {
-        let what = format!("{renamed} changes of name become events `task_rename`");
+        let what = format!("{renamed} changes of name are written as events `task_rename`");
         converted.warnings.push(cannot_hold(what, ""));
     }
     if matches!(&info.clock, Clock::Nanoseconds(name) if name == "unknown") {

@@ -69,7 +69,7 @@ impl Place {
         }
         let Ok(meta) = std::fs::metadata(to) else { return Ok(Self::File(followed(to))) };
         if meta.is_dir() {
-            let what = "is a directory: name a file in it";
+            let what = "cannot write to a directory: name a file in it";
             return Err(TraceError::io(to, io::Error::new(io::ErrorKind::IsADirectory, what)));
         }
         if !meta.is_file() {
@@ -105,7 +105,7 @@ fn claim(part: &Path) -> io::Result<()> {
     made.map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => io::Error::new(
             error.kind(),
-            format!("{} of another user is in the way: remove it", part.display()),
+            format!("cannot replace {}: it belongs to another user; remove it", part.display()),
         ),
         _ => error,
     })

@@ -212,7 +212,7 @@ impl Packed {
         unpacker.packed = packed;
         Ok(inflated.err().map(|error| {
             window.bytes.clear();
-            (start, format!("a chunk can't be unpacked: {error}"))
+            (start, format!("cannot unpack a chunk: {error}"))
         }))
     }
 }

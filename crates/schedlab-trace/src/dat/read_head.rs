@@ -112,14 +112,14 @@ pub(crate) fn read(input: &Input) -> Result<Head, Stop> {
         "6" => Version::V6,
         "7" => Version::V7,
         other => {
-            let what = format!("version '{other}' is neither 6 nor 7");
+            let what = format!("unknown version '{other}': schedlab reads versions 6 and 7");
             return Err(Stop { offset: version_at, what });
         }
     };
     let big_endian = match cursor.u8()? {
         0 => false,
         1 => true,
-        other => return Err(cursor.stop(format!("byte order {other} is neither 0 nor 1"))),
+        other => return Err(cursor.stop(format!("invalid byte order {other}: 0 or 1 is valid"))),
     };
     // The size of a user-space long, which says nothing about the kernel.
     let _ = cursor.u8()?;
@@ -170,7 +170,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn warn(&mut self, stop: &Stop, part: &str) {
         let what = format!(
-            "{}: {part} could not be read: {} (at offset {})",
+            "{}: cannot read {part}: {} (at offset {})",
             self.input.path().display(),
             stop.what,
             stop.offset
@@ -246,7 +246,8 @@ impl Reader<'_> {
                     return Ok(false);
                 }
                 _ => {
-                    let what = "neither 'options', 'flyrecord' nor 'latency'".into();
+                    let what =
+                        "unknown section: 'options', 'flyrecord' and 'latency' are valid".into();
                     return Err(Stop { offset: at, what });
                 }
             }
@@ -277,7 +278,7 @@ impl Reader<'_> {
             "zlib" => (Packing::Zlib, Compression::Zlib),
             "zstd" => (Packing::Zstd, Compression::Zstd),
             other => {
-                let what = format!("compressed by '{other}': only zlib and zstd are known");
+                let what = format!("unknown compression '{other}': schedlab reads zlib and zstd");
                 return Err(Stop { offset: at, what });
             }
         };
@@ -315,7 +316,7 @@ impl Reader<'_> {
         }
         let nothing = self.head.buffers.is_empty() && self.head.text.is_none();
         if nothing && listed != 0 && !self.recover(packing, sections_at) {
-            return Err(self.unlisted(listed, "the list of each CPU's pages can't be read"));
+            return Err(self.unlisted(listed, "cannot read the list of each CPU's pages"));
         }
         Ok(())
     }
@@ -341,7 +342,7 @@ impl Reader<'_> {
             cpus.len(),
         );
         let remedy =
-            "figures are partial: copy the whole file again, or build it by `trace-cmd restore`";
+            "metrics are partial: copy the whole file again, or build it with `trace-cmd restore`";
         self.head.warnings.push(Warning::new("trace-cut", what, remedy));
         let (name, clock) = (String::new(), None);
         self.head.buffers.push(BufferHead { name, clock, page_size, packing, cpus });
@@ -353,8 +354,8 @@ impl Reader<'_> {
     fn unlisted(&self, offset: u64, what: &str) -> Stop {
         let end = self.input.len();
         let cut = match offset {
-            0 => "its writer never came to write where they lie".to_owned(),
-            _ => format!("they should lie at offset {offset}, and the file ends at {end}"),
+            0 => "the writer stopped before it wrote where the options are".to_owned(),
+            _ => format!("the options should be at offset {offset}, but the file ends at {end}"),
         };
         let what = format!(
             "{what}; {cut}. Version 7 keeps them behind the records, and without them nobody knows \
@@ -495,7 +496,8 @@ impl Reader<'_> {
         match header_page(&page) {
             Some((long, _)) => self.head.header.encoding.long = long,
             None => {
-                let stop = cursor.stop("no fields 'commit' and 'data': 64-bit pages are assumed");
+                let stop = cursor
+                    .stop("assuming 64-bit pages: the layout lacks the fields 'commit' and 'data'");
                 self.warn(&stop, "the layout of pages");
             }
         }

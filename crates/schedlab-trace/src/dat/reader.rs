@@ -73,7 +73,7 @@ impl DatReader {
             return Err(TraceError::NoEvents {
                 path: input.path().to_owned(),
                 format: "trace.dat",
-                what: "holds the text of a latency tracer and no events".into(),
+                what: "holds the text of a latency tracer, but no events".into(),
             });
         }
         let has_stacks = options.arguments && formats(&head.header).any(is_stack);
@@ -209,9 +209,10 @@ impl RecordSource for DatReader {
 fn filtered(tasks: usize) -> Warning {
     let plural = if tasks == 1 { "" } else { "s" };
     let what = format!(
-        "the trace was cut to {tasks} task{plural}: figures of CPUs and of other tasks are not valid"
+        "metrics of CPUs and of other tasks are not valid: the trace was cut to {tasks} \
+         task{plural}"
     );
-    Warning::new("events-filtered", what, "ask the whole trace about them")
+    Warning::new("events-filtered", what, "use the whole trace for them")
 }
 
 /// Passes records on undecoded, with the times that the file has.
@@ -330,7 +331,7 @@ impl Opening {
             let what = format!(
                 "{path}: the data of {absent} CPUs lies beyond the end of the file (at offset {end})"
             );
-            let remedy = "what stands before it was read: figures are partial";
+            let remedy = "metrics are partial: schedlab read the trace up to there";
             warnings.push(Warning::new("trace-cut", what, remedy));
         }
         Ok(())
@@ -396,21 +397,23 @@ impl FileLanes {
             let cpu = lane.cpu;
             if let Some((offset, what)) = trouble {
                 let what = format!("{path}: CPU {cpu}: {what} (at offset {offset})");
-                let remedy = "what stands before it was read: figures are partial";
+                let remedy = "metrics are partial: schedlab read the trace up to there";
                 warnings.push(Warning::new("trace-cut", what, remedy));
             }
             let (count, offset) = std::mem::take(&mut lane.damaged);
             if count > 0 {
                 let what = format!(
-                    "{path}: CPU {cpu}: {count} pages hold records that make no sense, the first \
-                     at offset {offset}"
+                    "{path}: CPU {cpu}: {count} pages hold invalid records, the first at offset \
+                     {offset}"
                 );
                 warnings.push(Warning::new("trace-damaged", what, "events are missing there"));
             }
             let raised = std::mem::take(&mut lane.raised);
             if raised > 0 {
-                let what = format!("{path}: CPU {cpu}: time goes back before {raised} events");
-                let remedy = "their times were raised to their predecessors'";
+                let what = format!(
+                    "{path}: CPU {cpu}: {raised} events are earlier than the event before them"
+                );
+                let remedy = "each of them got the time of the event before it";
                 warnings.push(Warning::new("time-goes-back", what, remedy));
             }
         }

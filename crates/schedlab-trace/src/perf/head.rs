@@ -106,7 +106,7 @@ impl Head {
     fn warn(&mut self, input: &Input, stop: &Stop) {
         let path = input.path().display();
         let what = format!(
-            "{path}: a feature could not be read: {} (at offset {})",
+            "{path}: cannot read a feature section: {} (at offset {})",
             stop.what, stop.offset
         );
         self.warnings.push(Warning::new("trace-head-damaged", what, ""));

@@ -110,8 +110,8 @@ impl PerfRecords {
         let renamed = self.renamed;
         if renamed > 0 {
             let what = format!(
-                "{renamed} changes of name are kept as the last names only; records carry the names \
-                 of their time"
+                "{renamed} changes of name keep only the last name; records carry the names of \
+                 their time"
             );
             self.warnings.push(cannot_hold(what, ""));
         }

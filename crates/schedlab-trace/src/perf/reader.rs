@@ -188,20 +188,20 @@ pub(super) fn found(path: &Path, ended: Ended, late: u64) -> Vec<Warning> {
     let mut all = Vec::new();
     if let Some((offset, what)) = trouble {
         let what = format!("{path}: {what} (at offset {offset})");
-        let remedy = "what stands before it was read: figures are partial";
+        let remedy = "metrics are partial: schedlab read the trace up to there";
         all.push(Warning::new("trace-cut", what, remedy));
     }
     if late > 0 {
-        let what = format!("{path}: {late} events came later than their round");
-        let remedy = "their times were raised to their predecessors'";
+        let what = format!("{path}: {late} events are in a later round than their time");
+        let remedy = "each of them got the time of the event before it";
         all.push(Warning::new("time-goes-back", what, remedy));
     }
     if broken > 0 {
-        let what = format!("{path}: {broken} samples whose lengths make no sense");
+        let what = format!("{path}: {broken} samples have invalid lengths");
         all.push(Warning::new("trace-damaged", what, "events are missing there"));
     }
     if foreign > 0 {
-        let what = format!("{path}: {foreign} samples of events that are no tracepoints");
+        let what = format!("{path}: {foreign} samples are not of tracepoints and are skipped");
         all.push(Warning::new("samples-skipped", what, ""));
     }
     all.append(&mut warnings);

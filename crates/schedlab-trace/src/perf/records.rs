@@ -108,7 +108,7 @@ impl Records {
                 }
             }
             if let Err(error) = self.unpack() {
-                self.stop(&format!("compressed records can't be unpacked: {error}"));
+                self.stop(&format!("cannot unpack compressed records: {error}"));
                 return Ok(None);
             }
         }

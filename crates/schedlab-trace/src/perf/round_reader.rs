@@ -276,7 +276,7 @@ impl Intake {
                     let content = Input::memory(self.input.path(), bytes);
                     if let Err(stop) = self.head.feature(feature::TRACING_DATA, &content) {
                         let what = format!(
-                            "{}: the format texts could not be read: {}",
+                            "{}: cannot read the format texts: {}",
                             self.input.path().display(),
                             stop.what
                         );

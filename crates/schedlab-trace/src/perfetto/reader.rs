@@ -89,7 +89,7 @@ impl PerfettoReader {
         let read = scan.packets(&input).map_err(|error| TraceError::io(&path, error))?;
         if let Some((offset, what)) = read {
             let what = format!("{}: {what} (at offset {offset})", path.display());
-            let remedy = "what stands before it was read: figures are partial";
+            let remedy = "metrics are partial: schedlab read the trace up to there";
             warnings.push(Warning::new("trace-cut", what, remedy));
         }
         if scan.lanes.values().all(Vec::is_empty) {
@@ -137,8 +137,8 @@ impl EventSource for PerfettoReader {
         let raised = if more { 0 } else { std::mem::take(&mut self.lanes.raised) };
         if raised > 0 {
             let path = self.lanes.input.path().display();
-            let what = format!("{path}: time goes back before {raised} events");
-            let remedy = "their times were raised to their predecessors'";
+            let what = format!("{path}: {raised} events are earlier than the event before them");
+            let remedy = "each of them got the time of the event before it";
             self.warnings.push(Warning::new("time-goes-back", what, remedy));
         }
         Ok(more)
@@ -197,7 +197,7 @@ impl Scan {
             };
             let start = at + (count - rest.len()) as u64;
             if tag & 7 != 2 || length > PACKET_MAX {
-                return Ok(Some((at, "no packet begins here".into())));
+                return Ok(Some((at, "missing start of a packet".into())));
             }
             content.resize(usize::try_from(length.min(input.len() - start)).unwrap_or(0), 0);
             let count = input.read_at(start, &mut content)?;

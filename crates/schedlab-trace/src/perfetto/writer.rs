@@ -500,15 +500,16 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
     fn dropped(&self) -> Vec<Warning> {
         let mut dropped = arguments_left_out(self.others);
         if matches!(self.clock, Clock::Ticks(_)) {
-            let what = "times are ticks of a counter and shown as nanoseconds";
+            let what = "times are ticks of a counter, written as nanoseconds";
             dropped.push(cannot_hold(what, "record with a clock that counts time"));
         }
         if !self.is_boot() {
-            let what = "Perfetto's time is the boot clock: the trace's own numbers stand in for it";
+            let what = "times are not on Perfetto's boot clock: they keep the trace's own numbers";
             dropped.push(cannot_hold(what, ""));
         }
         if !self.knows_processes {
-            let what = "which threads form a process is unknown: each stands alone";
+            let what = "each thread is written as a process: the trace does not hold which \
+                threads form a process";
             dropped.push(cannot_hold(what, ""));
         }
         if self.lost > 0 {

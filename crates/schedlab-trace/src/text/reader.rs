@@ -243,17 +243,15 @@ impl TextReader {
         let path = self.input.path().display();
         let raised = std::mem::take(&mut self.raised);
         if raised > 0 {
-            let what = format!("{path}: time goes back before {raised} events");
-            let remedy = "their times were raised to their predecessors'";
+            let what = format!("{path}: {raised} events are earlier than the event before them");
+            let remedy = "each of them got the time of the event before it";
             self.warnings.push(Warning::new("time-goes-back", what, remedy));
         }
         let strange = std::mem::take(&mut self.strange);
         if strange > 0 {
-            let what = format!(
-                "{path}: {strange} lines look like events, but have columns of no known form"
-            );
-            let remedy =
-                "they are left out: print the text with the columns that its tool has by default";
+            let what =
+                format!("{path}: {strange} lines look like events, but have unknown columns");
+            let remedy = "schedlab skips them: print the text with the default columns of its tool";
             self.warnings.push(Warning::new("text-not-understood", what, remedy));
         }
         if !self.counted.is_empty() {
@@ -263,9 +261,8 @@ impl TextReader {
         }
         let puzzling = std::mem::take(&mut self.puzzling);
         if puzzling > 0 {
-            let what =
-                format!("{path}: {puzzling} scheduler events have arguments of no known form");
-            let remedy = "they are counted and not understood: convert from the binary trace";
+            let what = format!("{path}: {puzzling} scheduler events have unknown arguments");
+            let remedy = "schedlab only counts them: convert from the binary trace";
             self.warnings.push(Warning::new("text-not-understood", what, remedy));
         }
     }

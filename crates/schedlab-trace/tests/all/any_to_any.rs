@@ -119,7 +119,7 @@ fn forgive(story: &mut Story, target: Target, converted: &Converted) {
         }
         match &mut event.what {
             What::Lost { count } if said("events were lost: only where") => *count = None,
-            What::Switch { left, .. } if said("in a state unknown here") => {
+            What::Switch { left, .. } if said("lose the state of the previous task") => {
                 if matches!(left, schedlab_model::Left::Other | schedlab_model::Left::Slept) {
                     *left = schedlab_model::Left::Other;
                 }
@@ -130,11 +130,11 @@ fn forgive(story: &mut Story, target: Target, converted: &Converted) {
             _ => {}
         }
         // Of other buffers only the count is told.
-        if text.starts_with("sched_") && said("counted only") || text.starts_with("mark ") {
+        if text.starts_with("sched_") && said("only counted") || text.starts_with("mark ") {
             text.truncate(5);
         }
     }
-    if said("changes of name are kept as the last names only") || target == Target::Report {
+    if said("changes of name keep only the last name") || target == Target::Report {
         story.names.clear();
     }
 }
@@ -166,7 +166,7 @@ fn what_is_read_after_a_conversion_is_what_was_read_before() {
             let path = dir.path().join(name);
             let converted = convert(&source, &path, target).unwrap();
             let (mut truth, mut after) = (read_in_order(&source), read(&path));
-            let kept = "the order of events at one time is kept";
+            let kept = "this keeps the order of events at one time";
             if converted.warnings.iter().any(|warning| warning.what.contains(kept)) {
                 truth = truth.moved();
             }
@@ -231,7 +231,7 @@ fn scheduler_events_of_further_buffers_are_counted_and_happen_once() {
         };
         assert_eq!((kinds(&before), kinds(&after)), (1, 1), "{ending}");
         assert_eq!(after.events.len(), 3, "{ending}");
-        let said = "those of the top buffer are used, those of buffer 'one' counted only";
+        let said = "the top buffer are used; those of buffer 'one' are only counted";
         assert!(converted.warnings.iter().any(|warning| warning.what.contains(said)), "{ending}");
     }
 }

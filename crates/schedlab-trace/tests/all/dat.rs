@@ -391,7 +391,7 @@ fn a_version_7_file_cut_before_its_list_of_pages_says_what_is_missing_and_what_h
     let mut unfinished = whole;
     unfinished[at..at + 8].fill(0);
     let error = open_bytes(Path::new("unfinished.dat"), unfinished).err().unwrap().to_string();
-    assert!(error.contains("never came to write") && error.contains("restore"), "{error}");
+    assert!(error.contains("stopped before it wrote") && error.contains("restore"), "{error}");
 }
 
 /// trace-cmd packs by default; then the places of CPUs are known, and the switches say which they are.

@@ -104,7 +104,7 @@ fn listen(mut said: PipeReader, until: Nanos) -> Result<Vec<u8>, VmError> {
 fn cause(text: &str) -> &str {
     let space = text.lines().find(|line| line.contains("No space left"));
     let wrong = || text.lines().find(|line| line.contains("error"));
-    space.or_else(wrong).or_else(|| text.lines().last()).unwrap_or("it said nothing").trim()
+    space.or_else(wrong).or_else(|| text.lines().last()).unwrap_or("it printed nothing").trim()
 }
 
 /// The leader of a session. Dropping it kills all of the session.
@@ -128,6 +128,6 @@ mod tests {
             "  CC x.o\ncc: error: y\nfatal: /c/x.o: No space left on device\nmake: *** [x]\n";
         assert_eq!(cause(text), "fatal: /c/x.o: No space left on device");
         assert_eq!(cause("  CC x.o\nx.c:1: error: y\nmake: ***\n"), "x.c:1: error: y");
-        assert_eq!(cause(""), "it said nothing");
+        assert_eq!(cause(""), "it printed nothing");
     }
 }

@@ -148,13 +148,13 @@ fn unpack(package: &str, at: &Path) -> Result<PathBuf, VmError> {
     let missing =
         |remedy: &str| VmError::Missing { what: package.to_owned(), remedy: remedy.to_owned() };
     let Some(archive) = cache::files(at, |name| name.ends_with(".deb")).pop() else {
-        return Err(missing("apt-get fetched nothing; run apt-get update"));
+        return Err(missing("apt-get fetched nothing: run apt-get update"));
     };
     let unpacked = at.join("package");
     run(Command::new("dpkg").arg("-x").arg(&archive).arg(&unpacked), "unpacking the source")?;
     let sources = cache::files(&unpacked.join("usr/src"), |name| name.contains(".tar."));
     let Some(tar) = sources.first() else {
-        return Err(missing("the package holds no source"));
+        return Err(missing("the package does not hold a source"));
     };
     run(Command::new("tar").arg("-xf").arg(tar).current_dir(at), "unpacking the source")?;
     Ok(at.join(package))

@@ -21,7 +21,7 @@ pub(crate) fn fetch(version: &str) -> Result<PathBuf, VmError> {
         || !version.starts_with(|c: char| c.is_ascii_digit())
         || !version.chars().all(fits)
     {
-        return Err(missing(version, "that is no version: write debian-6.1"));
+        return Err(missing(version, "invalid version: use the form debian-6.1"));
     }
     let name = format!("debian-{version}");
     if let Some(image) = image(&cache::kernels_folder().join(&name)) {
@@ -37,7 +37,7 @@ pub(crate) fn fetch(version: &str) -> Result<PathBuf, VmError> {
     let unpacked = at.join("unpacked");
     run(Command::new("dpkg").arg("-x").arg(&archive).arg(&unpacked), "unpacking the kernel")?;
     let folder = making.finish(&unpacked.join("boot"))?;
-    image(&folder).ok_or_else(|| missing(version, "its package holds no kernel"))
+    image(&folder).ok_or_else(|| missing(version, "its package does not hold a kernel"))
 }
 
 fn image(folder: &Path) -> Option<PathBuf> {

@@ -48,14 +48,14 @@ impl std::fmt::Display for Demand {
 
 fn number<T: FromStr>(word: Option<&str>, what: &str) -> Result<T, String> {
     let word = word.unwrap_or_default();
-    word.parse().map_err(|_| format!("'{}' is not a {what}", schedlab_model::visible(word)))
+    word.parse().map_err(|_| format!("invalid {what} '{}'", schedlab_model::visible(word)))
 }
 
 impl FromStr for Step {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        let wrong = || format!("there is no step '{}'", schedlab_model::visible(word));
+        let wrong = || format!("unknown step '{}'", schedlab_model::visible(word));
         let letter = word.chars().next().ok_or_else(wrong)?;
         let rest = Some(&word[letter.len_utf8()..]);
         let time = |word| number(word, "time in nanoseconds").map(Nanos);
@@ -166,14 +166,14 @@ mod tests {
         let text = two().to_string();
         for (from, to, part) in [
             ("schedlab-demand 1", "x", "line 1: a demand begins"),
-            ("r3", "q3", "line 4: there is no step 'q3'"),
-            ("r3", "r-3", "line 4: '-3' is not a time"),
-            ("i7,5", "i7", "line 4: there is no step"),
+            ("r3", "q3", "line 4: unknown step 'q3'"),
+            ("r3", "r-3", "line 4: invalid time '-3'"),
+            ("i7,5", "i7", "line 4: unknown step"),
             ("f1", "f2", "names task number 2"),
             (" p1", "", "waits 1 times"),
             ("f1 ", "", "is started 0 times"),
             (" 0-1 ", " z ", "line 3: 'z' is not a list of CPUs"),
-            ("task 8", "task x", "line 3: 'x' is not a pid"),
+            ("task 8", "task x", "line 3: invalid pid 'x'"),
             ("open", "ajar", "'open' or 'closed'"),
         ] {
             let error = text.replacen(from, to, 1).parse::<Demand>().unwrap_err();

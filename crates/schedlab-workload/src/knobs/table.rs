@@ -29,7 +29,7 @@ pub const TUNABLES: &[Tunable] = &[
         "min_granularity",
         "ns",
         Some((1e5, 1e9)),
-        "CFS: time a task keeps its CPU at least; takes effect in steps of the tick",
+        "CFS: least time that a task keeps its CPU; takes effect in steps of the tick",
     ),
     tunable(
         "wakeup_granularity",
@@ -120,13 +120,13 @@ pub const TUNABLES: &[Tunable] = &[
         "domain_busy_factor",
         "",
         Some((1.0, U32)),
-        "load balancing: a busy CPU looks so many times less often",
+        "load balancing: a busy CPU looks N times less often",
     ),
     tunable(
         "domain_imbalance_pct",
         "",
         Some((100.0, U32)),
-        "load balancing: one group must have so many percent of another's load before tasks move",
+        "load balancing: tasks move if one group has N percent of another's load",
     ),
     tunable(
         "domain_cache_nice_tries",

@@ -20,16 +20,16 @@ fn values_have_units_or_are_in_the_kernels_and_stay_within_limits() {
     for (name, text, why) in [
         ("base_slice", "1s", "outside of 100us to 100ms"),
         ("base_slice", "soon", "soon"),
-        ("bandwidth_slice", "1500ns", "not a whole number of us"),
+        ("bandwidth_slice", "1500ns", "use a whole number of us"),
         ("nice", "20", "outside of -20 to 19"),
-        ("nice", "low", "'low' is not a number"),
+        ("nice", "low", "invalid number 'low'"),
         ("policy", "", "empty"),
     ] {
         let error = of(name, text).unwrap_err();
         assert!(error.contains(why), "{name}={text}: {error}");
     }
     assert_eq!(feature("NEXT_BUDDY", "off").unwrap(), "NO_NEXT_BUDDY");
-    assert!(feature("NEXT_BUDDY", "perhaps").unwrap_err().contains("neither on nor off"));
+    assert!(feature("NEXT_BUDDY", "perhaps").unwrap_err().contains("use on or off"));
 }
 
 #[test]

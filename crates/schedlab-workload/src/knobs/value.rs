@@ -11,7 +11,7 @@ pub fn feature(name: &str, value: &str) -> Result<String, String> {
     match value {
         "true" | "1" | "on" => Ok(name.to_owned()),
         "false" | "0" | "off" => Ok(format!("NO_{name}")),
-        other => Err(format!("'{other}' is neither on nor off")),
+        other => Err(format!("invalid value '{other}': use on or off")),
     }
 }
 
@@ -38,13 +38,18 @@ pub fn read(tunable: &Tunable, text: &str) -> Result<String, String> {
     let number = match (text, unit) {
         ("true" | "on", _) if max == 1.0 => 1.0,
         ("false" | "off", _) if max == 1.0 => 0.0,
-        (_, 0) => text.parse::<f64>().map_err(|_| format!("'{text}' is not a number"))?,
+        (_, 0) => {
+            text.parse::<f64>().map_err(|_| format!("invalid number '{text}': use digits"))?
+        }
         (_, unit) => match text.parse::<f64>() {
             Ok(number) => number,
             Err(_) => {
                 let time = text.parse::<Nanos>().map_err(|e| e.to_string())?;
                 if time.0 % unit != 0 {
-                    return Err(format!("{text} is not a whole number of {}", tunable.unit));
+                    return Err(format!(
+                        "invalid value {text}: use a whole number of {}",
+                        tunable.unit
+                    ));
                 }
                 (time.0 / unit) as f64
             }
@@ -53,7 +58,7 @@ pub fn read(tunable: &Tunable, text: &str) -> Result<String, String> {
     // Zero gives a slice back to the kernel.
     let zero_is_default = tunable.name == "slice" && number == 0.0;
     if number.fract() != 0.0 {
-        return Err(format!("{text} is not a whole number"));
+        return Err(format!("invalid value {text}: use a whole number"));
     }
     if !(min..=max).contains(&number) && !zero_is_default {
         return Err(format!("{text} is outside of {}", limits(min, max, unit)));

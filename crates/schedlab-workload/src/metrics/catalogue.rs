@@ -92,7 +92,7 @@ pub const ENTRIES: &[Entry] = &[
     value("main_timeslices", Count, Neither, "Timeslices of a command's first thread."),
     value("exit_code", Count, Neither, "Exit code of a command."),
     // The machine.
-    value("others_cpu_s", Seconds, Neither, "CPU time of processes that are no part of the run."),
+    value("others_cpu_s", Seconds, Neither, "CPU time of processes outside the run."),
     value("steal_s", Seconds, Neither, "CPU time that the hypervisor gave to others."),
     value("frequency_hz_mean", PerSecond, Neither, "Mean frequency of the CPUs during the run."),
     value(

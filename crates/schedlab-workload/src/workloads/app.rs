@@ -44,7 +44,7 @@ pub(super) const WORKLOAD: Workload = Workload {
         option("collect", MICRO, "5ms", "work of each collector in a collection"),
         option("duration", SECOND, "3s", "how long; 0: until Ctrl-C"),
         option("warmup", SECOND, "0", "what is measured before is left out"),
-        option("interval", SECOND, "0", "tell figures each time that this has passed"),
+        option("interval", SECOND, "0", "report metrics each time that this has passed"),
     ],
     build,
 };

@@ -56,7 +56,7 @@ impl Behaviour for Foreign {
 fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let line = options.text("line");
     if line.trim().is_empty() {
-        let why = "there is no command: command [OPTIONS] -- PROGRAM ARGUMENTS";
+        let why = "missing command: write command [OPTIONS] -- PROGRAM ARGUMENTS";
         return Err(OptionError::new("line", why));
     }
     let mut plan = Plan::new(NAME);

@@ -70,7 +70,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             short: None,
             kind: Kind::Duration(1_000_000_000),
             default: "0",
-            help: "tell figures each time that this has passed",
+            help: "report metrics each time that this has passed",
         },
     ],
     build,
@@ -172,7 +172,7 @@ impl Behaviour for Receiver {
 
 fn transport(options: &Options) -> Result<Transport, OptionError> {
     match (options.flag("pipe"), options.flag("inet")) {
-        (true, true) => Err(OptionError::new("inet", "it can't be had together with pipe")),
+        (true, true) => Err(OptionError::new("inet", "inet and pipe exclude each other")),
         (true, false) => Ok(Transport::Pipe),
         (false, true) => Ok(Transport::Inet),
         (false, false) => Ok(Transport::SocketPair),
@@ -182,7 +182,7 @@ fn transport(options: &Options) -> Result<Transport, OptionError> {
 fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let transport = transport(options)?;
     if options.flag("threads") && options.flag("processes") {
-        return Err(OptionError::new("threads", "it can't be had together with processes"));
+        return Err(OptionError::new("threads", "threads and processes exclude each other"));
     }
     let (groups, fds) = (options.small("groups"), options.small("fds"));
     let bytes = options.small("datasize");

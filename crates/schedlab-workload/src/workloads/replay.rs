@@ -34,7 +34,7 @@ pub(super) const WORKLOAD: Workload = Workload {
 fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
     let text = options.text("program");
     if text.is_empty() {
-        return Err(OptionError::new("program", "there is none: name a trace, replay FILE"));
+        return Err(OptionError::new("program", "missing trace: write replay FILE"));
     }
     let demand: Demand = text.parse().map_err(|why: String| OptionError::new("program", why))?;
     Ok(plan_of(&demand, options.text("real-time") == "fair", around))
@@ -82,7 +82,8 @@ pub fn plan_of(demand: &Demand, fair: bool, around: &Surroundings) -> Plan {
     }
     if homeless > 0 {
         plan.notes.push(format!(
-            "{homeless} tasks were bound to CPUs that this machine does not have: they may run on any"
+            "{homeless} tasks may run on any CPU: this machine does not have the CPUs to which \
+             they were bound"
         ));
     }
     plan

@@ -95,14 +95,12 @@ fn measured(plan: &mut Plan) -> Measured {
 fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
     let text = options.text("program");
     if text.trim().is_empty() {
-        return Err(wrong(
-            "the file",
-            "there is none, or nothing in it: name a file, rt-app FILE.json",
-        ));
+        return Err(wrong("the file", "missing or empty: name a file, as in rt-app FILE.json"));
     }
     let root: Node = json::read(text).map_err(|why| wrong("the file", why))?;
-    let root =
-        root.object().ok_or_else(|| wrong("the file", "it is no object: {\"tasks\": {...}}"))?;
+    let root = root
+        .object()
+        .ok_or_else(|| wrong("the file", "invalid value: use an object, {\"tasks\": {...}}"))?;
     let mut plan = Plan::new("rt-app");
     plan.timing = Timing::default();
     let mut measured = measured(&mut plan);
@@ -125,7 +123,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
             // Old files declare them; they are made as they are named.
             "resources" => {}
             other => {
-                let why = format!("there is no section '{other}': tasks, global and resources are");
+                let why = format!("unknown section '{other}': use tasks, global and resources");
                 return Err(wrong("the file", why));
             }
         }
@@ -134,8 +132,9 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         plan.timing.duration = Some(options.duration("duration"));
     }
     let tasks = tasks.ok_or_else(|| wrong("the file", "it has no tasks"))?;
-    let tasks =
-        tasks.object().ok_or_else(|| wrong("tasks", "it is no object: {\"NAME\": {...}}"))?;
+    let tasks = tasks
+        .object()
+        .ok_or_else(|| wrong("tasks", "invalid value: use an object, {\"NAME\": {...}}"))?;
     if text_forks(tasks) {
         let metric = Metric::new("forks_refused", Unit::Count, Better::Lower);
         measured.refused = Some(plan.counter(metric));
@@ -188,7 +187,7 @@ fn populate(
         };
         if !definition.barriers.is_empty() {
             let place = format!("tasks.{name}");
-            return Err(wrong(&place, "a task that is forked can't meet at a barrier"));
+            return Err(wrong(&place, "a forked task cannot wait at a barrier"));
         }
         let first = plan.tasks.len();
         for copy in 0..ALIVE {
@@ -197,7 +196,10 @@ fn populate(
         plan.forks.push(Fork { tasks: (first..plan.tasks.len()).collect() });
     }
     if plan.tasks.len() == plan.forks.iter().map(|fork| fork.tasks.len()).sum::<usize>() {
-        return Err(wrong("tasks", "there is none that starts by itself"));
+        return Err(wrong(
+            "tasks",
+            "no task starts by itself: give one task an instance of 1 or more",
+        ));
     }
     let few = |names: &BTreeMap<String, u32>| u32::try_from(names.len()).expect("few");
     plan.locks = few(&names.locks);
@@ -223,7 +225,10 @@ fn pages(plan: &mut Plan) {
     };
     if plan.lock_pages && !places.filter_map(|place| place.policy).any(real_time) {
         plan.lock_pages = false;
-        plan.notes.push("lock_pages concerns real-time tasks: there is none".to_owned());
+        plan.notes.push(
+            "lock_pages has no effect: it concerns real-time tasks, and the file has none"
+                .to_owned(),
+        );
     }
 }
 
@@ -247,13 +252,16 @@ const GLOBAL: [&str; 13] = [
 fn global(node: &Node, plan: &mut Plan, names: &mut Names) -> Result<Option<Policy>, OptionError> {
     let mut policy = None;
     let mut unused: BTreeSet<&str> = BTreeSet::new();
-    for (key, value) in node.object().ok_or_else(|| wrong("global", "it is no object"))? {
+    for (key, value) in
+        node.object().ok_or_else(|| wrong("global", "invalid value: use an object"))?
+    {
         let place = format!("global.{key}");
         let truth = || value.truth().ok_or_else(|| wrong(&place, "it is true or false"));
         match key.as_str() {
             "duration" => {
-                let seconds =
-                    value.number().ok_or_else(|| wrong(&place, "it is no number of seconds"))?;
+                let seconds = value
+                    .number()
+                    .ok_or_else(|| wrong(&place, "invalid value: use a number of seconds"))?;
                 if seconds > 0 {
                     plan.timing.duration = Some(Nanos::from_secs(seconds.unsigned_abs()));
                 }
@@ -280,14 +288,14 @@ fn global(node: &Node, plan: &mut Plan, names: &mut Names) -> Result<Option<Poli
             "pi_enabled" => plan.locks_inherit = truth()?,
             "lock_pages" => plan.lock_pages = truth()?,
             other => {
-                let why = format!("there is no key '{other}': {} are", GLOBAL.join(", "));
+                let why = format!("unknown key '{other}': use {}", GLOBAL.join(", "));
                 return Err(wrong("global", why));
             }
         }
     }
     if !unused.is_empty() {
         let keys: Vec<&str> = unused.into_iter().collect();
-        let what = "not used: figures come with the run, marks of phases with --trace";
+        let what = "ignored: the run reports metrics, and --trace adds marks of phases";
         plan.notes.push(format!("{}: {what}", keys.join(", ")));
     }
     Ok(policy)

@@ -82,7 +82,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             'z',
             Kind::Duration(SECOND),
             "0",
-            "figures start anew at each multiple of this; 0: never",
+            "start the metrics anew at each multiple of this; 0: never",
         ),
         option(
             "cache_footprint",
@@ -125,7 +125,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             'A',
             Kind::Number(0, 100),
             "0",
-            "find the rate that keeps the CPUs busy to so many percent",
+            "search for the request rate that keeps CPUs N % busy",
         ),
         option(
             "pipe",
@@ -336,8 +336,10 @@ fn task(role: u16, group: u32, placement: Placement, behaviour: Box<dyn crate::B
 fn rate(options: &Options) -> Result<Option<u64>, OptionError> {
     let (rps, messengers) = (options.number("rps"), options.number("message-threads"));
     if rps > 0 && rps < messengers {
-        let why =
-            format!("{rps} requests a second can't be shared by {messengers} message threads");
+        let why = format!(
+            "cannot divide {rps} requests a second among {messengers} message threads: use a \
+             multiple"
+        );
         return Err(OptionError::new("rps", why));
     }
     if options.is_given("arrivals") && rps == 0 && options.number("auto-rps") == 0 {

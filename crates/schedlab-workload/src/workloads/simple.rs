@@ -18,8 +18,12 @@ const DURATION: OptionDoc =
     option("duration", Kind::Duration(SECOND), "3s", "how long; 0: until Ctrl-C");
 const WARM_UP: OptionDoc =
     option("warmup", Kind::Duration(SECOND), "0", "what is measured before is left out");
-const INTERVAL: OptionDoc =
-    option("interval", Kind::Duration(SECOND), "0", "tell figures each time that this has passed");
+const INTERVAL: OptionDoc = option(
+    "interval",
+    Kind::Duration(SECOND),
+    "0",
+    "report metrics each time that this has passed",
+);
 
 /// Durations without a unit are microseconds.
 const MICRO: Kind = Kind::Duration(1_000);
@@ -126,7 +130,7 @@ pub(super) const BARRIER: Workload = Workload {
         option("tasks", Kind::Number(0, 100_000), "0", "how many tasks; 0: one for each CPU"),
         option("work", MICRO, "1ms", "work between two barriers, as time at full speed"),
         option("imbalance", Kind::Number(0, 10_000), "0", "percent more work for the first task"),
-        option("rounds", Kind::Number(1, 1 << 40), "", "end after so many rounds"),
+        option("rounds", Kind::Number(1, 1 << 40), "", "end after N rounds"),
         DURATION,
         WARM_UP,
         INTERVAL,
@@ -146,12 +150,7 @@ pub(super) const PINGPONG: Workload = Workload {
             "what the token is passed through",
         ),
         option("processes", Kind::Flag, "false", "tasks are processes, not threads"),
-        option(
-            "rounds",
-            Kind::Number(1, 1 << 40),
-            "",
-            "end after so many round trips of each pair",
-        ),
+        option("rounds", Kind::Number(1, 1 << 40), "", "end after N round trips of each pair"),
         DURATION,
         WARM_UP,
         INTERVAL,

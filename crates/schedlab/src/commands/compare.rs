@@ -126,10 +126,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => (sets::of_folders(&folders)?, false),
     };
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
-        anyhow::bail!("these results cannot be compared: {why}");
+        anyhow::bail!("cannot compare these results: {why}");
     }
     if let Some(why) = incomparable(sets.iter().flat_map(|set| &set.runs)) {
-        anyhow::bail!("these results cannot be compared: {why}");
+        anyhow::bail!("cannot compare these results: {why}");
     }
     let mut asked = asked(&sets, metrics, &fail_if, margin)?;
     let pairs = match are_commands {
@@ -238,7 +238,7 @@ fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<Ex
                     .filter_map(|row: &Row| row.more_runs.filter(|more| *more > 0))
                     .max();
                 let hint = more.map_or(String::new(), |n| format!("; about {n} more a side would"));
-                writeln!(stderr, "schedlab: {}: the runs do not tell{hint}", condition.metric)?;
+                writeln!(stderr, "schedlab: {}: undecided{hint}", condition.metric)?;
                 code = ExitCode::from(EXIT_CANT_TELL);
             }
         }

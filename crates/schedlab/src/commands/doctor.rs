@@ -57,7 +57,7 @@ fn put_back() -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     let all = doctor::restore()?;
     if all.is_empty() {
-        writeln!(out, "nothing to put back")?;
+        writeln!(out, "nothing to undo")?;
     }
     let mut code = ExitCode::SUCCESS;
     for one in all {

@@ -202,7 +202,7 @@ impl Common {
         let end = cut.to.map_or(whole.end, |to| (whole.start + to).min(whole.end));
         if cut.from.is_some() && start >= whole.end || cut.to.is_some() && start >= end {
             bail!(
-                "{}: nothing lies between --from {} and --to {}: the trace lasts {}",
+                "{}: the trace holds nothing between --from {} and --to {}: it lasts {}",
                 file.display(),
                 self.min.unwrap_or(Nanos::ZERO.into()),
                 self.max.unwrap_or(whole.duration().into()),
@@ -243,12 +243,12 @@ impl Common {
             _ => {
                 let name = self.output.display();
                 return Err(usage(format!(
-                    "{name}: the name must end in .svg, .pdf or .png to say what to draw"
+                    "invalid name {name}: use the ending .svg, .pdf or .png"
                 )));
             }
         };
         std::fs::write(&self.output, &bytes)
-            .with_context(|| format!("{} could not be written", self.output.display()))?;
+            .with_context(|| format!("cannot write {}", self.output.display()))?;
         Ok(bytes.len())
     }
 

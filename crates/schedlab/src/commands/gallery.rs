@@ -70,12 +70,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn find(name: &str) -> anyhow::Result<&'static Example> {
     let names = || EXAMPLES.iter().map(|example| example.name).collect::<Vec<_>>().join(", ");
     EXAMPLES.iter().find(|example| example.name == name).ok_or_else(|| {
-        UsageError(format!(
-            "there is no example '{}'; there are {}",
-            name.escape_default(),
-            names()
-        ))
-        .into()
+        UsageError(format!("unknown example '{}': use {}", name.escape_default(), names())).into()
     })
 }
 

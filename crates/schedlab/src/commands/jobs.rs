@@ -105,7 +105,8 @@ fn code(usual: ExitCode) -> ExitCode {
 fn machine(on: &str) -> anyhow::Result<Option<Arc<Model>>> {
     let executor = on.split([',', ':']).next().unwrap_or_default();
     if options::EXECUTORS.contains(&executor) {
-        let what = format!("--on takes a machine, and '{on}' is an executor: use --executor {on}");
+        let what =
+            format!("invalid machine '{on}' for --on: it is an executor, use --executor {on}");
         return Err(UsageError(what).into());
     }
     let name: MachineName = on.parse().map_err(|why| UsageError(format!("--on: {why}")))?;

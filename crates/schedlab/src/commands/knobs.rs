@@ -141,7 +141,7 @@ impl Wanted {
         for text in &self.settings {
             let (knob, value) = text
                 .split_once('=')
-                .ok_or_else(|| UsageError(format!("'{text}' is no setting: write NAME=VALUE")))?;
+                .ok_or_else(|| UsageError(format!("invalid setting '{text}': use NAME=VALUE")))?;
             settings.push(Setting { knob: knob.trim().into(), value: value.trim().into() });
         }
         if settings.is_empty() {
@@ -202,7 +202,7 @@ fn get(tree: &Tree, name: &str) -> anyhow::Result<()> {
         anyhow::bail!("this kernel has no knob {name}");
     };
     let Some(value) = knob.value else {
-        anyhow::bail!("{name} can't be read ({}): {}", knob.r#where, knob.why_not);
+        anyhow::bail!("cannot read {name} ({}): {}", knob.r#where, knob.why_not);
     };
     writeln!(crate::output::stdout(), "{value}")?;
     Ok(())
@@ -224,7 +224,7 @@ fn read_kept(path: &Path) -> anyhow::Result<Vec<Undo>> {
 fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
     let changes = tree.resolve(&wanted.settings(tree)?)?;
     if !changes.task.is_empty() || changes.has_group() {
-        let why = "slice, nice, policy, clamps and cgroup_* are of tasks, not of the machine";
+        let why = "slice, nice, policy, clamps and cgroup_* belong to tasks, not to the machine";
         return Err(UsageError(format!("{why}: use `schedlab knobs run ... -- CMD`")).into());
     }
     let path = kept()?;
@@ -257,7 +257,7 @@ fn restore() -> anyhow::Result<ExitCode> {
     let mut failed = Vec::new();
     for step in undo.into_iter().rev() {
         if let Err(error) = step.perform() {
-            note(&format!("not put back: {step:?}: {error}"))?;
+            note(&format!("not undone: {step:?}: {error}"))?;
             failed.insert(0, step);
         }
     }
@@ -293,7 +293,7 @@ fn run_under(tree: &Tree, wanted: &Wanted, command: &[String]) -> anyhow::Result
     }
     if let Some(guard) = guard {
         for (undo, error) in guard.finish() {
-            note(&format!("not put back: {undo:?}: {error}; see `schedlab doctor --restore`"))?;
+            note(&format!("not undone: {undo:?}: {error}: use `schedlab doctor --restore`"))?;
         }
     }
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))

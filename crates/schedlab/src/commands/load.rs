@@ -165,7 +165,7 @@ impl Wanted {
 pub(crate) fn workload_of(line: &str) -> anyhow::Result<(String, WorkloadSpec)> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let Some((name, rest)) = words.split_first() else {
-        return Err(usage("option workload: name one: `schedlab load` lists them"));
+        return Err(usage("missing workload: `schedlab load` lists the workloads"));
     };
     let (_, options) = words_of(name, rest, &[])?;
     Ok((name.clone(), WorkloadSpec::Builtin { name: name.clone(), options }))
@@ -212,10 +212,12 @@ fn words_of(
             typed.options.insert("line".to_owned(), workloads::command::line(words));
         }
         ("rt-app", [_, second, ..]) => {
-            anyhow::bail!(UsageError(format!("rt-app takes one file: '{second}' is one too many")));
+            anyhow::bail!(UsageError(format!("unexpected file '{second}': rt-app takes one file")));
         }
         (_, [operand, ..]) => {
-            anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));
+            anyhow::bail!(UsageError(format!(
+                "unexpected operand '{operand}': {name} takes only options"
+            )));
         }
     }
     Ok((workload, typed.options))

@@ -171,7 +171,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         // A full disk, mostly: nothing of it is lost.
         anyhow::anyhow!(
-            "{said}; what was recorded until then is in {0}: `schedlab record --salvage {0} -o FILE` makes a trace of it",
+            "{said}; `schedlab record --salvage {0} -o FILE` makes a trace of the events \
+             recorded so far",
             spool.display()
         )
     })
@@ -198,7 +199,7 @@ fn during(
         }
     }
     if outcome.interrupted {
-        note("interrupted: what was recorded until then is kept");
+        note("interrupted: the trace holds the events recorded so far");
         // As a shell tells it: 130 after Ctrl-C, 143 after SIGTERM.
         let signal = signal::catch()?.caught().unwrap_or(2);
         return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)));
@@ -306,26 +307,26 @@ const LOOK: Nanos = Nanos::from_millis(50);
 fn options(args: &Args) -> anyhow::Result<Options> {
     let usage = |what: &str| Err(anyhow::Error::new(UsageError(what.to_owned())));
     if args.size.is_some_and(|size| size.0 == 0) {
-        return usage("--size 0: nothing would be recorded");
+        return usage("invalid --size 0: use more than 0");
     }
     if args.snapshot.is_some_and(|bound| bound < Nanos::from_micros(100)) {
-        return usage("--snapshot: a wait below 100us is no spike");
+        return usage("invalid --snapshot: use at least 100us");
     }
     if args.pids.iter().any(|pid| *pid < 1) {
         return usage("--pid: a task's number is 1 or more");
     }
     if args.time == Some(Nanos::ZERO) {
-        return usage("--time 0: nothing would be recorded");
+        return usage("invalid --time 0: use more than 0");
     }
     if args.output == Path::new("-") || args.output.is_dir() {
         return usage(&format!(
-            "-o {}: a recording is a file: name one (`schedlab trace convert FILE -` prints it)",
+            "invalid -o {}: name a file (`schedlab trace convert FILE -` prints a trace)",
             args.output.display()
         ));
     }
     let gone = args.pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists());
     if let Some(pid) = gone {
-        anyhow::bail!("--pid {pid}: there is no such task now, and none can be waited for");
+        anyhow::bail!("invalid --pid {pid}: the task does not exist");
     }
     let mut events = args.events.clone();
     if args.purpose == Some(Purpose::Replay) {

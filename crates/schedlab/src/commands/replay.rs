@@ -98,7 +98,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if inferred.demand.length <= asked.warm_up && asked.warm_up == args.warm_up {
         let (length, warm) = (inferred.demand.length, args.warm_up);
         bail!(UsageError(format!(
-            "{}: it is {length} long, and the first {warm} are not judged: use --warm-up",
+            "{}: the trace is only {length} long, and the first {warm} are warm-up: use a \
+             shorter --warm-up",
             args.file.display()
         )));
     }
@@ -125,7 +126,7 @@ pub(crate) fn infer(file: &Path, options: Options) -> anyhow::Result<Inferred> {
     let reply = ask(&mut *source, question).with_context(|| file.display().to_string())?;
     let mut inferred = reply.answer;
     if inferred.demand.actors.is_empty() {
-        bail!("{}: it holds no task that ran, so there is nothing to replay", file.display());
+        bail!("{}: no task ran in the trace, so it cannot be replayed", file.display());
     }
     inferred.demand.check().map_err(|why| anyhow!("{}: {why}", file.display()))?;
     let known = |code: &str| inferred.warnings.iter().any(|warning| warning.code == code);

@@ -155,7 +155,7 @@ fn put_winners(experiment: &Experiment, runs: &[StoredRun], output: &Path) -> an
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = winner.workload.chars().map(plain).collect();
         let head = format!(
-            "# The best of {} settings measured for {}; {} can't be told from it.\n",
+            "# The best of {} settings measured for {}; {} do not differ from it.\n",
             winner.of,
             winner.workload.escape_default(),
             winner.rivals - 1

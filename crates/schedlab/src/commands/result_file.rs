@@ -18,7 +18,8 @@ fn extension(file: &Path) -> Option<String> {
 }
 
 fn no_format(file: &Path) -> anyhow::Error {
-    UsageError(format!("{}: the name must end in .svg, .pdf or .png", file.display())).into()
+    UsageError(format!("{}: invalid name: use the ending .svg, .pdf or .png", file.display()))
+        .into()
 }
 
 /// Writes a picture in the format that the name asks for.
@@ -39,5 +40,5 @@ pub(super) fn save(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let partial = Path::new(&partial);
     std::fs::write(partial, bytes)
         .and_then(|()| std::fs::rename(partial, file))
-        .with_context(|| format!("{} can't be written", file.display()))
+        .with_context(|| format!("cannot write {}", file.display()))
 }

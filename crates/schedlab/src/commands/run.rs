@@ -146,7 +146,7 @@ pub(crate) fn perform(
         let left = tally.boots_left;
         writeln!(
             stderr,
-            "schedlab: done for this boot; boot again and give the same command: {left} more"
+            "schedlab: done for this boot: boot again and run the same command, {left} more times"
         )?;
     }
     if tally.stopped {
@@ -185,13 +185,13 @@ pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
         }
         Progress::Ended { run, stored } => match new_doubts(run, stored, told) {
             doubts if doubts.is_empty() => return,
-            doubts => format!("  doubt: {doubts}"),
+            doubts => format!("  warning: {doubts}"),
         },
         Progress::Again { run, doubtful } => {
-            format!("  doubt, so once more: {}", new_doubts(run, doubtful, told))
+            format!("  repeating this run: {}", new_doubts(run, doubtful, told))
         }
         Progress::SetAside { run, error, folder } => format!(
-            "{}{}: damaged, so it is done again: {error}; what is left of it is in {}",
+            "{}{}: repeating a damaged run: {error}; its remains are in {}",
             run.workload,
             place(&run.point),
             folder.display()
@@ -267,7 +267,7 @@ fn probe(
         return Ok(false);
     }
     let mut stderr = crate::output::stderr();
-    writeln!(stderr, "schedlab: the first run tells how long the others take")?;
+    writeln!(stderr, "schedlab: the first run shows how long the others take")?;
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let one = Plan { runs: vec![first.clone()] };
@@ -341,7 +341,7 @@ fn more(experiment: &Experiment, runs: usize) -> Option<String> {
         all.push(format!("{} runs of warm-up before them", experiment.warm_up));
     }
     if experiment.retries > 0 {
-        all.push(format!("up to {} more attempts at each doubtful one", experiment.retries));
+        all.push(format!("up to {} more attempts at each run with a warning", experiment.retries));
     }
     if let Some(most) = stop.looks.last() {
         let points = runs / experiment.repeats as usize;

@@ -72,7 +72,7 @@ fn validate(file: Option<PathBuf>, on: Option<&MachineName>) -> anyhow::Result<E
         let measured_on: MachineName =
             truth.measured_on.parse().map_err(|why: String| anyhow!("{place}: {why}"))?;
         machines::measures(&measured_on, "time_s").map_err(|why| {
-            anyhow!("{place}: the times of '{measured_on}' say nothing about a model: {why}")
+            anyhow!("{place}: the times of '{measured_on}' cannot judge a model: {why}")
         })?;
         let named = || truth.machine.parse().map_err(|why: String| anyhow!("{place}: {why}"));
         let name = on.map_or_else(named, |name| Ok(name.clone()))?;
@@ -94,7 +94,7 @@ fn costs(name: Option<&str>) -> anyhow::Result<ExitCode> {
         Some(name) => {
             let own: Vec<&str> = Costs::presets().collect();
             let text = Costs::preset(name).ok_or_else(|| {
-                anyhow!("there is no file of costs '{name}': use {}", own.join(" or "))
+                anyhow!("unknown file of costs '{name}': use {}", own.join(" or "))
             })?;
             writeln!(out, "{text}")?;
         }

@@ -143,7 +143,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let (Some(path), Some(on)) = (&args.nodes, args.on.as_ref().filter(|on| on.kind != HOST)) {
         anyhow::ensure!(
             on.kind == machines::SIM && args.command.is_empty(),
-            UsageError("--on takes sim:..., for the loads of a file of nodes".into())
+            UsageError("invalid --on: use sim:..., for the loads of a file of nodes".into())
         );
         return simulated::run(&read_nodes(path)?, on, args.trace.as_deref());
     }
@@ -155,7 +155,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) if path.to_str().is_some_and(is_speed) => {
             if args.command.is_empty() {
                 anyhow::bail!(UsageError(
-                    "a speed without CPUs is for a command: give one after --".into()
+                    "missing command: a speed without CPUs needs one after --".into()
                 ));
             }
             let cpus = placed(path.to_str().unwrap_or_default(), "the command")?;
@@ -169,7 +169,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let keeps_nothing = request.nodes.iter().all(|node| node.commands.is_empty());
     anyhow::ensure!(
         !(args.how.keep && keeps_nothing),
-        UsageError("--keep is for a command, and there is none: give one after --".into())
+        UsageError("missing command: --keep needs one after --".into())
     );
     session(request, &args.how)
 }
@@ -199,7 +199,7 @@ fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Asking>> {
     };
     if !(percent > 0.0 && percent <= most as f64 * 100.0) {
         anyhow::bail!(UsageError(format!(
-            "a speed of {percent}% can't be had: above 0, and at most {}% on {most} CPUs",
+            "invalid speed {percent}%: use more than 0, and at most {}% on {most} CPUs",
             most * 100
         )));
     }
@@ -218,7 +218,7 @@ fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Asking>> {
 fn list_methods() -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     let ground = Ground::here();
-    writeln!(out, "{:<16}hogs where they can be had; says what it took and why", "auto")?;
+    writeln!(out, "{:<16}hogs if available; prints its choice and the reason", "auto")?;
     for (_, name, about) in METHODS {
         writeln!(out, "{name:<16}{about}")?;
         if let Err(why) = slow::offered(name, &ground) {
@@ -283,11 +283,9 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
         .map(|node| node.name.as_str())
         .collect();
     if bare.len() == request.nodes.len() {
-        note(
-            "CPUs are emulated and no network is: what nodes send to each other is as fast as ever",
-        );
+        note("messages between nodes run at full speed: only CPUs are emulated, not the network");
     } else if !bare.is_empty() {
-        note(&format!("no network is emulated for {}: only its CPUs are", bare.join(", ")));
+        note(&format!("only the CPUs of {} are emulated, not its network", bare.join(", ")));
     }
     Ok(with_options(request, how))
 }
@@ -361,7 +359,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     });
     prove(&session, how.json);
     for failed in session.finish() {
-        note(&format!("could not be undone (see `schedlab doctor --restore`): {failed}"));
+        note(&format!("cannot undo (use `schedlab doctor --restore`): {failed}"));
     }
     match ended.map_err(told)? {
         Ended::Commands(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),

@@ -50,11 +50,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (experiment, results) = args.asked.read(&mut machines)?;
     let Some(tuning) = experiment.tune.clone() else {
         let file = experiment.path.display();
-        let what = format!("{file}: there is no table [tune]: see docs/tune.md");
+        let what = format!("{file}: missing table [tune]: see docs/tune.md");
         return Err(UsageError(what).into());
     };
     if experiment.axes.iter().any(|axis| axis.varies == Varies::Machine) {
-        let what = "a search runs on one machine: name it with --on, or in the file";
+        let what = "missing machine: name one with --on or in the file";
         return Err(UsageError(what.into()).into());
     }
     if let Some(count) = args.ask {

@@ -125,8 +125,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let count = conservation.count;
     let html = page_from(&title, &slices, whole.start, topology.as_ref(), &notes, count);
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
-    std::fs::write(&output, &html)
-        .with_context(|| format!("{} could not be written", output.display()))?;
+    std::fs::write(&output, &html).with_context(|| format!("cannot write {}", output.display()))?;
     if args.json {
         json::print(&Document {
             path: output.display().to_string(),
@@ -158,7 +157,7 @@ fn part(args: &Args, whole: Span) -> anyhow::Result<Span> {
     let end = since(args.to, whole).map_or(whole.end, |to| (whole.start + to).min(whole.end));
     if (args.from.is_some() || args.to.is_some()) && start >= end {
         bail!(
-            "{}: nothing lies between --from {} and --to {}: the trace lasts {}",
+            "{}: the trace holds nothing between --from {} and --to {}: it lasts {}",
             args.file.display(),
             args.from.unwrap_or(Nanos::ZERO.into()),
             args.to.unwrap_or(whole.duration().into()),

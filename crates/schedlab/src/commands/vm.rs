@@ -100,7 +100,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn fetch(name: &str) -> anyhow::Result<ExitCode> {
     let is_kernel = name.starts_with("debian-");
     if name != "qemu" && !is_kernel {
-        let why = format!("'{name}' cannot be fetched: write debian-6.1 or qemu");
+        let why = format!("unknown name '{name}': use debian-6.1 or qemu");
         return Err(UsageError(why).into());
     }
     let fetched = match is_kernel {

@@ -66,7 +66,7 @@ fn a_library_that_performs_a_job_that_is_not_there_fails_and_ends_nothing() {
     let out =
         jobs(&["run", "--shape", "chain", "--nodes", "4", "--workers", "2", "--executor", &on]);
     assert_eq!(out.status.code(), Some(1));
-    assert!(said(&out).contains("it performed job 4 on worker 0"), "{}", said(&out));
+    assert!(said(&out).contains("it ran job 4 on worker 0"), "{}", said(&out));
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn an_executor_that_did_nothing_or_less_than_it_says_is_not_proved() {
         said(&out)
     };
     let idle = lie("for _ in range(rounds):", "for _ in range(0):");
-    assert!(idle.contains("it was not done"), "{idle}");
+    assert!(idle.contains("its work was not done"), "{idle}");
     let silent = lie(", \"value\": f\"{value:016x}\"", "");
-    assert!(silent.contains("`value` is missing"), "{silent}");
+    assert!(silent.contains("missing `value`"), "{silent}");
     let stray = lie("\"worker\": worker", "\"worker\": worker + 9");
-    assert!(stray.contains("there is no worker 9: there are 2"), "{stray}");
+    assert!(stray.contains("unknown worker 9: the run has 2 workers"), "{stray}");
     let wrong = lie("\"job\": job,", "\"job\": job + 40,");
-    assert!(wrong.contains("there is no job 4"), "{wrong}");
+    assert!(wrong.contains("unknown job 4"), "{wrong}");
     let early = lie("\"begin_ns\": begin", "\"begin_ns\": 1");
     assert!(early.contains("ran from 1 to"), "{early}");
 }
@@ -114,7 +114,7 @@ fn a_stray_line_of_events_makes_no_workers() {
     std::fs::write(&file, [line(0, 0), line(1, 1), line(2, 0), line(3, 9)].concat()).unwrap();
     let out = jobs(&arguments);
     assert_eq!(out.status.code(), Some(1));
-    assert!(said(&out).contains("it ran a job 3, but the graph has 3"), "{}", said(&out));
+    assert!(said(&out).contains("it ran job 3, but the graph has 3"), "{}", said(&out));
 }
 
 /// Sends Ctrl-C's signal once the command has caught it and worked for so many ticks of CPU time.
@@ -220,11 +220,11 @@ fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
     for (arguments, part) in [
         (
             &["run", "--executor", "cmd:true"][..],
-            "can't run the executor 'cmd:true': a simulator performs",
+            "cannot run the executor 'cmd:true': the simulator runs only",
         ),
         (
             &["run", "--executor", "lib:x.so"],
-            "can't run the executor 'lib:x.so': a simulator performs",
+            "cannot run the executor 'lib:x.so': the simulator runs only",
         ),
         (
             &["run", "--executor", "tokio"],
@@ -233,12 +233,12 @@ fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
         (&["run", "--data", "4KiB"], "leave --data out"),
         (
             &["run", "--plan", "jobs"],
-            "sim:cpus=2 can't plan jobs during a run: its pool gets all jobs before a run begins: leave --plan out",
+            "sim:cpus=2 cannot plan jobs during a run: its pool gets all jobs before a run begins: leave --plan out",
         ),
         (&["compare", "--plan", "posters:2"], "leave --plan out"),
         (
             &["run", "--queues", "stealing"],
-            "sim:cpus=2 can't let workers steal jobs: its workers take jobs from one queue: leave --queues stealing out",
+            "sim:cpus=2 cannot let workers steal jobs: its workers take jobs from one queue: leave --queues stealing out",
         ),
         (&["peak", "--queues", "stealing"], "leave --queues stealing out"),
         (&["break", "--queues", "stealing"], "leave --queues stealing out"),

@@ -27,7 +27,7 @@ pub(super) fn has_networks() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let probe = run(&[&file(dir.path(), "rate = \"1Gbit\"", "[\"true\"]"), "--no-measure"]);
     let said = stderr(&probe);
-    let missing = ["not installed", "needs root", "CONFIG_NET_SCH"];
+    let missing = ["missing program", "needs root", "CONFIG_NET_SCH"];
     if missing.iter().any(|why| said.contains(why)) {
         eprintln!("MISSING: networks of nodes are not tested: {said}");
         return false;

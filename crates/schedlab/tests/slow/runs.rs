@@ -111,8 +111,8 @@ fn a_wrong_speed_of_an_experiment_is_told_with_its_file_line_and_value() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("bad.toml"), "machine = 1\n").unwrap();
     for (speed, why) in [
-        ("130%", "a speed of 130% can't be had"),
-        ("fast", "'fast' is no speed"),
+        ("130%", "invalid speed 130"),
+        ("fast", "invalid speed 'fast'"),
         ("like:bad.toml", "bad.toml: "),
         ("like:no.toml", "no.toml: "),
         ("5%", "5%"),
@@ -197,7 +197,7 @@ fn an_evaluation_says_how_long_it_takes_and_ends_on_a_signal_with_what_it_has() 
     assert_eq!(output.status.code(), Some(130));
     let (text, notes) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
     assert!(notes.contains("30000 runs: some 50 min"), "{notes}");
-    assert!(notes.contains("interrupted: the figures are of the runs until then"), "{notes}");
+    assert!(notes.contains("the evaluation was interrupted"), "{notes}");
     assert!(text.lines().any(|line| line.contains("hogs") && line.contains("50.0%")), "{text}");
     assert!(out.join("evaluation.json").exists() && out.join("cpu-1.svg").exists());
 }

@@ -357,7 +357,7 @@ fn deadline_burners_have_their_runtime_and_leave_no_trace() {
         let mark = format!("SCHEDLAB_SLOW_TEST=deadline-{}-{turn}", std::process::id());
         let ended = changes_of_a_deadline_burner(&cpu, &mark);
         if let Err(why) = &ended {
-            let refused = ["the kernel admits no deadline burner", "making a deadline burner"];
+            let refused = ["the kernel refuses a deadline burner", "making a deadline burner"];
             assert!(refused.iter().any(|words| why.contains(words)), "{why}");
             eprintln!("once more: {why}");
             std::thread::sleep(Duration::from_millis(500));
@@ -368,7 +368,7 @@ fn deadline_burners_have_their_runtime_and_leave_no_trace() {
     until(|| balance().ok() == before);
     // Whoever could not have it is told why, before anything is changed.
     for (arguments, code, why) in
-        [(["--cpu", "0=5%"], 2, "90%"), (["--cpu", "65000=50%"], 2, "there is no CPU")]
+        [(["--cpu", "0=5%"], 2, "90%"), (["--cpu", "65000=50%"], 2, "unknown CPU")]
     {
         let refused = run(&[&["--method", "deadline"], &arguments[..]].concat());
         assert_eq!(refused.status.code(), Some(code));

@@ -12,10 +12,10 @@ fn what_is_not_there_is_refused_with_how_to_find_it() {
     for (arguments, why) in [
         (vec!["unit:no-such-unit"], "systemctl status no-such-unit"),
         (vec!["container:0000dead"], "docker ps"),
-        (vec!["no-such-process-name"], "there is no process 'no-such-process-name'"),
-        (vec!["pod:web"], "'pod:' is not known"),
-        (vec!["99999999"], "there is no process 99999999"),
-        (vec![], "give unit:NAME"),
+        (vec!["no-such-process-name"], "no process has the name 'no-such-process-name'"),
+        (vec!["pod:web"], "unknown kind 'pod:'"),
+        (vec!["99999999"], "process 99999999 does not exist"),
+        (vec![], "use unit:NAME"),
     ] {
         let cpu = format!("{}=90%", last_cpu());
         let output = run(&[&["attach", "--cpu", &cpu], &arguments[..]].concat());
@@ -25,8 +25,8 @@ fn what_is_not_there_is_refused_with_how_to_find_it() {
     let us = std::process::id().to_string();
     for (arguments, why) in [
         (vec!["attach", "40%", "50%", us.as_str()], "two speeds"),
-        (vec!["attach", "40%", "--cpu", "0=50%", us.as_str()], "leave out one"),
-        (vec!["attach", us.as_str()], "no CPU is named"),
+        (vec!["attach", "40%", "--cpu", "0=50%", us.as_str()], "leave out --cpu"),
+        (vec!["attach", us.as_str()], "missing CPU"),
     ] {
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));

@@ -125,7 +125,7 @@ fn an_old_release_gets_qemu_from_its_backports_and_failures_leave_nothing() {
     assert_eq!(names(&folder), [""; 0]);
     let wrong = place.run(&["vm", "fetch", "bochs"]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(stderr(&wrong).contains("write debian-6.1 or qemu"), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("use debian-6.1 or qemu"), "{}", stderr(&wrong));
 }
 
 /// Programs that give the kernel `debian-0.1`; `unpack` is what the shell does to unpack it in `$3`.

@@ -16,7 +16,7 @@ pub struct FailIf {
 
 /// Why a text is not a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a condition: write METRIC > +N% or METRIC < -N%, as in 'time_s > +3%'")]
+#[error("invalid condition '{0}': use METRIC > +N% or METRIC < -N%, as in 'time_s > +3%'")]
 pub struct FailIfError(String);
 
 impl FromStr for FailIf {

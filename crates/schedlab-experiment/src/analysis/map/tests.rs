@@ -237,5 +237,5 @@ fn a_load_is_not_a_choice() {
     assert!((0..3).all(|row| (0..3).all(|column| map.flat.contains(&(row, column)))));
     assert!(!map.flat.contains(&(0, 6)) && !map.flat.contains(&(1, 6)), "{:?}", map.flat);
     let told = map.sentences(&plane).concat();
-    assert!(told.contains("at each load alone"), "{told}");
+    assert!(told.contains("At each load alone"), "{told}");
 }

@@ -44,8 +44,8 @@ pub(super) fn pictures(
                 out.push(map_picture(names, &plane, &map, &fixed, width_px));
             }
             Err(MapError::SingleRuns) => {
-                let what = "No map is drawn: each cell holds a single run, and nothing tells differences \
-                            from luck. Set repeats to 3 or more.";
+                let what = "No map is drawn: each cell holds a single run, so differences may be \
+                    chance. Set repeats to 3 or more.";
                 section.paragraph(what);
             }
             Err(error) => {
@@ -114,8 +114,8 @@ fn map_picture(
     // A ring around what is best by luck would be a claim.
     let nothing = map.shows_nothing();
     let marks = match nothing {
-        true => "no cell can be told from another",
-        false => "ringed: best; outlined: can't be told from it",
+        true => "no two cells differ",
+        false => "ringed: best; outlined: not different from the best",
     };
     let heat = Heatmap {
         title: format!("{name} over {} and {}{}", plane.x, plane.y, place(fixed)),

@@ -148,7 +148,7 @@ fn failures_are_told_in_the_order_of_the_plan_and_end_it_only_where_all_fail() {
     let results = tempfile::tempdir().unwrap();
     let mut machines = Machines::made_by(&all);
     let error = run_plan(&mut machines, &plan, results.path(), &|| false, &mut |_| ()).unwrap_err();
-    let first = format!("{} can't run it: it was told to", plan.runs[0].machine);
+    let first = format!("{} cannot run it: it was told to", plan.runs[0].machine);
     assert_eq!(error.to_string(), first);
     let some = |_: &MachineName| -> Result<Box<dyn Machine>, MachineError> {
         let mut fake = fake();

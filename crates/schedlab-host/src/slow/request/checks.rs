@@ -12,19 +12,19 @@ pub(super) fn usage(text: impl Into<String>) -> SlowError {
 
 pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowError> {
     if nodes.iter().all(|node| node.speeds.is_empty()) {
-        return Err(usage("no CPU is named: say which and how fast, as in --cpu 0=30%"));
+        return Err(usage("missing CPU: name CPUs and their speed, as in --cpu 0=30%"));
     }
     let mut taken = CpuSet::new();
     for (index, node) in nodes.iter().enumerate() {
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if node.name.is_empty() || node.name.len() > 64 || !node.name.chars().all(letters) {
             return Err(usage(format!(
-                "'{}' is no name of a node: letters, digits, - and _",
+                "invalid name of a node '{}': use letters, digits, '-' and '_'",
                 node.name
             )));
         }
         if nodes[..index].iter().any(|other| other.name == node.name) {
-            return Err(usage(format!("two nodes are called {}", node.name)));
+            return Err(usage(format!("two nodes have the name {}: rename one", node.name)));
         }
         if node.speeds.is_empty() {
             return Err(usage(format!("node {} has no CPUs", node.name)));
@@ -33,7 +33,7 @@ pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowErr
         for cpu in node.cpus().iter() {
             if taken.contains(cpu) {
                 return Err(usage(format!(
-                    "CPU {cpu} is in two nodes, {} being the second",
+                    "CPU {cpu} is in two nodes, the second is {}: remove it from one",
                     node.name
                 )));
             }
@@ -45,7 +45,7 @@ pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowErr
         if let Some(pid) =
             node.attach.iter().find(|pid| schedlab_sys::process::start_ticks(**pid).is_none())
         {
-            return Err(usage(format!("there is no process {pid}")));
+            return Err(usage(format!("process {pid} does not exist")));
         }
         check_attached(node)?;
     }
@@ -56,8 +56,8 @@ pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowErr
 fn check_attached(node: &Node) -> Result<(), SlowError> {
     if let Some(pid) = node.attach.iter().find(|pid| schedlab_sys::process::is_above_us(**pid)) {
         return Err(usage(format!(
-            "schedlab itself descends from process {pid}: it would slow and freeze itself; \
-             start it from elsewhere, or name a process further down"
+            "schedlab is a child of process {pid} and would freeze itself: start it elsewhere, \
+             or name a process further down"
         )));
     }
     let us = Pid(std::process::id().cast_signed());
@@ -65,12 +65,12 @@ fn check_attached(node: &Node) -> Result<(), SlowError> {
         let all = crate::slow::group::processes(dir);
         if all.contains(&us) {
             return Err(usage(format!(
-                "schedlab itself is in {}: it would slow and freeze itself; start it from another group",
+                "schedlab is in {} and would freeze itself: start it from another group",
                 dir.display()
             )));
         }
         if all.is_empty() {
-            return Err(usage(format!("there is no process in {}", dir.display())));
+            return Err(usage(format!("{} holds no process", dir.display())));
         }
     }
     Ok(())
@@ -81,18 +81,19 @@ pub(super) fn check_networks(request: &Request, ground: &Ground) -> Result<(), S
         let name = &node.name;
         if !node.attach.is_empty() || !node.attach_groups.is_empty() || node.admits {
             return Err(usage(format!(
-                "node {name}: a process that runs can't be moved into a network; leave out its net"
+                "node {name}: a running process cannot move into a network: leave out its net"
             )));
         }
         if request.keep {
             return Err(usage(format!(
-                "node {name}: its network goes with schedlab, and its commands would be kept; leave out --keep"
+                "node {name}: its network ends with schedlab, but its commands would go on: \
+                 leave out --keep"
             )));
         }
         if !ground.root {
             return Err(SlowError::Missing(format!(
-                "node {name} has a network: making a network namespace needs root; \
-                 without its net CPUs are emulated and no network"
+                "node {name} has a network, which needs root: run as root, or leave out its net \
+                 to emulate only CPUs"
             )));
         }
         if let Some(link) = node.net.as_ref().filter(|_| ground.links) {
@@ -126,20 +127,16 @@ pub(super) fn check_memory(nodes: &[Node], ground: &Ground) -> Result<(), SlowEr
 pub(super) fn check_cpus(cpus: &CpuSet, whose: &str, ground: &Ground) -> Result<(), SlowError> {
     for cpu in cpus.iter() {
         if !ground.present.contains(cpu) {
-            return Err(usage(format!(
-                "{whose}: there is no CPU {cpu}; there are {}",
-                ground.present
-            )));
+            return Err(usage(format!("{whose}: unknown CPU {cpu}: use {}", ground.present)));
         }
         if !ground.online.contains(cpu) {
-            return Err(usage(format!(
-                "{whose}: CPU {cpu} is offline; online are {}",
-                ground.online
-            )));
+            return Err(usage(format!("{whose}: CPU {cpu} is offline: use {}", ground.online)));
         }
         if !ground.root && !ground.allowed.contains(cpu) {
-            let why =
-                format!("{whose}: CPU {cpu} is not among those allowed to us, {}", ground.allowed);
+            let why = format!(
+                "{whose}: CPU {cpu} is not allowed for this process: use {}",
+                ground.allowed
+            );
             return Err(SlowError::Missing(why));
         }
     }
@@ -170,8 +167,8 @@ pub(super) fn check_method(
         Method::Hogs => {
             if slowest < Speed::percent(hogs::SLOWEST_PERCENT).expect("below a hundred") {
                 return Err(usage(format!(
-                    "hogs can't make {slowest}: below {}% real-time throttling and the fair server take over; \
-                     take --method weight (exact there), or a higher speed",
+                    "hogs cannot make {slowest}: below {}% real-time throttling and the fair \
+                     server interfere; use --method weight (exact there), or a higher speed",
                     hogs::SLOWEST_PERCENT
                 )));
             }
@@ -188,7 +185,7 @@ pub(super) fn check_method(
             }
             if ground.cpu_group.is_none() {
                 return Err(SlowError::Missing(format!(
-                    "{method} needs the CPU controller of control groups, and none is mounted"
+                    "{method} needs the CPU controller of control groups, which is not mounted"
                 )));
             }
             Ok(())
@@ -209,8 +206,8 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<()
     let missing = |why: String| Err(SlowError::Missing(format!("deadline: {why}")));
     if slowest < Speed::percent(hogs::SLOWEST_PERCENT).expect("below a hundred") {
         return Err(usage(format!(
-            "deadline can't make {slowest}: the kernel admits no burner above {}% (kernel.sched_rt_runtime_us less \
-             the fair server's part); take --method weight-pinned",
+            "deadline cannot make {slowest}: the kernel refuses a burner above {}% \
+             (kernel.sched_rt_runtime_us less the fair server's share); use --method weight-pinned",
             100 - hogs::SLOWEST_PERCENT
         )));
     }
@@ -218,12 +215,12 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<()
         return missing(why.clone());
     }
     if !ground.root || !ground.realtime {
-        return missing("its burners and their cpusets need root; take --method stop".into());
+        return missing("its burners and their cpusets need root: use --method stop".into());
     }
     match &ground.cpuset_group {
         None => missing(
-            "a burner can be bound only to a CPU that is a root domain of its own, which takes the cpuset \
-             controller of control groups, and none is mounted; take --method hogs"
+            "a deadline burner needs a separate root domain, so the cpuset controller, which is \
+             not mounted: use --method hogs"
                 .into(),
         ),
         Some(group)
@@ -232,7 +229,8 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<()
                 && ground.online.iter().all(|cpu| speeds.contains_key(&cpu)) =>
         {
             missing(
-                "its CPUs become partitions, and one CPU must stay outside for everybody else; take --method hogs"
+                "its CPUs become partitions, and one CPU must stay outside for other tasks: use \
+                 --method hogs"
                     .into(),
             )
         }
@@ -245,21 +243,19 @@ fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), Slow
     let empty = !node.has_tasks() && !node.admits;
     if method.is_for_command() && empty {
         return Err(usage(format!(
-            "{method} slows processes and not CPUs: give a command (after --), or take --method hogs"
+            "{method} slows processes, not CPUs: give a command (after --), or use --method hogs"
         )));
     }
     if method.is_for_one_cpu() && node.speeds.len() > 1 {
         let why = match method {
-            Method::Quota => {
-                "a budget for several CPUs is no speed: one thread would run at full speed"
-            }
+            Method::Quota => "with a budget for several CPUs one thread would run at full speed",
             Method::Deadline => {
-                "its burner needs a CPU that is cut off from balancing; make a node for each CPU"
+                "its burner needs a CPU that the kernel does not balance: make a node for each CPU"
             }
-            _ => "tasks would have to be placed one by one",
+            _ => "it cannot place tasks one by one",
         };
         return Err(usage(format!(
-            "{method} is for nodes of one CPU, and {name} has {}: {why}",
+            "{method} needs nodes of one CPU, but {name} has {}: {why}",
             node.speeds.len()
         )));
     }
@@ -268,7 +264,7 @@ fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), Slow
     let alike = distinct.all(|speed| Some(speed) == first);
     if method.is_for_command() && method != Method::WeightPerCpu && !alike {
         return Err(usage(format!(
-            "{method} gives all CPUs of a node one speed: take --method hogs, or a node for each"
+            "{method} gives all CPUs of a node one speed: use --method hogs, or a node for each CPU"
         )));
     }
     if method == Method::Quota {
@@ -282,8 +278,8 @@ fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), Slow
 fn check_clocks(method: Method, speeds: &Speeds, ground: &Ground) -> Result<(), SlowError> {
     if ground.domains.is_empty() {
         return Err(SlowError::Missing(format!(
-            "{method} needs a cpufreq driver, and there is none here (a virtual machine has none as a rule); \
-             take --method hogs"
+            "{method} needs a cpufreq driver, which this machine lacks (as most virtual machines \
+             do): use --method hogs"
         )));
     }
     if !ground.root {
@@ -291,7 +287,7 @@ fn check_clocks(method: Method, speeds: &Speeds, ground: &Ground) -> Result<(), 
     }
     for (cpu, speed) in speeds {
         let Some(domain) = ground.domains.iter().find(|domain| domain.cpus.contains(*cpu)) else {
-            return Err(SlowError::Missing(format!("the clock of CPU {cpu} can't be set")));
+            return Err(SlowError::Missing(format!("cannot set the clock of CPU {cpu}")));
         };
         if let Some(other) = domain.cpus.iter().find(|other| speeds.get(other) != Some(speed)) {
             return Err(usage(format!(
@@ -302,8 +298,8 @@ fn check_clocks(method: Method, speeds: &Speeds, ground: &Ground) -> Result<(), 
         let lowest = domain.levels.first().copied().unwrap_or(domain.lowest);
         if method == Method::Freq && domain.full - speed.lost(domain.full) < lowest * 9 / 10 {
             return Err(usage(format!(
-                "the lowest clock of CPU {cpu} is {:.0}% of full speed: {speed} can be had by gov, which also \
-                 freezes, or by hogs",
+                "the lowest clock of CPU {cpu} is {:.0}% of full speed: for {speed} use gov, \
+                 which also freezes, or hogs",
                 lowest as f64 / domain.full as f64 * 100.0
             )));
         }

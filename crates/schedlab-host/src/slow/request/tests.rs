@@ -47,13 +47,11 @@ fn refused(method: Method, nodes: Vec<Node>, ground: &Ground) -> (bool, String) 
 #[test]
 fn cpus_that_are_missing_or_offline_are_refused() {
     let mut ground = Ground::fake(4);
-    assert!(
-        refused(Method::Hogs, vec![node("a", "9=50%")], &ground).1.contains("there is no CPU 9")
-    );
+    assert!(refused(Method::Hogs, vec![node("a", "9=50%")], &ground).1.contains("unknown CPU 9"));
     ground.online.remove(schedlab_model::Cpu(3));
     let (usage, why) = refused(Method::Hogs, vec![node("a", "2-3=50%")], &ground);
     assert!(usage && why.contains("CPU 3 is offline"), "{why}");
-    assert!(refused(Method::Hogs, vec![], &ground).1.contains("no CPU is named"));
+    assert!(refused(Method::Hogs, vec![], &ground).1.contains("missing CPU"));
 }
 
 #[test]
@@ -62,8 +60,8 @@ fn nodes_that_overlap_or_share_a_name_are_refused() {
     let overlap = vec![node("a", "0-1=50%"), node("b", "1-2=30%")];
     assert!(refused(Method::Hogs, overlap, &ground).1.contains("CPU 1 is in two nodes"));
     let twins = vec![node("a", "0=50%"), node("a", "1=30%")];
-    assert!(refused(Method::Hogs, twins, &ground).1.contains("two nodes are called a"));
-    assert!(refused(Method::Hogs, vec![node("a/b", "0=50%")], &ground).1.contains("no name"));
+    assert!(refused(Method::Hogs, twins, &ground).1.contains("two nodes have the name a"));
+    assert!(refused(Method::Hogs, vec![node("a/b", "0=50%")], &ground).1.contains("invalid name"));
 }
 
 #[test]
@@ -95,7 +93,7 @@ fn a_network_needs_root_and_commands_that_end_with_it() {
     assert!(!usage && why.contains("needs root") && why.contains("no network"), "{why}");
     assert!(plan(Some(Method::Stop), vec![node()], &Ground::fake(2)).is_ok());
     let attached = Node { attach: vec![schedlab_sys::process::thread_id()], ..node() };
-    assert!(refused(Method::Stop, vec![attached], &Ground::fake(2)).1.contains("can't be moved"));
+    assert!(refused(Method::Stop, vec![attached], &Ground::fake(2)).1.contains("cannot move"));
     let kept = Request { keep: true, nodes: vec![node()], ..Request::default() };
     assert!(kept.plan(&Ground::fake(2)).unwrap_err().to_string().contains("--keep"));
 }
@@ -163,7 +161,7 @@ fn a_sibling_of_another_speed_is_a_warning() {
     };
     let ground = with_siblings();
     let told = warned(Method::Hogs, "1=50%", &ground).unwrap();
-    assert!(told.what.contains("CPU 1 is one core with CPU 0"), "{}", told.what);
+    assert!(told.what.contains("CPU 1 shares a core with CPU 0"), "{}", told.what);
     assert!(warned(Method::Hogs, "0=50% 1=40%", &ground).is_some());
     assert_eq!(warned(Method::Hogs, "0=50% 1=50%", &ground), None);
     assert_eq!(warned(Method::Hogs, "1=50%", &Ground::fake(4)), None);
@@ -187,7 +185,7 @@ fn clocks_are_checked_by_domain() {
     let ground =
         Ground { domains: crate::slow::frequency::domains(tree.path()), ..Ground::fake(4) };
     assert!(refused(Method::Gov, vec![node("a", "0=50%")], &ground).1.contains("share one clock"));
-    assert!(refused(Method::Gov, vec![node("a", "3=50%")], &ground).1.contains("can't be set"));
+    assert!(refused(Method::Gov, vec![node("a", "3=50%")], &ground).1.contains("cannot set"));
     assert!(refused(Method::Freq, vec![node("a", "0-1=25%")], &ground).1.contains("gov"));
     assert!(plan(Some(Method::Gov), vec![node("a", "0-1=25%")], &ground).is_ok());
     let (usage, why) = refused(Method::Freq, vec![node("a", "0-1=50%")], &Ground::fake(2));
@@ -205,9 +203,9 @@ fn deadline_burners_are_for_cpus_that_can_be_cut_off() {
     assert!(usage && why.contains("weight-pinned"), "{why}");
     let none = Ground { cpuset_group: None, ..Ground::fake(2) };
     assert!(refused(Method::Deadline, one(), &none).1.contains("cpuset controller"));
-    let old = Some("this kernel has no SCHED_DEADLINE".to_owned());
+    let old = Some("this kernel lacks SCHED_DEADLINE".to_owned());
     let old = Ground { deadline_obstacle: old, ..Ground::fake(2) };
-    assert!(refused(Method::Deadline, one(), &old).1.contains("no SCHED_DEADLINE"));
+    assert!(refused(Method::Deadline, one(), &old).1.contains("lacks SCHED_DEADLINE"));
     // Version 2 takes the CPU away from everybody else, so one must stay.
     let mut unified = Ground::fake(2);
     unified.cpuset_group.as_mut().unwrap().version = Version::V2;

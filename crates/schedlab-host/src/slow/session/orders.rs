@@ -59,7 +59,7 @@ impl Session {
             names.join(", ")
         };
         let found = self.nodes.iter().position(|active| active.node.name == node);
-        found.ok_or_else(|| format!("there is no node {node}; there are {}", names()))
+        found.ok_or_else(|| format!("unknown node {node}: use {}", names()))
     }
 
     fn change(&mut self, index: usize, change: Change) -> Result<(), SlowError> {
@@ -159,7 +159,7 @@ impl Session {
                     }
                 };
                 let what = format!("an order for {whose} failed: {error}");
-                let remedy = "what is in force is in `schedlab slow status`";
+                let remedy = "`schedlab slow status` shows the speeds in force";
                 self.warnings.push(Warning::new("order-failed", what.clone(), remedy));
                 Answer::Failed(what)
             }

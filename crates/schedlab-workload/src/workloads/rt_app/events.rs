@@ -51,7 +51,7 @@ pub(super) fn list(
         .filter(|kind| key.starts_with(**kind))
         .max_by_key(|kind| kind.len())
         .ok_or_else(|| {
-        wrong(place, format!("there is no event '{key}': {} are", EVENTS.join(", ")))
+        wrong(place, format!("unknown event '{key}': use {}", EVENTS.join(", ")))
     })?;
     let place = format!("{place}.{key}");
     match *kind {
@@ -79,15 +79,15 @@ impl Scope<'_> {
     fn one(&mut self, kind: &str, place: &str, node: &Node) -> Result<Event, OptionError> {
         let micros = || match node.number() {
             Some(n) if n >= 0 => Ok(Nanos::from_micros(n.unsigned_abs())),
-            _ => Err(wrong(place, "it is no number of microseconds")),
+            _ => Err(wrong(place, "invalid value: use a number of microseconds")),
         };
         let bytes = || match node.number() {
             Some(n) if n >= 0 => Ok(n.unsigned_abs()),
-            _ => Err(wrong(place, "it is no number of bytes")),
+            _ => Err(wrong(place, "invalid value: use a number of bytes")),
         };
         let name = || {
             let name = node.text().filter(|name| !name.is_empty());
-            name.ok_or_else(|| wrong(place, "it names nothing: it takes a text"))
+            name.ok_or_else(|| wrong(place, "invalid value: use a text"))
         };
         Ok(match kind {
             "runtime" => Event::Runtime(micros()?),
@@ -176,7 +176,7 @@ impl Scope<'_> {
                 None => default,
                 Some(node) => node.number().and_then(|n| u32::try_from(n).ok()),
             };
-            let why = || format!("{wanted} is not {least} to {}", u32::MAX);
+            let why = || format!("invalid value {wanted}: use {least} to {}", u32::MAX);
             given.filter(|n| *n >= least).ok_or_else(|| wrong(place, why()))
         };
         let (bytes, count) = (number("size", None, 8)?, number("count", None, 0)?);

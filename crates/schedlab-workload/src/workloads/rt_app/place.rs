@@ -35,8 +35,9 @@ pub(super) fn read(
     allowed: &CpuSet,
 ) -> Result<Placement, OptionError> {
     let mut placement = Placement::default();
-    let priority = get(keys, "priority")
-        .map(|node| node.number().ok_or_else(|| wrong(place, "priority is no whole number")));
+    let priority = get(keys, "priority").map(|node| {
+        node.number().ok_or_else(|| wrong(place, "invalid priority: use a whole number"))
+    });
     let priority = priority.transpose()?;
     let scheduling = ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
     if keys.iter().any(|(key, _)| scheduling.contains(&key.as_str())) {
@@ -50,7 +51,7 @@ pub(super) fn read(
         if let Some(node) = get(keys, "dl-runtime") {
             let slice = node.number().filter(|us| (100..=100_000).contains(us));
             let slice =
-                slice.ok_or_else(|| wrong(place, "dl-runtime is not 100 to 100000 (us)"))?;
+                slice.ok_or_else(|| wrong(place, "invalid dl-runtime: use 100 to 100000 (us)"))?;
             placement.slice = Some(Nanos::from_micros(slice.unsigned_abs()));
         }
         let nice = |nice: i64| i32::try_from(nice).ok().filter(|n| (-20..=19).contains(n));
@@ -95,7 +96,7 @@ pub(super) fn policy(
     keys: Keys<'_>,
 ) -> Result<Policy, OptionError> {
     const THERE: &str =
-        "SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO, SCHED_RR and SCHED_DEADLINE are";
+        "use SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO, SCHED_RR or SCHED_DEADLINE";
     match node.text() {
         Some("SCHED_OTHER") => Ok(Policy::Normal),
         Some("SCHED_BATCH") => Ok(Policy::Batch),
@@ -103,8 +104,8 @@ pub(super) fn policy(
         Some("SCHED_FIFO") => Ok(Policy::Fifo(level(place, priority)?)),
         Some("SCHED_RR") => Ok(Policy::RoundRobin(level(place, priority)?)),
         Some("SCHED_DEADLINE") => deadline(place, keys),
-        Some(other) => Err(wrong(place, format!("there is no policy '{other}': {THERE}"))),
-        None => Err(wrong(place, format!("the policy is no text: {THERE}"))),
+        Some(other) => Err(wrong(place, format!("unknown policy '{other}': {THERE}"))),
+        None => Err(wrong(place, format!("invalid policy: {THERE}"))),
     }
 }
 
@@ -116,7 +117,9 @@ fn deadline(place: &str, keys: Keys<'_>) -> Result<Policy, OptionError> {
         match found.map(|(key, node)| (key, node.number())) {
             None => Ok(None),
             Some((_, Some(n @ 1..))) => Ok(Some(Nanos::from_micros(n.unsigned_abs()))),
-            Some((key, _)) => Err(wrong(place, format!("{key} is no number of microseconds"))),
+            Some((key, _)) => {
+                Err(wrong(place, format!("invalid {key}: use a number of microseconds")))
+            }
         }
     };
     let runtime = time(["dl-runtime", "dl-runtime"])?
@@ -126,24 +129,24 @@ fn deadline(place: &str, keys: Keys<'_>) -> Result<Policy, OptionError> {
     if runtime <= deadline && deadline <= period {
         Ok(Policy::Deadline { runtime, deadline, period })
     } else {
-        Err(wrong(place, "it takes dl-runtime <= dl-deadline <= dl-period"))
+        Err(wrong(place, "invalid deadline: use dl-runtime <= dl-deadline <= dl-period"))
     }
 }
 
 fn cpus(place: &str, node: &Node, allowed: &CpuSet) -> Result<CpuSet, OptionError> {
-    let told = || wrong(place, "cpus is no list of CPUs, like [0, 2]");
+    let told = || wrong(place, "invalid cpus: use a list of CPUs, as in [0, 2]");
     let one = |node: &Node| node.number().and_then(|n| u16::try_from(n).ok());
     let set: Option<CpuSet> =
         node.list().ok_or_else(told)?.iter().map(|n| one(n).map(schedlab_model::Cpu)).collect();
     let set = set.filter(|set| !set.is_empty()).ok_or_else(told)?;
     match set.intersection(allowed).is_empty() {
         false => Ok(set),
-        true => Err(wrong(place, format!("of its cpus {set} none may be used: {allowed} may"))),
+        true => Err(wrong(place, format!("the cpus {set} are not available: use {allowed}"))),
     }
 }
 
 fn nodes(place: &str, node: &Node) -> Result<Vec<u32>, OptionError> {
-    let told = || wrong(place, "nodes_membind is no list of NUMA nodes, like [0, 1]");
+    let told = || wrong(place, "invalid nodes_membind: use a list of NUMA nodes, as in [0, 1]");
     let one = |node: &Node| node.number().and_then(|n| u32::try_from(n).ok()).filter(|n| *n < 1024);
     let nodes: Option<Vec<u32>> = node.list().ok_or_else(told)?.iter().map(one).collect();
     nodes.filter(|nodes| !nodes.is_empty()).ok_or_else(told)
@@ -155,7 +158,9 @@ fn clamp(place: &str, keys: Keys<'_>) -> Result<Option<(u32, u32)>, OptionError>
         let read =
             |node: &Node| node.number().and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= 1024);
         get(keys, key)
-            .map(|node| read(node).ok_or_else(|| wrong(place, format!("{key} is not 0 to 1024"))))
+            .map(|node| {
+                read(node).ok_or_else(|| wrong(place, format!("invalid {key}: use 0 to 1024")))
+            })
             .transpose()
     };
     match (bound("util_min")?, bound("util_max")?) {
@@ -165,7 +170,7 @@ fn clamp(place: &str, keys: Keys<'_>) -> Result<Option<(u32, u32)>, OptionError>
             if both.0 <= both.1 {
                 Ok(Some(both))
             } else {
-                Err(wrong(place, "it takes util_min <= util_max"))
+                Err(wrong(place, "invalid clamps: use util_min <= util_max"))
             }
         }
     }
@@ -174,7 +179,8 @@ fn clamp(place: &str, keys: Keys<'_>) -> Result<Option<(u32, u32)>, OptionError>
 /// A group below the mount point; an empty name is none.
 fn group(place: &str, keys: Keys<'_>) -> Result<Option<String>, OptionError> {
     let Some(node) = get(keys, "taskgroup") else { return Ok(None) };
-    let name = node.text().ok_or_else(|| wrong(place, "taskgroup is no path, like \"/a/b\""))?;
+    let name =
+        node.text().ok_or_else(|| wrong(place, "invalid taskgroup: use a path, as in \"/a/b\""))?;
     if name.split('/').any(|part| part == "..") {
         return Err(wrong(place, format!("taskgroup '{name}' leads out of the hierarchy")));
     }

@@ -79,17 +79,17 @@ pub(super) fn read(
     default_policy: Option<Policy>,
 ) -> Result<Definition, OptionError> {
     let place = format!("tasks.{name}");
-    let keys = node.object().ok_or_else(|| wrong(&place, "it is no object"))?;
+    let keys = node.object().ok_or_else(|| wrong(&place, "invalid value: use an object"))?;
     let get = |wanted: &str| keys.iter().find(|(key, _)| key == wanted).map(|(_, node)| node);
     let instances = match get("instance").map(Node::number) {
         None => 1,
         Some(Some(n @ 0..=100_000)) => u32::try_from(n).expect("checked"),
-        Some(_) => return Err(wrong(&place, "instance is not 0 to 100000")),
+        Some(_) => return Err(wrong(&place, "invalid instance: use 0 to 100000")),
     };
     let delay = match get("delay").map(Node::number) {
         None => 0,
         Some(Some(n @ 0..)) => n.unsigned_abs(),
-        Some(_) => return Err(wrong(&place, "delay is no number of microseconds")),
+        Some(_) => return Err(wrong(&place, "invalid delay: use a number of microseconds")),
     };
     let role = plan.role(name);
     let mut placement = place::read(&place, keys, default_policy, &around.allowed)?;
@@ -157,12 +157,13 @@ fn phases(
     };
     for (key, _) in keys {
         if !OF_TASK.contains(&key.as_str()) && !place::KEYS.contains(&key.as_str()) {
-            let why = format!("'{key}' stands beside phases: put it into one of them");
+            let why = format!("'{key}' is outside the phases: move it into one of them");
             return Err(wrong(place, why));
         }
     }
     let all = node_phases.object();
-    let all = all.ok_or_else(|| wrong(&format!("{place}.phases"), "it is no object"))?;
+    let all =
+        all.ok_or_else(|| wrong(&format!("{place}.phases"), "invalid value: use an object"))?;
     let mut read = Vec::new();
     let mut places = Vec::new();
     for (key, node) in all {
@@ -196,7 +197,7 @@ fn phase(
     node: &Node,
     scope: &mut Scope<'_>,
 ) -> Result<Phase, OptionError> {
-    let keys = node.object().ok_or_else(|| wrong(place, "it is no object"))?;
+    let keys = node.object().ok_or_else(|| wrong(place, "invalid value: use an object"))?;
     let mut events = Vec::new();
     let mut repeat = None;
     for (key, node) in keys {
@@ -224,6 +225,6 @@ fn times(
         None => Ok(default),
         Some(Some(-1)) => Ok(None),
         Some(Some(n @ 1..)) => Ok(Some(n.unsigned_abs())),
-        Some(_) => Err(wrong(place, "loop is neither -1 nor a positive number")),
+        Some(_) => Err(wrong(place, "invalid loop: use -1 or a positive number")),
     }
 }

@@ -314,23 +314,23 @@ fn deadlines_have_budgets_and_pages_are_locked_for_real_time_tasks_alone() {
 
 /// A text, and a part of what is told of it.
 const WRONG: &[(&str, &str)] = &[
-    ("", "the file: there is none"),
+    ("", "the file: missing or empty"),
     ("{", "the file: "),
-    ("[]", "it is no object"),
+    ("[]", "invalid value: use an object"),
     (r#"{"global": {}}"#, "no tasks"),
-    (r#"{"tasks": []}"#, "tasks: it is no object"),
+    (r#"{"tasks": []}"#, "tasks: invalid value: use an object"),
     (r#"{"tasks": {"t": {}}}"#, "tasks.t: it has no events"),
-    (r#"{"tasks": {"t": {"run": -1}}}"#, "tasks.t.run: it is no number of microseconds"),
-    (r#"{"tasks": {"t": {"frob": 1}}}"#, "tasks.t: there is no event 'frob': run, runtime,"),
     (
-        r#"{"tasks": {"t": {"phases": {"p": {"iorun2": "x"}}}}}"#,
-        "tasks.t.phases.p.iorun2: it is no",
+        r#"{"tasks": {"t": {"run": -1}}}"#,
+        "tasks.t.run: invalid value: use a number of microseconds",
     ),
-    (r#"{"tasks": {"t": {"phases": {"p": {"run": 1}}, "run": 1}}}"#, "'run' stands beside phases"),
+    (r#"{"tasks": {"t": {"frob": 1}}}"#, "tasks.t: unknown event 'frob': use run, runtime,"),
+    (r#"{"tasks": {"t": {"phases": {"p": {"iorun2": "x"}}}}}"#, "tasks.t.phases.p.iorun2: invalid"),
+    (r#"{"tasks": {"t": {"phases": {"p": {"run": 1}}, "run": 1}}}"#, "'run' is outside the phases"),
     (r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "instance": 2}}}}}"#, "no event 'instance'"),
     (r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#, "tasks.t.wait: it names no mutex"),
     (r#"{"tasks": {"t": {"sync": "c"}}}"#, "tasks.t.sync: it names no ref"),
-    (r#"{"tasks": {"t": {"mem": -1}}}"#, "no number of bytes"),
+    (r#"{"tasks": {"t": {"mem": -1}}}"#, "use a number of bytes"),
     (
         r#"{"tasks": {"t": {"resume": "u"}}}"#,
         "tasks.t.resume: resume names no task of the file: 'u'",
@@ -338,9 +338,9 @@ const WRONG: &[(&str, &str)] = &[
     (r#"{"tasks": {"t": {"fork": "u"}}}"#, "fork names no task of the file: 'u'"),
     (
         r#"{"tasks": {"t": {"fork": "u"}, "u": {"instance": 0, "barrier": "b"}}}"#,
-        "tasks.u: a task that is forked can't meet at a barrier",
+        "tasks.u: a forked task cannot wait at a barrier",
     ),
-    (r#"{"tasks": {"t": {"instance": 0, "run": 1}}}"#, "none that starts by itself"),
+    (r#"{"tasks": {"t": {"instance": 0, "run": 1}}}"#, "no task starts by itself"),
     (
         r#"{"tasks": {"t": {"memrun": {"type": "swim", "size": 8, "count": 1}}}}"#,
         "read, write or chase",
@@ -357,33 +357,36 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (r#"{"tasks": {"t": {"timer": {"ref": "a"}}}}"#, "it has no period"),
     (r#"{"tasks": {"t": {"timer": {"period": 1, "mode": "x"}}}}"#, "relative or absolute"),
-    (r#"{"tasks": {"t": {"run": 1, "util_min": 2000}}}"#, "util_min is not 0 to 1024"),
+    (r#"{"tasks": {"t": {"run": 1, "util_min": 2000}}}"#, "invalid util_min: use 0 to 1024"),
     (r#"{"tasks": {"t": {"run": 1, "util_min": 9, "util_max": 8}}}"#, "util_min <= util_max"),
-    (r#"{"tasks": {"t": {"run": 1, "nodes_membind": 1}}}"#, "no list of NUMA nodes"),
+    (r#"{"tasks": {"t": {"run": 1, "nodes_membind": 1}}}"#, "use a list of NUMA nodes"),
     (r#"{"tasks": {"t": {"run": 1, "taskgroup": "/a/../b"}}}"#, "leads out of the hierarchy"),
     (r#"{"tasks": {"t": {"run": 1, "priority": 40}}}"#, "the priority of this policy is -20 to 19"),
     (
         r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIFO", "priority": 0}}}"#,
         "the priority of this policy is 1 to 99",
     ),
-    (r#"{"tasks": {"t": {"run": 1, "policy": "FIFO"}}}"#, "no policy 'FIFO': SCHED_OTHER,"),
+    (
+        r#"{"tasks": {"t": {"run": 1, "policy": "FIFO"}}}"#,
+        "unknown policy 'FIFO': use SCHED_OTHER,",
+    ),
     (
         r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 5}}}"#,
         "dl-runtime <= dl-deadline",
     ),
-    (r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#, "loop is neither"),
+    (r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#, "invalid loop"),
     (
         r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#,
         "SCHED_DEADLINE needs dl-runtime",
     ),
-    (r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#, "no list of CPUs"),
+    (r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#, "use a list of CPUs"),
     (
         r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "cpus": [7, 9]}}}}}"#,
-        "tasks.t.phases.p: of its cpus 7,9 none may be used: 0-3 may",
+        "tasks.t.phases.p: the cpus 7,9 are not available: use 0-3",
     ),
     (r#"{"global": {"pi_enabled": 5}}"#, "global.pi_enabled: "),
-    (r#"{"global": {"frob": 1}}"#, "there is no key 'frob': duration,"),
-    (r#"{"frob": {}}"#, "no section 'frob': tasks, global and resources are"),
+    (r#"{"global": {"frob": 1}}"#, "unknown key 'frob': use duration,"),
+    (r#"{"frob": {}}"#, "unknown section 'frob': use tasks, global and resources"),
 ];
 
 #[test]

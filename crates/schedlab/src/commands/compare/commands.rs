@@ -115,7 +115,10 @@ impl Measured {
         for scan in self.scans.chunks_exact(3) {
             let number = |text: &String| {
                 text.parse::<i64>().map_err(|_| {
-                    UsageError(format!("-P {}: '{text}' is not a whole number", scan[0]))
+                    UsageError(format!(
+                        "-P {}: invalid value '{text}': use a whole number",
+                        scan[0]
+                    ))
                 })
             };
             let (low, high) = (number(&scan[1])?, number(&scan[2])?);

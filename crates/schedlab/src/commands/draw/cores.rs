@@ -193,8 +193,8 @@ impl View {
         let file = file.display();
         if self.order == Order::Socket && topology.is_none() {
             return Err(super::usage(format!(
-                "{file}: the trace does not tell which CPUs share a socket: name a file with \
-                 --topology (the output of 'lscpu -p', or a copy of /sys), or --topology host"
+                "{file}: the trace does not hold which CPUs share a socket: use --topology FILE \
+                 (output of 'lscpu -p', or a copy of /sys) or --topology host"
             )));
         }
         let has_frequencies = || info.others.iter().any(|other| other.name == "cpu_frequency");
@@ -224,8 +224,8 @@ impl View {
             && !names.iter().any(|name| name.starts_with(target.as_str()))
         {
             bail!(
-                "{file}: no task's name begins with --target {target}; \
-                 `schedlab trace tasks --top 0 {file}` lists them"
+                "{file}: no task's name starts with --target {target}: `schedlab trace tasks \
+                 --top 0 {file}` lists the tasks"
             );
         }
         Ok(())

@@ -22,7 +22,7 @@ impl Table {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let mut records = records(text.strip_prefix('\u{feff}').unwrap_or(&text), path)?;
         if records.is_empty() {
-            bail!("{}: line 1: the names of the columns must stand here", path.display());
+            bail!("{}: line 1: missing names of the columns", path.display());
         }
         let names = records.remove(0).fields;
         for record in &records {
@@ -30,7 +30,10 @@ impl Table {
             if have != want {
                 let at = have.min(want) + 1;
                 let path = path.display();
-                bail!("{path}: line {}, column {at}: {have} fields, not {want}", record.line);
+                bail!(
+                    "{path}: line {}, column {at}: found {have} fields instead of {want}",
+                    record.line
+                );
             }
         }
         Ok(Self { path: path.to_owned(), names, records })
@@ -41,14 +44,14 @@ impl Table {
         let found = self.names.iter().position(|other| other == name);
         found.ok_or_else(|| {
             let (path, all) = (self.path.display(), self.names.join(", "));
-            super::usage(format!("{path}: line 1: no column '{name}' (there are: {all})"))
+            super::usage(format!("{path}: line 1: unknown column '{name}': use {all}"))
         })
     }
 
     /// Keeps the records whose column has this text.
     pub(crate) fn keep(&mut self, condition: &str) -> anyhow::Result<()> {
         let Some((name, wanted)) = condition.split_once('=') else {
-            return Err(super::usage(format!("'{condition}' is not a condition: COLUMN=TEXT")));
+            return Err(super::usage(format!("invalid condition '{condition}': use COLUMN=TEXT")));
         };
         let column = self.column(name)?;
         self.records.retain(|record| record.fields[column] == wanted);
@@ -69,7 +72,7 @@ impl Table {
             text.parse().ok().filter(|number: &f64| number.is_finite()).with_context(|| {
                 let (path, line) = (self.path.display(), record.line);
                 format!(
-                    "{path}: line {line}, column {} ({name}): '{text}' is not a number",
+                    "{path}: line {line}, column {} ({name}): invalid number '{text}'",
                     column + 1
                 )
             })

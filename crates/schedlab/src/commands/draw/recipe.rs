@@ -56,8 +56,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Recipe> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("{} could not be read", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).map_err(|error| super::usage(format!("{}: {error}", path.display())))
 }
 
@@ -69,7 +69,7 @@ fn apply(recipe: &Recipe, common: &mut Common) -> Result<(), String> {
     common.topology = common.topology.take().or_else(|| recipe.topology.clone());
     match recipe.width {
         Some(width) if (200..=20_000).contains(&width) => common.width = width,
-        Some(width) => return Err(format!("width {width} is not within 200 and 20000 pixels")),
+        Some(width) => return Err(format!("invalid width {width}: use 200 to 20000 pixels")),
         None => {}
     }
     Ok(())

@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seen = reply.answer;
     if seen.left_out > 0 {
         bail!(
-            "{file}: more than {INTERVALS_MAX} intervals lie in this window: name a shorter one \
-             with --from and --to"
+            "{file}: over {INTERVALS_MAX} intervals in this window: use a shorter one with \
+             --from and --to"
         );
     }
     let wanted = Wanted {
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut picture = rows(&seen, &wanted, &reply.state);
     if let Some(target) = args.target.as_ref().filter(|_| picture.rows.is_empty()) {
         bail!(
-            "{file}: no task's name begins with --target {target}; \
-             `schedlab trace tasks --top 0 {file}` lists them"
+            "{file}: no task's name starts with --target {target}: `schedlab trace tasks --top 0 \
+             {file}` lists the tasks"
         );
     }
     let drawn = Drawn {
@@ -107,7 +107,7 @@ fn belongs(args: &Args, info: &TraceInfo) -> anyhow::Result<Belongs> {
         Rows::Task | Rows::Command => return Ok(belongs),
     };
     if !known {
-        bail!("{}: the trace does not tell {what}: record it with {how}", args.file.display());
+        bail!("{}: the trace does not hold {what}: record it with {how}", args.file.display());
     }
     Ok(belongs)
 }

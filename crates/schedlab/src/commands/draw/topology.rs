@@ -45,7 +45,7 @@ fn lscpu(text: &str) -> anyhow::Result<Topology> {
         };
         let cpu = number(Some(0)).and_then(|cpu| u16::try_from(cpu).ok());
         let Some(cpu) = cpu else {
-            bail!("line {}: '{text}' does not begin with a CPU: is this 'lscpu -p'?", line + 1)
+            bail!("line {}: invalid line '{text}': use the output of 'lscpu -p'", line + 1)
         };
         let socket = number(column("Socket")).unwrap_or(0);
         // A core's number is its own only within its socket on some machines.

@@ -44,8 +44,8 @@ pub(super) fn collect(
         }
         (None, true) => {
             return Err(super::usage(format!(
-                "{}: the trace does not tell which CPUs share a socket: name a file with \
-                 --topology, or --topology host",
+                "{}: the trace does not hold which CPUs share a socket: use --topology FILE or \
+                 --topology host",
                 file.display()
             )));
         }

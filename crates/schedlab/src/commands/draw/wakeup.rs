@@ -39,8 +39,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let rank = usize::try_from(args.rank - 1).unwrap_or(usize::MAX);
     let Some(episode) = reply.answer.episodes.iter().filter(of_task).nth(rank) else {
         bail!(
-            "{}: there is no episode of lost CPU time number {} here ('schedlab trace \
-             conservation' lists them)",
+            "{}: unknown episode of lost CPU time {}: 'schedlab trace conservation' lists the \
+             episodes",
             args.file.display(),
             args.rank
         );

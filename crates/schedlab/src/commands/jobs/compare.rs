@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             match entrant.executor.run(&one) {
                 Ok(told) => {
                     let name = entrant.executor.name();
-                    one.verify().with_context(|| format!("{name}: the run is not proved"))?;
+                    one.verify().with_context(|| format!("{name}: the run failed its proof"))?;
                     let workers = entrant.executor.workers();
                     let profile = Profile::of(&one, workers);
                     let figures = Figures::of(&profile, workers, &told);

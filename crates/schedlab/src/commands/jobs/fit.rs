@@ -297,7 +297,7 @@ fn read(file: &Path, x: Option<&str>, y: Option<&str>) -> anyhow::Result<(Points
         None if usual < names.len() => Ok(usual),
         None => bail!("{}: has no column {}", file.display(), usual + 1),
         Some(name) => names.iter().position(|n| n == name).with_context(|| {
-            format!("{}: has no column `{name}`; there are: {}", file.display(), names.join(", "))
+            format!("{}: unknown column '{name}': use {}", file.display(), names.join(", "))
         }),
     };
     let (x, y) = (column(x, 0)?, column(y, 1)?);

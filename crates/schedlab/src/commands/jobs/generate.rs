@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
             _ => {
                 let name = file.display();
-                let ends = "the name must end in .json, .dot, .stg, .svg, .pdf or .png";
+                let ends = "invalid name: use the ending .json, .dot, .stg, .svg, .pdf or .png";
                 return Err(UsageError(format!("{name}: {ends}")).into());
             }
         }

@@ -64,7 +64,7 @@ const ID: &str = <Document<'_> as json::Document>::ID;
 fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
     let value: Value = serde_json::from_str(text).context("no JSON")?;
     if let Some(schema) = value.get("schema").and_then(Value::as_str) {
-        ensure!(schema == ID, "its schema is `{schema}`, not `{ID}`");
+        ensure!(schema == ID, "unknown schema '{schema}': use '{ID}'");
     }
     let jobs = value.get("jobs").and_then(Value::as_array).context("it has no list `jobs`")?;
     ensure!(!jobs.is_empty(), "its list `jobs` is empty");
@@ -73,15 +73,21 @@ fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
         let to = u32::try_from(number)?;
         let whole = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
         if let Some(node) = job.get("node") {
-            ensure!(whole(node) == Some(to), "job {node} stands where {to} is due");
+            ensure!(
+                whole(node) == Some(to),
+                "found job {node} instead of job {to}: jobs are in ascending order"
+            );
         }
         let weight = job.get("weight").map_or(Some(1), whole);
-        let weight = weight.with_context(|| format!("job {to}: `weight` is no whole number"))?;
+        let weight =
+            weight.with_context(|| format!("job {to}: invalid `weight`: use a whole number"))?;
         let level = job.get("level").and_then(whole).unwrap_or(u32::MAX);
         let seeded = job.get("seeded").and_then(Value::as_bool).unwrap_or(false);
         places.push(Place { level, weight, seeded });
         let after = job.get("after").and_then(Value::as_array);
-        for from in after.with_context(|| format!("job {to}: `after` is no list"))? {
+        for from in
+            after.with_context(|| format!("job {to}: invalid `after`: use a list of jobs"))?
+        {
             let from = whole(from).with_context(|| format!("job {to}: `after` holds {from}"))?;
             edges.push((from, to));
         }

@@ -94,7 +94,7 @@ fn hashing(text: &str) -> Result<Hashing, String> {
     match text {
         "mixed" => Ok(Hashing::Mixed),
         "compat" => Ok(Hashing::Compat),
-        _ => Err("there are mixed and compat".to_owned()),
+        _ => Err("use mixed or compat".to_owned()),
     }
 }
 
@@ -159,7 +159,7 @@ impl GraphArgs {
         let shape = self.shape.unwrap_or(if ruled { Shape::Chain } else { usual });
         let Some(mut rules) = shape.rules(&base) else {
             if ruled {
-                let what = format!("--shape {shape} is no matter of rules: leave the rules out");
+                let what = format!("--shape {shape} excludes rules: leave the rules out");
                 return Err(UsageError(what).into());
             }
             return Ok(shape.build(&base));
@@ -458,8 +458,7 @@ impl ExecutorArgs {
         let usual = Policy::new(self.workers()?);
         if self.reserve >= usual.workers {
             let (reserve, workers) = (self.reserve, usual.workers);
-            let what =
-                format!("--reserve {reserve} leaves none of {workers} workers for other jobs");
+            let what = format!("invalid --reserve {reserve}: use less than the {workers} workers");
             return Err(UsageError(what).into());
         }
         Ok(Policy {
@@ -536,17 +535,17 @@ impl ExecutorArgs {
         let all = schedlab_sys::topology::online(Path::new("/sys")).unwrap_or_default();
         let allowed = schedlab_sys::sched::affinity(Pid(0)).unwrap_or_else(|_| all.clone());
         if self.cpus == Cpus::List(Vec::new()) {
-            return Err(
-                UsageError(format!("--cpus: the list is empty; there are {allowed}")).into()
-            );
+            return Err(UsageError(format!("--cpus: the list is empty: use {allowed}")).into());
         }
         for &cpu in &listed {
             let one = Cpu(u16::try_from(cpu).unwrap_or(u16::MAX));
             let why = match (all.contains(one), allowed.contains(one)) {
                 (_, true) => continue,
-                (true, false) => format!("CPU {cpu} may not be used here; {allowed} may"),
+                (true, false) => {
+                    format!("CPU {cpu} is not allowed for this process: use {allowed}")
+                }
                 (false, false) => {
-                    format!("CPU {cpu} does not exist, or is offline; there are {all}")
+                    format!("CPU {cpu} does not exist or is offline: use {all}")
                 }
             };
             return Err(UsageError(format!("--cpus: {why}")).into());
@@ -560,7 +559,7 @@ impl ExecutorArgs {
             place()
         });
         tried.context(
-            "a worker can't be placed as asked (--cpus, --fifo, --slice, --timer-slack)",
+            "cannot place a worker as requested (--cpus, --fifo, --slice, --timer-slack)",
         )?;
         // It worked for the trial; what vanished since is no reason to lose the run.
         Ok(move || {
@@ -614,7 +613,8 @@ impl ExecutorArgs {
         let on_start = || Ok::<_, anyhow::Error>(threads.told(Some(self.on_start()?)));
         self.planning.check(name)?;
         if self.grows() && !matches!(name, "schedlab" | "virtual") {
-            let what = format!("{name} offers no pool that grows: give one number of --workers");
+            let what =
+                format!("{name} does not offer a pool that grows: give one number of --workers");
             return Err(UsageError(what).into());
         }
         if let Some(model) = &self.on {
@@ -646,8 +646,8 @@ impl ExecutorArgs {
             "ideal" => Box::new(VirtualTime::ideal(workers)),
             _ => {
                 return Err(UsageError(format!(
-                    "`{name}` is no executor; there are: schedlab, rayon, tokio, channel, serial, virtual, \
-                     ideal, cmd:PROGRAM (JSON lines), lib:FILE.so (C ABI)"
+                    "unknown executor '{name}': use schedlab, rayon, tokio, channel, serial, \
+                     virtual, ideal, cmd:PROGRAM (JSON lines) or lib:FILE.so (C ABI)"
                 ))
                 .into());
             }

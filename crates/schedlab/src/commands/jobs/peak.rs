@@ -209,7 +209,9 @@ fn tell(
 
 /// The points in random order, so that drift is not taken for an effect; both bounds are among them.
 fn points(args: &Args) -> anyhow::Result<Vec<f64>> {
-    let wrong = |text: &str| UsageError(format!("`{text}` is no range FROM..TO that ascends"));
+    let wrong = |text: &str| {
+        UsageError(format!("invalid range '{text}': use FROM..TO, with FROM below TO"))
+    };
     let (text, unit) = match &args.lengths {
         Some(lengths) => (lengths, true),
         None => (&args.jobs, false),
@@ -248,7 +250,7 @@ fn row(
     let make = || one(args, burner, x, seed);
     let measured = make()?;
     let told = executor.run(&measured)?;
-    measured.verify().with_context(|| format!("at {x}, the run is not proved"))?;
+    measured.verify().with_context(|| format!("at {x}, the run failed its proof"))?;
     let profile = Profile::of(&measured, workers);
     let ideal = make()?;
     VirtualTime::ideal(workers).run(&ideal)?;

@@ -31,7 +31,7 @@ fn planner(text: &str) -> Result<Planner, String> {
             Ok(count @ 1..=256) => Ok(Planner::Posters(count)),
             _ => Err("1 to 256 posters are possible".to_owned()),
         },
-        _ => Err("there are ahead, jobs and posters:N".to_owned()),
+        _ => Err("use ahead, jobs or posters:N".to_owned()),
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let scratch = Scratch::new("posts").context("making a temporary folder")?;
     let target = args.record.clone().unwrap_or_else(|| scratch.path().join("posts.dat"));
     let recorder = Recorder::start(RecordOptions::default(), &spool_of(&target))
-        .context("the split needs scheduler events (`schedlab doctor` says how to record them)")?;
+        .context("the split needs scheduler events: `schedlab doctor` says how to record them")?;
     let posted = post_all(args);
     let spool = recorder.stop()?;
     let Posted { posts, pids, parks } = posted?;

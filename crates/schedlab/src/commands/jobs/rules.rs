@@ -8,17 +8,19 @@ pub(super) fn parse(text: &str) -> Result<Rule, String> {
     let (rest, place) =
         text.split_once('@').map_or((text, None), |(rest, place)| (rest, Some(place)));
     let (rest, shuffle) = rest.split_once('~').map_or((rest, None), |(rest, s)| (rest, Some(s)));
-    let number =
-        |part: &str| part.parse::<u32>().map_err(|_| format!("`{part}` is no whole number"));
+    let number = |part: &str| {
+        part.parse::<u32>().map_err(|_| format!("invalid number '{part}': use a whole number"))
+    };
     let mut rule = match rest.strip_prefix('=') {
         Some(fixed) => Rule::fixed(number(fixed)?),
         None => {
             let mut parts = rest.split('/');
             let chance = parts.next().unwrap_or_default();
-            let chance: f64 =
-                chance.parse().map_err(|_| format!("`{chance}` is no probability"))?;
+            let chance: f64 = chance
+                .parse()
+                .map_err(|_| format!("invalid probability '{chance}': use 0 to 1"))?;
             if !(0.0..=1.0).contains(&chance) {
-                return Err(format!("a probability lies between 0 and 1, not at {chance}"));
+                return Err(format!("invalid probability {chance}: use 0 to 1"));
             }
             let mut rule = Rule::chance(chance);
             rule.max = parts.next().map(number).transpose()?;
@@ -30,14 +32,18 @@ pub(super) fn parse(text: &str) -> Result<Rule, String> {
         }
     };
     if let Some(shuffle) = shuffle {
-        rule.shuffle = Some(shuffle.parse().map_err(|_| format!("`{shuffle}` is no counter"))?);
+        rule.shuffle = Some(
+            shuffle
+                .parse()
+                .map_err(|_| format!("invalid counter '{shuffle}': use a whole number"))?,
+        );
     }
     rule.when = match place {
         None => When::Always,
         Some("start") => When::AtStart,
         Some("link") => When::AtLink,
         Some("join") => When::AtJoin,
-        Some(other) => return Err(format!("`@{other}`: there are @start, @link and @join")),
+        Some(other) => return Err(format!("unknown place '@{other}': use @start, @link or @join")),
     };
     Ok(rule)
 }

@@ -142,10 +142,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if interrupted {
         let (ran, jobs) = (profile.jobs, run.graph().len());
-        table::note(&format!("interrupted: {ran} of {jobs} jobs ran; the figures are theirs"));
+        table::note(&format!(
+            "metrics are partial: the run was interrupted after {ran} of {jobs} jobs"
+        ));
         return Ok(super::code(ExitCode::FAILURE));
     }
-    proof.context("the run is not proved")?;
+    proof.context("the run failed its proof")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -215,8 +217,10 @@ fn check_names(args: &Args) -> anyhow::Result<()> {
     match args.trace.as_deref().filter(|file| !ends(file, &["txt", "json"])) {
         None => Ok(()),
         Some(file) => {
-            let what =
-                format!("{}: the name must end in .txt, or in .json for Perfetto", file.display());
+            let what = format!(
+                "{}: invalid name: use the ending .txt, or .json for Perfetto",
+                file.display()
+            );
             Err(UsageError(what).into())
         }
     }
@@ -300,8 +304,7 @@ fn recorded(
 
 fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if args.record.is_some() && args.setup.executor.grows() {
-        let what =
-            "--record puts the time of all workers down to its cause: give one number of --workers";
+        let what = "--record needs a fixed pool: give one number of --workers";
         return Err(UsageError(what.to_owned()).into());
     }
     let events = if args.trace.is_some() || args.record.is_some() { EVENTS } else { 0 };

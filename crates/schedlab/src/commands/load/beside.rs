@@ -36,7 +36,7 @@ pub(super) fn read(line: &str) -> anyhow::Result<Beside> {
         None => None,
     };
     let Some((name, rest)) = words.split_first() else {
-        return Err(told(&"there is no workload; it is '[LABEL:] WORKLOAD [OPTIONS]'"));
+        return Err(told(&"missing workload: use '[LABEL:] WORKLOAD [OPTIONS]'"));
     };
     let (_, options) = words_of(name, rest, &[]).map_err(|e| told(&format!("{e:#}")))?;
     let workload = WorkloadSpec::Builtin { name: name.clone(), options };

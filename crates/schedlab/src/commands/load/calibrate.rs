@@ -51,9 +51,9 @@ fn p99(
     if outcome.interrupted {
         return Ok(None);
     }
-    let time = measured.value("request_latency_ns_p99").ok_or_else(|| {
-        MachineError::Load("no request was done: give it more time (--runtime)".to_owned())
-    })?;
+    let time = measured
+        .value("request_latency_ns_p99")
+        .ok_or_else(|| MachineError::Load("no request ended: use a longer --runtime".to_owned()))?;
     let mut doubts = measured.warnings;
     doubts.retain(|doubt| !NO_MATTER.contains(&doubt.code.as_str()));
     Ok(Some((time, doubts)))
@@ -132,7 +132,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
     }
     let goal: Nanos = wanted.own.duration("calibrate-to");
     if goal < Nanos::from_micros(10) {
-        return Err(usage("option calibrate-to: less than 10us can't be met by whole operations"));
+        return Err(usage("invalid --calibrate-to: use at least 10us"));
     }
     let WorkloadSpec::Builtin { options: given, .. } = &wanted.spec.workload else {
         unreachable!("loads are workloads of ours");
@@ -168,8 +168,8 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         Search::Found(work, alone) => (work, alone),
         Search::Interrupted => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
         Search::Nothing => anyhow::bail!(
-            "even little work took longer than {goal}: ask for more time, for fewer tasks (--threads), \
-             or for a smaller --cache-footprint where you have given one"
+            "even little work took longer than {goal}: use a longer time, fewer --threads, or a \
+             smaller --cache-footprint"
         ),
     };
     let loaded = with(&wanted.spec, &settings(work));

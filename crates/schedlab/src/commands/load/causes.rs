@@ -98,7 +98,7 @@ fn rows(wanted: &Wanted) -> anyhow::Result<(String, Vec<Row>)> {
     let text = wanted.own.text("causes");
     let Some((option, values)) = text.split_once('=').filter(|(_, values)| !values.is_empty())
     else {
-        let why = "is not OPTION=VALUE,VALUE,..., like threads=2,4,8 or rps=500,1000";
+        let why = "is invalid: use OPTION=VALUE,VALUE,..., as in threads=2,4,8 or rps=500,1000";
         return Err(usage(format!("option causes: '{text}' {why}")));
     };
     let mut rows = Vec::new();

@@ -22,7 +22,7 @@ const fn doc(name: &'static str, short: Option<char>, kind: Kind, help: &'static
 }
 
 const SCHBENCH: &[OptionDoc] = &[
-    doc("json", Some('j'), Kind::Text, "write the figures to this file as JSON; -: stdout"),
+    doc("json", Some('j'), Kind::Text, "write the metrics to this file as JSON; -: stdout"),
     doc("jobname", Some('J'), Kind::Text, "a name for the JSON"),
     doc("version", None, Kind::Flag, "the version of schedlab"),
     doc("help", None, Kind::Flag, "this text"),

@@ -55,7 +55,7 @@ fn against(wanted: &Wanted) -> anyhow::Result<Option<Side>> {
     }
     if let Some(command) = text.trim_start().strip_prefix(COMMAND) {
         if command.trim().is_empty() {
-            return Err(usage("option against: there is no command after run:"));
+            return Err(usage("option against: missing command after run:"));
         }
         let during = ["sh", "-c", command].map(str::to_owned).to_vec();
         let hooks = Hooks { during, ..Hooks::default() };
@@ -76,7 +76,8 @@ fn against(wanted: &Wanted) -> anyhow::Result<Option<Side>> {
                     options.insert(name.to_owned(), value.to_owned());
                 }
                 _ => {
-                    let why = format!("option against: nothing beside is labelled '{label}'");
+                    let why =
+                        format!("option against: no workload of --beside has the label '{label}'");
                     return Err(usage(why));
                 }
             }

@@ -64,7 +64,7 @@ impl Measured {
                     "load average was {:.2} on {cpus} CPUs before it began",
                     facts.load.average[0]
                 ),
-                "stop what else runs, or wait until it has",
+                "stop other programs, or wait for their end",
             ));
         }
         let governors = facts.frequency.governors.known();
@@ -150,7 +150,9 @@ impl Part {
 pub(crate) fn quantiles(text: &str) -> Result<Vec<f64>, String> {
     let one = |part: &str| match part.trim().trim_start_matches('p').parse::<f64>() {
         Ok(p) if p > 0.0 && p <= 100.0 => Ok(p),
-        _ => Err(format!("option percentiles: '{part}' is not above 0 and at most 100")),
+        _ => Err(format!(
+            "option percentiles: invalid value '{part}': use more than 0 and at most 100"
+        )),
     };
     text.split(',').map(one).collect()
 }

@@ -64,7 +64,7 @@ pub(super) fn write(runs: &[StoredRun], path: &Path) -> anyhow::Result<ExitCode>
 #[cfg(not(feature = "parquet"))]
 pub(super) fn write(_runs: &[StoredRun], _path: &Path) -> anyhow::Result<ExitCode> {
     anyhow::bail!(
-        "this schedlab was built without Parquet, which takes longer to compile: build it with \
-         `cargo build --release --features parquet`, or use figures.csv of the report"
+        "cannot write Parquet: this schedlab was built without it; build it with `cargo build \
+         --release --features parquet`, or use figures.csv of the report"
     )
 }

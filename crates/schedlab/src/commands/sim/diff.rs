@@ -52,7 +52,7 @@ pub(crate) struct Args {
 fn pairs(given: &[String], what: &str) -> anyhow::Result<Vec<(String, String)>> {
     let pair = |text: &String| {
         let parts = text.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned()));
-        parts.ok_or_else(|| UsageError(format!("'{text}' is not valid: use {what}")).into())
+        parts.ok_or_else(|| UsageError(format!("invalid value '{text}': use {what}")).into())
     };
     given.iter().map(pair).collect()
 }

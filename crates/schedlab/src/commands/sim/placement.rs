@@ -44,8 +44,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     )?;
     if all.counted < ENOUGH {
         bail!(
-            "{file}: {} wakeups are too few for a score, which needs {ENOUGH}: record more than a second of a load \
-             with many wakeups on several CPUs",
+            "{file}: a score needs {ENOUGH} wakeups, and the trace holds {}: record more than a \
+             second of a load with many wakeups on several CPUs",
             all.counted
         );
     }

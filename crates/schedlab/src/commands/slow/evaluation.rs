@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (points, left_out) = points::points(&evaluation, machine)?;
     let plan = points::plan(&points, &evaluation, &machine.offers().allowed, &args.on);
     let results = if let Some(dir) = &args.output {
-        std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let results = measure(&points, &plan, left_out, machine, dir)?;
         store(&results, dir)?;
         results
@@ -79,7 +79,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     tell(&results, args)?;
     if results.partial {
-        note("interrupted: the figures are of the runs until then; with -o the same call goes on");
+        note(
+            "metrics are partial: the evaluation was interrupted; with -o the same command \
+             continues it",
+        );
         return Ok(ExitCode::from(130));
     }
     Ok(ExitCode::SUCCESS)
@@ -130,7 +133,8 @@ fn outlook(plan: &Plan, dir: &Path) -> String {
     let left = Nanos(left.iter().map(|time| time.0).sum());
     let there = if there > 0 { format!(", {there} of which are there") } else { String::new() };
     format!(
-        "{} runs{there}: some {}; Ctrl-C ends it with the figures until then, and with -o the same call goes on",
+        "{} runs{there}: about {}; Ctrl-C ends them and prints the metrics so far, and with -o \
+         the same command continues",
         plan.runs.len(),
         long(left.as_duration())
     )
@@ -150,8 +154,8 @@ fn busy() -> Option<Warning> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;
     (load > 0.5).then(|| {
-        let what = format!("the machine is busy (load average {load}): the figures are too");
-        Warning::new("machine-busy", what, "evaluate on a machine that does nothing else")
+        let what = format!("metrics are noisy: the machine is busy (load average {load})");
+        Warning::new("machine-busy", what, "evaluate on a quiet machine")
     })
 }
 
@@ -169,12 +173,8 @@ fn chosen(args: &Args) -> anyhow::Result<Evaluation> {
     if !args.benchmarks.is_empty() {
         let find = |name: &String| {
             let names: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
-            let wrong = || {
-                UsageError(format!(
-                    "there is no microbenchmark '{name}'; there are {}",
-                    names.join(", ")
-                ))
-            };
+            let wrong =
+                || UsageError(format!("unknown microbenchmark '{name}': use {}", names.join(", ")));
             BENCHMARKS.iter().copied().find(|benchmark| benchmark.name == name).ok_or_else(wrong)
         };
         evaluation.benchmarks = args.benchmarks.iter().map(find).collect::<Result<_, _>>()?;
@@ -183,10 +183,10 @@ fn chosen(args: &Args) -> anyhow::Result<Evaluation> {
     evaluation.time = args.time.unwrap_or(evaluation.time);
     evaluation.settles = args.time.is_none();
     let bounds = Nanos::from_millis(20)..=Nanos::from_secs(600);
-    anyhow::ensure!(evaluation.repeats > 0, UsageError("--repeats must be 1 at least".into()));
+    anyhow::ensure!(evaluation.repeats > 0, UsageError("invalid --repeats: use at least 1".into()));
     anyhow::ensure!(
         bounds.contains(&evaluation.time),
-        UsageError("--time must be 20ms at least, and 10 minutes at most".into())
+        UsageError("invalid --time: use 20ms to 10m".into())
     );
     Ok(evaluation)
 }
@@ -261,7 +261,7 @@ fn tell(results: &Results, args: &Args) -> anyhow::Result<()> {
 fn store(results: &Results, dir: &Path) -> anyhow::Result<()> {
     let write = |name: String, text: String| {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     write("evaluation.json".into(), json::line(&Document::of(results))?)?;
     let mut groups: Vec<(&str, usize)> =
@@ -276,7 +276,7 @@ fn store(results: &Results, dir: &Path) -> anyhow::Result<()> {
             svg(&picture(&figures).scene(720, &Theme::light())),
         )?;
     }
-    note(&format!("figures and pictures are in {}", dir.display()));
+    note(&format!("metrics and pictures are in {}", dir.display()));
     Ok(())
 }
 

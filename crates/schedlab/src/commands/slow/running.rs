@@ -135,7 +135,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Attach { how, what, pid, cgroup } => attach(*how, &what, &pid, cgroup),
         Command::Set { node, which } => {
             let wrong =
-                || UsageError(format!("'{node}' is not NODE=SPEED: write it as in small=40%"));
+                || UsageError(format!("invalid speed '{node}': use NODE=SPEED, as in small=40%"));
             let (name, speed) = node.split_once('=').ok_or_else(wrong)?;
             let speed: Speed = speed.parse().map_err(UsageError)?;
             order(&which, &Order::Set { node: name.to_owned(), speed })
@@ -159,10 +159,7 @@ fn machine(name: &str, cpu: Option<u16>) -> anyhow::Result<ExitCode> {
     let ground = Ground::here();
     let cpu = cpu.map(Cpu).or_else(|| last(&ground.allowed, 1).iter().next()).unwrap_or_default();
     if !ground.online.contains(cpu) {
-        anyhow::bail!(UsageError(format!(
-            "there is no CPU {cpu} online; there are {}",
-            ground.online
-        )));
+        anyhow::bail!(UsageError(format!("CPU {cpu} is not online: use {}", ground.online)));
     }
     let profile = Profile::measure(name, cpu).map_err(told)?;
     write!(crate::output::stdout(), "{}", super::speeds::written(&profile))?;
@@ -198,16 +195,18 @@ fn attach(
     attach_groups.extend(cgroup);
     if attach.is_empty() && attach_groups.is_empty() {
         anyhow::bail!(UsageError(
-            "no process is named: give unit:NAME, container:ID, a name or a process number".into()
+            "missing process: use unit:NAME, container:ID, a name or a process number".into()
         ));
     }
     match (&asked[..], how.cpu.is_empty()) {
         ([], _) => {}
         ([speed], true) => how.cpu = placed(speed, "what is attached")?,
         ([_], false) => {
-            anyhow::bail!(UsageError("--cpu names speeds already: leave out one".into()))
+            anyhow::bail!(UsageError(
+                "two speeds are given: leave out --cpu or the other one".into()
+            ))
         }
-        _ => anyhow::bail!(UsageError("two speeds are named: give one".into())),
+        _ => anyhow::bail!(UsageError("two speeds are given: use one".into())),
     }
     session(from_options(&how, Node { attach, attach_groups, ..Node::default() })?, &how)
 }
@@ -231,9 +230,9 @@ fn find(which: &Which) -> anyhow::Result<PathBuf> {
     }
     match (all.len(), all.pop()) {
         (1, Some(path)) => Ok(path),
-        (0, _) => anyhow::bail!("no such session runs (`schedlab slow status`)"),
+        (0, _) => anyhow::bail!("this session does not run: `schedlab slow status` lists sessions"),
         (count, _) => anyhow::bail!(UsageError(format!(
-            "{count} sessions run: say which with --session (`schedlab slow status` lists them)"
+            "{count} sessions run: choose one with --session (`schedlab slow status` lists them)"
         ))),
     }
 }

@@ -117,7 +117,7 @@ fn spec(node: &Node, file: &NodesFile, record: bool) -> anyhow::Result<RunSpec> 
 fn number(node: &Node, cpu: Cpu) -> Result<Cpu, String> {
     let at = node.speeds.keys().position(|own| *own == cpu);
     let at = at.and_then(|at| u16::try_from(at).ok()).map(Cpu);
-    at.ok_or_else(|| format!("CPU {cpu} is not among its cpus, {}", node.cpus()))
+    at.ok_or_else(|| format!("CPU {cpu} is not among its cpus {}", node.cpus()))
 }
 
 /// The workload that the node's only command runs, as in `schedlab load schbench -m 2`.
@@ -138,7 +138,7 @@ fn line(node: &Node) -> Result<String, String> {
         {
             Ok(rest.join(" "))
         }
-        _ => Err(format!("it can't run '{}'; {how}", command.join(" "))),
+        _ => Err(format!("it cannot run '{}': {how}", command.join(" "))),
     }
 }
 
@@ -271,10 +271,10 @@ fail = "b"
             assert!(error.contains(why), "{to}: {error}");
         }
         for (from, to, why) in [
-            ("schedlab load cpu --tasks 2", "./server", "can't run 'sh -c ./server'"),
+            ("schedlab load cpu --tasks 2", "./server", "cannot run 'sh -c ./server'"),
             ("\"schedlab load cpu --tasks 2\"", "\"a\", \"b\"", "it has 2 commands"),
             ("load cpu --tasks", "load cpu --task-s", "task-s"),
-            ("load cpu --tasks 2", "load cpu --cpus 2", "CPU 2 is not among its cpus, 0"),
+            ("load cpu --tasks 2", "load cpu --cpus 2", "CPU 2 is not among its cpus 0"),
         ] {
             let file = read(&FILE.replacen(from, to, 1));
             let Err(error) = spec(&file.nodes[0], &file, false) else { panic!("{to} was taken") };

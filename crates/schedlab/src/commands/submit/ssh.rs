@@ -56,7 +56,7 @@ pub(super) fn run(
     for name in hosts {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let folder: String = name.chars().map(plain).collect();
-        ensure!(!name.is_empty() && !name.starts_with('-'), "'{name}' is not a host");
+        ensure!(!name.is_empty() && !name.starts_with('-'), "invalid host '{name}'");
         let notes = frozen.folder.join("hosts").join(folder);
         fs::create_dir_all(&notes).with_context(|| notes.display().to_string())?;
         let ssh = command.split_whitespace().collect();

@@ -192,7 +192,7 @@ impl Document {
 }
 
 fn to_text(args: &Args, a: &Told, b: &Told) -> String {
-    let mut table = Table::new(&["<figure", "A", "B", "1?A, a second", "2?B, a second", "B / A"]);
+    let mut table = Table::new(&["<metric", "A", "B", "1?A, a second", "2?B, a second", "B / A"]);
     for Both { total, a, b, a_rate, b_rate } in both(a, b) {
         if [a, b].iter().all(|value| value.unwrap_or(0.0) == 0.0) {
             continue;

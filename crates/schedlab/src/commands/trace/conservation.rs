@@ -220,7 +220,7 @@ fn lost(figures: &LostFigures) -> String {
 fn to_text(document: &Document, args: &Args, looked_at: &str, origin: Nanos) -> String {
     let mut text = format!("{}{looked_at}\n", summed(document, args.definition));
     if args.definition != Definition::Schedlab {
-        text += "this definition knows no affinity: pinned tasks that waited are in it\n";
+        text += "this definition ignores affinity, so it includes pinned tasks that waited\n";
     }
     text += &lost(&document.lost);
     if document.head.is_lower_bound() {

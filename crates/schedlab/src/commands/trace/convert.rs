@@ -143,8 +143,8 @@ fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
 #[cfg(not(feature = "parquet"))]
 fn tables(_args: &Args, _table: Option<Table>) -> anyhow::Result<()> {
     anyhow::bail!(
-        "this schedlab was built without Parquet, which takes longer to compile: build it with \
-         `cargo build --release --features parquet`, or convert to .csv"
+        "cannot write Parquet: this schedlab was built without it; build it with `cargo build \
+         --release --features parquet`, or convert to .csv"
     )
 }
 
@@ -164,13 +164,14 @@ fn target(args: &Args) -> Result<Target, UsageError> {
         Some(Format::Report) => Target::Report,
         None => Target::by_name(&args.target).ok_or_else(|| {
             UsageError(format!(
-                "{}: its ending says no format: give --to, or one of .dat .pftrace .csv .parquet .txt",
+                "{}: unknown format: give --to, or use the ending .dat, .pftrace, .csv, .parquet \
+                 or .txt",
                 args.target.display()
             ))
         })?,
     };
     if target == Target::Parquet && args.table.is_none() && args.target == Path::new("-") {
-        let what = "two tables don't fit the standard output: choose one by --table";
+        let what = "standard output holds one table: choose it with --table";
         return Err(UsageError(what.into()));
     }
     match (target, packing) {

@@ -71,7 +71,7 @@ impl Bounds {
         let empty = start > whole.end || start >= end && self.to.is_some();
         if empty {
             let what = format!(
-                "{}: nothing lies between --from {} and --to {}: the trace goes from {} to {}",
+                "{}: the trace holds nothing between --from {} and --to {}: it goes from {} to {}",
                 file.display(),
                 Point::At(start),
                 Point::At(end),

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn nothing(args: &Args, list: &List) -> anyhow::Result<()> {
     let file = args.file.display();
     if args.skip > 0 {
-        let what = format!("{file}: --skip {}: there are fewer events than that", args.skip);
+        let what = format!("{file}: invalid --skip {}: the trace holds fewer events", args.skip);
         return Err(UsageError(what).into());
     }
     let is_known = |asked: &String| {

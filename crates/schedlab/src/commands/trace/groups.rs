@@ -29,7 +29,8 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
     })?;
     let Some(groups) = groups else {
         bail!(
-            "{}: the trace does not tell the control groups of its tasks: record it with `schedlab record --cgroup`",
+            "{}: the trace does not hold the control groups of its tasks: record it with \
+             `schedlab record --cgroup`",
             input.file.display()
         );
     };

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(&args.file, &options)?;
     let census = Census::of(source.as_mut())
-        .with_context(|| format!("{} can't be read on", args.file.display()))?;
+        .with_context(|| format!("cannot read further in {}", args.file.display()))?;
     let mut out = crate::output::stdout();
     if args.json {
         json::print(&Document::of(source.as_ref(), census))?;

@@ -91,7 +91,7 @@ impl Part {
             return Ok(());
         };
         let what = format!("{}: it ends before --from {from}", path.display());
-        Err(UsageError(format!("{what}; `schedlab trace info` tells how long it is")).into())
+        Err(UsageError(format!("{what}; `schedlab trace info` shows its length")).into())
     }
 }
 
@@ -205,7 +205,8 @@ impl Selection {
         let asked: Vec<String> = pids.chain(names).chain(regex).collect();
         let (asked, file) = (asked.join(", "), path.display());
         anyhow::bail!(
-            "{file}: none of its {} tasks is chosen by {asked}; `schedlab trace tasks --top 0 {file}` lists them",
+            "{file}: none of its {} tasks matches {asked}: `schedlab trace tasks --top 0 {file}` \
+             lists the tasks",
             state.task_count()
         )
     }

@@ -309,11 +309,8 @@ fn to_text(document: &Document, reply: &Reply<Answer>, args: &Args) -> String {
         format!("wakeup latency, then run delay{at_least}, in {}\n\n", input::looked_at(reply));
     text += &table.text(if args.top == 0 { 0 } else { args.top + 1 });
     if latency.total.unfinished > 0 {
-        let _ = writeln!(
-            text,
-            "{} waits were not seen to end; they are not in the figures",
-            latency.total.unfinished
-        );
+        let _ =
+            writeln!(text, "{} waits had not ended and are not counted", latency.total.unfinished);
     }
     if args.histogram {
         for (name, histogram) in

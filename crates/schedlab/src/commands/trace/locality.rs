@@ -199,7 +199,7 @@ fn to_text(reply: &Reply<LocalityAnswer>, top: usize, about: &str) -> String {
     let mut text =
         format!("{} wakeups in {}{about}\n", answer.total.count, input::looked_at(reply));
     if !answer.has_topology {
-        text += "distances are not known: the trace does not tell the topology (see --topology)\n";
+        text += "distances are unknown: the trace does not hold the topology (see --topology)\n";
     }
     text + "\n" + &matrix.text(top) + "\n" + &tasks.text(top)
 }

@@ -40,8 +40,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })?;
     if reply.answer.untold > 0 {
         let what = format!(
-            "the trace holds no sched_migrate_task, but {} times a task ran on another CPU than before: by what \
-             it was moved is not known",
+            "the cause of {} moves is unknown: the trace holds no sched_migrate_task, but tasks \
+             ran on another CPU than before",
             reply.answer.untold
         );
         let remedy =
@@ -214,8 +214,7 @@ fn to_text(document: &Document, looked_at: &str, origin: Nanos) -> String {
         table.text(0)
     );
     if !has_topology {
-        text +=
-            "\ndistances are not known: the trace does not tell the topology (see --topology)\n";
+        text += "\ndistances are unknown: the trace does not hold the topology (see --topology)\n";
     }
     for Chain { hops } in &document.chains {
         let [first, .., last] = &hops[..] else { continue };

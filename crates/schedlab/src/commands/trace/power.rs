@@ -34,12 +34,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cpus = &reply.answer.cpus;
     let none = |of: fn(&CpuPower) -> bool| cpus.iter().all(of);
     if none(|cpu| cpu.changes.is_none() && cpu.idle.is_none() && cpu.ipis.is_none()) {
-        let what =
-            "the trace holds no cpu_frequency, cpu_idle and IPI events: nothing is known of them";
+        let what = "frequencies, idle states and IPIs are unknown: the trace holds no such events";
         let remedy = "record with --for power";
         reply.warnings.push(Warning::new("no-power-events", what, remedy));
     } else if none(|cpu| cpu.busy_hz.is_none()) {
-        let what = "the trace holds no cpu_frequency events: frequencies and work are not known";
+        let what = "frequencies and work are unknown: the trace holds no cpu_frequency events";
         reply.warnings.push(Warning::new(
             "no-frequencies",
             what,

@@ -228,7 +228,7 @@ fn measure(study: &Study, how: &How) -> anyhow::Result<f64> {
 fn head(folder: &Path) -> anyhow::Result<String> {
     let out = Command::new("git").arg("-C").arg(folder).args(["rev-parse", "HEAD"]).output();
     let out = out.context("asking git")?;
-    anyhow::ensure!(out.status.success(), "{} is no git checkout", folder.display());
+    anyhow::ensure!(out.status.success(), "{} is not a git checkout", folder.display());
     Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 

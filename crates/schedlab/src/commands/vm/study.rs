@@ -78,7 +78,7 @@ impl Study {
             .map_or(machines::VM.to_owned(), |settings| format!("{}:{settings}", machines::VM));
         let machine: MachineName = text.parse().map_err(UsageError)?;
         if machine.settings.contains_key("kernel") {
-            let why = "option vm: the kernel is what is compared: leave 'kernel' out";
+            let why = "option vm: leave 'kernel' out: the command compares kernels";
             return Err(UsageError(why.to_owned()).into());
         }
         let folder = match &how.output {

@@ -224,7 +224,7 @@ pub(super) fn points(
     let (mut points, mut left_out) = (Vec::new(), Vec::new());
     for &cpus in &evaluation.cpus {
         if cpus == 0 || cpus > allowed.len() {
-            left_out.push(format!("{cpus} CPUs: there are {}", allowed.len()));
+            left_out.push(format!("{cpus} CPUs: this machine has {}", allowed.len()));
             continue;
         }
         for &benchmark in evaluation.benchmarks.iter().filter(|b| b.fits(cpus)) {
@@ -250,7 +250,7 @@ pub(super) fn points(
         }
     }
     if points.iter().all(|point| point.method.is_none()) {
-        bail!("no method can be had here: {}", left_out.join("; "));
+        bail!("no method is available here: {}", left_out.join("; "));
     }
     Ok((points, left_out))
 }

@@ -50,7 +50,7 @@ fn check(
         );
     }
     if nth == 0 || nth > count {
-        bail!("{file}: --nth {nth} is not one of {count} requests: use 1 to {count}");
+        bail!("{file}: invalid --nth {nth}: use 1 to {count}");
     }
     Ok(())
 }
@@ -208,7 +208,8 @@ fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> S
         _ => {
             let _ = writeln!(
                 text,
-                "slow and middle requests are not compared: that takes at least {REQUESTS_MIN} requests"
+                "slow and middle requests are not compared: a comparison needs at least \
+                 {REQUESTS_MIN} requests"
             );
         }
     }

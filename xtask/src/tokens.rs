@@ -2,7 +2,7 @@
 
 /// What a source is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A name or a keyword.
     Word(String),
     /// What a literal string says, its escapes as they are written.
@@ -12,36 +12,36 @@ pub(super) enum Kind {
 }
 
 /// `::` as a mark.
-pub(super) const PATH: char = '∷';
+pub(crate) const PATH: char = '∷';
 
 /// A piece of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// Its line, from 1.
-    pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(crate) line: usize,
+    pub(crate) kind: Kind,
 }
 
 impl Token {
     /// The word, if it is one.
-    pub(super) fn word(&self) -> Option<&str> {
+    pub(crate) fn word(&self) -> Option<&str> {
         match &self.kind {
             Kind::Word(word) => Some(word),
             _ => None,
         }
     }
 
-    pub(super) fn is_word(&self, word: &str) -> bool {
+    pub(crate) fn is_word(&self, word: &str) -> bool {
         self.word() == Some(word)
     }
 
-    pub(super) fn is(&self, mark: char) -> bool {
+    pub(crate) fn is(&self, mark: char) -> bool {
         self.kind == Kind::Mark(mark)
     }
 }
 
 /// The tokens of a source that are no test's, and the modules of their own files that are.
-pub(super) fn program(text: &str) -> (Vec<Token>, Vec<String>) {
+pub(crate) fn program(text: &str) -> (Vec<Token>, Vec<String>) {
     let all = tokens(text);
     let (mut program, mut modules, mut at) = (Vec::new(), Vec::new(), 0);
     while at < all.len() {
@@ -92,7 +92,7 @@ fn item(tokens: &[Token]) -> usize {
 }
 
 /// How many tokens a group in brackets takes.
-pub(super) fn group(tokens: &[Token]) -> usize {
+pub(crate) fn group(tokens: &[Token]) -> usize {
     let mut depth = 0usize;
     for (index, token) in tokens.iter().enumerate() {
         match token.kind {
