@@ -68,7 +68,7 @@ pub struct Row {
     pub host: String,
     /// The release of its kernel.
     pub kernel: String,
-    /// The repeat.
+    /// The number of the repeat.
     pub block: u32,
     /// When the run began, in UTC (RFC 3339).
     pub started_at: String,
@@ -126,7 +126,7 @@ fn unit(unit: Unit) -> String {
 /// All runs for other programs.
 #[derive(Serialize, JsonSchema)]
 pub struct Results<'r> {
-    /// Each run.
+    /// The metrics of each run.
     runs: Vec<RunFigures<'r>>,
 }
 
@@ -139,7 +139,7 @@ struct RunFigures<'r> {
 }
 
 impl<'r> Results<'r> {
-    /// Of these runs.
+    /// The results of these runs.
     #[must_use]
     pub fn of(runs: &'r [StoredRun]) -> Self {
         let run = |run: &'r StoredRun| RunFigures {

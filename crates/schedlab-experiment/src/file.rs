@@ -91,7 +91,7 @@ pub struct Experiment {
 pub struct Workload {
     /// Unlike all others in the file: the workload's name where none is given.
     pub label: String,
-    /// What it is.
+    /// The workload and its options.
     pub spec: WorkloadSpec,
     /// What runs at the same time in each of its runs.
     pub beside: Vec<Beside>,
@@ -183,7 +183,7 @@ pub enum FileError {
     /// It can't be read.
     #[error("{}: {error}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -192,7 +192,7 @@ pub enum FileError {
     /// It says something wrong; all mistakes in the order of the file.
     #[error("{}", listing(path, mistakes))]
     Wrong {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong. Never empty.
         mistakes: Vec<Mistake>,

@@ -38,7 +38,7 @@ const TOGETHER: usize = 32;
 /// A plan that was frozen.
 #[derive(Clone, Debug)]
 pub struct Frozen {
-    /// Its folder.
+    /// The folder of the frozen plan.
     pub folder: PathBuf,
     /// The experiment that it was made from.
     pub experiment: Experiment,
@@ -52,7 +52,7 @@ pub struct Frozen {
 /// `frozen.json`: a plan, and what its runs are counted and checked by.
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Head {
-    /// [`SCHEMA`].
+    /// The schema of the file: [`SCHEMA`].
     schema: String,
     /// The version that froze the plan.
     schedlab: String,

@@ -36,7 +36,7 @@ impl RunId {
         Self(hex.concat())
     }
 
-    /// The 16 digits.
+    /// The id as 16 hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

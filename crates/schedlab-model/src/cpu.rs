@@ -56,7 +56,7 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// The empty set.
+    /// A set that holds no CPU.
     #[must_use]
     pub const fn new() -> Self {
         Self { words: Vec::new() }
@@ -82,7 +82,7 @@ impl CpuSet {
         &self.words
     }
 
-    /// Adds a CPU.
+    /// Adds a CPU to the set; a CPU that is in it already changes nothing.
     pub fn insert(&mut self, cpu: Cpu) {
         let word = cpu.index() / 64;
         if word >= self.words.len() {
@@ -117,7 +117,7 @@ impl CpuSet {
         self.words.is_empty()
     }
 
-    /// In ascending order.
+    /// The CPUs of the set in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {
             (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| {
@@ -186,15 +186,15 @@ pub enum CpuListError {
     Part {
         /// The part that could not be read.
         part: String,
-        /// The whole list.
+        /// The whole list in which the part stands.
         list: String,
     },
     /// A range runs backwards.
     #[error("invalid range '{part}' in CPU list '{list}': put the lower CPU first")]
     Backwards {
-        /// The range.
+        /// The range whose first CPU is above its last one.
         part: String,
-        /// The whole list.
+        /// The whole list in which the range stands.
         list: String,
     },
 }

@@ -62,7 +62,7 @@ impl std::fmt::Display for Pid {
 pub struct Prio(pub i16);
 
 impl Prio {
-    /// Nice 0.
+    /// The priority of a fair task with nice 0 (120).
     pub const NORMAL: Self = Self(120);
 }
 
@@ -87,9 +87,9 @@ pub enum Left {
     /// Still runnable (`R`): displaced on its way back to user space, or after a yield, which the
     /// kernel does not tell apart. It waits as well.
     Yielded,
-    /// Interruptible sleep (`S`).
+    /// The task blocked in interruptible sleep (`S`).
     Slept,
-    /// Uninterruptible sleep (`D`).
+    /// The task blocked in uninterruptible sleep (`D`).
     Blocked,
     /// Stopped by a signal (`T`).
     Stopped,
@@ -160,7 +160,7 @@ pub enum Context {
     SoftIrq,
     /// A hardware interrupt that interrupted [`Event::by`].
     HardIrq,
-    /// A non-maskable interrupt.
+    /// The event fired in a non-maskable interrupt.
     Nmi,
 }
 
@@ -179,9 +179,9 @@ pub enum Context {
     Deserialize,
 )]
 pub enum Phase {
-    /// Something begins.
+    /// The start of what the mark describes.
     Begin,
-    /// Something ends.
+    /// The end of what the mark describes.
     End,
     /// Something happened at this instant.
     Point,
@@ -201,7 +201,7 @@ pub struct Event {
     pub cpu: Cpu,
     /// What that CPU was doing.
     pub context: Context,
-    /// What happened.
+    /// What happened, with its arguments.
     pub what: What,
 }
 
@@ -212,20 +212,20 @@ pub enum What {
     Switch {
         /// The task that ran.
         prev: Pid,
-        /// Its priority.
+        /// The priority of the task that left the CPU.
         prev_prio: Prio,
-        /// How it left.
+        /// Why the task left the CPU.
         left: Left,
         /// The task that runs now.
         next: Pid,
-        /// Its priority.
+        /// The priority of the task that runs next.
         next_prio: Prio,
     },
     /// `pid` is about to be woken; no CPU has been chosen yet.
     Waking {
         /// The task being woken.
         pid: Pid,
-        /// Its priority.
+        /// The priority of the woken task.
         prio: Prio,
         /// Where it *last ran*: not the placement, which a [`What::Migrate`] or [`What::Wakeup`] tells.
         last_cpu: Cpu,
@@ -234,7 +234,7 @@ pub enum What {
     Wakeup {
         /// The task that became runnable.
         pid: Pid,
-        /// Its priority.
+        /// The priority of the woken task.
         prio: Prio,
         /// Where it was put.
         cpu: Cpu,
@@ -245,14 +245,14 @@ pub enum What {
     Migrate {
         /// The task that moved.
         pid: Pid,
-        /// Its runqueue before.
+        /// The CPU on whose runqueue the task was.
         from: Cpu,
-        /// Its runqueue after.
+        /// The CPU on whose runqueue the task is now.
         to: Cpu,
     },
-    /// `by` created `child`.
+    /// The task `by` created the task `child`.
     Fork {
-        /// The new task.
+        /// The task that was created.
         child: Pid,
     },
     /// `by` executed a new program; its pid was `old` (another thread's when a non-leader executes).
@@ -260,14 +260,14 @@ pub enum What {
         /// The pid that called.
         old: Pid,
     },
-    /// `pid` ended.
+    /// The task `pid` ended.
     Exit {
         /// The task that ended.
         pid: Pid,
     },
     /// From now on `pid` is called `comm`.
     Comm {
-        /// The task.
+        /// The task that has a new name.
         pid: Pid,
         /// Its name from now on.
         comm: Comm,
@@ -276,7 +276,7 @@ pub enum What {
     Mark {
         /// The task that it concerns.
         pid: Pid,
-        /// Index into [`crate::TraceInfo::marks`].
+        /// The name of the mark, as an index into [`crate::TraceInfo::marks`].
         id: u32,
         /// Begin, end or point.
         phase: Phase,
@@ -291,7 +291,7 @@ pub enum What {
     },
     /// Another tracepoint; its raw bytes stay in the record layer.
     Other {
-        /// Index into [`crate::TraceInfo::others`].
+        /// The tracepoint, as an index into [`crate::TraceInfo::others`].
         format: u16,
     },
 }
@@ -314,29 +314,29 @@ const _: () = assert!(size_of::<Event>() == 40, "events flow by the million: kee
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// `sched_switch`
+    /// A context switch (`sched_switch`).
     Switch,
-    /// `sched_waking`
+    /// The start of a wakeup, on the waker's CPU (`sched_waking`).
     Waking,
-    /// `sched_wakeup`
+    /// The end of a wakeup, with the chosen CPU (`sched_wakeup`).
     Wakeup,
-    /// `sched_wakeup_new`
+    /// The first wakeup of a created task (`sched_wakeup_new`).
     WakeupNew,
-    /// `sched_migrate_task`
+    /// The move of a task to another CPU's runqueue (`sched_migrate_task`).
     Migrate,
-    /// `sched_process_fork`
+    /// The creation of a task (`sched_process_fork`).
     Fork,
-    /// `sched_process_exec`
+    /// The execution of another program (`sched_process_exec`).
     Exec,
-    /// `sched_process_exit`
+    /// The end of a task (`sched_process_exit`).
     Exit,
     /// A change of name.
     Comm,
-    /// A user's mark.
+    /// A mark that a user wrote into the trace.
     Mark,
-    /// A loss.
+    /// Events that the recorder lost.
     Lost,
-    /// Any other tracepoint.
+    /// A tracepoint beyond the scheduler's.
     Other,
 }
 
@@ -403,9 +403,9 @@ impl What {
 pub struct KindSet(u16);
 
 impl KindSet {
-    /// No kind.
+    /// The set that holds no kind.
     pub const EMPTY: Self = Self(0);
-    /// Every kind.
+    /// The set that holds every kind.
     pub const ALL: Self = Self((1 << Kind::ALL.len()) - 1);
 
     /// This set and `kind`.

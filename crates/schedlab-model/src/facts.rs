@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact<T> {
-    /// What was read.
+    /// The value that was read.
     Known(T),
     /// Why it could not be read, in a few words.
     Unknown(String),
@@ -27,16 +27,16 @@ impl<T> Fact<T> {
 /// The kernel and what of its configuration matters to scheduling.
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct KernelFacts {
-    /// `uname -r`.
+    /// The release of the kernel, as `uname -r` prints it.
     pub release: String,
     /// `uname -v`, which names preemption and build.
     pub version: String,
     /// The GNU build id in hex, unlike that of any other build; results of older versions have none.
     #[serde(default = "untold")]
     pub build_id: Fact<String>,
-    /// `uname -m`.
+    /// The architecture of the kernel, as `uname -m` prints it.
     pub architecture: String,
-    /// Boot command line.
+    /// The kernel's command line at boot.
     pub command_line: Fact<String>,
     /// Mitigations of CPU vulnerabilities: `all`, `none needed`, or those that are left vulnerable.
     #[serde(default = "untold")]
@@ -54,7 +54,7 @@ pub struct KernelFacts {
 pub struct Frequency {
     /// Governors in force over all CPUs.
     pub governors: Fact<Vec<String>>,
-    /// Driver.
+    /// The name of the cpufreq driver.
     pub driver: Fact<String>,
     /// Whether turbo (boost) is on.
     pub turbo: Fact<bool>,
@@ -91,17 +91,17 @@ pub struct MachineFacts {
     pub schedlab: String,
     /// When, in UTC (RFC 3339).
     pub taken_at: String,
-    /// Host name.
+    /// The name of the host.
     pub host: String,
-    /// CPU model.
+    /// The model name of the CPU.
     pub model: Fact<String>,
-    /// Memory in bytes.
+    /// The size of the main memory in bytes.
     pub memory_bytes: Fact<u64>,
     /// Hypervisor, empty on bare metal.
     pub hypervisor: Fact<String>,
-    /// The kernel.
+    /// What is known of the kernel.
     pub kernel: KernelFacts,
-    /// Online CPUs.
+    /// The CPUs that are online.
     pub online: CpuSet,
     /// CPUs that we are allowed to run on.
     pub allowed: CpuSet,
@@ -109,9 +109,9 @@ pub struct MachineFacts {
     pub topology: Topology,
     /// Whether SMT is active.
     pub smt: Fact<bool>,
-    /// Frequency control.
+    /// What controls the CPUs' frequencies.
     pub frequency: Frequency,
-    /// Our control group.
+    /// The control group of the process, with its limits.
     pub cgroup: CgroupFacts,
     /// Load at that time.
     pub load: LoadFacts,

@@ -30,7 +30,7 @@ pub struct Knob {
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema, Serialize, Deserialize,
 )]
 pub struct Setting {
-    /// The knob's name.
+    /// The name of the knob.
     pub knob: String,
     /// The value, as the user wrote it (with a unit where it has one).
     pub value: String,

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Nanoseconds.
+    /// Times in nanoseconds (ns).
     Nanoseconds,
-    /// Seconds.
+    /// Times in seconds (s).
     Seconds,
-    /// A plain count.
+    /// Counts without a unit.
     Count,
-    /// Events a second.
+    /// Events for each second.
     PerSecond,
-    /// Bytes.
+    /// Sizes in bytes (B).
     Bytes,
-    /// Bytes a second.
+    /// Bytes for each second.
     BytesPerSecond,
     /// A fraction of one, printed as a percentage.
     Fraction,

@@ -58,7 +58,7 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// As a [`std::time::Duration`].
+    /// The same length as a [`std::time::Duration`].
     #[must_use]
     pub const fn as_duration(self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.0)
@@ -211,7 +211,7 @@ pub(crate) fn decimal(number: &str, unit: u64) -> Option<Option<u64>> {
     Deserialize,
 )]
 pub struct Span {
-    /// First instant inside.
+    /// The first instant inside the span.
     pub start: Nanos,
     /// First instant after it.
     pub end: Nanos,

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 /// Where one CPU sits. Numbers are labels: equal means shared, order means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Place {
-    /// The CPU itself.
+    /// The CPU whose place this is.
     pub cpu: Cpu,
     /// Physical core, unique over the machine (not per socket as in sysfs).
     pub core: u32,
     /// Last-level cache, unique over the machine.
     pub llc: u32,
-    /// NUMA node.
+    /// The NUMA node of the CPU.
     pub node: u32,
-    /// Socket (physical package).
+    /// The socket (physical package) of the CPU.
     pub socket: u32,
 }
 
@@ -34,7 +34,7 @@ pub struct Place {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Distance {
-    /// The same CPU.
+    /// Both CPUs are the same one.
     Same,
     /// Hardware threads of one core.
     Smt,
@@ -44,7 +44,7 @@ pub enum Distance {
     Node,
     /// Different nodes of one socket.
     Socket,
-    /// Different sockets.
+    /// The CPUs are in different sockets.
     Machine,
 }
 
@@ -107,7 +107,7 @@ impl Topology {
         })
     }
 
-    /// All CPUs.
+    /// All CPUs of the topology.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.places.iter().map(|place| place.cpu).collect()

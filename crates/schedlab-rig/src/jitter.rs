@@ -35,7 +35,7 @@ pub struct Figures {
     pub timer_late_ns_p50: Option<u64>,
     /// What 99 of 100 timers did not exceed.
     pub timer_late_ns_p99: Option<u64>,
-    /// The latest timer.
+    /// The lateness of the latest timer, in nanoseconds.
     pub timer_late_ns_max: Option<u64>,
     /// The share of timers that were later than 0.5 ms, from 0 to 1.
     pub timer_late_beyond_500us: f64,
@@ -88,7 +88,7 @@ impl Jitter {
         beyond as f64 / self.timer_ns.len().max(1) as f64
     }
 
-    /// Its figures.
+    /// The jitter as metrics.
     pub fn figures(&self) -> Figures {
         Figures {
             timer_late_ns_p50: quantile(&self.timer_ns, 0.5),

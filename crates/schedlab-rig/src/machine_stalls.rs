@@ -119,7 +119,7 @@ impl Witness {
         self.shadow.aside as f64 / self.jobs.max(1) as f64
     }
 
-    /// Its figures.
+    /// The stalls as metrics.
     pub fn figures(&self) -> Figures {
         let lost = |during| {
             let those = self.stopped.iter().filter(|held| held.during == during);

@@ -71,7 +71,7 @@ impl Histogram {
         }
     }
 
-    /// Adds one value.
+    /// Adds one value to its bucket.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.add_one(value);
@@ -401,7 +401,7 @@ pub enum HistogramError {
     Count {
         /// The sum of all buckets.
         held: u64,
-        /// What `count` said.
+        /// The number of values that the stored `count` gives.
         count: u64,
     },
     /// Minimum or maximum are absent, or lie outside the outermost buckets.

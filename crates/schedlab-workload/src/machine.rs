@@ -16,7 +16,7 @@ use std::io;
 pub struct Offers {
     /// The machine's name: `host`, `sim`, `vm`.
     pub machine: String,
-    /// Its CPUs.
+    /// The CPUs of the machine, and what they share.
     pub topology: Topology,
     /// Those of them that a load may use.
     pub allowed: CpuSet,
@@ -48,7 +48,7 @@ impl Offers {
 /// How scheduler events are recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
-    /// `perf`, `ftrace`, `exact`.
+    /// The interface: `perf`, `ftrace` or `exact`.
     pub via: String,
     /// What falls short, if anything.
     pub warnings: Vec<Warning>,
@@ -121,7 +121,7 @@ pub enum Stream {
 /// A number that a run measured, once.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it measures.
+    /// The metric, with its unit.
     pub metric: Metric,
     /// Whose it is, empty for the whole run (`worker`, `group 3`).
     pub of: String,
@@ -133,11 +133,11 @@ pub struct Figure {
 /// Samples of one series of one role.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Series {
-    /// What was sampled.
+    /// The metric, with its unit.
     pub metric: Metric,
     /// The role of the tasks that sampled it.
     pub of: String,
-    /// The samples.
+    /// The histogram of the samples.
     pub histogram: Histogram,
 }
 
@@ -241,9 +241,9 @@ pub enum MachineError {
     /// The spec asks for something that this machine has not.
     #[error("{machine} cannot {what}: {why}")]
     NotOffered {
-        /// Which machine.
+        /// The name of the machine.
         machine: String,
-        /// What was asked.
+        /// What the machine was asked to do.
         what: String,
         /// Why not, and what to do.
         why: String,
@@ -251,9 +251,9 @@ pub enum MachineError {
     /// An option of the workload is wrong.
     #[error("option {option}: {why}")]
     Option {
-        /// Which workload.
+        /// The name of the workload.
         workload: String,
-        /// Which option.
+        /// The name of the option.
         option: String,
         /// What is wrong, and what is right.
         why: String,

@@ -56,7 +56,7 @@ pub enum Change {
     Speed(Speed),
     /// The node fails: its tasks stand still.
     Fail,
-    /// It comes back.
+    /// The node comes back after a failure.
     Recover,
 }
 
@@ -67,7 +67,7 @@ pub enum Happening {
     Node(String, Change),
     /// Nothing passes between two nodes any more.
     Cut(Pair),
-    /// It passes again.
+    /// The link passes messages again.
     Heal(Pair),
     /// The link of two nodes becomes this one.
     Link(Pair, Link),
@@ -92,7 +92,7 @@ impl std::fmt::Display for Happening {
 pub struct Event {
     /// Since the start of the session.
     pub at: Nanos,
-    /// What happens.
+    /// What happens at that time.
     pub what: Happening,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Seat {
     pub(crate) wired: bool,
     /// Of its first CPU.
     pub(crate) speed: Option<Speed>,
-    /// Its first CPU.
+    /// The first CPU of the node.
     pub(crate) cpu: Cpu,
 }
 

@@ -7,11 +7,11 @@ use std::str::FromStr;
 /// Noise on some CPUs: `0-1:20:500us` is 20 bursts a second of 500 µs on CPUs 0 and 1.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Noise {
-    /// The CPUs.
+    /// The CPUs on which noise runs.
     pub cpus: CpuSet,
     /// Bursts a second on each.
     pub rate: f64,
-    /// Length of each.
+    /// The length of each burst.
     pub length: Nanos,
     /// Seed of the times.
     #[serde(default)]

@@ -38,7 +38,7 @@ impl Via {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Full {
-    /// Recording ends.
+    /// The recording ends if the buffer is full.
     #[default]
     Stop,
     /// The oldest events give way: the end of the recording is kept, in memory until it stops.
@@ -59,13 +59,13 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// The event's name.
+    /// The name of the event.
     pub event: String,
     /// The kernel's expression on its fields: `next_prio < 100 && next_pid != 7`.
     pub expression: String,
 }
 
-/// Reads `EVENT: EXPRESSION`.
+/// Reads the form `EVENT: EXPRESSION`.
 impl FromStr for Filter {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -91,7 +91,7 @@ pub struct RecordSpec {
     pub events: Vec<String>,
     /// Bytes of each CPU's ring; 0 for the recorder's default.
     pub ring_bytes: u64,
-    /// Through which interface.
+    /// The interface of the kernel to record through.
     #[serde(default, skip_serializing_if = "is_default")]
     pub via: Via,
     /// Only events that concern these tasks; empty for all.

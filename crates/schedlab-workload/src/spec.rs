@@ -45,7 +45,7 @@ pub struct RunSpec {
 pub struct Beside {
     /// Its name in the results, unlike that of any other beside it: letters, digits, `-` and `_`.
     pub label: String,
-    /// What it is.
+    /// The workload and its options.
     pub workload: WorkloadSpec,
 }
 
@@ -116,7 +116,7 @@ impl RunSpec {
 pub enum WorkloadSpec {
     /// A workload of ours: its name and its options as text, by their long names.
     Builtin {
-        /// `hackbench`, `schbench`, ...
+        /// The name: `hackbench`, `schbench` and so on.
         name: String,
         /// Options by long name without dashes; a flag has the value `true`.
         #[serde(default)]
@@ -124,7 +124,7 @@ pub enum WorkloadSpec {
     },
     /// A command, run as it stands.
     Command {
-        /// Program and arguments.
+        /// The program and its arguments.
         argv: Vec<String>,
     },
 }

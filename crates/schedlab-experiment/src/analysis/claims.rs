@@ -38,11 +38,11 @@ pub enum Finding {
 /// A claim with its verdict.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Judged {
-    /// What was published.
+    /// The published result in a sentence.
     pub says: String,
     /// The label of the workload.
     pub workload: String,
-    /// The metric.
+    /// The name of the metric that decides.
     pub metric: String,
     /// The values on axes that are not averaged over.
     pub at: Point,

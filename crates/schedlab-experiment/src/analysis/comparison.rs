@@ -115,9 +115,9 @@ pub struct Change {
     /// The lower end: -0.03 for 3 % less.
     #[schemars(with = "Option<f64>")]
     pub low: f64,
-    /// The estimate.
+    /// The estimate of the change.
     pub estimate: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Confidence of the interval, corrected for all that is tested with it.
@@ -127,17 +127,17 @@ pub struct Change {
 /// One metric at one point, or over all points.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Row {
-    /// The workload.
+    /// The label of the workload.
     pub workload: String,
     /// Where in the experiment; `None`: all common points together.
     pub point: Option<Point>,
-    /// The metric.
+    /// The metric that is compared.
     pub metric: Metric,
-    /// The first set.
+    /// The first set of runs.
     pub before: Side,
-    /// The second set.
+    /// The second set of runs.
     pub after: Side,
-    /// What varies independently.
+    /// What varies independently in this row.
     pub basis: Basis,
     /// The change with the interval that verdict and conditions read.
     pub change: Change,
@@ -151,9 +151,9 @@ pub struct Row {
     /// About how many more runs a side would find a change of the margin; a plan, for 8 of 10 cases if the
     /// further runs vary as these do.
     pub more_runs: Option<usize>,
-    /// The equivalence margin.
+    /// The margin within which sides are equivalent.
     pub margin: f64,
-    /// The verdict.
+    /// The verdict on this row.
     pub verdict: Verdict,
     /// What limits the verdict, in a sentence; empty: nothing.
     pub note: String,
@@ -175,7 +175,7 @@ pub struct Judgement {
 /// What was found of one workload.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Comparison {
-    /// The workload.
+    /// The label of the workload.
     pub workload: String,
     /// Its primary metrics, the first most of all.
     pub primary: Vec<Judgement>,

@@ -17,7 +17,7 @@ pub const SCHEMA_OLD: &str = "schedlab-run/1";
 /// `manifest.json`: what was run, where, and how it ended.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`SCHEMA`].
+    /// The schema of the file: [`SCHEMA`].
     pub schema: String,
     /// The run's name: the hash of machine and spec.
     pub id: RunId,

@@ -35,11 +35,11 @@ const OF_HOSTS: [&str; 4] = ["host", "kernel", "command_line", "hypervisor"];
     Deserialize,
 )]
 pub struct Place {
-    /// Host name.
+    /// The name of the host.
     pub host: String,
     /// Release of the kernel, and its build id; the text of `uname -v` where the build id is not known.
     pub kernel: (String, String),
-    /// Boot command line.
+    /// The kernel's command line at boot.
     pub command_line: String,
     /// The sched_ext scheduler before the run's own hooks.
     pub sched_ext: String,

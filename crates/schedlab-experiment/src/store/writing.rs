@@ -20,7 +20,7 @@ pub struct FigureLine {
     /// The label of what ran beside; absent for the run's own workload.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
-    /// What it measures.
+    /// The metric, with its unit.
     pub metric: Metric,
     /// `null` where the value is not finite: JSON has no word for it.
     pub value: Option<f64>,
@@ -32,7 +32,7 @@ pub struct IntervalLine {
     /// The label of what ran beside; absent for the run's own workload.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
-    /// What was measured.
+    /// The interval that was measured.
     #[serde(flatten)]
     pub interval: Interval,
 }

@@ -21,7 +21,7 @@ pub enum Verdict {
 /// A setting with what is expected of it.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Member {
-    /// The setting.
+    /// The setting of the region.
     pub point: Point,
     /// The goals with the values that the search expects.
     pub goals: BTreeMap<String, f64>,
@@ -43,7 +43,7 @@ pub struct Kept {
 /// Whether an axis matters, by the points that fill the space.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Matters {
-    /// The axis.
+    /// The name of the axis.
     pub axis: String,
     /// The chance of such a dependence if the axis does nothing.
     pub p: f64,
@@ -53,7 +53,7 @@ pub struct Matters {
 /// the other axes stay as advised.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Region {
-    /// The axis.
+    /// The name of the axis.
     pub axis: String,
     /// Its value at one end.
     pub from: String,
@@ -87,9 +87,9 @@ pub struct Tuned {
     pub verdict: Verdict,
     /// Measurements of the search.
     pub trials: usize,
-    /// Settings among them.
+    /// The number of settings among them.
     pub settings: usize,
-    /// Measurements that failed.
+    /// The number of measurements that failed.
     pub failed: usize,
     /// The setting in use before.
     pub default: Point,
@@ -99,7 +99,7 @@ pub struct Tuned {
     pub keeps_limits: bool,
     /// With several goals: settings of which no other one is better in all of them.
     pub front: Vec<Member>,
-    /// Which axes matter.
+    /// The axes that matter, and how much.
     pub matters: Vec<Matters>,
     /// Values whose first goal is within 1 % of the advised setting's, each with 95 % by the model. Empty
     /// with several goals, with limits, and without a model.
@@ -266,7 +266,7 @@ impl Tuned {
     }
 }
 
-/// Settings among measurements.
+/// The number of different settings among the measurements.
 pub(super) fn settings(told: &[Trial]) -> usize {
     told.iter().map(|trial| &trial.point).collect::<BTreeSet<_>>().len()
 }

@@ -28,7 +28,7 @@ pub enum Line<'l> {
     Done(Done),
 }
 
-/// The first line.
+/// The first line that the rig writes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Head<'n> {
     /// [`SCHEMA`], or [`SCHEMA_DEADLINES`].
@@ -46,7 +46,7 @@ pub struct Head<'n> {
 pub struct Job<'g> {
     /// Its number, from 0.
     pub job: u32,
-    /// Rounds of work.
+    /// The number of rounds of the job's work.
     pub rounds: u64,
     /// How long that takes, about.
     pub work_ns: u64,
@@ -63,7 +63,7 @@ pub struct Job<'g> {
 /// The last line: the process begins.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Go {
-    /// Always true.
+    /// The word to begin: always true.
     pub go: bool,
     /// To which start times and deadlines are relative, on CLOCK_MONOTONIC.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,13 +73,13 @@ pub struct Go {
 /// How a job ran.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ran {
-    /// Its number.
+    /// The number of the job.
     pub job: u32,
     /// Its worker, from 0.
     pub worker: u32,
     /// When it began, on CLOCK_MONOTONIC.
     pub begin_ns: u64,
-    /// When it ended.
+    /// The end of the job on CLOCK_MONOTONIC, in nanoseconds.
     pub end_ns: u64,
     /// What its work gave, in hexadecimal digits; none in events that were written by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,6 +120,6 @@ pub struct NotOffered {
 /// The end of the answer.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Done {
-    /// Always true.
+    /// The end of the run: always true.
     pub done: bool,
 }

@@ -9,13 +9,13 @@ use std::fmt;
 pub enum Basis {
     /// Pairs of runs that were done one after the other, in random order.
     Pairs,
-    /// Runs.
+    /// Single runs vary independently.
     Runs,
     /// Boots: the runs of one boot share its luck.
     Boots,
     /// Boots in which both sides ran.
     BootPairs,
-    /// Pairs of folders.
+    /// Pairs of folders vary independently.
     Folders,
 }
 
