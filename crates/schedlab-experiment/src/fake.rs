@@ -105,7 +105,7 @@ impl Machine for Fake<'_> {
         let index = self.ran.len();
         self.ran.push(spec.clone());
         if self.fails_at == Some(index) {
-            return Err(MachineError::Load("it was told to".into()));
+            return Err(MachineError::Load("the test asks for a failure".into()));
         }
         if let Some((_, stop)) = self.stops_at.filter(|(at, _)| *at == index) {
             stop.store(true, Ordering::Relaxed);

@@ -148,7 +148,7 @@ fn a_first_run_that_fails_ends_the_loop() {
     let mut fake = Fake::new();
     fake.fails_at = Some(0);
     let error = go(&mut fake, &plan(SIX), results.path(), &NEVER).unwrap_err();
-    assert!(error.to_string().contains("it was told to"), "{error}");
+    assert!(error.to_string().contains("the test asks for a failure"), "{error}");
 }
 
 #[test]

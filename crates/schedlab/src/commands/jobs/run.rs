@@ -94,12 +94,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let complete = proof.is_ok() && run.dropped().jobs() == 0 && !run.has_io();
     // Events that another program wrote say when jobs ran, not that their work was done.
     let believed = args.events.is_some();
-    let witness = match &report {
-        _ if !run.schedule().is_timed() || !complete => None,
-        Some(report) => Some(Witness::of(&run, workers, report, before)),
-        None if is_watched(args) => Some(Witness::of_others(&run, workers, before)),
-        None => None,
-    };
+    let timed = run.schedule().is_timed() && complete;
+    let witness = timed.then(|| witness(args, &run, (workers, before), report.as_ref())).flatten();
     if let Some(file) = &args.trace {
         save_trace(file, &run, workers, report.as_ref())?;
     }
@@ -149,6 +145,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     proof.context("the run failed its proof")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the machine did to the jobs of a timed run, where somebody looked.
+fn witness(
+    args: &Args,
+    run: &Run,
+    (workers, before): (usize, Option<u64>),
+    report: Option<&Report>,
+) -> Option<Witness> {
+    match report {
+        Some(report) => Some(Witness::of(run, workers, report, before)),
+        None if is_watched(args) => Some(Witness::of_others(run, workers, before)),
+        None => None,
+    }
 }
 
 /// How long the calling thread waited for a CPU while other tasks had it.
