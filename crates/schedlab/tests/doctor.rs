@@ -72,7 +72,7 @@ fn what_a_dead_run_left_changed_is_put_back_and_a_living_one_is_left_alone() {
     let started = schedlab_sys::process::start_ticks(schedlab_model::Pid(me.cast_signed()));
     let living = journal(me, started.unwrap(), &dir.path().join("untouched"));
     let said = text(&doctor(&["--restore"]));
-    assert!(said.contains("1 change undone"), "{said}");
+    assert!(said.contains("1 change put back"), "{said}");
     assert_eq!(std::fs::read_to_string(&knob).unwrap(), "original");
     assert!(!dead.exists() && living.exists());
     assert!(!dir.path().join("untouched").exists());

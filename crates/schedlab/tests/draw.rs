@@ -106,11 +106,11 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
         ("draw cores x.dat -o x.jpg", 2, ".svg, .pdf or .png"),
         ("draw cores x.dat", 2, "--output"),
         ("draw cores none.dat -o x.svg", 1, "none.dat"),
-        ("draw cores x.dat --from 9h -o x.svg", 1, "the trace lasts"),
+        ("draw cores x.dat --from 9h -o x.svg", 1, "it lasts"),
         ("draw cores x.dat --mark sched_switch:who=me -o x.svg", 2, "comm=NAME"),
         ("draw cores x.dat --topology none -o x.svg", 1, "lscpu -p"),
         ("draw tasks x.dat --target nosuch -o x.svg", 1, "no task's name starts"),
-        ("view x.dat --from 9h", 1, "the trace lasts"),
+        ("view x.dat --from 9h", 1, "it lasts"),
     ] {
         let output = desk.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -191,7 +191,7 @@ fn a_table_that_cannot_be_drawn_is_refused_with_line_and_column() {
     let desk = Desk::new("tables");
     for (text, code, said) in [
         ("a,c\n1,2\n", 2, "x.csv: line 1: unknown column 'b': use a, c"),
-        ("a,b\n1,2\n\n3,x\n", 1, "x.csv: line 4, column 2 (b): 'x' is not a number"),
+        ("a,b\n1,2\n\n3,x\n", 1, "x.csv: line 4, column 2 (b): invalid number 'x'"),
         ("a,b\n1,2,3\n", 1, "x.csv: line 2, column 3: found 3 fields instead of 2"),
         ("a,b\n1,\"2\n", 1, "x.csv: line 2, column 2: this quote never ends"),
         ("", 1, "x.csv: line 1: missing names of the columns"),
@@ -285,7 +285,7 @@ next_pid=0 next_prio=120
     for (wrong, part) in [
         (["--cpus", "500"], "it has 0-1"),
         (["--target", "nosuch"], "no task's name starts"),
-        (["--from", "50s"], "the trace lasts 1s"),
+        (["--from", "50s"], "it lasts 1s"),
     ] {
         let (code, said) = draw(&wrong);
         assert_eq!(code, Some(1), "{wrong:?}: {said}");

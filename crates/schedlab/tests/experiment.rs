@@ -73,7 +73,7 @@ fn a_dry_run_prints_the_plan_and_runs_nothing() {
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains(
-            "y.toml: line 5, column 11: axis.values: host has no knob slize; did you mean slice?"
+            "y.toml: line 5, column 11: axis.values: unknown knob slize on host; did you mean slice?"
         ),
         "{}",
         stderr(&output)
@@ -448,7 +448,7 @@ fn the_program_may_be_replaced_during_an_experiment() {
     };
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(run_folders(&folder.path().join("results/x")).len(), 2);
-    let told = stderr(&output).matches("were measured").count();
+    let told = stderr(&output).matches("measured only").count();
     assert_eq!(told, 1, "a doubt of every short run is told once: {}", stderr(&output));
     assert!(std::fs::metadata(&program).expect("replaced").len() < 100);
 }

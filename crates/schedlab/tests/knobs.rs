@@ -54,7 +54,7 @@ fn a_knob_is_one_run_s_at_a_time_and_a_foreign_change_is_told() {
     std::fs::write(KNOB, &before).unwrap();
     schedlab_sys::process::kill(Pid(first.id().cast_signed()), 15).unwrap();
     let output = first.wait_with_output().unwrap();
-    let expected = format!("knob autogroup went from {other} to {before} during the run");
+    let expected = format!("knob autogroup changed from {other} to {before} during the run");
     assert!(said(&output).contains(&expected), "{}", said(&output));
     assert_eq!(now(), before);
     // The next one may.

@@ -86,7 +86,8 @@ fn a_command_that_fails_or_ends_too_early_is_told() {
         let output = load(&["cpu", "--duration", "400ms", "--beside", "command -- true"]);
         assert!(output.status.success());
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told = said.contains("ended by itself") && said.contains("let the command last");
+        let told =
+            said.contains("the command ended after") && said.contains("let the command last");
         if told { Ok(()) } else { Err(said) }
     });
     let output = load(&["command"]);

@@ -84,7 +84,7 @@ fn what_cannot_be_replayed_is_said() {
         ("replay x.dat --set base_slice=1ms", "unknown knob 'base_slice' of this model"),
         ("replay x.dat --warm-up 5s", "use a shorter --warm-up"),
         ("replay x.dat --on moon", "moon"),
-        ("load replay", "name a trace"),
+        ("load replay", "missing trace"),
         ("load cpu --on sim:like=missing.dat", "missing.dat"),
     ] {
         let output = schedlab(line, folder);

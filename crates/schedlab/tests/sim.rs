@@ -52,7 +52,7 @@ fn what_has_no_model_is_refused_with_the_reason() {
         (&["load", "cpu", "--policy", "fifo:1", "--on", "sim:kernel=fifo"], "real-time"),
         (&["load", "cpu", "--cgroup", "a", "--on", "sim:kernel=fifo"], "control groups"),
         (&["load", "cpu", "--policy", "ext", "--on", "sim"], "sched_ext"),
-        (&["load", "cpu", "--on", "sim:cpus=0"], "0 CPUs"),
+        (&["load", "cpu", "--on", "sim:cpus=0"], "number of CPUs 0"),
         (&["load", "cpu", "--on", "sim:costs=missing.toml"], "missing.toml"),
     ] {
         let output = schedlab(arguments, folder.path());

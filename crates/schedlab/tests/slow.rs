@@ -85,12 +85,12 @@ fn has_rights() -> bool {
 #[test]
 fn wrong_requests_are_refused_before_anything_is_changed() {
     for (arguments, code, why) in [
-        (vec!["--cpu", "0=0%"], 2, "above 0"),
+        (vec!["--cpu", "0=0%"], 2, "more than 0"),
         (vec!["--cpu", "0=101%"], 2, "full speed"),
         (vec!["--cpu", "65000=50%"], 2, "unknown CPU 65000"),
         (vec!["--cpu", "0=50%", "--cpu", "0=40%"], 2, "two speeds"),
         (vec!["--cpu", "0=3%", "--method", "hogs"], 2, "10%"),
-        (vec!["--cpu", "0=50%", "--method", "warp"], 2, "no method"),
+        (vec!["--cpu", "0=50%", "--method", "warp"], 2, "unknown method"),
         (vec!["--cpu", "0=50%", "--period", "1s"], 2, "period"),
         (vec!["--cpu", "0=50%", "--keep"], 2, "--keep"),
         (vec!["/no/such/nodes.toml"], 1, "/no/such/nodes.toml"),
@@ -341,7 +341,7 @@ fn a_speed_that_is_not_reached_is_a_warning_with_its_cause() {
     signal(session.id(), "INT");
     session.wait().unwrap();
     let off = off_in(&said).unwrap();
-    assert!(off["what"].as_str().unwrap().contains("asked to be 90%"), "{off}");
+    assert!(off["what"].as_str().unwrap().contains("set to 90%"), "{off}");
     assert!(!off["remedy"].as_str().unwrap().is_empty(), "{off}");
     let woke = &said["wakeups"][0];
     assert!(woke["before"]["wakeups"].as_u64().unwrap() > 0, "{woke}");

@@ -85,7 +85,7 @@ fn devices_are_written_to_and_links_followed_not_replaced() {
     assert!(std::fs::symlink_metadata(dir.path().join("link.dat")).unwrap().is_symlink());
     let bytes = std::fs::read(dir.path().join("real.dat")).unwrap();
     assert!(bytes[..32].windows(2).any(|two| two == b"7\0"), "version 7");
-    for (target, part) in [("nowhere/x.csv", "nowhere/x.csv: No such"), (".", "is a directory")] {
+    for (target, part) in [("nowhere/x.csv", "nowhere/x.csv: No such"), (".", "to a directory")] {
         let refused = run(&["--to", "csv", source, target]);
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(refused.status.code() == Some(1) && said.contains(part), "{said}");

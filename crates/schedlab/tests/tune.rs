@@ -71,7 +71,7 @@ fn mistakes_are_told_with_what_to_do() {
     std::fs::write(folder.path().join("x"), "{\"point\": {\"base_slice\": 5}}\n").unwrap();
     for (arguments, code, part) in [
         (&["tune", EXAMPLE, "--tell", "x"][..], 2, "x, line 1: unknown value '5' of base_slice"),
-        (&["tune", EXAMPLE, "--on", "sim:kernel=cfs-6.1"], 1, "has no knob base_slice"),
+        (&["tune", EXAMPLE, "--on", "sim:kernel=cfs-6.1"], 1, "unknown knob base_slice on"),
     ] {
         let output = schedlab(arguments, folder.path());
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");

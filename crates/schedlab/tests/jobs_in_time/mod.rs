@@ -119,13 +119,16 @@ fn executors_from_outside_drop_what_is_too_late_and_what_waits_for_it() {
         outside.push(format!("cmd:python3 {}", example("futures.py").display()));
     }
     outside.extend(super::jobs_outside::goroutines());
+    // Compiled executors do the work of a job faster than an unoptimised build of ours, which sets its rounds.
+    let long = TOO_LONG.map(|word| if word == "40" { "400" } else { word });
     for on in outside.iter().map(String::as_str).chain(["tokio", "rayon", "channel", "serial"]) {
-        let out = run(on, "20ms");
+        let words = ["--workers", "2", "--executor", on, "--life", "20ms"];
+        let out = jobs(&[long.as_slice(), &words].concat());
         assert!(out.status.success(), "{on}: {}", said(&out));
         let value: Value = serde_json::from_slice(&out.stdout).unwrap();
         let count = |key: &str| value["dropped"][key].as_u64().unwrap();
         let ran = value["jobs"].as_u64().unwrap();
-        assert_eq!((count("missed"), ran + 1 + count("abandoned")), (1, 40), "{on}: {value}");
+        assert_eq!((count("missed"), ran + 1 + count("abandoned")), (1, 400), "{on}: {value}");
         assert_eq!(value["proved"], true, "{on}");
     }
     if !has("python3") {

@@ -94,9 +94,10 @@ fn a_pair_is_cut_healed_and_shaped_while_both_nodes_run() {
     done(&["heal", "a", "b"]);
     until(&mut passes);
     assert_eq!(rules(&session), 0);
-    for (words, why) in
-        [(["cut", "a", "nobody"], "unknown node nobody"), (["heal", "a", "a"], "between two")]
-    {
+    for (words, why) in [
+        (["cut", "a", "nobody"], "unknown node nobody"),
+        (["heal", "a", "a"], "two different nodes"),
+    ] {
         let refused = order(&words);
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
         assert!(stderr(&refused).contains(why), "{}", stderr(&refused));

@@ -196,7 +196,7 @@ fn an_evaluation_says_how_long_it_takes_and_ends_on_a_signal_with_what_it_has() 
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let (text, notes) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
-    assert!(notes.contains("30000 runs: some 50 min"), "{notes}");
+    assert!(notes.contains("30000 runs: about 50 min"), "{notes}");
     assert!(notes.contains("the evaluation was interrupted"), "{notes}");
     assert!(text.lines().any(|line| line.contains("hogs") && line.contains("50.0%")), "{text}");
     assert!(out.join("evaluation.json").exists() && out.join("cpu-1.svg").exists());
@@ -267,7 +267,8 @@ fn the_full_evaluation_goes_on_after_a_signal_until_its_plan_is_whole() {
     let again = evaluate().wait_with_output().unwrap();
     let said: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert!(
-        stderr(&again).contains(&format!("{planned} runs, {planned} of which are there: some 0 s"))
+        stderr(&again)
+            .contains(&format!("{planned} runs, {planned} of which are there: about 0 s"))
     );
     assert_eq!(said["results"], all["results"]);
 }

@@ -565,7 +565,7 @@ fn a_speed_alone_places_the_command_and_end_ends_the_session() {
     if !has_rights() {
         return;
     }
-    for (speed, why) in [("0%", "above 0"), ("99999%", "at most"), ("50%", "for a command")] {
+    for (speed, why) in [("0%", "more than 0"), ("99999%", "at most"), ("50%", "missing command")] {
         let arguments = if speed == "50%" { vec![speed] } else { vec![speed, "--", "true"] };
         let refused = run(&arguments);
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));

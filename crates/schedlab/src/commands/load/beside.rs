@@ -66,9 +66,12 @@ mod tests {
         let WorkloadSpec::Builtin { name, options } = &one.workload else { unreachable!() };
         assert_eq!((name.as_str(), options["tasks"].as_str()), ("cpu", "2"));
         assert_eq!(read("cpu").unwrap().label, "cpu");
-        for (line, part) in
-            [("", "no workload"), ("x:", "no workload"), ("frob", "frob"), ("cpu -Z", "'Z'")]
-        {
+        for (line, part) in [
+            ("", "missing workload"),
+            ("x:", "missing workload"),
+            ("frob", "frob"),
+            ("cpu -Z", "'Z'"),
+        ] {
             let error = format!("{:#}", read(line).unwrap_err());
             assert!(error.contains(part), "{line}: {error}");
         }
