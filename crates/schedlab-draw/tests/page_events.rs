@@ -151,7 +151,7 @@ fn threads_of_a_process_and_tasks_of_a_group_share_a_row() {
     select(&mut browser, "kind", "group");
     assert_eq!(
         browser.evaluate(lanes),
-        json!(["/a.slice", "/b<i>.slice", "unknown control group"])
+        json!(["/a.slice", "/b<i>.slice", "control group not known"])
     );
     // A process has one colour, and another one another.
     select(&mut browser, "by", "process");

@@ -289,8 +289,8 @@ fn contradictory_pictures_are_refused_with_the_line() {
         ("0 | AB\n1 | BA", "tasks swap CPUs within the edge of column 1"),
         ("0 | BBB\n  | a", "A stops waiting in column 1 without running"),
         ("0 | AA\n1 | A", "the row of CPU 1 is not as long as the first row"),
-        ("0 | A*", "invalid state of a CPU '*'"),
-        ("at x: A wakes B", "invalid column 'x'"),
+        ("0 | A*", "invalid state of a CPU '*': see the table in `notation`"),
+        ("at x: A wakes B", "invalid column 'x': use a whole number"),
     ] {
         let error = notation::parse(text).unwrap_err();
         assert_eq!(error.what, what, "{text}");

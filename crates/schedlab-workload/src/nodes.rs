@@ -371,7 +371,7 @@ length = "500us"
     #[test]
     fn mistakes_are_said_with_their_node() {
         for (from, to, why) in [
-            ("speed = \"30%\"", "speed = \"0%\"", "above 0"),
+            ("speed = \"30%\"", "speed = \"0%\"", "more than 0"),
             ("speed = \"30%\"", "", "no speed for CPUs 0"),
             ("{ \"2-3\" = ", "{ \"2-9\" = ", "node large: CPU 4"),
             ("\"20s\", fail", "\"5s\", fail", "not in order"),

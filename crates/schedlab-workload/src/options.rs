@@ -288,14 +288,14 @@ mod tests {
     fn what_is_no_value_is_refused_with_the_range() {
         for (name, value, part) in [
             ("groups", "0", "use 1 to 100"),
-            ("groups", "-3", "use 1 to 100"),
+            ("groups", "-3", "from 1 to 100"),
             ("groups", "5x", "use a whole number"),
             ("groups", "99999999999999999999", "use a whole number"),
             ("cpus", "", "empty"),
             ("cpus", ",", "''"),
             ("sleep_usec", "-1", "duration"),
             ("group", "1", "did you mean groups"),
-            ("xyz", "1", "there are cpus, groups"),
+            ("xyz", "1", "use cpus, groups"),
         ] {
             let error = options(&[(name, value)]).unwrap_err();
             assert!(error.why.contains(part), "{name}={value}: {}", error.why);

@@ -189,14 +189,14 @@ mod tests {
     #[test]
     fn no_speed_and_more_than_full_speed_are_refused_with_the_reason() {
         for (text, why) in [
-            ("0", "above 0"),
-            ("0%", "above 0"),
-            ("-5%", "above 0"),
+            ("0", "more than 0"),
+            ("0%", "more than 0"),
+            ("-5%", "more than 0"),
             ("101%", "full speed"),
             ("30", "did you mean 30%"),
             ("150", "invalid speed 150: use at most 100%, which is full speed"),
-            ("nan", "above 0"),
-            ("inf", "above 0"),
+            ("nan", "more than 0"),
+            ("inf", "more than 0"),
             ("", "invalid speed"),
             ("fast", "invalid speed"),
         ] {

@@ -151,7 +151,7 @@ mod tests {
         for (value, why) in [
             ("50%@2s 30%@1s", "use a later time"),
             ("50%@2s 30%", "no time"),
-            ("0%@2s", "above 0"),
+            ("0%@2s", "more than 0"),
             ("50%@soon", "soon"),
         ] {
             let error = SpeedSettings::read_over_time(&[setting("0", value)]).unwrap_err();

@@ -78,7 +78,7 @@ fn a_knob_that_is_not_there_or_locked_is_told_with_its_line_and_once() {
         told,
         [
             "x.toml: line 4, column 14: knobs.base_slice: cannot set knob base_slice here: debugfs is locked",
-            "x.toml: line 7, column 11: axis.values: fake has no knob slise; did you mean slice?",
+            "x.toml: line 7, column 11: axis.values: unknown knob slise on fake; did you mean slice?",
         ]
     );
 }

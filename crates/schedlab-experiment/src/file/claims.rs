@@ -274,7 +274,7 @@ mod tests {
         .unwrap_err();
         for part in [
             "claim.why: a claim needs the reason",
-            "claim.metric: no run measures 'time'",
+            "claim.metric: unknown metric 'time'",
             "unknown axis 'slize'",
             "unknown value '3' of the axis: use 1, 2, 8",
             "unknown machine 'sim:cpus=2'",

@@ -112,7 +112,7 @@ fn mistakes_in_the_table_are_told_at_their_places() {
     for part in [
         "line 10, column 10: tune.budget: expected a whole number from 4",
         "expected one of model, grid, random",
-        "no run measures 'time_ss'",
+        "unknown metric 'time_ss'",
         "invalid limit 'time_s = 3': use METRIC < VALUE",
         "unknown value '2ms' of the axis: use 1ms",
         "unknown axis 'x'",

@@ -72,7 +72,7 @@ fn a_knob_of_another_generation_is_refused_with_its_successor() {
     let error = new.resolve(&[set("wakeup_granularity", "4ms")]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "Linux 6.12.9 has no knob wakeup_granularity: EEVDF (since 6.6) replaced it; see base_slice and slice"
+        "Linux 6.12.9 does not have the knob wakeup_granularity: EEVDF (since 6.6) replaced it; see base_slice and slice"
     );
     let error = new.resolve(&[set("base_slize", "4ms")]).unwrap_err().to_string();
     assert!(error.contains("did you mean base_slice?"), "{error}");
@@ -89,7 +89,7 @@ fn values_take_units_and_keep_to_the_kernels_range() {
         ("50us", "outside of 100us to 1s"),
         ("2s", "outside of"),
         ("1.5", "whole number"),
-        ("fast", "not a duration"),
+        ("fast", "invalid duration"),
     ] {
         let error = old.resolve(&[set("min_granularity", value)]).unwrap_err().to_string();
         assert!(error.contains(expected), "{value}: {error}");

@@ -60,7 +60,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let read = || std::fs::read_to_string(dir.path().join("cpu.uclamp.max")).unwrap();
         let missing = Clamp::apply(dir.path(), Speed::FULL).unwrap_err().to_string();
-        assert!(missing.contains("this kernel has no cpu.uclamp.max"), "{missing}");
+        assert!(missing.contains("this kernel lacks cpu.uclamp.max"), "{missing}");
         crate::slow::group::fake(dir.path(), &["cpu.uclamp.max"]);
         let clamp = Clamp::apply(dir.path(), "37.5%".parse().unwrap()).unwrap();
         assert_eq!(read(), "37.50");
@@ -74,7 +74,7 @@ mod tests {
         let ok = || Ok(());
         let no = std::io::Error::from_raw_os_error(95);
         assert!(obstacle(dir.path(), Err(no)).unwrap().contains("CONFIG_UCLAMP_TASK"));
-        assert!(obstacle(dir.path(), ok()).unwrap().contains("missing cpufreq driver"));
+        assert!(obstacle(dir.path(), ok()).unwrap().contains("lacks a cpufreq driver"));
         for (cpu, governor) in [("cpu0", "schedutil\n"), ("cpu1", "performance\n")] {
             let cpufreq = dir.path().join(cpu).join("cpufreq");
             std::fs::create_dir_all(&cpufreq).unwrap();

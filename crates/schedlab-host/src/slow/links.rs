@@ -212,6 +212,6 @@ mod tests {
         let mut links = Links { ends: BTreeMap::from([("a".into(), end())]), ..Links::default() };
         let why = links.shape(&Pair::new("a", "b"), &Link::default()).unwrap_err().to_string();
         assert!(why.contains("unknown node b"), "{why}");
-        assert!(links.has(&Pair::new("a", "a")).unwrap_err().contains("between two"));
+        assert!(links.has(&Pair::new("a", "a")).unwrap_err().contains("two different nodes"));
     }
 }

@@ -132,7 +132,7 @@ mod tests {
         // A burst came with Linux 5.14: an older kernel is asked for it in vain, and says which file it lacks.
         let burst = Nanos::from_millis(2);
         let old = Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap_err().to_string();
-        assert!(old.contains("this kernel has no cpu.max.burst"), "{old}");
+        assert!(old.contains("this kernel lacks cpu.max.burst"), "{old}");
         crate::slow::group::fake(dir.path(), &["cpu.max.burst"]);
         Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap();
         assert_eq!((read("cpu.max"), read("cpu.max.burst")), ("3000 10000".into(), "2000".into()));

@@ -190,11 +190,14 @@ mod tests {
         };
         assert!(of("quota", "speed:1").is_ok());
         assert!(of("quota", "speed:0-1").unwrap_err().to_string().contains("one thread"));
-        assert!(of("warp", "speed:1").unwrap_err().to_string().contains("no method"));
+        assert!(of("warp", "speed:1").unwrap_err().to_string().contains("unknown method"));
         let odd = [setting("speed:1", "50%"), setting(MEASURING, "perhaps")];
         assert!(check(&odd, &ground).unwrap_err().to_string().contains("true or false"));
         assert!(
-            check(&[setting(METHOD, "hogs")], &ground).unwrap_err().to_string().contains("no CPU")
+            check(&[setting(METHOD, "hogs")], &ground)
+                .unwrap_err()
+                .to_string()
+                .contains("missing CPU")
         );
     }
 }

@@ -253,14 +253,14 @@ pub(crate) fn wrong_options_are_told() {
         ("hackbench", "pipe inet", "exclude each other"),
         ("hackbench", "groups=100000 fds=10000", "tasks"),
         ("hackbench", "groups=50000 fds=40 loops=1", "more"),
-        ("schbench", "message-threads=0", "between 1 and"),
+        ("schbench", "message-threads=0", "use 1 to"),
         ("schbench", "worker-cpus=,", "list of CPUs is empty"),
-        ("schbench", "cpus=9999", "may be used"),
-        ("schbench", "rps=1 message-threads=2", "shared"),
-        ("schbench", "policy=fast", "none of"),
-        ("schbench", "split=101", "between 0 and 100"),
+        ("schbench", "cpus=9999", "not available"),
+        ("schbench", "rps=1 message-threads=2", "cannot divide"),
+        ("schbench", "policy=fast", "unknown policy"),
+        ("schbench", "split=101", "use 0 to 100"),
         ("schbench", "arrivals=paced", "needs a rate"),
-        ("frobnicate", "", "no workload"),
+        ("frobnicate", "", "unknown workload"),
     ] {
         let (_, outcome) = perform(&spec(name, options));
         let error = outcome.expect_err(options).to_string();

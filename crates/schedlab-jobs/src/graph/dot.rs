@@ -395,7 +395,7 @@ mod tests {
         assert!(said("digraph g { \"a }").contains("missing quote"));
         assert!(said("digraph g { a -> b; b -> a }").contains("cycle"));
         assert!(said("digraph g { }").contains("missing name of a node"));
-        assert!(said("").contains("begins with"));
+        assert!(said("").contains("missing start of the graph"));
         assert!(said("digraph g { a -> { b c } }").contains("line 1: invalid edge"));
         assert!(said("digraph g { { a b } -> c }").contains("line 1: invalid edge"));
     }

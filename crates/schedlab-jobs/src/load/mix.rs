@@ -193,7 +193,7 @@ mod tests {
         assert!(said("cpu=70%,memory=40%").contains("more than 100%"));
         assert!(said("cpu,memory=10%").contains("leave no share for part 2"));
         assert!(said("cpu=70").contains("use a percentage, as in 20%"));
-        assert!(said("cpu=120%").contains("no share"));
+        assert!(said("cpu=120%").contains("invalid share"));
         assert!(said("tea").contains("unknown load 'tea'"));
         assert!(said("cpu@leaf").contains("seed, exit"));
     }

@@ -278,6 +278,6 @@ mod tests {
             Streams::new(Usual::default(), all, 0).unwrap_err()
         };
         assert!(two("a:share=60%", "b:share=50%").contains("110%"));
-        assert!(two("a:share=10%", "a:share=50%").contains("two streams a"));
+        assert!(two("a:share=10%", "a:share=50%").contains("two streams have the name a"));
     }
 }

@@ -257,7 +257,7 @@ mod tests {
             ("sim:cpus=x", "invalid cpus=x"),
             ("sim:slice=3ms", "have knobs"),
             ("sim:preempt=lazy", "use voluntary"),
-            ("sim:smt=2,smt-speed=0", "above 0"),
+            ("sim:smt=2,smt-speed=0", "more than 0"),
             ("sim:kernel=fifo,autogroup=true", "use a kernel of Linux"),
         ] {
             let error = model(text).map(|_| ()).unwrap_err();

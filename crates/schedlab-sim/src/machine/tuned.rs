@@ -158,7 +158,11 @@ mod tests {
         assert_eq!((knobs.latency, knobs.wakeup_granularity), (12_000_000, 0));
         assert!(!knobs.last_buddy && knobs.next_buddy);
         for (knob, value, part) in [
-            ("base_slice", "3ms", "no knob 'base_slice'; it has latency, min_granularity"),
+            (
+                "base_slice",
+                "3ms",
+                "unknown knob 'base_slice' of this model: use latency, min_granularity",
+            ),
             ("latency", "1us", "outside of 100us to 1s"),
             ("latency", "soon", "soon"),
             ("features", "NO_NONE", "unknown feature 'NONE'"),

@@ -78,7 +78,7 @@ mod tests {
     fn a_name_that_is_no_version_is_refused_before_anything_is_fetched() {
         for name in ["", "../x", "six", "6.1;true"] {
             let error = fetch(name).unwrap_err().to_string();
-            assert!(error.contains("no version"), "{error}");
+            assert!(error.contains("invalid version"), "{error}");
         }
     }
 }

@@ -167,12 +167,12 @@ mod tests {
         for (from, to, part) in [
             ("schedlab-demand 1", "x", "line 1: a demand begins"),
             ("r3", "q3", "line 4: unknown step 'q3'"),
-            ("r3", "r-3", "line 4: invalid time '-3'"),
+            ("r3", "r-3", "line 4: invalid time in nanoseconds '-3'"),
             ("i7,5", "i7", "line 4: unknown step"),
             ("f1", "f2", "names task number 2"),
             (" p1", "", "waits 1 times"),
             ("f1 ", "", "is started 0 times"),
-            (" 0-1 ", " z ", "line 3: 'z' is not a list of CPUs"),
+            (" 0-1 ", " z ", "line 3: invalid list of CPUs 'z'"),
             ("task 8", "task x", "line 3: invalid pid 'x'"),
             ("open", "ajar", "'open' or 'closed'"),
         ] {

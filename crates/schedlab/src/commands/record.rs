@@ -84,7 +84,7 @@ pub(crate) struct Args {
     )]
     max: Option<u32>,
     /// Store what programs write into trace_marker as marks: B|PID|NAME and E|PID, S|PID|NAME|ID and
-    /// F|PID|NAME|ID, 'begin NAME [ID]' and 'end NAME [ID]', or any other text
+    /// F|PID|NAME|ID, 'begin NAME ID' and 'end NAME ID' (ID is optional), or any other text
     #[arg(long)]
     trace_marker: bool,
     /// Store the kernel functions in which tasks blocked, for `trace why` and `trace tasks`

@@ -18,7 +18,7 @@ fn a_file_names_its_method_and_one_that_is_none_is_refused() {
     let of = |method| Request::try_from(file(method));
     assert_eq!(of("hogs").unwrap().method, Some(Method::Hogs));
     assert_eq!(of("auto").unwrap().method, None);
-    assert!(of("fracas").unwrap_err().to_string().contains("no method"));
+    assert!(of("fracas").unwrap_err().to_string().contains("unknown method"));
 }
 
 fn node(name: &str, cpus: &str) -> Node {
@@ -90,7 +90,7 @@ fn a_network_needs_root_and_commands_that_end_with_it() {
     let node = || Node { net: Some(Link::default()), ..node("a", "0=50%") };
     let bare = Ground { root: false, realtime: false, ..Ground::fake(2) };
     let (usage, why) = refused(Method::Stop, vec![node()], &bare);
-    assert!(!usage && why.contains("needs root") && why.contains("no network"), "{why}");
+    assert!(!usage && why.contains("needs root") && why.contains("leave out its net"), "{why}");
     assert!(plan(Some(Method::Stop), vec![node()], &Ground::fake(2)).is_ok());
     let attached = Node { attach: vec![schedlab_sys::process::thread_id()], ..node() };
     assert!(refused(Method::Stop, vec![attached], &Ground::fake(2)).1.contains("cannot move"));
@@ -222,7 +222,7 @@ fn clamps_are_refused_with_what_hinders_them() {
     let (usage, why) = refused(Method::Uclamp, vec![node("a", "0=50%")], &ground);
     assert!(!usage && why.contains("governor is performance"), "{why}");
     let plan = plan(Some(Method::Uclamp), vec![node("a", "0-1=50%")], &Ground::fake(2));
-    assert!(plan.unwrap().warnings.iter().any(|warning| warning.what.contains("no limit")));
+    assert!(plan.unwrap().warnings.iter().any(|warning| warning.what.contains("not a limit")));
 }
 
 #[test]

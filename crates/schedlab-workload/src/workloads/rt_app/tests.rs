@@ -327,7 +327,10 @@ const WRONG: &[(&str, &str)] = &[
     (r#"{"tasks": {"t": {"frob": 1}}}"#, "tasks.t: unknown event 'frob': use run, runtime,"),
     (r#"{"tasks": {"t": {"phases": {"p": {"iorun2": "x"}}}}}"#, "tasks.t.phases.p.iorun2: invalid"),
     (r#"{"tasks": {"t": {"phases": {"p": {"run": 1}}, "run": 1}}}"#, "'run' is outside the phases"),
-    (r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "instance": 2}}}}}"#, "no event 'instance'"),
+    (
+        r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "instance": 2}}}}}"#,
+        "unknown event 'instance'",
+    ),
     (r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#, "tasks.t.wait: it names no mutex"),
     (r#"{"tasks": {"t": {"sync": "c"}}}"#, "tasks.t.sync: it names no ref"),
     (r#"{"tasks": {"t": {"mem": -1}}}"#, "use a number of bytes"),
@@ -345,7 +348,7 @@ const WRONG: &[(&str, &str)] = &[
         r#"{"tasks": {"t": {"memrun": {"type": "swim", "size": 8, "count": 1}}}}"#,
         "read, write or chase",
     ),
-    (r#"{"tasks": {"t": {"memrun": {"type": "read", "count": 1}}}}"#, "size is not 8 to"),
+    (r#"{"tasks": {"t": {"memrun": {"type": "read", "count": 1}}}}"#, "size: use 8 to"),
     (
         r#"{"tasks": {"t": {"memrun": {"type": "chase", "size": 64, "stride": 12, "count": 1}}}}"#,
         "stride is a multiple of 8",
