@@ -226,7 +226,11 @@ pub(crate) fn legend(
         if x + width > corner.x + room && x > corner.x {
             (x, y) = (corner.x, y + 18 * PX);
         }
-        scene.rect(*colour, Rect::new(x, y, 11 * PX, 11 * PX));
+        let swatch = Rect::new(x, y, 11 * PX, 11 * PX);
+        scene.rect(*colour, swatch);
+        if [theme.panel, theme.ground].contains(colour) {
+            frame(scene, theme, swatch);
+        }
         scene.text(at(x + 16 * PX, y + 9 * PX + PX / 2), Anchor::Start, style, &label);
         x += width;
     }
