@@ -57,9 +57,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Arc, PoisonError};
 
-/// A share lets go after so long, and the job that it runs then.
+/// A share ends after this many nanoseconds, and the job that it runs then, so that other jobs of
+/// the pool get their turn.
 pub const SLICE_NS: Nanos = 200_000;
-/// A share looks for work for so long before it ends.
+/// Nanoseconds for which a share without work looks for some before it ends.
 pub const LINGER_NS: Nanos = 20_000;
 /// The clock is read after so many jobs at most.
 const LOOK_MAX: u32 = 64;
@@ -112,7 +113,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// A bundle for so many workers.
+    /// A bundle for `workers` workers.
     pub fn new(graph: Arc<Graph>, workers: usize) -> Self {
         let wait = |node| AtomicU32::new(graph.predecessors(node).len() as u32);
         let place = || {

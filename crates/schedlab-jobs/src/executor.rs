@@ -3,14 +3,14 @@
 use crate::run::Run;
 use std::sync::Arc;
 
-/// What an executor can do. What it can't is shown as not offered, never faked.
+/// What an executor can do. What it cannot do is shown as not offered, never faked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offers {
     /// Jobs may have start times.
     pub start_times: bool,
     /// Jobs may have deadlines.
     pub deadlines: bool,
-    /// It knows no deadlines: the rig looks at the clock as each job begins.
+    /// The executor has no deadlines: the rig looks at the clock as each job begins.
     pub looked_at: bool,
     /// Jobs may matter more or less than others.
     pub significance: bool,
@@ -22,9 +22,9 @@ pub struct Offers {
     pub asynchronous: bool,
     /// Jobs may fail: what depends on them is dropped.
     pub failures: bool,
-    /// It has no timers: the rig submits each job at its start time.
+    /// The executor has no timers: the rig submits each job at its start time.
     pub paced: bool,
-    /// Its times are real; otherwise computed.
+    /// Whether the times of its runs are measured; otherwise they are computed.
     pub real: bool,
 }
 
@@ -43,10 +43,10 @@ impl Offers {
         real: true,
     };
 
-    /// The same with a rig that looks at the clock as each job begins.
+    /// What a plain executor offers with a rig that looks at the clock as each job begins.
     pub const LOOKED_AT: Self = Self { deadlines: true, looked_at: true, ..Self::PLAIN };
 
-    /// The same with a rig that submits each job at its start time, too.
+    /// As [`Self::LOOKED_AT`], with a rig that also submits each job at its start time.
     pub const PACED: Self = Self { start_times: true, paced: true, ..Self::LOOKED_AT };
 }
 
@@ -89,8 +89,8 @@ pub struct Told {
 }
 
 impl Run {
-    /// What an executor tells when all its jobs have returned. Those that [`Run::perform_in_time`] did not let run count
-    /// as dropped.
+    /// The result of an executor whose jobs have all returned. Jobs that [`Run::perform_in_time`]
+    /// did not let run count as dropped.
     ///
     /// # Errors
     /// When the run was ended meanwhile: the jobs that were left did nothing.

@@ -66,11 +66,12 @@ pub struct Graph {
 /// A node without its edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The level of the node.
+    /// The level of the node, from 0.
     pub level: u32,
-    /// The weight of the node.
+    /// The weight of the node: its work as a multiple of that of a job of weight 1.
     pub weight: u32,
-    /// It hashes the seed before its predecessors: as start nodes do, and those that were linked to others later.
+    /// Whether the node hashes the seed before its predecessors: as start nodes do, and those that
+    /// were linked to others later.
     pub seeded: bool,
 }
 
@@ -186,7 +187,7 @@ impl Graph {
         self
     }
 
-    /// What a node was called in the text that it was read from.
+    /// The name of a node in the text that the graph was read from; `None` if it has none.
     pub fn name(&self, node: Node) -> Option<&str> {
         self.names.get(node as usize).map(String::as_str)
     }
@@ -306,7 +307,7 @@ impl Graph {
         self.seed
     }
 
-    /// The same graph, every weight replaced.
+    /// This graph with every weight replaced.
     #[must_use]
     pub fn with_weight(mut self, weight: u32) -> Self {
         self.weight.fill(weight);

@@ -25,7 +25,7 @@ pub struct Planning {
     pub planner: Planner,
     /// Jobs that are planned at once, at least 1.
     pub chunk: u32,
-    /// A chunk is planned so long before the first start time in it.
+    /// Nanoseconds before the first start time of a chunk at which the chunk is planned.
     pub lead_ns: Nanos,
     /// What planning a job takes beyond the pool's own work.
     pub job_ns: Nanos,

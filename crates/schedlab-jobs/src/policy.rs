@@ -107,11 +107,13 @@ pub enum Emergency {
 pub struct Policy {
     /// How many workers there are at most, at least 1.
     pub workers: usize,
-    /// How many there always are, at least 1; as many as at most: the pool has a fixed size.
+    /// The number of workers below which the pool never shrinks, at least 1. If it equals
+    /// [`Policy::workers`], the pool has a fixed size.
     pub workers_min: usize,
     /// The average lag beyond which a pool that may grow does. Lumiera: 400 µs.
     pub grow_lag_ns: Nanos,
-    /// A worker beyond [`Policy::workers_min`] ends after so long without a job. Lumiera: 2 s.
+    /// A worker beyond [`Policy::workers_min`] ends after this many nanoseconds without a job.
+    /// Lumiera: 2 s.
     pub retire_ns: Nanos,
     /// Where the workers run.
     pub cpus: Cpus,
@@ -123,8 +125,8 @@ pub struct Policy {
     pub step: Step,
     /// What a missed compulsory job brings about.
     pub emergency: Emergency,
-    /// So many workers run compulsory jobs only: a burst of others can't take them all. One worker is always left for
-    /// others.
+    /// The number of workers that run compulsory jobs only: a burst of others cannot take them all.
+    /// One worker is always left for others.
     pub reserve: usize,
     /// Whether a worker that leaves due work, or a head that nobody tends, wakes a sleeper. Off: sleepers
     /// wake by their timers only (the original's rule).
@@ -139,14 +141,14 @@ pub struct Policy {
     pub lag_standard_ns: Nanos,
     /// Time between ticks. Lumiera: 50 ms.
     pub tick_ns: Nanos,
-    /// A worker without work asks again and again for so long before it sleeps.
+    /// Nanoseconds for which a worker without work asks again and again before it sleeps.
     pub linger_ns: Nanos,
     /// A pull takes several jobs when they are so short that together they take about this long; 0
     /// takes one job a pull, as the original does.
     pub batch_ns: Nanos,
-    /// At most so many jobs a pull.
+    /// The largest number of jobs that a pull takes.
     pub batch_max: usize,
-    /// Posting is refused beyond so many unfinished jobs.
+    /// The number of unfinished jobs beyond which posting is refused.
     pub backlog_max: usize,
     /// Length of the first time step that shares an epoch of records; then it follows the load.
     pub epoch_ns: Nanos,
@@ -155,7 +157,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The usual policy for so many workers.
+    /// The usual policy for `workers` workers.
     pub fn new(workers: usize) -> Self {
         Self {
             workers: workers.max(1),

@@ -99,9 +99,9 @@ impl Runner for Closures {
 /// Faults to inject, for tests of what then happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Every so many notifications is lost; 0: none.
+    /// For tests: one in this many notifications is lost; 0: none.
     pub lose_notification: u32,
-    /// The pool's clock jumps by so much at that time (time, jump).
+    /// For tests: at this time (first), the pool's clock jumps by this many nanoseconds (second).
     pub clock_jump: Option<(Nanos, i64)>,
 }
 
@@ -121,14 +121,15 @@ pub struct Options {
     /// Reads how long the calling thread waited for a CPU while other tasks had it, over its life: then the workers'
     /// reports tell stalls of the machine from those. A few microseconds before each sleep.
     pub run_delay: Option<fn() -> Option<Nanos>>,
-    /// Messages that may wait at the entrance.
+    /// The number of messages that may wait at the entrance. Posting beyond it is refused
+    /// (back-pressure).
     pub entrance_max: usize,
     /// The faults that tests inject.
     pub faults: Faults,
 }
 
 impl Options {
-    /// The usual pool of so many workers.
+    /// The usual pool of `workers` workers.
     pub fn new(workers: usize) -> Self {
         let faults = Faults::default();
         Self {
@@ -491,8 +492,8 @@ impl<R: Runner> Drop for Completion<R> {
     }
 }
 
-/// A running pool. Dropped without [`Pool::stop`], it tells its workers to end after the jobs that they run, and waits
-/// for none of them.
+/// A running pool. If it is dropped without [`Pool::stop`], it asks its workers to end after the
+/// jobs that they run, and does not wait for them.
 pub struct Pool<R: Runner> {
     handle: Handle<R>,
 }
@@ -550,8 +551,8 @@ impl<R: Runner> Pool<R> {
         &self.handle
     }
 
-    /// Stops the workers after the jobs that they run now. Those that don't come back within
-    /// the patience are left behind and reported as stuck.
+    /// Stops the workers after the jobs that they run now. Workers that do not come back within the
+    /// patience are left behind and reported as stuck.
     pub fn stop(self, patience: Duration) -> Report {
         self.shared().stop.store(true, Ordering::SeqCst);
         let end = std::time::Instant::now() + patience;

@@ -24,7 +24,7 @@ pub struct Profile {
     pub cpu_jobs: usize,
     /// Sum of the jobs' planned times.
     pub planned_ns: Nanos,
-    /// The same by kind of work, in order of names.
+    /// The sums by kind of work, in order of names.
     pub kinds: Vec<KindTimes>,
     /// Start lateness of every job, ascending: after its start time and the end of its predecessors.
     pub lateness_ns: Vec<Nanos>,
@@ -41,7 +41,8 @@ pub struct Profile {
     pub shutdown_ns: Option<Nanos>,
     /// Time that workers were idle during the ramp-up, divided by all workers: what it adds to the run time.
     pub ramp_up_lost_ns: Option<Nanos>,
-    /// The same during the shutdown.
+    /// Time that workers were idle during the shutdown, divided by all workers: what it adds to the
+    /// run time.
     pub shutdown_lost_ns: Option<Nanos>,
     /// Offered load: planned work over the time in which it was to arrive, in workers; `None` when all
     /// arrives at once.
@@ -91,7 +92,7 @@ fn ratio(wall_ns: Nanos, planned_ns: Nanos) -> Option<f64> {
 }
 
 impl Profile {
-    /// The figures of a finished run on so many workers.
+    /// The profile of a finished run on `workers` workers.
     pub fn of(run: &Run, workers: usize) -> Self {
         let spans = run.spans();
         let (Some(first), Some(last)) =
@@ -149,23 +150,24 @@ impl Profile {
         ratio(self.wall_ns, self.planned_ns)
     }
 
-    /// A quantile of start lateness, `q` from 0 to 1.
+    /// A quantile of start lateness, `q` from 0 to 1; `None` without jobs.
     pub fn lateness(&self, q: f64) -> Option<Nanos> {
         quantile(&self.lateness_ns, q)
     }
 
-    /// A quantile of the time from post to start.
+    /// A quantile of the time from post to start, `q` from 0 to 1; `None` without jobs.
     pub fn post_to_start(&self, q: f64) -> Option<Nanos> {
         quantile(&self.post_to_start_ns, q)
     }
 
-    /// A quantile of the gaps between jobs.
+    /// A quantile of the gaps between jobs, `q` from 0 to 1; `None` without gaps.
     pub fn gap(&self, q: f64) -> Option<Nanos> {
         quantile(&self.gaps_ns, q)
     }
 }
 
-/// The smallest value that at least a fraction `q` of the ascending values does not exceed.
+/// The smallest value that at least a fraction `q` of the ascending values does not exceed; `None`
+/// without values.
 pub fn quantile(ascending: &[Nanos], q: f64) -> Option<Nanos> {
     let rank = (q * ascending.len() as f64).ceil() as usize;
     ascending.get(rank.max(1) - 1).copied()

@@ -27,14 +27,14 @@ pub fn rounds(mut value: u64, count: u64) -> u64 {
     value
 }
 
-/// The value of a job with so many rounds.
+/// The value of a job whose work has `count` rounds.
 #[must_use]
 pub fn value(nonce: u64, job: Node, predecessors: impl Iterator<Item = u64>, count: u64) -> u64 {
     let begin = round(nonce ^ (u64::from(job) + 1));
     rounds(predecessors.fold(begin, |value, x| round(value ^ x)), count)
 }
 
-/// Rounds in a nanosecond on this CPU: the best of some tries that take so long together.
+/// Rounds in a nanosecond on this CPU: the best of some tries, which take `time` together.
 #[must_use]
 pub fn calibrate(time: Nanos) -> f64 {
     const COUNT: u64 = 20_000;

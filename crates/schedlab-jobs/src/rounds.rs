@@ -59,7 +59,7 @@ impl<J> Rounds<J> {
         (pull, given + self.batch.len())
     }
 
-    /// The next of the jobs that were taken.
+    /// The next of the jobs that were taken; `None` when all have been given out.
     pub fn next_job(&mut self) -> Option<Pulled<J>> {
         self.batch.pop()
     }

@@ -45,7 +45,7 @@ pub trait Work: Send + Sync {
 pub struct Io {
     /// How long it takes.
     pub ns: Nanos,
-    /// It ends in a failure: what depends on the job is dropped.
+    /// Whether the job ends in a failure: what depends on it is then dropped.
     pub fails: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Schedule {
     pub starts: Vec<Nanos>,
     /// How long after its start a job may still start; `None`: however long.
     pub life_ns: Option<Nanos>,
-    /// The same per node, where jobs differ; empty: all as above.
+    /// The life of each node's job, where lives differ; empty: all have the one above.
     pub lives: Vec<Nanos>,
 }
 
@@ -230,14 +230,14 @@ impl Run {
         }
     }
 
-    /// The same, each job in a stream, in order of nodes.
+    /// The run with each job in a stream, in order of nodes.
     #[must_use]
     pub fn with_streams(mut self, streams: Vec<StreamId>) -> Self {
         self.streams = streams;
         self
     }
 
-    /// The same, some jobs ending later than they return, in order of nodes.
+    /// The run with jobs that end later than they return, in order of nodes.
     #[must_use]
     pub fn with_io(mut self, io: Vec<Option<Io>>) -> Self {
         self.fails = io.iter().flatten().any(|io| io.fails);
@@ -245,7 +245,7 @@ impl Run {
         self
     }
 
-    /// The same, with CPU time taken of each job by this clock.
+    /// The run, taking the CPU time of each job by this clock.
     #[must_use]
     pub fn with_cpu_clock(mut self, clock: fn() -> Nanos) -> Self {
         self.cpu_clock = Some(clock);
@@ -267,7 +267,8 @@ impl Run {
         self.watching.as_ref().map_or_else(Vec::new, Watching::held)
     }
 
-    /// The same, asking this before each job whether the user has ended the run: what is left is then passed over.
+    /// The run, asking `stop` before each job whether the user has ended it: the remaining jobs
+    /// then do nothing.
     #[must_use]
     pub fn with_stop(mut self, stop: fn() -> bool) -> Self {
         self.stop = Some(stop);
@@ -279,7 +280,7 @@ impl Run {
         self.stop.is_some_and(|stop| stop())
     }
 
-    /// The same, with how much each job matters, in order of nodes.
+    /// The run with how much each job matters, in order of nodes.
     #[must_use]
     pub fn with_significance(mut self, significance: Vec<Significance>) -> Self {
         self.significance = significance;
@@ -331,7 +332,7 @@ impl Run {
         self.streams.get(node as usize).copied().unwrap_or_default()
     }
 
-    /// What goes on after a job returned.
+    /// What goes on after a job returned; `None` if the job ends when it returns.
     pub fn io(&self, node: Node) -> Option<Io> {
         self.io.get(node as usize).copied().flatten()
     }
@@ -346,7 +347,7 @@ impl Run {
         self.fails
     }
 
-    /// Computes for about so long, as planning does.
+    /// Computes for about `ns` nanoseconds, as planning does.
     pub fn compute(&self, ns: Nanos) {
         if ns > 0 {
             self.work.compute(ns);

@@ -38,7 +38,7 @@ pub struct Token<A, M> {
 pub struct Full<M>(pub M);
 
 impl<A: Feed<M>, M> Token<A, M> {
-    /// A token nobody holds; at most so many messages may wait at its entrance.
+    /// A token that nobody holds. At most `entrance_max` messages may wait at its entrance.
     pub fn new(guarded: A, entrance_max: usize) -> Self {
         Self {
             guarded: Owned::new(guarded),

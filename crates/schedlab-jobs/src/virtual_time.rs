@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// What things cost, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Holding the token for a pull.
+    /// Nanoseconds for which a worker holds the token in order to pull jobs.
     pub pull_ns: Nanos,
     /// In addition for every job that the pull took or gave back.
     pub job_ns: Nanos,
@@ -67,7 +67,7 @@ impl Costs {
         steal_ns: 300,
     };
 
-    /// How long a turn with the token takes in which so many jobs were taken or given back.
+    /// Nanoseconds of a turn with the token in which `jobs` jobs were taken or given back.
     #[must_use]
     pub const fn hold_ns(&self, jobs: usize) -> Nanos {
         self.pull_ns + self.job_ns * jobs as Nanos
@@ -104,13 +104,13 @@ impl VirtualTime {
         }
     }
 
-    /// The same, with jobs that are planned in this way.
+    /// The executor with jobs that are planned in this way.
     #[must_use]
     pub fn planning(self, planning: Planning) -> Self {
         Self { planning, ..self }
     }
 
-    /// The same, with workers that steal jobs from each other.
+    /// The executor with workers that steal jobs from each other.
     #[must_use]
     pub fn stealing(self, stealing: Stealing) -> Self {
         Self { stealing, ..self }

@@ -6,7 +6,7 @@
 
 use crate::policy::Nanos;
 
-/// Less than this is not told.
+/// Nanoseconds below which a stall is not reported.
 pub const HELD_NS: Nanos = 100_000;
 /// Kept per worker; later ones are left out.
 pub(crate) const HELD_MAX: usize = 1 << 16;
@@ -32,8 +32,8 @@ pub struct Held {
     pub lost_ns: Nanos,
     /// The phase in which the worker was.
     pub during: During,
-    /// Run delay of the thread since it was last read: an upper bound for how long other tasks had its CPU. `None` where
-    /// nothing tells.
+    /// Run delay of the thread since it was last read: an upper bound for how long other tasks had
+    /// its CPU. `None` if the kernel does not count it.
     pub delayed_ns: Option<Nanos>,
 }
 

@@ -357,7 +357,8 @@ impl Kind {
         Self::Other,
     ];
 
-    /// The kernel's name for the event, or ours for what the kernel has none for.
+    /// The kernel's name for the event; a name of schedlab's own for events that the kernel does
+    /// not have.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

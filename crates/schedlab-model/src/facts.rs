@@ -76,7 +76,7 @@ pub struct CgroupFacts {
 pub struct LoadFacts {
     /// The three load averages.
     pub average: [f64; 3],
-    /// Runnable tasks at that instant, our own included.
+    /// Runnable tasks at that instant, schedlab's own included.
     pub runnable: u64,
     /// CPU time stolen by the hypervisor since boot, all CPUs, in nanoseconds.
     pub steal_ns: u64,
@@ -113,7 +113,7 @@ pub struct MachineFacts {
     pub frequency: Frequency,
     /// The control group of the process, with its limits.
     pub cgroup: CgroupFacts,
-    /// Load at that time.
+    /// How busy the machine was when these facts were read.
     pub load: LoadFacts,
     /// Unlike at every other boot of any machine; results of older versions have none.
     #[serde(default = "untold")]

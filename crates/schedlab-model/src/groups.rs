@@ -47,14 +47,15 @@ pub struct Count {
 pub struct Throttling {
     /// Periods of the quota that the kernel has enforced.
     pub periods: u64,
-    /// Those in which the group was throttled.
+    /// Number of those periods in which the kernel throttled the group.
     pub throttled_periods: u64,
     /// Time in which it was throttled, summed over CPUs.
     pub throttled: Nanos,
 }
 
 impl Groups {
-    /// The group that a task was in last.
+    /// The group that a task was in last, as an index into [`Groups::names`]; `None` if its group
+    /// was not read.
     #[must_use]
     pub fn of(&self, pid: Pid) -> Option<u32> {
         let after = self.members.partition_point(|member| member.pid <= pid);

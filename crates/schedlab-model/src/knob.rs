@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Knob {
     /// Our name for it, the same on every kernel that has it: `base_slice`.
     pub name: String,
-    /// Its value in the kernel's own spelling; `None` when it can't be read.
+    /// The value of the knob in the kernel's own spelling; `None` if it cannot be read.
     pub value: Option<String>,
     /// The unit of the value (`ns`, `us`, `%`, `` for a flag or a plain number).
     pub unit: String,
@@ -15,7 +15,7 @@ pub struct Knob {
     pub min: Option<f64>,
     /// Largest value that the kernel takes, where there is one.
     pub max: Option<f64>,
-    /// What it does, in a sentence.
+    /// What the knob does, in a sentence.
     pub meaning: String,
     /// Where it lives: a path, or a system call.
     pub r#where: String,

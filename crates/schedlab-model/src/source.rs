@@ -44,11 +44,11 @@ pub struct TraceInfo {
     pub format: String,
     /// The clock of the trace's times.
     pub clock: Clock,
-    /// The CPUs that were observed: an event of another CPU can't be expected. Empty if unknown.
+    /// The CPUs that were observed: the trace has no events of other CPUs. Empty if unknown.
     pub cpus: CpuSet,
     /// The kinds that the trace can hold: answers that need others are lower bounds.
     pub kinds: KindSet,
-    /// How the CPUs share hardware, where the trace tells.
+    /// How the CPUs share hardware; `None` if the trace does not hold it.
     pub topology: Option<Topology>,
     /// Where tasks were allowed to run, ascending by pid then time; `None` when the trace does not tell.
     pub affinity: Option<Vec<Affinity>>,

@@ -58,13 +58,13 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// The same length as a [`std::time::Duration`].
+    /// This length of time as a [`std::time::Duration`].
     #[must_use]
     pub const fn as_duration(self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.0)
     }
 
-    /// The distance between two points, whichever is first.
+    /// The distance between two points, never negative.
     #[must_use]
     pub const fn abs_diff(self, other: Self) -> Self {
         Self(self.0.abs_diff(other.0))
@@ -224,7 +224,7 @@ impl Span {
         Self { start, end }
     }
 
-    /// Its length; zero when empty.
+    /// The length of the span; zero if it is empty.
     #[must_use]
     pub fn duration(self) -> Nanos {
         self.end - self.start

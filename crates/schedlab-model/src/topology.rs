@@ -10,11 +10,11 @@ pub struct Place {
     pub cpu: Cpu,
     /// Physical core, unique over the machine (not per socket as in sysfs).
     pub core: u32,
-    /// Last-level cache, unique over the machine.
+    /// The number of the last-level cache, unique over the machine.
     pub llc: u32,
-    /// The NUMA node of the CPU.
+    /// The number of the CPU's NUMA node.
     pub node: u32,
-    /// The socket (physical package) of the CPU.
+    /// The number of the CPU's socket (physical package).
     pub socket: u32,
 }
 

@@ -9,9 +9,9 @@ pub struct Usage {
     pub user: Nanos,
     /// Time in the kernel.
     pub system: Nanos,
-    /// Switches because it slept.
+    /// Number of context switches after which the task slept.
     pub voluntary: u64,
-    /// Switches because another was to run.
+    /// Number of context switches after which the task stayed runnable: another one took its CPU.
     pub involuntary: u64,
     /// Time that it was runnable and did not run; zero where the kernel does not count it.
     pub run_delay: Nanos,

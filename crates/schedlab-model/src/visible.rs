@@ -12,7 +12,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     visible_but(text, &[])
 }
 
-/// The same, with the control characters in `kept` left as they are.
+/// As [`visible`], but the control characters in `kept` stay as they are.
 #[must_use]
 pub fn visible_but<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     let hidden = |c: char| acts(c) && !kept.contains(&c);

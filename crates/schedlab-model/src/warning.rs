@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A doubt about a result. Shown beside the figure that it concerns; never only logged.
+/// A fact that limits what a result means. The command prints it beside the metric that it
+/// concerns.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema, Serialize, Deserialize,
 )]
@@ -17,7 +18,7 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// A doubt with its remedy.
+    /// A warning with its remedy.
     pub fn new(
         code: impl Into<String>,
         what: impl Into<String>,

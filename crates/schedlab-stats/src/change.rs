@@ -13,7 +13,7 @@ pub struct Level {
     pub start: usize,
     /// Index behind its last value.
     pub end: usize,
-    /// Its mean, weighted by the runs behind each value.
+    /// The mean of the level, weighted by the runs behind each value.
     pub mean: f64,
 }
 

@@ -10,9 +10,9 @@ use crate::sample::mean;
 /// An estimated difference with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
-    /// The difference, second minus first.
+    /// The difference, second minus first, in the unit of the values (or of their logarithms).
     pub estimate: f64,
-    /// Its standard error, above zero.
+    /// The standard error of the difference in the same unit, above zero.
     pub error: f64,
     /// Degrees of freedom of the error; infinite where it is known.
     pub degrees: f64,
@@ -56,8 +56,9 @@ impl Effect {
     }
 }
 
-/// The effect of differences within pairs (Student, "The probable error of a mean", Biometrika 1908).
-/// `None` below two differences, or when all are the same: nothing tells their error.
+/// The effect of differences within pairs (Student, "The probable error of a mean", Biometrika
+/// 1908). `None` below two differences, or if all are the same: then their error cannot be
+/// estimated.
 #[must_use]
 pub fn paired(differences: &[f64]) -> Option<Effect> {
     let (estimate, variance) = moments(differences)?;

@@ -7,9 +7,9 @@ use crate::{Interval, Method, SampleError};
 /// A straight line, by its value at 0 and its slope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Its value at zero.
+    /// The value of the line at x = 0, in the unit of y.
     pub intercept: f64,
-    /// Its rise for each unit of x.
+    /// The rise of the line for each unit of x, in units of y.
     pub slope: f64,
 }
 
@@ -38,9 +38,9 @@ pub struct Fit {
     pub sigma: f64,
     /// The largest distance of a point from the line.
     pub residual_max: f64,
-    /// Standard error of the slope.
+    /// Standard error of the slope, in units of y for each unit of x.
     pub slope_error: f64,
-    /// Standard error of the intercept.
+    /// Standard error of the intercept, in the unit of y.
     pub intercept_error: f64,
     /// The number of points.
     pub count: usize,
@@ -184,7 +184,8 @@ pub struct TwoLines {
     pub sigma: f64,
     /// For each point, the chance that it belongs to the first line.
     pub first: Vec<f64>,
-    /// By how much the criterion of Schwarz prefers two lines to one; below zero one line will do.
+    /// By how much the criterion of Schwarz prefers two lines to one. Below zero it prefers one
+    /// line.
     pub evidence: f64,
 }
 

@@ -225,19 +225,20 @@ impl Histogram {
         self.sum
     }
 
-    /// The smallest value, exact.
+    /// The smallest value, exact; `None` if the histogram is empty.
     #[must_use]
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The largest value, exact.
+    /// The largest value, exact; `None` if the histogram is empty.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The arithmetic mean, exact but for the float.
+    /// The arithmetic mean, exact but for the rounding of the float; `None` if the histogram is
+    /// empty.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)

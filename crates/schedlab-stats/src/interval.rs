@@ -18,15 +18,15 @@ pub enum Method {
 /// An estimate and where the truth may well lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end of the interval.
+    /// The lower end of the interval, in the unit of the sample.
     pub low: f64,
-    /// The estimate, between the two ends.
+    /// The estimate, between the two ends, in the unit of the sample.
     pub estimate: f64,
-    /// The upper end of the interval.
+    /// The upper end of the interval, in the unit of the sample.
     pub high: f64,
     /// Confidence that was reached: at least what was asked for.
     pub level: f64,
-    /// How it was made.
+    /// The method that made the interval.
     pub method: Method,
 }
 
@@ -37,9 +37,10 @@ impl Interval {
         (self.high - self.low) / 2.0 / self.estimate.abs()
     }
 
-    /// The interval of a figure that can't be negative: a time, a rate, a count. Student's t doesn't know that and may
-    /// reach below zero; what is cut off there can't be the truth, so the level is kept. That of a negative
-    /// estimate stays as it is: there the caller is wrong.
+    /// The interval of a metric that cannot be negative: a time, a rate, a count. Student's t does
+    /// not know that and may reach below zero. Values below zero cannot be the truth, so cutting
+    /// them off keeps the level. The interval of a negative estimate stays as it is: there the
+    /// caller is wrong.
     #[must_use]
     pub fn not_negative(self) -> Self {
         if self.estimate < 0.0 { self } else { Self { low: self.low.max(0.0), ..self } }

@@ -3,9 +3,9 @@
 /// A variance with its degrees of freedom.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variance {
-    /// The variance of one group's values.
+    /// The variance of one group's values, in their unit squared.
     pub value: f64,
-    /// Its degrees of freedom; infinite where it is known.
+    /// Degrees of freedom of the variance; infinite where the variance is known.
     pub degrees: f64,
 }
 

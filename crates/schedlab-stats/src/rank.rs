@@ -9,7 +9,8 @@ use crate::{Sample, SampleError};
 pub struct Test {
     /// The chance of a difference at least as large were there none.
     pub p: f64,
-    /// The smallest p that so many runs can give: above the level, the test can't find anything.
+    /// The smallest p that this number of runs can give: if it is above the level, the test cannot
+    /// find anything.
     pub p_min: f64,
     /// Whether p is of the exact distribution (given the ties), not an approximation.
     pub exact: bool,
@@ -18,11 +19,11 @@ pub struct Test {
 /// A shift between two sets with where the truth may well lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The lower end of the interval.
+    /// The lower end of the interval, in the unit of the values.
     pub low: f64,
-    /// The estimate of Hodges and Lehmann.
+    /// The median of all differences (Hodges and Lehmann), in the unit of the values.
     pub estimate: f64,
-    /// The upper end of the interval.
+    /// The upper end of the interval, in the unit of the values.
     pub high: f64,
 }
 

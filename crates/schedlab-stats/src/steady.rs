@@ -20,7 +20,7 @@ pub enum Steady {
     TooFew,
 }
 
-/// The fewest values of which anything is said.
+/// The number of values below which [`warm_up`] makes no statement.
 pub const STEADY_VALUES_MIN: usize = 15;
 
 /// Finds the warm-up of a run by the marginal standard error rule: of all beginnings, leave out the

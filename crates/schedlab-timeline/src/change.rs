@@ -170,7 +170,8 @@ pub struct Switch {
     /// The task that left, by the event's own word; [`TaskId::NONE`] for the idle task, and when
     /// no switch was logged.
     pub prev: TaskId,
-    /// How it left; `None` when no switch was logged: the occupant was discovered, or lost.
+    /// How the occupant left; `None` when no switch was logged: the occupant was discovered, or
+    /// lost.
     pub left: Option<Left>,
     /// Who is there now.
     pub is: Occupant,

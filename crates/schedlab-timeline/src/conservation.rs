@@ -106,7 +106,8 @@ pub struct ConservationAnswer {
     pub total: Nanos,
     /// Time that tasks waited in them, summed over tasks.
     pub waited: Nanos,
-    /// What was lost on the whole machine, with bounds, whichever tasks are asked about and however short.
+    /// CPU time that was lost on the whole machine, with bounds. A choice of tasks and `--min` do
+    /// not change it.
     pub lost: Lost,
     /// How many and how much CPU time by cause, in the order of [`Cause::ALL`].
     pub by_cause: [(u64, Nanos); Cause::ALL.len()],
@@ -114,7 +115,7 @@ pub struct ConservationAnswer {
     pub by_kernel_threads: Nanos,
     /// Time per-CPU kernel threads waited while other CPUs were free; not in `total`.
     pub bound_threads: Nanos,
-    /// The same under other tools' definitions.
+    /// The loss as other tools define it.
     pub sums: Sums,
     /// What was lost while a task waited, however short its episode, in order of tasks. Each is rounded down.
     pub by_task: Vec<(TaskId, Nanos)>,

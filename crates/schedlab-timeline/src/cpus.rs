@@ -51,11 +51,12 @@ pub struct CpuRow {
     pub voluntary: u64,
     /// Switches by which a task was displaced, or yielded.
     pub involuntary: u64,
-    /// Wakeups that put a task here.
+    /// Number of wakeups that put a task on this CPU.
     pub wakeups: u64,
-    /// Migrations that put a task here.
+    /// Number of migrations that put a task on this CPU.
     pub arrivals: u64,
-    /// The same by the distance that the task came, in the order of [`Distance::ALL`]; all zero without a topology.
+    /// Arrivals by the distance that the task came, in the order of [`Distance::ALL`]; all zero
+    /// without a topology.
     pub arrivals_by: [u64; Distance::ALL.len()],
     /// Time at least one task ran and at least one more waited.
     pub overloaded: Nanos,
@@ -88,7 +89,7 @@ impl Cpus {
         Self::default()
     }
 
-    /// The same, with arrivals by distance in `topology`.
+    /// A question about CPUs that divides arrivals by their distance in `topology`.
     #[must_use]
     pub fn by_distance(topology: Option<Topology>) -> Self {
         Self { topology, ..Self::default() }

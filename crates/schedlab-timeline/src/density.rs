@@ -7,7 +7,7 @@ use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use schedlab_model::{Cpu, Nanos, Span};
 
-/// By what tasks are told apart in a cell.
+/// By what a cell distinguishes tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Each task by itself: [`Cell::top`] is a [`TaskId`]'s number.
@@ -21,9 +21,9 @@ pub enum By {
 pub struct Cell {
     /// The part of the column in which some task ran: 0 ..= 65,535 for none ..= all of it.
     pub busy: u16,
-    /// The part about which nothing is known.
+    /// The part of the cell about which nothing is known, of 65,535.
     pub unknown: u16,
-    /// The part that belongs to [`Self::top`].
+    /// The part of the cell that belongs to [`Self::top`], of 65,535.
     pub top_part: u16,
     /// How many different ones ran in it; saturates at 65,535.
     pub mixed: u16,

@@ -22,9 +22,9 @@ pub struct Departures {
 /// What was found. Wakeups count whose choice of a CPU was seen (`sched_wakeup`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeparturesAnswer {
-    /// Wakeups of tasks whose previous CPU idled.
+    /// Number of wakeups of tasks whose previous CPU idled.
     pub previous_idle: u64,
-    /// Those of them that went to another CPU.
+    /// Number of those wakeups that went to another CPU.
     pub left: u64,
 }
 

@@ -88,7 +88,7 @@ pub struct LatencyRow {
     pub task: TaskId,
     /// The pid of the task.
     pub pid: Pid,
-    /// Its name at the end.
+    /// The task's name at the end of the window.
     pub comm: String,
     /// The waits of the task.
     pub delays: Delays,
@@ -116,7 +116,7 @@ impl LatencyAnswer {
         rows
     }
 
-    /// The same with only the tasks that `keep` chooses, and the total of those.
+    /// The answer about the tasks that `keep` chooses alone, with the total of those.
     #[must_use]
     pub fn only(mut self, keep: impl Fn(Pid, &str) -> bool) -> Self {
         self.tasks.retain(|row| keep(row.pid, &row.comm));

@@ -68,7 +68,7 @@ pub struct LocalityRow {
     pub task: TaskId,
     /// The pid of the task.
     pub pid: Pid,
-    /// Its name at the end.
+    /// The task's name at the end of the window.
     pub comm: String,
     /// The wakeups of the task.
     pub woken: Woken,

@@ -96,8 +96,8 @@ pub struct MigrationsAnswer {
     pub chains: Vec<Vec<Hop>>,
     /// How many chains of at least two moves there were.
     pub chained: u64,
-    /// Where the trace tells no migration: how often a chosen task ran on another CPU than the last time. By what
-    /// it was moved, and whom it displaced, is not known then.
+    /// If the trace has no migration events: how often a chosen task ran on another CPU than the
+    /// last time. What moved it, and whom it displaced, is not known then.
     pub untold: u64,
     /// Whether there was a topology.
     pub has_topology: bool,

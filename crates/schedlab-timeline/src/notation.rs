@@ -53,7 +53,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The same trace, recorded without some kinds of events.
+    /// This trace, recorded without some kinds of events.
     #[must_use]
     pub fn without(mut self, kinds: &[Kind]) -> Self {
         self.events.retain(|event| !kinds.contains(&event.what.kind()));

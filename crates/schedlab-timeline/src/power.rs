@@ -108,7 +108,7 @@ struct Here {
 /// An idle state of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleState {
-    /// Its number, as the kernel's `cpuidle` has it.
+    /// The number of the idle state, as the kernel's `cpuidle` has it.
     pub state: u64,
     /// How often it was entered.
     pub entered: u64,
@@ -129,7 +129,7 @@ pub struct CpuPower {
     pub range_hz: Option<(u64, u64)>,
     /// The number of changes of frequency.
     pub changes: Option<u64>,
-    /// Its idle states, by number; `None` where the trace tells none.
+    /// The CPU's idle states, by number; `None` if the trace has no events of idle states.
     pub idle: Option<Vec<IdleState>>,
     /// Wakeups whose task waited for this CPU to leave an idle state.
     pub exits: u64,
@@ -150,7 +150,7 @@ pub struct TaskPower {
     pub task: TaskId,
     /// Time in which it ran at a known frequency.
     pub known: Nanos,
-    /// Its work in that time: time x frequency.
+    /// The work of the task in that time, in cycles: time x frequency.
     pub cycles: f64,
     /// The mean frequency in that time, in hertz.
     pub mean_hz: f64,
@@ -221,7 +221,7 @@ impl Power {
         }
     }
 
-    /// The CPU and its frequency in hertz, where a tracepoint tells these.
+    /// The CPU and its frequency in hertz; `None` for a tracepoint that is not about frequency.
     #[must_use]
     pub fn frequency_of(told: &Told<'_>, state: &State) -> Option<(Cpu, u64)> {
         let format = state.others().get(usize::from(told.format))?;
@@ -230,7 +230,7 @@ impl Power {
         (format.name == "cpu_frequency").then(|| (named.unwrap_or(told.cpu), khz * 1000))
     }
 
-    /// The same, with at most so many intervals of idle states and interrupts.
+    /// The question, listing also at most `limit` intervals of idle states and interrupts.
     #[must_use]
     pub const fn with_spans(mut self, limit: usize) -> Self {
         self.spans_limit = limit;

@@ -58,12 +58,13 @@ pub struct Told<'a> {
     pub by: Pid,
     /// The tracepoint, as an index into [`State::others`].
     pub format: u16,
-    /// Its arguments as text: `state=1 cpu_id=3`.
+    /// The arguments of the event as text: `state=1 cpu_id=3`.
     pub arguments: &'a str,
 }
 
 impl Told<'_> {
-    /// The number that an argument has, also in hexadecimal.
+    /// The number that an argument has, also in hexadecimal; `None` if there is no such argument or
+    /// it is not a number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         let mut words = self.arguments.split_whitespace();
@@ -190,7 +191,7 @@ pub struct Reply<A> {
 }
 
 impl<A> Reply<A> {
-    /// The same about another form of the answer.
+    /// This reply about another form of the answer.
     #[must_use]
     pub fn map<B>(self, form: impl FnOnce(A) -> B) -> Reply<B> {
         let Self { answer, origin, observed, state, warnings } = self;
@@ -206,8 +207,8 @@ pub fn ask<Q: Question>(source: &mut dyn EventSource, question: Q) -> io::Result
     ask_within(source, Cut::default(), question)
 }
 
-/// Asks about a part of a trace. What came before it is read all the same, since it tells who runs
-/// and waits when the window opens; what comes after is not read.
+/// Asks about a part of a trace. Events before the window are read, since they show who runs and
+/// waits when it opens. Events after it are not read.
 ///
 /// # Errors
 /// When the source can't be read.

@@ -53,7 +53,7 @@ impl Meanwhile {
         Self { ran, idle, unknown }
     }
 
-    /// All of it: the length of the wait, as far as it lay in the window.
+    /// The sum of all parts: the length of the wait, as far as it lay in the window.
     #[must_use]
     pub fn time(&self) -> Nanos {
         self.ran.iter().fold(self.idle + self.unknown, |sum, (_, time)| sum + *time)

@@ -123,7 +123,7 @@ pub struct Request {
     pub begun_by: TaskId,
     /// Who put the end.
     pub ended_by: TaskId,
-    /// Its time by [`Part::ALL`]; sums to its length.
+    /// The time of the request by [`Part::ALL`]; sums to its length.
     pub parts: [Nanos; Part::ALL.len()],
 }
 
@@ -134,14 +134,14 @@ pub struct Composition {
     pub count: usize,
     /// Their mean length, in nanoseconds.
     pub length_ns: f64,
-    /// Its parts by [`Part::ALL`], in nanoseconds; they sum to the length.
+    /// The parts of the mean request by [`Part::ALL`], in nanoseconds; they sum to its length.
     pub parts_ns: [f64; Part::ALL.len()],
 }
 
 /// What the requests of one name were spent on.
 #[derive(Clone, Debug)]
 pub struct RequestsAnswer {
-    /// Those that began and ended in the window, longest first.
+    /// The requests that began and ended in the window, longest first.
     pub requests: Vec<Request>,
     /// The parts in order of time of the one that was asked for; empty where there are fewer requests.
     pub spent: Vec<Spent>,
@@ -201,7 +201,8 @@ fn mean(requests: &[Request]) -> Composition {
 }
 
 impl Requests {
-    /// About the marks called `name`. The `nth` longest request (1 is the longest) is told in order of time.
+    /// A question about the marks called `name`. It shows the `nth` longest request (1 is the
+    /// longest) in order of time.
     #[must_use]
     pub fn new(name: impl Into<String>, nth: usize) -> Self {
         Self {

@@ -28,9 +28,9 @@ pub struct Slice {
     pub to: Nanos,
     /// The task; [`TaskId::NONE`] when the CPU was unknown.
     pub task: TaskId,
-    /// Its name at the end of the slice.
+    /// The task's name at the end of the slice.
     pub comm: CommId,
-    /// How it left; `None` when it was not seen to.
+    /// How the task left its CPU; `None` if no switch shows it.
     pub left: Option<Left>,
     /// How much of it interrupts took; zero as well where the trace does not hold their events.
     pub interrupts: Nanos,
@@ -62,7 +62,7 @@ pub struct SleepSlice {
     pub to: Nanos,
     /// The task that slept.
     pub task: TaskId,
-    /// How it left its CPU.
+    /// How the task left its CPU to sleep.
     pub left: Left,
 }
 
@@ -114,7 +114,7 @@ impl Slices {
         }
     }
 
-    /// The same, with the intervals in which tasks were not runnable.
+    /// The question, listing also the intervals in which tasks were not runnable.
     #[must_use]
     pub fn with_sleeps(self) -> Self {
         Self { sleeps: true, ..self }

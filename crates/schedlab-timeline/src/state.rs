@@ -70,7 +70,7 @@ impl CpuState {
 /// What did not fit together so far. Counted, never fatal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Losses told by the source, and the events in them where it knows.
+    /// Losses that the source reports, and the number of events in them where it is known.
     pub losses: u64,
     /// Events lost, as far as the source knows how many.
     pub lost_events: u64,
@@ -118,7 +118,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing is known yet but what the source tells besides its events.
+    /// The state before the first event: only what the source says beside its events is known.
     #[must_use]
     pub fn new(info: &TraceInfo) -> Self {
         let start = info.span.map_or(Nanos::ZERO, |span| span.start);
@@ -208,7 +208,7 @@ impl State {
         self.tasks.len() - 1
     }
 
-    /// The task that has `pid` now.
+    /// The task that has `pid` now; `None` if none was seen with it.
     #[must_use]
     pub fn task_of(&self, pid: Pid) -> Option<TaskId> {
         Some(self.pids.get(pid)).filter(|id| id.is_some())
@@ -265,7 +265,7 @@ impl State {
         self.seen
     }
 
-    /// Whether the trace has told of any wakeup but first ones.
+    /// Whether the trace has shown any wakeup except first ones (of new tasks).
     #[must_use]
     pub const fn sees_wakes(&self) -> bool {
         self.seen.contains(Kind::Waking) || self.seen.contains(Kind::Wakeup)

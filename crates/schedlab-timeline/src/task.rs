@@ -84,7 +84,7 @@ pub struct Task {
     pub since: Nanos,
     /// What the task does at the moment.
     pub activity: Activity,
-    /// Its pid (changes only when a thread executes a program in its leader's place).
+    /// The pid of the task. It changes only when a thread executes a program in its leader's place.
     pub pid: Pid,
     /// The current name of the task.
     pub comm: CommId,
@@ -98,7 +98,7 @@ pub struct Task {
     pub waker_cpu: Cpu,
     /// In which context: anything but [`Context::Task`] means that the waker was only interrupted.
     pub waker_context: Context,
-    /// Its priority when last seen.
+    /// The task's priority when last seen, as the kernel numbers it.
     pub prio: Prio,
     /// Where it last ran, or where the kernel said so; `None` when not known.
     pub last_cpu: Option<Cpu>,

@@ -24,7 +24,7 @@ impl Chosen {
         Self { some: None }
     }
 
-    /// Those of `state` that `keep` chooses by their pid and their name.
+    /// A filter that chooses the tasks of `state` for which `keep` holds, given their pid and name.
     #[must_use]
     pub fn of(state: &State, keep: impl Fn(Pid, &str) -> bool) -> Self {
         let kept = state.tasks().map(|(id, task)| keep(task.pid, &state.name(id)));

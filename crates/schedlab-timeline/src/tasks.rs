@@ -70,7 +70,7 @@ pub struct OffCpu {
     pub waker: Option<TaskId>,
     /// The number of times off the CPU.
     pub count: u64,
-    /// How long the task had slept before.
+    /// How long the task had slept before, summed over its sleeps.
     pub time: Nanos,
 }
 
@@ -97,7 +97,7 @@ pub struct TaskRow {
     pub task: TaskId,
     /// The pid of the task.
     pub pid: Pid,
-    /// Its name at the end.
+    /// The task's name at the end of the window.
     pub comm: String,
     /// Time it ran, interrupts on its CPU included.
     pub ran: Nanos,
@@ -108,9 +108,11 @@ pub struct TaskRow {
     pub waited: Nanos,
     /// Time it was not runnable, as far as the events tell.
     pub asleep: Asleep,
-    /// The same by waker, longest first. A sleep that goes on at the end has none.
+    /// The time asleep by waker, longest first. A sleep that goes on at the end of the window has
+    /// no waker.
     pub woken_by: Vec<OffCpu>,
-    /// The same by where it blocked, longest first; empty where no stack of it is known.
+    /// The time asleep by where the task blocked, longest first; empty where no stack of it is
+    /// known.
     pub blocked: Vec<BlockedIn>,
     /// Lengths of the slices in which it ran, in nanoseconds; those cut by the window's ends or by
     /// a loss count with what was seen of them.
@@ -119,7 +121,7 @@ pub struct TaskRow {
     pub voluntary: u64,
     /// Switches by which it was displaced, or yielded.
     pub involuntary: u64,
-    /// Wakeups, a first one after fork included.
+    /// Number of wakeups, a first one after fork included.
     pub wakeups: u64,
     /// Moves between CPUs: `sched_migrate_task` events, or, where the trace holds none, starts on
     /// another CPU than the last.
@@ -138,7 +140,7 @@ pub struct TasksAnswer {
 }
 
 impl TasksAnswer {
-    /// The same with only the tasks that `keep` chooses.
+    /// The answer about the tasks that `keep` chooses alone.
     #[must_use]
     pub fn only(mut self, keep: impl Fn(Pid, &str) -> bool) -> Self {
         self.rows.retain(|row| keep(row.pid, &row.comm));
@@ -147,13 +149,13 @@ impl TasksAnswer {
 }
 
 impl Tasks {
-    /// Nothing seen yet; migrations are not told apart by distance.
+    /// A question about tasks that does not divide migrations by distance.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, with migrations by distance in `topology`.
+    /// A question about tasks that divides migrations by their distance in `topology`.
     #[must_use]
     pub fn by_distance(topology: Option<Topology>) -> Self {
         Self { topology, ..Self::default() }

@@ -25,7 +25,7 @@ const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 impl Total {
-    /// A number that stands for itself, whatever the length of the trace.
+    /// A total that does not grow with the length of the trace: a quantile, a mean, a share.
     #[must_use]
     pub fn level(name: &str, unit: Unit, better: Better, about: &str) -> Self {
         Self { name: name.to_owned(), unit, better, grows: false, about: about.to_owned() }
@@ -64,7 +64,7 @@ pub(crate) fn times(histogram: &Histogram) -> impl Iterator<Item = Option<f64>> 
 /// What a question is made from when its totals are asked for.
 #[derive(Debug)]
 pub struct About<'a> {
-    /// What the trace tells about itself.
+    /// What the trace says about itself.
     pub info: &'a TraceInfo,
     /// The topology, where it is known.
     pub topology: Option<Topology>,

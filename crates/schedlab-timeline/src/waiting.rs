@@ -116,7 +116,7 @@ pub struct WaitingAnswer {
     pub running_time_ns: Vec<u64>,
     /// Nanoseconds during which exactly *index* tasks waited.
     pub waiting_time_ns: Vec<u64>,
-    /// CPUs that belong to the trace: the line that running can't exceed.
+    /// CPUs that belong to the trace: no more tasks can run at once.
     pub cpus: usize,
 }
 
@@ -135,7 +135,8 @@ impl WaitingAnswer {
 const FIRST_WIDTH: u64 = 1024;
 
 impl Waiting {
-    /// Between `limit / 2` and `limit` bins over whatever window comes; `limit` is at least 2.
+    /// A question with between `limit / 2` and `limit` bins over the window, however long it is;
+    /// `limit` is at least 2.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {

@@ -87,7 +87,7 @@ impl Doing {
         }
     }
 
-    /// The CPU that it names.
+    /// The CPU that it names; `None` for a state that names none.
     #[must_use]
     pub const fn cpu(self) -> Option<Cpu> {
         match self {
@@ -124,7 +124,8 @@ pub struct Spent {
     pub doing: Doing,
     /// How many wakers lie between: 0 is the task itself.
     pub depth: usize,
-    /// Where it was blocked, if it was and the trace tells.
+    /// The kernel stack with which the task blocked; `None` if it was not blocked or the trace has
+    /// no stack of it.
     pub stack: Option<StackId>,
 }
 
@@ -144,11 +145,12 @@ impl Spent {
 pub struct WhyLateAnswer {
     /// The task whose interval this is.
     pub task: TaskId,
-    /// Its parts in order of time. They cover the window without gap or overlap.
+    /// The parts of the interval in order of time. They cover it without gap or overlap.
     pub spent: Vec<Spent>,
     /// Who was on each CPU: what ran while a task of the chain waited ([`Spent::wait`]).
     pub occupants: Occupants,
-    /// What the task itself was blocked in, the longest first; empty where the trace tells nothing of it.
+    /// Where in the kernel the task itself was blocked, the longest first; empty if the trace has
+    /// no stacks of it.
     pub blocked: Vec<BlockedIn>,
     /// The stacks by their numbers.
     pub stacks: Stacks,

@@ -9,14 +9,14 @@ use std::io;
 pub struct Census {
     /// Events by CPU, then by name (`sched_switch`, `irq_handler_entry`, `mark`).
     pub per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
-    /// Events that are known to be lost.
+    /// Number of events that are known to be lost.
     pub lost: u64,
-    /// Losses whose size nobody knows.
+    /// Number of losses whose size is not known.
     pub losses_unknown: u64,
     /// Time of the first and of the last event; `None` when there are none.
     pub span: Option<Span>,
-    /// Arguments of the first event of each tracepoint beyond the scheduler's, by name, where the source
-    /// tells them and there are any.
+    /// Arguments of the first event of each tracepoint beyond the scheduler's, by name. Empty if
+    /// the source does not give arguments.
     pub examples: BTreeMap<String, String>,
 }
 

@@ -40,7 +40,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// The target that a file's name asks for: `.dat`, `.pftrace` or `.perfetto-trace`, `.csv`, `.parquet`, `.txt`.
+    /// The target that a file's name asks for: `.dat`, `.pftrace` or `.perfetto-trace`, `.csv`,
+    /// `.parquet`, `.txt`. `None` for any other ending.
     #[must_use]
     pub fn by_name(path: &Path) -> Option<Self> {
         Some(match path.extension()?.to_str()? {
@@ -57,11 +58,11 @@ impl Target {
 /// What a conversion did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Converted {
-    /// Events or records written.
+    /// Number of events or records that were written.
     pub events: u64,
     /// Whether records were passed on as they are.
     pub untouched: bool,
-    /// What the source lacked and what the target can't hold.
+    /// What the source lacked and what the target cannot hold.
     pub warnings: Vec<Warning>,
 }
 

@@ -83,7 +83,8 @@ impl Encoder {
         self.body_with(event, "")
     }
 
-    /// The same, with the arguments of a tracepoint beyond the scheduler's as a text of at most 64 KiB.
+    /// As [`Encoder::body`], with the arguments of a tracepoint beyond the scheduler's as a text of
+    /// at most 64 KiB. `None` for what is not a record.
     pub fn body_with(&mut self, event: &Event, arguments: &str) -> Option<&[u8]> {
         self.body.clear();
         match event.what {

@@ -74,7 +74,7 @@ impl TraceError {
         Self::Io { path: path.to_owned(), reason }
     }
 
-    /// The same, told of `to` where it concerns `part`, under which `to` was written.
+    /// This error, naming `to` where it named `part`: `to` was written under the name `part` first.
     #[must_use]
     pub fn of(self, part: &Path, to: &Path) -> Self {
         match self {

@@ -19,7 +19,7 @@ pub enum Place {
 pub struct Field {
     /// The name of the field.
     pub name: String,
-    /// Its C type as the kernel prints it, with array brackets.
+    /// The C type of the field as the kernel prints it, with array brackets.
     pub kind: String,
     /// Bytes from the start of the record.
     pub offset: u32,
@@ -71,7 +71,7 @@ impl Format {
         })
     }
 
-    /// The field called `name`.
+    /// The field called `name`; `None` if the tracepoint does not have one.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)

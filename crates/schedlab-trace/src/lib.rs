@@ -70,7 +70,7 @@ use input::Input;
 use schedlab_model::EventSource;
 use std::path::Path;
 
-/// Opens the trace at `path`, whatever its format; the content decides, not the name. `-` is the standard
+/// Opens the trace at `path`. The content decides the format, not the name. `-` is the standard
 /// input; it and pipes are kept in a file without a name while they are read.
 ///
 /// # Errors
@@ -91,8 +91,8 @@ pub struct Options {
     /// Bytes of pages of a trace.dat that a thread decodes at once, about, where there are several; by default
     /// 1 MiB, or eight pages of each CPU where that is more.
     pub portion: Option<usize>,
-    /// Whether [`EventSource::arguments`] tells those of tracepoints beyond the scheduler's from records
-    /// too, not from texts only. Decoding then stays on the caller's thread.
+    /// Whether [`EventSource::arguments`] gives those of tracepoints beyond the scheduler's from
+    /// records too, not from texts only. Decoding then stays on the caller's thread.
     pub arguments: bool,
 }
 

@@ -26,7 +26,8 @@ impl Symbols {
         self.all.is_empty()
     }
 
-    /// The function that holds this address: the last one that begins at it or before.
+    /// The function that holds this address: the last one that begins at it or before. `None`
+    /// before the first function.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<&str> {
         Some(self.at(address)?.1.as_str())

@@ -21,13 +21,13 @@ use std::path::Path;
 /// The size and the properties of a synthetic trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// CPUs, at least one.
+    /// The number of CPUs, at least one.
     pub cpus: u16,
     /// Tasks for each CPU; above two or three, queues form.
     pub tasks_per_cpu: u16,
     /// Events after which the trace ends, names of tasks not counted.
     pub events: u64,
-    /// The same seed gives the same trace.
+    /// Seed of the random numbers: the same seed gives the same trace.
     pub seed: u64,
 }
 

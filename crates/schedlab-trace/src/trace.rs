@@ -23,7 +23,7 @@ enum Reader {
 }
 
 impl Trace {
-    /// Opens the trace at `path`, whatever its format.
+    /// Opens the trace at `path`; the content decides the format.
     ///
     /// # Errors
     /// As [`crate::open`].

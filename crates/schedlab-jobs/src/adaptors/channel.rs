@@ -30,7 +30,7 @@ pub struct ChannelThreads {
 }
 
 impl ChannelThreads {
-    /// Starts so many threads.
+    /// Starts `workers` threads.
     ///
     /// # Errors
     /// When the system gives no more threads.
@@ -38,7 +38,7 @@ impl ChannelThreads {
         Self::start_with(workers, &(Arc::new(|_| {}) as OnStart))
     }
 
-    /// The same, each thread calling `on_start` first.
+    /// As [`Self::start`]; each thread calls `on_start` first.
     ///
     /// # Errors
     /// When the system gives no more threads.

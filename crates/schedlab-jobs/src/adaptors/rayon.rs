@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct RayonScope(rayon::ThreadPool);
 
 impl RayonScope {
-    /// Starts so many threads.
+    /// Starts `workers` threads.
     ///
     /// # Errors
     /// When the system gives no more threads.
@@ -21,7 +21,7 @@ impl RayonScope {
         rayon::ThreadPoolBuilder::new().num_threads(workers).build().map(Self)
     }
 
-    /// The same, each thread calling `on_start` first.
+    /// As [`Self::start`]; each thread calls `on_start` first.
     ///
     /// # Errors
     /// When the system gives no more threads.

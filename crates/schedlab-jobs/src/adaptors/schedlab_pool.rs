@@ -90,28 +90,29 @@ impl Ours {
         Self { options, planning, stealing: Stealing::Never, patience, last: None }
     }
 
-    /// The same, with jobs that are planned in this way.
+    /// The executor with jobs that are planned in this way.
     #[must_use]
     pub fn planning(mut self, planning: Planning) -> Self {
         self.planning = planning;
         self
     }
 
-    /// The same, with workers that steal jobs from each other.
+    /// The executor with workers that steal jobs from each other.
     #[must_use]
     pub fn stealing(mut self, stealing: Stealing) -> Self {
         self.stealing = stealing;
         self
     }
 
-    /// The same, giving up a run after so long.
+    /// The executor, giving up a run that takes longer than `patience`.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How the last run's pool ended: counts, the workers' sums and events. Once.
+    /// How the last run's pool ended: counts, the workers' sums and events. `None` if there was no
+    /// run since the last call.
     pub fn take_report(&mut self) -> Option<Report> {
         self.last.take()
     }

@@ -23,7 +23,7 @@ pub struct TokioTasks {
 }
 
 impl TokioTasks {
-    /// Starts so many threads.
+    /// Starts `workers` threads.
     ///
     /// # Errors
     /// When the system gives no more threads.
@@ -31,7 +31,7 @@ impl TokioTasks {
         Self::start_with(workers, &(Arc::new(|_| {}) as OnStart))
     }
 
-    /// The same, each thread calling `on_start` first.
+    /// As [`Self::start`]; each thread calls `on_start` first.
     ///
     /// # Errors
     /// When the system gives no more threads.

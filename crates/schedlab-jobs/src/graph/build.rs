@@ -10,7 +10,7 @@ pub struct Rules {
     pub nodes: u32,
     /// Limits the width of a level, and the predecessors and successors of a node; at least 1.
     pub fan: u32,
-    /// What start nodes hash.
+    /// The seed, which start nodes hash.
     pub seed: u64,
     /// New start nodes beside a node's successors.
     pub seeding: Rule,

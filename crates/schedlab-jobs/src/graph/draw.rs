@@ -68,28 +68,28 @@ impl Rule {
         Self { fixed: Some(number), ..Self::OFF }
     }
 
-    /// The same, up to `max`.
+    /// The rule, drawing values up to `max`.
     #[must_use]
     pub const fn max(mut self, max: u32) -> Self {
         self.max = Some(max);
         self
     }
 
-    /// The same, from `min`.
+    /// The rule, drawing values from `min` on.
     #[must_use]
     pub const fn min(mut self, min: u32) -> Self {
         self.min = min;
         self
     }
 
-    /// The same, shuffled from this counter on.
+    /// The rule, shuffled from this counter on.
     #[must_use]
     pub const fn shuffle(mut self, counter: u64) -> Self {
         self.shuffle = Some(counter);
         self
     }
 
-    /// The same, only there.
+    /// The rule, applied only to nodes for which `when` holds.
     #[must_use]
     pub const fn when(mut self, when: When) -> Self {
         self.when = when;

@@ -39,7 +39,7 @@ impl Category {
         Self::Weight,
     ];
 
-    /// Its name in tables.
+    /// The category's name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
@@ -90,7 +90,8 @@ impl std::str::FromStr for Category {
     }
 }
 
-/// Counts of a level, in the order of [`Category::ALL`].
+/// How many nodes of one level belong to each category, in the order of [`Category::ALL`]; for
+/// weights, their sum.
 pub type LevelCounts = [u64; 9];
 
 /// One kind over the whole graph.

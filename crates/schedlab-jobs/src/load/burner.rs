@@ -83,8 +83,9 @@ impl Burner {
         Self::of(mix.into(), |kind| rate(kind, Duration::from_millis(20)))
     }
 
-    /// Calibrates with so many threads at once: what a job gets when all workers are busy. The mean of
-    /// the threads. Of a mix each kind for itself, on all threads.
+    /// Calibrates with `threads` threads at once: what a job gets when all workers are busy. The
+    /// result is the mean of the threads. Each kind of a mix is calibrated by itself, on all
+    /// threads.
     pub fn calibrate_at(mix: impl Into<Mix<Kind>>, threads: usize) -> Self {
         Self::of(mix.into(), |kind| rate_at(kind, threads.max(1)))
     }
@@ -209,14 +210,14 @@ impl Load {
         Self { burner, planned_ns, kinds, shared: Mutex::new(()), data: None }
     }
 
-    /// The same, with other planned lengths, in order of nodes.
+    /// The burner with other planned lengths, in order of nodes.
     #[must_use]
     pub fn with_lengths(self, planned_ns: Vec<Nanos>) -> Self {
         Self { planned_ns, ..self }
     }
 
-    /// The same, and each job first reads the results of its predecessors and at last writes one of so many bytes.
-    /// That takes time beyond what is planned.
+    /// The burner whose jobs first read the results of their predecessors, and at last write one of
+    /// `bytes` bytes. That takes time beyond what is planned.
     #[must_use]
     pub fn with_data(self, graph: &Graph, bytes: usize) -> Self {
         Self { data: (bytes > 0).then(|| Data::new(graph, bytes)), ..self }

@@ -37,7 +37,7 @@ impl FromStr for IoLoad {
 pub struct Stream {
     /// The name of the stream.
     pub name: String,
-    /// Its part of the jobs, between 0 and 1.
+    /// The stream's part of the jobs, between 0 and 1.
     pub share: f64,
     /// Time of a job of weight 1.
     pub time_ns: Option<Nanos>,
@@ -153,7 +153,8 @@ impl Streams {
         random
     }
 
-    /// The stream of a job; 0 holds those of none, which the pool can't switch off.
+    /// The stream of a job. Stream 0 holds the jobs without a stream; the pool cannot switch it
+    /// off.
     pub fn id(&self, node: Node) -> StreamId {
         if self.all.is_empty() {
             return StreamId(0);
@@ -213,7 +214,7 @@ impl Streams {
         Some((life as f64 * spread.factor(self.seed ^ 0x6c69_6665, node)) as Nanos)
     }
 
-    /// How much a job matters, by its stream.
+    /// How much a job matters, by its stream; `None` if the stream says nothing.
     pub fn significance(&self, node: Node) -> Option<Significance> {
         self.of(node)?.significance
     }

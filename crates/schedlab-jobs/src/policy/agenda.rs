@@ -35,7 +35,7 @@ impl<J> Posting<J> {
         Self { job, start, deadline: NEVER, expected_ns: 0, stream, significance }
     }
 
-    /// The same, with a latest start.
+    /// The posting with a latest start: the job is dropped if it could not start by then.
     #[must_use]
     pub fn deadline(mut self, deadline: Nanos) -> Self {
         self.deadline = deadline;
@@ -142,28 +142,29 @@ pub struct Finished {
 /// What became of the jobs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Posted jobs, gates included.
+    /// Number of posted jobs, gates included.
     pub posted: u64,
-    /// Jobs that ended well.
+    /// Number of jobs that ended well.
     pub done: u64,
     /// Dropped because their deadline passed.
     pub missed: u64,
-    /// Dropped by the emergency policy.
+    /// Number of jobs that the emergency policy dropped.
     pub shed: u64,
     /// Dropped on request, alone or with their stream.
     pub cancelled: u64,
-    /// Dropped because a predecessor was.
+    /// Number of jobs that were dropped because a predecessor was.
     pub abandoned: u64,
-    /// Jobs that ended in a panic.
+    /// Number of jobs that ended in a panic.
     pub panicked: u64,
     /// Said themselves that they failed, or whose completion was dropped without a word.
     pub failed: u64,
-    /// Compulsory jobs that missed their deadline, whatever was done about it.
+    /// Number of compulsory jobs that missed their deadline, under every emergency policy.
     pub emergencies: u64,
 }
 
 impl Counts {
-    /// Jobs that ended, in whichever way. Nothing is lost when this is [`Counts::posted`] at the end.
+    /// Number of jobs that ended, well or not. If it equals [`Counts::posted`] at the end, no job
+    /// was lost.
     pub fn ended(&self) -> u64 {
         let dropped = self.missed + self.shed + self.cancelled + self.abandoned;
         self.done + dropped + self.panicked + self.failed

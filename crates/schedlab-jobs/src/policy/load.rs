@@ -113,7 +113,7 @@ impl LoadControl {
         }
     }
 
-    /// A worker is awake: what it tended is tended no more.
+    /// Notes that a worker is awake: no start is left to its care any more.
     pub fn untend(&mut self, worker: usize) {
         self.tended = self.tended.filter(|&(_, tender)| tender != worker);
     }

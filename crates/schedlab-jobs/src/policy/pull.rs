@@ -53,7 +53,7 @@ pub struct Pull {
     pub verdict: Verdict,
     /// Start of the earliest job that is left.
     pub head: Option<Nanos>,
-    /// A sleeper that must be woken.
+    /// The number of a sleeping worker that must be woken; `None` if no other worker is needed.
     pub wake: Option<usize>,
     /// Whether the pull did the tick.
     pub ticked: bool,
@@ -111,7 +111,8 @@ impl<J> Agenda<J> {
         wake
     }
 
-    /// Start of the earliest job that may start then. A job that is due and sorted by another rule counts as due now.
+    /// Start of the earliest job that may start then; `None` without jobs. A job that is due and
+    /// sorted by another rule counts as due now.
     pub fn head(&mut self, now: Nanos) -> Option<Nanos> {
         let stale =
             self.lines.compulsory.discard(&self.epochs) + self.lines.others.discard(&self.epochs);

@@ -23,7 +23,7 @@ enum Place {
 pub struct Growth {
     /// Workers now, with those that are about to start.
     pub now: usize,
-    /// The most there were.
+    /// The largest number of workers that there was.
     pub most: usize,
     /// How many were started beyond those of the beginning.
     pub started: u64,

@@ -80,7 +80,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Room for so many; 0 switches the trace off.
+    /// A log with room for this many events; 0 switches the log off.
     pub fn with_capacity(events: usize) -> Self {
         Self { kept: Vec::with_capacity(events), lost: 0 }
     }

@@ -110,9 +110,10 @@ pub struct WorkerReport {
     pub back_off_ns: Nanos,
     /// The time asleep, in nanoseconds.
     pub asleep_ns: Nanos,
-    /// Attempts at the token that failed.
+    /// Number of attempts at the token that failed.
     pub contentions: u64,
-    /// Panics of [`Runner::notice`] and of [`Options::on_start`](super::Options::on_start).
+    /// Number of panics of [`Runner::notice`] and of
+    /// [`Options::on_start`](super::Options::on_start).
     pub notice_panics: u64,
     /// Where it was held up, in order of time.
     pub held: Vec<Held>,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// When a schedule counts as broken. The defaults are those of Lumiera's rig.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Runs at each stress.
+    /// The number of runs at each stress.
     pub runs: usize,
     /// A run fails when it ends so late.
     pub fail_ns: Nanos,
@@ -27,7 +27,7 @@ pub struct Thresholds {
     pub sigma_ns: f64,
     /// ... and a mean lateness above this.
     pub mean_ns: f64,
-    /// Bisection ends at this width.
+    /// The width of the bracket, in stress, at which bisection ends.
     pub epsilon: f64,
     /// The search begins below this stress.
     pub stress_max: f64,
@@ -54,7 +54,7 @@ pub struct Probe {
     pub stress: f64,
     /// Mean lateness of the end.
     pub late_ns: f64,
-    /// Its population standard deviation.
+    /// The population standard deviation of that lateness, in nanoseconds.
     pub sigma_ns: f64,
     /// Mean time of a run.
     pub run_ns: f64,

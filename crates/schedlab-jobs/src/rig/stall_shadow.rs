@@ -38,7 +38,7 @@ impl Stall {
 pub struct Shadow {
     /// Spans in which starts are set aside, ascending and apart from each other.
     pub spans: Vec<(Nanos, Nanos)>,
-    /// Jobs that were to start in these.
+    /// Number of jobs that were to start in the shadow.
     pub aside: usize,
     /// Start lateness of the others, ascending.
     pub lateness_ns: Vec<Nanos>,
@@ -67,7 +67,8 @@ impl Shadow {
         Self { spans: dark, aside, lateness_ns }
     }
 
-    /// A quantile of start lateness outside the shadow, `q` from 0 to 1.
+    /// A quantile of start lateness outside the shadow, `q` from 0 to 1; `None` if no job is
+    /// outside.
     pub fn lateness(&self, q: f64) -> Option<Nanos> {
         quantile(&self.lateness_ns, q)
     }

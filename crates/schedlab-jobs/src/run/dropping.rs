@@ -18,11 +18,11 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Dropped {
     /// Jobs dropped because their deadline passed.
     pub missed: u64,
-    /// The emergency policy shed them.
+    /// Number of jobs that the emergency policy shed.
     pub shed: u64,
-    /// A predecessor was dropped.
+    /// Number of jobs that were dropped because a predecessor was.
     pub abandoned: u64,
-    /// They ran, and failed.
+    /// Number of jobs that ran and failed.
     pub failed: u64,
     /// Compulsory jobs that missed their deadline, dropped or not: emergencies.
     pub emergencies: u64,

@@ -94,7 +94,8 @@ pub struct Because {
     pub why: Why,
     /// Where it last ran before it was woken.
     pub previous: Option<Cpu>,
-    /// Its previous CPU was free when it was woken: since when, and who used it last.
+    /// If the previous CPU was free when the task was woken: since when, and which task used it
+    /// last.
     pub previous_free: Option<(Nanos, TaskId)>,
     /// Whether a CPU of the waker's LLC was free when it was woken; `None` without a topology.
     pub llc_had_free: Option<bool>,

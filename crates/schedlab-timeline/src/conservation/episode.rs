@@ -32,7 +32,7 @@ pub struct Episode {
     pub waited: Nanos,
     /// Who waited how long, the first [`Episode::TASKS_MAX`] in order of arrival.
     pub tasks: Vec<Share>,
-    /// Further tasks that waited.
+    /// Number of further tasks that waited, beyond those listed.
     pub more_tasks: u32,
     /// What ended the episode.
     pub ended: Ended,

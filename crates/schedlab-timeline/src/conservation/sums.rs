@@ -108,7 +108,7 @@ impl Integrals {
 pub struct Lost {
     /// With every CPU allowed to tasks of unknown affinity, and no CPU free of which nothing is known.
     pub cpus: Nanos,
-    /// The same for cores of which all CPUs are free; `None` where no core has several.
+    /// The lost time of cores of which all CPUs are free; `None` where no core has several CPUs.
     pub cores: Option<Nanos>,
     /// Not less than this: as if tasks of unknown affinity were pinned where they waited.
     pub low: Nanos,

@@ -41,7 +41,7 @@ impl Compression {
 /// Another buffer beside the top one (an ftrace instance).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
-    /// Its name, not empty.
+    /// The name of the instance, not empty.
     pub name: String,
 }
 
@@ -76,7 +76,7 @@ pub struct Header {
     pub clock: String,
     /// `uname` of the traced machine.
     pub uname: Option<String>,
-    /// What events don't say.
+    /// What events do not say: topology, affinity, marks, control groups.
     pub companion: Option<Companion>,
     /// Statistics of each CPU's buffer, in the words of `per_cpu/cpuN/stats`.
     pub cpustat: Vec<String>,
