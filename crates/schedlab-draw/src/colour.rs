@@ -34,7 +34,7 @@ impl Colour {
         Self { r, g, b, a: 255 }
     }
 
-    /// The same colour with another opacity.
+    /// This colour with another opacity: 0 is transparent, 255 opaque.
     #[must_use]
     pub const fn fade(self, a: u8) -> Self {
         Self { a, ..self }
@@ -63,7 +63,7 @@ impl Colour {
         u8::try_from(sum / 1_000).expect("weights sum to 1,000")
     }
 
-    /// Black or white, whichever is easier to read on this colour.
+    /// Black or white: the one that is easier to read on this colour.
     #[must_use]
     pub fn ink(self) -> Self {
         if self.luma() > 120 { Self::hex(0x11_18_27) } else { Self::WHITE }
@@ -165,7 +165,7 @@ pub struct Theme {
     pub axis: Colour,
     /// The colour of grid lines.
     pub grid: Colour,
-    /// What runs, where tasks are not told apart.
+    /// The colour of running where tasks have no colours of their own.
     pub running: Colour,
     /// The colour of waiting tasks.
     pub waiting: Colour,

@@ -61,7 +61,7 @@ impl Weight {
 /// The family that SVG names first, and what may stand in for it.
 pub const FAMILY: &str = "Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 
-/// The text with every character that the fonts can't show spelled as `\u{..}`.
+/// The text, with every character that the fonts do not have spelled as `\u{..}`.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let face = Weight::Regular.face();

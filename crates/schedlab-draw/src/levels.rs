@@ -34,8 +34,8 @@ struct Load {
 }
 
 impl Levels {
-    /// Asks about so many equal parts of a window (on the trace's clock), and about named parts of
-    /// the machine (`socket 0`) beside the whole.
+    /// Asks about `columns` equal parts of a window (on the trace's clock), and about named parts
+    /// of the machine (`socket 0`) beside the whole.
     #[must_use]
     pub fn new(window: Span, columns: u32, parts: Vec<(String, CpuSet)>) -> Self {
         let columns = u64::from(columns.max(1));

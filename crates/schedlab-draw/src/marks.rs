@@ -26,7 +26,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// The mark of events by name.
+    /// The mark of events by name; `None` for marks of other kinds.
     #[must_use]
     pub fn event(&self) -> Option<&EventMark> {
         match self {
@@ -140,7 +140,7 @@ struct Layer {
 }
 
 impl Marking {
-    /// Asks for marks in a window (on the trace's clock) of a picture with so many columns.
+    /// Asks for marks in a window (on the trace's clock) of a picture with this many columns.
     #[must_use]
     pub fn new(
         window: Span,

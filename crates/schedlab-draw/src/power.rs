@@ -20,7 +20,7 @@ pub enum LaneKind {
     Interrupts,
 }
 
-/// A lane from what was found in a window; one without pieces where the trace tells nothing.
+/// A lane from what was found in a window; without pieces if the trace has no such events.
 #[must_use]
 pub fn lane(kind: LaneKind, found: &PowerAnswer, window: Span, theme: &Theme) -> Lane {
     match kind {

@@ -50,7 +50,7 @@ pub enum Colouring {
 pub struct RowsOptions {
     /// The window, on the trace's clock.
     pub window: Span,
-    /// Columns of the picture.
+    /// The width of the picture in columns.
     pub columns: u32,
     /// What decides the colour of a task.
     pub colouring: Colouring,
@@ -84,7 +84,7 @@ pub struct Entry {
     pub colour: Colour,
     /// The name of what has the colour.
     pub name: String,
-    /// How long that ran, summed over CPUs.
+    /// How long the tasks of this colour ran, summed over CPUs.
     pub time: Nanos,
 }
 
@@ -161,7 +161,8 @@ impl Rows {
         Self { options, edges, cpus, tasks, keys, touching, speeds, like }
     }
 
-    /// Gives what these entries name the colours that they have: those of a picture that stands beside.
+    /// Gives the names of these entries the colours that they have there, so that two pictures
+    /// agree.
     #[must_use]
     pub fn like(mut self, entries: &[Entry]) -> Self {
         self.like = entries.to_vec();

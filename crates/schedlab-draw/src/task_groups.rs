@@ -4,7 +4,7 @@ use schedlab_model::{Groups, Pid, TraceInfo};
 use schedlab_timeline::State;
 use std::collections::BTreeMap;
 
-/// What a trace tells of it.
+/// The process and the control group of a task, as far as the trace holds them.
 #[derive(Clone, Debug, Default)]
 pub struct Belongs {
     processes: Option<BTreeMap<Pid, Pid>>,
@@ -18,13 +18,13 @@ impl Belongs {
         Self { processes: info.processes.clone(), groups: info.groups.clone() }
     }
 
-    /// Whether the trace tells which threads form a process.
+    /// Whether the trace holds which threads form a process.
     #[must_use]
     pub const fn knows_processes(&self) -> bool {
         self.processes.is_some()
     }
 
-    /// Whether the trace tells the control groups of tasks.
+    /// Whether the trace holds the control groups of tasks.
     #[must_use]
     pub const fn knows_groups(&self) -> bool {
         self.groups.is_some()

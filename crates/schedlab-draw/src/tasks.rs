@@ -128,7 +128,7 @@ pub struct Tasks {
     pub origin: Nanos,
     /// The rows, from top to bottom.
     pub rows: Vec<Row>,
-    /// Rows that there was no room for.
+    /// Number of rows that the picture has no room for.
     pub more_rows: usize,
     /// Wakeups: when, the waker's row (`None` where an interrupt woke it), the woken's row.
     pub wakes: Vec<(Nanos, Option<usize>, usize)>,

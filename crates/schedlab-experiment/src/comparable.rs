@@ -7,7 +7,8 @@ use crate::StoredRun;
 use schedlab_model::Fact;
 use std::collections::BTreeSet;
 
-/// Why these runs, of all sides of a comparison, can't be compared: a sentence with what to do.
+/// Why these runs, of all sides of a comparison, must not be compared: a sentence with what to do.
+/// `None` if they may be.
 #[must_use]
 pub fn incomparable<'r>(runs: impl IntoIterator<Item = &'r StoredRun>) -> Option<String> {
     let of = |run: &'r StoredRun| match &run.manifest.facts.hypervisor {

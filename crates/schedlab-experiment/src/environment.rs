@@ -106,7 +106,7 @@ pub(crate) fn mismatch(stored: &MachineFacts, now: &MachineFacts) -> Option<Stri
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Whether another attempt may be free of a doubt.
+/// Whether another attempt may be free of a warning.
 #[must_use]
 pub fn is_passing(warning: &Warning) -> bool {
     const PASSING: [&str; 10] = [

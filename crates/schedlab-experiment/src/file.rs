@@ -44,7 +44,7 @@ pub struct Experiment {
     pub axes: Vec<Axis>,
     /// Knobs that are the same at all points.
     pub settings: Vec<Setting>,
-    /// Runs of each point and workload.
+    /// The number of runs of each point and workload.
     pub repeats: u32,
     /// Boots of the machine in which all that is done, each a set of blocks of its own; 1: boots do not matter.
     pub boots: u32,
@@ -72,7 +72,7 @@ pub struct Experiment {
     pub hooks: Hooks,
     /// What to draw; empty for what fits the axes.
     pub draw: Vec<Drawing>,
-    /// How often a doubtful run is repeated.
+    /// How often a run with a warning is repeated.
     pub retries: u32,
     /// Published results that the runs are to show; each gets a verdict of its own.
     pub claims: Vec<Claim>,
@@ -177,7 +177,7 @@ pub enum Drawing {
     Waiting,
 }
 
-/// Why an experiment file can't be used.
+/// Why an experiment file is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It can't be read.

@@ -3,7 +3,8 @@
 use schedlab_workload::{Machine, MachineError, MachineName};
 use std::collections::BTreeMap;
 
-/// Makes the machine of a name. Threads that do runs at the same time each make machines of their own.
+/// Makes the machine of a name, or says why it cannot. Threads that do runs at the same time each
+/// make machines of their own.
 pub type Make = dyn Fn(&MachineName) -> Result<Box<dyn Machine>, MachineError> + Sync;
 
 /// The machines of a plan. Each is made once, when a run first needs it.
@@ -15,7 +16,7 @@ enum Source<'m> {
 }
 
 impl<'m> Machines<'m> {
-    /// One machine for all runs, whatever their machine is named. Its runs are done one after another.
+    /// One machine for all runs, under any name. Its runs are done one after another.
     #[must_use]
     pub fn one(machine: &'m mut dyn Machine) -> Self {
         Self(Source::One(machine))

@@ -21,7 +21,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What the loop tells between runs.
+/// What the run loop reports between runs.
 #[derive(Debug)]
 pub enum Progress<'p> {
     /// A run begins. Nothing may be drawn until it ends, but on machines in virtual time.
@@ -75,9 +75,9 @@ pub enum Progress<'p> {
 /// How the loop ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Runs done and stored.
+    /// Number of runs that were done and stored.
     pub done: usize,
-    /// Runs that were there already.
+    /// Number of runs that were there already.
     pub skipped: usize,
     /// Runs that failed, each with why.
     pub failed: Vec<String>,

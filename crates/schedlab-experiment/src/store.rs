@@ -35,7 +35,7 @@ use schedlab_sys::lock::{Lock, LockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why results can't be stored or read.
+/// Why results cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A system call failed.

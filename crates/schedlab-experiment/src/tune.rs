@@ -32,7 +32,7 @@ const SURE: f64 = 0.95;
 /// Points of Pareto's front that are told.
 const FRONT_MAX: usize = 10;
 
-/// What a tuning tells between runs.
+/// What a tuning reports between runs.
 #[derive(Debug)]
 pub enum Step<'s> {
     /// A point is measured.
@@ -130,8 +130,8 @@ pub fn tune(
 /// Gets each point with the metrics that it gave; none: it failed.
 pub type Tells<'t> = dyn FnMut(&Point, &[(String, f64)]) + 't;
 
-/// Measures points that another program chose, each once more than before; `told` gets each with its
-/// values, none where it failed.
+/// Measures points that another program chose, each once more than before. `told` gets each with
+/// its values, none if it failed.
 ///
 /// # Errors
 /// As [`tune`].

@@ -35,7 +35,7 @@ pub struct Check {
     pub found: String,
     /// What is not possible without it; empty when it works.
     pub cost: String,
-    /// How to get the right; empty when it works or can't be had.
+    /// How to get the permission; empty if it is there or cannot be got.
     pub remedy: String,
 }
 

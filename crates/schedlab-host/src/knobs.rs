@@ -24,7 +24,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a setting can't be made.
+/// Why a setting cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum KnobError {
     /// No kernel has such a knob.

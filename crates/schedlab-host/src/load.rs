@@ -46,7 +46,7 @@ pub const ARGUMENT: &str = "__load";
 /// Tells the load child how many iterations of the loop a microsecond at full speed has.
 pub(crate) const CALIBRATED: &str = "SCHEDLAB_CALIBRATED";
 
-/// The load child's whole life: reads a spec, performs it, tells, ends.
+/// The load child's whole life: reads a spec, performs it, reports, ends.
 #[must_use]
 pub fn load_child() -> ExitCode {
     let mut line = String::new();

@@ -58,7 +58,7 @@ pub struct Mark {
     pub id: u32,
     /// Begin, end or point.
     pub phase: Phase,
-    /// Which request of this name it begins or ends; 0 is none.
+    /// The number of the request that it begins or ends, among those of this name; 0 is none.
     pub request: u32,
 }
 

@@ -38,7 +38,7 @@ pub fn of_commands(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
     found
 }
 
-/// The same while these processes may go on: nothing is removed.
+/// As [`of_commands`], while these processes may go on: nothing is removed.
 #[must_use]
 pub fn so_far(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
     let start = format!("{}.", recording.file_name().unwrap_or_default().to_string_lossy());

@@ -52,8 +52,8 @@ impl Recorder {
         Self::start_with(&options.into(), dir, None)
     }
 
-    /// The same, beside processes that put marks by the name `marks` ([`super::mark_file::of_process`]): their requests
-    /// can end the recording.
+    /// As [`Self::start`], beside processes that put marks by the name `marks`
+    /// ([`super::mark_file::of_process`]): their requests can end the recording.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -151,7 +151,7 @@ impl Recorder {
         self.shared.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether it ended by itself, and why; [`Recorder::stop`] it then.
+    /// Why the recording ended by itself; `None` while it goes on. Then call [`Recorder::stop`].
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         self.shared.ended.get().copied()

@@ -25,7 +25,7 @@ pub struct Spike {
 /// A request beyond the bound: from the begin of a mark to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
-    /// The task that put the end, or, while there is none, the begin.
+    /// The task that put the end; while there is no end, the task that put the begin.
     pub pid: Pid,
     /// The time at which the request began.
     pub since: Nanos,

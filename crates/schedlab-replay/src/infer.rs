@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 pub struct Options {
     /// What a burst contains for each time the task was put on a CPU: the machine that replays adds it again.
     pub switch: Nanos,
-    /// The same for each task that it wakes.
+    /// What is subtracted for each task that it wakes.
     pub wake: Nanos,
     /// Tasks (name or pid) whose interrupts keep their times.
     pub open: BTreeSet<String>,

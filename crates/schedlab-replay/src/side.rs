@@ -65,7 +65,7 @@ pub struct Parting {
     pub first: Option<Pid>,
     /// Who runs there in the second.
     pub second: Option<Pid>,
-    /// Switches that agree before.
+    /// Number of switches that agree before.
     pub agreed: u64,
 }
 

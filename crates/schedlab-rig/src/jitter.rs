@@ -48,7 +48,8 @@ pub struct Figures {
 }
 
 impl Jitter {
-    /// Measures with so many threads at once, placed like the workers: half of the time by timers, half by looking.
+    /// Measures with `threads` threads at once, placed like the workers: half of the time by
+    /// timers, half by looking.
     ///
     /// # Errors
     /// When a thread can't be started.

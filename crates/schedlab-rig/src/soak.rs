@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 /// What goes wrong on purpose.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faulty {
-    /// Every so many jobs panic.
+    /// One in this many jobs panics; `None`: no job does.
     pub panic_every: Option<u64>,
-    /// Every so many notifications are lost; 0 loses none.
+    /// One in this many notifications is lost; 0 loses none.
     pub lose_notification: u32,
-    /// The clock jumps by so many milliseconds after a second.
+    /// The clock jumps by this many milliseconds after a second.
     pub clock_jump_ms: Option<i64>,
     /// One job never returns.
     pub stuck: bool,
@@ -64,7 +64,7 @@ impl Soak {
     }
 }
 
-/// Runs a graph on a pool again and again for so long, or until `interrupted`: once at least.
+/// Runs a graph on a pool again and again for `time`, or until `interrupted`: once at least.
 ///
 /// # Errors
 /// When the pool can't start.

@@ -106,7 +106,7 @@ pub struct Stalls {
     pub window: Span,
     /// Per worker, in order of time, without gaps.
     pub stretches: Vec<Vec<Stall>>,
-    /// Causes that the executor tells nothing of.
+    /// Causes that the executor does not report.
     pub unknown: Vec<Cause>,
 }
 
@@ -180,7 +180,8 @@ impl Stalls {
         }
     }
 
-    /// The same of an executor of others, which does not say what its workers are awake for.
+    /// As [`Self::of`], of an executor of others, which does not say what its workers are awake
+    /// for.
     pub fn of_others(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
         let mut stalls = Self::of(lanes, demand, window);
         for stall in stalls.stretches.iter_mut().flatten() {
@@ -192,7 +193,7 @@ impl Stalls {
         stalls
     }
 
-    /// The causes that can be told apart.
+    /// The causes that the executor's reports distinguish.
     pub fn causes(&self) -> impl Iterator<Item = Cause> {
         Cause::ALL.into_iter().filter(|cause| !self.unknown.contains(cause))
     }

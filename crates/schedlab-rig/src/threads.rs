@@ -14,7 +14,7 @@ enum Thread {
     Several,
 }
 
-/// The threads of workers, told by themselves.
+/// The threads of workers, as they reported themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Threads(Arc<Mutex<Vec<Thread>>>);
 

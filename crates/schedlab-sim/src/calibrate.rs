@@ -30,7 +30,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// How far the model is off, as a fraction of the measured number.
+    /// How far the model is off, as a fraction of the measured number; `None` if one of both is not
+    /// known.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
         let (measured, model) = (self.measured_ns?, self.model_ns?);

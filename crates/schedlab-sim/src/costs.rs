@@ -138,7 +138,7 @@ impl Costs {
     /// How many numbers of a kernel decided each file of costs that comes with the program.
     pub const PARAMETERS: &[(&str, usize)] = &[("icount-6.1", 19), ("icount-6.12", 17)];
 
-    /// A cost by name.
+    /// A cost by name, in nanoseconds; `None` if there is no such cost.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.all().into_iter().find(|(one, _)| *one == name).map(|(_, ns)| ns)
@@ -165,7 +165,7 @@ impl Costs {
         self
     }
 
-    /// The text of a file of costs that comes with the program.
+    /// The text of a file of costs that comes with the program; `None` if there is no such file.
     #[must_use]
     pub fn preset(name: &str) -> Option<&'static str> {
         PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, text)| *text)

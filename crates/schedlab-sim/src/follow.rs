@@ -69,11 +69,11 @@ pub struct Difference {
 /// How decisions of a kind compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Those that are the same.
+    /// Number of compared decisions that are the same.
     pub same: u64,
     /// The number of decisions that differ.
     pub different: u64,
-    /// Those that were not compared: the recording does not tell enough.
+    /// Number of decisions that were not compared: the recording does not hold enough.
     pub skipped: u64,
 }
 
@@ -149,7 +149,7 @@ pub struct Follower<'f> {
     comparison: Comparison,
 }
 
-/// Why a recording can't be followed.
+/// Why the model cannot follow a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FollowError(String);

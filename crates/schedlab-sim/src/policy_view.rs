@@ -15,12 +15,13 @@ impl TaskId {
     }
 }
 
-/// What a task or a server reserved: so much time in each period, before the deadline in it. In nanoseconds.
+/// What a task or a server reserved: an amount of time in each period, before the deadline in it.
+/// In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reservation {
-    /// The budget of each period.
+    /// The budget of each period, in nanoseconds.
     pub runtime: u64,
-    /// From the beginning of a period.
+    /// The deadline in nanoseconds from the beginning of a period.
     pub deadline: u64,
     /// The period in nanoseconds.
     pub period: u64,
@@ -68,7 +69,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of a policy; `SCHED_EXT` is none of these.
+    /// The class of a policy; `None` for `SCHED_EXT`, which has no model here.
     #[must_use]
     pub fn of(policy: Policy) -> Option<Self> {
         Some(match policy {

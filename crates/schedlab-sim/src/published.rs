@@ -9,9 +9,9 @@ pub struct Published {
     pub costs: &'static str,
     /// The group of cells.
     pub label: &'static str,
-    /// In the median and at the 90th percentile.
+    /// The model's error in percent: the median of the cells and their 90th percentile.
     pub model: (f64, f64),
-    /// The same of the best constant.
+    /// The same two errors of the best constant.
     pub constant: (f64, f64),
 }
 

@@ -71,11 +71,11 @@ pub struct Said {
 /// Median, least and greatest of what starts of a cell gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The median of the runs.
+    /// The median of the runs, in the unit of the metric.
     pub median: f64,
-    /// The least of the runs.
+    /// The least of the runs, in the unit of the metric.
     pub least: f64,
-    /// The greatest of the runs.
+    /// The greatest of the runs, in the unit of the metric.
     pub most: f64,
 }
 
@@ -100,9 +100,9 @@ impl Spread {
 /// Relative errors of the time, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Errors {
-    /// In the median of the cells.
+    /// The median error of the cells, as a fraction.
     pub median: f64,
-    /// At the 90th percentile.
+    /// The 90th percentile of the cells' errors, as a fraction.
     pub p90: f64,
 }
 
@@ -138,7 +138,7 @@ pub struct Group {
     pub label: String,
     /// The errors of the model.
     pub model: Errors,
-    /// Those of the best constant.
+    /// The errors of the best constant.
     pub constant: Errors,
     /// The knob over which a table is best, and that table's errors.
     pub table: (String, Errors),

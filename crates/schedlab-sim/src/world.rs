@@ -66,7 +66,8 @@ pub struct Config {
     pub record: bool,
     /// The time at which the simulation begins, in nanoseconds.
     pub begin_ns: u64,
-    /// The speed of a thread whose core's other threads are busy, in millionths of what it has alone.
+    /// The speed of a thread while other threads of its core are busy, in millionths of what it has
+    /// alone.
     pub smt_speed: u64,
 }
 
@@ -357,19 +358,19 @@ impl World {
         self.scene.now
     }
 
-    /// When the tasks were let go, once they were.
+    /// When the tasks were let go, in nanoseconds; `None` before that.
     #[must_use]
     pub fn went_at(&self) -> Option<u64> {
         self.went_at
     }
 
-    /// When the last task ended, once it did.
+    /// When the last task ended, in nanoseconds; `None` before that.
     #[must_use]
     pub fn ended_at(&self) -> Option<u64> {
         self.ended_at
     }
 
-    /// When the tasks were told to stop, if they were.
+    /// When the tasks were asked to stop, in nanoseconds; `None` if they were not.
     #[must_use]
     pub fn stopped_at(&self) -> Option<u64> {
         self.stopped_at

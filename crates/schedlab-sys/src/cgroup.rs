@@ -13,7 +13,7 @@ pub enum Version {
     V2,
 }
 
-/// A controller's hierarchy, and our place in it.
+/// A controller's hierarchy, and the place of this process in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
     /// The version of the interface.
@@ -25,7 +25,7 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// The directory of our group.
+    /// The directory of this process's group.
     #[must_use]
     pub fn group(&self) -> PathBuf {
         self.mount.join(&self.path)
@@ -56,7 +56,8 @@ pub fn find(controller: &str, mountinfo: &str, membership: &str) -> Option<Hiera
     Some(Hierarchy { version: Version::V2, mount, path: below(&root, path) })
 }
 
-/// The unified hierarchy of this machine. Its groups hold, freeze and count tasks without any controller.
+/// The unified hierarchy of this machine; `None` if it is not mounted. Its groups hold, freeze and
+/// count tasks without any controller.
 #[must_use]
 pub fn unified() -> Option<Hierarchy> {
     let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -130,7 +131,7 @@ fn lists(group: &Path, controller: &str) -> bool {
     list.split_whitespace().any(|name| name == controller)
 }
 
-/// Finds a controller of this machine.
+/// Finds a controller of this machine; `None` if no hierarchy has it.
 #[must_use]
 pub fn here(controller: &str) -> Option<Hierarchy> {
     let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -171,7 +172,8 @@ fn place(dir: &Path, mountinfo: &str, membership: &str) -> Option<PathBuf> {
     Some(mount.at.join(below(&mount.root, path)))
 }
 
-/// The hierarchy by which the kernel divides CPU time: that of the controller `cpu`, or the unified one.
+/// The hierarchy by which the kernel divides CPU time: that of the controller `cpu`, or the unified
+/// one. `None` without either.
 #[must_use]
 pub fn of_cpu() -> Option<Hierarchy> {
     let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -207,7 +209,7 @@ impl Hierarchy {
     }
 }
 
-/// The same of the group in a folder.
+/// As [`Hierarchy::throttled`], of the group in a folder.
 #[must_use]
 pub fn throttled_in(dir: &Path) -> Option<(u64, u64, Nanos)> {
     throttled(&std::fs::read_to_string(dir.join("cpu.stat")).ok()?)

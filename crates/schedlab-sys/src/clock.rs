@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use schedlab_model::Nanos;
 
-/// `CLOCK_MONOTONIC`: the clock of every trace, mark and sample of ours.
+/// `CLOCK_MONOTONIC`: the clock of every trace, mark and sample that schedlab writes.
 #[must_use]
 pub fn monotonic() -> Nanos {
     read(ClockId::Monotonic)

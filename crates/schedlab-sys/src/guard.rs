@@ -208,7 +208,7 @@ impl Guard {
         self.post.replaced()
     }
 
-    /// The id of the guardian process.
+    /// The id of the guardian process; `None` if nothing was armed.
     #[must_use]
     pub fn guardian(&self) -> Option<Pid> {
         self.post.guardian()

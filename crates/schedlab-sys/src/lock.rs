@@ -19,7 +19,7 @@ pub struct Lock {
     path: PathBuf,
 }
 
-/// Why a lock can't be had.
+/// Why a lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Somebody else has it.

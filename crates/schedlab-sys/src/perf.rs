@@ -188,7 +188,8 @@ impl Event {
         ioctl(&self.fd, IOC_DISABLE, 0)
     }
 
-    /// How many records did not fit into the ring so far; `None` where the kernel can't tell.
+    /// Number of records that did not fit into the ring so far; `None` if the kernel does not count
+    /// them.
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
         let mut words = [0u8; 16];

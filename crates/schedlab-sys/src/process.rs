@@ -94,12 +94,14 @@ pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
 }
 
 /// When a process started, in clock ticks since boot: with the pid it names a process for good.
+/// `None` if there is no such process.
 #[must_use]
 pub fn start_ticks(pid: Pid) -> Option<u64> {
     stat_field(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?, 22)
 }
 
-/// CPU time that a process (all its threads) has used, to the clock tick (10 ms as a rule).
+/// CPU time that a process (all its threads) has used, to the clock tick (10 ms as a rule); `None`
+/// if there is no such process.
 #[must_use]
 pub fn cpu_time(pid: Pid) -> Option<Nanos> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -115,7 +117,8 @@ pub fn descendants_cpu_time() -> Nanos {
     Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// CPU time, to the clock tick, of children of a process that ended and were awaited, with that of theirs.
+/// CPU time, to the clock tick, of children of a process that ended and were awaited, with that of
+/// theirs; `None` if there is no such process.
 #[must_use]
 pub fn ended_children_cpu_time(pid: Pid) -> Option<Nanos> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -204,7 +207,7 @@ fn stat_field(stat: &str, number: usize) -> Option<u64> {
     rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
-/// The name of a task.
+/// The name of a task; `None` if there is no such task.
 #[must_use]
 pub fn comm(pid: Pid) -> Option<Comm> {
     let bytes = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -226,7 +229,8 @@ pub fn tasks() -> Vec<Pid> {
     tasks_with_processes().into_iter().map(|(task, _)| task).collect()
 }
 
-/// The same, each with the number of its process: that of the process's first thread.
+/// All tasks of the machine, each with the number of its process: that of the process's first
+/// thread.
 #[must_use]
 pub fn tasks_with_processes() -> Vec<(Pid, Pid)> {
     let number = |entry: &std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();

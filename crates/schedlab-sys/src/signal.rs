@@ -47,7 +47,8 @@ pub fn catch() -> io::Result<Signals> {
 pub struct Came {
     /// The number of the signal.
     pub signal: i32,
-    /// The terminal sent it, and to the children of ours in the foreground too; else a process sent it.
+    /// Whether the terminal sent it, so that children in the foreground got it too; otherwise a
+    /// process sent it.
     pub typed: bool,
 }
 

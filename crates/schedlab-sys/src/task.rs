@@ -177,11 +177,11 @@ pub struct Resources {
     pub user: Nanos,
     /// Time in the kernel.
     pub system: Nanos,
-    /// Switches because a task slept.
+    /// Number of switches after which a task slept.
     pub voluntary: u64,
-    /// Switches because another was to run.
+    /// Number of switches after which a task stayed runnable.
     pub involuntary: u64,
-    /// Page faults that needed no reading.
+    /// Number of page faults without I/O.
     pub faults_minor: u64,
     /// Page faults that had to wait for a disk.
     pub faults_major: u64,
@@ -225,7 +225,8 @@ impl Resources {
     }
 }
 
-/// Run delay and number of timeslices of any thread of ours.
+/// Run delay and number of timeslices of a thread of this or another process; `None` if the kernel
+/// does not count them, or if there is no such thread.
 #[must_use]
 pub fn run_delay(process: Pid, thread: Pid) -> Option<(Nanos, u64)> {
     schedstat(&format!("/proc/{process}/task/{thread}/schedstat"))
@@ -235,7 +236,8 @@ thread_local! {
     static SCHEDSTAT: Option<std::fs::File> = std::fs::File::open("/proc/thread-self/schedstat").ok();
 }
 
-/// Run delay of the calling thread over its life, read from a file that stays open: a few microseconds.
+/// Run delay of the calling thread over its life, read from a file that stays open: a few
+/// microseconds. `None` if the kernel does not count it.
 #[must_use]
 pub fn own_run_delay() -> Option<Nanos> {
     let mut text = [0; 80];

@@ -11,9 +11,9 @@ use schedlab_stats::{Random, t_cdf};
 pub struct Region {
     /// The axis, by its index.
     pub axis: usize,
-    /// The lowest of the levels.
+    /// The lowest of the levels, by its index on the axis.
     pub first: usize,
-    /// The highest of them.
+    /// The highest of the levels, by its index on the axis.
     pub last: usize,
 }
 

@@ -24,7 +24,7 @@ pub enum Method {
 pub struct Options {
     /// How points are chosen.
     pub method: Method,
-    /// Measurements of the search, repeats included.
+    /// Number of measurements of the search, repeats included.
     pub budget: usize,
     /// Points that fill the space; `None`: a fifth of the budget, at least 6 and two for each axis.
     pub start: Option<usize>,
@@ -126,13 +126,13 @@ impl Search {
         &self.space
     }
 
-    /// All that was told, in this order.
+    /// All measurements that the search has, in the order in which it got them.
     #[must_use]
     pub fn told(&self) -> &[Trial] {
         &self.told
     }
 
-    /// What was told of the points that fill the space, the default left out.
+    /// The measurements of the points that fill the space, without the default.
     #[must_use]
     pub fn opening(&self) -> Vec<Trial> {
         let first = self.told.iter().take(self.opening.len());

@@ -46,7 +46,7 @@ impl Axis {
         Self { name: name.to_owned(), levels: Levels::Ordered(places), when: None }
     }
 
-    /// An axis of so many words.
+    /// An axis of `count` words, which have no order.
     #[must_use]
     pub fn words(name: &str, count: usize) -> Self {
         Self { name: name.to_owned(), levels: Levels::Words(count), when: None }

@@ -217,7 +217,7 @@ impl Reader<'_> {
     }
 }
 
-/// The first index at which two sequences of choices differ.
+/// The first index at which two sequences of choices differ; `None` if they are equal.
 #[must_use]
 pub fn first_difference(one: &[Choice], other: &[Choice]) -> Option<usize> {
     let same = |(a, b): (&Choice, &Choice)| a.situation == b.situation && a.next == b.next;

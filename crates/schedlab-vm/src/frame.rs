@@ -64,7 +64,7 @@ pub struct Domain {
     pub name: String,
     /// Its flags, as the kernel writes them.
     pub flags: String,
-    /// Its CPUs, where the kernel tells (`/proc/schedstat`); empty elsewhere.
+    /// The CPUs of the domain; empty if the kernel does not list them (`/proc/schedstat`).
     pub cpus: CpuSet,
 }
 

@@ -33,7 +33,7 @@ pub struct Judgement {
     /// The largest relative change between two kernels that differ in neutral code only; `None` without
     /// placebos.
     pub band: Option<f64>,
-    /// Pairs of such kernels.
+    /// Number of pairs of such kernels.
     pub pairs: usize,
     /// The verdict that follows.
     pub verdict: Verdict,

@@ -50,7 +50,7 @@ pub enum Sweep {
     Triad,
 }
 
-/// An operation. Each may take time; [`Done`] tells how it went.
+/// An operation. Each may take time; [`Done`] says how it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Compute: `iterations` of the calibrated loop. Work, never a timed spin.
@@ -212,7 +212,7 @@ pub enum Done {
     Failed(i32),
 }
 
-/// Where a behaviour puts its samples, and what it is told from outside. On the host these are words
+/// Where a behaviour puts its samples, and what it learns from outside. On the host these are words
 /// in shared memory that only this task writes: no lock is taken and nothing allocated.
 pub trait Instruments {
     /// A sample of a series: nanoseconds, or a plain number where the series says so.

@@ -5,7 +5,7 @@
 use crate::options::{Kind, OptionDoc};
 use std::collections::BTreeMap;
 
-/// Why words can't be read as options.
+/// Why words are not valid options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistyped {
     /// No long option begins like this.

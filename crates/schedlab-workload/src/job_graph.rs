@@ -29,7 +29,7 @@ pub struct Jobs {
     pub timer_slack: Nanos,
     /// The policy of schedlab's own executor, with the number of workers of any.
     pub policy: Policy,
-    /// Of lengths and arrivals.
+    /// The seed of lengths and arrivals.
     pub seed: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct Tunable {
     pub meaning: &'static str,
 }
 
-/// The tunable of a name.
+/// The tunable of a name; `None` if schedlab has none of that name.
 #[must_use]
 pub fn tunable(name: &str) -> Option<&'static Tunable> {
     TUNABLES.iter().find(|tunable| tunable.name == name)

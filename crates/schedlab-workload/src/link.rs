@@ -15,7 +15,7 @@ pub struct Link {
     pub queue_bytes: u64,
     /// Added to the way of each packet.
     pub delay: Nanos,
-    /// Packets lost, in millionths.
+    /// The share of packets that are lost, in millionths.
     pub loss_millionths: u32,
 }
 

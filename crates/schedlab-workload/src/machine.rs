@@ -10,8 +10,8 @@ use schedlab_stats::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// What a machine can do, asked before anything is planned on it. What it can't is a reason, with
-/// the way to get it where there is one.
+/// What a machine can do, asked before anything is planned on it. For what it cannot do there is a
+/// reason, with the way to get it if there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Offers {
     /// The machine's name: `host`, `sim`, `vm`.
@@ -20,7 +20,7 @@ pub struct Offers {
     pub topology: Topology,
     /// Those of them that a load may use.
     pub allowed: CpuSet,
-    /// Its knobs, with why not where they can't be changed.
+    /// The machine's knobs. A knob that cannot be changed has the reason.
     pub knobs: Vec<Knob>,
     /// Whether scheduler events can be recorded, and how.
     pub recording: Fact<Recording>,
@@ -141,7 +141,7 @@ pub struct Series {
     pub histogram: Histogram,
 }
 
-/// What a workload measured up to now: told while it runs, and once more at its end.
+/// What a workload measured up to now: reported while it runs, and once more at its end.
 #[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Interval {
     /// Time since the tasks began to work.
@@ -160,7 +160,7 @@ pub struct Interval {
     pub in_buckets: Vec<(String, Vec<(u64, u64)>)>,
     /// Counters over all that is covered, summed over the tasks.
     pub counts: Vec<(String, u64)>,
-    /// The same since the interval before.
+    /// The counts since the interval before.
     #[serde(default)]
     pub counts_since: Vec<(String, u64)>,
     /// What the plan's progress counter counted since the tasks began to work, with what was left out
@@ -172,7 +172,7 @@ pub struct Interval {
     pub covers_since: Nanos,
     /// How much was done in each second that is covered, a second each.
     pub rates: Vec<f64>,
-    /// How much was done a second, lately.
+    /// How much was done a second, in the interval before.
     pub rate: f64,
     /// For each role: the mean run delay per timeslice since its tasks started.
     pub delay: Vec<(String, Nanos)>,

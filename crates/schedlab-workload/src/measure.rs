@@ -104,7 +104,7 @@ impl Measuring {
         }
     }
 
-    /// The same in virtual time: no run is too short there, since nothing disturbs it.
+    /// Measuring in virtual time: no run is too short there, since nothing disturbs it.
     #[must_use]
     pub fn in_virtual_time(self) -> Self {
         Self { in_virtual_time: true, ..self }
@@ -161,8 +161,8 @@ impl Measuring {
         look
     }
 
-    /// The next position of the plan's regulated dial and its index, for a machine that was so busy,
-    /// in percent, since the last call.
+    /// The next position of the plan's regulated dial and its index, for a machine that was busy to
+    /// `busy` percent since the last call; `None` if the plan regulates nothing.
     #[must_use]
     pub fn regulated(&self, busy: f64, tasks: &dyn Tasks) -> Option<(usize, u64)> {
         let regulation = self.plan.regulation?;
@@ -172,8 +172,8 @@ impl Measuring {
         Some((dial, next.max(floor)))
     }
 
-    /// The last interval. Tasks that are `stopped` have not been told to end yet: what they do while
-    /// they end is not measured.
+    /// The last interval. Tasks that are `stopped` have not been asked to end yet: what they do
+    /// while they end is not measured.
     pub fn last(&mut self, now: Nanos, stopped: bool, tasks: &dyn Tasks) -> Interval {
         if stopped && now > self.last_second + NEARLY_A_SECOND {
             self.count_second(now, tasks);

@@ -93,7 +93,7 @@ pub struct NodesFile {
     pub method: Option<String>,
     /// Period of the method; `None`: its own.
     pub period: Option<Nanos>,
-    /// It all ends after this time.
+    /// The session ends after this time; `None`: the command's own limit holds.
     pub time_limit: Option<Nanos>,
     /// The nodes; at least one.
     pub nodes: Vec<Node>,
@@ -103,7 +103,7 @@ pub struct NodesFile {
     pub cluster: Cluster,
 }
 
-/// Why a file of nodes can't be read.
+/// Why a file of nodes is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NodesError(pub String);

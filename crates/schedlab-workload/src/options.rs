@@ -50,7 +50,7 @@ pub const fn option(
     OptionDoc { name, short: None, kind, default, help }
 }
 
-/// Why options can't be taken.
+/// Why options are not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("option {option}: {why}")]
 pub struct OptionError {

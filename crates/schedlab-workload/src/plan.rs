@@ -133,7 +133,7 @@ pub enum Policy {
 pub struct Task {
     /// Its name as the kernel shows it (15 bytes).
     pub comm: String,
-    /// Index into the plan's roles: figures are told for each.
+    /// Index into the plan's roles: each role has metrics of its own.
     pub role: u16,
     /// The group it belongs to, for fairness between groups.
     pub group: u32,
@@ -203,7 +203,7 @@ pub struct Timing {
     pub endless: bool,
     /// Samples before it are left out.
     pub warm_up: Nanos,
-    /// Figures so far are told at each multiple of it; zero for never.
+    /// The distance of intermediate reports; zero for none.
     pub interval: Nanos,
     /// Figures start anew at each multiple of it; zero for never.
     pub zero: Nanos,
@@ -271,7 +271,8 @@ pub struct Plan {
     pub regulation: Option<Regulation>,
     /// Sentences about what was made of the options.
     pub notes: Vec<String>,
-    /// Datagrams go over a link of so many bits a second to a network of its own, not over the loopback.
+    /// Datagrams go over a link of this many bits a second to a network of its own; `None`: over
+    /// the loopback.
     pub link_bit_s: Option<u64>,
     /// Keep to the upstream tool where a fix changes a number.
     pub upstream: bool,

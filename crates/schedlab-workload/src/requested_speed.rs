@@ -6,7 +6,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-/// Turns a speed that must be measured into a part of the full speed of a CPU.
+/// Turns a speed that must be measured into a part of the full speed of a CPU; the error is a
+/// sentence.
 pub type Measure<'m> = &'m mut dyn FnMut(&str, Cpu) -> Result<Speed, String>;
 
 /// A speed as a file asks for it.
@@ -44,7 +45,7 @@ pub fn is_measured(text: &str) -> bool {
     text.starts_with("like:") || text.contains("MHz") || text.contains("GHz")
 }
 
-/// The file of the machine that such a speed is compared with.
+/// The file of the machine with which such a speed is compared; `None` for a plain speed.
 #[must_use]
 pub fn profile(text: &str) -> Option<&str> {
     let clock = || text.split_once('@').filter(|_| is_measured(text)).map(|(_, file)| file);

@@ -14,7 +14,7 @@ use crate::placement::{COMMON, Surroundings, place};
 use crate::plan::Plan;
 use std::collections::BTreeMap;
 
-/// A workload of ours.
+/// A workload of schedlab's.
 pub struct Workload {
     /// The name of the workload.
     pub name: &'static str,
@@ -45,7 +45,7 @@ pub const CATALOGUE: &[Workload] = &[
     command::WORKLOAD,
 ];
 
-/// Why a workload can't be planned.
+/// Why a workload cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// There is none of this name.

@@ -17,7 +17,7 @@ use schedlab_stats::Sample;
 /// Values of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// What it is called.
+    /// The name of the group, written below its box.
     pub name: String,
     /// The values, in any order.
     pub values: Vec<f64>,

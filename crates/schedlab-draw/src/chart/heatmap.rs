@@ -21,7 +21,7 @@ pub struct Heatmap {
     pub x_label: String,
     /// Name of the axis upwards.
     pub y_label: String,
-    /// The choices to the right.
+    /// The labels of the columns, from left to right.
     pub columns: Vec<String>,
     /// The choices upwards, the lowest row first.
     pub rows: Vec<String>,

@@ -10,9 +10,9 @@ use crate::scene::{Item, PX, Point, Scene, Stroke, at, circle};
 /// A measured point, perhaps with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The value that was set.
+    /// The value that was set, in the unit of the x axis.
     pub x: f64,
-    /// The value that was measured.
+    /// The value that was measured, in the unit of the y axis.
     pub y: f64,
     /// The interval of the measured value, low and high.
     pub interval: Option<(f64, f64)>,

@@ -33,18 +33,18 @@ pub struct Region {
     pub from: f64,
     /// The value on the axis at which the region ends.
     pub to: f64,
-    /// What it is called.
+    /// The title of the panel.
     pub name: String,
 }
 
 /// What somebody else found at a place of the axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
-    /// The place, in 0 ..= 1.
+    /// The place along the x axis, from 0 (left edge) to 1 (right edge).
     pub x: f64,
     /// The least value; minus infinity: none was named.
     pub low: f64,
-    /// The greatest value; infinity: none was named.
+    /// The greatest value, in the unit of the panel; infinity: none was named.
     pub high: f64,
 }
 

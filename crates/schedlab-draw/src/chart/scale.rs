@@ -57,19 +57,19 @@ impl Axis {
         Self { label: label.to_owned(), values: Values::Counts, ..Self::default() }.from_zero()
     }
 
-    /// The same axis, logarithmic.
+    /// This axis, logarithmic.
     #[must_use]
     pub fn logarithmic(self) -> Self {
         Self { log: true, ..self }
     }
 
-    /// The same axis, beginning at zero.
+    /// This axis, beginning at zero.
     #[must_use]
     pub fn from_zero(self) -> Self {
         Self { range: Some((0.0, 0.0)), ..self }
     }
 
-    /// The same axis, showing at least this range.
+    /// This axis, showing at least this range.
     #[must_use]
     pub fn over(self, low: f64, high: f64) -> Self {
         Self { range: Some((low, high)), ..self }

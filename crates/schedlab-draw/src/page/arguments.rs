@@ -40,7 +40,7 @@ impl<'a> Listening<'a> {
         Self { source, said: Said::default(), power: None }
     }
 
-    /// The same, but for the tracepoints that [`super::PageData::with_power`] shows.
+    /// The arguments without those of tracepoints that [`super::PageData::with_power`] shows.
     #[must_use]
     pub fn without_power(self) -> Self {
         Self { power: Some(Vec::new()), ..self }

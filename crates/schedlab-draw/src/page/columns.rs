@@ -194,7 +194,7 @@ impl Columns {
         self
     }
 
-    /// Gives up, and frees what was kept, once the slices take more than so many bytes before
+    /// Gives up, and frees what was kept, once the slices take more than `bytes` bytes before
     /// compression; [`PageData::is_whole`] then says so.
     #[must_use]
     pub const fn at_most(mut self, bytes: usize) -> Self {

@@ -68,7 +68,8 @@ impl<'r> Cells<'r> {
         self.cells.iter().filter(move |cell| cell.workload == workload)
     }
 
-    /// The metrics that the runs of a workload give, in the order in which they were told.
+    /// The metrics that the runs of a workload give, in the order in which the workload reported
+    /// them.
     #[must_use]
     pub fn metrics(&self, workload: &str) -> Vec<Metric> {
         let runs: Vec<&StoredRun> =
@@ -97,7 +98,7 @@ impl<'r> Cells<'r> {
 }
 
 impl<'r> Cell<'r> {
-    /// One of its runs.
+    /// One of the cell's runs; `None` if it has none.
     #[must_use]
     pub fn any(&self) -> Option<&'r StoredRun> {
         self.runs.values().chain(self.censored.values()).next().copied()

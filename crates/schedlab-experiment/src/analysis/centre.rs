@@ -6,7 +6,7 @@ use schedlab_stats::{Effect, paired};
 /// The centre of some runs with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Centre {
-    /// The centre of the runs.
+    /// The centre of the runs, in the metric's unit.
     pub value: f64,
     /// The interval, by Student's t on the same scale; `None` for one run, or where all are the same.
     pub interval: Option<(f64, f64)>,

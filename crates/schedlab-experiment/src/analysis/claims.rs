@@ -65,7 +65,7 @@ pub struct Judged {
     pub why: String,
     /// The machines of the runs.
     pub machines: Vec<String>,
-    /// The estimate; absent if there is none.
+    /// The estimate, in the metric's unit or as a ratio; absent without a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// The ends of the interval; absent if there is none.

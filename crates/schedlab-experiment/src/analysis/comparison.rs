@@ -115,9 +115,9 @@ pub struct Change {
     /// The lower end: -0.03 for 3 % less.
     #[schemars(with = "Option<f64>")]
     pub low: f64,
-    /// The estimate of the change.
+    /// The estimate of the change: 0.05 is 5 % more.
     pub estimate: f64,
-    /// The upper end of the interval.
+    /// The upper end of the interval, as a part like the estimate.
     #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Confidence of the interval, corrected for all that is tested with it.
@@ -151,7 +151,7 @@ pub struct Row {
     /// About how many more runs a side would find a change of the margin; a plan, for 8 of 10 cases if the
     /// further runs vary as these do.
     pub more_runs: Option<usize>,
-    /// The margin within which sides are equivalent.
+    /// The margin within which sides are equivalent: 0.05 is 5 %.
     pub margin: f64,
     /// The verdict on this row.
     pub verdict: Verdict,
@@ -268,13 +268,15 @@ fn primary(cells: &Cells<'_>, label: &str, asked: &Asked, all: &[Metric]) -> Vec
     found
 }
 
-/// Compares plain numbers of one metric: runs that share nothing. For tests and calibration.
+/// Compares plain numbers of one metric: runs that share nothing. For tests and calibration. `None`
+/// if a side has too few.
 #[must_use]
 pub fn compare_values(metric: &Metric, before: &[f64], after: &[f64]) -> Option<Row> {
     judged_alone(units::of_values(metric, before, after, Basis::Runs)?)
 }
 
-/// As [`compare_values`], of runs that were done in pairs: the values of a pair stand at the same place.
+/// As [`compare_values`], of runs that were done in pairs: the values of a pair have the same
+/// index.
 #[must_use]
 pub fn compare_pairs(metric: &Metric, before: &[f64], after: &[f64]) -> Option<Row> {
     judged_alone(units::of_values(metric, before, after, Basis::Pairs)?)

@@ -12,7 +12,7 @@ pub struct Winner {
     pub workload: String,
     /// The knobs of the best point measured, those that are the same at all points included.
     pub settings: Vec<Setting>,
-    /// How many of all settings can't be told from it, itself included.
+    /// How many of all settings are not told apart from the winner, itself included.
     pub rivals: usize,
     /// How many settings there are.
     pub of: usize,

@@ -11,7 +11,7 @@ use std::path::Path;
 /// The runs of all workers, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
-    /// Runs of the plan.
+    /// The number of runs of the plan.
     pub planned: usize,
     /// Runs of the plan that were done on some machine.
     pub done: usize,

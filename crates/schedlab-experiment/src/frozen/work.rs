@@ -43,7 +43,7 @@ pub struct Work {
     pub name: Option<String>,
 }
 
-/// What a worker tells between runs.
+/// What a worker reports between runs.
 #[derive(Debug)]
 pub enum WorkStep<'p> {
     /// It takes a portion.

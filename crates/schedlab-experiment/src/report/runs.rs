@@ -7,8 +7,9 @@ use schedlab_model::Metric;
 use schedlab_stats::Sample;
 use std::collections::BTreeMap;
 
-/// A report of stored runs: for each workload its figures with all repeats, doubts beside them, the
-/// machine, and the raw numbers behind a click. What is known from traces is added by the caller.
+/// A report of stored runs: for each workload its metrics with all repeats, warnings beside them,
+/// the machine, and the raw numbers behind a click. What is known from traces is added by the
+/// caller.
 #[must_use]
 pub fn of_runs(title: &str, runs: &[StoredRun]) -> Report {
     let mut report = Report::new(title);

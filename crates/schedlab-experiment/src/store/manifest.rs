@@ -49,7 +49,7 @@ pub struct Manifest {
     pub facts: MachineFacts,
     /// Load right after the run.
     pub load_after: LoadFacts,
-    /// Which attempt this is, from 0: a doubtful run is done again.
+    /// The number of this attempt, from 0: a run with a warning is done again.
     #[serde(default)]
     pub attempt: u32,
     /// How many lines each file of lines has: fewer are a damaged file.

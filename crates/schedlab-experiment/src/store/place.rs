@@ -77,14 +77,14 @@ impl Place {
         format!("{}-{}", run.id, hex.concat())
     }
 
-    /// Whether it is the same place, whatever program was measured.
+    /// Whether both are the same host and kernel; the measured programs may differ.
     #[must_use]
     pub fn is_near(&self, other: &Self) -> bool {
         Self { program: String::new(), ..self.clone() }
             == Self { program: String::new(), ..other.clone() }
     }
 
-    /// The host alone, whatever scheduler and program were measured on it.
+    /// The host alone, without the scheduler and the program that were measured on it.
     #[must_use]
     pub fn host(&self) -> Self {
         Self { program: String::new(), sched_ext: String::new(), measuring: 0, ..self.clone() }

@@ -17,7 +17,7 @@ pub struct StoredRun {
     pub folder: PathBuf,
     /// What was run, and where.
     pub manifest: Manifest,
-    /// What it measured, in the order in which it was told.
+    /// What the run measured, in the order in which the workload reported it.
     pub figures: Vec<Figure>,
     /// The warnings about the run.
     pub warnings: Vec<Warning>,
@@ -78,7 +78,8 @@ impl StoredRun {
         })
     }
 
-    /// A figure of the whole run by its metric's name; `label/metric` for what ran beside.
+    /// A value of the whole run by its metric's name; `label/metric` for what ran beside. `None` if
+    /// the run has no such metric.
     #[must_use]
     pub fn value(&self, metric: &str) -> Option<f64> {
         let (of, name) = metric.rsplit_once('/').unwrap_or(("", metric));
@@ -108,7 +109,7 @@ impl StoredRun {
         Ok(all.into_iter().filter(|line| line.of == of).map(|line| line.interval).collect())
     }
 
-    /// The part of its point that tells where it was done ([`crate::name_places`]).
+    /// The part of the run's point that says where it was done ([`crate::name_places`]).
     #[must_use]
     pub fn place_axes(&self) -> Point {
         place_axes(&self.manifest.point)

@@ -91,7 +91,7 @@ impl<'s> RunWriter<'s> {
         })
     }
 
-    /// The doubts so far.
+    /// The warnings so far.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings

@@ -32,9 +32,9 @@ pub struct Member {
 pub struct Kept {
     /// The limit as it was written.
     pub limit: String,
-    /// The geometric mean of the metric.
+    /// The geometric mean of the metric, in its unit.
     pub value: f64,
-    /// The end of its 95 % bound on the side of the limit.
+    /// The end of the 95 % bound on the side of the limit, in the metric's unit.
     pub bound: f64,
     /// Whether that end keeps the limit.
     pub holds: bool,
@@ -59,9 +59,9 @@ pub struct Region {
     pub from: String,
     /// Its value at the other end.
     pub to: String,
-    /// Values from one end to the other.
+    /// Number of values from one end to the other.
     pub values: usize,
-    /// Values of the axis.
+    /// Number of values of the axis.
     pub of: usize,
 }
 
@@ -85,7 +85,7 @@ pub struct Screening {
 pub struct Tuned {
     /// The verdict of fresh runs.
     pub verdict: Verdict,
-    /// Measurements of the search.
+    /// Number of measurements of the search.
     pub trials: usize,
     /// The number of settings among them.
     pub settings: usize,
@@ -104,7 +104,7 @@ pub struct Tuned {
     /// Values whose first goal is within 1 % of the advised setting's, each with 95 % by the model. Empty
     /// with several goals, with limits, and without a model.
     pub regions: Vec<Region>,
-    /// Pairs of fresh runs.
+    /// Number of pairs of fresh runs.
     pub pairs: usize,
     /// What they say, workload by workload.
     pub comparisons: Vec<Comparison>,

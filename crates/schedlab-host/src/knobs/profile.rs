@@ -12,13 +12,13 @@ use schedlab_workload::knobs;
 /// What a file of another tool says about the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Settings, in our names, for the running kernel.
+    /// Settings for the running kernel, under schedlab's names.
     pub settings: Vec<Setting>,
     /// What was left out, and why.
     pub warnings: Vec<Warning>,
 }
 
-/// Reads a sysctl.d file or a tuned profile, told apart by its sections.
+/// Reads a sysctl.d file or a tuned profile; its sections show which of both it is.
 #[must_use]
 pub fn read_profile(text: &str, tree: &Tree) -> Profile {
     let mut profile = Profile::default();

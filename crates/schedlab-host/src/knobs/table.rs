@@ -201,7 +201,7 @@ pub const KNOBS: &[Entry] = &[
     entry("cgroup_uclamp_max", &[at(Home::Cgroup("cpu.uclamp.max", None), (5, 4), NEVER)]),
 ];
 
-/// The places of the tunable with a name.
+/// The places of the tunable with a name; `None` if schedlab has none of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
     KNOBS.iter().find(|entry| entry.name == name)
@@ -224,7 +224,7 @@ impl Entry {
     }
 }
 
-/// The version at the beginning of a release (`6.12.0-rc3+deb`).
+/// The version at the beginning of a release (`6.12.0-rc3+deb`); `None` if there is none.
 #[must_use]
 pub fn version(release: &str) -> Option<Version> {
     let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit());

@@ -11,7 +11,8 @@ use schedlab_workload::{Behaviour, ChannelId, Done, Instruments, Op, SampleId};
 /// itself, wakes and waits; the message thread takes, wakes, looks again and waits.
 const STEPS_OF_A_WAKEUP: f64 = 7.0;
 
-/// Costs in nanoseconds, each the smallest of some tries.
+/// What schedlab's own code costs beside system calls, in nanoseconds: each the smallest of some
+/// tries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
     /// One reading of the clock.

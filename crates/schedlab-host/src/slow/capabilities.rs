@@ -22,7 +22,8 @@ pub struct Ground {
     pub allowed: CpuSet,
     /// Whether we are root.
     pub root: bool,
-    /// Whether our own group of version 2 was given to us: groups below it can be made without root.
+    /// Whether schedlab's own group of version 2 was delegated: groups below it can be made without
+    /// root.
     pub delegated: bool,
     /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
     pub realtime: bool,
@@ -89,7 +90,7 @@ impl Ground {
         }
     }
 
-    /// Why hogs of this speed can't burn here; `None` when they can.
+    /// Why hogs cannot burn at this speed here; `None` if they can.
     #[must_use]
     pub fn realtime_obstacle(&self, slowest: f64) -> Option<String> {
         if !self.realtime {

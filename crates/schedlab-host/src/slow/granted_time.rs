@@ -29,11 +29,11 @@ const THREADS: usize = 256;
 pub struct Worked {
     /// How many loops it was read from.
     pub loops: usize,
-    /// The median.
+    /// The median, in parts of the work before the session.
     pub median: f64,
-    /// The quantile 0.05.
+    /// The quantile 0.05, in parts of the work before the session.
     pub low: f64,
-    /// The quantile 0.95.
+    /// The quantile 0.95, in parts of the work before the session.
     pub high: f64,
 }
 
@@ -82,7 +82,7 @@ impl Proof {
         self.right == self.busy && self.above == 0
     }
 
-    /// The doubt about it, where there is one.
+    /// The warning about it; `None` if the speed was held.
     #[must_use]
     pub fn doubt(&self) -> Option<Warning> {
         let remedy =

@@ -30,7 +30,7 @@ pub struct Profile {
 pub struct Rates {
     /// Multiplications and additions, each of which needs the one before.
     pub integer: f64,
-    /// Steps of the Collatz iteration: a branch that can't be foreseen in each.
+    /// Steps of the Collatz iteration in a second: each has a branch that cannot be foreseen.
     pub branches: f64,
     /// Loads from random places of 32 MiB, each of which needs the one before.
     pub memory: f64,
@@ -107,7 +107,8 @@ impl Profile {
     }
 }
 
-/// The clock of a CPU at full speed, in MHz: what its driver tells, or what it has now where there is no driver.
+/// The clock of a CPU at full speed, in MHz, from its driver; without a driver, the clock that it
+/// has now.
 #[must_use]
 pub fn mhz(sys: &Path, cpuinfo: &Path, cpu: Cpu) -> Option<f64> {
     let driver = sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq"));

@@ -16,7 +16,7 @@ pub struct Measured {
     /// The part of the time that a task got.
     pub granted: f64,
     /// Work done in that time, as a part of what was done at full speed just before. On a virtual
-    /// machine it wavers by some percent whatever is done.
+    /// machine it varies by some percent by itself.
     #[schemars(with = "Option<f64>")]
     pub work: f64,
 }

@@ -32,7 +32,7 @@ pub struct Paired {
     /// CPU time in the slowed turns as a part of that in the full ones: what of an error is time that
     /// was not granted, and what is work that took longer.
     pub granted: f64,
-    /// What the ratios should be.
+    /// What the ratios should be: the speed that was asked for.
     pub ideal: f64,
     /// CPU time of the controller outside its burners, as a part of the time.
     pub controller: f64,

@@ -80,7 +80,7 @@ impl Method {
         }
     }
 
-    /// Whether it slows the command's processes and not the CPU under whatever runs there.
+    /// Whether it slows the processes of the command only, and not all that runs on the CPU.
     #[must_use]
     pub const fn is_for_command(self) -> bool {
         !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Deadline)
@@ -93,7 +93,7 @@ impl Method {
         !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Stop | Self::StopGroup)
     }
 
-    /// Whether it takes CPU time away, so that the time that is granted tells the speed. Clocks do not.
+    /// Whether it takes CPU time away, so that the granted time shows the speed. Clocks do not.
     #[must_use]
     pub const fn takes_time(self) -> bool {
         !matches!(self, Self::Freq | Self::Gov | Self::Uclamp)
@@ -111,7 +111,8 @@ impl Method {
         matches!(self, Self::Quota | Self::WeightPinned | Self::Deadline)
     }
 
-    /// What is known to be wrong about it, to stand beside its results; empty where nothing is.
+    /// What is known to be wrong about the method, to be printed with its results; empty if nothing
+    /// is.
     #[must_use]
     pub fn fault(self, cpus: usize, speed: f64) -> String {
         let percent = |part: f64| format!("{:.1}%", part * 100.0);

@@ -27,7 +27,7 @@ pub struct Settled {
     pub said: Vec<String>,
 }
 
-/// Gives the text of a profile.
+/// Gives the text of a profile, or the error of reading it.
 pub type ReadProfile<'r> = &'r dyn Fn(&Path) -> std::io::Result<String>;
 
 impl FromStr for Asked {

@@ -25,17 +25,18 @@ pub(super) struct Asked {
 pub struct Score {
     /// The number of wakeups that count.
     pub counted: u64,
-    /// Those where the policy chose the recorded CPU.
+    /// Number of counted wakeups where the policy chose the recorded CPU.
     pub model: u64,
-    /// Those where each naive rule did: the previous CPU, the waker's, the first idle one.
+    /// Number of counted wakeups where each naive rule chose it: the previous CPU, the waker's, the
+    /// first idle one.
     pub naive: [u64; 3],
     /// Wakeups in the first second, in which load averages are being rebuilt.
     pub early: u64,
     /// Wakeups of tasks that may use one CPU only.
     pub bound: u64,
-    /// Wakeups on which the naive rules agree.
+    /// Number of wakeups on which the naive rules agree; they are not counted.
     pub agreed: u64,
-    /// First wakeups after a fork.
+    /// Number of first wakeups after a fork; they are not counted.
     pub new: u64,
 }
 

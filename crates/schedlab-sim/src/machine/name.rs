@@ -172,7 +172,7 @@ impl Model {
 }
 
 impl Model {
-    /// The same machine with other costs.
+    /// This machine with other costs.
     #[must_use]
     pub fn with_costs(mut self, costs: Costs) -> Self {
         self.costs = costs;

@@ -36,21 +36,22 @@ impl SimulatedPool {
         Self { model, policy, timer_slack, costs, runs: 0, recorded: None, records: false }
     }
 
-    /// The same, keeping the scheduler's events of a run, with a mark for each job.
+    /// The executor, keeping the scheduler's events of a run, with a mark for each job.
     #[must_use]
     pub fn recording(mut self) -> Self {
         self.records = true;
         self
     }
 
-    /// The same, with other costs of a worker's own work; the machine's costs are those of its model.
+    /// The executor with other costs of a worker's own work; the machine's costs are those of its
+    /// model.
     #[must_use]
     pub fn with_costs(mut self, costs: Costs) -> Self {
         self.costs = costs;
         self
     }
 
-    /// What the last run recorded.
+    /// What the last run recorded; `None` if nothing was recorded since the last call.
     pub fn take_recorded(&mut self) -> Option<(TraceInfo, Vec<Event>)> {
         self.recorded.take()
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub struct CfsKnobs {
     /// `latency_ns`: the period in which each task runs once.
     pub latency: u64,
-    /// `min_granularity_ns`: the shortest slice.
+    /// `min_granularity_ns`: the shortest slice, in nanoseconds.
     pub min_granularity: u64,
     /// `idle_min_granularity_ns`: the shortest slice of a `SCHED_IDLE` task.
     pub idle_min_granularity: u64,
@@ -37,7 +37,7 @@ pub struct CfsKnobs {
 }
 
 impl CfsKnobs {
-    /// The defaults on a machine with so many CPUs (`sched_init_granularity`).
+    /// The defaults on a machine with `cpus` CPUs (`sched_init_granularity`).
     #[must_use]
     pub fn of(cpus: usize) -> Self {
         let factor = weight::scaling(cpus);
@@ -115,7 +115,7 @@ pub struct Cfs {
 }
 
 impl Cfs {
-    /// The scheduler of so many CPUs.
+    /// The scheduler of `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
@@ -123,7 +123,8 @@ impl Cfs {
         Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places }
     }
 
-    /// It balances load between CPUs, with ticks of `tick_ns`; chances come from `seed`.
+    /// The scheduler, balancing load between CPUs, with ticks of `tick_ns`; chances come from
+    /// `seed`.
     #[must_use]
     pub fn balanced(mut self, hardware: &Hardware, tick_ns: u64, seed: u64) -> Self {
         self.balancer = Some(Balancer::new(hardware, tick_ns, seed));

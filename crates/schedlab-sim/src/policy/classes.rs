@@ -33,7 +33,7 @@ pub struct ClassKnobs {
 }
 
 impl ClassKnobs {
-    /// The defaults, with a tick of so many nanoseconds.
+    /// The defaults, with a tick of `tick` nanoseconds.
     #[must_use]
     pub fn of(throttled: bool, tick: u64) -> Self {
         const MS: u64 = 1_000_000;
@@ -79,7 +79,7 @@ const SERVER: u64 = OWN | 1 << 62;
 const TASK: u64 = OWN | 1 << 61;
 
 impl Classes {
-    /// Above a policy, for so many CPUs.
+    /// The classes above a fair policy, for `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: usize, knobs: ClassKnobs, fair: Box<dyn Policy>) -> Self {
         let lanes = (0..cpus).map(|_| Lane::default()).collect();

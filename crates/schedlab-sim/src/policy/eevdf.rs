@@ -43,7 +43,7 @@ pub struct EevdfKnobs {
 }
 
 impl EevdfKnobs {
-    /// The defaults on a machine with so many CPUs and a tick of `tick` nanoseconds.
+    /// The defaults on a machine with `cpus` CPUs and a tick of `tick` nanoseconds.
     #[must_use]
     pub fn of(cpus: usize, tick: u64) -> Self {
         Self {
@@ -123,14 +123,15 @@ pub struct Eevdf {
 }
 
 impl Eevdf {
-    /// The scheduler of so many CPUs.
+    /// The scheduler of `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: usize, knobs: EevdfKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
         Self { knobs, entities: Vec::new(), rqs, turns: 0, placer, balancer: None }
     }
 
-    /// It balances load between CPUs, with ticks of `tick_ns`; chances come from `seed`.
+    /// The scheduler, balancing load between CPUs, with ticks of `tick_ns`; chances come from
+    /// `seed`.
     #[must_use]
     pub fn balanced(mut self, hardware: &Hardware, tick_ns: u64, seed: u64) -> Self {
         self.balancer = Some(Balancer::new(hardware, tick_ns, seed));

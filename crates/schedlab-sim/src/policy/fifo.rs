@@ -22,8 +22,8 @@ struct Lane {
 }
 
 impl Fifo {
-    /// For so many CPUs. A task that ran for `slice_ns` goes to the end of its queue at the next tick; without a
-    /// slice it runs until it sleeps.
+    /// The scheduler of `cpus` CPUs. A task that ran for `slice_ns` nanoseconds goes to the end of
+    /// its queue at the next tick; without a slice it runs until it sleeps.
     #[must_use]
     pub fn new(cpus: usize, slice_ns: Option<u64>) -> Self {
         Self { slice_ns, cpus: (0..cpus).map(|_| Lane::default()).collect() }

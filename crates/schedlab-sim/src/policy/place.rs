@@ -67,7 +67,7 @@ pub struct Placer {
 const SECOND: u64 = 1_000_000_000;
 
 impl Placer {
-    /// For so many CPUs.
+    /// The placer of a machine with `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: usize, knobs: PlacerKnobs) -> Self {
         let scan = vec![usize::MAX; cpus];

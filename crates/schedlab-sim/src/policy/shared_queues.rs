@@ -21,7 +21,7 @@ pub struct SharedFifo {
 }
 
 impl SharedFifo {
-    /// One queue for so many CPUs.
+    /// One queue for all of `cpus` CPUs.
     #[must_use]
     pub fn of_machine(cpus: usize, slice_ns: u64) -> Self {
         Self::new(vec![0; cpus], slice_ns)

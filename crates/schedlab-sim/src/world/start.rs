@@ -227,7 +227,7 @@ impl World {
         Effect::Ended
     }
 
-    /// All tasks are told to stop: whoever sleeps is woken, whoever runs goes on with the news.
+    /// Asks all tasks to stop. Tasks that sleep are woken.
     pub fn stop(&mut self) {
         if std::mem::replace(&mut self.stopping, true) {
             return;

@@ -15,9 +15,9 @@ pub struct TaskUsage {
     pub run_delay_ns: u64,
     /// How often it began to run.
     pub timeslices: u64,
-    /// Switches away because it slept or ended.
+    /// Number of switches away after which it slept or ended.
     pub voluntary: u64,
-    /// Switches away while it was runnable.
+    /// Number of switches away after which it stayed runnable.
     pub involuntary: u64,
     /// The number of moves between CPUs.
     pub migrations: u64,

@@ -6,8 +6,8 @@ use schedlab_jobs::profile::Profile;
 use schedlab_model::{Better, Metric, Nanos, Unit};
 use schedlab_stats::Histogram;
 
-/// The figures of a run on so many workers. `kernel` has those of its machine. A time that the executor does not measure
-/// is absent.
+/// The metrics of a run on `workers` workers. `kernel` has those of its machine. A time that the
+/// executor does not measure is absent.
 #[must_use]
 pub fn figures(
     profile: &Profile,

@@ -37,9 +37,9 @@ pub struct Times {
     pub began: Nanos,
     /// The time at which all tasks were ready.
     pub ready: Nanos,
-    /// They were let go.
+    /// When the tasks were let go.
     pub go: Nanos,
-    /// They were told to end; `None`: they ended by themselves.
+    /// When the tasks were asked to end; `None`: they ended by themselves.
     pub stopped: Option<Nanos>,
     /// The time at which all tasks had ended.
     pub end: Nanos,

@@ -13,9 +13,9 @@ pub struct Banner {
     pub processes: bool,
     /// The number of groups.
     pub groups: u64,
-    /// Senders, and receivers, of each.
+    /// Number of senders, and of receivers, in each group.
     pub fds: u64,
-    /// Messages of each sender to each receiver.
+    /// Number of messages of each sender to each receiver.
     pub loops: u64,
     /// Bytes of a message.
     pub bytes: u64,

@@ -30,8 +30,8 @@ fn value_of(bucket: usize) -> u64 {
     (1 << (shift + 8)) + (step << shift) + (1 << shift) / 2
 }
 
-/// The microseconds between two moments as the original counts them: of a clock that tells whole ones.
-/// It leaves out what is none.
+/// The microseconds between two moments as the original counts them: by a clock of whole
+/// microseconds. `None` for zero, which the original leaves out.
 #[must_use]
 pub fn micros(from: Nanos, to: Nanos) -> Option<u64> {
     Some((to.0 / 1_000).saturating_sub(from.0 / 1_000)).filter(|&n| n > 0)

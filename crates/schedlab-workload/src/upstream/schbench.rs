@@ -43,7 +43,7 @@ pub struct Style {
     pub auto: bool,
     /// The number of message threads.
     pub messengers: u64,
-    /// Workers of all message threads.
+    /// Number of workers of all message threads.
     pub workers: u64,
     /// Seconds that the run was to take; 0: without end.
     pub runtime: u64,

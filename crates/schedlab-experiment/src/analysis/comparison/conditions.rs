@@ -10,7 +10,7 @@ pub struct FailIf {
     pub metric: String,
     /// Whether more is the failure.
     pub above: bool,
-    /// The relative change beyond which it fails.
+    /// The relative change beyond which the condition fails: 0.03 is 3 %.
     pub change: f64,
 }
 
@@ -59,7 +59,7 @@ impl FailIf {
         self.check_rows(&rows)
     }
 
-    /// As [`FailIf::check`], of rows.
+    /// As [`FailIf::check`], of rows; `None` if the rows do not decide.
     #[must_use]
     pub fn check_rows(&self, rows: &[&Row]) -> Option<bool> {
         let mut sure = true;

@@ -10,7 +10,7 @@ use super::{Change, Judgement, LEVEL, LOOK_LEVEL, Row, Side, Verdict};
 use schedlab_model::Better;
 use schedlab_stats::{Effect, benjamini_hochberg, disagreement, pooled};
 
-/// What a row tells beside its verdict.
+/// What a row says beside its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// Which change it would find, and how many runs are missing.

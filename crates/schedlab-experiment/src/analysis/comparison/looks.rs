@@ -13,7 +13,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Counts a look at so many repeats; `false` where no repeats were added since the last one.
+    /// Counts a look at `repeats` repeats; `false` if no repeats were added since the last one.
     pub fn take(&mut self, repeats: u32) -> bool {
         let is_new = self.taken.last().is_none_or(|last| repeats > *last);
         if is_new {

@@ -4,12 +4,12 @@
 //! A group has a pool that is filled each period. A CPU takes a slice from it, and is throttled when it has used its
 //! slice and the pool is empty. A CPU that has no task left gives back what it took, but for 1 ms.
 
-/// What a group may use: so much time in each period, of all CPUs together. In nanoseconds.
+/// What a group may use: an amount of time in each period, of all CPUs together. In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The quota of each period.
+    /// The quota of each period, in nanoseconds.
     pub quota: u64,
-    /// The period (`cpu.max`: 100 ms).
+    /// The period, in nanoseconds (`cpu.max`: 100 ms).
     pub period: u64,
     /// How much of it may be saved for later (`cpu.max.burst`).
     pub burst: u64,
