@@ -50,7 +50,7 @@ const MAY_IMPORT: [(&str, &[&str]); 19] = [
     ),
 ];
 
-/// Every import that the floors don't allow, and every crate that has no floor.
+/// Every import that the floors do not allow, and every crate that has no floor.
 pub(crate) fn check() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("crates").context("crates/")? {

@@ -42,7 +42,7 @@ pub(crate) fn ensure() -> Result<()> {
     let list = missing.join(" ");
     if may_install() {
         steps::say(&format!("the tests need packages that are missing; installing: {list}"));
-        // A package list that can't be refreshed may still be good enough.
+        // A package list that cannot be refreshed may still be good enough.
         let _ = steps::run(apt().arg("update"));
         let _ = steps::run(apt().args(["install", "-y", "--no-install-recommends"]).args(&missing));
     }

@@ -25,7 +25,7 @@ pub struct Piece {
 /// What fills a CPU's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Boxes that don't overlap, in ascending order.
+    /// Boxes that do not overlap, in ascending order.
     Pieces(Vec<Piece>),
     /// A colour (with opacity) for each of equally wide columns.
     Shades(Vec<Colour>),
@@ -277,7 +277,7 @@ impl Picture<'_> {
         for (nth, lane) in (0..).zip(&self.cores.lanes) {
             let mut rects: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
             let height = (whole - boxes) / count;
-            // Where the last one of each row ends: what lies within half a pixel of it can't be told apart.
+            // Where the last one of each row ends: what lies within half a pixel of it cannot be told apart.
             let mut free = vec![i32::MIN; self.cores.rows.len()];
             for (cpu, span, colour) in &lane.pieces {
                 let Some(&row) = rows.get(cpu) else { continue };

@@ -2,8 +2,8 @@
 //!
 //! Two weights of Inter (SIL Open Font License, `fonts/OFL.txt`), cut to Latin, Greek, punctuation,
 //! arrows and a few signs by `fonts/subset.py`. Figures have equal widths. Nothing of the system's
-//! fonts is ever looked at. What the fonts can't show (control characters, bidirectional marks, other
-//! scripts) is spelled out as `\u{..}`, so that a name from a trace can't disturb what stands around it.
+//! fonts is ever looked at. What the fonts cannot show (control characters, bidirectional marks, other
+//! scripts) is spelled out as `\u{..}`, so that a name from a trace cannot disturb what stands around it.
 
 use std::fmt::Write;
 use std::sync::OnceLock;

@@ -9,7 +9,7 @@ use schedlab_model::{Cpu, CpuSet, Kind, Nanos, OtherFormat, Span, TraceInfo, fie
 use schedlab_timeline::{Change, Occupant, Question, State, TaskId};
 use std::collections::BTreeSet;
 
-/// Links beyond this many can't be told apart; the rest is counted in the legend.
+/// Links beyond this many cannot be told apart; the rest is counted in the legend.
 const LINKS_MAX: usize = 20_000;
 
 /// What can be marked.

@@ -85,7 +85,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Clips don't nest in our pictures: the inner one would win.
+    /// Clips do not nest in our pictures: the inner one would win.
     fn clipped(&mut self, clip: Rect, items: &[Item]) {
         let Some(mut mask) = Mask::new(self.pixmap.width(), self.pixmap.height()) else { return };
         if let Some(rect) = rectangle(clip) {

@@ -18,7 +18,7 @@ use schedlab_model::{Cpu, CpuSet, Kind, Nanos, Span, Topology};
 use schedlab_timeline::{Change, Occupant, Power, Question, State, Switch, TaskId, Told};
 use std::collections::BTreeMap;
 
-/// More boxes than this for each column can't be told apart by eye.
+/// More boxes than this for each column cannot be told apart by eye.
 const BOXES_PER_COLUMN: usize = 2;
 
 /// Frequencies in a band of this many hertz have one colour.
@@ -470,7 +470,7 @@ impl Sum {
         }
     }
 
-    /// The mean colour, as opaque as the column was busy; 32 steps each, which the eye can't tell
+    /// The mean colour, as opaque as the column was busy; 32 steps each, which the eye cannot tell
     /// from more, so that neighbours often are the same.
     fn shade(&self, length: u64, colours: &[Colour]) -> Colour {
         let whole = self.parts.iter().map(|part| u128::from(part.1)).sum::<u128>().max(1);

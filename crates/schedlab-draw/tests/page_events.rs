@@ -159,7 +159,7 @@ fn threads_of_a_process_and_tasks_of_a_group_share_a_row() {
     assert_eq!(colours[1], colours[2], "{colours}");
     assert_ne!(colours[1], colours[3], "{colours}");
     std::fs::remove_file(&file).expect("ours");
-    // What the trace does not tell can't be chosen.
+    // What the trace does not tell cannot be chosen.
     let Some((mut browser, file)) = Browser::show("nothing", &html(TRACE, |data, _| data)) else {
         return;
     };

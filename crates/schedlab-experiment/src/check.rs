@@ -95,7 +95,7 @@ fn missing(
     missing
 }
 
-/// Why a setting can't be made on a machine at all.
+/// Why a setting cannot be made on a machine at all.
 fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
     if setting.starts_with("speed:") {
         // A speed of CPUs is no knob of the kernel, but held around the run.

@@ -180,7 +180,7 @@ pub enum Drawing {
 /// Why an experiment file is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It can't be read.
+    /// It cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
         /// The path of the file.
@@ -226,7 +226,7 @@ impl Experiment {
     /// Reads an experiment file.
     ///
     /// # Errors
-    /// When the file can't be read or says something wrong.
+    /// When the file cannot be read or says something wrong.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| FileError::Read { path: path.to_owned(), error })?;

@@ -100,10 +100,10 @@ impl Tally {
 /// Why the loop gave up. What was stored until then stays.
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
-    /// Results can't be stored.
+    /// Results cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The machine can't do any run of this plan.
+    /// The machine cannot do any run of this plan.
     #[error("{0}")]
     Machine(#[from] MachineError),
     /// The machine is set otherwise than when the stored runs were done.
@@ -138,7 +138,7 @@ pub enum LoopError {
 /// Runs that fail are told and left out: the same call again tries them again.
 ///
 /// # Errors
-/// When another process stores runs there, results can't be stored, or the first run of all fails before anything was measured: then the
+/// When another process stores runs there, results cannot be stored, or the first run of all fails before anything was measured: then the
 /// rest would fail alike.
 pub fn run_plan(
     machines: &mut Machines<'_>,

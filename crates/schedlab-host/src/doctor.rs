@@ -323,7 +323,7 @@ fn quiet() -> Check {
 /// Puts back what dead runs left changed; one line for each journal.
 ///
 /// # Errors
-/// When the journals can't be listed.
+/// When the journals cannot be listed.
 pub fn restore() -> std::io::Result<Vec<guard::Restored>> {
     guard::restore(&guard::directory()?)
 }

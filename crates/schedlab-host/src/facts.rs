@@ -332,7 +332,7 @@ fn control_group() -> CgroupFacts {
     let group = cpu.group();
     let limit = match cpu.version {
         Version::V1 => limit_v1(&group),
-        // The root group has no file: it can't be limited.
+        // The root group has no file: it cannot be limited.
         Version::V2 => Ok(text(&group, "cpu.max").ok().and_then(|max| limit_v2(&max))),
     };
     CgroupFacts {

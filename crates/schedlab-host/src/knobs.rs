@@ -87,7 +87,7 @@ impl Tree {
     /// This machine's.
     ///
     /// # Errors
-    /// When the kernel's version can't be read.
+    /// When the kernel's version cannot be read.
     pub fn here() -> io::Result<Self> {
         let mut tree = Self::at(Path::new("/"))?;
         tree.group = schedlab_sys::cgroup::here("cpu")
@@ -222,7 +222,7 @@ impl Tree {
             && verbose.is_ok_and(|text| matches!(text.trim(), "N" | "0"))
     }
 
-    /// Why a file can't be written, in the words of whoever must do something about it.
+    /// Why a file cannot be written, in the words of whoever must do something about it.
     fn why(&self, path: &Path, error: &io::Error) -> String {
         let debugfs = self.root.join("sys/kernel/debug");
         let lockdown = fs::read_to_string(self.root.join("sys/kernel/security/lockdown"));
@@ -245,7 +245,7 @@ impl Tree {
     /// Checks wanted settings against this kernel: names, values, ranges, rights.
     ///
     /// # Errors
-    /// For the first setting that can't be made.
+    /// For the first setting that cannot be made.
     pub fn resolve(&self, settings: &[Setting]) -> Result<Changes, KnobError> {
         let mut changes = Changes::default();
         for setting in settings {

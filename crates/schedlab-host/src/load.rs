@@ -77,7 +77,7 @@ fn fail(told: &Told) -> ExitCode {
 /// The machine as plans see it.
 ///
 /// # Errors
-/// When the topology or our own affinity can't be read.
+/// When the topology or our own affinity cannot be read.
 pub fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
     let topology = schedlab_sys::topology::read(Path::new("/sys"))?;
     let allowed = schedlab_sys::sched::affinity(schedlab_model::Pid(0))?;

@@ -82,7 +82,7 @@ impl Host {
     /// This machine, with the running program as the load child.
     ///
     /// # Errors
-    /// When the program's own path can't be found out.
+    /// When the program's own path cannot be found out.
     pub fn here() -> std::io::Result<Self> {
         // From here on the program may be replaced.
         process::this_program()?;

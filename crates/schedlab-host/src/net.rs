@@ -55,7 +55,7 @@ impl Namespace {
     /// benchmarks (RFC 2544).
     ///
     /// # Errors
-    /// When a program or right is missing, or the kernel can't shape so. What was made is undone when
+    /// When a program or right is missing, or the kernel cannot shape so. What was made is undone when
     /// the guard finishes.
     pub fn make(link: &Link, guard: &mut Guard) -> Result<Self, NetError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);

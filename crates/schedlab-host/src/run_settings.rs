@@ -21,7 +21,7 @@ pub(crate) struct Slowed {
 }
 
 impl Around {
-    /// Tells a load child what it can't measure any more.
+    /// Tells a load child what it cannot measure any more.
     pub(crate) fn tell(&self, command: &mut Command) {
         command.env_remove(load::CALIBRATED);
         if let Some(slowed) = &self.slowed {

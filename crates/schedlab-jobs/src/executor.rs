@@ -1,4 +1,4 @@
-//! What every executor offers to the rig: run a graph, and say what it can't do.
+//! What every executor offers to the rig: run a graph, and say what it cannot do.
 
 use crate::run::Run;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ pub trait Executor {
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError>;
 }
 
-/// Refuses what plain executors can't do.
+/// Refuses what plain executors cannot do.
 pub fn refuse_times(executor: &dyn Executor, run: &Run) -> Result<(), ExecutorError> {
     let name = || executor.name();
     let offers = executor.offers();

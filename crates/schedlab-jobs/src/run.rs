@@ -36,7 +36,7 @@ pub trait Work: Send + Sync {
         ""
     }
 
-    /// Computes for about so long: what planning costs beyond its own work. Nothing where the work can't.
+    /// Computes for about so long: what planning costs beyond its own work. Nothing where the work cannot.
     fn compute(&self, _: Nanos) {}
 }
 

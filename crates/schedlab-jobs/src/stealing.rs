@@ -22,7 +22,7 @@ impl Stealing {
     /// Whether workers steal in this run.
     ///
     /// # Errors
-    /// When they must, and can't.
+    /// When they must, and cannot.
     pub fn decide(
         self,
         run: &Run,

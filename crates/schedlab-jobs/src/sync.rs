@@ -16,7 +16,7 @@ mod real {
     pub(crate) use std::sync::{Mutex, MutexGuard, MutexGuard as OwnedGuard};
     pub(crate) use std::thread::{Builder, JoinHandle, Thread, yield_now};
 
-    /// What one thread at a time has, and others mostly don't wait for. A panic of its owner is a defect of ours; the
+    /// What one thread at a time has, and others mostly do not wait for. A panic of its owner is a defect of ours; the
     /// plain data is still usable, and must not count as taken: no worker would ever get it again.
     #[derive(Debug)]
     pub(crate) struct Owned<T>(Mutex<T>);

@@ -138,7 +138,7 @@ pub trait EventSource {
     fn warnings(&self) -> &[Warning];
 
     /// The arguments of a tracepoint beyond the scheduler's, as text (`irq=42 name=ahci`): of the event at
-    /// `index` of the last batch. `None` where the source can't tell, or was not asked to; empty where the
+    /// `index` of the last batch. `None` where the source cannot tell, or was not asked to; empty where the
     /// tracepoint has none.
     fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         let _ = index;

@@ -32,7 +32,7 @@ pub enum RecordError {
         /// What the kernel says, and which fields there are.
         why: String,
     },
-    /// An option that can't be had in this way of recording.
+    /// An option that cannot be had in this way of recording.
     #[error("{what}: {why}")]
     Unsupported {
         /// The option that is refused.
@@ -48,7 +48,7 @@ pub enum RecordError {
         /// What is wrong with it.
         what: String,
     },
-    /// The trace can't be written where it shall be.
+    /// The trace cannot be written where it shall be.
     #[error(transparent)]
     Target(#[from] schedlab_trace::TraceError),
     /// A system call failed.

@@ -187,7 +187,7 @@ impl Instance {
 }
 
 /// Makes an instance while the kernel does not ask for its table of task names: an instance takes
-/// that option, which can't be set on itself, from the top. Put back at once, whoever dies; others
+/// that option, which cannot be set on itself, from the top. Put back at once, whoever dies; others
 /// who trace miss names of some microseconds at most.
 fn unnamed(
     tracefs: &Tracefs,

@@ -6,7 +6,7 @@
 //! process was killed can be salvaged in the same way.
 //!
 //! The rings are those of perf events, or the pages of an ftrace instance. Beside the events, a
-//! watcher keeps what they don't say: names and allowed CPUs of tasks.
+//! watcher keeps what they do not say: names and allowed CPUs of tasks.
 
 mod copy;
 mod error;

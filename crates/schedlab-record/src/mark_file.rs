@@ -76,7 +76,7 @@ impl Marks {
     /// Opens it for appending; creates it where it is not there.
     ///
     /// # Errors
-    /// When it can't be opened.
+    /// When it cannot be opened.
     pub fn append(path: &Path) -> io::Result<Self> {
         Ok(Self(File::options().create(true).append(true).open(path)?))
     }
@@ -116,7 +116,7 @@ impl Marks {
 /// The marks of several files, each of which numbers its names from 0, in order of time.
 ///
 /// # Errors
-/// When a file can't be read.
+/// When a file cannot be read.
 pub fn gather(files: &[(PathBuf, Vec<String>)]) -> io::Result<All> {
     let mut all = All::default();
     for (path, names) in files {
@@ -153,7 +153,7 @@ impl Growing {
 /// Reads a mark file; what was cut off at its end is left out.
 ///
 /// # Errors
-/// When it can't be read. A file that is not there holds no marks.
+/// When it cannot be read. A file that is not there holds no marks.
 pub fn read(path: &Path) -> io::Result<Vec<Mark>> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -52,7 +52,7 @@ impl Requests {
         }
         let mut found = None;
         for (at, (file, number)) in (0..).zip(self.files.values_mut()) {
-            // A file that can't be read any longer holds no news.
+            // A file that cannot be read any longer holds no news.
             let marks = file.more().unwrap_or_default();
             for mark in marks.iter().filter(|mark| mark.id == *number) {
                 found = found.or(self.open.see(at, mark));

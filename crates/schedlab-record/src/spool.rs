@@ -46,7 +46,7 @@ pub(crate) struct Head {
 pub(crate) struct Tail {
     pub(crate) stopped: Nanos,
     /// Records that did not fit into the rings, by CPU, by the kernel's own count; a CPU is missing
-    /// where the kernel can't tell.
+    /// where the kernel cannot tell.
     pub(crate) lost: BTreeMap<Cpu, u64>,
     /// What the way of recording costs the answers.
     pub(crate) doubts: Vec<Warning>,

@@ -2,7 +2,7 @@
 //!
 //! Over lines (`docs/executors.md`): we write the graph, one job a line, then `{"go":true}`; the process does each job's
 //! rounds of work, not before its start time, writes one line per job with its times on CLOCK_MONOTONIC, its thread and
-//! the value that the work gave, or with why it was dropped, and `{"done":true}`. What it can't do it answers as
+//! the value that the work gave, or with why it was dropped, and `{"done":true}`. What it cannot do it answers as
 //! `{"not_offered":"start times"}`. The values prove the work (`asked`). Lines in a file, without values, are what
 //! `jobs run --events` reads. A process that has not said it is done within a time is ended, with all that it started.
 
@@ -244,7 +244,7 @@ fn log(run: &Run, mut events: Vec<Ran>) {
 /// Reads an executor's own events; how many workers there were. They may have any numbers.
 ///
 /// # Errors
-/// When the file can't be read, a line is none of an executor's, or names a job that the graph has not.
+/// When the file cannot be read, a line is none of an executor's, or names a job that the graph has not.
 pub fn read_events(file: &Path, run: &Run) -> Result<usize, RigError> {
     let opened = std::fs::File::open(file).while_doing(format!("{}", file.display()))?;
     let jobs = run.graph().len();
@@ -284,7 +284,7 @@ impl Library {
     /// Loads it; whoever names a file here runs its code. The workers tell `threads` their thread ids.
     ///
     /// # Errors
-    /// When it can't be loaded, or has no such function.
+    /// When it cannot be loaded, or has no such function.
     pub fn open(file: &Path, workers: usize, threads: Threads) -> Result<Self, RigError> {
         let library = schedlab_sys::library::Executor::open(file)
             .while_doing(format!("cannot load executor '{}'", file.display()))?;

@@ -52,7 +52,7 @@ impl Jitter {
     /// timers, half by looking.
     ///
     /// # Errors
-    /// When a thread can't be started.
+    /// When a thread cannot be started.
     pub fn probe(threads: usize, time: Nanos, place: &OnStart) -> io::Result<Self> {
         let each = Nanos(time.0 / 2);
         let probes = (0..threads).map(|number| {

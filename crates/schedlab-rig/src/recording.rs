@@ -30,7 +30,7 @@ impl Recording {
     /// Begins to record into `output`.
     ///
     /// # Errors
-    /// When the right to record is missing, or the spool beside `output` can't be made.
+    /// When the right to record is missing, or the spool beside `output` cannot be made.
     pub fn start(output: &Path) -> Result<Self, RigError> {
         let recorder = Recorder::start(Options::default(), &spool_of(output)).while_doing(
             "cannot record the kernel's events: `schedlab doctor` says how to allow it",
@@ -41,7 +41,7 @@ impl Recording {
     /// Ends it and leaves nothing behind.
     ///
     /// # Errors
-    /// When what was recorded can't be removed.
+    /// When what was recorded cannot be removed.
     pub fn discard(self) -> Result<(), RigError> {
         let dir = self.recorder.stop()?;
         Ok(std::fs::remove_dir_all(dir)?)
@@ -51,7 +51,7 @@ impl Recording {
     /// to causes. `report` is that of our own pool.
     ///
     /// # Errors
-    /// When the trace can't be written or read.
+    /// When the trace cannot be written or read.
     pub fn finish(
         self,
         run: &Run,

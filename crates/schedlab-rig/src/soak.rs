@@ -67,7 +67,7 @@ impl Soak {
 /// Runs a graph on a pool again and again for `time`, or until `interrupted`: once at least.
 ///
 /// # Errors
-/// When the pool can't start.
+/// When the pool cannot start.
 pub fn soak(
     graph: &Graph,
     options: Options,

@@ -161,7 +161,7 @@ pub trait Policy {
         false
     }
 
-    /// The next alarm that the policy wants to be set. An alarm can't be taken back; the policy ignores it then.
+    /// The next alarm that the policy wants to be set. An alarm cannot be taken back; the policy ignores it then.
     fn take_alarm(&mut self) -> Option<Alarm> {
         None
     }

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError {
-    /// Fewer numbers than the method needs; with fewer it would claim what the data can't show.
+    /// Fewer numbers than the method needs; with fewer it would claim what the data cannot show.
     #[error("too few values: {have} instead of {need}")]
     TooFew {
         /// How many there are.

@@ -160,7 +160,7 @@ impl Guard {
     /// Opens a journal and starts the guardian.
     ///
     /// # Errors
-    /// When the journal can't be written or the program not be re-executed.
+    /// When the journal cannot be written or the program not be re-executed.
     pub fn arm() -> io::Result<Self> {
         Self::arm_with(&directory()?, &crate::process::this_program()?)
     }
@@ -217,7 +217,7 @@ impl Guard {
     /// Notes how to undo a change that is about to be made.
     ///
     /// # Errors
-    /// When the journal can't be written: then do not make the change.
+    /// When the journal cannot be written: then do not make the change.
     pub fn before(&mut self, undo: Undo) -> io::Result<StepId> {
         let id = self.next;
         self.append(&Line::Step { id, undo: undo.clone() })?;
@@ -229,7 +229,7 @@ impl Guard {
     /// Writes `content` into a file after noting what it held.
     ///
     /// # Errors
-    /// When the file can't be read or written.
+    /// When the file cannot be read or written.
     pub fn write(&mut self, path: &Path, content: &str) -> io::Result<StepId> {
         let old = std::fs::read_to_string(path)?.trim_end().to_owned();
         let step = self.before(Undo::Write { path: path.to_owned(), content: old })?;
@@ -448,7 +448,7 @@ fn remove_dir(path: &Path) -> io::Result<()> {
 /// directory of the user's own under `/tmp`.
 ///
 /// # Errors
-/// When it can't be made, or belongs to somebody else.
+/// When it cannot be made, or belongs to somebody else.
 pub fn directory() -> io::Result<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR") {
@@ -509,7 +509,7 @@ pub struct Restored {
 /// lies in a control group which it froze itself is thawed.
 ///
 /// # Errors
-/// When the directory can't be listed.
+/// When the directory cannot be listed.
 pub fn restore(directory: &Path) -> io::Result<Vec<Restored>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -527,7 +527,7 @@ pub fn restore(directory: &Path) -> io::Result<Vec<Restored>> {
     Ok(all)
 }
 
-/// An owner that lies in a group which it froze itself can't thaw it: that is done for it. The step stays in its
+/// An owner that lies in a group which it froze itself cannot thaw it: that is done for it. The step stays in its
 /// journal, where it is harmless.
 fn thaw(path: &Path) -> io::Result<Option<Restored>> {
     let lines = read_journal(path)?;

@@ -56,7 +56,7 @@ impl Executor {
     /// Loads the library; whoever names a file here runs its code.
     ///
     /// # Errors
-    /// When it can't be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`].
+    /// When it cannot be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`].
     pub fn open(file: &Path) -> io::Result<Self> {
         // Without a slash the loader would look in its own folders.
         let file = file.canonicalize()?;

@@ -45,7 +45,7 @@ impl Lock {
     /// Takes the lock of a file, which is made where it is absent; does not wait.
     ///
     /// # Errors
-    /// When somebody else has it, or the file can't be made.
+    /// When somebody else has it, or the file cannot be made.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let io = |error| LockError::Io { path: path.to_owned(), error };
         loop {

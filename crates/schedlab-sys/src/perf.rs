@@ -147,7 +147,7 @@ impl Event {
         };
         match open(&attr, cpu) {
             Ok(fd) => Ok(Self { fd, counts_lost: true }),
-            // Before Linux 6.0 an event can't be asked for its losses; the ring still tells them.
+            // Before Linux 6.0 an event cannot be asked for its losses; the ring still tells them.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 let fd = open(&Attr { read_format: 0, ..attr }, cpu)?;
                 Ok(Self { fd, counts_lost: false })
@@ -159,7 +159,7 @@ impl Event {
     /// Sends this event's records to the ring of `other` (same CPU and clock).
     ///
     /// # Errors
-    /// `EINVAL` when the two can't share a ring.
+    /// `EINVAL` when the two cannot share a ring.
     pub fn redirect(&self, other: &Self) -> io::Result<()> {
         ioctl(&self.fd, IOC_SET_OUTPUT, other.fd.as_raw_fd() as libc::c_ulong)
     }
@@ -167,7 +167,7 @@ impl Event {
     /// Passes only occurrences for which the kernel's filter expression holds (`prev_pid == 7`).
     ///
     /// # Errors
-    /// `EINVAL` when the kernel can't parse it for this tracepoint.
+    /// `EINVAL` when the kernel cannot parse it for this tracepoint.
     pub fn filter(&self, expression: &std::ffi::CStr) -> io::Result<()> {
         ioctl(&self.fd, IOC_SET_FILTER, expression.as_ptr() as libc::c_ulong)
     }

@@ -168,7 +168,7 @@ impl Attributes {
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_NICE`, and as root in a control group without real-time runtime;
-/// `EINVAL` for values that this kernel does not take; `EBUSY` when a deadline can't be admitted.
+/// `EINVAL` for values that this kernel does not take; `EBUSY` when a deadline cannot be admitted.
 pub fn set(thread: Pid, attributes: &Attributes) -> io::Result<()> {
     let raw = attributes.raw();
     // SAFETY: `raw` is a sched_attr whose `size` field tells its length; the kernel only reads it.

@@ -55,7 +55,7 @@ pub struct Came {
 /// Ignores a signal; the disposition is inherited by what is executed.
 ///
 /// # Errors
-/// When the signal can't be ignored.
+/// When the signal cannot be ignored.
 pub fn ignore(signal: i32) -> io::Result<()> {
     install(signal, libc::SIG_IGN)
 }

@@ -87,7 +87,7 @@ pub fn name_self(name: &str) {
         *to = byte;
     }
     let name = std::ffi::CStr::from_bytes_until_nul(&bytes).expect("the last one is NUL");
-    // A task that can't be named runs as well.
+    // A task that cannot be named runs as well.
     let _ = rustix::thread::set_name(name);
 }
 
@@ -98,7 +98,7 @@ pub const NUDGE: i32 = libc::SIGUSR1;
 /// Lets [`NUDGE`] interrupt system calls of this process and do nothing else.
 ///
 /// # Errors
-/// When the signal can't be caught.
+/// When the signal cannot be caught.
 pub fn catch_nudges() -> io::Result<()> {
     interrupt_on(NUDGE)
 }
@@ -122,7 +122,7 @@ pub fn nudge(process: Pid, thread: Pid) {
 /// Lets SIGCHLD interrupt system calls of this process, so that a wait ends when a child does.
 ///
 /// # Errors
-/// When the signal can't be caught.
+/// When the signal cannot be caught.
 pub fn catch_children() -> io::Result<()> {
     interrupt_on(libc::SIGCHLD)
 }

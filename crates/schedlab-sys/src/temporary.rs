@@ -10,7 +10,7 @@ pub use tempfile::TempDir;
 /// letters. It goes with all that is in it when it is dropped.
 ///
 /// # Errors
-/// With the parent's path, if the folder can't be made.
+/// With the parent's path, if the folder cannot be made.
 pub fn folder(prefix: &str) -> io::Result<TempDir> {
     #[expect(clippy::disallowed_methods, reason = "what is made there is new and private")]
     let parent = std::env::temp_dir();

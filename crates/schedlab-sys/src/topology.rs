@@ -8,7 +8,7 @@ use std::path::Path;
 /// CPUs that are online. `root` is `/sys`, or a tree like it.
 ///
 /// # Errors
-/// When `devices/system/cpu/online` can't be read or is no list.
+/// When `devices/system/cpu/online` cannot be read or is no list.
 pub fn online(root: &Path) -> io::Result<CpuSet> {
     let path = root.join("devices/system/cpu/online");
     let text = std::fs::read_to_string(&path)
@@ -20,7 +20,7 @@ pub fn online(root: &Path) -> io::Result<CpuSet> {
 /// socket's cache, node 0, socket 0.
 ///
 /// # Errors
-/// When the online CPUs can't be read.
+/// When the online CPUs cannot be read.
 pub fn read(root: &Path) -> io::Result<Topology> {
     let online = online(root)?;
     let nodes = nodes(root);

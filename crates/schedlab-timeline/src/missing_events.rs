@@ -10,7 +10,7 @@ use schedlab_model::{Cpu, Kind, Nanos, Pid, What};
 
 impl State {
     /// A switch says that `prev` ran on `cpu`, and the state says otherwise. Gives the task, as an
-    /// error when its departure can't be believed.
+    /// error when its departure cannot be believed.
     #[cold]
     pub(crate) fn correct(
         &mut self,

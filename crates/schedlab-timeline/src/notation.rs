@@ -12,7 +12,7 @@
 //! at 2: A wakes B
 //! ```
 //!
-//! What the letters alone can't say stands below, a line each:
+//! What the letters alone cannot say stands below, a line each:
 //!
 //! | line | meaning |
 //! |---|---|

@@ -202,7 +202,7 @@ impl<A> Reply<A> {
 /// Asks about a whole trace.
 ///
 /// # Errors
-/// When the source can't be read.
+/// When the source cannot be read.
 pub fn ask<Q: Question>(source: &mut dyn EventSource, question: Q) -> io::Result<Reply<Q::Answer>> {
     ask_within(source, Cut::default(), question)
 }
@@ -211,7 +211,7 @@ pub fn ask<Q: Question>(source: &mut dyn EventSource, question: Q) -> io::Result
 /// waits when it opens. Events after it are not read.
 ///
 /// # Errors
-/// When the source can't be read.
+/// When the source cannot be read.
 pub fn ask_within<Q: Question>(
     source: &mut dyn EventSource,
     cut: Cut,
@@ -241,7 +241,7 @@ pub fn ask_within<Q: Question>(
 /// ([`Question::ARGUMENTS`]): they are for [`ask`].
 ///
 /// # Errors
-/// When the source can't be read.
+/// When the source cannot be read.
 pub fn ask_all<Q: Question>(
     source: &mut impl EventSource,
     question: Q,
@@ -262,7 +262,7 @@ pub fn ask_all<Q: Question>(
 /// Reads all of it in the latter case.
 ///
 /// # Errors
-/// When the source can't be read.
+/// When the source cannot be read.
 pub fn span_of(source: &mut dyn EventSource) -> io::Result<Span> {
     if let Some(span) = source.info().span {
         return Ok(span);

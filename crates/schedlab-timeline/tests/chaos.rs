@@ -148,7 +148,7 @@ fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
         assert_eq!(busy, sum(&mut tasks.rows.iter().map(|row| row.ran)), "seed {seed}");
         let known = slices.slices.iter().filter(|slice| slice.task.is_some());
         assert_eq!(busy, sum(&mut known.map(|slice| slice.to - slice.from)), "seed {seed}");
-        // A loss is told late and takes effect early, which a curve that has gone on can't undo.
+        // A loss is told late and takes effect early, which a curve that has gone on cannot undo.
         if reply.state.tally().losses == 0 {
             lossless += 1;
             assert_eq!(u128::from(busy), waiting.total().running_ns, "seed {seed}");
@@ -255,7 +255,7 @@ fn what_two_halves_of_the_tasks_do_is_what_all_do() {
             assert!(whole.abs_diff(sum) <= off, "seed {seed}, figure {place}: {whole}, {sum}");
             seen[place] += one.0[place].min(other.0[place]);
         }
-        // As above: what a curve that has gone on can't undo depends on whom it counts.
+        // As above: what a curve that has gone on cannot undo depends on whom it counts.
         let curves = all.1.into_iter().enumerate().filter(|_| who.tally().losses == 0);
         for (place, whole) in curves {
             lossless += 1;

@@ -181,7 +181,7 @@ fn count(file: &Path) -> u64 {
     count
 }
 
-/// A program that loads a file as KernelShark does; `None` where it can't be compiled. It declares what
+/// A program that loads a file as KernelShark does; `None` where it cannot be compiled. It declares what
 /// it calls itself, since the library's headers want those of three others.
 fn kshark(dir: &Path) -> Option<PathBuf> {
     const SOURCE: &str = r#"

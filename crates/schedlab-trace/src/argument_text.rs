@@ -171,7 +171,7 @@ impl Spelling {
         }
         let value = self.encoding.u64(wide);
         let unused = 64 - 8 * u32::try_from(size.max(1)).unwrap_or(8);
-        // Writing to a String can't fail.
+        // Writing to a String cannot fail.
         let _ = match (hex, signed) {
             (true, _) => write!(text, "{value:#x}"),
             (false, true) => write!(text, "{}", (value << unused).cast_signed() >> unused),

@@ -2,7 +2,7 @@
 
 use schedlab_model::{Left, Warning, What};
 
-/// A sentence about what a target can't hold.
+/// A sentence about what a target cannot hold.
 pub(crate) fn cannot_hold(what: impl Into<String>, remedy: &str) -> Warning {
     Warning::new("target-cannot-hold", what, remedy)
 }

@@ -1,5 +1,5 @@
 //! From any format to any other. Between formats that hold records (trace.dat, perf.data) the records
-//! pass untouched; towards the rest they are decoded, and what the target can't hold is said.
+//! pass untouched; towards the rest they are decoded, and what the target cannot hold is said.
 
 mod csv;
 mod dat;
@@ -70,7 +70,7 @@ pub struct Converted {
 /// input and the standard output.
 ///
 /// # Errors
-/// The source is no trace, or the target can't be written.
+/// The source is no trace, or the target cannot be written.
 pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
     replace(to, |part| write(from, part, target).map_err(|error| error.of(part, to)))
 }

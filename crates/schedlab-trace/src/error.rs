@@ -36,7 +36,7 @@ pub enum TraceError {
         /// What the file begins with, in words.
         seen: String,
     },
-    /// The right format, but its start can't be read, so nothing can.
+    /// The right format, but its start cannot be read, so nothing can.
     #[error("{}: {format}: {what} (at offset {offset})", path.display())]
     Broken {
         /// The path of the file.

@@ -14,7 +14,7 @@ pub(crate) trait EventSink {
     fn arguments(&mut self, text: &str);
     /// After the last event.
     fn end(&mut self, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
-    /// What was met and can't be held, as sentences.
+    /// What was met and cannot be held, as sentences.
     fn dropped(&self) -> Vec<Warning>;
 }
 

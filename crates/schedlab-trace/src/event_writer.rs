@@ -23,7 +23,7 @@ impl EventWriter {
     /// Begins a trace.dat at `path`, which appears there when it is finished.
     ///
     /// # Errors
-    /// When the folder of `path` can't be written.
+    /// When the folder of `path` cannot be written.
     pub fn create(path: &Path, info: &TraceInfo) -> io::Result<Self> {
         Self::create_as(path, info, Version::V6, Compression::None)
     }

@@ -4,7 +4,7 @@
 //! with the format text that says what lies where. Recording copies them, conversion passes them on,
 //! and nothing is lost that nobody here understands. **Events** ([`schedlab_model::Event`]) are
 //! decoded from records by plans that are compiled once from the format texts; all that stands above
-//! this crate sees events only, and can't tell which file they came from.
+//! this crate sees events only, and cannot tell which file they came from.
 //!
 //! [`open`] tells formats apart by content. A reader never trusts a length and never panics: what is
 //! wrong inside a file is a warning or a loss, and what can be read is read. Files are read by
@@ -74,7 +74,7 @@ use std::path::Path;
 /// input; it and pipes are kept in a file without a name while they are read.
 ///
 /// # Errors
-/// The file can't be read, is empty, or is no trace. A file that is cut or damaged further in is not
+/// The file cannot be read, is empty, or is no trace. A file that is cut or damaged further in is not
 /// an error: what can be read is read, and [`EventSource::warnings`] says what is missing.
 pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
     open_with(path, &Options::default())

@@ -280,7 +280,7 @@ impl Merge {
     }
 }
 
-/// The first time since the base that a head can't hold, for a tournament of `size`.
+/// The first time since the base that a head cannot hold, for a tournament of `size`.
 #[inline(always)]
 fn horizon(size: usize) -> u64 {
     u64::MAX >> size.trailing_zeros()

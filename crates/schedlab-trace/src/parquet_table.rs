@@ -67,7 +67,7 @@ impl Table {
     /// Begins a table of this name with these columns at `path`.
     ///
     /// # Errors
-    /// The file can't be written, or a name is none that a schema can have.
+    /// The file cannot be written, or a name is none that a schema can have.
     pub fn create(path: &Path, name: &str, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
         let mut schema = format!("message {name} {{");
         for (column, kind) in columns {

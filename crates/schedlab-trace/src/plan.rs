@@ -31,7 +31,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Compiles plans for all `formats` (system and text). Texts that can't be read are passed over.
+    /// Compiles plans for all `formats` (system and text). Texts that cannot be read are passed over.
     pub(crate) fn new<'a>(
         encoding: Encoding,
         formats: impl Iterator<Item = (&'a str, &'a str)>,

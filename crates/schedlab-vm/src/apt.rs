@@ -1,6 +1,6 @@
 //! Debian's package manager, which gets packages without installing them.
 //!
-//! The system's own package lists are asked first. A package that they don't have is looked for in the
+//! The system's own package lists are asked first. A package that they do not have is looked for in the
 //! suite that has it, by lists in a folder of our own: the system's configuration stays as it is.
 
 use crate::VmError;

@@ -61,7 +61,7 @@ pub struct Built {
 /// Builds it, unless it is in the cache.
 ///
 /// # Errors
-/// When a tool, the source or space is missing, the configuration can't be had, or the compiler fails.
+/// When a tool, the source or space is missing, the configuration cannot be had, or the compiler fails.
 pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     wanted.choice.check().map_err(setting)?;
     let tree = Path::new(&wanted.source);

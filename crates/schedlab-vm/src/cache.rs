@@ -1,7 +1,7 @@
 //! What is kept for later: a folder of the user's cache, with one folder for each kernel, source and QEMU.
 //!
 //! A kernel is made under a temporary name and renamed when it is complete, so two that make the same
-//! one at a time don't disturb each other, and one that is killed leaves no half kernel. What it does
+//! one at a time do not disturb each other, and one that is killed leaves no half kernel. What it does
 //! leave, [`sweep`] removes.
 
 use crate::VmError;

@@ -56,7 +56,7 @@ pub struct Choice {
 /// All choices of a trace, in order.
 ///
 /// # Errors
-/// When the trace can't be read.
+/// When the trace cannot be read.
 pub fn read(source: &mut dyn EventSource) -> io::Result<Vec<Choice>> {
     let (mut events, mut batch) = (Vec::new(), Vec::new());
     while source.next(&mut batch)? {

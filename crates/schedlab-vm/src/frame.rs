@@ -187,7 +187,7 @@ impl Frame {
 /// Hands what the frames of a run tell to `out`. Returns how the run ended.
 ///
 /// # Errors
-/// What the guest's machine failed with; or the frames are incomplete or can't be stored.
+/// What the guest's machine failed with; or the frames are incomplete or cannot be stored.
 pub fn replay(
     mut bytes: &[u8],
     out: &mut dyn Output,

@@ -28,7 +28,7 @@ impl Kernel {
     /// Finds a kernel by its path, or as `debian-VERSION`, which may have to be fetched.
     ///
     /// # Errors
-    /// When the file is missing or is no kernel, or the package can't be had.
+    /// When the file is missing or is no kernel, or the package cannot be had.
     pub fn find(name: &str) -> Result<Self, VmError> {
         if let Some(version) = name.strip_prefix("debian-") {
             return Self::at(&debian::fetch(version)?);

@@ -195,7 +195,7 @@ pub trait Output {
     /// A number for the whole run.
     ///
     /// # Errors
-    /// When it can't be stored.
+    /// When it cannot be stored.
     fn figure(&mut self, figure: Figure) -> io::Result<()>;
 
     /// What was measured so far. Also told once at the end, with all samples.
@@ -208,7 +208,7 @@ pub trait Output {
     /// events rather than a file for [`Stream::Trace`]. An output that keeps no trace ignores both.
     ///
     /// # Errors
-    /// When the trace can't be stored.
+    /// When the trace cannot be stored.
     fn trace(&mut self, _info: &TraceInfo) -> io::Result<()> {
         Ok(())
     }
@@ -217,7 +217,7 @@ pub trait Output {
     /// on whatever CPUs they are.
     ///
     /// # Errors
-    /// When the trace can't be stored.
+    /// When the trace cannot be stored.
     fn events(&mut self, _events: &[Event]) -> io::Result<()> {
         Ok(())
     }

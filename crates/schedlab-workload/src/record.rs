@@ -11,7 +11,7 @@ use std::str::FromStr;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// Ftrace, which costs the machine least; perf events where tracefs can't be written.
+    /// Ftrace, which costs the machine least; perf events where tracefs cannot be written.
     #[default]
     Auto,
     /// Perf events: one ring for each CPU.

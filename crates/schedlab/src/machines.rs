@@ -18,7 +18,7 @@ pub(crate) const LIKE: &str = "like";
 /// Makes the machine of a name.
 ///
 /// # Errors
-/// When there is no such kind, a setting is wrong, or the machine can't be had here.
+/// When there is no such kind, a setting is wrong, or the machine cannot be had here.
 pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError> {
     let refused = |why: String| MachineError::NotOffered {
         machine: "schedlab".to_owned(),

@@ -66,7 +66,7 @@ fn a_dry_run_prints_the_plan_and_runs_nothing() {
     assert!(said.contains("3 runs to do, at most 6.00 s by their limits"), "{said}");
     assert!(!folder.path().join("results").exists());
     assert!(said.contains("besides: up to 1 more attempts at each run with a warning"), "{said}");
-    // What the machine can't do is told by the same command, before anything runs.
+    // What the machine cannot do is told by the same command, before anything runs.
     let text = "[workload]\ncommand = [\"true\"]\n[[axis]]\nknob = \"slize\"\nvalues = [1, 2]\n";
     write(folder.path(), "y.toml", text);
     let output = run(folder.path(), &["run", "--dry-run", "y.toml"]);
@@ -394,7 +394,7 @@ fn parameters_of_the_job_rig_are_axes() {
         cells[4] == cells[8]
     });
     assert_eq!(reached.count(), 8, "the axis reaches the executor: {workers:?}");
-    // What the rig can't do is named with its option, before anything runs or by the run.
+    // What the rig cannot do is named with its option, before anything runs or by the run.
     let wrong = text.replace("fork-join", "spork-join");
     write(folder.path(), "y.toml", &wrong);
     let output = run(folder.path(), &["run", "y.toml"]);

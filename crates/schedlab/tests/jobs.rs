@@ -519,7 +519,7 @@ fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
     let sizes: Vec<_> = trace["traceEvents"].as_array().unwrap().iter().collect();
     let of = |size: u64| sizes.iter().any(|e| e["ph"] == "C" && e["args"]["workers"] == size);
     assert!((1..=4).all(of) && !of(5), "{sizes:?}");
-    // A fixed pool stays as it is; who can't grow says so.
+    // A fixed pool stays as it is; who cannot grow says so.
     let fixed = json(&[load.as_slice(), &["--time", "1ms", "--workers", "3"]].concat());
     assert_eq!((&fixed["pool"]["most"], &fixed["pool"]["started"]), (&3.into(), &0.into()));
     let out = jobs(&[growing.as_slice(), &["--executor", "rayon"]].concat());
@@ -533,7 +533,7 @@ fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
 fn a_recorded_run_puts_all_time_of_all_workers_down_to_causes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.dat");
-    // Twice as many threads that only burn as there are CPUs: workers can't but wait for them.
+    // Twice as many threads that only burn as there are CPUs: workers cannot but wait for them.
     let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let cpus = std::thread::available_parallelism().unwrap().get();
     let antagonists: Vec<_> = (0..2 * cpus)

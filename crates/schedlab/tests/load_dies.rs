@@ -1,4 +1,4 @@
-//! Loads that are asked for what can't be, or of which something dies: they end soon, say why, and leave
+//! Loads that are asked for what cannot be, or of which something dies: they end soon, say why, and leave
 //! nothing behind. Each test counts the program's processes before and after, so they run one by one.
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 //! Which way `schedlab record` takes when it may choose: ftrace where tracefs can be written, perf
-//! events where it can't, and an error that names both rights where neither is there. Each right is
+//! events where it cannot, and an error that names both rights where neither is there. Each right is
 //! taken away for real, in a mount namespace or by giving capabilities up.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ fn missing(what: &str) {
 }
 
 /// Runs a line of shell in a mount namespace of its own with a tracefs that can be written; `None`
-/// where that can't be had.
+/// where that cannot be had.
 fn shell(dir: &Path, line: &str) -> Option<Output> {
     let set_up = format!(
         "mkdir {TRACEFS}/instances/schedlab-try-$$ 2>/dev/null || mount -t tracefs tracefs {TRACEFS} || \

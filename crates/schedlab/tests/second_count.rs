@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What can't be checked here is said; a package that is missing fails in CI.
+/// What cannot be checked here is said; a package that is missing fails in CI.
 fn missing(what: &str, package: bool) {
     let _ = writeln!(std::io::stderr(), "MISSING: {what}");
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");

@@ -48,7 +48,7 @@ values = [{wakeup}]
     )
 }
 
-/// Runs an experiment: the figures of each run, or why it can't be done.
+/// Runs an experiment: the figures of each run, or why it cannot be done.
 fn run(text: &str, folder: &Path) -> Result<BTreeMap<String, String>, String> {
     run_with(Path::new(env!("CARGO_BIN_EXE_schedlab")), text, folder)
 }
@@ -70,7 +70,7 @@ fn run_with(program: &Path, text: &str, folder: &Path) -> Result<BTreeMap<String
     Ok(runs.map(|folder| figures(folder.unwrap())).collect())
 }
 
-/// Whether a test can't be done here for want of QEMU or a kernel; in CI that is a failure.
+/// Whether a test cannot be done here for want of QEMU or a kernel; in CI that is a failure.
 fn is_missing(error: &str, unchecked: &str) -> bool {
     let missing = error.contains(" is missing:") && std::env::var_os("CI").is_none();
     if missing {

@@ -61,7 +61,7 @@ fn kernels_are_compared_and_recorded_runs_with_others_are_not() {
     let [one, two, recorded] = ["one", "two", "recorded"].map(|name| place.path("out").join(name));
     let compare =
         |other: &Path| place.run(&["compare", one.to_str().unwrap(), other.to_str().unwrap()]);
-    // Their configurations differ, and so do what the guests hold; their programs don't.
+    // Their configurations differ, and so do what the guests hold; their programs do not.
     let kernels = compare(&two);
     assert!(kernels.status.success(), "{}", stderr(&kernels));
     assert!(stdout(&kernels).contains("time_s"), "{}", stdout(&kernels));

@@ -115,7 +115,7 @@ impl Boxes {
         let points: Vec<Point> = shown
             .enumerate()
             .map(|(index, &value)| {
-                // Side by side, in a fixed pattern, so that equal values don't hide each other.
+                // Side by side, in a fixed pattern, so that equal values do not hide each other.
                 let shift = [0, 2, -2, 1, -1][index % 5] * half / 5;
                 at(middle + if few { shift } else { 0 }, y(value))
             })

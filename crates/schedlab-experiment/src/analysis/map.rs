@@ -112,7 +112,7 @@ impl Map {
     /// Finds what a plane shows; `lower_is_better` decides what is best.
     ///
     /// # Errors
-    /// When the plane can't tell differences from luck at all.
+    /// When the plane cannot tell differences from luck at all.
     pub fn new(
         plane: &Plane,
         noise: Noise,

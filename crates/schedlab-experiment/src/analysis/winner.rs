@@ -25,7 +25,7 @@ pub struct Winner {
 /// all axes that are no knobs), and a setting's value in a block is the geometric mean over the loads.
 ///
 /// # Errors
-/// When the runs can't tell differences from luck at all.
+/// When the runs cannot tell differences from luck at all.
 pub fn winner(
     experiment: &Experiment,
     cells: &Cells<'_>,

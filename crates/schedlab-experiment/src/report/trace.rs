@@ -37,10 +37,10 @@ const CLOSE_UP: Nanos = Nanos::from_millis(20);
 /// Why a trace could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ShowError {
-    /// It can't be opened.
+    /// It cannot be opened.
     #[error(transparent)]
     Open(#[from] TraceError),
-    /// It can't be read on.
+    /// It cannot be read on.
     #[error("{}: {error}", path.display())]
     Read {
         /// The path of the trace.
@@ -74,7 +74,7 @@ impl TracePictures {
 /// to move in is in it while it is small. Memory is bounded by its tasks and pixels, and that limit.
 ///
 /// # Errors
-/// When the trace can't be read.
+/// When the trace cannot be read.
 pub fn trace_section(
     title: &str,
     path: &Path,

@@ -79,7 +79,7 @@ struct Shared<'s> {
 /// Does `runs`, as many at a time as there are CPUs.
 ///
 /// # Errors
-/// When results can't be stored, no thread can be started, or no run of all could be done.
+/// When results cannot be stored, no thread can be started, or no run of all could be done.
 pub(crate) fn perform(
     runs: &[Left<'_>],
     make: &Make,

@@ -67,7 +67,7 @@ impl<'s> RunWriter<'s> {
     /// Begins the run directory `name` under `results`; `stop` tells whether the user wants to stop.
     ///
     /// # Errors
-    /// When the folder can't be made.
+    /// When the folder cannot be made.
     pub fn create(
         results: &Path,
         name: &str,
@@ -106,7 +106,7 @@ impl<'s> RunWriter<'s> {
     /// Completes the trace of a machine that gave events, so that it can be read.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// When it cannot be written.
     pub(crate) fn finish_trace(&mut self) -> io::Result<()> {
         self.trace.take().map_or(Ok(()), EventWriter::finish)
     }
@@ -115,7 +115,7 @@ impl<'s> RunWriter<'s> {
     /// is, so that a directory with a proper name is complete even after a power cut.
     ///
     /// # Errors
-    /// When something can't be written; the run then counts as not done.
+    /// When something cannot be written; the run then counts as not done.
     pub fn finish(mut self, manifest: &Manifest, durable: Durable) -> Result<PathBuf, StoreError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -181,7 +181,7 @@ fn write_lines<T: Serialize>(
 impl Drop for RunWriter<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            // Nothing can be done about a folder that won't go; nobody reads its name.
+            // Nothing can be done about a folder that will not go; nobody reads its name.
             let _ = fs::remove_dir_all(&self.temporary);
         }
     }

@@ -120,7 +120,7 @@ impl Changes {
     /// each other's value back, and measure it.
     ///
     /// # Errors
-    /// When another process holds one, or a lock can't be made.
+    /// When another process holds one, or a lock cannot be made.
     pub fn lock(&self) -> Result<Vec<Lock>, KnobError> {
         if self.files.is_empty() {
             return Ok(Vec::new());
@@ -175,7 +175,7 @@ impl Changes {
     /// How to undo the changes of the machine, in the order in which they are made; undo in reverse.
     ///
     /// # Errors
-    /// When a file can't be read.
+    /// When a file cannot be read.
     pub fn undo(&self) -> Result<Vec<Undo>, KnobError> {
         let mut steps = Vec::new();
         for change in &self.files {

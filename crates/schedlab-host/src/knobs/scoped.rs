@@ -16,7 +16,7 @@ impl Held {
     /// to the load: see [`take_on`]. Also returns what the kernel made of them otherwise than asked.
     ///
     /// # Errors
-    /// For the first setting that can't be made; nothing is changed then.
+    /// For the first setting that cannot be made; nothing is changed then.
     pub fn make(settings: &[Setting]) -> Result<(Self, Vec<Warning>), KnobError> {
         if settings.is_empty() {
             return Ok((Self::default(), Vec::new()));
@@ -70,7 +70,7 @@ pub fn take_on(settings: &[Setting]) -> Result<(), KnobError> {
 /// Checks settings against this kernel: names, values, ranges and rights. It changes nothing.
 ///
 /// # Errors
-/// For the first setting that can't be made.
+/// For the first setting that cannot be made.
 pub fn check(settings: &[Setting]) -> Result<(), KnobError> {
     here()?.resolve(settings).map(drop)
 }

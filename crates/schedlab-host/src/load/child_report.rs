@@ -21,7 +21,7 @@ pub(crate) enum Told {
     Figure(Figure),
     /// A warning about the run.
     Warning(Warning),
-    /// The run can't be done, or an option is wrong.
+    /// The run cannot be done, or an option is wrong.
     Failed {
         /// Which option, where it is one.
         option: Option<String>,

@@ -287,7 +287,7 @@ impl<'a> Interpreter<'a> {
     }
 
     fn wake_futex(&self, word: &AtomicU64, count: u32) {
-        // Waking can't fail but for a bad address.
+        // Waking cannot fail but for a bad address.
         let _ = futex::wake(shared::low_half(word), count, self.arena.scope);
     }
 

@@ -118,7 +118,7 @@ impl Work for Marked {
     }
 }
 
-/// Ends the process at a signal, or when the run takes longer than it may: executors can't be stopped. It
+/// Ends the process at a signal, or when the run takes longer than it may: executors cannot be stopped. It
 /// sleeps until then.
 fn watch(
     signals: Signals,

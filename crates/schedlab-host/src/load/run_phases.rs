@@ -105,7 +105,7 @@ impl Run {
         loop {
             let ready = self.arena.ready().load(Acquire);
             let ended = self.arena.ended().load(Acquire);
-            // A child that died leaves here; one that can't be reaped will be found by the deadline.
+            // A child that died leaves here; one that cannot be reaped will be found by the deadline.
             let _ = self.crew.reap();
             let why = if ended > 0 || !self.crew.killed.is_empty() {
                 self.first_failure()
@@ -238,7 +238,7 @@ impl Run {
         there.map(|task| (self.arena.thread(task), comm(task))).collect()
     }
 
-    /// Makes all tasks end; kills those that don't.
+    /// Makes all tasks end; kills those that do not.
     fn stop(&mut self) {
         self.arena.stop().store(1, SeqCst);
         // Those that never heard the word to go hear this one.

@@ -131,7 +131,7 @@ impl Held {
     }
 
     /// CPU time that its tasks have used: by the counter of their group, else as far as the living ones tell. `None`
-    /// where the counter can't be read.
+    /// where the counter cannot be read.
     pub(super) fn used(&self, processes: &[Pid]) -> Option<Nanos> {
         let Some((version, dir)) = self.zone.count() else {
             let of = |pid: &Pid| clock::cpu_of(*pid).map(|used| used.0);

@@ -32,7 +32,7 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Exit codes as a shell has them: 127 when there is no such command, 126 when it can't be run.
+/// Exit codes as a shell has them: 127 when there is no such command, 126 when it cannot be run.
 fn exec(
     groups: &[PathBuf],
     cpus: &CpuSet,

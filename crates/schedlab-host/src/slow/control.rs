@@ -198,7 +198,7 @@ impl Control {
         Ok(Self { listener, clients: Vec::new() })
     }
 
-    /// Orders that have come in, and who waits for the answer to each; nobody is waited for. What can't
+    /// Orders that have come in, and who waits for the answer to each; nobody is waited for. What cannot
     /// be read is why.
     pub(super) fn orders(&mut self) -> Vec<(Asker, Result<Order, String>)> {
         while let Ok((stream, _)) = self.listener.accept() {
@@ -233,7 +233,7 @@ impl Control {
 /// The sockets of sessions, living ones only: a socket that nobody answers is removed.
 ///
 /// # Errors
-/// When the directory can't be read.
+/// When the directory cannot be read.
 pub fn sessions() -> Result<Vec<PathBuf>, SlowError> {
     let directory = schedlab_sys::guard::directory()
         .map_err(|e| SlowError::io("finding running sessions", e))?;

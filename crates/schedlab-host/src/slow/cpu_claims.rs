@@ -50,7 +50,7 @@ pub(super) fn claim(
 /// The last CPUs that we may use and that no other session slows; `None` where there are fewer.
 ///
 /// # Errors
-/// When the guard's directory can't be used.
+/// When the guard's directory cannot be used.
 pub fn free(allowed: &CpuSet, count: usize) -> Result<Option<CpuSet>, SlowError> {
     let directory = schedlab_sys::guard::directory()
         .map_err(|e| SlowError::io("finding which CPUs are slowed", e))?;

@@ -81,7 +81,7 @@ impl Hogs {
     /// Starts a hog on each CPU, and returns once all of them are in place.
     ///
     /// # Errors
-    /// When real-time scheduling is refused, or a CPU can't be used.
+    /// When real-time scheduling is refused, or a CPU cannot be used.
     pub fn start(speeds: &Speeds, grid: Grid, burning: &Burning) -> Result<Self, SlowError> {
         let hog = |(&cpu, speed): (&Cpu, &Speed)| Hog {
             cpu,

@@ -25,7 +25,7 @@ impl Idle {
     /// Lets all of them count, or stand still.
     pub(super) fn run(&self, on: bool) {
         for counter in self.counters.values() {
-            // One that can't be started counts nothing, and the node looks as if it never slept; only a CPU that went
+            // One that cannot be started counts nothing, and the node looks as if it never slept; only a CPU that went
             // offline does that.
             let _ = if on { counter.start() } else { counter.stop() };
         }

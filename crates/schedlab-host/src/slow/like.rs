@@ -1,8 +1,8 @@
 //! As slow as another machine: speeds by measured work, and by the clock of a machine that has a name.
 //!
 //! A profile says how much work a CPU of a machine does in a second at full speed, by three loops: integers, branches
-//! that can't be foreseen, and loads that miss the caches. The speed of a machine here is the geometric mean of the
-//! three ratios. A single speed can't make all three right, so each ratio is told as well.
+//! that cannot be foreseen, and loads that miss the caches. The speed of a machine here is the geometric mean of the
+//! three ratios. A single speed cannot make all three right, so each ratio is told as well.
 
 use super::SlowError;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
@@ -68,7 +68,7 @@ impl Profile {
     /// Measures a CPU of this machine, at the speed that it has now, in a second.
     ///
     /// # Errors
-    /// When the CPU can't be used.
+    /// When the CPU cannot be used.
     pub fn measure(machine: &str, cpu: Cpu) -> Result<Self, SlowError> {
         let bind = || {
             sched::set_affinity(Pid(0), &CpuSet::from_iter([cpu]))?;
@@ -88,7 +88,7 @@ impl Profile {
     /// What this machine is to another one, `here`.
     ///
     /// # Errors
-    /// When the two can't be compared.
+    /// When the two cannot be compared.
     pub fn beside(&self, here: &Self) -> Result<Likeness, String> {
         if self.build != here.build {
             return Err(format!(

@@ -50,7 +50,7 @@ struct Note {
 /// Measures `pairs` pairs of turns under a method at a speed.
 ///
 /// # Errors
-/// When the method can't be had here, or the process fails.
+/// When the method cannot be had here, or the process fails.
 pub fn paired(
     work: Work,
     method: Method,
@@ -115,7 +115,7 @@ fn start(method: Method, node: Node, ground: &Ground) -> Result<Session, SlowErr
 /// The part of each second that a task was granted on a CPU at a speed, for some seconds.
 ///
 /// # Errors
-/// When the method can't be had here.
+/// When the method cannot be had here.
 pub fn granted(
     method: Method,
     speed: Speed,

@@ -339,7 +339,7 @@ impl Session {
     /// on the way is told at once.
     ///
     /// # Errors
-    /// When a speed can't be changed any more, or the hogs died.
+    /// When a speed cannot be changed any more, or the hogs died.
     pub fn run(
         &mut self,
         signals: Signals,

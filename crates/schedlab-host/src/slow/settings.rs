@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 /// Whether such settings can be had here; returns what is to be minded.
 ///
 /// # Errors
-/// When they make no sense, or the method can't be had here.
+/// When they make no sense, or the method cannot be had here.
 pub fn check(settings: &[Setting], ground: &Ground) -> Result<Vec<Warning>, SlowError> {
     Ok(request(settings)?.plan(ground)?.warnings)
 }
@@ -23,7 +23,7 @@ pub fn check(settings: &[Setting], ground: &Ground) -> Result<Vec<Warning>, Slow
 /// Whether a method, by its name, can slow a CPU of this machine.
 ///
 /// # Errors
-/// Why it can't.
+/// Why it cannot.
 pub fn offered(method: &str, ground: &Ground) -> Result<(), SlowError> {
     let cpu = last(&ground.allowed, 1);
     let setting =
@@ -36,7 +36,7 @@ pub fn offered(method: &str, ground: &Ground) -> Result<(), SlowError> {
 /// there are none.
 ///
 /// # Errors
-/// When they make no sense, or the method can't be had here.
+/// When they make no sense, or the method cannot be had here.
 pub fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
     if settings.is_empty() {
         return Ok(None);

@@ -61,7 +61,7 @@ impl Asked {
     /// The part of the full speed of a CPU that it is. Measures this machine where that is needed.
     ///
     /// # Errors
-    /// [`SlowError::Usage`] for a profile that can't be read or compared, for a clock that is not known, and for more
+    /// [`SlowError::Usage`] for a profile that cannot be read or compared, for a clock that is not known, and for more
     /// than full speed.
     pub fn settle(&self, cpu: Cpu, read: ReadProfile<'_>) -> Result<Settled, SlowError> {
         let (part, what, mut said) = match self {

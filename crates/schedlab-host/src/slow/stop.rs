@@ -5,7 +5,7 @@
 //! for all of them, on the sum. Lifetime counts from when the process was first seen.
 //!
 //! How often the study looked is not known. Here the next look is when a decision can change: a stopped
-//! process is below its speed again at a moment that is known, and a running one can't reach it sooner
+//! process is below its speed again at a moment that is known, and a running one cannot reach it sooner
 //! than by running all the time. [`Pace`] keeps looks far enough apart to cost little, so a pause is longer
 //! than the decision asks for; a process is stopped so much later that its average is right in the middle
 //! of the pause, and not only at its beginning.

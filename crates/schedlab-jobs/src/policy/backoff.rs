@@ -29,7 +29,7 @@ pub enum Pause {
 pub struct Ladder {
     level: u32,
     step: Step,
-    /// From 0 to 10, different between workers, so that they don't come back together.
+    /// From 0 to 10, different between workers, so that they do not come back together.
     spread: u32,
 }
 

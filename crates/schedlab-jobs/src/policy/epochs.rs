@@ -99,7 +99,7 @@ pub(super) struct Epochs<J> {
     /// Whether the step follows the load.
     follows: bool,
     epochs: Vec<Epoch<J>>,
-    /// By the last deadline that each serves; their spans don't overlap.
+    /// By the last deadline that each serves; their spans do not overlap.
     open: BTreeMap<Nanos, u32>,
     free: Vec<u32>,
     /// The epoch of the last record: the next one most often belongs there too.

@@ -1,7 +1,7 @@
 //! Load control: where a worker without work goes, given how far away the next start is.
 //!
 //! One start time at a time is *tended*: the first worker that can, sleeps exactly until then.
-//! Later ones are scattered behind it, so that they don't all come at once.
+//! Later ones are scattered behind it, so that they do not all come at once.
 
 use super::{Nanos, Policy};
 

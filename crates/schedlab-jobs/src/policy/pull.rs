@@ -213,7 +213,7 @@ impl<J> Agenda<J> {
         }
     }
 
-    /// The tick: ends what can't start any more, recycles memory, ends an emergency.
+    /// The tick: ends what cannot start any more, recycles memory, ends an emergency.
     fn maintain(&mut self, now: Nanos) {
         self.tick = now + self.policy.tick_ns;
         // Gates that never opened would wait for ever.

@@ -11,7 +11,7 @@ pub struct StreamId(pub u16);
 pub enum Significance {
     /// The first to be shed.
     Optional,
-    /// Dropped when it can't start before its deadline.
+    /// Dropped when it cannot start before its deadline.
     #[default]
     Normal,
     /// Missing its deadline is an emergency.

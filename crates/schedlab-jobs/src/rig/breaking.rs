@@ -78,7 +78,7 @@ pub struct BreakingPoint {
     pub adjusted: Option<f64>,
     /// What no scheduler could exceed on so many workers without ending late.
     pub bound: f64,
-    /// The same when a run may end as late as the thresholds allow: raw can't exceed this one. `None` when no
+    /// The same when a run may end as late as the thresholds allow: raw cannot exceed this one. `None` when no
     /// stress breaks it, since even the least time is within what is allowed.
     pub bound_late: Option<f64>,
     /// The probes in the order of the search.

@@ -5,7 +5,7 @@
 //!  executor of others ──> perform_in_time(job) ──> a predecessor did not end well, or the deadline has passed?
 //!                                                       no: the job runs        yes: it is noted as unfit, and does nothing
 //! ```
-//! That is what a program does whose executor can't drop jobs: each of its closures looks before it works.
+//! That is what a program does whose executor cannot drop jobs: each of its closures looks before it works.
 
 use super::{Io, Run};
 use crate::graph::Node;

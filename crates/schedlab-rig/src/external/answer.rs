@@ -1,4 +1,4 @@
-//! What a process answered: the jobs that ran, those that it dropped, or what it can't do.
+//! What a process answered: the jobs that ran, those that it dropped, or what it cannot do.
 
 use super::line;
 use crate::RigError;
@@ -32,7 +32,7 @@ pub(super) struct Gone {
 pub(super) struct Answer {
     pub(super) ran: Vec<Ran>,
     pub(super) gone: Vec<Gone>,
-    /// What it can't do.
+    /// What it cannot do.
     pub(super) not_offered: Option<String>,
 }
 

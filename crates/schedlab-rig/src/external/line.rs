@@ -110,7 +110,7 @@ pub enum Why {
     Abandoned,
 }
 
-/// What a process can't do.
+/// What a process cannot do.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NotOffered {
     /// `start times` or `deadlines`.

@@ -2,7 +2,7 @@
 //!
 //! Each round asks whether one more step is there. A robust fit of the line with the steps found so far leaves residuals;
 //! their *normal scores* by rank stand for them, so that heavy tails and rare outliers weigh no more than normal noise
-//! does. For each place the scores are held against a step there, as far as the line and the other steps can't take it
+//! does. For each place the scores are held against a step there, as far as the line and the other steps cannot take it
 //! up (an aligned rank test: Puri and Sen, "Nonparametric Methods in General Linear Models", 1985). How large the
 //! best of all places gets by luck is found by shuffling the scores, so no table of the noise is needed.
 

@@ -103,7 +103,7 @@ impl Shared {
     fn watch(&self, stop: &UnixStream) {
         loop {
             let ended = self.state().guardian.as_ref().map(crate::process::ended);
-            // Kernels before 5.3 can't tell.
+            // Kernels before 5.3 cannot tell.
             let Some(Ok(ended)) = ended else { return };
             match crate::process::poll(&[ended.as_fd(), stop.as_fd()], None).as_deref() {
                 Ok([_, true]) | Err(_) => return,

@@ -18,7 +18,7 @@ impl Counter {
     ///
     /// # Errors
     /// `EACCES` or `EPERM` without the right to observe (see `perf_event_paranoid` and `CAP_PERFMON`), `ENODEV` when
-    /// the CPU is offline, `EINVAL` when the kernel can't parse the filter for this tracepoint.
+    /// the CPU is offline, `EINVAL` when the kernel cannot parse the filter for this tracepoint.
     pub fn open(tracepoint: u64, cpu: Cpu, filter: &CStr) -> io::Result<Self> {
         let attr = Attr {
             kind: TYPE_TRACEPOINT,

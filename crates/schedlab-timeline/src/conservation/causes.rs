@@ -29,7 +29,7 @@ pub enum Cause {
     Overtaken,
     /// It was put on an idle CPU on which another task already waited, while a third CPU was free.
     BehindAnother,
-    /// The events don't show how it came to wait there.
+    /// The events do not show how it came to wait there.
     Unexplained,
 }
 

@@ -4,7 +4,7 @@ use super::grid::{Grid, ParseError, Place, Shown, pid};
 use schedlab_model::{Context, Cpu, Event, Left, Nanos, Phase, Pid, Prio, What};
 use std::num::NonZeroU32;
 
-/// What the letters alone can't say.
+/// What the letters alone cannot say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Statement {
     Wakes { waker: usize, task: usize },

@@ -8,7 +8,7 @@ use schedlab_model::{Clock, Cpu, CpuSet, Nanos, Phase, Span, TraceInfo};
 /// Reads the notation.
 ///
 /// # Errors
-/// When a line can't be read, or the columns contradict each other.
+/// When a line cannot be read, or the columns contradict each other.
 pub fn parse(text: &str) -> Result<Trace, ParseError> {
     let mut grid = Grid::default();
     let mut statements = Vec::new();

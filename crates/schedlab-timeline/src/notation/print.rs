@@ -23,7 +23,7 @@ struct Row {
 /// the 27th and later are `#` and `+`. What happens between two columns is not seen.
 ///
 /// # Errors
-/// When the source can't be read.
+/// When the source cannot be read.
 pub fn print(source: &mut dyn EventSource, tick: Nanos) -> io::Result<String> {
     let span = source.info().span;
     let mut state = State::new(source.info());
@@ -128,7 +128,7 @@ impl Picture {
         self.letters[task.index()]
     }
 
-    /// What the letters alone can't say.
+    /// What the letters alone cannot say.
     fn note(&mut self, change: &Change, column: u64, state: &State) {
         if let Change::Runnable(runnable) = change
             && runnable.waker.context == Context::Task

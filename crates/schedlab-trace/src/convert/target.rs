@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// and nothing stays of what failed. A link is followed; a pipe or a device is never replaced.
 ///
 /// # Errors
-/// Those of `write`, or the file can't be given its name.
+/// Those of `write`, or the file cannot be given its name.
 pub fn replace<T, E: From<TraceError>>(
     to: &Path,
     write: impl FnOnce(&Path) -> Result<T, E>,

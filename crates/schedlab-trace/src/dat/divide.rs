@@ -72,7 +72,7 @@ impl Section {
         self.start + self.bytes(page)
     }
 
-    /// When a page begins; [`ENDED`] where there is none, or it can't be read.
+    /// When a page begins; [`ENDED`] where there is none, or it cannot be read.
     fn time(&self, shared: &Shared, page: u64) -> u64 {
         let mut stamp = [0; 8];
         if page >= self.count {

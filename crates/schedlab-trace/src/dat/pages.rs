@@ -107,7 +107,7 @@ impl Feed {
             return Ok(());
         }
         window.bytes.clear();
-        // A chunk that can't be unpacked leaves the window empty and is passed over.
+        // A chunk that cannot be unpacked leaves the window empty and is passed over.
         while window.bytes.is_empty() {
             let Some(packed) = self.next(input)? else { break };
             if let Some(trouble) = packed.unpack(input, unpacker, window)? {
@@ -195,7 +195,7 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// Replaces the window by what was packed; by nothing if it can't be unpacked: that is the trouble.
+    /// Replaces the window by what was packed; by nothing if it cannot be unpacked: that is the trouble.
     pub(crate) fn unpack(
         self,
         input: &Input,

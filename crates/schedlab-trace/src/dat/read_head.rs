@@ -1,7 +1,7 @@
 //! Reads all of a trace.dat but its records.
 //!
-//! Version 6 is one run of tables with no directory: a table that can't be read ends it. In version 7
-//! each option names a section anywhere in the file, and a section that can't be read is a warning.
+//! Version 6 is one run of tables with no directory: a table that cannot be read ends it. In version 7
+//! each option names a section anywhere in the file, and a section that cannot be read is a warning.
 
 use super::options as id;
 use super::pages::{Packing, Unpacker, inflate};
@@ -84,7 +84,7 @@ impl Head {
         Self { header, kallsyms: None, buffers, time, text: None, warnings }
     }
 
-    /// Reads the kernel's symbols; empty when there are none or they can't be read.
+    /// Reads the kernel's symbols; empty when there are none or they cannot be read.
     pub(crate) fn kallsyms(&self, input: &Input) -> Vec<u8> {
         let encoding = self.header.encoding;
         match &self.kallsyms {

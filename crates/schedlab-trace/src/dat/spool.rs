@@ -34,7 +34,7 @@ impl Spool {
     /// Begins a trace that [`Self::finish`] will write to `path`. The header can still change.
     ///
     /// # Errors
-    /// The place beside `path` can't be written.
+    /// The place beside `path` cannot be written.
     pub fn create(path: &Path, header: Header) -> io::Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.spool", std::process::id()));

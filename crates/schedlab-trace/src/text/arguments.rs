@@ -10,7 +10,7 @@ use schedlab_model::{Cpu, Left, Phase, Pid, Prio, What};
 pub(super) type Named<'a> = [Option<(Pid, &'a str)>; 2];
 
 /// The event that these arguments spell, and the names in them; `None` when it is another tracepoint
-/// or can't be understood.
+/// or cannot be understood.
 pub(super) fn what<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
     let text = without_latency(text);
     match event {

@@ -1,5 +1,5 @@
 //! Every format to every format: what is read out of the target is what is read out of the source, but
-//! for what the conversion said that the target can't hold.
+//! for what the conversion said that the target cannot hold.
 
 use crate::common::{data, header, peer, small};
 use schedlab_model::{

@@ -1,4 +1,4 @@
-//! Conversions: what goes in comes out, and what the target can't hold is said.
+//! Conversions: what goes in comes out, and what the target cannot hold is said.
 
 use crate::common::{data, header, instances, peer, small};
 use schedlab_model::{Event, EventSource, Kind};

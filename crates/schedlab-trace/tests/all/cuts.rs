@@ -7,7 +7,7 @@ use crate::perf_file::piped;
 use schedlab_trace::open_bytes;
 use std::path::Path;
 
-/// How many events `bytes` hold, and whether anything was said; `None` where they can't be opened.
+/// How many events `bytes` hold, and whether anything was said; `None` where they cannot be opened.
 fn read(bytes: &[u8]) -> Option<(usize, bool)> {
     let mut source = open_bytes(Path::new("cut"), bytes.to_vec()).ok()?;
     let (mut batch, mut count) = (Vec::new(), 0);

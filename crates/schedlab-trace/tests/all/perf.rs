@@ -184,7 +184,7 @@ fn records_longer_than_a_page_of_the_kernel_reach_the_trace_dat_whole() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("x.data"), dir.path().join("x.dat"));
     let bodies = Bodies(Encoding::default());
-    // One that just fits 4 KiB, and what perf can hold and such a page can't.
+    // One that just fits 4 KiB, and what perf can hold and such a page cannot.
     let further = [bodies.irq(0, 4040), bodies.irq(0, 4096), bodies.irq(0, 32_000)];
     std::fs::write(&from, made_with(false, &further)).unwrap();
     for version in [Version::V6, Version::V7] {

@@ -171,7 +171,7 @@ fn a_page_whose_time_lies_costs_time_only() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Heads of pages lie: times far off, or back by little, losses that were none, lengths that can't be.
+    /// Heads of pages lie: times far off, or back by little, losses that were none, lengths that cannot be.
     #[test]
     fn pages_whose_heads_lie_are_told_alike(
         lies in prop::collection::vec((any::<prop::sample::Index>(), 0..6, any::<i64>()), 1..12),

@@ -71,7 +71,7 @@ pub fn primary(workload: &WorkloadSpec) -> &'static [&'static str] {
     PRIMARY.iter().find(holds).map_or(&["time_s"], |primary| primary.metrics)
 }
 
-/// The options that say how much work a run does: two runs that differ in one of them can't be compared
+/// The options that say how much work a run does: two runs that differ in one of them cannot be compared
 /// by their time. Empty for a command.
 #[must_use]
 pub fn asked_work(workload: &WorkloadSpec) -> BTreeMap<&'static str, String> {

@@ -217,7 +217,7 @@ fn populate(
     Ok(())
 }
 
-/// Pages are locked for real-time tasks; other policies can't have it.
+/// Pages are locked for real-time tasks; other policies cannot have it.
 fn pages(plan: &mut Plan) {
     let places = plan.tasks.iter().map(|task| &task.placement).chain(&plan.places);
     let real_time = |policy: Policy| {

@@ -14,7 +14,7 @@ impl Scratch {
     /// same purpose whose process is gone.
     ///
     /// # Errors
-    /// With the folder's path, if it can't be made.
+    /// With the folder's path, if it cannot be made.
     pub(crate) fn new(purpose: &str) -> io::Result<Self> {
         #[expect(clippy::disallowed_methods, reason = "what is in it is checked for its owner")]
         let parent = std::env::temp_dir();

@@ -171,7 +171,7 @@ fn what_is_left_when_the_guardian_dies_too_is_put_back_by_the_next_start() {
     let arguments = ["--no-measure", "--method", "quota", "--cpu", &cpu, "--", "sleep", "600"];
     let (mut session, _lines) = session(slow(&arguments).env(key, value));
     until(|| marked(&mark).iter().any(|(_, command)| command.starts_with("sleep")));
-    // It stands still, so that it can't replace its guardian.
+    // It stands still, so that it cannot replace its guardian.
     signal(session.id(), "STOP");
     signal(guardian(session.id()).unwrap(), "KILL");
     session.kill().unwrap();

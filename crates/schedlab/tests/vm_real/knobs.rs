@@ -22,7 +22,7 @@ fn place(folder: &Path, knob: &str) -> String {
     places.pop_first().unwrap()
 }
 
-/// Whether the kernel can't be had: Debian's oldest suite may leave its mirrors, so this is not a failure in CI
+/// Whether the kernel cannot be had: Debian's oldest suite may leave its mirrors, so this is not a failure in CI
 /// either.
 fn is_gone(error: &str, unchecked: &str) -> bool {
     let gone = error.contains("kernel debian-5.10 is missing:");

@@ -73,7 +73,7 @@ impl Session {
         }
     }
 
-    /// Nodes that stand still can't heed a signal.
+    /// Nodes that stand still cannot heed a signal.
     fn let_go_on(&mut self) -> Result<(), SlowError> {
         (0..self.nodes.len())
             .filter(|&index| self.nodes[index].failed)

@@ -66,7 +66,7 @@ pub(super) fn list(
     }
 }
 
-/// The name of the row of a suspended task; a name of the file can't hold the zero byte.
+/// The name of the row of a suspended task; a name of the file cannot hold the zero byte.
 fn suspended(task: &str) -> String {
     format!("\0{task}")
 }

@@ -183,7 +183,7 @@ impl View {
         self.lanes.iter().map(|kind| made(kind).ok_or_else(|| absent(kind))).collect()
     }
 
-    /// Fails when the trace can't tell what the picture needs.
+    /// Fails when the trace cannot tell what the picture needs.
     fn can_be_drawn(
         &self,
         topology: Option<&Topology>,

@@ -3,7 +3,7 @@
 //!
 //! Known are `--socket-order`, `--min`, `--max`, `--target` and `--color-by-command`, and of
 //! `running_waiting` only its picture; nothing else is claimed. `--topology` is ours, since most
-//! traces don't tell which CPUs share a socket.
+//! traces do not tell which CPUs share a socket.
 
 use super::cores::{ColourBy, Order, View};
 use super::{Common, cores, waiting};

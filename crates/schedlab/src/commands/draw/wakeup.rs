@@ -10,7 +10,7 @@ use schedlab_timeline::{
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// More intervals than this in one placement's window can't be drawn.
+/// More intervals than this in one placement's window cannot be drawn.
 const SLICES_MAX: usize = 100_000;
 
 /// Options of `schedlab draw wakeup`.

@@ -46,7 +46,7 @@ impl PlanningArgs {
         }
     }
 
-    /// Refuses what an executor can't do.
+    /// Refuses what an executor cannot do.
     pub(super) fn check(&self, executor: &str) -> Result<(), UsageError> {
         if self.plan != Planner::Ahead && !matches!(executor, "schedlab" | "virtual") {
             return Err(UsageError(format!("{executor} does not offer --plan")));

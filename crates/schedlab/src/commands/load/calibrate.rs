@@ -71,7 +71,7 @@ struct Work {
 const LEAST_FOOTPRINT: u64 = 4 << 10;
 
 impl Work {
-    /// The work that should take `ratio` of the time. What whole operations can't meet, the
+    /// The work that should take `ratio` of the time. What whole operations cannot meet, the
     /// footprint does, where it is `free`.
     fn scaled(self, ratio: f64, free: bool) -> Self {
         let ideal = self.operations as f64 * ratio;

@@ -79,7 +79,7 @@ fn usage(name: &str, table: &[OptionDoc]) -> String {
     text
 }
 
-/// What was probably meant, as a line; nothing where that can't be guessed.
+/// What was probably meant, as a line; nothing where that cannot be guessed.
 fn hint(error: &getopt::Mistyped, table: &[OptionDoc]) -> String {
     match error.hint(table) {
         none if none.is_empty() => none,

@@ -149,7 +149,7 @@ fn long(time: Duration) -> String {
     }
 }
 
-/// Whether other load runs on the machine: it can't be told from a method's error.
+/// Whether other load runs on the machine: it cannot be told from a method's error.
 fn busy() -> Option<Warning> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     let load: f64 = text.split_whitespace().next()?.parse().ok()?;

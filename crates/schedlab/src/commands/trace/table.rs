@@ -108,7 +108,7 @@ impl Table {
         text
     }
 
-    /// Columns with their widths, less those that may be left out while they don't fit.
+    /// Columns with their widths, less those that may be left out while they do not fit.
     fn fitting(&self, mut columns: Vec<(usize, usize)>, room: usize) -> Vec<(usize, usize)> {
         let taken =
             |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();

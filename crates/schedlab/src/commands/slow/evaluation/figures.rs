@@ -43,7 +43,7 @@ pub(super) struct Figures {
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub(super) struct Results {
     pub(super) results: Vec<Figures>,
-    /// What can't be had here, or failed, with why.
+    /// What cannot be had here, or failed, with why.
     pub(super) left_out: Vec<String>,
     /// Doubts about all of them.
     pub(super) warnings: Vec<Warning>,

@@ -105,7 +105,7 @@ impl Benchmark {
 /// What is evaluated.
 #[derive(Clone, Debug)]
 pub(super) struct Evaluation {
-    /// The methods; those that can't be had here are left out, with why.
+    /// The methods; those that cannot be had here are left out, with why.
     pub(super) methods: Vec<Method>,
     pub(super) benchmarks: Vec<Benchmark>,
     /// Numbers of CPUs.
@@ -215,7 +215,7 @@ impl Point {
     }
 }
 
-/// The points, full speed among them, and what can't be had here.
+/// The points, full speed among them, and what cannot be had here.
 pub(super) fn points(
     evaluation: &Evaluation,
     machine: &dyn Machine,
