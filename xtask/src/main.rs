@@ -1,6 +1,7 @@
 //! The chores of the workspace: what CI runs, and what people run by hand.
 
 mod bench;
+mod comments;
 mod dependencies;
 mod evidence;
 mod floors;

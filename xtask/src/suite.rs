@@ -1,6 +1,6 @@
 //! The test command, and what follows a failure of it.
 //!
-//! Many tests run real loads on the machine's own scheduler, beside whatever else it does. So a target
+//! Many tests run real loads on the machine's own scheduler, beside everything else that it does. So a target
 //! that fails is run once more, alone. A target that passes then is named as unstable, with the tests
 //! that failed; one that fails again fails the suite.
 

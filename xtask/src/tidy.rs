@@ -2,7 +2,8 @@
 
 use crate::short_docs::ShortDocs;
 use crate::{
-    dependencies, floors, links, messages, module_cycles, prose, purity, steps, unit_tests,
+    comments, dependencies, floors, links, messages, module_cycles, prose, purity, steps,
+    unit_tests,
 };
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -57,8 +58,10 @@ pub(crate) fn run() -> Result<()> {
         }
         if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(path).context(format!("{}", path.display()))?;
-            let texts = messages::check(path, &text, &banned).into_iter();
-            found.extend(texts.map(|(line, what)| format!("{}:{line}: {what}", path.display())));
+            let mut faults = messages::check(path, &text, &banned);
+            faults.extend(comments::check(path, &text, &banned));
+            let named = |(line, what)| format!("{}:{line}: {what}", path.display());
+            found.extend(faults.into_iter().map(named));
             docs.add(path, &text);
             check_source(path, &text, &mut found);
         }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// How often two of the numbered touch, the smaller number first.
 pub(crate) type Touches = BTreeMap<(u32, u32), u64>;
 
-/// Gives each of the numbered one of so many colours (at least one): `times` says how much time each
+/// Gives each of the numbered one of this many colours (at least one): `times` says how much time each
 /// has, and `fixed` which have their colour already. What has no time gets a colour too.
 pub(crate) fn assign(
     times: &[u64],

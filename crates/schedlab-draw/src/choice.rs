@@ -25,7 +25,7 @@ const BOX: (i32, i32) = (64 * PX, 26 * PX);
 const GAP: i32 = 8 * PX;
 const ROW: i32 = 44 * PX;
 const HEAD: i32 = 66 * PX;
-/// More boxes than this are told by a number.
+/// More boxes than this are reported by a number.
 const MOST: usize = 12;
 
 /// Draws it: a row with the situation, and one for each side, where the chosen task is filled.

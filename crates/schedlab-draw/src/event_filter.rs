@@ -1,6 +1,6 @@
 //! Events that a mark selects by their arguments (`irq_handler_entry:irq=42`).
 //!
-//! Changes of the timeline hold no arguments, so selected events are told apart before: behind each event
+//! Changes of the timeline hold no arguments, so selected events are distinguished before: behind each event
 //! that a mark selects comes another at the same instant, of a tracepoint that only this mark knows.
 
 use crate::marks::{EventMark, format};

@@ -54,7 +54,7 @@ pub struct RowsOptions {
     pub columns: u32,
     /// What decides the colour of a task.
     pub colouring: Colouring,
-    /// Only tasks whose name begins so have colours; all others are [`Theme::other`].
+    /// Only tasks whose name starts with this text have colours; all others are [`Theme::other`].
     pub target: Option<String>,
     /// Only these CPUs have rows, and count in sums; `None` is all.
     pub cpus: Option<CpuSet>,

@@ -365,7 +365,7 @@ pub fn circle(centre: Point, radius: i32) -> Vec<Step> {
     ]
 }
 
-/// Moves things down by so many units.
+/// Moves things down by this many units.
 fn shift(items: &mut [Item], down: i32) {
     let lower = |point: &mut Point| point.y += down;
     for item in items {

@@ -1,7 +1,7 @@
 //! The scene as SVG: text that can be selected and searched, one path for all boxes of a colour.
 //!
 //! Coordinates are the scene's own integers; the view box scales them. Each text names the bundled
-//! family with fallbacks and is told its length, so that it takes the same room in another font.
+//! family with fallbacks and gets its length, so that it takes the same room in another font.
 //! What texts say comes from traces: everything is escaped, and [`crate::font::printable`] has
 //! already spelled out what is no plain character.
 

@@ -36,7 +36,7 @@ impl Belongs {
         self.processes.as_ref().and_then(|all| all.get(&pid)).copied().unwrap_or(pid)
     }
 
-    /// How a process is called: by its first thread, which need not have run in the trace.
+    /// How a process is called: by its first thread, which may not have run in the trace.
     #[must_use]
     pub fn process_name(&self, process: Pid, state: &State) -> String {
         match state.task_of(process) {

@@ -100,7 +100,7 @@ pub struct Wanted {
     pub by: By,
     /// What tasks belong to, for rows by process and by control group.
     pub belongs: Belongs,
-    /// Only tasks whose name begins so.
+    /// Only tasks whose name starts with this text.
     pub target: Option<String>,
     /// How many rows at most; those with the most time of running and waiting.
     pub rows: usize,

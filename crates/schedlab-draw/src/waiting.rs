@@ -233,7 +233,7 @@ impl Part<'_> {
         self.axis.place(self.axis.window.end)
     }
 
-    /// The height of so much task time in one column.
+    /// The height of this much task time in one column.
     fn height(&self, time: Nanos) -> i32 {
         let whole = u128::from(self.column()) * u128::from(self.scale.top);
         let units = u128::from(time.0) * u128::from(self.plot.h.unsigned_abs()) / whole;

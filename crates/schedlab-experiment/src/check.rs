@@ -127,7 +127,7 @@ fn unmeasured(machine: &dyn Machine, experiment: &Experiment, mistakes: &mut Vec
 }
 
 /// What the machine says against the runs of the first block: those of the others differ in their
-/// seed only. Settings that are known to be missing are left out, so that nothing is told twice.
+/// seed only. Settings that are known to be missing are left out, so that nothing is reported twice.
 fn refused(
     runs: &[&Planned],
     machine: &dyn Machine,

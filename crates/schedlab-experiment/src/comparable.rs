@@ -1,7 +1,7 @@
 //! What must be equal in runs whose clock counts instructions, before they may be compared.
 //!
 //! In such a guest every instruction takes time. A recorder costs instructions, and another program as
-//! init executes others, so such runs are different cells whatever the scheduler does.
+//! init executes others, so such runs are different cells under every scheduler.
 
 use crate::StoredRun;
 use schedlab_model::Fact;

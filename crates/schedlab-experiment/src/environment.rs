@@ -5,12 +5,12 @@
 
 use schedlab_model::{Fact, MachineFacts, Warning};
 
-/// Stolen time beyond this part of a run's CPU time makes it doubtful.
+/// Stolen time beyond this part of a run's CPU time gives the run a warning.
 const STEAL_MAX: f64 = 0.01;
-/// Load averages beyond this part of the CPUs before a run make it doubtful.
+/// Load averages beyond this part of the CPUs before a run give the run a warning.
 const LOAD_MAX: f64 = 0.5;
 
-/// Doubts from the machine before a run and after it. Those that a further attempt may cure are
+/// Warnings from the machine before a run and after it. Those that a further attempt may cure are
 /// [`is_passing`].
 pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) -> Vec<Warning> {
     let mut out = Vec::new();

@@ -297,7 +297,7 @@ fn refuse_open(experiment: &Experiment) -> Result<(), FrozenError> {
     }
 }
 
-/// Blocks of measurements, and so many runs of other machines.
+/// Blocks of measurements, and this many runs of other machines.
 fn portions(plan: &Plan, parallel: &dyn Fn(&MachineName) -> bool) -> Vec<Vec<usize>> {
     let together: BTreeSet<&MachineName> = plan
         .runs

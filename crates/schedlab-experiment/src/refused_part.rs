@@ -2,7 +2,7 @@
 //!
 //! A check changes nothing and costs little, so the machine is asked again with one part left out at a time.
 //! The part without which the machine no longer refuses is the cause. So every machine's refusals find their
-//! line in the file, whatever their words are.
+//! line in the file, independent of their words.
 
 use crate::file::Part;
 use schedlab_workload::{Machine, MachineError, RunSpec, SpeedSettings, WorkloadSpec};

@@ -1,7 +1,7 @@
 //! Reports: one HTML file without outside references, that opens from a mail, prints, and is read in
 //! light and dark.
 //!
-//! [`Report`] is a document of sections, paragraphs, tables, pictures and doubts; [`of_runs`] writes
+//! [`Report`] is a document of sections, paragraphs, tables, pictures and warnings; [`of_runs`] writes
 //! the usual one from stored runs. Everything is a function of its input: the same runs give the same
 //! bytes. A report never holds the only copy of a number.
 //!
@@ -130,7 +130,7 @@ impl Report {
         html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
         html.markup("<meta name=\"color-scheme\" content=\"light dark\">\n");
-        // Nothing may be loaded from anywhere, whatever a name of a task looks like.
+        // Nothing may be loaded from anywhere, even if a task's name looks like markup.
         html.markup("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ");
         html.markup("style-src 'unsafe-inline'; img-src data:; font-src data:");
         if self.sections.iter().flat_map(|s| &s.parts).any(|p| matches!(p, Part::Page { .. })) {
@@ -208,7 +208,7 @@ impl Section {
         self
     }
 
-    /// Doubts about the figures before it. None: nothing is shown.
+    /// Warnings about the figures before it. None: nothing is shown.
     pub fn warnings(&mut self, warnings: &[Warning]) -> &mut Self {
         if !warnings.is_empty() {
             self.parts.push(Part::Warnings(warnings.to_vec()));

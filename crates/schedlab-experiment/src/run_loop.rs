@@ -2,7 +2,7 @@
 //!
 //! Runs are done one after another in the plan's order, after those whose machines leave each other's
 //! figures as they are (see [`parallel`]). A run whose directory is there already is skipped,
-//! which is all that resuming needs. Progress is told between runs, never during one that drawing could
+//! which is all that resuming needs. Progress is reported between runs, never during one that drawing could
 //! disturb: the callback may draw, and drawing is load.
 
 mod parallel;
@@ -42,7 +42,7 @@ pub enum Progress<'p> {
         /// What the run measured.
         stored: &'p StoredRun,
     },
-    /// A run was doubtful and is done again.
+    /// A run had a warning and is done again.
     Again {
         /// The run of the plan.
         run: &'p Planned,
@@ -135,7 +135,7 @@ pub enum LoopError {
 ///
 /// `stop` tells whether the user wants to stop; it is asked between runs and, by the machine, during them; the run
 /// under way is then stored as interrupted, and done again at the next call.
-/// Runs that fail are told and left out: the same call again tries them again.
+/// Runs that fail are reported and left out: the same call again tries them again.
 ///
 /// # Errors
 /// When another process stores runs there, results cannot be stored, or the first run of all fails before anything was measured: then the
@@ -156,7 +156,7 @@ pub(crate) struct Work<'w> {
     pub(crate) results: &'w Path,
     /// Runs of the plan, those that are done included.
     pub(crate) total: usize,
-    /// Further attempts at a doubtful run.
+    /// Further attempts at a run with a warning.
     pub(crate) retries: u32,
     pub(crate) stop: &'w dyn Fn() -> bool,
 }
@@ -168,7 +168,7 @@ pub(crate) struct Stored<'r> {
     pub(crate) durable: Durable,
 }
 
-/// As [`run_plan`], with so many further attempts at doubtful runs.
+/// As [`run_plan`], with this many further attempts at runs with a warning.
 pub(crate) fn run_with(
     machines: &mut Machines<'_>,
     plan: &Plan,
@@ -276,7 +276,7 @@ impl Planned {
     }
 }
 
-/// Performs a run, and again while it is doubtful and attempts are left; the last one stays. On a machine that gives the
+/// Performs a run, and again while it has a warning and attempts are left; the last one stays. On a machine that gives the
 /// same result for the same run, another attempt would be a copy.
 pub(crate) fn until_content(
     machine: &mut dyn Machine,

@@ -1,5 +1,5 @@
 //! An experiment from its first to its last run: warm-up, rounds until the stop rule is content, hooks
-//! around each run, a watch on the machine, doubtful runs once more.
+//! around each run, a watch on the machine, runs with a warning once more.
 //!
 //! This drives the one run loop round by round; it adds no loop over runs of its own. Each verdict on more
 //! runs than before is counted as a look, in the folder of results.
@@ -88,7 +88,7 @@ impl Session<'_, '_> {
         run_with(self.machines, plan, self.results, self.stop, self.progress, retries)
     }
 
-    /// The stored runs of the machines as they are now, whatever program they measured.
+    /// The stored runs of the machines as they are now, of all measured programs.
     fn here(&mut self) -> Result<Vec<StoredRun>, LoopError> {
         let mut here = Vec::new();
         for name in self.experiment.machines() {
@@ -217,7 +217,7 @@ fn warm_up(
     throw_away(machines, experiment.warm_up, &runs, results, stop)
 }
 
-/// Does so many runs, the given ones in turns, into a folder that goes.
+/// Does this many runs, the given ones in turns, into a folder that goes.
 pub(crate) fn throw_away(
     machines: &mut Machines<'_>,
     count: u32,

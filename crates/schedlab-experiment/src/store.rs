@@ -8,7 +8,7 @@
 //!     manifest.json            spec, place in the experiment, outcome, facts before and after
 //!     figures.jsonl            one figure a line
 //!     intervals.jsonl          counts and histograms of each interval, one a line
-//!     warnings.jsonl           one doubt a line
+//!     warnings.jsonl           one warning a line
 //!     trace.dat stdout stderr  what the machine wrote, where it did
 //! ```
 //!

@@ -29,7 +29,7 @@ const FRESH: u32 = 1_000_000;
 /// Values within this part of the advised setting's belong to its region, with this probability each.
 const TOLERANCE: f64 = 0.01;
 const SURE: f64 = 0.95;
-/// Points of Pareto's front that are told.
+/// Points of Pareto's front that are reported.
 const FRONT_MAX: usize = 10;
 
 /// What a tuning reports between runs.
@@ -56,7 +56,7 @@ pub enum Step<'s> {
         /// Whether it is the pilot.
         is_pilot: bool,
     },
-    /// The search is over; so many pairs of fresh runs begin.
+    /// The search is over; this many pairs of fresh runs begin.
     Confirms {
         /// The setting that is confirmed.
         point: &'s Point,

@@ -275,7 +275,7 @@ impl One {
 }
 
 impl Drop for One {
-    /// Nothing of ours is left running, whatever went wrong in between.
+    /// Nothing of ours is left running, also after an error.
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.child.kill();

@@ -1,5 +1,5 @@
 //! Scheduler tunables of every kernel generation: what there is, what is locked and why, setting them,
-//! and putting them back whatever happens.
+//! and putting them back in any case.
 //!
 //! [`Tree`] is where the kernel's files are (a fake one in the tests). [`Tree::list`] tells what this
 //! kernel has; [`Tree::resolve`] turns wanted [`Setting`]s into checked [`Changes`], which are made under
@@ -222,7 +222,7 @@ impl Tree {
             && verbose.is_ok_and(|text| matches!(text.trim(), "N" | "0"))
     }
 
-    /// Why a file cannot be written, in the words of whoever must do something about it.
+    /// Why a file cannot be written, for the person who must do something about it.
     fn why(&self, path: &Path, error: &io::Error) -> String {
         let debugfs = self.root.join("sys/kernel/debug");
         let lockdown = fs::read_to_string(self.root.join("sys/kernel/security/lockdown"));

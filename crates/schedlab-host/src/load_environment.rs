@@ -1,7 +1,7 @@
 //! What a load finds prepared: control groups of its own and a link to send over.
 //!
-//! The parent makes them, under its guard, before the load child is started; the child is told where
-//! they are. So they go when the run ends, whoever dies.
+//! The parent makes them, under its guard, before the load child is started; the child learns where
+//! they are. So they go when the run ends, even if a process dies.
 
 use crate::net::Namespace;
 use schedlab_model::Warning;

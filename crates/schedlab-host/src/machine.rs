@@ -2,7 +2,7 @@
 //!
 //! The child is the program itself, re-executed as a load child (see [`crate::load`]), or the user's
 //! command. While it runs this process only waits: for what the child tells, for a signal, for the
-//! run's limit. Whatever happens here, the child is killed when this thread dies.
+//! run's limit. In any case, the child is killed when this thread dies.
 
 use crate::concurrent_loads::{self, Company};
 use crate::knobs::{self, Held};
@@ -519,7 +519,7 @@ impl Load {
 }
 
 impl Drop for Load {
-    /// Nothing of ours is left running, whatever went wrong in between.
+    /// Nothing of ours is left running, also after an error.
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             let _ = self.child.kill();

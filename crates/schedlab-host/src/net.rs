@@ -5,7 +5,7 @@
 //! A namespace is joined to ours by a veth pair whose two ends shape what they send: `tbf` for a rate
 //! alone, `netem` where there is delay or loss. It is made by `ip` and `tc` of iproute2, which every
 //! distribution has; each step is noted in the guard before it is made, so that nothing is left behind
-//! whoever dies.
+//! even if a process dies.
 
 use schedlab_model::Nanos;
 use schedlab_sys::guard::{Guard, Undo};

@@ -6,7 +6,7 @@
 //!
 //! - **hogs** (CPU-Hogs): on every slowed CPU a real-time thread burns the rest of each short slot of
 //!   time. All CPUs, and all processes that do the same, share one grid of slots on `CLOCK_MONOTONIC`,
-//!   and burn at the same pseudo-random place of the slot (`grid`). Whatever runs on the CPU is slowed:
+//!   and burn at the same pseudo-random place of the slot (`grid`). Everything that runs on the CPU is slowed:
 //!   threads that meet at barriers stay in step, and sleeping does not save up credit.
 //! - **stop** (CPU-Lim): a process whose CPU time over its lifetime is above the speed is stopped, and
 //!   let go on when it is below. A limit on each process, not a speed of a CPU.

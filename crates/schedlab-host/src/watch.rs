@@ -2,7 +2,7 @@
 //!
 //! The machine is read before the run and after it, and rarely in between: a second after the begin, then
 //! at doubling distances up to [`APART_MAX`], each time two small files a CPU. A run of less than a second is never
-//! disturbed at all. What was found goes with the run as figures and, beyond the limits below, as doubts.
+//! disturbed at all. What was found goes with the run as figures and, beyond the limits below, as warnings.
 
 use crate::per_cpu::PerCpu;
 use schedlab_model::{Better, CpuSet, Metric, Nanos, Unit, Warning};
@@ -71,7 +71,7 @@ impl Watch {
         Self { cpus: cpus.clone(), before, per_cpu, own_before, thread: thread.map(|t| (end, t)) }
     }
 
-    /// Ends the watch: what it counted, and doubts about the run.
+    /// Ends the watch: what it counted, and warnings about the run.
     pub(crate) fn finish(self) -> (Vec<Figure>, Vec<Warning>) {
         let mut readings = vec![self.before];
         if let Some((end, thread)) = self.thread {

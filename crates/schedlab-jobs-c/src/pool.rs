@@ -167,7 +167,7 @@ pub unsafe extern "C" fn schedlab_pool_wait(of: *const PoolC, patience_ns: u64) 
 /// Posts a job.
 ///
 /// # Safety
-/// `to` is null or a pool that was not stopped; `posting` is null or points to a posting; `after` points to so many ids;
+/// `to` is null or a pool that was not stopped; `posting` is null or points to a posting; `after` points to this many ids;
 /// `id` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedlab_post(
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn schedlab_post(
     let after: &[u64] = if after_count == 0 {
         &[]
     } else {
-        // SAFETY: not null, and by the contract of this function so many ids lie there.
+        // SAFETY: not null, and by the contract of this function this many ids lie there.
         unsafe { std::slice::from_raw_parts(after, after_count) }
     };
     match post(pool.handle(), posting, after) {

@@ -2,7 +2,7 @@
 //!
 //! The policy hands out *shares*, which are jobs like any other: they have a place in the order, can be cancelled, and end.
 //! A worker with a share takes jobs of the bundle from its own deque, then new ones of the graph, then those of other
-//! workers. So a short job costs no token. After [`SLICE_NS`] a share lets go, so that whatever else is due gets its turn;
+//! workers. So a short job costs no token. After [`SLICE_NS`] a share lets go, so that everything else that is due gets its turn;
 //! the pool posts it again.
 //!
 //! ```text
@@ -62,7 +62,7 @@ use std::sync::{Arc, PoisonError};
 pub const SLICE_NS: Nanos = 200_000;
 /// Nanoseconds for which a share without work looks for some before it ends.
 pub const LINGER_NS: Nanos = 20_000;
-/// The clock is read after so many jobs at most.
+/// The clock is read after this many jobs at most.
 const LOOK_MAX: u32 = 64;
 /// Jobs that take this long together make the next look at the clock an earlier one.
 const LOOK_NS: Nanos = 10_000;
@@ -87,7 +87,7 @@ pub enum Asked {
     Help,
 }
 
-/// In a cache line of its own: whoever takes roots would else take the line away that all read before each job.
+/// In a cache line of its own: the one that takes roots would else take the line away that all read before each job.
 #[repr(align(128))]
 struct Apart(AtomicU32);
 

@@ -8,7 +8,7 @@ pub enum Fix {
     DecideAgain,
     /// A tender that is called away tends no more.
     Untend,
-    /// A job ends when its function has returned and its completion was told, not at the first of the two.
+    /// A job ends when its function has returned and its completion was called, not at the first of the two.
     EndsOnce,
     /// A completion that is dropped without a word fails its job.
     DropFails,

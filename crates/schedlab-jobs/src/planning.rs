@@ -1,5 +1,5 @@
 //! How the jobs of a run get into the pool: all before it begins, or in chunks while it goes on, by planning jobs of the
-//! pool itself or by threads beside it. Whoever plans too slowly posts jobs after their start time.
+//! pool itself or by threads beside it. The one that plans too slowly posts jobs after their start time.
 
 use crate::graph::Node;
 use crate::policy::{JobId, Nanos, Plan, Posting, Significance};
@@ -14,7 +14,7 @@ pub enum Planner {
     Ahead,
     /// Jobs of the pool: each plans a chunk and posts the job that plans the next one (Lumiera's way). They are compulsory.
     Jobs,
-    /// So many threads beside the pool, which take chunks in turn.
+    /// This many threads beside the pool, which take chunks in turn.
     Posters(usize),
 }
 

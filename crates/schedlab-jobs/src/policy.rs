@@ -8,7 +8,7 @@
 //!                                          └────────────── finish <── worker <────────────┘     compulsory first)
 //! ```
 //!
-//! All management is done by whoever holds the one token, a worker that asks for its next job:
+//! All management is done by the one that holds the one token, a worker that asks for its next job:
 //! taking in what was posted, opening the gates of successors, the tick, and the pull. The token
 //! is the driver's affair; the agenda is plain data behind it.
 //!
@@ -93,7 +93,7 @@ pub enum Emergency {
     /// It runs late; every optional job that is due is shed.
     #[default]
     Shed,
-    /// It runs late; whatever is not compulsory runs only on workers that no compulsory job that is due can use. Compulsory
+    /// It runs late; what is not compulsory runs only on workers that no compulsory job that is due can use. Compulsory
     /// jobs go first at all times, so nothing else changes; no worker is kept idle ([`Policy::reserve`] does that).
     Pause,
     /// It runs late; nothing else changes.

@@ -36,7 +36,7 @@ pub enum Flow {
     Done,
     /// It ended without what its dependents need: they are dropped.
     Failed,
-    /// It goes on elsewhere and ends when its [`Completion`] is told. Without one it has failed, since nobody could end it.
+    /// It goes on elsewhere and ends when its [`Completion`] is called. Without one it has failed, since nobody could end it.
     Pending,
 }
 
@@ -178,7 +178,7 @@ impl<J> Feed<Posting<J>> for Agenda<J> {
 pub(crate) struct Shared<R: Runner> {
     pub(crate) runner: R,
     pub(crate) options: Options,
-    /// Binds a worker. Made by whoever starts the pool: a worker that starts another is bound itself.
+    /// Binds a worker. Made by the one that starts the pool: a worker that starts another is bound itself.
     pub(crate) bind: OnStart,
     /// Where the workers may be together.
     cpus: Vec<usize>,
@@ -284,7 +284,7 @@ impl<R: Runner> Handle<R> {
         let mut started = self.0.started.lock().unwrap_or_else(PoisonError::into_inner);
         let builder = sync::Builder::new().name(format!("worker {number}"));
         let spawn = || builder.spawn(move || worker::work(&handle, number));
-        // It is known before it can sleep, so that nobody calls it in vain.
+        // It is known before it can sleep, so that nobody calls it without effect.
         let known = || self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let early = (!is_out(Fix::KnownBeforeItRuns)).then(known);
         let thread = binding::unbound(&self.0.cpus, spawn)?;
@@ -459,7 +459,7 @@ impl<R: Runner> Handle<R> {
 }
 
 /// Ends a job that returned [`Flow::Pending`]. The first word counts. Dropped without a word, it fails the job: its
-/// function panicked, or what it went on as was lost. The job ends when its function has returned *and* this was told.
+/// function panicked, or what it went on as was lost. The job ends when its function has returned *and* this was called.
 pub struct Completion<R: Runner> {
     handle: Handle<R>,
     id: JobId,

@@ -18,7 +18,7 @@ pub const fn round(value: u64) -> u64 {
     (value ^ (value >> 32)).wrapping_mul(M)
 }
 
-/// So many rounds, one after the other.
+/// This many rounds, one after the other.
 #[must_use]
 pub fn rounds(mut value: u64, count: u64) -> u64 {
     for _ in 0..count {

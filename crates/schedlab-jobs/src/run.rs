@@ -31,12 +31,12 @@ pub trait Work: Send + Sync {
         0
     }
 
-    /// What kind of work it is, where there are several: figures are told apart by it.
+    /// What kind of work it is, where there are several: figures are distinguished by it.
     fn kind(&self, _: Node) -> &'static str {
         ""
     }
 
-    /// Computes for about so long: what planning costs beyond its own work. Nothing where the work cannot.
+    /// Computes for about this long: what planning costs beyond its own work. Nothing where the work cannot.
     fn compute(&self, _: Nanos) {}
 }
 
@@ -95,7 +95,7 @@ impl Schedule {
     }
 }
 
-/// The CPU clock is read for every so many jobs: it takes about as long as all else that a pool does for a job.
+/// The CPU clock is read once in this many jobs: it takes about as long as all else that a pool does for a job.
 const CPU_SAMPLE: u32 = 16;
 
 /// What every job writes. Half a cache line: the next job of a worker most often finds the other half there.
@@ -640,7 +640,7 @@ mod tests {
         let changed = run(&[0, 1], 2);
         changed.entries[1].hash.fetch_add(1, Relaxed);
         assert_eq!(changed.verify(), Err(Flaw::NodeHash(1)));
-        // Without deadlines nothing may be dropped, whatever is said.
+        // Without deadlines nothing may be dropped.
         let graph = Shape::Chain.build(&Rules { nodes: 2, ..Rules::default() });
         let all = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
         all.set_dropped(Dropped { missed: 2, ..Dropped::default() });

@@ -45,7 +45,7 @@ impl Stealing {
 fn may_steal(run: &Run, policy: &Policy, planning: &Planning) -> bool {
     let schedule = run.schedule();
     let plain = !schedule.is_timed() && !schedule.has_deadlines() && !run.has_io();
-    // Whoever takes a rule out wants to see the policy without it.
+    // The one that takes a rule out wants to see the policy without it.
     let rules = policy.notify && policy.batch_ns > 0 && policy.step == Step::Halving;
     let usual = rules && policy.order == Order::Start && policy.queues == Queues::OneToken;
     let fixed = policy.workers_min == policy.workers && policy.reserve == 0;

@@ -52,7 +52,7 @@ mod real {
         }
     }
 
-    /// Sleeps so long at most, or until the thread is called.
+    /// Sleeps this long at most, or until the thread is called.
     pub(crate) fn nap(ns: Nanos) {
         std::thread::park_timeout(Duration::from_nanos(ns));
     }

@@ -78,7 +78,7 @@ impl<A: Feed<M>, M> Token<A, M> {
         result
     }
 
-    /// For checks: what is guarded as it is, whatever lies at the entrance.
+    /// For checks: what is guarded as it is, without the messages at the entrance.
     #[cfg(loom)]
     pub fn insist_without_feeding<T>(&self, work: impl FnOnce(&mut A) -> T) -> T {
         work(&mut self.guarded.lock())

@@ -93,7 +93,7 @@ pub struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// So many workers as the policy says, at these costs.
+    /// As many workers as the policy says, at these costs.
     pub fn new(policy: Policy, costs: Costs) -> Self {
         Self {
             policy,
@@ -270,7 +270,7 @@ impl World {
                 Event::Poster(chunk) => {
                     self.push(now + self.planning.cost_ns(run, chunk), Event::Planned(chunk));
                 }
-                // Whoever is no worker waits for the token.
+                // The one that is no worker waits for the token.
                 Event::Io(..) | Event::Planned(_) if now < self.token_free => {
                     self.push(self.token_free, event);
                 }
@@ -329,7 +329,7 @@ impl World {
         self.management_ns += ns;
     }
 
-    /// Whoever changed the agenda without being a worker wakes one, and starts those that are wanted.
+    /// A caller that changed the agenda without being a worker wakes one, and starts those that are wanted.
     fn call(&mut self, now: Nanos) {
         let free = self.token_free.max(now);
         if let Some(sleeper) = self.agenda.wake(now) {

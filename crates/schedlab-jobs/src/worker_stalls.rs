@@ -45,7 +45,7 @@ impl Held {
     }
 }
 
-/// What a job lost that took so long: 0 unless it took a quarter longer than planned.
+/// What a job lost that took this long: 0 unless it took a quarter longer than planned.
 pub(crate) fn lost_in_job(took_ns: Nanos, planned_ns: Nanos) -> Nanos {
     let much = planned_ns > 0 && took_ns > planned_ns + planned_ns / 4;
     if much { took_ns - planned_ns } else { 0 }

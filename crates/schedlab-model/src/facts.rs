@@ -122,7 +122,7 @@ pub struct MachineFacts {
     pub clocksource: Fact<String>,
     /// Knobs that could be read.
     pub knobs: Vec<Knob>,
-    /// Doubts about measuring here.
+    /// Warnings about measuring here.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,4 +1,4 @@
-//! Doubts as values: what may be wrong with a result, and what to do about it.
+//! Warnings as values: what may be wrong with a result, and what to do about it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Generators of random numbers whose sequences are part of results.
 //!
-//! The same seed gives the same numbers on every machine and in every version, whatever a library of generators changes.
+//! The same seed gives the same numbers on every machine and in every version, independent of libraries of generators.
 //! Each algorithm is here once, by its name:
 //!
 //! | generator | what depends on its sequence |

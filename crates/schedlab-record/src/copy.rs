@@ -2,7 +2,7 @@
 //!
 //! Perf records are in order but for those that an interrupt pushed in between (a record takes its
 //! time before its place), so a window of them is sorted, and its last few wait for the next one.
-//! Pages of ftrace are in order. Memory: one window, whatever the length of the recording.
+//! Pages of ftrace are in order. Memory: one window, for any length of the recording.
 
 use super::RecordError;
 use super::sample::Sample;

@@ -48,7 +48,7 @@ const LOOK: Nanos = Nanos::from_millis(250);
 const PAGES_AT_ONCE: usize = 64;
 
 impl Instance {
-    /// Makes an instance that is removed whoever dies.
+    /// Makes an instance that is removed even if a process dies.
     pub(crate) fn guarded(
         tracefs: Tracefs,
         options: &Options,
@@ -175,7 +175,7 @@ impl Instance {
         lost
     }
 
-    /// Removes the instance; what could not be undone is a doubt.
+    /// Removes the instance; what could not be undone is a warning.
     pub(crate) fn finish(mut self) -> Vec<Warning> {
         let failed = self.guard.take().map(Guard::finish).unwrap_or_default();
         let doubt = |(undo, error)| {
@@ -187,7 +187,7 @@ impl Instance {
 }
 
 /// Makes an instance while the kernel does not ask for its table of task names: an instance takes
-/// that option, which cannot be set on itself, from the top. Put back at once, whoever dies; others
+/// that option, which cannot be set on itself, from the top. Put back at once, even if a process dies; others
 /// who trace miss names of some microseconds at most.
 fn unnamed(
     tracefs: &Tracefs,

@@ -1,4 +1,4 @@
-//! How to record: what the spec asks of rings, filters and doubts.
+//! How to record: what the spec asks of rings, filters and warnings.
 
 use super::RING_BYTES;
 use super::tracepoints::Tracepoint;

@@ -123,7 +123,7 @@ impl Recorder {
     /// recording; never [`Via::Auto`].
     ///
     /// # Errors
-    /// [`RecordError::Right`] when neither can be had.
+    /// [`RecordError::Right`] when neither is available.
     pub fn available() -> Result<Via, RecordError> {
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
         if tracefs.writable().is_ok() {

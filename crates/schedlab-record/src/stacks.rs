@@ -13,7 +13,7 @@ use schedlab_trace::symbols::Symbols;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Where ftrace is told to log them: which event, and which of these. The low bits of `prev_state` are those of sleeping
+/// Where ftrace is asked to log them: which event, and which of these. The low bits of `prev_state` are those of sleeping
 /// tasks; a task that stays runnable has none.
 pub(crate) const TRIGGER: (&str, &str) =
     ("events/sched/sched_switch/trigger", "stacktrace if prev_state & 255");
@@ -26,7 +26,7 @@ pub(crate) fn tracepoint(tracefs: &Tracefs) -> Result<Tracepoint, RecordError> {
     Tracepoint::of_ftrace(tracefs, STACK.1)
 }
 
-/// Keeps the names of functions beside a recording; where nobody may read them, their absence is told at the end.
+/// Keeps the names of functions beside a recording; where nobody may read them, their absence is reported at the end.
 pub(crate) fn keep_symbols(dir: &Path) -> Result<(), RecordError> {
     let path = spool::symbols(dir);
     match std::fs::read("/proc/kallsyms") {

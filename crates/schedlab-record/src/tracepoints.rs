@@ -32,7 +32,7 @@ pub(crate) struct Tracepoint {
 }
 
 /// The scheduler's events and those that `extra` names: `system:name`, `system` for all of it, or `name` in
-/// whatever systems have it. One with a `?` behind it is left out where the kernel does not have it.
+/// of every system that has it. One with a `?` behind it is left out where the kernel does not have it.
 pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoint>, RecordError> {
     let mut chosen: Vec<Tracepoint> = Vec::new();
     let mut add = |system: &str, name: &str| -> std::io::Result<()> {
@@ -111,7 +111,7 @@ impl Tracepoint {
 
     /// Length of its raw bytes; `None` when that differs from record to record.
     pub(crate) fn fixed_len(&self) -> Option<usize> {
-        // A stack is as long as it is, whatever its format says.
+        // A stack may be longer or shorter than its format says.
         if self.is_stack() {
             return None;
         }

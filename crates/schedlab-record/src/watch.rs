@@ -153,7 +153,7 @@ pub(crate) fn gather(seen: Vec<Seen>) -> Tasks {
             Seen::Allowed { pid, at, cpus } => {
                 allowed.push(schedlab_model::Affinity { pid, at, allowed: cpus });
             }
-            // Whoever has the number now: a pid is used again.
+            // The one that has the number now: a pid is used again.
             Seen::Thread { pid, process } => drop(processes.insert(pid, process)),
             // `groups` gathers these.
             Seen::Member { .. } | Seen::Counted { .. } | Seen::Stolen { .. } => {}

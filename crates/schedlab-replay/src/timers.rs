@@ -16,7 +16,7 @@ pub enum Timer {
     None,
     /// A timer with a period: the times of interrupts are multiples of it apart.
     Periodic(Nanos),
-    /// A sleep: the interrupt comes so long after the task went to sleep.
+    /// A sleep: the interrupt comes this long after the task went to sleep.
     Relative(Nanos),
     /// Neither fits, or there were fewer than 10 periods.
     Unknown,

@@ -194,7 +194,7 @@ impl Executor for Lines {
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         refuse_times(self, run)?;
-        // It is told how long a job is, and burns the CPU for that.
+        // It learns how long a job is, and burns the CPU for that.
         if (0..run.graph().len()).any(|node| run.kind(node) != "cpu") {
             let what = "loads other than cpu";
             return Err(ExecutorError::NotOffered { executor: self.name(), what });
@@ -281,7 +281,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads it; whoever names a file here runs its code. The workers tell `threads` their thread ids.
+    /// Loads it, and so runs the code of the file. The workers tell `threads` their thread ids.
     ///
     /// # Errors
     /// When it cannot be loaded, or has no such function.

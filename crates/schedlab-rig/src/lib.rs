@@ -8,7 +8,7 @@
 //!   down to one cause;
 //! - [`Witness`] is what the machine did to a run of our pool, as its workers saw it.
 //!
-//! Nothing here prints or waits for a user: whoever drives the rig says when it must stop.
+//! Nothing here prints or waits for a user: the program that drives the rig says when it must stop.
 
 mod error;
 pub mod external;

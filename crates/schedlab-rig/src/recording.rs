@@ -236,7 +236,7 @@ fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>, ran: &[Vec<Span>
     Stalls::of(&lanes, &demand, window)
 }
 
-/// How many of the longest stalls are told.
+/// How many of the longest stalls are reported.
 pub const LONGEST: usize = 5;
 
 /// The account of all workers' time, in figures.

@@ -293,7 +293,7 @@ impl<'f> Follower<'f> {
         if !known.fair || known.stand != Stand::Asleep {
             return;
         }
-        // Whoever is first seen when it wakes is taken to have slept long.
+        // The one that is first seen when it wakes is taken to have slept long.
         (known.stand, known.sure) = (Stand::Waking, true);
         if !seen {
             self.scene.tasks[task.index()].cpu = last;
@@ -349,7 +349,7 @@ impl<'f> Follower<'f> {
         let prev_fair = self.scene.cpus[cpu].running;
         let to = (!next.0.is_idle()).then(|| self.task(next.0, next.1, cpu));
         let to_fair = to.filter(|task| self.known[task.index()].fair);
-        // Whoever runs without having been seen to wake was woken before the recording.
+        // The one that runs without having been seen to wake was woken before the recording.
         let seen = |task: TaskId| self.known[task.index()].stand == Stand::Queued;
         let compared = was_known && (next.0.is_idle() || to_fair.is_some_and(seen));
         if let Some(task) = prev_fair {

@@ -189,7 +189,7 @@ pub trait Policy {
         false
     }
 
-    /// What the policy holds of a task that is queued on `cpu`, in words, for whoever looks for a cause.
+    /// What the policy holds of a task that is queued on `cpu`, in words, for the one that looks for a cause.
     fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
         let _ = (cpu, task);
         None

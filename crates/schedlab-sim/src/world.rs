@@ -104,9 +104,9 @@ enum Happening {
     Timer(TaskId, u64, bool),
     /// A woken task reaches the CPU that was chosen for it.
     Arrive(usize, TaskId),
-    /// A CPU is told to look who should run.
+    /// A CPU is asked to look who should run.
     Resched(usize),
-    /// A CPU is told to give a task to another.
+    /// A CPU is asked to give a task to another.
     Push(policy::Push),
     /// The policy acts by itself.
     Alarm(policy::Alarm),

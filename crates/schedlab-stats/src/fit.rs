@@ -192,7 +192,7 @@ pub struct TwoLines {
 /// Two lines by expectation and maximisation (Dempster, Laird and Rubin, JRSS B 1977, for the
 /// switching regressions of Quandt and Ramsey, JASA 1978) with one spread. Begins at the two halves
 /// above and below a robust line, and at the two halves of x; the likelier end is taken. Whether two
-/// lines are better than one is told by the criterion of Schwarz ("Estimating the dimension of a
+/// lines are better than one is decided by the criterion of Schwarz ("Estimating the dimension of a
 /// model", Annals of Statistics 1978): see [`TwoLines::evidence`].
 ///
 /// # Errors

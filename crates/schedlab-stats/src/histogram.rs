@@ -1,4 +1,4 @@
-//! A histogram of durations (or any other `u64`) that keeps its relative error whatever the range.
+//! A histogram of durations (or any other `u64`) that keeps its relative error over every range.
 //!
 //! Buckets are log-linear: values below 128 have a bucket each, and every power of two above is cut
 //! into 128 buckets of equal width, so a bucket is never wider than 1/128 of the values in it and

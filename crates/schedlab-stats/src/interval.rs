@@ -1,4 +1,4 @@
-//! Intervals: where a figure may well lie, given so many runs.
+//! Intervals: where a figure may well lie, given this many runs.
 
 use crate::distribution::{binomial_cdf, normal_cdf, normal_quantile, t_quantile};
 use crate::sample::median_of_sorted;
@@ -55,7 +55,7 @@ impl Interval {
 
 /// Resamples of a bootstrap: enough for two digits of the ends.
 const RESAMPLES: usize = 2_000;
-/// From so many runs on the bootstrap is trusted.
+/// From this many runs on the bootstrap is trusted.
 const MANY: usize = 20;
 
 /// The interval that suits the number of runs: Student's t about the mean for 3 to 5 (order

@@ -1,4 +1,4 @@
-//! How many runs a difference needs, and which difference so many runs can show.
+//! How many runs a difference needs, and which difference this many runs can show.
 
 use crate::Effect;
 use crate::distribution::{normal_quantile, t_beyond, t_power, t_reach};

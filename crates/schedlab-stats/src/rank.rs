@@ -27,7 +27,7 @@ pub struct Shift {
     pub high: f64,
 }
 
-/// Up to so many runs in both sets the distribution is counted out.
+/// Up to this many runs in both sets the distribution is counted out.
 const EXACT_MAX: usize = 40;
 
 /// Ranks of all values, doubled so that the mean of tied ranks is whole; in the order of `values`.

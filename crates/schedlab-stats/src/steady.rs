@@ -5,7 +5,7 @@ use crate::sample::mean;
 /// What a sequence of values at equal distances says of its beginning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Steady {
-    /// It is steady after so many of its first values, which may be none.
+    /// It is steady after this many of its first values, which may be none.
     From {
         /// How many values to leave out.
         skip: usize,

@@ -84,7 +84,7 @@ pub fn delegated() -> Option<Hierarchy> {
     (ours(&group) && ours(&group.join("cgroup.procs"))).then_some(found)
 }
 
-/// In a container the mount shows only a part of the tree, `root`; paths are told from its top.
+/// In a container the mount shows only a part of the tree, `root`; paths are reported from its top.
 fn below(root: &Path, path: PathBuf) -> PathBuf {
     let root = root.strip_prefix("/").unwrap_or(root);
     path.strip_prefix(root).map(Path::to_path_buf).unwrap_or(path)

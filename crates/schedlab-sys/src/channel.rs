@@ -21,7 +21,7 @@ pub enum Transport {
 /// A channel's two ends: (to read from, to write to).
 ///
 /// # Errors
-/// `EMFILE` at the limit of open files, and whatever the network refuses.
+/// `EMFILE` at the limit of open files, and what the network refuses.
 pub fn open(transport: Transport) -> io::Result<(OwnedFd, OwnedFd)> {
     match transport {
         Transport::Pipe => {

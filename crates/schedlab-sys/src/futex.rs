@@ -68,7 +68,7 @@ pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
     Ok(futex::wake(word, scope.flags(), count.min(i32::MAX.cast_unsigned()))?)
 }
 
-/// Takes a lock whose holder the kernel lends the priority of whoever waits for it (`FUTEX_LOCK_PI`, futex(2); the
+/// Takes a lock whose holder the kernel lends the priority of the one that waits for it (`FUTEX_LOCK_PI`, futex(2); the
 /// word is 0 or the holder's thread number, with the kernel's bits above). Whether it was taken within this time; no
 /// signal ends the wait before.
 ///
@@ -94,7 +94,7 @@ pub fn lock_inheriting(word: &AtomicU32, scope: Scope, within: Nanos) -> io::Res
     }
 }
 
-/// Gives back a lock that the calling thread took by [`lock_inheriting`], to whoever waits with the highest priority.
+/// Gives back a lock that the calling thread took by [`lock_inheriting`], to the one that waits with the highest priority.
 ///
 /// # Errors
 /// What the kernel refuses: another thread holds it, or none (`EPERM`).

@@ -1,4 +1,4 @@
-//! Whatever touches the machine is undone, whoever dies.
+//! Every change to the machine is undone, even if a process dies.
 //!
 //! Before each change, how to undo it is written to a journal file. When the work is done the steps
 //! are undone in reverse order and the journal goes. When the process dies instead, `kill -9`
@@ -193,7 +193,7 @@ impl Guard {
         guard.append(&Line::Owner { pid, started })?;
         let files: Vec<PathBuf> =
             guard.post.locks().iter().map(|lock| lock.path().to_owned()).collect();
-        // First on the list, so undone last, by whoever holds the lock then.
+        // First on the list, so undone last, by the one that holds the lock then.
         for path in files {
             guard.before(Undo::RemoveFile { path })?;
         }
@@ -605,7 +605,7 @@ fn undo_journal(path: &Path) -> io::Result<Restored> {
     }
     if restored.failed.is_empty() {
         match std::fs::remove_file(path) {
-            // Two may undo one journal at once, the guardian and whoever looks for leftovers.
+            // Two may undo one journal at once, the guardian and the one that looks for leftovers.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }

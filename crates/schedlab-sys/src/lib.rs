@@ -4,7 +4,7 @@
 //! [`sched`] (policies and affinity), [`futex`], [`clock`], [`topology`], [`cgroup`], [`tracefs`],
 //! [`process`], [`lock`] and [`signal`]; [`temporary`] folders; [`netns`]; [`port`] and [`mount`] for guests; for
 //! loads [`channel`], [`shared`] memory and [`task`]; and the
-//! [`guard`] that undoes what was changed, whoever dies.
+//! [`guard`] that undoes what was changed, even if a process dies.
 //! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
 //! root as a parameter, so that tests can give them a tree of their own.
 #![expect(

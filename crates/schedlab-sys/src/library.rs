@@ -53,7 +53,7 @@ pub struct Executor {
 type Job<'a> = &'a (dyn Fn(u32, u32) + Sync);
 
 impl Executor {
-    /// Loads the library; whoever names a file here runs its code.
+    /// Loads the library, and so runs the code of the file.
     ///
     /// # Errors
     /// When it cannot be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`].

@@ -1,6 +1,6 @@
 //! A lock that ends with the processes that hold it, however they end.
 //!
-//! It is a file under `flock`, which the kernel releases with the last descriptor of whoever took it. The
+//! It is a file under `flock`, which the kernel releases with the last descriptor of its owner. The
 //! file says who that is. It is removed when the lock is released; one that `kill -9` left is taken over.
 
 use std::fs::{File, OpenOptions};

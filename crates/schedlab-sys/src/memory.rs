@@ -22,7 +22,7 @@ pub fn bind(nodes: &[u32]) -> io::Result<()> {
         *word |= 1 << (node % 64);
     }
     // SAFETY: the mask has as many bits as it says; the kernel only reads it. It counts one bit less
-    // than it is told.
+    // than it is asked to.
     let result = unsafe {
         libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, mask.as_ptr(), NODES + 1)
     };

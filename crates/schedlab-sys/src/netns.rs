@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Does `work` in the network namespace whose file is `path` (`/run/netns/NAME`). It is done on a
 /// thread of its own, so that the caller stays where it is; sockets that it makes stay in that
-/// namespace, whoever uses them.
+/// namespace, the one that uses them.
 ///
 /// # Errors
 /// When the namespace is not there or may not be entered (CAP_SYS_ADMIN), and those of `work`.
@@ -56,7 +56,7 @@ fn enter_file(file: &File) -> io::Result<()> {
 /// write to).
 ///
 /// # Errors
-/// As [`inside`], and whatever the network refuses.
+/// As [`inside`], and what the network refuses.
 pub fn udp_into(path: &Path, there: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
     let read = inside(path, || UdpSocket::bind((there, 0)))?;
     let any: IpAddr = if there.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// `count` words, zero at first, that this process and all that it forks from now on share. They
-/// live as long as the process: whoever forks a load child ends soon after.
+/// live as long as the process: a process that forks a load child ends soon after.
 ///
 /// # Errors
 /// When the system has no memory for them.
@@ -54,7 +54,7 @@ pub fn bytes(words: &[AtomicU64]) -> &[std::sync::atomic::AtomicU8] {
 /// Writes `value` over the first `count` bytes of words (all of them where there are fewer), as fast as
 /// the C library's `memset` does: word by word in atomic stores takes twice as long.
 ///
-/// Whoever else touches the words meanwhile finds any mixture of old and new bytes.
+/// Another thread that touches the words meanwhile finds any mixture of old and new bytes.
 pub fn fill(words: &[AtomicU64], count: usize, value: u8) {
     let count = count.min(size_of_val(words));
     let base = words.as_ptr().cast_mut().cast::<libc::c_void>();

@@ -133,7 +133,7 @@ pub fn sleep(time: Nanos) {
         tv_sec: i64::try_from(time.0 / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(time.0 % 1_000_000_000).expect("below a second"),
     };
-    // What is left of it does not matter: whoever was interrupted looks at the clock.
+    // What is left of it does not matter: the one that was interrupted looks at the clock.
     let _ = rustix::thread::nanosleep(&request);
 }
 

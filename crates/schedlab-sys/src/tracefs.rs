@@ -52,7 +52,7 @@ impl Tracefs {
     }
 
     /// Whether instances can be made and files be written, by opening one for writing: a locked
-    /// kernel refuses that, whatever the file's mode says.
+    /// kernel refuses that, even if the file's mode allows it.
     ///
     /// # Errors
     /// The refusal: `EACCES`, `EPERM`, or `EROFS` on a read-only mount.
@@ -119,7 +119,7 @@ impl Tracefs {
     }
 }
 
-/// Reads with a large buffer: some files here give their content to one read only, whatever its
+/// Reads with a large buffer: some files here give their content to one read only, for any
 /// length (`header_page`), so a reader that begins small gets a part and an end.
 fn slurp(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = std::fs::File::open(path)?;

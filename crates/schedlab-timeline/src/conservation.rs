@@ -13,11 +13,11 @@
 //! A task that is left on the queue of a CPU which goes idle is *throttled*, or held back otherwise: the kernel would
 //! run it if it could. It counts as not runnable until it is woken, moved or runs.
 //!
-//! Affinity is not in the events. Where the trace came with it, a new task has its creator's until it is told
+//! Affinity is not in the events. Where the trace came with it, a new task has its creator's until the trace says
 //! otherwise. Without it every CPU is taken to be allowed, except to kernel threads that carry their CPU in their name.
 //! So unknown affinity raises the sum, and CPUs of which nothing is known lower it: [`Lost`] has the bounds.
 //!
-//! Memory: the costliest [`Options::limit`] episodes, whatever the length of the trace. Time: a change
+//! Memory: the costliest [`Options::limit`] episodes, for any length of the trace. Time: a change
 //! looks at its own CPUs and tasks alone, however many CPUs there are and waits are open; only
 //! when the first CPU that some tasks may use becomes free, or the last is taken, are those that wait
 //! looked at, since a part of an episode then begins or ends for each.

@@ -136,7 +136,7 @@ impl Latency {
     }
 
     /// Out of line, so that the question stays small enough to be part of the state machine's loop; what
-    /// it is told fits the registers.
+    /// it learns fits the registers.
     #[inline(never)]
     fn add(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
         let index = task.index() * 2 + usize::from(woken);

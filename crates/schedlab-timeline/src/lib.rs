@@ -2,7 +2,7 @@
 //! questions that one pass over a trace can answer.
 //!
 //! Events go in ([`schedlab_model::EventSource`], in order of time), [`State`] holds what is true now,
-//! and each event that alters something is told as [`Change`]s to a [`Question`]. A tuple of
+//! and each event that alters something reaches a [`Question`]. A tuple of
 //! questions is a question, so one pass answers many:
 //!
 //! ```
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Invariants: no I/O and no clock here; a task is in one place at a time and a CPU's time is
-//! conserved (running + idle + unknown = observed), whatever the events claim; what contradicts
+//! conserved (running + idle + unknown = observed), even if events contradict it; what contradicts
 //! itself is counted ([`Tally`]) and never fatal. Memory is bounded by the tasks and CPUs seen,
 //! never by the length of the trace.
 //!

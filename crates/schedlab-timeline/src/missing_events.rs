@@ -58,7 +58,7 @@ impl State {
     /// An event names another task than the one that the state has on its CPU. The kernel takes that pid when it
     /// logs the event, so it is right, and a switch is missing since the CPU's event `before`.
     ///
-    /// A switch is told by itself ([`Self::correct`]). A reader adds names and marks, and an execution changes the pid.
+    /// A switch is handled by itself ([`Self::correct`]). A reader adds names and marks, and an execution changes the pid.
     /// The idle task's number is also what some tools print for a task that they do not know, so it disproves nothing.
     #[cold]
     pub(crate) fn current(

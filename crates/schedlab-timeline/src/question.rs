@@ -28,7 +28,7 @@ pub trait Question {
         Self::ARGUMENTS
     }
 
-    /// A tracepoint beyond the scheduler's fired; `state` is the state then. This is told of those before the window too,
+    /// A tracepoint beyond the scheduler's fired; `state` is the state then. This is called for those before the window too,
     /// since they say what holds when it opens. Only where [`Self::ARGUMENTS`], and by a source that was opened for it.
     fn told(&mut self, told: &Told<'_>, state: &State) {
         let _ = (told, state);
@@ -71,7 +71,7 @@ impl Told<'_> {
         let value = words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
         match value.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
-            // An unsigned -1 is told as a negative number by some.
+            // An unsigned -1 is written as a negative number by some.
             None => value.parse().ok().or_else(|| value.parse().ok().map(i64::cast_unsigned)),
         }
     }
@@ -276,7 +276,7 @@ pub fn span_of(source: &mut dyn EventSource) -> io::Result<Span> {
     Ok(Span::new(first.unwrap_or(Nanos::ZERO), last))
 }
 
-/// When a trace begins that does not say so: with its first event. Names are told beforehand too, by a recorder
+/// When a trace begins that does not say so: with its first event. Names come beforehand too, by a recorder
 /// that prepares (perf's own `comm` records come up to a second before its first sample), and begin nothing.
 fn first_instant(batch: &[Event]) -> Option<Nanos> {
     let begins = batch.iter().find(|event| event.what.kind() != Kind::Comm);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub const STACK: &str = "kernel_stack";
 /// Functions between these: `<-` leads to the caller.
 const CALLER: &str = "<-";
-/// Callers that are told of the function in which a task blocked.
+/// Callers that are reported of the function in which a task blocked.
 const CALLERS_MAX: usize = 5;
 
 /// The number of a stack in [`Stacks`].
@@ -69,7 +69,7 @@ fn waited_in(arguments: &str) -> String {
     callers.collect::<Vec<_>>().join(CALLER)
 }
 
-/// Whether a function only leads from whoever waits to the switch.
+/// Whether a function only leads from the one that waits to the switch.
 fn is_schedulers(function: &str) -> bool {
     let is = |start: &str| function.starts_with(start);
     is("schedule")

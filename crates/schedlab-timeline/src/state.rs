@@ -156,7 +156,7 @@ impl State {
     }
 
     /// What questions see: from the first instant of the window to now. An interval that began
-    /// earlier is clipped to it by whoever adds up times.
+    /// earlier is clipped to it by code that adds up times.
     #[must_use]
     pub const fn window(&self) -> Span {
         self.window

@@ -132,7 +132,7 @@ impl State {
                 self.tasks[id.index()].activity = waiting;
                 self.link(id, to);
                 // Without `Wakeup` events the choice of a CPU and later balancing look the same but
-                // for who acts: the waker itself, or whoever balances.
+                // for who acts: the waker itself, or the task that balances.
                 let task = &self.tasks[id.index()];
                 let waking = self.wakes_are_placed
                     && why.is_wakeup()

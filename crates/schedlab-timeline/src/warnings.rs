@@ -1,10 +1,10 @@
-//! Doubts about answers: what a trace lacks, and what of it contradicts itself.
+//! Warnings about answers: what a trace lacks, and what of it contradicts itself.
 
 use crate::state::State;
 use schedlab_model::{Kind, Warning};
 
 impl State {
-    /// Doubts that concern every answer drawn from this trace; figures are lower bounds then.
+    /// Warnings that concern every answer drawn from this trace; figures are lower bounds then.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
@@ -77,7 +77,7 @@ impl State {
 }
 
 /// Seen without any loss: kernels of some virtual machines run no tracepoint while a secondary CPU idles, so its first
-/// switch away from idle is told neither to perf nor to ftrace.
+/// switch away from idle reaches neither perf nor ftrace.
 fn remedy_of_contradictions(losses: bool) -> &'static str {
     if losses {
         return "record with larger buffers";

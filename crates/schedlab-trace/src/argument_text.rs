@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 const ARGUMENTS: &str = "arguments";
 /// The system and the name of call stacks in the kernel.
 pub(crate) const STACK: (&str, &str) = ("ftrace", "kernel_stack");
-/// Functions of a stack that are told.
+/// Functions of a stack that are reported.
 const FRAMES_MAX: usize = 64;
 /// Elements of an array beyond which the rest is cut.
 const ELEMENTS_MAX: usize = 64;
@@ -122,7 +122,7 @@ impl Spelling {
     }
 
     fn value(&self, field: &Field, bytes: &[u8], text: &mut String) {
-        // What lies elsewhere, or at the end, is of any length, whatever its type says.
+        // What lies elsewhere, or at the end, is of any length; its type does not count.
         let inline = field.place == Place::Inline && field.size > 0;
         let array = field.kind.ends_with(']') || !inline;
         let element = field.kind.split('[').next().unwrap_or_default().trim();

@@ -76,7 +76,7 @@ impl Counts {
             span.end = event.time;
         }
         match event.what {
-            // A change of name is told by the events around it; it was not logged.
+            // A change of name is made from the events around it; it was not logged.
             What::Comm { .. } => {}
             What::Lost { count: Some(count) } => self.lost += u64::from(count.get()),
             What::Lost { count: None } => self.losses_unknown += 1,

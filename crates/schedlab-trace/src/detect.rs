@@ -17,7 +17,7 @@ pub(crate) enum Form {
     Text,
 }
 
-/// The form of what begins so. Of a text, more than [`SNIFFED`] bytes must hold an event.
+/// The form of what starts with it. Of a text, more than [`SNIFFED`] bytes must hold an event.
 pub(crate) fn form(path: &Path, start: &[u8]) -> Result<Form, TraceError> {
     if start.starts_with(dat::MAGIC) {
         return Ok(Form::Dat);

@@ -114,7 +114,7 @@ impl Encoder {
                 self.head(EXIT, event).name(pid).pid(pid).prio(Prio::NORMAL);
             }
             What::Comm { pid, comm } => {
-                // The first name of a task is told by the records around it.
+                // The first name of a task is in the records around it.
                 let before = self.comms.insert(pid, comm)?;
                 self.head(RENAME, event).pid(pid);
                 self.body.extend(before);

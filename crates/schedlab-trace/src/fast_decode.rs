@@ -125,7 +125,7 @@ impl<'a> Record<'a> {
 }
 
 impl Decoder {
-    /// What a record is that begins with `id` and has this length. Whoever meets a record before its turn comes
+    /// What a record is that begins with `id` and has this length. Code that meets a record before its turn comes
     /// asks then: its kind is the first that decoding must know.
     #[inline(always)]
     pub(crate) fn known(&self, id: u16, length: usize) -> Known {
@@ -154,7 +154,7 @@ impl Decoder {
             Kind::UsualWakeupNew => record(TASK).wakeup(true, names, out),
             Kind::UsualMigrate => record(MIGRATE).migrate(names, out),
             Kind::Far => return false,
-            // Whoever keeps bodies does so on the long way.
+            // The one that keeps bodies does so on the long way.
             Kind::UsualOther | Kind::Other if self.keeps => return false,
             Kind::UsualOther => {
                 let format = self.near.get(usize::from(known.id)).map_or(0, |near| near.other);

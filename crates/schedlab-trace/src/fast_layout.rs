@@ -130,7 +130,7 @@ impl Near {
                 }
             }
             Plan::Migrate { pid, from, to, comm } => {
-                // Nobody asks for the priority: its place is whatever the usual one is.
+                // Nobody asks for the priority: its place is the usual one.
                 let usual = Places::usual(Kind::Migrate);
                 let task = task(common, [pid, pid, from], comm)?;
                 let places = Places { prio: usual.prio, next: word(to)?, ..task };

@@ -96,7 +96,7 @@ pub struct Options {
     pub arguments: bool,
 }
 
-/// Beyond so many threads, whoever asks something of the events is slower than they come.
+/// Beyond this many threads, the one that asks something of the events is slower than they come.
 const THREADS_MAX: usize = 4;
 
 impl Options {

@@ -1,4 +1,4 @@
-//! Records as the running kernel hands them over, for whoever records: the same decoding and the same
+//! Records as the running kernel hands them over, for recorders: the same decoding and the same
 //! walk through pages as for files, on bytes that have not become a file yet.
 
 use crate::Encoding;

@@ -22,7 +22,7 @@ pub(crate) trait Lanes {
     /// How many there are; may change when the merge restarts.
     fn count(&self) -> usize;
 
-    /// Goes on to a lane's next event, whatever it takes: its time; [`ENDED`] when it has none.
+    /// Goes on to a lane's next event, reading as far as needed: its time; [`ENDED`] when it has none.
     fn next(&mut self, lane: usize) -> io::Result<u64>;
 
     /// The time of the event at hand in `lane`; [`ENDED`] when it has none.
@@ -46,7 +46,7 @@ pub(crate) trait Out {
     fn is_full(&self) -> bool;
 }
 
-/// The way straight into whoever wants the events.
+/// The way straight into the one that wants the events.
 struct Straight<'a, S>(&'a mut S);
 
 impl<S: EventSink> Out for Straight<'_, S> {

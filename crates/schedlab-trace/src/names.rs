@@ -27,7 +27,7 @@ pub(crate) struct Names {
     numbered: Vec<Comm>,
 }
 
-/// Makes a table by pid so long that it has `index`. Fresh from the system, the zeros of numbers, arrays and tuples
+/// Makes a table by pid long enough to have `index`. Fresh from the system, the zeros of numbers, arrays and tuples
 /// (not of structs) cost nothing until they are touched.
 pub(crate) fn reach<T: Copy + Default>(table: &mut Vec<T>, index: usize) {
     let mut longer = vec![T::default(); (index + 1).next_power_of_two()];
@@ -37,7 +37,7 @@ pub(crate) fn reach<T: Copy + Default>(table: &mut Vec<T>, index: usize) {
 
 impl Names {
     /// Names of a stretch of a trace that is looked at apart from what comes before, and will be forgotten:
-    /// whatever may be news is, an empty name too. Of those, [`Names::changed`] of the whole trace's names
+    /// each name that may be new, an empty name too. Of those, [`Names::changed`] of the whole trace's names
     /// tells which are: the same ones as if it had seen every name.
     pub(crate) fn apart() -> Self {
         Self { touched: Some(Vec::new()), ..Self::default() }
@@ -55,7 +55,7 @@ impl Names {
         }
     }
 
-    /// Knows no name any longer, if it is [`Names::apart`].
+    /// Forgets all names, if it is [`Names::apart`].
     pub(crate) fn forget(&mut self) {
         for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
             self.names[index] = 0;
@@ -119,7 +119,7 @@ impl Names {
     fn learn(&mut self, pid: i32, number: u32) -> Option<Comm> {
         let comm = *self.numbered.get(number as usize).filter(|_| number != 0)?;
         let news = self.changed(Pid(pid), &comm);
-        // Whoever gives out numbers has looked at the pid.
+        // The code that gives out numbers has looked at the pid.
         let index = pid.cast_unsigned() as usize;
         if index >= self.numbers.len() {
             reach(&mut self.numbers, index);

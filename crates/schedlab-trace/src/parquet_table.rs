@@ -1,6 +1,6 @@
 //! Tables in Parquet files: typed columns for notebooks and databases. Needs the feature `parquet`.
 //!
-//! Memory: one row group ([`GROUP`] rows), whatever the table's length.
+//! Memory: one row group ([`GROUP`] rows), for any table's length.
 
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;

@@ -58,7 +58,7 @@ impl Decoder {
         decoder
     }
 
-    /// The short ways: offsets are those of the formats, and whatever does not fit goes the long way.
+    /// The short ways: offsets are those of the formats, and what does not fit goes the long way.
     fn nearby(&self) -> Vec<Near> {
         let short = |index: &u16| {
             let entry = &self.entries[usize::from(*index)];

@@ -18,7 +18,7 @@ use schedlab_model::{Comm, Context, Cpu, Event, Left, Nanos, Pid, Prio, What};
 pub(crate) struct Gist {
     pub(crate) time: u64,
     /// The task that was running; it is the one that a switch takes from its CPU. Without an event: the first of
-    /// two numbers that belong to whoever holds it.
+    /// two numbers that belong to the one that holds it.
     by: u32,
     /// The task that the event is about; the one that a switch puts on its CPU. Without an event: the second number.
     pid: i32,
@@ -148,7 +148,7 @@ impl Decoder {
                 true
             }
             Kind::Far => false,
-            // Whoever keeps bodies does so on the long way.
+            // The one that keeps bodies does so on the long way.
             Kind::UsualOther | Kind::Other if self.keeps => false,
             Kind::UsualOther => {
                 let format = self.near.get(usize::from(known.id)).map_or(0, |near| near.other);

@@ -130,7 +130,7 @@ impl<'p> Choice<'p> {
             self.events.clear();
             let stamp = Stamp { time: time.0, cpu };
             self.decoder.decode_to(stamp, body, &mut self.names, &mut self.events);
-            // A name is told by a record about something else.
+            // A name comes from a record about something else.
             let mut events = self.events.iter().filter(|e| !matches!(e.what, What::Comm { .. }));
             if !events.any(|event| is_about(event, tasks)) {
                 return Taken::Not;

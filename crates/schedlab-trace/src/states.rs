@@ -73,7 +73,7 @@ impl States {
                 self.lowest[(state & self.mask).trailing_zeros() as usize]
             }
             0 => Left::Yielded,
-            // Runnable when any bit above the letters is set, whatever the flag.
+            // Runnable when any bit above the letters is set, for any flag.
             _ if state & above != 0 => Left::Preempted,
             _ => Left::Other,
         }

@@ -187,7 +187,7 @@ impl Synthetic {
         true
     }
 
-    /// `task` is woken by whatever runs on `waker`.
+    /// `task` is woken by the task that runs on `waker`.
     fn wake(&mut self, task: u32, waker: u16, context: Context) {
         let by = self.cpus[usize::from(waker)].running;
         let last = self.tasks[task as usize].last_cpu;

@@ -1,4 +1,4 @@
-//! An opened trace of any format, as a type: whoever knows it reads without a batch in between.
+//! An opened trace of any format, as a type: code that knows it reads without a batch in between.
 
 use crate::background_source;
 use crate::dat::{self, DatReader};

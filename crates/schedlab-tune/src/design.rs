@@ -42,7 +42,7 @@ fn least_distance(space: &Space, points: &[Point]) -> f64 {
     least
 }
 
-/// All combinations of so many evenly spaced levels that they number at most `count`; the axes with the
+/// All combinations of evenly spaced levels, with the number of levels that gives at most `count`; the axes with the
 /// fewest levels in the grid get the next one first.
 pub(crate) fn grid(space: &Space, count: usize) -> Vec<Point> {
     let mut levels = vec![1_usize; space.axes.len()];

@@ -1,4 +1,4 @@
-//! Which axes matter, by a test that holds whatever the search did later: it looks only at the points
+//! Which axes matter, by a test that later steps of the search do not affect: it looks only at the points
 //! that fill the space.
 
 use crate::space::{Place, Space};

@@ -2,7 +2,7 @@
 //!
 //! A [`Search`] proposes points of a [`Space`] ([`Search::ask`]) and learns what was measured there
 //! ([`Search::tell`]). It knows nothing about machines or workloads. What it proposes depends on its
-//! options and on what it was told, in this order, and on nothing else: a search that is told the same
+//! options and on the measurements that it got, in this order, and on nothing else: a search that gets the same
 //! again goes on in the same way.
 //!
 //! All values are "lower is better". Callers hand in logarithms where noise is relative.

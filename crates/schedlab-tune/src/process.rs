@@ -61,7 +61,7 @@ const DRAWS: usize = 40;
 const THINNED: usize = 10;
 const STRIDE: f64 = 0.4;
 
-/// The middle of the prior of a logarithmic length, for so many axes.
+/// The middle of the prior of a logarithmic length, for this many axes.
 fn centre(axes: usize) -> f64 {
     LENGTH_PRIOR.0 + (axes.max(1) as f64).ln() / 2.0
 }

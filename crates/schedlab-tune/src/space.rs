@@ -10,7 +10,7 @@ pub type Point = Vec<usize>;
 pub enum Levels {
     /// Numbers in an order, by where each lies between 0 and 1.
     Ordered(Vec<f64>),
-    /// So many words without an order.
+    /// This many words without an order.
     Words(usize),
 }
 

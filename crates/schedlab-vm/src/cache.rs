@@ -124,7 +124,7 @@ impl Making {
     pub(crate) fn finish_anew(self, made: &Path) -> Result<PathBuf, VmError> {
         if self.wanted.is_dir() {
             let old = self.temporary.join("old");
-            // Whoever has the old image open keeps it.
+            // The one that has the old image open keeps it.
             let _ = std::fs::rename(&self.wanted, &old);
         }
         self.finish(made)

@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes a task out of whatever queue it waits in; whether it was in one.
+    /// Takes a task out of the queue in which it waits; whether it was in one.
     fn remove(&mut self, task: &Slot) -> bool {
         self.cpus.values_mut().any(|state| state.waiting.remove(task))
     }

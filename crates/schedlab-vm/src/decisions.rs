@@ -34,7 +34,7 @@ impl<'o> Decisions<'o> {
 pub(crate) fn is_decision(metric: &Metric) -> bool {
     let kinds = ["switches", "migrations", "timeslices", "wakeups"];
     let counts = matches!(metric.unit, Unit::Count | Unit::Fraction);
-    // Totals of a trace are told by their names alone.
+    // Totals of a trace are known by their names alone.
     let is_time = metric.name.contains("_ns") || metric.name.ends_with("_per_s");
     counts && !is_time && kinds.iter().any(|kind| metric.name.contains(kind))
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`Vm`] boots a guest, saves its state at one instruction, and starts each run from that state. So
-//! every run begins from the same bytes, whatever ran before it. The guest is this program too: as
+//! every run begins from the same bytes before it. The guest is this program too: as
 //! [`guest::ARGUMENT`] it becomes init, performs the run on its own host machine, and sends what that
 //! machine told as [`frame`]s after the run. Nothing reaches the guest while it measures.
 //!

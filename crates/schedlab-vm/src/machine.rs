@@ -170,7 +170,7 @@ fn perform(build: &Build, state: &File, asked: &File, wait: &Wait<'_>) -> Result
     qemu.frames()
 }
 
-/// What QEMU cannot do is told before it is tried.
+/// What QEMU cannot do is reported before it is tried.
 fn check_cpus(request: &Request, version: &str) -> Result<(), VmError> {
     if !request.shares_instructions()
         || qemu::major(version).is_none_or(|major| major >= qemu::SEVERAL_CPUS)

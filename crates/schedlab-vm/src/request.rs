@@ -21,7 +21,7 @@ fn within(number: u64, least: u32, most: u32) -> Result<u32, String> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// Each instruction takes one nanosecond, and idle time passes at once: runs are identical, bit for
-    /// bit, whatever else the machine does.
+    /// bit, no matter what else the machine does.
     #[default]
     Instructions,
     /// The machine's own time.
@@ -85,7 +85,7 @@ impl Arrangement {
         }
     }
 
-    /// The arguments of QEMU for so many CPUs and so much memory.
+    /// The arguments of QEMU for this many CPUs and this much memory.
     pub(crate) fn arguments(&self, cpus: u32, memory_mib: u32) -> Vec<String> {
         let Self { sockets, threads, nodes } = *self;
         let cores = cpus / sockets / threads;

@@ -1,4 +1,4 @@
-//! A task as a state machine: it yields operations and is told how each went.
+//! A task as a state machine: it yields operations and learns how each went.
 
 use schedlab_model::{Nanos, Phase};
 
@@ -72,7 +72,7 @@ pub enum Op {
         /// The number of bytes.
         bytes: u32,
     },
-    /// Touch so many bytes of a block one after another, from its beginning again at its end.
+    /// Touch this many bytes of a block one after another, from its beginning again at its end.
     Walk {
         /// The block of pages to use.
         block: BlockId,
@@ -81,7 +81,7 @@ pub enum Op {
         /// Whether they are written or read.
         writes: bool,
     },
-    /// Follow a block's chain of pointers for so many steps, each of which waits for the one before.
+    /// Follow a block's chain of pointers for this many steps, each of which waits for the one before.
     Chase {
         /// The chain to follow.
         block: BlockId,
@@ -130,7 +130,7 @@ pub enum Op {
     },
     /// Take a value, if there is one: [`Done::Popped`].
     Pop(QueueId),
-    /// Write a message. The machine stamps it with the time that [`Behaviour::next`] was told.
+    /// Write a message. The machine stamps it with the time that [`Behaviour::next`] got.
     Send {
         /// The channel to send over.
         channel: ChannelId,
@@ -144,7 +144,7 @@ pub enum Op {
         /// The length of the message in bytes.
         bytes: u32,
     },
-    /// This task sends no more on the channel; when none does, its reader is told.
+    /// This task sends no more on the channel; when none does, its reader learns that.
     Close(ChannelId),
     /// Take a lock, asleep while another holds it.
     Lock(LockId),
@@ -192,7 +192,7 @@ pub enum Done {
         /// Whether it is the first of those that lay there when the queue was looked at.
         first: bool,
     },
-    /// A push went in; so many values lie there now.
+    /// A push went in; this many values lie there now.
     Pushed {
         /// How many, this one included.
         depth: u64,

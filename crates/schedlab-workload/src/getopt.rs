@@ -122,7 +122,7 @@ fn cluster(
     Ok(())
 }
 
-/// The option of this name, or the only one that begins so; `-` and `_` are the same.
+/// The option of this name, or the only one that starts with it; `-` and `_` are the same.
 fn long_option<'d>(
     original: &[&str],
     docs: &'d [OptionDoc],

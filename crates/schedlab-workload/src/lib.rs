@@ -3,9 +3,9 @@
 //!
 //! A [`RunSpec`] names a workload and its options. [`Machine::run`] performs it and hands everything
 //! it learns to an [`Output`]: samples, trace, facts, warnings. A workload is tasks; a task is a
-//! [`Behaviour`], a small state machine that yields an [`Op`] and is told how it went, so that the
+//! [`Behaviour`], a small state machine that yields an [`Op`] and learns how it went, so that the
 //! same workload runs on the host (operations are system calls) and in a simulator (events).
-//! A file of [`nodes`] says which CPUs are how fast, whatever machine makes it so.
+//! A file of [`nodes`] says which CPUs are how fast, for any machine.
 //! [`metrics`] is the registry of all that a run may measure, [`knobs`] that of all that it may set.
 //! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 

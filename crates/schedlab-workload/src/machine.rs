@@ -29,7 +29,7 @@ pub struct Offers {
     /// Whether a user's command can run.
     pub commands: Fact<()>,
     /// Whether the same spec gives the same result, bit for bit. Repeats then differ by what the spec says alone (seed,
-    /// [`RunSpec::repeat`]), which plans tell beforehand, and a doubtful run is not done again.
+    /// [`RunSpec::repeat`]), which plans tell beforehand, and a run with a warning is not done again.
     pub repeatable: bool,
     /// Whether several of these machines can run at the same time without changing each other's
     /// figures: true in virtual time.
@@ -78,7 +78,7 @@ pub trait Machine {
         Ok(())
     }
 
-    /// Performs `spec` and hands all that it learns to `out`. Whatever was changed on the machine has
+    /// Performs `spec` and hands all that it learns to `out`. All changes to the machine have
     /// been put back when this returns.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ pub trait Output {
     }
 
     /// The next events of the run: times ascend, and equal times keep the order of cause and effect,
-    /// on whatever CPUs they are.
+    /// on all CPUs.
     ///
     /// # Errors
     /// When the trace cannot be stored.
@@ -228,7 +228,7 @@ pub trait Output {
     /// A sentence about what was made of the options.
     fn note(&mut self, _sentence: &str) {}
 
-    /// A doubt about this run.
+    /// A warning about this run.
     fn warning(&mut self, warning: Warning);
 
     /// Whether the user asked to stop; a machine looks often and ends cleanly with what it has.

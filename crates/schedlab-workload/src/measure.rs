@@ -18,7 +18,7 @@ use crate::{Figure, Interval, regulate};
 use schedlab_model::{Nanos, Usage, Warning};
 
 const SECOND: Nanos = Nanos::from_secs(1);
-/// A second that the end of a run cuts counts when so much of it has passed.
+/// A second that the end of a run cuts counts when this much of it has passed.
 const NEARLY_A_SECOND: Nanos = Nanos::from_millis(900);
 /// Less than this says little.
 const SHORT: Nanos = Nanos::from_millis(500);

@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(events, nemesis(7, "exponential"));
         assert_ne!(events, nemesis(8, "exponential"));
         assert!(events.len() > 20, "{}", events.len());
-        // Whatever begins, ends: by kind and object.
+        // All that begins, ends: by kind and object.
         let mut open: BTreeMap<String, i32> = BTreeMap::new();
         for event in &events {
             assert!(event.at <= Nanos::from_secs(60));

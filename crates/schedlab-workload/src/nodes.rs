@@ -22,7 +22,7 @@
 //! length = "500us"
 //! ```
 //!
-//! A speed may also be `like:FILE`, `800MHz@FILE` or `1200MHz`: whoever reads the file measures them.
+//! A speed may also be `like:FILE`, `800MHz@FILE` or `1200MHz`: the one that reads the file measures them.
 
 use crate::link::{RawNet, link_of};
 pub use crate::nemesis::Change;
@@ -50,7 +50,7 @@ pub struct Node {
     pub attach: Vec<Pid>,
     /// The folders of control groups whose processes are moved into it, those of groups below them included.
     pub attach_groups: Vec<PathBuf>,
-    /// Processes are moved into it later, by whoever holds the session.
+    /// Processes are moved into it later, by the one that holds the session.
     pub admits: bool,
     /// The link by which its commands, in a network of their own, reach this machine and other nodes.
     pub net: Option<Link>,

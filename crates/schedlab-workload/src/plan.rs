@@ -116,7 +116,7 @@ pub enum Policy {
     Fifo(u32),
     /// `SCHED_RR` with its priority, 1 ..= 99.
     RoundRobin(u32),
-    /// `SCHED_DEADLINE`: so much time in each period, before the deadline in it.
+    /// `SCHED_DEADLINE`: this much time in each period, before the deadline in it.
     Deadline {
         /// Budget of each period.
         runtime: Nanos,
@@ -241,7 +241,7 @@ pub struct Plan {
     pub device: Option<std::path::PathBuf>,
     /// Whether all memory is locked, so that no task waits for a page.
     pub lock_pages: bool,
-    /// Whether a lock lends its holder the priority of whoever waits for it.
+    /// Whether a lock lends its holder the priority of the one that waits for it.
     pub locks_inherit: bool,
     /// Parties of each barrier.
     pub barriers: Vec<u32>,

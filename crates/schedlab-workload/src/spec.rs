@@ -38,7 +38,7 @@ pub struct RunSpec {
     pub time_limit: Option<Nanos>,
 }
 
-/// A workload that runs beside another. Its figures are told of its label (`antagonist`), and those of
+/// A workload that runs beside another. Its metrics are reported under its label (`antagonist`), and those of
 /// its roles below it (`antagonist/worker`): see [`Beside::of`].
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

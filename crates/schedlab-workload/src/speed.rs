@@ -202,7 +202,7 @@ mod tests {
         ] {
             let error = text.parse::<Speed>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
-            // What is suggested can be had.
+            // What is suggested is available.
             let hint = error.split("did you mean ").nth(1).map(|hint| hint.trim_end_matches('?'));
             assert!(hint.is_none_or(|hint| hint.parse::<Speed>().is_ok()), "{error}");
         }

@@ -38,7 +38,7 @@ impl SpeedSettings {
     /// carries all that its speeds rest on.
     pub const PROFILE: &str = "speed:profile:";
     /// The setting of runs that measure the slowing itself, those at full speed included: `true` binds the
-    /// load to the CPUs named, where it outweighs whatever else runs, and speeds are not measured before.
+    /// load to the CPUs named, where it outweighs everything else that runs, and speeds are not measured before.
     pub const MEASURING: &str = "speed:measuring";
 
     /// Parts the settings of a run into those that are about speeds, and the others.

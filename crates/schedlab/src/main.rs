@@ -49,7 +49,7 @@ fn tell(said: &clap::Error) -> ExitCode {
 fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
-        // Whoever read our output has seen enough: that is success, as for any filter.
+        // The reader of our output has seen enough: that is success, as for any filter.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(crate::output::stderr(), "schedlab: {}", sentence(&error));

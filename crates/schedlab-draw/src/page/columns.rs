@@ -490,7 +490,7 @@ impl PageData {
         self
     }
 
-    /// How many columns a page of so many CPUs holds for each: 8 million in all, so that the page
+    /// How many columns a page of this many CPUs holds for each: 8 million in all, so that the page
     /// stays below 60 MB; at least those of the first picture.
     #[must_use]
     pub fn columns_of(cpus: usize) -> usize {

@@ -1,7 +1,7 @@
 //! The map of a two-knob plane: the best cell, all cells that may be as good, and the edges at which
 //! the metric goes from one level to another.
 //!
-//! What is claimed holds for the whole map at once with the stated chance (95 %): with so many cells,
+//! What is claimed holds for the whole map at once with the stated chance (95 %): with this many cells,
 //! some pair always differs by luck. Where one axis is a load, which nobody chooses, cells are compared
 //! within each load. Cells keep unequal noise. A map needs three repeats, or noise that is given.
 

@@ -179,7 +179,7 @@ impl<'t> Decoder<'t> {
         items.iter().filter_map(|item| self.text(item, expected)).collect()
     }
 
-    /// Whatever of `keys` was not taken is a mistake; `known` are the right ones.
+    /// Each of `keys` that was not taken is a mistake; `known` are the right ones.
     pub(crate) fn finish(&mut self, keys: Keys<'_>, known: &[&str]) {
         for (name, (place, _)) in keys.entries {
             let what = match nearest(&name, known) {

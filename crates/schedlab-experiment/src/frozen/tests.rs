@@ -1,4 +1,4 @@
-//! Frozen plans over machines that are told what to answer: shares, leases, and what is counted.
+//! Frozen plans over machines with scripted answers: shares, leases, and what is counted.
 
 use super::leases::Claims;
 use super::*;
@@ -229,7 +229,7 @@ fn machines_as_blocks_share_the_blocks_and_each_block_counts_of_one_machine() {
     assert_eq!(stored.runs.len(), 10);
     stored.name_places();
     assert!(stored.runs.iter().all(|run| run.manifest.point.len() == 1), "no axis of machines");
-    // Where blocks are of several machines, the machines are told apart all the same.
+    // Where blocks are of several machines, the machines are distinguished all the same.
     let mut all = stored.runs.clone();
     all.extend(runs_of(&late).unwrap().runs);
     assert_eq!(crate::name_places(&mut all, Hosts::Blocks), ["kernel"]);

@@ -7,7 +7,7 @@ use crate::{Experiment, Point, StoredRun, Varies, mixed_versions};
 use schedlab_model::Warning;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values of an axis that are told with their change; of more, their number.
+/// Values of an axis that are reported with their change; of more, their number.
 const VALUES_MAX: usize = 3;
 
 /// Sentences of the answer that are open on the first screen.

@@ -70,7 +70,7 @@ impl TracePictures {
 }
 
 /// The section of one trace: pictures of its CPUs and of running and waiting tasks, latencies,
-/// switches, migrations, and what casts doubt on them. The page
+/// switches, migrations, and their warnings. The page
 /// to move in is in it while it is small. Memory is bounded by its tasks and pixels, and that limit.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// How often the calling thread looks whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// So many finished runs at most are lost by a power cut.
+/// This many finished runs at most are lost by a power cut.
 const BATCH: usize = 256;
 
 /// A run to do.

@@ -1,4 +1,4 @@
-//! The run loop over a machine that is told what to answer.
+//! The run loop over a machine with scripted answers.
 
 use super::*;
 use crate::fake::Fake;

@@ -1,4 +1,4 @@
-//! Sessions: warm-up, stop rules, hooks, doubtful runs.
+//! Sessions: warm-up, stop rules, hooks, runs with a warning.
 
 use super::*;
 use crate::fake::Fake;

@@ -18,7 +18,7 @@ pub const MEASURING: u32 = 1;
 const AXES: [&str; 7] =
     ["host", "kernel", "command_line", "sched_ext", "hypervisor", "program", "measuring"];
 
-/// The axes in which hosts differ, whatever is measured on them.
+/// The axes in which hosts differ, independent of what is measured.
 const OF_HOSTS: [&str; 4] = ["host", "kernel", "command_line", "hypervisor"];
 
 /// What besides the spec must be the same in repeats. Values that could not be read are empty.
@@ -100,7 +100,7 @@ impl Place {
     /// The values of its fields, as [`AXES`] names them.
     fn values(&self) -> [String; 7] {
         let (release, build) = &self.kernel;
-        // A build id is told by its first digits, a build's text whole.
+        // A build id is shown by its first digits, a build's text whole.
         let is_id = build.len() >= 16 && build.bytes().all(|b| b.is_ascii_hexdigit());
         let build = if is_id { &build[..8] } else { build };
         [

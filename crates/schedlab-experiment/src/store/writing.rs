@@ -139,7 +139,7 @@ impl<'s> RunWriter<'s> {
         let mut text = serde_json::to_string_pretty(&manifest).expect("manifests are plain values");
         text.push('\n');
         write(&here.join("manifest.json"), text.as_bytes(), durable)?;
-        // The same run may be there from an earlier attempt that was doubtful: it gives way.
+        // The same run may be there from an earlier attempt that had a warning: it gives way.
         if self.wanted.exists() {
             fs::remove_dir_all(&self.wanted).map_err(failed(&self.wanted))?;
         }

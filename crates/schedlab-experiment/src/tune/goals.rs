@@ -69,12 +69,12 @@ impl Goals {
         self.needed().into_iter().filter_map(value).collect()
     }
 
-    /// What the search is told of the runs of a point.
+    /// What the search learns from the runs of a point.
     pub(super) fn outcome(&self, runs: &[StoredRun]) -> Result<Outcome, String> {
         self.of_values(&|name| log_mean(runs, name).map(f64::exp))
     }
 
-    /// What the search is told of the values of metrics.
+    /// What the search learns from the values of metrics.
     ///
     /// # Errors
     /// When a metric is missing.

@@ -118,7 +118,7 @@ pub struct Tuned {
 const ALIVE: f64 = 0.05;
 
 impl Tuned {
-    /// A tuning that was stopped after so many measurements.
+    /// A tuning that was stopped after this many measurements.
     pub(super) fn stopped(trials: usize) -> Self {
         Self {
             verdict: Verdict::Stopped,

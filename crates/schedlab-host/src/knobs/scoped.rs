@@ -4,7 +4,7 @@ use super::{Changes, KnobError, Tree};
 use schedlab_model::{Setting, Warning};
 use schedlab_sys::guard::Guard;
 
-/// Settings of the machine that hold until this is dropped, whoever dies.
+/// Settings of the machine that hold until this is dropped, even if a process dies.
 #[derive(Debug, Default)]
 pub struct Held {
     guard: Option<Guard>,

@@ -59,7 +59,7 @@ pub(super) struct Arena {
     semaphore_count: usize,
     /// Who waits on words of the arena: other processes, or only threads of this one.
     pub(super) scope: Scope,
-    /// Whether locks lend their holder the priority of whoever waits.
+    /// Whether locks lend their holder the priority of the one that waits.
     pub(super) locks_inherit: bool,
 }
 
@@ -243,7 +243,7 @@ impl Arena {
     }
 
     /// Wakes all that wait on anything, so that they see that they shall stop. Words hold 2 from now
-    /// on: whoever is about to wait does not.
+    /// on: the one that is about to wait does not.
     pub(super) fn wake_all(&self) {
         let wake = |word: &AtomicU64| {
             let _ = schedlab_sys::futex::wake(shared::low_half(word), u32::MAX, self.scope);

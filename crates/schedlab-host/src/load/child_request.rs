@@ -22,7 +22,7 @@ pub(crate) struct Asked {
 pub(crate) enum Part {
     /// It begins as soon as its tasks are ready.
     Alone,
-    /// It begins when it is told to: others begin with it.
+    /// It begins when it is asked to: others begin with it.
     Among,
     /// As before, and it goes on until it is stopped, which is then no interruption.
     Beside,

@@ -20,7 +20,7 @@ use std::process::{Child, Command, Stdio};
 const GRACE: Nanos = Nanos::from_secs(3);
 
 /// Performs it; the child's exit code. What it inherits it has from the thread that starts it, so
-/// that one is placed, and waits for its end (a command is told of the end of that thread alone).
+/// that one is placed, and waits for its end (a command learns of the end of that thread alone).
 pub(super) fn perform(
     line: &str,
     place: &Placement,
@@ -79,7 +79,7 @@ fn follow(
     }
     // Read before it is reaped; of a shell that became the command it is the command's.
     let delay = task::run_delay(pid, pid);
-    // Whatever it left behind ends with it.
+    // Everything that it left behind ends with it.
     let _ = process::kill(group, 9);
     let code = process::exit_code(child.wait()?);
     let used = Resources::of_children().since(before);

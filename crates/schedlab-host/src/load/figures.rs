@@ -22,7 +22,7 @@ pub(crate) fn of_resources(used: &Resources) -> [Figure; 4] {
     ]
 }
 
-/// How many CPUs idled, in the mean of the run: of all that are online, whoever kept the others busy.
+/// How many CPUs idled, in the mean of the run: of all that are online; other programs may keep the others busy.
 pub(super) fn idle(percent_busy: f64) -> Figure {
     let cpus = schedlab_sys::topology::online(std::path::Path::new("/sys"));
     let cpus = cpus.map_or(1, |set| set.len()) as f64;

@@ -1,7 +1,7 @@
 //! Drives one task: asks its behaviour for operations and performs them as system calls.
 //!
 //! The measured path is this loop: a clock reading, the behaviour's step, the system call. It takes
-//! no lock of ours and allocates nothing. A task that shall stop is told so with every operation;
+//! no lock of ours and allocates nothing. A task that shall stop learns so with every operation;
 //! what blocks is interrupted by a signal that is sent until the task has ended.
 
 use super::arena::{Arena, LINE};
@@ -19,7 +19,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// Operations that a task may still ask for after it was told to stop: enough to close its channels.
+/// Operations that a task may still ask for after it was asked to stop: enough to close its channels.
 const AFTER_STOP: u32 = 100_000;
 
 /// The end of a channel that a task holds.
@@ -361,7 +361,7 @@ impl<'a> Interpreter<'a> {
         Done::Ok
     }
 
-    /// A lock by which the kernel lends the holder the priority of whoever waits. No signal ends such a wait, so it
+    /// A lock by which the kernel lends the holder the priority of the one that waits. No signal ends such a wait, so it
     /// looks up from time to time whether all shall stop.
     fn lock_inheriting(&self, word: &AtomicU32) -> Done {
         loop {

@@ -70,7 +70,7 @@ pub(super) fn perform(
     let before = Resources::of_this_process();
     let managed = executor.run(&run).map_err(|e| failed(e.to_string()));
     let used = Resources::of_this_process().since(&before);
-    // Whoever holds it tells the end, and alone.
+    // The one that holds it reports the end, and nobody else.
     let _telling = end.lock().unwrap_or_else(PoisonError::into_inner);
     over.store(true, SeqCst);
     let managed = managed?;

@@ -77,7 +77,7 @@ fn matrices(words: Words, side: u32, unwritten: bool) -> Memory {
     Memory::Matrices { words, side }
 }
 
-/// A circle through every `stride`th word. Whoever shares it writes the same.
+/// A circle through every `stride`th word. The one that shares it writes the same.
 fn chain(words: &'static [AtomicU64], stride: usize, scattered: bool) -> Memory {
     let count = (words.len() / stride).max(1);
     let bits = count.next_power_of_two().trailing_zeros();

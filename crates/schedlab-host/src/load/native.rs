@@ -4,7 +4,7 @@
 //! A message through a pipe takes half a microsecond: asking a behaviour for each operation and
 //! looking its channel up made hackbench a quarter slower than the original. The loops here perform
 //! what the behaviour would yield (a test compares what the kernel counted for both); a stop is seen
-//! after each round and by whoever is interrupted in a call.
+//! after each round and by the one that is interrupted in a call.
 
 use super::arena::Arena;
 use super::interpret::{End, Stage, code};

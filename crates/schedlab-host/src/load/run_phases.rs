@@ -187,7 +187,7 @@ impl Run {
         self.measuring.plan().timing
     }
 
-    /// Looks at the tasks: what is due is told. When to come back.
+    /// Looks at the tasks: what is due is reported. When to come back.
     fn tick(&mut self, now: Nanos, end: Nanos) -> Nanos {
         let processes = self.measuring.plan().processes;
         let tasks = Crewed { arena: &self.arena, processes };
@@ -204,7 +204,7 @@ impl Run {
         look.next
     }
 
-    /// How busy all CPUs were since the last call, by whatever ran.
+    /// How busy all CPUs were since the last call, other programs included.
     fn percent_busy(&mut self) -> Option<f64> {
         self.idle.since_last(&std::fs::read_to_string("/proc/stat").ok()?)
     }
@@ -278,7 +278,7 @@ impl Run {
         let stopped_at = clock::monotonic();
         let busy = self.percent_busy();
         let complete = self.arena.ended().load(Acquire) >= self.arena.expected().load(Acquire);
-        // Taken before tasks are told to end: what they do while ending is no part of the figures.
+        // Taken before tasks are asked to end: what they do while ending is no part of the figures.
         if !complete {
             self.last_interval(stopped_at, true);
         }

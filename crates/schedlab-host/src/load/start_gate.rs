@@ -41,7 +41,7 @@ impl Gate {
     /// Waits until it is open or all shall stop.
     pub(super) fn pass(&self, arena: &Arena) {
         while arena.go().load(Acquire) == 0 && !arena.stopping() {
-            // Whatever ends the poll, the word tells.
+            // The word decides, not what ended the poll.
             let _ = process::poll(&[self.read.as_fd()], None);
         }
     }

@@ -97,7 +97,7 @@ struct Common {
     gate: Arc<Gate>,
     nursery: Arc<Nursery>,
     migrations: bool,
-    /// Whether more is told of each task than upstream would.
+    /// Whether more is reported of each task than upstream would.
     facts: bool,
 }
 
@@ -339,7 +339,7 @@ impl Crew {
 }
 
 impl Drop for Crew {
-    /// Whatever went wrong, no process is left behind.
+    /// After an error, too, no process is left behind.
     fn drop(&mut self) {
         self.kill();
         while !self.children.is_empty() {
@@ -454,7 +454,7 @@ fn work(
     inherited: Option<Channels>,
 ) {
     // A process closes what it inherited and has no part in: only then does the end of the last
-    // sender reach a reader. Upstream's keep it open, and nothing of the memory is touched: whoever
+    // sender reach a reader. Upstream's keep it open, and nothing of the memory is touched: a task that
     // dies is seen by the conductor, who ends all.
     let process = inherited.is_some();
     match common.facts {

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// What holds one node's tasks at its speed.
 #[derive(Debug)]
 pub(super) enum Hold {
-    /// Its CPUs are slowed, whatever runs there.
+    /// Its CPUs are slowed, for all tasks there.
     Cpus,
     /// A limiter looks at its processes.
     Stop(Limiter),
@@ -71,7 +71,7 @@ impl Held {
         let keep = attached.or(plan.request.keep.then_some(us));
         let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
         let attaches = !node.attach.is_empty() || !node.attach_groups.is_empty();
-        // Without root only our own children can be moved; whoever runs already is limited where it is.
+        // Without root only our own children can be moved; the one that runs already is limited where it is.
         let zone = match attaches && !ground.root {
             true => Zone::default(),
             false => Zone::create(name, &wants, ground, guard)?,

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 /// Where it is mounted.
 pub(super) const ROOT: &str = "/sys/fs/resctrl";
 
-/// The steps in which bandwidth can be had, in percent.
+/// The steps in which bandwidth is available, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Steps {
     least: u32,
     step: u32,
 }
 
-/// What can be had here.
+/// What is available here.
 ///
 /// # Errors
 /// Why nothing can.

@@ -31,7 +31,7 @@ pub(super) fn start(groups: &[PathBuf], cpu: Cpu, guard: &mut Guard) -> Result<A
     let mut child = command.spawn().map_err(|e| SlowError::io("starting a burner", e))?;
     let answers = child.stdout.take().expect("it was asked to be a pipe");
     let burner = Aide::new(format!("the burner of CPU {cpu}"), child, guard)?;
-    // Until it is in its group nothing is slowed: whoever measures or starts now would not see it.
+    // Until it is in its group nothing is slowed: the one that measures or starts now would not see it.
     let mut answer = String::new();
     let read = BufReader::new(answers).read_line(&mut answer);
     read.map_err(|e| SlowError::io("waiting for a burner", e))?;

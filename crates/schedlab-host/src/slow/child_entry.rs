@@ -1,4 +1,4 @@
-//! What a child of ours is told, when the program re-executes itself for us with a hidden first argument.
+//! What a child of ours is asked to do, when the program re-executes itself for us with a hidden first argument.
 
 use super::{Noise, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};

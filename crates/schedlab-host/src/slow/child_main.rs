@@ -1,4 +1,4 @@
-//! What the program does when it re-executes itself for us: it performs the [`Entry`] that it is told.
+//! What the program does when it re-executes itself for us: it performs the [`Entry`] that it gets.
 
 use super::child_entry::{Entry, enter};
 use super::{SlowError, burner, hogs, latency, meter, noise, probe, rate_monitor};

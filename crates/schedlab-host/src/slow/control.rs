@@ -120,7 +120,7 @@ pub struct NodeStatus {
 #[derive(Debug)]
 pub(super) struct Control {
     listener: UnixListener,
-    /// Whoever has connected and not said all: it may itself be slowed.
+    /// The one that has connected and not said all: it may itself be slowed.
     clients: Vec<Client>,
 }
 
@@ -139,7 +139,7 @@ const CLIENTS: usize = 64;
 
 impl Client {
     /// Reads what there is. Orders that were said to their end, or why one is none; and whether more may come. A
-    /// client that has gone is answered in vain.
+    /// client that has gone is answered without effect.
     fn orders(&mut self) -> (Vec<Result<Order, String>>, bool) {
         let mut some = [0; 512];
         let mut goes_on = loop {
@@ -172,7 +172,7 @@ impl Client {
 pub(super) struct Asker(UnixStream);
 
 impl Asker {
-    /// Whoever does not listen to the answer gets none.
+    /// The one that does not listen to the answer gets none.
     pub(super) fn answer(&self, answer: &Answer) {
         let answer = serde_json::to_string(answer).expect("plain values");
         let _ = self.0.set_nonblocking(false);

@@ -24,7 +24,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// What a burner had just before is given back at the end of its period: admission is tried for so long.
+/// What a burner had just before is given back at the end of its period: admission is tried for this long.
 const PATIENCE: Nanos = Nanos::from_millis(500);
 
 /// What was being done when it failed, and the error.
@@ -48,7 +48,7 @@ pub(super) fn isolate(cpus: &CpuSet, ground: &Ground, guard: &mut Guard) -> Resu
         node_groups::bind(hierarchy, &ground.parent(hierarchy), &dir, &rest)?;
     }
     let balance = hierarchy.mount.join("cpuset.sched_load_balance");
-    // Whoever has ended it already, another session or the administrator, begins it again.
+    // The one that has ended it already, another session or the administrator, begins it again.
     if std::fs::read_to_string(&balance).is_ok_and(|now| now.trim() == "0") {
         return Ok(());
     }

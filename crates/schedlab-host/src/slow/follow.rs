@@ -22,7 +22,7 @@ const BURNS: [Nanos; 5] = [
     Nanos::from_millis(4),
     Nanos::from_millis(20),
 ];
-/// Phases are short if so many of them fit into a usual slot.
+/// Phases are short if this many of them fit into a usual slot.
 const SHORT: u64 = 4;
 /// Less CPU time than this, and fewer phases, tell nothing.
 const LEAST: Nanos = Nanos::from_millis(15);

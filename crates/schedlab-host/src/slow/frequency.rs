@@ -22,7 +22,7 @@ pub struct Domain {
     pub cpus: CpuSet,
     /// The lowest frequency in kHz.
     pub lowest: u64,
-    /// What counts as full speed: the frequency without turbo where it is told, else the highest.
+    /// What counts as full speed: the frequency without turbo where it is reported, else the highest.
     pub full: u64,
     /// The levels in ascending order; empty where the driver takes any frequency in between.
     pub levels: Vec<u64>,

@@ -21,7 +21,7 @@ const TOLERANCE: f64 = 0.02;
 const SECOND: Nanos = Nanos::from_secs(1);
 /// A second is busy if tasks ran or waited for this part of it on each CPU.
 const BUSY: f64 = 0.97;
-/// Beyond so many threads nobody is asked how long it waited: each costs a file that is read.
+/// Beyond this many threads nobody is asked how long it waited: each costs a file that is read.
 const THREADS: usize = 256;
 
 /// The work of a second of CPU time, in parts of that before the session.

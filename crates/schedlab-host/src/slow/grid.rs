@@ -23,7 +23,7 @@ impl Grid {
     pub const PERIOD: Nanos = Nanos::from_millis(2);
     /// The shortest period: below it, waking the hog is a large part of the burn.
     pub const PERIOD_MIN: Nanos = Nanos::from_micros(200);
-    /// The longest period: the longest burn must stay short for whoever uses the machine.
+    /// The longest period: the longest burn must stay short for the one that uses the machine.
     pub const PERIOD_MAX: Nanos = Nanos::from_millis(100);
 
     /// A grid of this period; `None` outside [`Grid::PERIOD_MIN`] ..= [`Grid::PERIOD_MAX`].

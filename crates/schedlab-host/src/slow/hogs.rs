@@ -177,7 +177,7 @@ fn burn(hog: &Hog, mut grid: Grid, shared: &Shared) {
     let mut slot = grid.slot(clock::monotonic()) + 1;
     let (mut switch, mut restless) = (0, 0);
     while !shared.stop.load(Ordering::Relaxed) {
-        // Whoever changes the grid is no real-time thread, and is not waited for.
+        // The one that changes the grid is no real-time thread, and is not waited for.
         let turn = shared.turn.try_lock().map(|turn| *turn).ok();
         if let Some((turn, next)) = turn.and_then(|turn| Some((turn, turn.take(grid, slot)?))) {
             (grid, slot) = (turn.grid, next);

@@ -1,4 +1,4 @@
-//! What changed in a session, and when: for whoever wants to see it beside the schedule. Times are of
+//! What changed in a session, and when: for the one that wants to see it beside the schedule. Times are of
 //! `CLOCK_MONOTONIC`, which is also the clock of recordings.
 //!
 //! Under `schedlab record` each change is a mark of the recording. `--events FILE` writes a line of JSON for each.

@@ -13,7 +13,7 @@ use std::process::{Child, Stdio};
 
 /// For how long: some 250 sleeps.
 const TIME: Nanos = Nanos::from_millis(400);
-/// A sleep lasts so long, and up to as much again.
+/// A sleep lasts this long, and up to as much again.
 const SLEEP: Nanos = Nanos::from_millis(1);
 
 /// How late a task woke.

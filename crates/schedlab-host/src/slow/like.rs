@@ -2,7 +2,7 @@
 //!
 //! A profile says how much work a CPU of a machine does in a second at full speed, by three loops: integers, branches
 //! that cannot be foreseen, and loads that miss the caches. The speed of a machine here is the geometric mean of the
-//! three ratios. A single speed cannot make all three right, so each ratio is told as well.
+//! three ratios. A single speed cannot make all three right, so each ratio is reported as well.
 
 use super::SlowError;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};

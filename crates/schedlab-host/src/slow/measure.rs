@@ -21,7 +21,7 @@ pub struct Measured {
     pub work: f64,
 }
 
-/// More than this off is a warning, whatever the method.
+/// More than this off is a warning, for any method.
 const TOLERANCE: f64 = 0.02;
 
 /// The probe for a method, and how much more than [`TOLERANCE`] its reading may be off, since the

@@ -19,7 +19,7 @@ use std::sync::{Barrier, OnceLock};
 /// A turn, and what of its beginning is left out: whole slots of the hogs' grid and whole budgets.
 const TURN: Nanos = Nanos::from_millis(250);
 const SETTLE: Nanos = Nanos::from_millis(30);
-/// Turns begin so long after the process was started.
+/// Turns begin this long after the process was started.
 const LEAD: Nanos = Nanos::from_millis(1_500);
 /// Computing and sleeping of [`Work::Mixed`], each.
 const PHASE: Nanos = Nanos::from_millis(1);

@@ -1,5 +1,5 @@
 //! The zone of a node: the control groups that hold its tasks, so that they can be bound to CPUs
-//! whatever they do themselves, given weight or a budget, frozen, and ended together.
+//! including their children, given weight or a budget, frozen, and ended together.
 
 use super::group::{members, write};
 use super::{Ground, SlowError};

@@ -38,7 +38,7 @@ impl Shown {
         Ok(shown)
     }
 
-    /// Shows other speeds. The files stay, so whoever looks again sees them.
+    /// Shows other speeds. The files stay, so the one that looks again sees them.
     pub(super) fn set(&self, speeds: &Speeds) -> Result<(), SlowError> {
         let all = std::fs::read_to_string(CPUINFO)
             .map_err(|e| SlowError::io(format!("reading {CPUINFO}"), e))?;

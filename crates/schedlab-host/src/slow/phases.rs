@@ -1,21 +1,21 @@
 //! How long tasks compute at a time. Under burns on a grid a task loses the right part of its time only when it
 //! computes about as long as a slot, or always: phases of 0.1 ms at 50 % ran 28 % too slow at the default period,
-//! and 0.6 % at 200 us. So a node whose busiest thread has short phases is told which period fits.
+//! and 0.6 % at 200 us. So a node whose busiest thread has short phases gets the period that fits.
 
 use super::Grid;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::process;
 use std::collections::BTreeMap;
 
-/// Phases are short if so many of them fit into a slot.
+/// Phases are short if this many of them fit into a slot.
 const SHORT: u64 = 4;
 /// Fewer phases, or less CPU time, between two looks tell nothing.
 const PHASES: u64 = 200;
 const LEAST: Nanos = Nanos::from_millis(50);
-/// Looks in a row from the start; later every so many times that the node is read.
+/// Looks in a row from the start; later at every Nth reading of the node.
 const FIRST: u32 = 8;
 const LATER: u32 = 16;
-/// Beyond so many threads nobody is asked: each costs two files that are read.
+/// Beyond this many threads nobody is asked: each costs two files that are read.
 const THREADS: usize = 256;
 
 /// What a thread had done at a moment.

@@ -22,7 +22,7 @@ pub(super) struct Quota {
     burst: Nanos,
 }
 
-/// Whether a speed can be had with a period.
+/// Whether a speed is possible with a period.
 ///
 /// # Errors
 /// In a sentence.
@@ -129,7 +129,7 @@ mod tests {
             (read("cpu.cfs_period_us"), read("cpu.cfs_quota_us")),
             ("10000".into(), "3000".into())
         );
-        // A burst came with Linux 5.14: an older kernel is asked for it in vain, and says which file it lacks.
+        // A burst came with Linux 5.14: an older kernel is asked for it without effect, and says which file it lacks.
         let burst = Nanos::from_millis(2);
         let old = Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap_err().to_string();
         assert!(old.contains("this kernel lacks cpu.max.burst"), "{old}");

@@ -29,7 +29,7 @@ const LOOP: Nanos = Nanos::from_micros(500);
 const EVERY: Nanos = Nanos::from_secs(1);
 /// Loops before the session, of which the median is what later ones are compared with.
 const BEFORE: usize = 5;
-/// So many places in a pitch of `gov` are visited by turns.
+/// This many places in a pitch of `gov` are visited by turns.
 const SPAN: usize = 20;
 
 /// What one loop did.

@@ -1,4 +1,4 @@
-//! What is asked for, and whether it can be had: decided as a whole before anything is changed.
+//! What is asked for, and whether it is possible: decided as a whole before anything is changed.
 
 mod checks;
 
@@ -91,7 +91,7 @@ impl TryFrom<NodesFile> for Request {
     }
 }
 
-/// A request that can be had on this machine.
+/// A request that this machine can carry out.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) request: Request,

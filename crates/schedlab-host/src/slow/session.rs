@@ -63,7 +63,7 @@ pub struct Session {
     pub wakeups: Vec<Wakeups>,
     /// Warnings about the session.
     pub warnings: Vec<Warning>,
-    /// A process of the first node that was moved in by whoever holds the session; 0: none.
+    /// A process of the first node that was moved in by the one that holds the session; 0: none.
     pub(super) admitted: Arc<AtomicI32>,
     links: Links,
     journal: Journal,
@@ -146,7 +146,7 @@ impl Active {
 }
 
 impl Session {
-    /// Applies a plan: groups, then what slows, then measuring, then the commands. Whatever fails,
+    /// Applies a plan: groups, then what slows, then measuring, then the commands. If a step fails,
     /// what was changed until then is undone. One of `signals` ends the measuring.
     ///
     /// # Errors
@@ -325,7 +325,7 @@ impl Session {
         })
     }
 
-    /// What commands are told of the nodes' addresses, as variables of their environment.
+    /// What commands learn of the nodes' addresses, as variables of their environment.
     fn addresses(&self) -> Vec<(String, String)> {
         let variable = |name: &str| name.to_ascii_uppercase().replace('-', "_");
         self.networks()
@@ -336,7 +336,7 @@ impl Session {
     }
 
     /// Runs until all commands have ended, a signal comes, or the time limit is reached. What is doubted
-    /// on the way is told at once.
+    /// on the way is reported at once.
     ///
     /// # Errors
     /// When a speed cannot be changed any more, or the hogs died.

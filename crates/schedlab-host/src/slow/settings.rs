@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// Whether such settings can be had here; returns what is to be minded.
+/// Whether such settings are possible here; returns what is to be minded.
 ///
 /// # Errors
 /// When they make no sense, or the method cannot be had here.
@@ -91,7 +91,7 @@ fn settled(settings: &[Setting]) -> Result<Vec<Setting>, SlowError> {
 /// A session that is kept up by a thread of its own while something else runs.
 #[derive(Debug)]
 pub struct Slowed {
-    /// Doubts about the speeds.
+    /// Warnings about the speeds.
     pub warnings: Vec<Warning>,
     groups: Vec<PathBuf>,
     admitted: Arc<AtomicI32>,
@@ -125,7 +125,7 @@ impl Slowed {
         if let Some(cpus) = &self.cpus {
             schedlab_sys::sched::set_affinity(Pid(process.cast_signed()), cpus)?;
         }
-        // Whoever keeps it up sees the newcomer now and not at its next look.
+        // The one that keeps it up sees the newcomer now and not at its next look.
         self.end.as_ref().map_or(Ok(()), |mut end| end.write_all(&[1]))
     }
 

@@ -7,7 +7,7 @@
 //! How often the study looked is not known. Here the next look is when a decision can change: a stopped
 //! process is below its speed again at a moment that is known, and a running one cannot reach it sooner
 //! than by running all the time. [`Pace`] keeps looks far enough apart to cost little, so a pause is longer
-//! than the decision asks for; a process is stopped so much later that its average is right in the middle
+//! than the decision asks for; a process is stopped late enough that its average is right in the middle
 //! of the pause, and not only at its beginning.
 //!
 //! Where one group of version 2 holds all processes, the variant for a group freezes it instead of sending signals:
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 const LEAST: Nanos = Nanos::from_millis(10);
 /// ... and, since processes may have been forked, no more seldom than this, unless looking is dear.
 const MOST: Nanos = Nanos::from_millis(50);
-/// A look that cost a microsecond is followed by so many without one: a third of a percent of a CPU.
+/// A look that cost a microsecond is followed by this many without one: a third of a percent of a CPU.
 const REST: u64 = 300;
 /// The longest rest after a look. Looks that cost more than 3 ms take more than their part, since a process that
 /// nobody looks at is not slowed.
@@ -92,14 +92,14 @@ impl Pace {
         self.cost = if fresh { cost } else { Nanos((3 * seen.0 + cost.0) / 4) };
     }
 
-    /// How long whoever is stopped will stand still before a look to continue is paid for: a stop and a
+    /// How long the one that is stopped will stand still before a look to continue is paid for: a stop and a
     /// continuation are paid for by a cycle of running and standing still, and the latter alone by the pause.
     fn pause(&self, speed: Speed) -> Nanos {
         let still = (2.0 * (1.0 - speed.fraction())).max(1.0);
         Nanos((self.cost.0 as f64 * REST as f64 * still) as u64).min(DEBT)
     }
 
-    /// When to look next: at `stops`, when a running process may have to stop, since whoever runs on too
+    /// When to look next: at `stops`, when a running process may have to stop, since the one that runs on too
     /// long is too fast; at `continues` only once looks are paid for.
     fn next(&self, now: Nanos, stops: Nanos, continues: Nanos) -> Nanos {
         // Where looks are dear, one for what was forked must not use up what stopping in time needs.
@@ -153,7 +153,7 @@ fn holds(used: Nanos, life: Nanos, speed: Speed, stopped: bool, cpus: u64) -> Na
     Nanos(u64::try_from(time).unwrap_or(u64::MAX / 2))
 }
 
-/// Whether a process of so much use in so long a life is to stand still, and how long that holds; `pause` is how
+/// Whether a process with this use in a life of this length is to stand still, and how long that holds; `pause` is how
 /// long it would stand still, or does.
 fn judge(
     (used, life): (Nanos, Nanos),
@@ -222,7 +222,7 @@ impl Limiter {
         }
     }
 
-    /// All stood still for so long, and were continued by somebody else: the time is no credit.
+    /// All stood still for this long, and were continued by somebody else: the time is no credit.
     pub(super) fn slept(&mut self, time: Nanos) {
         self.since += time;
         for victim in self.victims.values_mut() {

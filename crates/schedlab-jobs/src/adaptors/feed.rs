@@ -38,7 +38,7 @@ struct Inner {
     next: AtomicU32,
 }
 
-/// The state of planning, shared by whoever plans.
+/// The state of planning, shared by all that plan.
 #[derive(Clone)]
 pub(super) struct Feed(Arc<Inner>);
 

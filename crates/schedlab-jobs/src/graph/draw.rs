@@ -111,7 +111,7 @@ impl Draw {
         Self { rule, counter: rule.shuffle.unwrap_or(0), fan, hashing }
     }
 
-    /// Draws for a node with this hash and so many predecessors.
+    /// Draws for a node with this hash and this many predecessors.
     pub(super) fn draw(&mut self, hash: u64, predecessors: usize) -> u32 {
         if !self.rule.when.holds(predecessors) {
             return 0;

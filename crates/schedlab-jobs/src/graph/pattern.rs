@@ -46,7 +46,7 @@ pub(super) fn all_to_all(node: Node, width: u32, _: u64) -> (Vec<Node>, u32) {
     row(node, width, |_, _| (0..width).collect())
 }
 
-/// So many columns around this one, cut at the edges.
+/// This many columns around this one, cut at the edges.
 fn near(column: u32, radix: u32, width: u32) -> impl Iterator<Item = u32> {
     column.saturating_sub(radix / 2)..(column + radix.div_ceil(2)).min(width)
 }

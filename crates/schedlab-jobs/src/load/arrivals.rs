@@ -11,18 +11,18 @@ pub enum Arrivals {
     /// All jobs may start at once.
     #[default]
     AtOnce,
-    /// One every so many nanoseconds.
+    /// One every this many nanoseconds.
     Gap(Nanos),
-    /// Independent of each other, one every so many nanoseconds on average.
+    /// Independent of each other, one every this many nanoseconds on average.
     Poisson(Nanos),
-    /// So many at once, then a gap.
+    /// This many at once, then a gap.
     Bursts {
         /// Jobs of a burst.
         jobs: u32,
         /// From burst to burst.
         gap_ns: Nanos,
     },
-    /// Level by level, each so long after the one before.
+    /// Level by level, each this long after the one before.
     Levels(Nanos),
     /// Recorded start times; repeated, one period on, when there are more jobs.
     Trace(Vec<Nanos>),

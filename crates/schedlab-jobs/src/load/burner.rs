@@ -150,7 +150,7 @@ fn rate(kind: Kind, time: Duration) -> f64 {
     )
 }
 
-/// By the microseconds that so many rounds take, until it is over.
+/// By the microseconds that this many rounds take, until it is over.
 fn rate_by(mut took_us: impl FnMut(u64) -> f64, over: impl Fn() -> bool) -> f64 {
     let (mut rounds, mut best, mut counted) = (64u64, 0.0f64, 0);
     while counted < COUNTED || !over() {

@@ -15,7 +15,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Results of so many bytes, rounded up to words of 8 bytes. The memory is touched here, not in the run.
+    /// Results of this many bytes, rounded up to words of 8 bytes. The memory is touched here, not in the run.
     pub(super) fn new(graph: &Graph, bytes: usize) -> Self {
         let words = bytes.div_ceil(8);
         let results = (0..words * graph.len() as usize).map(|_| AtomicU64::new(1)).collect();

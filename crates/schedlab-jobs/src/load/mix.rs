@@ -59,7 +59,7 @@ impl<T: Copy + Default + PartialEq> Mix<T> {
     /// All that some node may get, each once.
     pub fn all(&self) -> Vec<T> {
         let named = self.parts.iter().flatten().map(|part| part.what);
-        // Whatever has no limit leaves nothing to the default.
+        // A part without a limit leaves nothing to the default.
         let whole = self.parts.iter().flatten();
         let closed = whole.clone().any(|part| part.category.is_none() && part.share.is_none())
             || whole

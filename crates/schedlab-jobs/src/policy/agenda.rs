@@ -122,7 +122,7 @@ impl<J> Plan<J> {
 pub enum Outcome {
     /// It ended: successors may start.
     Done,
-    /// It returned, but ends only when its completion is told.
+    /// It returned, but ends only when its completion is called.
     Pending,
     /// It failed: successors are dropped.
     Failed,

@@ -12,7 +12,7 @@ const LEVEL_SLEEP_MAX: u32 = 8;
 /// How to pass the time until the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Turn around so many times, then yield, and all that so many rounds.
+    /// Spin some turns, then yield, in a number of rounds.
     Spin {
         /// Turns of the loop in a round.
         turns: u32,

@@ -94,7 +94,7 @@ impl Names {
         id.ticket().map_or(Some(id), |ticket| self.records.get(&ticket).copied())
     }
 
-    /// Whether so many were ever taken in.
+    /// Whether this many were ever taken in.
     pub(super) fn knows(&self, ticket: u64) -> bool {
         (1..=self.fed).contains(&ticket)
     }

@@ -1,4 +1,4 @@
-//! A worker with the token asks for work: it gets jobs, or is told how to pass the time.
+//! A worker with the token asks for work: it gets jobs, or learns how to pass the time.
 
 use super::agenda::Notice;
 use super::load::{Capacity, LoadControl};

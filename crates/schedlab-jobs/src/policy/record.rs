@@ -58,7 +58,7 @@ pub(super) struct Record<J> {
     pub(super) stream: StreamId,
     pub(super) significance: Significance,
     pub(super) state: State,
-    /// Its emergency was told.
+    /// Its emergency was reported.
     pub(super) told: bool,
     /// What its completion said, well or not, before it returned.
     pub(super) word: Option<bool>,

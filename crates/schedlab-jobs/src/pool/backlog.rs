@@ -15,12 +15,12 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// An empty backlog with places for so many jobs.
+    /// An empty backlog with places for this many jobs.
     pub(super) fn new(most: usize) -> Self {
         Self { most: most as u64, reserved: AtomicU64::new(0), ended: AtomicU64::new(0) }
     }
 
-    /// Reserves places for so many jobs; false when the backlog has less room.
+    /// Reserves places for this many jobs; false when the backlog has less room.
     pub(super) fn reserve(&self, jobs: usize) -> bool {
         let jobs = jobs as u64;
         // What has ended is read first: it never exceeds what is read as reserved afterwards.

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// What happened in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// So many jobs were planned, which took so long.
+    /// This many jobs were planned, which took this long.
     Plan {
         /// The number of planned jobs.
         jobs: u32,
@@ -17,7 +17,7 @@ pub enum What {
     },
     /// The pull did the tick.
     Tick,
-    /// A pull: so many jobs, and how far away the next start is (`None`: nothing is planned).
+    /// A pull: this many jobs, and how far away the next start is (`None`: nothing is planned).
     Pull {
         /// How many it got.
         got: u32,

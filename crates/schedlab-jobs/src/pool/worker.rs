@@ -70,7 +70,7 @@ impl<R: Runner> Context<'_, R> {
         self.handle.plan(plan)
     }
 
-    /// What ends this job later, well or not. A job that asked for it ends when it is told, however the job returns; only
+    /// What ends this job later, well or not. A job that asked for it ends when the completion is called, however the job returns; only
     /// a panic counts as one.
     ///
     /// ```
@@ -228,7 +228,7 @@ impl<R: Runner> Worker<'_, R> {
             let pull = agenda.pull(now, asker, batch);
             errands.wakes.extend(pull.wake);
             errands.collect(shared, agenda);
-            // Under the token, so that sizes are told in the order in which they came about.
+            // Under the token, so that sizes are reported in the order in which they came about.
             let sized = pull.size.map(|workers| (shared.now(), What::Size { workers }));
             (pull, had && agenda.backlog() == 0, agenda.notices(), sized)
         };

@@ -76,7 +76,7 @@ pub struct BreakingPoint {
     pub raw: Option<f64>,
     /// The raw stress times the form factor of the last three probes.
     pub adjusted: Option<f64>,
-    /// What no scheduler could exceed on so many workers without ending late.
+    /// What no scheduler could exceed on this many workers without ending late.
     pub bound: f64,
     /// The same when a run may end as late as the thresholds allow: raw cannot exceed this one. `None` when no
     /// stress breaks it, since even the least time is within what is allowed.

@@ -27,7 +27,7 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// What held up a worker, whoever did it.
+    /// What held up a worker: the machine or other tasks.
     pub const fn of(worker: usize, held: &Held) -> Self {
         Self { worker, from: held.from, lost_ns: held.lost_ns }
     }
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Jobs of 200 us, one every 400 us, on one worker; each begins so late.
+    /// Jobs of 200 us, one every 400 us, on one worker; each begins that late.
     fn run(lateness_us: &[Nanos]) -> Run {
         let count = lateness_us.len();
         let graph = Shape::Isolated.build(&Rules { nodes: count as u32, ..Rules::default() });
@@ -241,7 +241,7 @@ mod tests {
         let run = Run::new(graph, Schedule::default(), Box::new(Fixed(100)), Clock::start());
         assert_eq!(starts(&run, &[vec![], vec![]]), [0, 100, 200]);
         assert_eq!(starts(&run, &[vec![(50, 80), (90, 100)], vec![]]), [0, 140, 240]);
-        // Whoever is away takes no job.
+        // The one that is away takes no job.
         assert_eq!(starts(&run, &[vec![(0, 500)], vec![]]), [0, 100, 200]);
         assert_eq!(starts(&run, &[vec![(0, 500)]]), [500, 600, 700]);
     }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// A thread reads its run delay after jobs that were planned to take so long together: a reading takes some
+/// A thread reads its run delay after jobs that were planned to take this long together: a reading takes some
 /// microseconds.
 const LOOK_NS: Nanos = 100_000;
 

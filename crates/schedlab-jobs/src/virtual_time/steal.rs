@@ -10,7 +10,7 @@ use crate::run::Run;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// As in the pool: a worker looks for work for so long, and then for so long again in the agenda.
+/// As in the pool: a worker looks for work for this long, and then for this long again in the agenda.
 const LINGER_NS: Nanos = 40_000;
 
 /// Time, order, worker, the job that it has ended.

@@ -15,7 +15,7 @@ pub(super) struct Ran {
     pub(super) end: u64,
     /// What its work gave; none in events that were written by themselves.
     pub(super) value: Option<u64>,
-    /// The thread id of its worker, where it is told.
+    /// The thread id of its worker, where it is reported.
     pub(super) thread: Option<i32>,
 }
 

@@ -84,7 +84,7 @@ pub struct Ran {
     /// What its work gave, in hexadecimal digits; none in events that were written by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The thread id of its worker, where it is told.
+    /// The thread id of its worker, where it is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tid: Option<i32>,
 }

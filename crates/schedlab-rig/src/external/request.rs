@@ -15,9 +15,9 @@ use crate::RigError;
 
 /// From the last line to the first start time.
 const PRE_ROLL_NS: u64 = 20_000_000;
-/// Values are computed again for so long at most.
+/// Values are computed again for this long at most.
 const CHECK_NS: f64 = 1e9;
-/// So many of them at least.
+/// This many of them at least.
 const CHECK_MIN: usize = 16;
 /// Finding out how long a round takes.
 const CALIBRATE_NS: u64 = 5_000_000;

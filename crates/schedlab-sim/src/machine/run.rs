@@ -246,7 +246,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Whether a task ended because of an error; each is told.
+    /// Whether a task ended because of an error; each is reported.
     fn has_failed(&self, out: &mut dyn Output) -> bool {
         let shape = self.measuring.shape();
         let error = |task: usize| Some((task, self.world.task_error(TaskId(task as u32))?));

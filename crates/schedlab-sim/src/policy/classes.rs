@@ -297,7 +297,7 @@ impl Classes {
         self.deadline_joins(cpu, Who::Task(task));
     }
 
-    /// So many fair tasks more (or fewer) are on a CPU.
+    /// This many fair tasks more (or fewer) are on a CPU.
     fn count_fair(&mut self, scene: &Scene, cpu: usize, more: bool) {
         let lane = &mut self.lanes[cpu];
         if !more {

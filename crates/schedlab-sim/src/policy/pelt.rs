@@ -92,7 +92,7 @@ impl Average {
     }
 
     /// Accounts up to `now`. `load` was queued since the last time (of a task: 1 while it is runnable), each unit of it
-    /// counts `weight`, and so many tasks were `runnable`.
+    /// counts `weight`, and this many tasks were `runnable`.
     pub(super) fn update(
         &mut self,
         now: u64,

@@ -10,7 +10,7 @@ use schedlab_stats::Histogram;
 use schedlab_workload::plan::{Block, Transport};
 use schedlab_workload::{CounterId, DialId, Done, Instruments, Op, SampleId, Sweep};
 
-/// Operations that a task may still ask for after it was told to stop: enough to close its channels.
+/// Operations that a task may still ask for after it was asked to stop: enough to close its channels.
 const AFTER_STOP: u32 = 100_000;
 const EPIPE: i32 = 32;
 const EBUSY: i32 = 16;
@@ -435,7 +435,7 @@ impl World {
                 }
                 *owner = Some(task);
             }
-            // Whoever comes first takes a free lock; a woken task tries again.
+            // The one that comes first takes a free lock; a woken task tries again.
             Op::Unlock(lock) => {
                 let lock = &mut self.shared.locks[lock.0 as usize];
                 lock.owner = None;

@@ -58,7 +58,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Of objects of `size` bytes, 256 to 4,096, on a machine with so many CPUs (`calculate_order`, `set_cpu_partial`).
+    /// Of objects of `size` bytes, 256 to 4,096, on a machine with this many CPUs (`calculate_order`, `set_cpu_partial`).
     fn new(size: u32, cpus: usize) -> Self {
         let bits = usize::BITS - cpus.leading_zeros();
         let wanted = (4 * (bits + 1)).min((PAGE << 3) / size);
@@ -176,7 +176,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Of a machine with so many CPUs.
+    /// Of a machine with this many CPUs.
     pub(super) fn new(cpus: usize) -> Self {
         let data = [512, 1_024, 2_048, 4_096].map(|size| Cache::new(size, cpus));
         Self { heads: Cache::new(256, cpus), data, slow: Slow::default() }

@@ -21,7 +21,7 @@ impl World {
             world.bodies[starter.index()].newborn = false;
             world.wake(starter, Resume::With(Done::Ok), by);
         });
-        // Whoever looks whether anything has begun finds it so.
+        // Code that looks whether anything has begun finds it so.
         self.spawned = self.spawned.max(usize::from(self.spawn.is_empty()));
     }
 
@@ -192,7 +192,7 @@ impl World {
         Effect::Done(Done::Ok)
     }
 
-    /// A task ends: its channels are closed, and whoever waits for that is woken. The end of a process wakes the
+    /// A task ends: its channels are closed, and the one that waits for that is woken. The end of a process wakes the
     /// starter, which looks after it; the run is over when the starter has seen all.
     pub(super) fn ends(&mut self, cpu: usize, task: TaskId) -> Effect {
         let by = Waker { cpu, context: Context::Task, sync: false };

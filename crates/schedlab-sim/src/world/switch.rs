@@ -330,7 +330,7 @@ impl World {
 
     /// The task that runs on `cpu` goes to the CPU `to`; without one, because it may not stay, to one that it may use.
     pub(super) fn relocate(&mut self, cpu: usize, task: TaskId, to: Option<usize>) {
-        // Whatever was about to push or displace it is done with: it concerned this task, not the next one.
+        // What was about to push or displace it no longer counts: it concerned this task, not the next one.
         (self.pushes[cpu], self.scene.cpus[cpu].resched) = (None, false);
         self.leaves(cpu, task, Departure::Moves);
         let wake = crate::policy::Wake { task, cpu, waker: None, new: false, sync: false };

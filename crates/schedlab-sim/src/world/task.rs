@@ -127,7 +127,7 @@ pub(super) struct Body {
     pub(super) left: u64,
     /// An operation that the behaviour gave and that has not begun.
     pub(super) kept: Option<Op>,
-    /// What the behaviour is told next.
+    /// What the behaviour learns next.
     pub(super) done: Done,
     /// When the behaviour was asked last.
     pub(super) asked_at: u64,

@@ -8,11 +8,11 @@
 
 use crate::{Random, normal_quantile};
 
-/// A curve without a step gets one in so many cases at most.
+/// A curve without a step gets one in this many cases at most.
 const RISK: f64 = 0.025;
 /// Shuffles that a step must stand out from.
 const SHUFFLES: usize = 999;
-/// A level holds so many points at least: one point alone is an outlier.
+/// A level holds this many points at least: one point alone is an outlier.
 const POINTS_MIN: usize = 2;
 /// Huber's bend, in standard deviations of normal noise.
 const BEND: f64 = 1.345;
@@ -265,7 +265,7 @@ mod tests {
             .collect()
     }
 
-    /// How many of so many sweeps have a change at all, and how many one within two points of the middle.
+    /// How many of this many sweeps have a change at all, and how many one within two points of the middle.
     fn found(curves: usize, points: usize, noise: Noise, step: f64) -> (usize, usize) {
         let mut random = Random::new(points as u64 * 31 + step as u64);
         let (mut any, mut right) = (0, 0);

@@ -19,7 +19,7 @@ pub(super) struct Post {
     /// Closing it ends the thread.
     end: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
-    /// How many replacements the owner was told of.
+    /// How many replacements the owner has learned of.
     told: u32,
 }
 

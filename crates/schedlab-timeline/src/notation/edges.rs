@@ -114,8 +114,8 @@ impl<'a> Edges<'a> {
                 (Place::Runs(cpu) | Place::Waits(cpu), Place::Away) => cpu,
                 _ => continue,
             };
-            // Whoever stands on a CPU that was unknown until now has only come into view; so has
-            // whoever runs in the first column.
+            // A task that stands on a CPU that was unknown until now has only come into view; so has
+            // the one that runs in the first column.
             let unseen = self.shown_before(target, column) == Shown::Unknown;
             let runs = matches!(self.place(task, column), Place::Runs(_));
             if runs && (unseen || column == 0) {
@@ -199,7 +199,7 @@ impl<'a> Edges<'a> {
     }
 
     fn migrate(&mut self, task: usize, from: Cpu, to: Cpu, column: usize) {
-        // Whoever pulls logs it, unless nothing is seen of that CPU.
+        // The CPU that pulls logs it, unless nothing is seen of that CPU.
         let at = if self.shown_at(to, column) == Shown::Uncovered { from } else { to };
         let what = What::Migrate { pid: pid(task), from, to };
         self.log(column, at, self.current_on(at), Context::Task, what);

@@ -24,7 +24,7 @@ pub(super) const COLUMNS: [&str; 17] = [
     "arguments",
 ];
 
-/// What the columns behind `by_comm` hold; names of tasks are looked up by whoever writes them.
+/// What the columns behind `by_comm` hold; names of tasks are looked up by the writer.
 #[derive(Default)]
 pub(super) struct Row {
     pub(super) pid: Option<Pid>,

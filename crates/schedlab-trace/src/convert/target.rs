@@ -41,7 +41,7 @@ pub fn replace<T, E: From<TraceError>>(
     }
 }
 
-/// What [`replace`] writes until `to` is whole: for whoever ends in between and leaves nothing behind. `None` when that
+/// What [`replace`] writes until `to` is whole: for a caller that ends in between and leaves nothing behind. `None` when that
 /// has no name.
 #[must_use]
 pub fn unfinished(to: &Path) -> Option<PathBuf> {

@@ -148,7 +148,7 @@ impl Divider {
             let lanes = self.lanes.iter().zip(&found);
             let bytes = lanes.map(|(lane, (page, _))| lane.bytes(page - lane.page)).sum::<u64>();
             let too_long = bytes > 2 * self.size && self.length > 1;
-            // Not beyond eight times as long or short, whatever the last one was like.
+            // Not beyond eight times as long or short, even if the last one was.
             let bytes = bytes.clamp(self.size / 8, self.size.saturating_mul(8)).max(1);
             self.length = share(self.length, self.size, bytes);
             if !too_long {

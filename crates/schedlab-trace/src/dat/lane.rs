@@ -181,7 +181,7 @@ impl FileLanes {
         Ok(pages.turn())
     }
 
-    /// Goes on to what is next in a lane, whatever it takes.
+    /// Goes on to what is next in a lane, reading as far as needed.
     #[inline(never)]
     fn go_on(&mut self, lane: usize) -> io::Result<u64> {
         loop {
@@ -355,7 +355,7 @@ impl Lane {
 
     /// The rest of the page makes no sense: a loss.
     fn broken(&mut self, at: usize) -> u64 {
-        // A page that the file's end cut is told as that.
+        // A page that the file's end cut is reported as such.
         if self.pages.page().len() == self.layout.page_size {
             self.damage(at);
         }

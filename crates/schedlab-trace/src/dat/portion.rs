@@ -33,7 +33,7 @@ impl Hand {
         Self { lanes, merge: Merge::default() }
     }
 
-    /// Decodes a portion. `None` when that takes more memory than it may, or the file cannot be read: whoever
+    /// Decodes a portion. `None` when that takes more memory than it may, or the file cannot be read: code that
     /// wants its events finds that out as they come.
     pub(super) fn decode(&mut self, portion: &Portion, stretch: Stretch) -> Option<Decoded> {
         let mut decoded = Decoded { stretch, ..Decoded::default() };

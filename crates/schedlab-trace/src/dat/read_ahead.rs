@@ -1,4 +1,4 @@
-//! Unpacking on several threads: any of them, the caller's too, takes the next chunk of whatever lane has the
+//! Unpacking on several threads: any of them, the caller's too, takes the next chunk of the lane that has the
 //! fewest ready.
 //!
 //! Only what needs no order is spread: decoding follows in the order of time, so the events are the
@@ -121,7 +121,7 @@ impl Trays {
 }
 
 impl Desk {
-    /// Whoever panicked left nothing half done: the data is sound.
+    /// A thread that panicked left nothing half done: the data is sound.
     fn lock(&self) -> MutexGuard<'_, Trays> {
         self.trays.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -37,7 +37,7 @@ const WINDOWS: usize = 1 << 20;
 const WINDOW_MAX: usize = 64 << 10;
 /// Events handed out at once: 40 KiB, which stay in the first-level cache.
 const BATCH: usize = 1024;
-/// With so many threads, unpacking keeps up with one that decodes ahead of the caller: else it needs them all.
+/// With this many threads, unpacking keeps up with one that decodes ahead of the caller: else it needs them all.
 const AHEAD_MIN: usize = 4;
 
 /// A trace.dat as a source of events.
@@ -273,7 +273,7 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
     info
 }
 
-/// Whoever passes the records on has pages of one size: that of the buffer whose pages are the largest.
+/// A caller that passes the records on has pages of one size: that of the buffer whose pages are the largest.
 fn hold_the_largest_pages(header: &mut Header, buffers: &[BufferHead]) {
     let sizes = buffers.iter().map(|buffer| buffer.page_size);
     let sound = sizes.filter(|size| size.is_multiple_of(4096) && *size <= 1 << 26);

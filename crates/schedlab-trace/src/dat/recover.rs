@@ -17,7 +17,7 @@ use std::ops::Range;
 const SEARCHED: usize = 64;
 /// No chunk is larger, packed or unpacked: trace-cmd's have ten pages.
 const CHUNK_MAX: u32 = 1 << 26;
-/// The name of an idle task begins so.
+/// The name of an idle task starts with it.
 const IDLE: &[u8] = b"swapper/";
 
 /// Where a file's sections begin, and how they are packed.

@@ -1,7 +1,7 @@
 //! A walk through a page of the ring buffer, record by record.
 //!
-//! A page is a time, a count of used bytes with two flags for losses, and records. Whatever its
-//! lengths say, a walk stays inside the page.
+//! A page is a time, a count of used bytes with two flags for losses, and records. For any
+//! lengths, a walk stays inside the page.
 
 use crate::encoding::Encoding;
 

@@ -24,7 +24,7 @@ pub(crate) struct Held {
     unsorted: bool,
 }
 
-/// No body begins here: nobody holds so many bytes.
+/// No body begins here: nobody holds this many bytes.
 const ASIDE: u32 = u32::MAX;
 
 /// One thing that was held.

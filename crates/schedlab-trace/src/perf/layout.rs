@@ -81,7 +81,7 @@ impl Layout {
         Self { sample_type, read_format, time, cpu, rest: at, trailer, tracepoint: true }
     }
 
-    /// The same of an event that is no tracepoint, whatever its samples carry.
+    /// The same of an event that is not a tracepoint, for all samples.
     pub(crate) fn foreign(self) -> Self {
         Self { tracepoint: false, ..self }
     }

@@ -5,7 +5,7 @@
 //! the round before it is due. What one CPU logged in one round is handed out as one piece, and its memory
 //! is used again.
 //!
-//! Memory: two rounds (what the rings hold, twice; 32 bytes a record), whatever the file's size; a file
+//! Memory: two rounds (what the rings hold, twice; 32 bytes a record), for any file's size; a file
 //! without marks of rounds is cut into pieces (`round`).
 
 use super::cpu_backlog::{Found, Held};

@@ -45,7 +45,7 @@ impl PerfRecords {
         };
         header.uname.clone_from(&info.kernel);
         header.cmdlines = cmdlines(&comms);
-        // Pages are ours to make, whatever the traced kernel's were.
+        // The pages are made here: their size may differ from the traced kernel's.
         header.page_size = 4096;
         header.header_page = String::new();
         let processes = (!threads.is_empty())

@@ -107,7 +107,7 @@ fn read(mut intake: Intake, full: &SyncSender<io::Result<Vec<Round>>>, empty: &R
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // Whoever waits for room then learns that nobody listens.
+        // The one that waits for room then learns that nobody listens.
         self.full = channel().1;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -178,7 +178,7 @@ struct Told {
     others: BTreeMap<String, u16>,
 }
 
-/// Different names of generic events that are told apart; further ones are counted as `other`.
+/// Different names of generic events that are distinguished; further ones are counted as `other`.
 const OTHERS_MAX: usize = 4096;
 
 impl Scan {

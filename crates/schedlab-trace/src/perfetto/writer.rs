@@ -332,7 +332,7 @@ fn kernel_name(pid: Pid, cpu: Cpu, names: &TaskNames) -> String {
 
 impl<W: Write> PerfettoWriter<W> {
     /// A switch, compactly where that says it all: `alone` at its time, from the task that was known to run,
-    /// under a name that was told.
+    /// under a name that was written.
     fn switch(&mut self, event: &Event, alone: bool, names: &TaskNames) {
         let What::Switch { prev, prev_prio, left, next, next_prio } = event.what else { return };
         let index = event.cpu.index();

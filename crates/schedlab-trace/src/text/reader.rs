@@ -19,7 +19,7 @@ use std::num::NonZeroU32;
 const WINDOW: usize = 1 << 18;
 /// Lines taken for one batch.
 const LINES: usize = 1024;
-/// Different tracepoints and marks that are told apart.
+/// Different tracepoints and marks that are distinguished.
 const NAMES_MAX: usize = 4096;
 
 /// A text as a source of events.
@@ -106,7 +106,7 @@ impl TextReader {
         Ok(text.lines().filter_map(parse).any(sched).then(String::new))
     }
 
-    /// Whether a scheduler event of this buffer is told: those of one buffer are, or all would happen twice.
+    /// Whether a scheduler event of this buffer is reported: those of one buffer are, or all would happen twice.
     fn tells(&mut self, buffer: &str) -> bool {
         if self.story.as_deref() == Some(buffer) {
             return true;
@@ -144,7 +144,7 @@ impl TextReader {
                 None => {}
             }
         }
-        // A loss is told before the events that follow it, whose time is not known yet.
+        // A loss is reported before the events that follow it, whose time is not known yet.
         let mut next = None;
         for event in batch.iter_mut().rev() {
             match (event.what, next) {

@@ -98,7 +98,7 @@ pub struct Choice {
     pub set: Vec<String>,
     /// Whether schedulers of BPF programs can be loaded (sched_ext).
     pub ext: bool,
-    /// So many instructions that do nothing begin each function of the fair scheduler. 0: none. Such
+    /// This many instructions that do nothing begin each function of the fair scheduler. 0: none. Such
     /// a kernel decides as the one without them; it shows how much neutral code changes a result.
     pub placebo: u32,
 }

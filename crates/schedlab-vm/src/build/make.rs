@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 const KEPT: usize = 1 << 16;
 
 /// Runs make as `make ARGUMENTS`. Its input is a pipe that only we write to: when that closes, since
-/// we ended in whatever way, all processes of the session are killed.
+/// we ended in any way, all processes of the session are killed.
 const SCRIPT: &str = "exec 3<&0
 (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 &
 exec nice make \"$@\" </dev/null 3<&-";

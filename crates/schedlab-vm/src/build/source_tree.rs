@@ -115,7 +115,7 @@ impl Drop for Workshop {
     }
 }
 
-/// Takes the lock, when whoever has it is done.
+/// Takes the lock, when the one that has it is done.
 fn await_lock(path: &Path, until: Nanos) -> Result<Lock, VmError> {
     let signals = signal::catch().map_err(VmError::io("catching signals"))?;
     loop {

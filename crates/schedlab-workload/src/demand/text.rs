@@ -11,7 +11,7 @@
 //!
 //! `time` has start and length in nanoseconds. `task` has pid, priority, CPU, allowed CPUs (`-`: all), whether it is
 //! there at the beginning or forked, its source and its name. Steps: `r` runs, `p` posts, `w` waits, `i` waits for an
-//! interrupt at a time after so long a sleep, `f` forks, `n` has a priority from now on.
+//! interrupt at a time after a sleep of this length, `f` forks, `n` has a priority from now on.
 
 use super::{Actor, Demand, Source, Step};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Prio};

@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Crew {
-    /// Makes the tasks of a plan the workers that run a graph, on a machine whose CPUs do so many iterations in a
+    /// Makes the tasks of a plan the workers that run a graph, on a machine whose CPUs do this many iterations in a
     /// microsecond.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ enum Stage {
         verdict: Verdict,
         wakes: Vec<usize>,
     },
-    /// It tried in vain, and has stayed away since then.
+    /// It tried without effect, and has stayed away since then.
     BackedOff {
         since: Nanos,
         spun: bool,

@@ -33,8 +33,8 @@ pub(super) fn warm_up(rates: &[f64], left_out: f64) -> (Option<Figure>, Option<W
 /// The fewest seconds of which some can be said to lie apart.
 const SECONDS_MIN: usize = 8;
 
-/// The doubt about a rate of which some seconds lie far from the others (beyond Tukey's fences), the
-/// warm-up aside, which has a doubt of its own.
+/// The warning about a rate of which some seconds lie far from the others (beyond Tukey's fences), the
+/// warm-up aside, which has a warning of its own.
 pub(super) fn seconds_apart(rates: &[f64]) -> Option<Warning> {
     let skip = match schedlab_stats::warm_up(rates) {
         Steady::From { skip, .. } => skip,
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(doubt.what, "1 of 12 seconds lie apart from a median of 101: 12 in second 7");
         assert!(!doubt.remedy.is_empty());
         assert_eq!(seconds_apart(&rates[..7]), None, "too few");
-        // The warm-up of a longer run has its own doubt.
+        // The warm-up of a longer run has its own warning.
         let mut slow: Vec<f64> = (0..30).map(|n| 100.0 + f64::from(n % 4)).collect();
         slow[0] = 5.0;
         assert_eq!(seconds_apart(&slow), None);

@@ -1,4 +1,4 @@
-//! Measuring over tasks that are told what to have done, and when.
+//! Measuring over tasks with scripted work and times.
 
 use super::*;
 use crate::plan::{Task, Timing};
@@ -23,7 +23,7 @@ struct Two {
 }
 
 impl Two {
-    /// Each task does so many things, of so many nanoseconds each.
+    /// Each task does this many things, of this many nanoseconds each.
     fn work(&mut self, times: [u64; 2], length: u64) {
         for (task, times) in times.into_iter().enumerate() {
             (0..times).for_each(|_| self.histograms[task].record(length));

@@ -43,7 +43,7 @@ pub fn recorded(value: u64) -> u64 {
     Histogram::lowest_of(bucket_of(value))
 }
 
-/// The filled buckets of what [`recorded`] gave: the value by which each is told, and how many.
+/// The filled buckets of what [`recorded`] gave: the value by which each is reported, and how many.
 #[must_use]
 pub fn read(histogram: &Histogram) -> Vec<(u64, u64)> {
     let told = |low| value_of(Histogram::bucket_of(low).min(LAST));

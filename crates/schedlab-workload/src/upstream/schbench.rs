@@ -228,8 +228,8 @@ pub fn last(interval: &Interval, style: &Style, partial: bool) -> String {
     text
 }
 
-/// Requests a second of all that is covered. Upstream's are those of the whole run, whatever its other
-/// figures leave out, over the time that was asked for.
+/// Requests a second of all that is covered. Upstream's are those of the whole run, although its other
+/// figures leave out a part, over the time that was asked for.
 fn average(interval: &Interval, style: &Style, partial: bool) -> f64 {
     let (requests, covers) = match style.upstream {
         true if style.runtime > 0 && !partial => (interval.done, style.runtime as f64),

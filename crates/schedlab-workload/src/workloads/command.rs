@@ -1,5 +1,5 @@
 //! A command of the user's as a load among others: placed as they are, begun and ended with them, with
-//! figures of its own. What it prints is not shown; the last line of it is told where it fails.
+//! figures of its own. What it prints is not shown; the last line of it is reported where it fails.
 
 use super::Workload;
 use crate::options::{Kind, OptionError, Options, option};

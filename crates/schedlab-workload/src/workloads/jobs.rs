@@ -156,7 +156,7 @@ fn policy(options: &Options, around: &Surroundings) -> Policy {
     };
     let usual = Policy::new(workers);
     Policy {
-        // Where tasks of a workload run is told by its placement (--place spread binds them).
+        // Where tasks of a workload run is decided by its placement (--place spread binds them).
         cpus: Cpus::Any,
         order: match options.text("order") {
             "deadline" => Order::Deadline,

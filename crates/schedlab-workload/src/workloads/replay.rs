@@ -158,7 +158,7 @@ struct Player {
 impl Player {
     fn begins(&mut self, now: Nanos) -> Nanos {
         *self.began.get_or_insert_with(|| {
-            // Whoever comes first says when it began.
+            // The one that comes first says when it began.
             let first = self.origin.compare_exchange(0, now.0, Ordering::AcqRel, Ordering::Acquire);
             Nanos(first.map_or_else(|origin| origin, |_| now.0))
         })

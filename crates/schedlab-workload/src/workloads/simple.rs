@@ -240,7 +240,7 @@ fn compute(
     Ok(plan)
 }
 
-/// What takes about a microsecond is marked so many at a time.
+/// What takes about a microsecond is marked this many at a time.
 const BATCH: u64 = 1_024;
 
 /// Sends datagrams that nobody reads: what does not fit the receiver's buffer is dropped there.

@@ -245,7 +245,7 @@ fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whoever reads what was kept and writes it anew does so alone.
+/// The one that reads what was kept and writes it anew does so alone.
 fn lock_kept(path: &Path) -> anyhow::Result<Lock> {
     Ok(Lock::take(&path.with_extension("lock"))?)
 }

@@ -55,7 +55,7 @@ pub(crate) struct Args {
     words: Vec<String>,
 }
 
-/// What is done with a run, whatever the workload.
+/// What is done with a run, for any workload.
 const OWN: &[OptionDoc] = &[
     option("json", Kind::Flag, "false", "print JSON"),
     option("csv", Kind::Flag, "false", "print the metrics as CSV"),
@@ -251,7 +251,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut machine = machines::make(&wanted.on)?;
     let machine = machine.as_mut();
     machine.check(&wanted.spec).map_err(|error| match (error, &wanted.file) {
-        // What is wrong with a file is told of the file.
+        // An error about a file names the file.
         (MachineError::Option { option, why, .. }, Some(file)) if option == "program" => {
             usage(format!("{file}: {why}"))
         }

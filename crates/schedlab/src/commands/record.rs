@@ -256,7 +256,7 @@ impl Output for Guest<'_> {
         note(sentence);
     }
 
-    /// What a recording is doubted for is told with its summary.
+    /// The warnings of a recording are printed with its summary.
     fn warning(&mut self, _: Warning) {}
 
     fn stopped(&self) -> bool {
@@ -264,7 +264,7 @@ impl Output for Guest<'_> {
     }
 }
 
-/// Records whatever happens until Ctrl-C, or until it ends by itself.
+/// Records all that happens until Ctrl-C, or until it ends by itself.
 fn until_it_ends(options: &Options, output: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let signals = signal::catch()?;
     let marks = marks_of(options, output);

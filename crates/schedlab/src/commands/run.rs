@@ -204,7 +204,7 @@ pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
     }
 }
 
-/// What holds for a point is told at its first run; what may pass, each time.
+/// What holds for a point is reported at its first run; what may pass, each time.
 fn new_doubts(run: &Planned, stored: &StoredRun, told: &mut BTreeSet<String>) -> String {
     let here = format!("{}{}", run.workload, place(&run.point));
     let new = |warning: &&schedlab_model::Warning| {

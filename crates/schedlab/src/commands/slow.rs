@@ -184,7 +184,7 @@ fn percent(text: &str) -> Option<f64> {
     text.strip_suffix('%')?.trim_end().parse().ok()
 }
 
-/// CPUs for a speed: one, or as many as work of so many percent of one CPU needs, each at the same speed. 150 % is two
+/// CPUs for a speed: one, or as many as work of this many percent of one CPU needs, each at the same speed. 150 % is two
 /// CPUs at 75 %.
 fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Asking>> {
     let ground = Ground::here();

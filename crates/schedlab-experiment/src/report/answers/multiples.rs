@@ -222,7 +222,7 @@ fn regions(curve: &Curve, place: &Place) -> Vec<Region> {
     curve.levels.iter().enumerate().map(region).collect()
 }
 
-/// The regions of all curves, in sentences; curves without any are told together.
+/// The regions of all curves, in sentences; curves without any are reported together.
 fn sentences(all: &[Curve], metric: &Metric) -> String {
     let (flat, told): (Vec<&Curve>, Vec<&Curve>) =
         all.iter().partition(|curve| curve.levels.len() < 2);

@@ -1,4 +1,4 @@
-//! Runs at the same time, over machines that are told what to answer.
+//! Runs at the same time, over machines with scripted answers.
 
 use super::*;
 use crate::fake::Fake;

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 pub struct Kept {
     /// What went wrong on the way, and what could not be undone.
     pub failed: Vec<String>,
-    /// Doubts that came up on the way.
+    /// Warnings that came up on the way.
     pub warnings: Vec<Warning>,
     /// CPU time of keeping it up, outside of burners, as a part of the time.
     pub controller: f64,

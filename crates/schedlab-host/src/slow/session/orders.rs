@@ -76,7 +76,7 @@ impl Session {
         for (&cpu, now) in &mut active.node.speeds {
             active.held.set(cpu, speed)?;
             self.under.set(cpu, speed)?;
-            // Only now: what is told to be in force is.
+            // Only now: what is reported to be in force is in force.
             *now = speed;
         }
         if let Some(sentinel) = &mut self.sentinel {
@@ -118,7 +118,7 @@ impl Session {
         let what = match order {
             Order::Status => return Answer::Status(self.status()),
             Order::End => {
-                // By the way of any other end: the exit code and what is told are the same.
+                // By the way of any other end: the exit code and what is reported are the same.
                 let us = Pid(std::process::id().cast_signed());
                 return match process::kill(us, 15) {
                     Ok(()) => Answer::Done,
@@ -166,13 +166,13 @@ impl Session {
         }
     }
 
-    /// Whether a change can be had, by the same checks as at the start.
+    /// Whether a change is possible, by the same checks as at the start.
     fn allows(&self, index: usize, change: Change) -> Result<(), SlowError> {
         let Change::Speed(speed) = change else { return Ok(()) };
         let mut request = self.plan.request.clone();
         request.method = Some(self.plan.method);
         for active in &mut request.nodes {
-            // Whoever was attached may have ended meanwhile.
+            // The one that was attached may have ended meanwhile.
             active.attach.clear();
             active.attach_groups.clear();
             active.commands.push(vec!["-".into()]);

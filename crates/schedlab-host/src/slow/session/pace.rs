@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A node that uses less than this part of what it may have sleeps, or others take its CPUs.
 const ALL: f64 = 0.9;
-/// Beyond so many threads nobody is asked how often it slept: each costs a file that is read.
+/// Beyond this many threads nobody is asked how often it slept: each costs a file that is read.
 const THREADS: usize = 256;
 
 /// When to look at the work, and what is in force by it.

@@ -135,11 +135,11 @@ impl OfGroup {
 /// What a balance should move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Migration {
-    /// Tasks of so much load.
+    /// Tasks of this much load.
     Load,
-    /// Tasks of so much use.
+    /// Tasks of this much use.
     Util,
-    /// A number of tasks, whatever their load.
+    /// A number of tasks, independent of their load.
     Task,
 }
 

@@ -26,12 +26,12 @@ pub(super) enum Event {
     StandInRow(QueueId),
     /// Until the condition is signalled to this task.
     AwaitSignal,
-    /// Wake so many of those that stand in the row, the first ones first.
+    /// Wake this many of those that stand in the row, the first ones first.
     Signal {
         row: QueueId,
         most: u32,
     },
-    /// Write so many bytes into the task's buffer, from its beginning again at its end.
+    /// Write this many bytes into the task's buffer, from its beginning again at its end.
     Fill(u64),
     /// Touch bytes of a buffer of the file's.
     Walk {
@@ -44,7 +44,7 @@ pub(super) enum Event {
         buffer: Buffer,
         steps: u64,
     },
-    /// Write so many bytes to the device, at most so many at a time.
+    /// Write this many bytes to the device, at most this many at a time.
     Output(u64, u32),
     /// Run elsewhere or otherwise from now on.
     Place(PlaceId),
@@ -117,11 +117,11 @@ enum Under {
     Nothing,
     /// A `runtime` computes in small pieces until then.
     Busy(Nanos),
-    /// A row is being woken, so many of it at most.
+    /// A row is being woken, this many of it at most.
     Waking(QueueId, u32),
     /// Bytes are left to write into the task's buffer.
     Filling(u64),
-    /// Bytes are left for the device, so many at a time.
+    /// Bytes are left for the device, this many at a time.
     Writing(u64, u32),
     /// A fork was asked for.
     Forking,

@@ -1,5 +1,5 @@
 //! Each construct of the grammar yields the operations that its documentation promises, and what is
-//! not of the grammar is told with its place.
+//! not of the grammar is reported with its place.
 
 use super::*;
 use crate::{
@@ -19,7 +19,7 @@ fn planned(text: &str) -> Result<Plan, crate::workloads::PlanError> {
     crate::workloads::plan("rt-app", &given, &around)
 }
 
-/// Notes what it is told.
+/// Notes what it learns.
 #[derive(Default)]
 struct Heard {
     samples: Vec<(u32, u64)>,
@@ -312,7 +312,7 @@ fn deadlines_have_budgets_and_pages_are_locked_for_real_time_tasks_alone() {
     assert_eq!(plan.notes.len(), 3, "{:?}", plan.notes);
 }
 
-/// A text, and a part of what is told of it.
+/// A text, and a part of what is reported of it.
 const WRONG: &[(&str, &str)] = &[
     ("", "the file: missing or empty"),
     ("{", "the file: "),

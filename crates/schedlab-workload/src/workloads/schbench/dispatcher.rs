@@ -32,7 +32,7 @@ impl Arrivals {
 pub(super) struct Dispatcher {
     arrivals: Arrivals,
     rate: DialId,
-    /// The rate is shared by so many dispatchers.
+    /// The rate is shared by this many dispatchers.
     of: u64,
     workers: Vec<(QueueId, WordId)>,
     offers: Offers,

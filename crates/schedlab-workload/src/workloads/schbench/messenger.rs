@@ -1,4 +1,4 @@
-//! The message thread of the closed loop: wakes whoever asked.
+//! The message thread of the closed loop: wakes the worker that asked.
 
 use crate::{Behaviour, BlockId, Done, Instruments, Op, QueueId, WordId};
 use schedlab_model::Nanos;

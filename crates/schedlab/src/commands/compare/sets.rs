@@ -16,7 +16,7 @@ pub(super) fn of_folders(folders: &[PathBuf]) -> anyhow::Result<Vec<Set>> {
         folders.iter().map(|folder| of_folder(folder)).collect::<Result<_, _>>()?;
     for pair in sets.chunks_exact_mut(2) {
         if pair[0].name == pair[1].name {
-            // Folders of the same name are told apart by their paths.
+            // Folders of the same name are distinguished by their paths.
             pair[0].name.clone_from(&pair[0].path);
             pair[1].name.clone_from(&pair[1].path);
         }

@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(super::code(ExitCode::SUCCESS))
 }
 
-/// Every executor at every efficiency, with so many workers.
+/// Every executor at every efficiency, with this many workers.
 fn with_workers(args: &Args, graph: &Graph, workers: usize) -> anyhow::Result<Vec<Grain>> {
     let options = args.executor.with_workers(workers);
     let named = |name: &String| options.named(name);

@@ -125,7 +125,7 @@ impl GraphArgs {
         self.sized(self.nodes, Shape::Chain)
     }
 
-    /// The graph with so many jobs, where no file says how many there are; of the usual shape unless one, or any
+    /// The graph with this many jobs, where no file says how many there are; of the usual shape unless one, or any
     /// rule, was given. Rules that weigh nothing would make jobs of no length: then all weigh 1.
     pub(super) fn sized(&self, nodes: u32, usual: Shape) -> anyhow::Result<Graph> {
         let graph = self.build(nodes, usual)?;
@@ -493,7 +493,7 @@ impl ExecutorArgs {
         })
     }
 
-    /// Our pool's options, with so many events kept per worker.
+    /// Our pool's options, with this many events kept per worker.
     pub(super) fn options(&self, events: usize) -> anyhow::Result<Options> {
         let policy = self.policy()?;
         let options = Options { events, ..Options::new(policy.workers) };
@@ -501,7 +501,7 @@ impl ExecutorArgs {
         Ok(Options { policy, on_start: Some(Arc::new(move |_| settle())), ..options })
     }
 
-    /// Our pool, with so many events kept per worker.
+    /// Our pool, with this many events kept per worker.
     pub(super) fn ours(&self, events: usize) -> anyhow::Result<Ours> {
         self.planning.check("schedlab")?;
         Ok(self.ours_of(self.options(events)?))
@@ -608,7 +608,7 @@ impl ExecutorArgs {
         threads: &Threads,
     ) -> anyhow::Result<Box<dyn Executor>> {
         let workers = self.workers()?;
-        // Whoever has no timers is paced by this thread.
+        // The one that has no timers is paced by this thread.
         schedlab_sys::sched::set_timer_slack(self.timer_slack)?;
         let on_start = || Ok::<_, anyhow::Error>(threads.told(Some(self.on_start()?)));
         self.planning.check(name)?;

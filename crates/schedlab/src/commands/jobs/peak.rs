@@ -277,7 +277,7 @@ fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {
     let run = one(args, burner, x, 0)?;
     let plain = !run.schedule().is_timed() && !run.schedule().has_deadlines();
     if !plain || run.is_stopped() || args.setup.executor.on.is_some() {
-        // A serial pass knows no start times; its work is the sum of the planned work. So it is when no time is left,
+        // A serial pass does not know start times; its work is the sum of the planned work. So it is when no time is left,
         // and in virtual time.
         return Ok((0..run.graph().len()).map(|node| run.expected_ns(node)).sum());
     }

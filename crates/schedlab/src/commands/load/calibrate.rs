@@ -37,7 +37,7 @@ fn with(spec: &RunSpec, changes: &[(&str, String)]) -> RunSpec {
     spec
 }
 
-/// Doubts that say nothing of the time that a request takes: runs of a search are short and few.
+/// Warnings that say nothing of the time that a request takes: runs of a search are short and few.
 const NO_MATTER: [&str; 5] =
     ["run-too-short", "warm-up", "no-steady-state", "interval-outliers", "interrupted"];
 

@@ -98,7 +98,7 @@ fn split(typed: Typed, own: &[OptionDoc]) -> (BTreeMap<String, String>, BTreeMap
 
 /// Numbers as the originals read them, where that is surely what was meant: up to a blank, since
 /// scripts give several options in one word (`"-g 10 -l 100"`), of which getopt sees the first; and
-/// `-A -L`, where `-L` is the number. Each is told.
+/// `-A -L`, where `-L` is the number. Each is reported.
 fn lenient(program: &str, table: &[OptionDoc], options: &mut BTreeMap<String, String>) {
     let numeric = |kind| matches!(kind, Kind::Number(..) | Kind::Size(_) | Kind::Duration(_));
     for (name, value) in options.iter_mut() {

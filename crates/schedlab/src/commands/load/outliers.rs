@@ -1,4 +1,4 @@
-//! Runs that lie apart from the others: a doubt about one figure, told beside it.
+//! Runs that lie apart from the others: a warning about one figure, told beside it.
 
 use super::show::human;
 use schedlab_model::{Metric, Warning};
@@ -7,7 +7,7 @@ use schedlab_stats::Sample;
 /// With fewer runs the quartiles are single runs, and which lies apart is anybody's guess.
 const RUNS_MIN: usize = 5;
 
-/// The doubt about a figure of which some runs lie far from the others (beyond Tukey's fences).
+/// The warning about a figure of which some runs lie far from the others (beyond Tukey's fences).
 pub(super) fn outliers(metric: &Metric, sample: &Sample) -> Option<Warning> {
     let apart = sample.outliers();
     // Of a count that is the same in most runs, any other would lie apart.

@@ -43,7 +43,7 @@ impl Measured {
         self.facts = Some(facts);
     }
 
-    /// Compares the machine before and after: what else it did is a doubt about the figures.
+    /// Compares the machine before and after: what else it did is a warning about the figures.
     pub(crate) fn facts_after(&mut self, after: LoadFacts) {
         let Some(facts) = &self.facts else { return };
         let cpus = facts.online.len().max(1);
@@ -78,7 +78,7 @@ impl Measured {
         self.load_after = Some(after);
     }
 
-    /// What was told of the workload alone, and of each that ran beside it: its label, its workload's
+    /// What was reported of the workload alone, and of each that ran beside it: its label, its workload's
     /// name, its figures as if it had run alone.
     pub(super) fn parts(&self) -> Vec<Part> {
         let own = |figure: &&Figure| self.spec.beside.iter().all(|b| b.role(&figure.of).is_none());
@@ -185,7 +185,7 @@ pub(super) fn text(measured: &Measured, percents: &[f64]) -> String {
     let mut text = String::new();
     for (index, part) in measured.parts().iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
-        // Doubts are about the run, whose figures come first.
+        // Warnings are about the run, whose figures come first.
         let warnings = if index == 0 { &measured.warnings[..] } else { &[] };
         let _ = write!(text, "{gap}{}", part_text(part, end(measured), warnings, percents));
     }

@@ -1,9 +1,9 @@
-//! Which figures of a run a doubt concerns, so that it is told beside them.
+//! Which figures of a run a warning concerns, so that it is reported beside them.
 
 use schedlab_model::{Unit, Warning};
 use schedlab_workload::Figure;
 
-/// Doubts about how much was done in each second; all others are about the whole run.
+/// Warnings about how much was done in each second; all others are about the whole run.
 const OF_RATES: [&str; 4] = ["overload", "interval-outliers", "warm-up", "no-steady-state"];
 
 /// Whether a figure says how much was done a second.
@@ -11,7 +11,7 @@ fn is_rate(figure: &Figure) -> bool {
     figure.of.is_empty() && figure.metric.unit == Unit::PerSecond
 }
 
-/// The figures that a doubt concerns, by name; none of them for all of the run's.
+/// The figures that a warning concerns, by name; none of them for all of the run's.
 pub(super) fn concerned(warning: &Warning, figures: &[Figure]) -> Vec<String> {
     if !OF_RATES.contains(&warning.code.as_str()) {
         return Vec::new();
@@ -19,7 +19,7 @@ pub(super) fn concerned(warning: &Warning, figures: &[Figure]) -> Vec<String> {
     figures.iter().filter(|f| is_rate(f)).map(|f| f.metric.name.clone()).collect()
 }
 
-/// The doubts that stand under the first figure that they concern (its name), or, under `None`, at the
+/// The warnings that stand under the first figure that they concern (its name), or, under `None`, at the
 /// head of all; each is a line for people.
 pub(super) fn beside(figure: Option<&str>, warnings: &[Warning], figures: &[Figure]) -> String {
     let here =

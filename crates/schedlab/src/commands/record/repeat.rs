@@ -1,7 +1,7 @@
 //! `record --snapshot --max N`: one snapshot after the other, the newest kept. It runs as a service: it ends by SIGTERM or
 //! Ctrl-C, goes on where an earlier run stopped, and removes what a killed run left.
 //!
-//! While a snapshot is written, nothing is watched. That time is told.
+//! While a snapshot is written, nothing is watched. That time is reported.
 
 use super::{LOOK, finish_with, marks_of, note, remove_marks};
 use anyhow::Context as _;

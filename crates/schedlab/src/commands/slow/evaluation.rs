@@ -140,7 +140,7 @@ fn outlook(plan: &Plan, dir: &Path) -> String {
     )
 }
 
-/// A duration for whoever waits.
+/// A duration for the one that waits.
 fn long(time: Duration) -> String {
     match time.as_secs() {
         seconds @ ..120 => format!("{seconds} s"),

@@ -266,7 +266,7 @@ impl Host<'_> {
 
     fn ssh(&self, script: &str) -> Command {
         let mut command = Command::new(self.ssh[0]);
-        // Whatever shell the user has there.
+        // Any shell that the user has there.
         let script = format!("sh -c {}", quoted(script));
         command.args(&self.ssh[1..]).args(["-o", "BatchMode=yes", self.name, &script]);
         command

@@ -7,7 +7,7 @@ use schedlab_timeline::{BlockedIn, StackId, Stacks};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Stacks that are told.
+/// Stacks that are reported.
 const MAX: usize = 10;
 
 /// Sleeps that began in one place.

@@ -121,9 +121,9 @@ impl columns::Answer for Document {
 #[derive(Serialize, JsonSchema)]
 struct LostFigures {
     cpu_ns: Nanos,
-    /// Less is not possible, whatever affinity is not known.
+    /// Less is not possible, for any affinity of tasks whose affinity is unknown.
     cpu_ns_low: Nanos,
-    /// More is not possible, whatever CPUs did that are not known.
+    /// More is not possible, for any state of the CPUs that are unknown.
     cpu_ns_high: Nanos,
     /// The same of whole idle cores; `null` if the topology is not known.
     core_ns: Option<Nanos>,

@@ -284,7 +284,7 @@ impl Named {
     }
 }
 
-/// Doubts that make figures lower bounds.
+/// Warnings that make figures lower bounds.
 pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
     const CODES: [&str; 7] = [
         "no-switches",
@@ -307,7 +307,7 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Doubts go to stderr, beside the figures.
+/// Warnings go to stderr, beside the figures.
 pub(crate) fn print_notes(warnings: &[Warning]) {
     use std::io::Write as _;
     let mut err = crate::output::stderr();
@@ -316,7 +316,7 @@ pub(crate) fn print_notes(warnings: &[Warning]) {
     }
 }
 
-/// Doubts about one of several traces.
+/// Warnings about one of several traces.
 pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
     use std::io::Write as _;
     let mut err = crate::output::stderr();

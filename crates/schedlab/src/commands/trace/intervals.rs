@@ -1,7 +1,7 @@
 //! The intervals of a trace as a Parquet table: who ran, who waited, who was not runnable, and what is
 //! not known, row by row as they end.
 //!
-//! Memory: the tasks and CPUs seen and one row group of the table, whatever the trace's length.
+//! Memory: the tasks and CPUs seen and one row group of the table, for any trace's length.
 
 use schedlab_model::{Cpu, Left, Nanos};
 use schedlab_timeline::{Change, CommId, Question, Slices, SlicesAnswer, State, TaskId, Why};

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // Pictures want the steps; here only sums are told.
+    // Pictures want the steps; here only sums are reported.
     let mut reply = args.input.ask(|_| Power::new(0))?;
     let cpus = &reply.answer.cpus;
     let none = |of: fn(&CpuPower) -> bool| cpus.iter().all(of);

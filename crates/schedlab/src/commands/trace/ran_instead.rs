@@ -6,7 +6,7 @@ use schedlab_timeline::{Meanwhile, State, TaskId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Tasks that are told by name; the text of more would be no sentence.
+/// Tasks that are reported by name; the text of more would be no sentence.
 const TOLD: usize = 4;
 
 /// What was on the CPU during a wait.

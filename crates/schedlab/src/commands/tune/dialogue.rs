@@ -1,7 +1,7 @@
 //! `--ask`, `--measure` and `--tell`: the search and the machine apart, in JSON lines, so that another
 //! program can take the place of either.
 //!
-//! What was told is kept in `told.jsonl` in the folder of results.
+//! The measurements that the search got are kept in `told.jsonl` in the folder of results.
 
 use crate::commands::UsageError;
 use crate::json;
@@ -107,7 +107,7 @@ fn kept(results: &Path) -> PathBuf {
     results.join("told.jsonl")
 }
 
-/// The search with all that was told; lines of `file` on top, if there is one.
+/// The search with all measurements that it got; lines of `file` on top, if there is one.
 fn search(
     experiment: &Experiment,
     tuning: &Tuning,

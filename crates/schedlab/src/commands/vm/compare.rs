@@ -80,7 +80,7 @@ impl Side {
             }
             (None, true) => study.build(&self.source, placebo, None),
             (None, false) => {
-                // What is wrong with it is told before anything is measured.
+                // What is wrong with it is reported before anything is measured.
                 Kernel::find(&self.source).map_err(told)?;
                 Ok(self.source.clone())
             }

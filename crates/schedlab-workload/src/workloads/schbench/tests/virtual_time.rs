@@ -40,7 +40,7 @@ impl Instruments for Told {
 
 /// How a task stands between two operations.
 enum Stand {
-    /// It goes on at a time, and is told this.
+    /// It goes on at a time, and learns it.
     Until(Nanos, Done),
     /// It waits for a word.
     On(u32),
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Runs it until all that happens before `end` has happened; then every task is told to stop.
+    /// Runs it until all that happens before `end` has happened; then every task is asked to stop.
     fn run(line: &str, end: u64) -> Self {
         let mut world = Self::of(line);
         while let Some((task, now)) = world.next().filter(|(_, now)| now.0 < end) {
@@ -225,7 +225,7 @@ fn a_burst_comes_at_the_start_of_each_second_and_its_requests_queue_up() {
     assert_eq!(latencies, expected);
     let deepest = world.samples("queue_depth").into_iter().max().unwrap();
     assert!((99..=100).contains(&deepest), "{deepest}");
-    // All of 200 at once do not find room; those that are left over are told.
+    // All of 200 at once do not find room; those that are left over are reported.
     let world = World::run(&format!("{WORKER} rps=200"), 3 * SECOND);
     let (offered, dropped) = (world.count("requests_offered"), world.count("requests_dropped"));
     assert_eq!(offered, 600);

@@ -45,7 +45,7 @@ pub(super) struct Results {
     pub(super) results: Vec<Figures>,
     /// What cannot be had here, or failed, with why.
     pub(super) left_out: Vec<String>,
-    /// Doubts about all of them.
+    /// Warnings about all of them.
     pub(super) warnings: Vec<Warning>,
     /// Whether it was stopped before its end.
     pub(super) partial: bool,
