@@ -156,11 +156,11 @@ pub(crate) struct Pair {
     a: [Option<f64>; 1],
     /// The value in the second trace.
     b: [Option<f64>; 1],
-    /// What is compared: figures that grow with the trace a second of it.
+    /// The compared value: of a total that grows with the trace, its value per second of trace.
     a_compared: Option<f64>,
-    /// The same of the second trace.
+    /// The compared value of the second trace.
     b_compared: Option<f64>,
-    /// Whether they are a second of trace.
+    /// Whether the compared values are per second of trace.
     per_second: bool,
     /// `b_compared / a_compared`.
     ratio: Option<f64>,

@@ -155,7 +155,7 @@ struct DelayFigures {
     wakeup: HistogramFigures,
     /// Run delay: each time that a task was runnable and did not run.
     run_delay: HistogramFigures,
-    /// Waits that were not seen to end; no figure holds them.
+    /// Waits that were not seen to end; no other column includes them.
     unfinished: u64,
 }
 
