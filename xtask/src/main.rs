@@ -16,6 +16,7 @@ mod prose;
 mod publish;
 mod purity;
 mod python;
+mod read_docs;
 mod release;
 mod schemas;
 mod short_docs;
@@ -54,6 +55,9 @@ cargo xtask CHORE
             `evidence two-loops` and `evidence static` run a test on a real guest, with a file of
             times and a static program
   publish   packages the libraries, and compiles a program outside the workspace against the packages
+  read-docs SEED [LIBRARY]
+            draws 30 public items of each library, with what their comments say: whether unit,
+            range, errors and a reason to exist can be read there is for a person to judge
   python    builds the wheel for Python and runs its tests; pip gets what they need by name
   release   the static binary, its man pages and completions, the Debian package, the container
             image and the wheel in dist/, and an installation by cargo from packages; all are
@@ -104,6 +108,8 @@ fn chore() -> Result<()> {
             gallery::run_built()
         }
         ["python"] => python::run(),
+        ["read-docs", seed] => read_docs::run(seed, None),
+        ["read-docs", seed, library] => read_docs::run(seed, Some(library)),
         ["release"] => release::run(),
         ["release", "rehearse"] => release::rehearse(),
         [] | ["help" | "--help" | "-h"] => {
