@@ -40,7 +40,7 @@ pub struct Note {
     pub span: Span,
     /// The CPU on whose row the note is.
     pub cpu: u16,
-    /// What is said about it.
+    /// The text of the note, which the page shows when it is pointed at.
     pub text: String,
     /// What is drawn of it.
     pub story: Option<Story>,

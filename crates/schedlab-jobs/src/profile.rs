@@ -20,7 +20,7 @@ pub struct Profile {
     pub wall_ns: Nanos,
     /// Sum of the jobs' CPU times, 0 where not measured: of one job in sixteen.
     pub cpu_ns: Nanos,
-    /// How many jobs that is.
+    /// Number of jobs whose CPU time was measured.
     pub cpu_jobs: usize,
     /// Sum of the jobs' planned times.
     pub planned_ns: Nanos,
@@ -60,7 +60,7 @@ pub struct KindTimes {
     pub wall_ns: Nanos,
     /// CPU time, 0 where not measured: of one job in sixteen.
     pub cpu_ns: Nanos,
-    /// How many jobs that is.
+    /// Number of jobs whose CPU time was measured.
     pub cpu_jobs: u64,
     /// The planned time of these jobs, in nanoseconds.
     pub planned_ns: Nanos,

@@ -354,7 +354,7 @@ impl Run {
         }
     }
 
-    /// A job was given to the executor just then, on the run's clock.
+    /// Notes that a job was given to the executor at `time`, on the run's clock.
     pub fn set_posted(&self, node: Node, time: Nanos) {
         self.further[node as usize].posted.store(time, Relaxed);
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A tunable of the scheduler, as it is on this machine now.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Knob {
-    /// Our name for it, the same on every kernel that has it: `base_slice`.
+    /// schedlab's name for the knob, the same on every kernel that has it: `base_slice`.
     pub name: String,
     /// The value of the knob in the kernel's own spelling; `None` if it cannot be read.
     pub value: Option<String>,
@@ -21,7 +21,7 @@ pub struct Knob {
     pub r#where: String,
     /// Whether we may change it.
     pub writable: bool,
-    /// Why not, and how to get the right; empty when writable.
+    /// Why the knob is not writable, and how to get the permission; empty if it is writable.
     pub why_not: String,
 }
 

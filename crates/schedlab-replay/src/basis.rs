@@ -23,7 +23,7 @@ pub struct Account {
     pub not_asleep: u64,
     /// The task that woke it most often, and how often.
     pub waker: Option<(Pid, u64)>,
-    /// What its interrupts look like.
+    /// The pattern of the interrupts that ended the task's waits.
     pub timer: Timer,
     /// How they are performed.
     pub source: Source,

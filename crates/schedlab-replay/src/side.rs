@@ -8,7 +8,7 @@ use schedlab_timeline::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// What one task got.
+/// CPU time, waits and moves of one task in a run.
 #[derive(Clone, Debug, Default)]
 pub struct TaskSide {
     /// The name of the task.
@@ -57,7 +57,7 @@ pub struct Side {
 /// Where two runs part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parting {
-    /// When, since the recording began.
+    /// The time of the parting, since the recording began.
     pub at: Nanos,
     /// The CPU on which the runs part.
     pub cpu: Cpu,

@@ -48,11 +48,11 @@ pub struct Figures {
     pub held_otherwise_ns: u64,
     /// Jobs that a stall made late.
     pub jobs_aside: usize,
-    /// Their share of all jobs, from 0 to 1.
+    /// The share of these jobs of all jobs, from 0 to 1.
     pub share_aside: f64,
     /// Lateness of the jobs that no stall made late: the median.
     pub lateness_ns_p50_outside: Option<u64>,
-    /// What 99 of 100 of them did not exceed.
+    /// Lateness that 99 of 100 of these jobs did not exceed.
     pub lateness_ns_p99_outside: Option<u64>,
     /// The latest of them.
     pub lateness_ns_max_outside: Option<u64>,

@@ -64,7 +64,7 @@ impl Cause {
     }
 }
 
-/// What is known of a worker, each in any order.
+/// The intervals that are known of a worker, each list in any order.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
     /// The spans in which the worker ran a job.

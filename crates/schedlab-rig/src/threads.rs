@@ -41,7 +41,7 @@ impl Threads {
         self.tell(worker, schedlab_sys::process::thread_id().0);
     }
 
-    /// What workers do first, telling their thread before.
+    /// What workers do first; each reports its thread before that.
     pub fn told(&self, then: Option<OnStart>) -> OnStart {
         let threads = self.clone();
         Arc::new(move |worker: usize| {

@@ -26,7 +26,7 @@ impl Part {
         *self == Self::default()
     }
 
-    /// Whether it holds an event.
+    /// Whether an event belongs to the chosen part.
     #[must_use]
     pub fn holds(&self, event: &Event) -> bool {
         let chosen = |tasks: &BTreeSet<Pid>| {

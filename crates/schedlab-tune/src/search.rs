@@ -71,7 +71,7 @@ pub struct Trial {
 pub struct Advice {
     /// The point, which was measured.
     pub point: Point,
-    /// What is expected of each goal there.
+    /// The expected value of each goal at this point.
     pub goals: Vec<f64>,
     /// Whether all limits are expected to hold there.
     pub keeps_limits: bool,
@@ -120,7 +120,7 @@ impl Search {
         Self { space, options, opening, proposed, told, shapes }
     }
 
-    /// What can be chosen.
+    /// The space that is searched.
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.space

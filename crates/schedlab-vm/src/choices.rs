@@ -45,7 +45,7 @@ pub struct Situation {
 /// A choice: the task that runs next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// When, on the trace's clock.
+    /// The time of the choice, on the trace's clock.
     pub at: Nanos,
     /// What the scheduler had.
     pub situation: Situation,

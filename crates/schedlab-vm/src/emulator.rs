@@ -18,7 +18,7 @@ const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 /// A QEMU in the cache.
 #[derive(Clone, Debug)]
 pub struct Emulator {
-    /// `QEMU emulator version ...`.
+    /// The first line of `qemu --version`.
     pub version: String,
     /// The path of the QEMU program.
     pub program: PathBuf,

@@ -95,7 +95,7 @@ impl Which {
     }
 }
 
-/// An error of the guest's machine.
+/// How a run in the guest failed.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {

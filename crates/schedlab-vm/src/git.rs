@@ -72,7 +72,7 @@ impl Checkout {
         self.git(&["checkout", "--quiet", "--force", "--detach", commit]).map(|_| ())
     }
 
-    /// Runs git in the checkout; what it printed.
+    /// Runs git in the checkout; returns what git printed on stdout.
     ///
     /// # Errors
     /// When git fails.

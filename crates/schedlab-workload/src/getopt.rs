@@ -58,7 +58,7 @@ pub fn read(docs: &[OptionDoc], words: &[String]) -> Result<Typed, Mistyped> {
     read_as(&[], docs, words)
 }
 
-/// The same for a tool that another stands in for: what begins like one of the `original`'s long
+/// As [`read`], for a tool that another stands in for: what begins like one of the `original`'s long
 /// options means what it means there, or is as ambiguous; only then like one of ours.
 ///
 /// # Errors

@@ -123,7 +123,7 @@ pub enum Stream {
 pub struct Figure {
     /// The metric, with its unit.
     pub metric: Metric,
-    /// Whose it is, empty for the whole run (`worker`, `group 3`).
+    /// The role or group that it belongs to (`worker`, `group 3`); empty for the whole run.
     pub of: String,
     /// The value in the metric's unit.
     #[schemars(with = "Option<f64>")]

@@ -328,7 +328,7 @@ impl Plan {
         }
     }
 
-    /// Adds a word; its number.
+    /// Adds a word of memory that tasks share; returns its number.
     pub fn word(&mut self) -> crate::WordId {
         self.words += 1;
         crate::WordId(self.words - 1)

@@ -13,7 +13,7 @@ use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
 pub struct Histogram {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines below the title: which samples are drawn.
     pub notes: Vec<String>,
     /// The axis of the measured values.
     pub x: Axis,
@@ -87,7 +87,7 @@ pub struct Curve {
 pub struct Cdf {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines below the title: which samples are drawn.
     pub notes: Vec<String>,
     /// The axis of the measured values.
     pub x: Axis,

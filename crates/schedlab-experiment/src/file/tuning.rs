@@ -50,7 +50,7 @@ pub struct Limit {
     pub bound: f64,
     /// Whether values above the bound are wrong; else those below.
     pub is_upper: bool,
-    /// As it was written.
+    /// The limit as it was written in the file.
     pub text: String,
 }
 

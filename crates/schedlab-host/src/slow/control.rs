@@ -110,7 +110,7 @@ pub struct NodeStatus {
     pub processes: Vec<Pid>,
     /// Whether its tasks stand still.
     pub failed: bool,
-    /// What it was granted.
+    /// The CPU time that the node was granted, and whether that is the speed asked for.
     pub held: Proof,
     /// Its address, if it has a network.
     pub address: Option<String>,

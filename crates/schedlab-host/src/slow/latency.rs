@@ -30,11 +30,11 @@ pub struct Lateness {
 /// How late a task wakes on a CPU, with and without a method.
 #[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Wakeups {
-    /// Where.
+    /// The CPU on which the task slept and woke.
     pub cpu: Cpu,
-    /// Before anything was applied.
+    /// How late the task woke before the method was applied.
     pub before: Lateness,
-    /// Under the method.
+    /// How late the task woke under the method.
     pub under: Lateness,
     /// What the method adds at most by its construction; `None` where nothing bounds it.
     pub added_ns_max: Option<u64>,

@@ -335,8 +335,8 @@ impl Session {
             .collect()
     }
 
-    /// Runs until all commands have ended, a signal comes, or the time limit is reached. What is doubted
-    /// on the way is reported at once.
+    /// Runs until all commands have ended, a signal comes, or the time limit is reached. Warnings
+    /// on the way are reported at once.
     ///
     /// # Errors
     /// When a speed cannot be changed any more, or the hogs died.

@@ -73,7 +73,7 @@ impl Runner for GraphRunner {
     }
 }
 
-/// Our pool. Each run gets fresh workers; starting them is no part of the run.
+/// schedlab's pool as an executor. Each run gets fresh workers; starting them is no part of the run.
 #[derive(Debug)]
 pub struct Ours {
     options: Options,

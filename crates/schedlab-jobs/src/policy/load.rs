@@ -20,7 +20,7 @@ pub enum Distance {
     Due,
 }
 
-/// What a worker is to do.
+/// What a worker that found no job does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     /// The worker pulls a job now.
@@ -37,7 +37,7 @@ pub enum Capacity {
     Idle,
 }
 
-/// The tended head, and the average lag.
+/// Decides which worker waits for the next start, and how late jobs are on average (in nanoseconds).
 #[derive(Clone, Debug, Default)]
 pub struct LoadControl {
     /// The start, and who sleeps until then.

@@ -28,12 +28,12 @@ pub struct Jobs<'a> {
     pub stop: fn() -> bool,
 }
 
-/// A grain, and what came of it.
+/// A length of jobs that the search tried, and the efficiency at this length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GrainPoint {
     /// Mean length of a job.
     pub grain_ns: Nanos,
-    /// From 0 to 1 (a little above when calibration was disturbed).
+    /// The part of the workers' time that was work, from 0 to 1 (a little above if calibration was disturbed).
     pub efficiency: f64,
 }
 

@@ -48,7 +48,7 @@ pub struct Job<'g> {
     pub job: u32,
     /// The number of rounds of the job's work.
     pub rounds: u64,
-    /// How long that takes, about.
+    /// How long the rounds take in native code on this machine, in nanoseconds; for information only.
     pub work_ns: u64,
     /// The jobs that must end before.
     pub after: &'g [u32],
@@ -65,7 +65,7 @@ pub struct Job<'g> {
 pub struct Go {
     /// The word to begin: always true.
     pub go: bool,
-    /// To which start times and deadlines are relative, on CLOCK_MONOTONIC.
+    /// The time in nanoseconds of CLOCK_MONOTONIC to which start times and deadlines are relative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_ns: Option<u64>,
 }
@@ -77,7 +77,7 @@ pub struct Ran {
     pub job: u32,
     /// Its worker, from 0.
     pub worker: u32,
-    /// When it began, on CLOCK_MONOTONIC.
+    /// When the job began, in nanoseconds of CLOCK_MONOTONIC.
     pub begin_ns: u64,
     /// The end of the job on CLOCK_MONOTONIC, in nanoseconds.
     pub end_ns: u64,
