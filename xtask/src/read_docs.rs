@@ -58,7 +58,8 @@ fn public_items(folder: &Path) -> Result<Vec<(PathBuf, Item)>> {
         if path.is_dir() && !is_test {
             found.extend(public_items(&path)?);
         } else if path.extension().is_some_and(|end| end == "rs") && !is_test {
-            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let text =
+                std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
             found.extend(items(&text).into_iter().map(|item| (path.clone(), item)));
         }
     }

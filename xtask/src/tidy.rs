@@ -60,7 +60,8 @@ pub(crate) fn run() -> Result<()> {
             let text = std::fs::read_to_string(path).context(format!("{}", path.display()))?;
             let mut faults = messages::check(path, &text, &banned);
             faults.extend(comments::check(path, &text, &banned));
-            let named = |(line, what)| format!("{}:{line}: {what}", path.display());
+            let named =
+                |(line, what): (usize, String)| format!("{}:{line}: {what}", path.display());
             found.extend(faults.into_iter().map(named));
             docs.add(path, &text);
             check_source(path, &text, &mut found);

@@ -49,7 +49,9 @@ fn argument(doc: &OptionDoc) -> Arg {
     };
     let argument = argument.action(ArgAction::Set).value_name(value);
     let argument = match doc.kind {
-        Kind::Choice(words) => argument.value_parser(PossibleValuesParser::new(words)),
+        Kind::Choice(words) => {
+            argument.value_parser(PossibleValuesParser::new(words.iter().copied()))
+        }
         _ => argument,
     };
     if doc.default.is_empty() { argument } else { argument.default_value(doc.default) }
@@ -75,7 +77,12 @@ mod tests {
         for workload in CATALOGUE {
             let text = text(workload);
             for doc in workload.options.iter().chain(COMMON).chain(OWN) {
-                assert!(text.contains(&format!("--{}", doc.name)), "{}: {}", workload.name, doc.name);
+                assert!(
+                    text.contains(&format!("--{}", doc.name)),
+                    "{}: {}",
+                    workload.name,
+                    doc.name
+                );
             }
             let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
             assert_eq!(wide, Vec::<&str>::new(), "{}", workload.name);
