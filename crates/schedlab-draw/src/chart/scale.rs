@@ -57,7 +57,7 @@ impl Axis {
         Self { label: label.to_owned(), values: Values::Counts, ..Self::default() }.from_zero()
     }
 
-    /// This axis, logarithmic.
+    /// The same axis with a logarithmic scale: each factor of ten takes the same length.
     #[must_use]
     pub fn logarithmic(self) -> Self {
         Self { log: true, ..self }
