@@ -418,7 +418,7 @@ fn a_snapshot_keeps_what_led_to_a_long_request() {
 
 /// The JSON answer of schedlab to `args` in `dir`.
 fn answered(dir: &Path, args: &[&str]) -> serde_json::Value {
-    let output = schedlab().args(args).current_dir(dir).output().unwrap();
+    let output = schedlab().args(args).current_dir(dir).output().expect("schedlab starts");
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
 }
