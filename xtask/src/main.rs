@@ -7,6 +7,7 @@ mod evidence;
 mod floors;
 mod fuzz;
 mod gallery;
+mod interface;
 mod links;
 mod messages;
 mod model;
@@ -58,6 +59,8 @@ cargo xtask CHORE
   read-docs SEED [LIBRARY]
             draws 30 public items of each library, with what their comments say: whether unit,
             range, errors and a reason to exist can be read there is for a person to judge
+  interface writes what the libraries offer into docs/interface, one line for each item;
+            `interface check` compares it with the code
   python    builds the wheel for Python and runs its tests; pip gets what they need by name
   release   the static binary, its man pages and completions, the Debian package, the container
             image and the wheel in dist/, and an installation by cargo from packages; all are
@@ -103,6 +106,8 @@ fn chore() -> Result<()> {
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["publish"] => publish::run(),
+        ["interface"] => interface::write(),
+        ["interface", "check"] => interface::check(),
         ["gallery"] => {
             steps::cargo(&["build", "--locked", "-p", "schedlab"])?;
             gallery::run_built()
@@ -133,6 +138,7 @@ fn ci() -> Result<()> {
         &["doc", "--workspace", "--no-deps", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    interface::check()?;
     model::short()?;
     fuzz::run(30)
 }

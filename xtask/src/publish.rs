@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The libraries that can be published, in the order in which they need each other.
-const LIBRARIES: [&str; 6] = [
+pub(crate) const LIBRARIES: [&str; 6] = [
     "schedlab-random",
     "schedlab-model",
     "schedlab-stats",
