@@ -1,3 +1,5 @@
+//! Listings of made libraries.
+
 use super::items::lines;
 use serde_json::{Value, json};
 
