@@ -6,7 +6,7 @@ mod container;
 mod debian;
 mod registry;
 
-use crate::{python, steps};
+use crate::{publish, python, steps};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,7 +65,8 @@ pub(crate) fn rehearse_built() -> Result<()> {
     let binary = folder.join("stripped");
     steps::run(Command::new("strip").arg("-o").arg(&binary).arg(target().join("debug/schedlab")))?;
     made(&binary, &folder, "libc6")?;
-    registry::complete(&target())
+    let packages = registry::complete(&target())?;
+    publish::try_out(&packages, &target())
 }
 
 fn target() -> PathBuf {

@@ -2,7 +2,7 @@
 //! installed from there. What is not in the packages cannot be used.
 
 use super::{emptied, said};
-use crate::publish::version;
+use crate::publish::{packages, version};
 use crate::steps;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ const CHORES: [&str; 1] = ["xtask"];
 /// packages.
 pub(super) fn installed(target: &Path) -> Result<()> {
     let registry = std::path::absolute(target.join("registry"))?;
-    filled(&registry, &packaged(target)?)?;
+    filled(&registry, &packages(target)?)?;
     let root = target.join("installed");
     emptied(&root)?;
     let source = format!("source.packages.local-registry={:?}", registry.to_string_lossy());
@@ -56,8 +56,10 @@ fn filled(registry: &Path, packages: &Path) -> Result<()> {
 }
 
 /// Every crate can be packaged, and what the command takes in at compile time is in its package.
-pub(super) fn complete(target: &Path) -> Result<()> {
-    let package = packaged(target)?.join(format!("schedlab-{}.crate", version()?));
+/// Gives the folder of the packages.
+pub(super) fn complete(target: &Path) -> Result<PathBuf> {
+    let packages = packages(target)?;
+    let package = packages.join(format!("schedlab-{}.crate", version()?));
     let output = Command::new("tar").arg("-tzf").arg(&package).output().context("tar")?;
     let listed = String::from_utf8(output.stdout)?;
     let has = |file: &str| listed.lines().any(|line| line.ends_with(file));
@@ -66,7 +68,7 @@ pub(super) fn complete(target: &Path) -> Result<()> {
         ensure!(has(&file), "{} lacks {file}", package.display());
     }
     ensure!(has("/files/tour.toml"), "{} lacks files/tour.toml", package.display());
-    Ok(())
+    Ok(packages)
 }
 
 fn metadata() -> Result<Value> {
@@ -75,30 +77,6 @@ fn metadata() -> Result<Value> {
     let output = command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").output()?;
     ensure!(output.status.success(), "cargo metadata: {}", output.status);
     serde_json::from_slice(&output.stdout).context("cargo metadata")
-}
-
-/// Packages every crate of the workspace but the chores, in a copy that says that all may be published: cargo finds
-/// only such crates when it packages those that need them. Gives the folder of the packages.
-fn packaged(target: &Path) -> Result<PathBuf> {
-    let copy = std::path::absolute(target.join("packages"))?;
-    emptied(&copy)?;
-    let list = "git ls-files -z | tar --null -T - -c | tar -x -C \"$0\"";
-    steps::run(Command::new("sh").args(["-ec", list]).arg(&copy))?;
-    let manifest = fs::read_to_string(copy.join("Cargo.toml")).context("Cargo.toml")?;
-    let manifest = manifest.replacen("\npublish = false", "\npublish = true", 1);
-    fs::write(copy.join("Cargo.toml"), manifest).context("Cargo.toml")?;
-    let package = |more: &[&str]| {
-        let mut command = Command::new("cargo");
-        command.args(["package", "--quiet", "--no-verify", "--allow-dirty"]).args(more);
-        for entry in fs::read_dir("crates").context("crates/")?.flatten() {
-            command.arg("-p").arg(entry.file_name());
-        }
-        command.current_dir(&copy).env("CARGO_TARGET_DIR", copy.join("target"));
-        steps::run(command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO"))
-    };
-    // What was built is known without asking the registry's index, mostly.
-    package(&["--offline"]).or_else(|_| package(&[]))?;
-    Ok(copy.join("target/package"))
 }
 
 /// The sums of the lock file by name and version.
