@@ -93,8 +93,7 @@ impl<'d> Walk<'d> {
         let (parameters, conditions) = generics(&inner["generics"]);
         let grows = list(&item["attrs"]).iter().any(|attribute| attribute == "non_exhaustive");
         let grows = if grows { "#[non_exhaustive] " } else { "" };
-        let above = bounds(&inner["bounds"]);
-        let above = if above.is_empty() { above } else { format!(": {above}") };
+        let above = above(&inner["bounds"]);
         let parts = self.tuple_parts(&inner["kind"]["tuple"]);
         let word = if inner["is_unsafe"] == true { "unsafe " } else { "" };
         self.add(
@@ -190,14 +189,16 @@ impl<'d> Walk<'d> {
                 let end = format!("{parameters} = {}{conditions}", ty(&inner["type"]));
                 self.add(&format!("{before}type "), path, &end);
             }
-            "assoc_type" => {
-                let above = bounds(&inner["bounds"]);
-                let above = if above.is_empty() { above } else { format!(": {above}") };
-                self.add("type ", path, &above);
-            }
+            "assoc_type" => self.add("type ", path, &above(&inner["bounds"])),
             other => self.add(&format!("{before}{other} "), path, ""),
         }
     }
+}
+
+/// The traits that a trait or an associated type asks for, after a colon; nothing where there are none.
+fn above(traits: &Value) -> String {
+    let traits = bounds(traits);
+    if traits.is_empty() { traits } else { format!(": {traits}") }
 }
 
 fn arguments(signature: &Value) -> String {
