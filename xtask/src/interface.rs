@@ -11,7 +11,6 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Where the listings are kept.
 const FOLDER: &str = "docs/interface";
@@ -67,13 +66,12 @@ fn listings() -> Result<Option<Vec<(&'static str, String)>>> {
     let rustdoc = target.join("rustdoc-json.sh");
     fs::write(&rustdoc, RUSTDOC).context("rustdoc-json.sh")?;
     fs::set_permissions(&rustdoc, fs::Permissions::from_mode(0o755)).context("rustdoc-json.sh")?;
+    let rustdoc = rustdoc.to_string_lossy();
     let mut all = Vec::new();
     for name in LIBRARIES {
-        let mut command = Command::new("cargo");
-        command.args(["rustdoc", "--quiet", "--locked", "--lib", "-p", name, "--"]);
-        command.args(["-Z", "unstable-options", "--output-format", "json"]);
-        command.env("RUSTDOC", &rustdoc).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-        steps::run(&mut command)?;
+        let library = ["rustdoc", "--quiet", "--locked", "--lib", "-p", name, "--"];
+        let json = ["-Z", "unstable-options", "--output-format", "json"];
+        steps::cargo_with(&[&library[..], &json].concat(), &[("RUSTDOC", &rustdoc)])?;
         let json = target.join("doc").join(format!("{}.json", name.replace('-', "_")));
         let bytes = fs::read(&json).context(format!("{}", json.display()))?;
         let document: Value = serde_json::from_slice(&bytes).context("rustdoc's JSON")?;
