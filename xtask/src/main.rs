@@ -12,6 +12,7 @@ mod links;
 mod messages;
 mod model;
 mod module_cycles;
+mod mutants;
 mod packages;
 mod prose;
 mod publish;
@@ -43,6 +44,9 @@ cargo xtask CHORE
   gallery   every example of the gallery at small size, with the debug build
   types     the page's modules against their JSDoc types, by TypeScript; npm gets it by name
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
+  mutants SEED [AREA]
+            draws 60 mutants of each area (parsers, report, page), runs the tests on each, and
+            lists those that no test noticed; needs cargo-mutants, and an hour for each area
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
   schemas   writes docs/schemas anew, from the types of what --json prints
@@ -112,6 +116,8 @@ fn chore() -> Result<()> {
             steps::cargo(&["build", "--locked", "-p", "schedlab"])?;
             gallery::run_built()
         }
+        ["mutants", seed] => mutants::run(seed, None),
+        ["mutants", seed, area] => mutants::run(seed, Some(area)),
         ["python"] => python::run(),
         ["read-docs", seed] => read_docs::run(seed, None),
         ["read-docs", seed, library] => read_docs::run(seed, Some(library)),

@@ -110,7 +110,7 @@ impl TimeAxis {
             .collect()
     }
 
-    /// Draws ticks, grid lines over `plot`, and under it since when time is counted.
+    /// Draws ticks, grid lines over `plot`, and below `plot` the text `since`: the moment at which the axis is 0.
     pub fn draw(&self, scene: &mut Scene, plot: Rect, theme: &Theme, since: &str) {
         let style = Style::regular(11, theme.muted);
         let mut grid = Vec::new();

@@ -115,7 +115,7 @@ pub struct Lane {
     pub pieces: Vec<(Cpu, Span, Colour)>,
 }
 
-/// Words on a row.
+/// A text on the row of a CPU, such as the name of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The time at which the label begins.

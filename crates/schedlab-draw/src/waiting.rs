@@ -39,7 +39,7 @@ pub struct Curve {
 pub struct Running {
     /// What the picture is called.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title: the trace, the window and the machine.
     pub notes: Vec<String>,
     /// What is shown, on the trace's clock.
     pub window: Span,
@@ -94,7 +94,7 @@ pub fn aligned(
     draw(running, width_px, left_px.max(LEFT_PX), tints, theme)
 }
 
-/// Draws it, `width_px` pixels wide.
+/// Draws the picture `waiting`, `width_px` pixels wide.
 #[must_use]
 pub fn waiting(running: &Running, width_px: i32, tints: Tints, theme: &Theme) -> Scene {
     draw(running, width_px, LEFT_PX, tints, theme)

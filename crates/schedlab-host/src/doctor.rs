@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It works.
+    /// It works without a limitation.
     Yes,
     /// It works with a limitation.
     Partly,
@@ -27,11 +27,11 @@ pub enum Verdict {
 pub struct Check {
     /// A stable name for scripts: `record`, `realtime`.
     pub name: &'static str,
-    /// What it is, for people.
+    /// What schedlab would do, in words for a person: `record scheduler events`.
     pub what: &'static str,
     /// Whether it can be done.
     pub verdict: Verdict,
-    /// What was seen.
+    /// What schedlab saw on this machine, in a sentence.
     pub found: String,
     /// What is not possible without it; empty when it works.
     pub cost: String,

@@ -35,7 +35,7 @@ impl Around {
         self.slowed.as_ref().map_or(Ok(()), |slowed| slowed.held.admit(process))
     }
 
-    /// Puts everything back.
+    /// Undoes the settings of the run, and passes on the warnings that came up meanwhile.
     pub(crate) fn release(self, out: &mut dyn Output) -> Result<(), MachineError> {
         self.held.release().into_iter().for_each(|warning| out.warning(warning));
         let Some(slowed) = self.slowed else { return Ok(()) };

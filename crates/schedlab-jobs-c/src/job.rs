@@ -96,7 +96,7 @@ pub unsafe extern "C" fn schedlab_context_worker(context: *const ContextC<'_, '_
     context.map_or(u32::MAX, |context| context.0.worker() as u32)
 }
 
-/// What ends the job later; null for null.
+/// Makes the completion by which the job ends after its function returned; null for null.
 ///
 /// # Safety
 /// `context` is what a job that still runs was given, and nothing else uses it meanwhile.
@@ -109,10 +109,10 @@ pub unsafe extern "C" fn schedlab_context_completion(
     Box::into_raw(Box::new(CompletionC(context.0.completion())))
 }
 
-/// The job ended well.
+/// Ends a job as done and frees its completion; nothing for null.
 ///
 /// # Safety
-/// `completion` came from [`schedlab_context_completion`] and was not told before.
+/// `completion` came from [`schedlab_context_completion`] and no other call ended it before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedlab_complete(completion: *mut CompletionC) {
     if !completion.is_null() {
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn schedlab_complete(completion: *mut CompletionC) {
     }
 }
 
-/// The job failed.
+/// Ends a job as failed and frees its completion; nothing for null. Jobs that depend on the job are dropped.
 ///
 /// # Safety
 /// As [`schedlab_complete`].

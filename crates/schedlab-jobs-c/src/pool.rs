@@ -151,7 +151,8 @@ pub unsafe extern "C" fn schedlab_pool_now(of: *const PoolC) -> u64 {
     unsafe { pool(of) }.map_or(0, |pool| pool.handle().now())
 }
 
-/// Waits until no job is left.
+/// Waits until no job is left, for at most `patience_ns`: [`Code::Ok`], [`Code::Timeout`], or [`Code::Invalid`] for
+/// null.
 ///
 /// # Safety
 /// As [`schedlab_pool_now`].
@@ -245,7 +246,7 @@ pub unsafe extern "C" fn schedlab_cancel(of: *const PoolC, id: u64) -> i32 {
     i32::from(JobId::from_bits(id).is_some_and(|id| pool.handle().cancel(id)))
 }
 
-/// What became of a job.
+/// What became of a job: 0 not ended yet, 1 done, 2 failed, dropped or unknown.
 ///
 /// # Safety
 /// As [`schedlab_pool_now`].

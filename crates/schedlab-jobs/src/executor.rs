@@ -43,7 +43,7 @@ impl Offers {
         real: true,
     };
 
-    /// What a plain executor offers with a rig that looks at the clock as each job begins.
+    /// A plain executor beside a rig that looks at the clock as each job begins, and so drops late jobs.
     pub const LOOKED_AT: Self = Self { deadlines: true, looked_at: true, ..Self::PLAIN };
 
     /// As [`Self::LOOKED_AT`], with a rig that also submits each job at its start time.

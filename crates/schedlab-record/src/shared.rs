@@ -16,7 +16,7 @@ pub struct Spike {
     pub pid: Pid,
     /// The time at which the wait began.
     pub since: Nanos,
-    /// For how long; it may not have ended then.
+    /// The length of the wait so far; the wait can be longer if `cpu` is `None`.
     pub waited: Nanos,
     /// The CPU on which it ran at last; `None` when the wait had not ended.
     pub cpu: Option<Cpu>,
@@ -29,9 +29,9 @@ pub struct Overrun {
     pub pid: Pid,
     /// The time at which the request began.
     pub since: Nanos,
-    /// How long the request took.
+    /// The length of the request, up to its end or up to now.
     pub took: Nanos,
-    /// Whether it had ended then.
+    /// Whether the request had ended when it was found.
     pub is_over: bool,
 }
 

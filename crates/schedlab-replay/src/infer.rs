@@ -62,7 +62,7 @@ pub struct Infer {
 }
 
 impl Infer {
-    /// With what the source knows beside its events.
+    /// Starts with no task; `info` tells the CPUs and tracepoints of the source whose events follow.
     #[must_use]
     pub fn new(info: &TraceInfo, options: Options) -> Self {
         let kind = |name: &str| match name {

@@ -10,15 +10,15 @@ use serde::Serialize;
 /// What a run's workers saw of the machine.
 #[derive(Clone, Debug)]
 pub struct Witness {
-    /// Outside the shadow of the machine's stalls.
+    /// Lateness outside the shadow of the machine's stalls.
     pub shadow: Shadow,
-    /// Outside the shadow of what other tasks did as well.
+    /// Lateness outside the shadow of the machine's stalls and of other tasks.
     pub calm: Shadow,
     /// How many jobs ran.
     pub jobs: usize,
-    /// By the machine, of all workers.
+    /// Stalls of all workers that the machine made.
     pub stopped: Vec<Held>,
-    /// By other tasks, or by nobody knows whom.
+    /// Stalls of all workers that other tasks made, or whose cause is not known.
     pub held: Vec<Held>,
     /// Phases of which nobody can tell whether a worker was held up.
     pub not_offered: Vec<During>,
@@ -73,8 +73,8 @@ impl Witness {
         Self::seen(run, workers, seen, Vec::new(), before)
     }
 
-    /// Of a finished run of an executor of others in this process: the run itself saw its jobs
-    /// ([`Run::with_run_delay`]), and nobody saw the workers between them.
+    /// The stalls of a finished run of another executor in this process. Only stalls inside of jobs are known
+    /// ([`Run::with_run_delay`]); `before` is [`steal`] as it was before the run.
     pub fn of_others(run: &Run, workers: usize, before: Option<u64>) -> Self {
         let not_offered = vec![During::Awake, During::Timer];
         Self::seen(run, workers, run.held(), not_offered, before)

@@ -47,8 +47,9 @@ impl Recording {
         Ok(std::fs::remove_dir_all(dir)?)
     }
 
-    /// Ends it, writes the trace with the jobs as marks, and puts the time of the workers, which are these threads, down
-    /// to causes. `report` is that of our own pool.
+    /// Ends the recording, writes the trace with the jobs as marks, and finds the cause of each span in which a worker
+    /// ran no job. `pids` are the threads of the workers. `report` is that of schedlab's pool; `None` for another
+    /// executor.
     ///
     /// # Errors
     /// When the trace cannot be written or read.

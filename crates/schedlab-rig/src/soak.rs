@@ -48,7 +48,7 @@ pub struct Soak {
     pub stalled: bool,
     /// Workers whose job never returned.
     pub stuck: Vec<usize>,
-    /// Ten times over the run.
+    /// Ten readings of the memory in use, at equal distances over the run.
     pub memory: Vec<Memory>,
 }
 

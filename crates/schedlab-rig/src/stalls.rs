@@ -69,13 +69,13 @@ impl Cause {
 pub struct Lane {
     /// The spans in which the worker ran a job.
     pub jobs: Vec<Span>,
-    /// Runnable without running, as the kernel says.
+    /// The spans in which the worker was runnable without running, as the kernel says.
     pub delayed: Vec<Span>,
-    /// Backing off from the token.
+    /// The spans in which the worker paused because another one had the token.
     pub back_off: Vec<Span>,
-    /// Asleep, as asked or longer.
+    /// The spans in which the worker slept, those of [`Self::overslept`] included.
     pub asleep: Vec<Span>,
-    /// Asleep longer than asked.
+    /// The parts of sleeps that were longer than the worker asked for.
     pub overslept: Vec<Span>,
 }
 

@@ -21,7 +21,7 @@ pub struct Found {
     pub probe: &'static str,
     /// The costs that it decides.
     pub costs: &'static [&'static str],
-    /// What is read off the runs.
+    /// The number that the probe takes from its runs, in words.
     pub what: &'static str,
     /// The machine's number, in nanoseconds; `None`: the runs do not show it.
     pub measured_ns: Option<f64>,

@@ -25,7 +25,7 @@ pub struct Cell {
     pub unknown: u16,
     /// The part of the cell that belongs to [`Self::top`], of 65,535.
     pub top_part: u16,
-    /// How many different ones ran in it; saturates at 65,535.
+    /// How many different tasks or names (see [`By`]) ran in the cell; saturates at 65,535.
     pub mixed: u16,
     /// Who ran most (see [`By`]); 0 when nobody.
     pub top: u32,

@@ -133,7 +133,7 @@ pub struct CpuPower {
     pub idle: Option<Vec<IdleState>>,
     /// Wakeups whose task waited for this CPU to leave an idle state.
     pub exits: u64,
-    /// How long these tasks waited for that, together.
+    /// The sum of these waits.
     pub exit_time: Nanos,
     /// The longest of these waits.
     pub exit_max: Nanos,

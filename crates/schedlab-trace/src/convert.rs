@@ -60,7 +60,7 @@ impl Target {
 pub struct Converted {
     /// Number of events or records that were written.
     pub events: u64,
-    /// Whether records were passed on as they are.
+    /// Whether the converter copied the records without decoding them, which keeps unknown tracepoints.
     pub untouched: bool,
     /// What the source lacked and what the target cannot hold.
     pub warnings: Vec<Warning>,

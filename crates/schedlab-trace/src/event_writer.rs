@@ -91,7 +91,7 @@ impl EventWriter {
         self.order.told()
     }
 
-    /// Writes the file.
+    /// Writes the rest of the file and closes it.
     ///
     /// # Errors
     /// I/O.

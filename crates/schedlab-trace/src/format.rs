@@ -23,7 +23,7 @@ pub struct Field {
     pub kind: String,
     /// Bytes from the start of the record.
     pub offset: u32,
-    /// Bytes in the record.
+    /// The size of the field in the record, in bytes.
     pub size: u32,
     /// Whether it is a signed number.
     pub signed: bool,

@@ -166,7 +166,7 @@ impl Search {
         self.told.len() == self.opening.len() && self.proposed.is_empty()
     }
 
-    /// Has points measured next that are promising for reasons of the caller's.
+    /// Makes these points the next ones to measure, after the opening and before those of the model.
     pub fn propose(&mut self, points: impl IntoIterator<Item = Point>) {
         let points = points.into_iter().map(|point| self.space.canonical(point));
         self.proposed = points.collect();

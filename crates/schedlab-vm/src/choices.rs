@@ -34,11 +34,11 @@ pub enum Asked {
 pub struct Situation {
     /// The CPU that chooses.
     pub cpu: Cpu,
-    /// Who ran there, and who waited there.
+    /// The task that ran on this CPU.
     pub current: Slot,
-    /// Tasks that waited there, the woken one included.
+    /// The tasks that waited on this CPU, the woken one included.
     pub waiting: BTreeSet<Slot>,
-    /// Why it was asked.
+    /// Why the scheduler had to choose.
     pub asked: Asked,
 }
 
@@ -225,8 +225,8 @@ pub fn first_difference(one: &[Choice], other: &[Choice]) -> Option<usize> {
     (equal < one.len().max(other.len())).then_some(equal)
 }
 
-/// Choices of a kernel that no reference ever made in the same situation, though references were in that
-/// situation; in the kernel's order. Each comes with what the references chose.
+/// The choices of `kernel` that no reference made in the same situation, in the order of `kernel`, each once. Each
+/// comes with what the references chose. Situations that no reference had are left out.
 #[must_use]
 pub fn unlike<'c>(
     kernel: &'c [Choice],

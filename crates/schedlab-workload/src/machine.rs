@@ -37,7 +37,7 @@ pub struct Offers {
 }
 
 impl Offers {
-    /// The machine as plans see it that are only checked: nothing is calibrated.
+    /// The machine for a plan that is only checked: its speed is 1, since nothing is calibrated.
     #[must_use]
     pub fn surroundings(&self, seed: u64) -> Surroundings {
         let (topology, allowed) = (self.topology.clone(), self.allowed.clone());

@@ -14,7 +14,7 @@ pub struct Sample {
     pub x: f64,
     /// The value that was measured, in the unit of the y axis.
     pub y: f64,
-    /// The interval of the measured value, low and high.
+    /// The confidence interval of the measured value, low and high, at the level that the caller chose.
     pub interval: Option<(f64, f64)>,
 }
 

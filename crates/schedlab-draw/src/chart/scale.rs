@@ -25,7 +25,7 @@ impl Values {
     }
 }
 
-/// What an axis shows.
+/// An axis of a chart: its label, the spelling of its values, its scale and its least range.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
     /// What is measured, with its unit.

@@ -65,14 +65,14 @@ pub struct Region {
     pub of: usize,
 }
 
-/// What cheaper runs were good for.
+/// How well cheaper runs predicted the goal, and which settings they proposed.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Screening {
     /// Settings of the pilot, which both kinds of runs measured.
     pub points: usize,
     /// The rank correlation of the first goal between both; absent where too few settings tell.
     pub correlation: Option<f64>,
-    /// The true correlation is above this with 95 %.
+    /// The lower end of the one-sided 95 % interval of the correlation, from -1 to 1.
     pub at_least: Option<f64>,
     /// Whether they rank alike, so that the cheaper runs searched.
     pub is_used: bool,

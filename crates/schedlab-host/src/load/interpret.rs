@@ -25,9 +25,9 @@ const AFTER_STOP: u32 = 100_000;
 /// The end of a channel that a task holds.
 #[derive(Clone)]
 pub(super) enum End {
-    /// It reads.
+    /// The end from which the task reads.
     Read(Arc<File>),
-    /// It writes. The last of the process to drop it closes it.
+    /// The end to which the task writes. The last task of the process that drops this end closes it.
     Write(Arc<File>),
 }
 
@@ -41,7 +41,7 @@ pub(super) trait Stage {
         Ok(())
     }
 
-    /// Starts a task.
+    /// Starts a task of one of the plan's forks; [`Done::Full`] if all of them are alive.
     fn fork(&self, _fork: u32) -> Done {
         Done::Full
     }

@@ -186,7 +186,7 @@ pub(super) struct Crew {
     arena: Arc<Arena>,
     gate: Arc<Gate>,
     nursery: Arc<Nursery>,
-    /// Processes: number, task.
+    /// The processes that were started: the pid, and the index of the task.
     children: Vec<(Pid, usize)>,
     threads: Vec<JoinHandle<()>>,
     /// What went wrong with processes: the task and the exit code.
@@ -445,7 +445,7 @@ fn device(path: Option<&Path>) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).open(path).map_err(told)
 }
 
-/// A task's life.
+/// Performs a task from its first operation to its end, on its own thread or in its own process.
 fn work(
     index: usize,
     mut task: Task,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The capability to use real-time scheduling.
 const CAP_SYS_NICE: u32 = 23;
 
-/// What a request is checked against.
+/// What this machine and our rights allow: a [`super::Request`] is checked against it.
 #[derive(Clone, Debug)]
 pub struct Ground {
     /// CPUs that are online.

@@ -21,42 +21,42 @@ pub enum Order {
     Status,
     /// Give all CPUs of a node a speed.
     Set {
-        /// The node.
+        /// The name of the node.
         node: String,
-        /// The speed.
+        /// The new speed, as a part of full speed.
         speed: Speed,
     },
-    /// The node's tasks stand still.
+    /// Stop all tasks of a node.
     Fail {
-        /// The node.
+        /// The name of the node.
         node: String,
     },
-    /// They go on.
+    /// Let the tasks of a node that failed go on.
     Recover {
-        /// The node.
+        /// The name of the node.
         node: String,
     },
-    /// Nothing passes between two nodes any more.
+    /// Drop all packets between two nodes.
     Cut {
-        /// The nodes.
+        /// The names of both nodes.
         between: (String, String),
     },
-    /// It passes again.
+    /// Undo the cut between two nodes.
     Heal {
-        /// The nodes.
+        /// The names of both nodes.
         between: (String, String),
     },
-    /// The link of two nodes becomes this one, both ways.
+    /// Give the link of two nodes these properties, both ways.
     Link {
-        /// The nodes.
+        /// The names of both nodes.
         between: (String, String),
-        /// As in `1Mbit`; `None`: as fast as the machine copies.
+        /// Bits per second, as in `1Mbit`; `None`: as fast as the machine copies.
         #[serde(default)]
         rate: Option<String>,
-        /// As in `20ms`.
+        /// The delay of each packet, as in `20ms`; `None`: no delay is added.
         #[serde(default)]
         delay: Option<String>,
-        /// As in `1%`.
+        /// The share of packets that get lost, as in `1%`; `None`: no packet.
         #[serde(default)]
         loss: Option<String>,
     },
@@ -81,32 +81,32 @@ pub(super) enum Answer {
 /// What a session has in force.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Status {
-    /// Its process.
+    /// The pid of the session.
     pub pid: u32,
-    /// The method's name.
+    /// The name of the method, as on the command line.
     pub method: String,
     /// How long it has been running.
     pub runs_ns: Nanos,
     /// CPU time of the process itself.
     pub controller_cpu_ns: Nanos,
-    /// Its nodes.
+    /// The nodes of the session, in the order in which the user named them.
     pub nodes: Vec<NodeStatus>,
     /// Pairs of nodes between which nothing passes.
     pub cut: Vec<Pair>,
-    /// What limits it.
+    /// What makes the speeds less exact than asked.
     pub warnings: Vec<Warning>,
 }
 
 /// What a node has in force.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// Its CPUs.
+    /// The CPUs of the node.
     pub cpus: CpuSet,
     /// The speed of each CPU: `40%`.
     pub speeds: BTreeMap<Cpu, String>,
-    /// Its processes.
+    /// The pids of the processes on the node.
     pub processes: Vec<Pid>,
     /// Whether its tasks stand still.
     pub failed: bool,
@@ -116,7 +116,7 @@ pub struct NodeStatus {
     pub address: Option<String>,
 }
 
-/// The listening end.
+/// The socket on which a session takes orders.
 #[derive(Debug)]
 pub(super) struct Control {
     listener: UnixListener,
@@ -261,11 +261,11 @@ fn lives(socket: &str) -> bool {
     pid.is_ok_and(|pid| schedlab_sys::process::start_ticks(pid).is_some())
 }
 
-/// Tells a session something and returns its status, where that was asked. An order may take its time on a
-/// machine that is slowed as a whole; who asks for the state asks many.
+/// Sends an order to a session and waits for the answer: 5 s for [`Order::Status`], else 30 s, since a session
+/// is slow on a machine that is slowed as a whole. Returns the status for [`Order::Status`], else `None`.
 ///
 /// # Errors
-/// When it does not answer, or answers with an error.
+/// When the session does not answer in time, or answers with an error.
 pub fn ask(socket: &Path, order: &Order) -> Result<Option<Status>, SlowError> {
     let io = |e| SlowError::io("talking to the session", e);
     let stream = UnixStream::connect(socket).map_err(io)?;

@@ -47,7 +47,7 @@ pub(super) const fn pause(looks: u32) -> Nanos {
 /// What a node did in looks that have not been judged yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// CPU time.
+    /// CPU time that the tasks of the node used.
     pub(super) used: Nanos,
     /// How often one of its CPUs had nothing to run any more.
     pub(super) sleeps: u64,
@@ -63,9 +63,9 @@ impl Seen {
 /// A period that was chosen, and why.
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Period {
-    /// How often burns or budgets come.
+    /// The period of burns or budgets, in nanoseconds.
     pub period_ns: Nanos,
-    /// Why.
+    /// The reason for this period, in words that follow "since".
     pub why: String,
 }
 

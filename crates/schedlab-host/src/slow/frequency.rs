@@ -68,7 +68,7 @@ pub(super) enum Setting {
     One(u64),
     /// Two in alternation: this one first, for this part of the pitch.
     Two {
-        /// The lower frequency.
+        /// The lower frequency, in kHz.
         low: u64,
         /// How long of each pitch.
         low_time: Nanos,
@@ -77,7 +77,7 @@ pub(super) enum Setting {
     },
     /// The lowest frequency, with the tasks frozen for this part of the pitch.
     Frozen {
-        /// The lowest frequency.
+        /// The lowest frequency of the domain, in kHz.
         low: u64,
         /// How long of each pitch the tasks stand still.
         still: Nanos,

@@ -51,7 +51,7 @@ impl std::fmt::Display for Worked {
 /// What was granted to a node over the session.
 #[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Proof {
-    /// The node.
+    /// The name of the node.
     pub node: String,
     /// What was granted is CPU time times the work that a second of it does: the method changes the clock.
     pub by_work: bool,
@@ -139,7 +139,7 @@ pub(super) fn wanted(processes: &[Pid]) -> BTreeMap<Pid, Nanos> {
     threads.into_iter().filter_map(|thread| Some((thread, process::wanted_cpu(thread)?))).collect()
 }
 
-/// Follows one node.
+/// Reads the CPU time of one node, second by second, and adds it to the proof.
 #[derive(Debug)]
 pub(super) struct Watch {
     proof: Proof,

@@ -11,15 +11,15 @@ use super::Speed;
 use schedlab_model::{Nanos, Span};
 use schedlab_random::SplitMix64;
 
-/// A grid of slots.
+/// Time cut into slots of one period, in each of which a slowed CPU burns once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     period: Nanos,
 }
 
 impl Grid {
-    /// The period that suits most work: no longer than the shortest phase of computing (1 ms) or
-    /// twice that, since the burn's place varies; long enough that switches and cold caches are 1 %.
+    /// The period that suits most work. It may be at most twice the shortest phase of computing (1 ms), since
+    /// the burn's place varies. It is long enough that switches and cold caches cost only 1 %.
     pub const PERIOD: Nanos = Nanos::from_millis(2);
     /// The shortest period: below it, waking the hog is a large part of the burn.
     pub const PERIOD_MIN: Nanos = Nanos::from_micros(200);

@@ -278,7 +278,7 @@ impl HogProcess {
         sent.map_err(|e| SlowError::io("sending a new speed to the hogs (did they die?)", e))
     }
 
-    /// The process.
+    /// The helper process in which the hogs burn.
     pub(super) const fn aide(&mut self) -> &mut Aide {
         &mut self.aide
     }

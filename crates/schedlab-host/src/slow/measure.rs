@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// What a CPU turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Measured {
-    /// Which.
+    /// The CPU that was measured.
     pub cpu: Cpu,
     /// What was asked for.
     pub asked: Speed,

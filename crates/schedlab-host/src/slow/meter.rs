@@ -43,7 +43,7 @@ pub struct Paired {
 struct Note {
     /// Rounds, or cycles of several.
     done: u64,
-    /// CPU time used.
+    /// CPU time that the child has used.
     cpu: Nanos,
 }
 

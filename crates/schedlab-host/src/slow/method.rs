@@ -70,8 +70,8 @@ impl Method {
         METHODS.iter().find(|(method, ..)| *method == self).map_or("", |(_, name, _)| name)
     }
 
-    /// How long a task must run until its average is within a few percent of what the method keeps to:
-    /// CPU-Lim's swings by some 20 ms of CPU time where looks are dear, as on a virtual machine.
+    /// How long a task must run until its mean speed is within a few percent of the speed asked for. With
+    /// `stop`, the CPU time of a task swings by some 20 ms where reading it is expensive, as on a virtual machine.
     #[must_use]
     pub const fn settles(self) -> Nanos {
         match self {

@@ -21,7 +21,7 @@ const THREADS: usize = 256;
 /// What a thread had done at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Done {
-    /// CPU time.
+    /// CPU time that the thread had used.
     used: Nanos,
     /// How often it went to sleep by itself.
     slept: u64,

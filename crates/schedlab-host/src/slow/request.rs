@@ -10,7 +10,7 @@ use schedlab_workload::Cluster;
 use schedlab_workload::nodes::NodesFile;
 use std::path::PathBuf;
 
-/// All that is asked for.
+/// What a user asks of a session of `schedlab slow`: nodes, speeds, method, links and limits.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The method; `None` lets schedlab choose.

@@ -129,7 +129,7 @@ impl Slowed {
         self.end.as_ref().map_or(Ok(()), |mut end| end.write_all(&[1]))
     }
 
-    /// Ends it and undoes everything.
+    /// Ends the slowing and undoes every change to the machine. Returns what the keeping thread found.
     #[must_use]
     pub fn release(mut self) -> Kept {
         self.join()

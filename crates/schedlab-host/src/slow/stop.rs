@@ -34,10 +34,10 @@ const REST_MAX: Nanos = Nanos::from_secs(1);
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
 
-/// Whose use is held against the speed.
+/// Whose CPU time is compared with the speed.
 #[derive(Clone, Debug)]
 pub(super) enum Limits {
-    /// Each process's own.
+    /// Each process is limited by its own CPU time.
     Each,
     /// That of all of them together, ended ones included: by the counter of their control group where there is
     /// one, else by what processes and their parents tell.

@@ -41,7 +41,7 @@ impl Watch {
         now >= self.next
     }
 
-    /// Looks at processes.
+    /// Looks for tasks that the method does not slow; a warning at the first find, then never again.
     pub(super) fn look(
         &mut self,
         now: Nanos,

@@ -112,7 +112,7 @@ pub struct Usual {
     pub length: Length,
     /// Latest start after the start time.
     pub life_ns: Option<Nanos>,
-    /// The distribution of lives.
+    /// The distribution of the factor on `life_ns`.
     pub spread: Length,
     /// I/O of all jobs.
     pub io: Option<IoLoad>,

@@ -45,7 +45,7 @@ impl Ladder {
         self.level
     }
 
-    /// The token was taken by someone else.
+    /// Notes that another worker had the token: one level up. Returns how this worker pauses before its next try.
     pub fn climb(&mut self) -> Pause {
         if self.step == Step::None {
             return Pause::Spin { turns: 1, rounds: 1 };

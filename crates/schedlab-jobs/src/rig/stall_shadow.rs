@@ -27,7 +27,7 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// What held up a worker: the machine or other tasks.
+    /// The stall of a worker that the pool reported as held up, by the machine or by other tasks.
     pub const fn of(worker: usize, held: &Held) -> Self {
         Self { worker, from: held.from, lost_ns: held.lost_ns }
     }

@@ -31,7 +31,7 @@ pub enum Line<'l> {
 /// The first line that the rig writes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Head<'n> {
-    /// [`SCHEMA`], or [`SCHEMA_DEADLINES`].
+    /// The version of these lines: [`SCHEMA`], or [`SCHEMA_DEADLINES`].
     pub schema: &'static str,
     /// How many jobs may run at once.
     pub workers: usize,
@@ -92,9 +92,9 @@ pub struct Ran {
 /// A job that did not run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Gone {
-    /// Its number.
+    /// The number of the job.
     pub job: u32,
-    /// Why.
+    /// The reason why the job did not run.
     pub dropped: Why,
     /// When that was decided, on CLOCK_MONOTONIC.
     pub at_ns: u64,

@@ -24,7 +24,7 @@ pub struct Episode {
     pub idle: CpuSet,
     /// The task that waited first.
     pub task: TaskId,
-    /// How that one came to wait there: the first decision that another choice would have avoided.
+    /// Why `task` waited on this CPU: the first decision that another choice would have avoided.
     pub because: Because,
     /// CPU time that was lost: this episode's part of the matching's size over time.
     pub cost: Nanos,

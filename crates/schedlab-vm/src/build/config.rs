@@ -176,7 +176,7 @@ impl Choice {
         (self.placebo > 0).then(|| nops(self.placebo)).into_iter().collect()
     }
 
-    /// A word for the kernel's name.
+    /// The configuration as a part of the kernel's name: `1000hz-full-ext`, from letters, digits, `-` and `_`.
     #[must_use]
     pub fn word(&self) -> String {
         let mut word = format!("{}hz-{}", self.hz, self.preemption);

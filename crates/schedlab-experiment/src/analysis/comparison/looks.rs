@@ -28,7 +28,8 @@ impl Looks {
         look_level(&self.planned, self.taken.len().saturating_sub(1))
     }
 
-    /// What the looks say about how sure a claim is; empty at the only look.
+    /// A sentence for a report: which look this is, and the chance of a false claim over all looks. Empty if one look
+    /// was planned and this is it.
     #[must_use]
     pub fn sentence(&self) -> String {
         let (taken, planned) = (self.taken.len(), self.planned.len());
