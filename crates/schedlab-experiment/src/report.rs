@@ -23,6 +23,7 @@ mod labels;
 mod runs;
 mod table;
 mod trace;
+mod trace_scenes;
 
 pub use answers::{Picture, Shown, answers, text_map, winners};
 pub use html::Html;
@@ -30,6 +31,7 @@ pub use runs::of_runs;
 pub use schedlab_model::{readable, significant};
 pub use table::Table;
 pub use trace::{ShowError, TracePictures, trace_section};
+pub use trace_scenes::trace_scenes;
 
 use schedlab_draw::Weight;
 use schedlab_model::{MachineFacts, Warning};

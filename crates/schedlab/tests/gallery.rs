@@ -44,6 +44,21 @@ fn each_example_is_listed_shown_and_planned_where_its_machine_is() {
 }
 
 #[test]
+fn an_example_that_cannot_run_does_not_stop_the_next_one_and_is_named_at_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("results")).expect("a folder");
+    // A file stands where the first example wants its folder.
+    std::fs::write(folder.path().join("results/jobs-break-short"), "").expect("a file");
+    let run = schedlab(folder.path(), &["gallery", "run", "jobs-break", "jobs-burst", "--short"]);
+    assert_eq!(run.status.code(), Some(1));
+    let said = text(&run.stderr);
+    let last = said.lines().last().unwrap_or_default();
+    assert_eq!(last, "schedlab: these examples did not run: jobs-break", "{said}");
+    assert!(text(&run.stdout).contains("reproduced in the model: "), "{said}");
+    assert!(folder.path().join("results/jobs-burst-short/claims.json").is_file());
+}
+
+#[test]
 fn an_example_runs_in_its_short_form_to_verdicts_backed_by_stored_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = schedlab(folder.path(), &["gallery", "run", "jobs-burst", "--short"]);
@@ -54,7 +69,7 @@ fn an_example_runs_in_its_short_form_to_verdicts_backed_by_stored_numbers() {
     let verdicts = said.lines().filter(|line| kinds.iter().any(|kind| line.starts_with(kind)));
     assert_eq!(verdicts.count(), 6, "{said}");
     let results = folder.path().join("results/jobs-burst-short");
-    for file in ["report.html", "claims.json", "picture-1.png"] {
+    for file in ["report.html", "claims.json", "picture-1.png", "jobs-cores.png"] {
         assert!(results.join(file).is_file(), "{file}");
     }
     let report = std::fs::read_to_string(results.join("report.html")).expect("it is there");

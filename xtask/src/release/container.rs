@@ -1,11 +1,17 @@
 //! The container image of `Containerfile`, where a program that builds images is there.
 
+use super::alone::is_root;
+use super::emptied;
 use crate::steps;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 const IMAGE: &str = "schedlab";
+/// What is tried where no engine is: a simulated load that leaves a trace in the working folder.
+const TRIED: [&str; 6] =
+    ["load", "hackbench", "--on", "sim:cpus=8,kernel=cfs-6.1", "--trace", TRACE];
+const TRACE: &str = "x.dat";
 
 /// Builds the image of what lies in the folder, and runs it.
 pub(super) fn build(folder: &Path) -> Result<()> {
@@ -15,7 +21,7 @@ pub(super) fn build(folder: &Path) -> Result<()> {
         steps::say(
             "MISSING: podman, docker with its daemon, or buildah: the container image was not built",
         );
-        return Ok(());
+        return followed(folder);
     };
     let build: &[&str] = match builder {
         "buildah" => &["--storage-driver", "vfs", "bud", "--isolation", "chroot"],
@@ -56,6 +62,45 @@ fn said_by_buildah() -> Result<()> {
     ensure!(output.stdout.starts_with(b"schedlab "), "the image runs another program: {said}");
     steps::say("the container image runs");
     Ok(())
+}
+
+/// Follows the steps of `Containerfile` into a root of its own, and runs its program there as an engine would: what
+/// the image holds is tried, and how an engine packs it is not.
+fn followed(folder: &Path) -> Result<()> {
+    if !is_root()? {
+        steps::say("MISSING: root: the steps of Containerfile were not followed");
+        return Ok(());
+    }
+    let root = std::path::absolute(folder.join("image"))?;
+    emptied(&root)?;
+    let inside = |path: &str| root.join(path.trim_start_matches('/'));
+    let (mut place, mut program) = ("/".to_owned(), String::new());
+    let text = std::fs::read_to_string("Containerfile").context("Containerfile")?;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [] | ["FROM", "scratch"] => {}
+            ["COPY", from, to] => {
+                let to = inside(to);
+                std::fs::create_dir_all(to.parent().context("a place in a folder")?)?;
+                steps::run(Command::new("cp").arg("-aT").arg(folder.join(from)).arg(to))?;
+            }
+            ["WORKDIR", at] => {
+                std::fs::create_dir_all(inside(at)).context(at.to_owned())?;
+                at.clone_into(&mut place);
+            }
+            ["ENTRYPOINT", entry] => entry.trim_matches(['[', ']', '"']).clone_into(&mut program),
+            _ => bail!("Containerfile: this check does not know the step: {line}"),
+        }
+    }
+    for arguments in [&["--version"][..], &TRIED] {
+        let mut command = Command::new("unshare");
+        command.arg("--root").arg(&root).args(["--wd", &place, &program]).args(arguments);
+        steps::run(command.env_clear())?;
+    }
+    let trace = inside(&place).join(TRACE);
+    ensure!(trace.is_file(), "the image's program leaves no {}", trace.display());
+    steps::say("the steps of Containerfile give a root in which its program runs");
+    std::fs::remove_dir_all(&root).context("dist/image")
 }
 
 /// A program that can build an image here and now.

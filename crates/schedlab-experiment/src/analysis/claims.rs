@@ -93,7 +93,21 @@ pub struct Judged {
 pub fn judge(experiment: &Experiment, runs: &[StoredRun]) -> Vec<Judged> {
     let cells = Cells::new(runs);
     let level = 1.0 - LEVEL / experiment.claims.len().max(1) as f64;
-    experiment.claims.iter().map(|claim| judged(claim, &cells, level)).collect()
+    experiment.claims.iter().map(|claim| judged(&in_runs(claim), &cells, level)).collect()
+}
+
+/// The claim with axes named as in runs: there an axis of the claim's own workload does not carry its label.
+fn in_runs(claim: &Claim) -> Claim {
+    let prefix = format!("{}/", claim.workload);
+    let bare = |name: &String| name.strip_prefix(&prefix).unwrap_or(name).to_owned();
+    let point =
+        |point: &Point| point.iter().map(|(name, value)| (bare(name), value.clone())).collect();
+    let measure = match &claim.measure {
+        Measure::Value => Measure::Value,
+        Measure::Ratio(against) => Measure::Ratio(point(against)),
+        Measure::Slope(axis) => Measure::Slope(bare(axis)),
+    };
+    Claim { at: point(&claim.at), measure, ..claim.clone() }
 }
 
 fn judged(claim: &Claim, cells: &Cells<'_>, level: f64) -> Judged {

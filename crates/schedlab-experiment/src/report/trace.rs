@@ -30,7 +30,7 @@ const POWER_MAX: usize = 20_000;
 /// Episodes that the page lists, costliest first.
 const NOTES_MAX: usize = 300;
 /// Width of pictures in a report, in pixels of their own.
-const WIDTH_PX: i32 = 1100;
+pub(super) const WIDTH_PX: i32 = 1100;
 /// Longer traces get a second picture that shows single slices: this much of their middle.
 const CLOSE_UP: Nanos = Nanos::from_millis(20);
 
@@ -154,7 +154,7 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-fn rows(window: Span, topology: Option<&Topology>) -> Rows {
+pub(super) fn rows(window: Span, topology: Option<&Topology>) -> Rows {
     let size = Size { width_px: WIDTH_PX, row_px: None };
     Rows::new(RowsOptions {
         window,
@@ -167,7 +167,7 @@ fn rows(window: Span, topology: Option<&Topology>) -> Rows {
     })
 }
 
-fn draw_rows(
+pub(super) fn draw_rows(
     answer: RowsAnswer,
     window: Span,
     origin: Nanos,
@@ -200,7 +200,7 @@ fn draw_rows(
     cores(&picture, Size { width_px: WIDTH_PX, row_px: None }, &Theme::default())
 }
 
-fn draw_curve(curves: Vec<Curve>, window: Span) -> schedlab_draw::Scene {
+pub(super) fn draw_curve(curves: Vec<Curve>, window: Span) -> schedlab_draw::Scene {
     let theme = Theme::default();
     let cpus = curves.first().map_or(0, |curve| curve.cpus);
     let running = Running {
@@ -214,7 +214,7 @@ fn draw_curve(curves: Vec<Curve>, window: Span) -> schedlab_draw::Scene {
 }
 
 /// The middle of a long trace.
-fn close_up(span: Span) -> Option<Span> {
+pub(super) fn close_up(span: Span) -> Option<Span> {
     let length = span.duration();
     (length.0 > 4 * CLOSE_UP.0).then(|| {
         let start = Nanos(span.start.0 + length.0 / 2);
@@ -222,7 +222,11 @@ fn close_up(span: Span) -> Option<Span> {
     })
 }
 
-fn close_up_of(path: &Path, span: Span, window: Span) -> Result<schedlab_draw::Scene, ShowError> {
+pub(super) fn close_up_of(
+    path: &Path,
+    span: Span,
+    window: Span,
+) -> Result<schedlab_draw::Scene, ShowError> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(path, &options)?;
     let topology = source.info().topology.clone();

@@ -11,8 +11,10 @@ use crate::machines;
 use anyhow::Context as _;
 use examples::{EXAMPLES, Example};
 use schedlab_experiment::analysis::judge;
-use schedlab_experiment::report::{Table, claims};
-use schedlab_experiment::{Experiment, Machines, Plan};
+use schedlab_experiment::report::{Table, TracePictures, answers, claims, trace_scenes};
+use schedlab_experiment::{Experiment, Machines, Plan, StoredRun};
+use schedlab_workload::Stream;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,14 +41,15 @@ enum What {
         /// The example
         name: String,
     },
-    /// Run an example, or all of them, and print a verdict on each claim
+    /// Run examples, or all of them, and print a verdict on each claim
     Run(RunArgs),
 }
 
 #[derive(clap::Args)]
 struct RunArgs {
-    /// The example [default: all of them]
-    name: Option<String>,
+    /// The examples [default: all of them]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
     /// Run it at the small size that its file gives (the table `short`)
     #[arg(long)]
     short: bool,
@@ -94,28 +97,32 @@ fn list() -> anyhow::Result<ExitCode> {
 }
 
 fn run_some(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let chosen: Vec<&Example> = match &args.name {
-        Some(name) => vec![find(name)?],
-        None => EXAMPLES.iter().collect(),
+    let chosen: Vec<&Example> = match args.names.is_empty() {
+        true => EXAMPLES.iter().collect(),
+        false => args.names.iter().map(|name| find(name)).collect::<Result<_, _>>()?,
     };
-    let mut worst = ExitCode::SUCCESS;
-    let mut left_out = Vec::new();
+    let (mut left_out, mut failed) = (Vec::new(), Vec::new());
     for example in &chosen {
         match run_one(example, args) {
             Ok(Done::Ended) => {}
-            Ok(Done::Otherwise(code)) => return Ok(code),
+            Ok(Done::Stopped(code)) => return Ok(code),
+            Ok(Done::Failed(runs)) => failed.push(format!("{} ({runs} runs)", example.name)),
             // One that this machine cannot do does not stop the others.
             Err(error) if chosen.len() > 1 => {
-                left_out.push(example.name);
-                worst = ExitCode::FAILURE;
+                left_out.push(example.name.to_owned());
                 writeln!(crate::output::stderr(), "schedlab: {}: {error:#}", example.name)?;
             }
             Err(error) => return Err(error),
         }
     }
-    if !left_out.is_empty() {
-        let names = left_out.join(", ");
-        writeln!(crate::output::stderr(), "schedlab: these examples did not run: {names}")?;
+    let mut worst = ExitCode::SUCCESS;
+    for (what, names) in
+        [("these examples did not run", left_out), ("runs of these examples failed", failed)]
+    {
+        if !names.is_empty() {
+            worst = ExitCode::FAILURE;
+            writeln!(crate::output::stderr(), "schedlab: {what}: {}", names.join(", "))?;
+        }
     }
     Ok(worst)
 }
@@ -124,8 +131,10 @@ fn run_some(args: &RunArgs) -> anyhow::Result<ExitCode> {
 enum Done {
     /// All runs are done.
     Ended,
-    /// The user stopped it, or runs failed.
-    Otherwise(ExitCode),
+    /// So many runs failed; the verdicts rest on the others.
+    Failed(usize),
+    /// The user stopped it.
+    Stopped(ExitCode),
 }
 
 fn run_one(example: &Example, args: &RunArgs) -> anyhow::Result<Done> {
@@ -141,8 +150,8 @@ fn run_one(example: &Example, args: &RunArgs) -> anyhow::Result<Done> {
     let tally = perform(&mut machines, &experiment, &results)?;
     let is_open = tally.stopped || tally.boots_left > 0;
     conclude(&experiment, &results, is_open)?;
-    if is_open || !tally.failed.is_empty() {
-        return Ok(Done::Otherwise(exit_code(&tally)));
+    if is_open {
+        return Ok(Done::Stopped(exit_code(&tally)));
     }
     let stored = super::report::stored(&results)?;
     let judged = judge(&experiment, &stored.runs);
@@ -151,20 +160,33 @@ fn run_one(example: &Example, args: &RunArgs) -> anyhow::Result<Done> {
         writeln!(out, "{line}")?;
     }
     pictures(&experiment, &stored.runs, &results)?;
-    Ok(Done::Ended)
+    Ok(match tally.failed.len() {
+        0 => Done::Ended,
+        runs => Done::Failed(runs),
+    })
 }
 
-/// The pictures of the report's first screen as files of their own.
-fn pictures(
-    experiment: &Experiment,
-    runs: &[schedlab_experiment::StoredRun],
-    results: &Path,
-) -> anyhow::Result<()> {
-    let shown = schedlab_experiment::report::answers(Some(experiment), runs);
+/// The pictures of the report as files of their own: those of its first screen, and those of the first trace of
+/// each workload.
+fn pictures(experiment: &Experiment, runs: &[StoredRun], results: &Path) -> anyhow::Result<()> {
+    let put = |name: &str, scene: &schedlab_draw::Scene| {
+        let path = results.join(format!("{name}.png"));
+        std::fs::write(&path, schedlab_draw::png(scene, 2)?)
+            .with_context(|| path.display().to_string())
+    };
+    let shown = answers(Some(experiment), runs);
     for (index, picture) in shown.first.iter().enumerate() {
-        let path = results.join(format!("picture-{}.png", index + 1));
-        let png = schedlab_draw::png(&picture.scene, 2)?;
-        std::fs::write(&path, png).with_context(|| path.display().to_string())?;
+        put(&format!("picture-{}", index + 1), &picture.scene)?;
+    }
+    let mut seen = BTreeSet::new();
+    for run in runs {
+        let label = &run.manifest.workload;
+        let Some(trace) = run.stream(Stream::Trace).filter(|_| seen.insert(label)) else {
+            continue;
+        };
+        for (name, scene) in trace_scenes(&trace, TracePictures::of(&experiment.draw))? {
+            put(&format!("{label}-{name}"), &scene)?;
+        }
     }
     Ok(())
 }

@@ -65,6 +65,18 @@ fn a_ratio_is_reproduced_refused_or_left_open_by_its_whole_interval() {
 }
 
 #[test]
+fn a_claim_about_an_axis_of_one_workload_finds_its_runs() {
+    let axis = AXES.replace("[[axis]]\noption", "[[axis]]\nworkload = \"hackbench\"\noption");
+    let text = format!(
+        "{axis}[[claim]]\nsays = \"s\"\nwhy = \"w\"\nmetric = \"time_s\"\nat = {{ \"hackbench/groups\" = 2 }}\n\
+         against = {{ \"hackbench/groups\" = 1 }}\nat_least = 1.8\nat_most = 2.2\n"
+    );
+    let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
+    let judged = judge(&experiment, &runs("host", half_more)).remove(0);
+    assert_eq!(judged.finding, Finding::Reproduced, "{judged:?}");
+}
+
+#[test]
 fn a_value_and_a_slope_are_judged_in_the_unit_of_the_metric() {
     let runs = runs("host", half_more);
     let of = |claim: &str| verdict_on("host", claim, &runs);
