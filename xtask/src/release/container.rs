@@ -92,9 +92,13 @@ fn followed(folder: &Path) -> Result<()> {
             _ => bail!("Containerfile: this check does not know the step: {line}"),
         }
     }
-    for arguments in [&["--version"][..], &TRIED] {
+    for arguments in [&["--version"][..], &TRIED[..]] {
         let mut command = Command::new("unshare");
-        command.arg("--root").arg(&root).args(["--wd", &place, &program]).args(arguments);
+        command
+            .arg("--root")
+            .arg(&root)
+            .args(["--wd", place.as_str(), program.as_str()])
+            .args(arguments);
         steps::run(command.env_clear())?;
     }
     let trace = inside(&place).join(TRACE);

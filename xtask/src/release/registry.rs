@@ -73,7 +73,8 @@ pub(super) fn complete(target: &Path) -> Result<PathBuf> {
 
 fn metadata() -> Result<Value> {
     let mut command = Command::new("cargo");
-    command.args(["metadata", "--format-version", "1", "--locked"]);
+    // cargo looks for optional dependencies too, although nothing asks for them.
+    command.args(["metadata", "--format-version", "1", "--locked", "--all-features"]);
     let output = command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").output()?;
     ensure!(output.status.success(), "cargo metadata: {}", output.status);
     serde_json::from_slice(&output.stdout).context("cargo metadata")
