@@ -131,7 +131,7 @@ fn run_some(args: &RunArgs) -> anyhow::Result<ExitCode> {
 enum Done {
     /// All runs are done.
     Ended,
-    /// So many runs failed; the verdicts rest on the others.
+    /// The number of runs that failed; the verdicts rest on the others.
     Failed(usize),
     /// The user stopped it.
     Stopped(ExitCode),
