@@ -46,7 +46,8 @@ cargo xtask CHORE
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
   mutants SEED [AREA]
             draws 60 mutants of each area (parsers, report, page), runs the tests on each, and
-            lists those that no test noticed; needs cargo-mutants, and an hour for each area
+            lists those that no test noticed; needs cargo-mutants, and an hour for each area;
+            `mutants list SEED AREA` prints those that would be drawn
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
   schemas   writes docs/schemas anew, from the types of what --json prints
@@ -116,8 +117,9 @@ fn chore() -> Result<()> {
             steps::cargo(&["build", "--locked", "-p", "schedlab"])?;
             gallery::run_built()
         }
-        ["mutants", seed] => mutants::run(seed, None),
-        ["mutants", seed, area] => mutants::run(seed, Some(area)),
+        ["mutants", "list", seed, area] => mutants::run(seed, Some(area), true),
+        ["mutants", seed] => mutants::run(seed, None, false),
+        ["mutants", seed, area] => mutants::run(seed, Some(area), false),
         ["python"] => python::run(),
         ["read-docs", seed] => read_docs::run(seed, None),
         ["read-docs", seed, library] => read_docs::run(seed, Some(library)),

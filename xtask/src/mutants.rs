@@ -58,8 +58,9 @@ const AREAS: [Area; 3] = [
     },
 ];
 
-/// Draws the mutants of every area, or of the named one, and runs the tests on each.
-pub(crate) fn run(seed: &str, area: Option<&str>) -> Result<()> {
+/// Draws the mutants of every area, or of the named one, and runs the tests on each. With `only_list`, prints them
+/// and runs nothing.
+pub(crate) fn run(seed: &str, area: Option<&str>, only_list: bool) -> Result<()> {
     let seed: u64 = seed.parse().context("the seed is not a number")?;
     let areas: Vec<&Area> =
         AREAS.iter().filter(|known| area.is_none_or(|name| known.name == name)).collect();
@@ -78,6 +79,10 @@ pub(crate) fn run(seed: &str, area: Option<&str>) -> Result<()> {
     for area in areas {
         let (all, drawn) = draw(area, seed)?;
         steps::say(&format!("# {}: {} of {all} mutants, seed {seed}", area.name, drawn.len()));
+        if only_list {
+            drawn.iter().for_each(|name| steps::say(name));
+            continue;
+        }
         let mut ends = Ends::default();
         for (package, mutants) in by_package(&drawn) {
             ends.add(&try_out(area, package, &mutants)?)?;
@@ -101,7 +106,7 @@ fn clone() -> Result<()> {
 /// How many mutants an area has, and those that the seed draws, in the order of their files.
 fn draw(area: &Area, seed: u64) -> Result<(usize, Vec<String>)> {
     let mut command = Command::new("cargo");
-    command.current_dir(TREE).args(["mutants", "--list"]);
+    command.current_dir(TREE).args(["mutants", "--workspace", "--list"]);
     command.args(area.files.iter().flat_map(|file| ["--file", file]));
     let out = command.output().context("cargo mutants --list")?;
     ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

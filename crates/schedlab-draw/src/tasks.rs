@@ -120,7 +120,7 @@ pub struct Row {
 pub struct Tasks {
     /// What the picture is called.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
     /// What is shown, on the trace's clock.
     pub window: Span,

@@ -112,7 +112,7 @@ impl Wakeup {
         cores(&picture, Size { width_px, row_px: Some(40) }, theme)
     }
 
-    /// When a CPU that the task may use was idle while it waited for nothing: what no slice covers.
+    /// The spans in which a CPU that the task may use was idle: no slice covers them.
     fn free(&self, cpu: Cpu, ran: &SlicesAnswer) -> Vec<Span> {
         if !self.idle.contains(cpu) {
             return Vec::new();

@@ -68,7 +68,7 @@ pub struct Row {
     pub host: String,
     /// The release of its kernel.
     pub kernel: String,
-    /// The number of the repeat, from 0.
+    /// The number of the repeat, from 1.
     pub block: u32,
     /// When the run began, in UTC (RFC 3339).
     pub started_at: String,

@@ -85,7 +85,7 @@ pub struct ContextC<'a, 'b>(&'a mut Context<'b, Jobs>);
 /// The end of a job that goes on elsewhere: `schedlab_completion` in C.
 pub struct CompletionC(Completion<Jobs>);
 
-/// The worker's number.
+/// The number of the worker that runs the job, from 0; the largest number for null.
 ///
 /// # Safety
 /// `context` is what a job that still runs was given.

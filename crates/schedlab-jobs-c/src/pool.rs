@@ -165,7 +165,7 @@ pub unsafe extern "C" fn schedlab_pool_wait(of: *const PoolC, patience_ns: u64) 
     (if pool.handle().wait(patience) { Code::Ok } else { Code::Timeout }) as i32
 }
 
-/// Posts a job.
+/// Posts a job: a [`Code`]. With [`Code::Ok`], `id` has the id of the job.
 ///
 /// # Safety
 /// `to` is null or a pool that was not stopped; `posting` is null or points to a posting; `after` points to this many ids;

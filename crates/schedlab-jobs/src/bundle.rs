@@ -78,7 +78,7 @@ pub enum Share {
     Again,
 }
 
-/// What a share asks of its caller.
+/// What [`Bundle::work`] asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Run this job of the bundle.

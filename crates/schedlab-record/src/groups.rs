@@ -23,14 +23,14 @@ impl Groups {
         Some(Self { hierarchy, of: BTreeMap::new(), names: BTreeSet::new() })
     }
 
-    /// The group of a task, when that is news. A group that is met for the first time is counted.
+    /// The group of a task, if it changed since the last look. A group that is met for the first time is counted.
     pub(crate) fn look(&mut self, pid: Pid, parent: Option<Pid>) -> Vec<Seen> {
         let inherited = || self.of.get(&parent?).cloned();
         let Some(group) = self.hierarchy.name_of(pid).or_else(inherited) else { return Vec::new() };
         if self.of.get(&pid) == Some(&group) {
             return Vec::new();
         }
-        // What is news at the first look held before it.
+        // What the first look finds held before it.
         let first = self.of.insert(pid, group.clone()).is_none();
         let at = if first { Nanos::ZERO } else { clock::monotonic() };
         let mut seen = vec![Seen::Member { pid, at, group: group.clone() }];

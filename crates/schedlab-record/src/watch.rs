@@ -101,7 +101,7 @@ impl Watcher {
         self.note(&Seen::Thread { pid, process })
     }
 
-    /// Notes where a task may run, when that is news. One that is gone had what its parent has.
+    /// Notes where a task may run, if that changed. A task that is gone had what its parent has.
     fn look(&mut self, pid: Pid, parent: Option<Pid>) -> io::Result<()> {
         let groups = self.groups.as_mut();
         for seen in groups.map(|groups| groups.look(pid, parent)).unwrap_or_default() {
@@ -112,7 +112,7 @@ impl Watcher {
         if self.allowed.get(&pid) == Some(&cpus) {
             return Ok(());
         }
-        // What is news at the first look held before it.
+        // What the first look finds held before it.
         let first = !self.allowed.contains_key(&pid);
         let at = if first { Nanos::ZERO } else { clock::monotonic() };
         self.allowed.insert(pid, cpus.clone());

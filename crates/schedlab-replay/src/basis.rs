@@ -25,7 +25,7 @@ pub struct Account {
     pub waker: Option<(Pid, u64)>,
     /// The pattern of the interrupts that ended the task's waits.
     pub timer: Timer,
-    /// How they are performed.
+    /// How these interrupts are performed: at their times, or after sleeps of the same length.
     pub source: Source,
 }
 

@@ -63,7 +63,7 @@ pub struct Figures {
 }
 
 impl Witness {
-    /// The stalls of a finished run of schedlab's pool; `before` is [`steal`] as it was then.
+    /// The stalls of a finished run of schedlab's pool; `before` is [`steal`] as it was before the run.
     pub fn of(run: &Run, workers: usize, report: &Report, before: Option<u64>) -> Self {
         let of = |(worker, report): (usize, &Option<WorkerReport>)| {
             let held = report.iter().flat_map(|report| report.held.clone());

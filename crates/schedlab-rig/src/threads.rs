@@ -36,7 +36,7 @@ impl Threads {
         };
     }
 
-    /// The calling thread is this worker.
+    /// Registers the calling thread as the thread of this worker.
     pub fn tell_own(&self, worker: usize) {
         self.tell(worker, schedlab_sys::process::thread_id().0);
     }

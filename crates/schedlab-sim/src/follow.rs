@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written.
+    /// The name of the kind, as tables print it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

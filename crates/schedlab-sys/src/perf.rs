@@ -172,7 +172,7 @@ impl Event {
         ioctl(&self.fd, IOC_SET_FILTER, expression.as_ptr() as libc::c_ulong)
     }
 
-    /// Starts it.
+    /// Starts the event: it writes records from now on.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -180,7 +180,7 @@ impl Event {
         ioctl(&self.fd, IOC_ENABLE, 0)
     }
 
-    /// Stops it; what is in the ring stays.
+    /// Stops the event; records that are in the ring stay.
     ///
     /// # Errors
     /// What the kernel refuses.

@@ -55,7 +55,7 @@ impl State {
         self.vacate(cpu, self.now, see);
     }
 
-    /// An event names another task than the one that the state has on its CPU. The kernel takes that pid when it
+    /// An event names a task other than the one that the state has on its CPU. The kernel takes that pid when it
     /// logs the event, so it is right, and a switch is missing since the CPU's event `before`.
     ///
     /// A switch is handled by itself ([`Self::correct`]). A reader adds names and marks, and an execution changes the pid.

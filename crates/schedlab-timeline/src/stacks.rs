@@ -25,9 +25,9 @@ pub struct StackId(u32);
 pub struct BlockedIn {
     /// Where; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
-    /// The number of times.
+    /// How often the task blocked there.
     pub count: u64,
-    /// The time, summed over these times.
+    /// The sum of the times for which the task was blocked there.
     pub time: Nanos,
 }
 

@@ -78,7 +78,7 @@ pub struct Tally {
     pub overlaps: u64,
     /// A sleeping task ran without having been seen to be woken.
     pub unwoken: u64,
-    /// An event named another task than the one that was seen to run on its CPU: a switch is missing.
+    /// An event named a task other than the one last seen on that CPU: a switch is missing.
     pub contradictions: u64,
     /// The sum of times between such an event and its CPU's event before: who ran then is not certain.
     pub contradicted: Nanos,

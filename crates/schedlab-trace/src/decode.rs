@@ -194,7 +194,7 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
         self.batch.put(Event { time: Nanos(time), by, cpu, context, what });
     }
 
-    /// A task's name stands in the record: an event of its own when it is news.
+    /// Makes an event of the task's name in the record, if the name changed.
     fn called(&mut self, pid: Pid, slot: NameSlot) {
         let Some(comm) = name_at::<BIG>(self.body, slot) else { return };
         if self.names.changed(pid, &comm) {

@@ -58,7 +58,7 @@ pub struct Built {
     pub new: bool,
 }
 
-/// Builds it, unless it is in the cache.
+/// Builds the wanted kernel, unless it is in the cache.
 ///
 /// # Errors
 /// When a tool, the source or space is missing, the configuration cannot be had, or the compiler fails.

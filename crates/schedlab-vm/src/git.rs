@@ -64,7 +64,7 @@ impl Checkout {
         Ok(found.trim().to_owned())
     }
 
-    /// Puts the source of a commit there; files that did not change keep their times.
+    /// Puts the source of a commit into the checkout; files that did not change keep their times.
     ///
     /// # Errors
     /// When git fails.

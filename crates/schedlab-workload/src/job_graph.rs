@@ -48,7 +48,7 @@ impl Jobs {
         Schedule { starts, life_ns: self.life.map(|life| life.0), ..Schedule::default() }
     }
 
-    /// The run on a machine that computes its times.
+    /// The run on a simulated machine, which computes the times: the clock stands still until the machine sets it.
     #[must_use]
     pub fn computed(&self) -> Run {
         let graph = self.graph();

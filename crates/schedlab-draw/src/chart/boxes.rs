@@ -28,7 +28,7 @@ pub struct Group {
 pub struct Boxes {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
     /// The axis of the measured values.
     pub y: Axis,

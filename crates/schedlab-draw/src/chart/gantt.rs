@@ -29,7 +29,7 @@ pub struct Job {
 pub struct Gantt {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
     /// Names of the rows, from top to bottom.
     pub lanes: Vec<String>,

@@ -37,7 +37,7 @@ pub struct Edge {
 pub struct Graph {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
     /// The nodes, by their index in edges.
     pub nodes: Vec<Node>,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Heatmap {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
     /// Name of the axis to the right.
     pub x_label: String,

@@ -72,7 +72,7 @@ impl Series {
 pub struct Line {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
     /// The axis to the right.
     pub x: Axis,

@@ -68,7 +68,7 @@ pub struct Column {
 pub struct Multiples {
     /// The title above the chart.
     pub title: String,
-    /// What was looked at, a line each.
+    /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
     /// What lies to the right.
     pub x_label: String,

@@ -54,7 +54,7 @@ impl<'a> Listening<'a> {
         !known.get(usize::from(format)).copied().unwrap_or(false)
     }
 
-    /// What was said so far.
+    /// The arguments of the events that passed so far, as text.
     #[must_use]
     pub fn said(self) -> Said {
         self.said

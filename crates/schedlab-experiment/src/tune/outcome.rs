@@ -27,7 +27,7 @@ pub struct Member {
     pub goals: BTreeMap<String, f64>,
 }
 
-/// A limit in fresh runs.
+/// Whether fresh runs of the best setting keep a limit.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Kept {
     /// The limit as it was written.

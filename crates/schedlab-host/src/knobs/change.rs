@@ -17,7 +17,7 @@ pub struct Changes {
     /// What each file said after it was written.
     became: Vec<String>,
     group: Option<GroupChange>,
-    /// What the thread that starts the load takes on.
+    /// The policy, nice value and slice that the thread that starts the load sets for itself; the load inherits them.
     pub task: TaskChanges,
 }
 

@@ -6,7 +6,7 @@ use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// What a CPU turned out to be.
+/// The speed that a CPU had when it was measured, beside the one that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Measured {
     /// The CPU that was measured.

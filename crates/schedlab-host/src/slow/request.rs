@@ -43,7 +43,7 @@ pub struct Request {
     pub cluster: Cluster,
     /// Where each change is written as a line of JSON.
     pub events: Option<PathBuf>,
-    /// Tasks of nodes have a weight beside which other load takes next to nothing: for measuring.
+    /// Give tasks of nodes so large a weight that other load gets next to no CPU time: for measuring.
     pub heavy: bool,
 }
 

@@ -94,7 +94,7 @@ impl std::str::FromStr for Category {
 /// weights, their sum.
 pub type LevelCounts = [u64; 9];
 
-/// One kind over the whole graph.
+/// How often nodes of one category occur over the whole graph, and where.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The category of the nodes.

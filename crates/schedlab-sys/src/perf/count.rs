@@ -32,7 +32,7 @@ impl Counter {
         Ok(Self(fd))
     }
 
-    /// Goes on counting.
+    /// Starts counting, or goes on after a stop.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -40,7 +40,7 @@ impl Counter {
         ioctl(&self.0, IOC_ENABLE, 0)
     }
 
-    /// Stands still. While all counters of a tracepoint do, an occurrence costs a few nanoseconds.
+    /// Stops counting. While all counters of a tracepoint are stopped, an occurrence costs a few nanoseconds.
     ///
     /// # Errors
     /// What the kernel refuses.

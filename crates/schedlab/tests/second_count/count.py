@@ -132,7 +132,7 @@ class Machine:
         self.on[cpu], self.since[cpu] = UNKNOWN, self.now
 
     def disprove(self, cpu):
-        """An event names another task than the one that was seen to run: that one counts until now."""
+        """An event names a task other than the one last seen on that CPU: the latter counts until now."""
         if self.on[cpu] == IDLE:
             self.mute.add(cpu)
         self.vacate(cpu)

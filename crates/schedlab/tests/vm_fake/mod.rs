@@ -167,7 +167,7 @@ pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until a process has ended. Whoever inherited it need not have awaited it.
+/// Waits until a process has ended, even if its new parent has not awaited it.
 pub(crate) fn await_end(pid: Pid) {
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     wait_for(|| (stat().is_empty() || stat().contains(") Z ")).then_some(()));
