@@ -7,6 +7,7 @@
 //! Invariant: pure; no clock, no files, no hash order. Memory grows with the trace, since a demand holds every burst.
 
 mod basis;
+pub mod calibration;
 mod export;
 mod infer;
 mod memory_source;

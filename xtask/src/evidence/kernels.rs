@@ -13,7 +13,8 @@ use std::process::{Command, Stdio};
 type Chore = fn(&Path, &Path) -> Result<()>;
 
 /// The chores by name.
-pub(super) const CHORES: [(&str, Chore); 5] = [
+pub(super) const CHORES: [(&str, Chore); 6] = [
+    ("counterfactuals", super::counterfactuals::run),
     ("reproducible", reproducible),
     ("placebos", placebos),
     ("bisect", bisect),
