@@ -10,6 +10,8 @@
 //! schedlab by that under perf; and *added*, what schedlab adds to the unrecorded time by what perf
 //! adds to it. Ratios are of sums over all rounds, their 95 % intervals resample whole rounds.
 //! At the end, the bytes that an event takes on disk. Standard error gets every round's figures.
+//!
+//! With the word `power` behind the rounds: what events of frequencies, idle states, IPIs and hrtimers cost.
 
 #![expect(
     clippy::print_stdout,
@@ -17,6 +19,9 @@
     clippy::unwrap_used,
     reason = "a benchmark speaks and may fail"
 )]
+
+#[path = "record/power.rs"]
+mod power;
 
 use schedlab_stats::{Random, Sample};
 use std::path::Path;
@@ -83,6 +88,9 @@ fn main() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
+    if std::env::args().any(|word| word == "power") {
+        return power::tell(rounds, dir.path());
+    }
     for load in LOADS {
         let times = measure(&load, rounds, dir.path());
         for (figure, (name, _)) in load.figures.iter().enumerate() {
