@@ -423,14 +423,15 @@ fn answered(dir: &Path, args: &[&str]) -> serde_json::Value {
         .unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
 }
 
-/// What `trace tasks` says of a `sleep` that was recorded with stacks into x.dat; nothing where the
-/// kernel's functions have no names here. A busy machine may lose the wakeup, and with it how long
+/// What `trace tasks` says of a `sleep` that was recorded with stacks into x.dat, and that a shell ran `before`;
+/// nothing where the kernel's functions have no names here. A busy machine may lose the wakeup, and with it how long
 /// the task was blocked: such a recording is made again, up to five times in all.
-fn blocked_sleep(dir: &Path, via: &str) -> Option<serde_json::Value> {
+fn blocked_sleep(dir: &Path, via: &str, before: &str) -> Option<serde_json::Value> {
     let mut found = serde_json::Value::Null;
     for _ in 0..5 {
         // On CPU 0, since a CPU that is idle in a virtual machine may log no wakeup.
-        let command = ["--", "taskset", "-c", "0", "sleep", "0.2"];
+        let line = format!("{before} exec taskset -c 0 sleep 0.2");
+        let command = ["--", "sh", "-c", &line];
         let options = ["-o", "x.dat", "--via", via, "--stacks"];
         let output = record(dir, &[&options[..], &command].concat());
         assert!(output.status.success(), "{}", stderr(&output));
@@ -455,7 +456,7 @@ fn stacks_tell_the_kernel_function_in_which_a_task_blocked() {
     }
     let dir = tempfile::tempdir().unwrap();
     for via in if may_use_ftrace() { &["perf", "ftrace"][..] } else { &["perf", "auto"] } {
-        let Some(sleep) = blocked_sleep(dir.path(), via) else { return };
+        let Some(sleep) = blocked_sleep(dir.path(), via, "") else { return };
         let first = &sleep["blocked_in"][0];
         let stack = first["stack"].as_str().unwrap_or_default();
         assert!(stack.contains("nanosleep"), "{via}: {sleep:#}");
@@ -473,6 +474,29 @@ fn stacks_tell_the_kernel_function_in_which_a_task_blocked() {
         let function = stack.split("<-").next().unwrap_or_default();
         assert!(report.contains(&format!("=> {function}")), "{via}: no {function}: {report}");
     }
+}
+
+#[test]
+fn stacks_of_wakeups_are_not_taken_for_what_a_task_blocked_in() {
+    if !may_use_ftrace() || !has("taskset", "util-linux") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // Ftrace then logs a stack behind each event, as for `trace-cmd record -T`.
+    let option = "echo 1 > /sys/kernel/tracing/instances/schedlab-$PPID/options/stacktrace;";
+    let Some(sleep) = blocked_sleep(dir.path(), "ftrace", option) else { return };
+    let events = answered(dir.path(), &["trace", "info", "--json", "x.dat"])["events"].clone();
+    let count = |name: &str| events[name].as_u64().unwrap_or(0);
+    assert!(count("kernel_stack") > count("sched_switch"), "{events}");
+    let blocked = sleep["blocked_in"].as_array().expect("stacks");
+    let of = |blocked: &serde_json::Value| blocked["stack"].as_str().unwrap_or("").to_owned();
+    assert!(of(&blocked[0]).contains("nanosleep"), "{sleep:#}");
+    let tasks = answered(dir.path(), &["trace", "tasks", "--json", "x.dat"]);
+    let all = tasks["tasks"].as_array().expect("tasks").iter();
+    let stacks = all.flat_map(|task| task["blocked_in"].as_array().cloned().unwrap_or_default());
+    let wakeups: Vec<String> =
+        stacks.map(|stack| of(&stack)).filter(|s| s.contains("try_to_wake_up")).collect();
+    assert!(wakeups.is_empty(), "{wakeups:?}");
 }
 
 /// A `timeout` that ends with the test.
