@@ -18,18 +18,22 @@ use schedlab_stats::Histogram;
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     tasks: Vec<Waits>,
-    /// Waits of each task that are not in its histograms yet; at odd places those that began with a wakeup. A
-    /// histogram is seldom in a near cache: once there, it takes several.
+    /// Waits that are in no histogram yet, in the order of time.
     pending: Vec<Pending>,
+    /// The same by task, and where those of each task begin: memory for [`Latency::flush`].
+    sorted_ns: Vec<u32>,
+    places: Vec<u32>,
 }
 
-/// Waits of one task that are gathered before they are recorded: with their count two lines of the cache.
-const PENDING: usize = 31;
+/// Waits that are gathered before they are recorded, in 3 MiB. Histograms of thousands of tasks are in no near cache: once
+/// there, one takes all of its waits. A few at once for each task cost a quarter of a latency table of 1,024 CPUs.
+const PENDING: usize = 1 << 18;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Pending {
-    count: u32,
-    waits_ns: [u32; PENDING],
+    /// Twice the task's number, plus one after a wakeup.
+    whose: u32,
+    wait_ns: u32,
 }
 
 /// Asks for the same by the CPU on which tasks ran at last.
@@ -135,47 +139,59 @@ impl Latency {
         Self::default()
     }
 
-    /// Out of line, so that the question stays small enough to be part of the state machine's loop; what
-    /// it learns fits the registers.
-    #[inline(never)]
+    #[inline]
     fn add(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
-        let index = task.index() * 2 + usize::from(woken);
-        let (Some(pending), Ok(wait_ns)) = (self.pending.get_mut(index), u32::try_from(wait_ns))
-        else {
+        let (Ok(wait_ns), Some(whose)) = (u32::try_from(wait_ns), task.0.checked_mul(2)) else {
             return self.add_strange(task, wait_ns, woken);
         };
-        if let Some(place) = pending.waits_ns.get_mut(pending.count as usize) {
-            *place = wait_ns;
-            pending.count += 1;
+        if self.pending.len() >= PENDING {
+            self.flush();
         }
-        if pending.count as usize >= PENDING {
-            self.flush(task, woken);
-        }
+        self.pending.push(Pending { whose: whose + u32::from(woken), wait_ns });
     }
 
-    /// The first wait of a task, or one of more than four seconds.
+    /// A wait of more than four seconds.
     #[cold]
     fn add_strange(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
         let waits = self.of(task);
         (if woken { &mut waits.woken } else { &mut waits.displaced }).record(wait_ns);
-        if task.index() * 2 + 1 >= self.pending.len() {
-            self.pending.resize(task.index() * 2 + 2, Pending::default());
-        }
     }
 
+    /// Records what is pending: a counting sort by task.
     #[inline(never)]
-    fn flush(&mut self, task: TaskId, woken: bool) {
-        self.of(task);
-        let index = task.index() * 2 + usize::from(woken);
-        let Self { tasks, pending } = self;
-        let (Some(pending), Some(waits)) = (pending.get_mut(index), tasks.get_mut(task.index()))
-        else {
-            return;
-        };
-        let count = std::mem::take(&mut pending.count) as usize;
-        let histogram = if woken { &mut waits.woken } else { &mut waits.displaced };
-        let pending = pending.waits_ns.get(..count).unwrap_or_default();
-        histogram.record_all(pending.iter().map(|wait| u64::from(*wait)));
+    fn flush(&mut self) {
+        let Some(last) = self.pending.iter().map(|pending| pending.whose).max() else { return };
+        self.of(TaskId(last / 2));
+        let Self { tasks, pending, sorted_ns, places } = self;
+        places.clear();
+        places.resize(last as usize + 2, 0);
+        for Pending { whose, .. } in &*pending {
+            places[*whose as usize + 1] += 1;
+        }
+        let mut next = 0;
+        for place in &mut *places {
+            next += *place;
+            *place = next;
+        }
+        sorted_ns.resize(pending.len(), 0);
+        // Afterwards a place is where its waits end.
+        for Pending { whose, wait_ns } in pending.drain(..) {
+            let place = &mut places[whose as usize];
+            sorted_ns[*place as usize] = wait_ns;
+            *place += 1;
+        }
+        let mut rest = sorted_ns.as_slice();
+        let mut from = 0;
+        for (whose, end) in places.iter().enumerate().take(last as usize + 1) {
+            let (waits_ns, behind) = rest.split_at((end - from) as usize);
+            (rest, from) = (behind, *end);
+            if !waits_ns.is_empty() {
+                let waits = &mut tasks[whose / 2];
+                let histogram =
+                    if whose % 2 == 1 { &mut waits.woken } else { &mut waits.displaced };
+                histogram.record_all(waits_ns.iter().map(|wait| u64::from(*wait)));
+            }
+        }
     }
 
     #[inline]
@@ -207,9 +223,8 @@ impl Question for Latency {
     }
 
     fn answer(mut self, state: &State) -> LatencyAnswer {
+        self.flush();
         for (id, task) in state.tasks() {
-            self.flush(id, true);
-            self.flush(id, false);
             if matches!(task.activity, Activity::Waiting { .. }) {
                 self.of(id).unfinished += 1;
             }

@@ -29,7 +29,9 @@ impl Occupant {
 }
 
 /// What is known about one CPU.
+// One line of the cache, as a task.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct CpuState {
     /// The occupant of the CPU.
     pub occupant: Occupant,

@@ -23,6 +23,7 @@ mod read_head;
 mod reader;
 mod records;
 mod recover;
+mod runs;
 mod shared;
 mod spool;
 mod walk;

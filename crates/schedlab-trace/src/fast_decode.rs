@@ -15,7 +15,7 @@ pub(crate) use crate::fast_layout::{
     Kind, Known, MIGRATE, Near, Places, REACH, SWITCH, TASK, Word,
 };
 use crate::merge::{Batch, Out};
-use crate::names::Names;
+use crate::names::Called;
 use crate::plan::Decoder;
 use schedlab_model::{Comm, Context, Cpu, Event, Left, Nanos, Pid, Prio, What};
 
@@ -70,9 +70,9 @@ impl<'a> Record<'a> {
 
     /// Takes note of a task's name, which is an event of its own when it is news.
     #[inline(always)]
-    fn called(&self, pid: Word, comm: u8, names: &mut Names, out: &mut impl Out) {
+    fn called(&self, pid: Word, comm: u8, names: &mut impl Called, out: &mut impl Out) {
         let (pid, comm) = (self.pid(pid), self.name(comm));
-        if names.changed(pid, comm) {
+        if names.called(pid, comm) {
             let (comm, event) = (*comm, self.event(What::Lost { count: None }));
             out.aside(move |batch| renamed(event, pid, comm, batch));
         }
@@ -89,7 +89,7 @@ impl<'a> Record<'a> {
     // Each kind puts its event by itself: the fields then go from registers to their places.
 
     #[inline(always)]
-    fn switch(&self, decoder: &Decoder, names: &mut Names, out: &mut impl Out) {
+    fn switch(&self, decoder: &Decoder, names: &mut impl Called, out: &mut impl Out) {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
         self.called(at.next, at.next_comm, names, out);
@@ -100,7 +100,7 @@ impl<'a> Record<'a> {
     }
 
     #[inline(always)]
-    fn waking(&self, names: &mut Names, out: &mut impl Out) {
+    fn waking(&self, names: &mut impl Called, out: &mut impl Out) {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
         let (pid, prio, last_cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
@@ -108,7 +108,7 @@ impl<'a> Record<'a> {
     }
 
     #[inline(always)]
-    fn wakeup(&self, new: bool, names: &mut Names, out: &mut impl Out) {
+    fn wakeup(&self, new: bool, names: &mut impl Called, out: &mut impl Out) {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
         let (pid, prio, cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
@@ -116,7 +116,7 @@ impl<'a> Record<'a> {
     }
 
     #[inline(always)]
-    fn migrate(&self, names: &mut Names, out: &mut impl Out) {
+    fn migrate(&self, names: &mut impl Called, out: &mut impl Out) {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
         let (pid, from, to) = (self.pid(at.pid), self.place(at.there), self.place(at.next));
@@ -143,7 +143,7 @@ impl Decoder {
         known: Known,
         stamp: Stamp,
         bytes: &[u8; REACH],
-        names: &mut Names,
+        names: &mut impl Called,
         out: &mut impl Out,
     ) -> bool {
         let record = |at: Places| Record::new(self, bytes, at, stamp);
@@ -174,7 +174,7 @@ impl Decoder {
         &self,
         near: &Near,
         record: &Record<'_>,
-        names: &mut Names,
+        names: &mut impl Called,
         out: &mut impl Out,
     ) {
         match near.kind {
@@ -202,6 +202,7 @@ mod tests {
     use crate::encode::Encoder;
     use crate::encoding::Encoding;
     use crate::merge::append;
+    use crate::names::Names;
     use schedlab_model::{Clock, OtherFormat, TraceInfo};
 
     /// The formats that we write, with the number that lies at `.0` and the one at `.1` exchanged.

@@ -13,6 +13,26 @@ pub(crate) struct News {
     pub(crate) comm: Comm,
 }
 
+/// Receives the names that records mention.
+pub(crate) trait Called {
+    /// Takes note of a name; whether it is to be an event of its own.
+    fn called(&mut self, pid: Pid, comm: &Comm) -> bool;
+
+    /// Where the general path looks names up. Each name that changes there is put as an event.
+    fn general(&mut self) -> &mut Names;
+}
+
+impl Called for Names {
+    #[inline(always)]
+    fn called(&mut self, pid: Pid, comm: &Comm) -> bool {
+        self.changed(pid, comm)
+    }
+
+    fn general(&mut self) -> &mut Names {
+        self
+    }
+}
+
 /// The last name seen of each task, by pid. 16 bytes for each pid up to the largest seen: half a MiB
 /// where pids have 15 bits, 64 MiB at most.
 #[derive(Default)]

@@ -2,7 +2,8 @@
 //!
 //! Any thread, the caller's too, takes the first portion that no thread has; the caller gets portions in
 //! order. If no thread has begun a portion when its turn comes, the caller decodes it straight into its own
-//! batch. Memory: [`AHEAD`] portions for each thread, beside the lanes' windows.
+//! batch. With many lanes, decoding one lane after the other into a portion is faster, and the caller does that.
+//! Memory: [`AHEAD`] portions for each thread, beside the lanes' windows.
 
 use super::divide::{Divider, Portion};
 use super::portion::{Decoded, Hand};
@@ -137,7 +138,7 @@ impl Team {
                     None => Turn::Own(portion),
                 };
             }
-            if turn == board.begun {
+            if turn == board.begun && !self.hand.is_fast() {
                 let portion = board.divider.next()?;
                 board.begun += 1;
                 break Turn::Own(portion);
@@ -147,6 +148,8 @@ impl Team {
                 drop(board);
                 desk.decode(&mut self.hand, portion, stretch);
                 desk.board()
+            } else if turn == board.begun {
+                return None;
             } else {
                 desk.done.wait(board).unwrap_or_else(PoisonError::into_inner)
             };

@@ -1,15 +1,17 @@
 //! The data of one CPU in one buffer: where it stands, and its records as events when their turn comes.
 
 use super::clock::Correction;
+use super::divide::Portion;
 use super::pages::{Feed, Pages, Trouble, Unpacker, Window};
 use super::read_ahead::Crew;
+use super::runs::Runs;
 use super::shared::Shared;
 use super::walk::{Body, Layout, Step, Visit, Walk, walk};
 use crate::decode::Stamp;
 use crate::fast_decode::Known;
 use crate::input::Input;
 use crate::merge::{Batch, ENDED, Lanes, Out};
-use crate::names::Names;
+use crate::names::{Called, Names};
 use crate::plan::Decoder;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
@@ -115,20 +117,62 @@ impl FileLanes {
     /// of the page that is given. What is passed over counts as read by others.
     pub(super) fn seek(&mut self, from: u64, pages: impl Iterator<Item = u64>) -> io::Result<()> {
         for (index, page) in pages.enumerate() {
-            let lane = &mut self.lanes[index];
-            let wrong = (lane.raised, lane.damaged);
-            lane.leave();
-            if let Fetch::Here(feeds, _) = &mut self.fetch {
-                feeds[index].seek(page..lane.data.end.max(page));
-            }
-            while self.go_on(index)? < from {}
-            // At the beginning of all, nothing is passed over.
-            if from > 0 {
-                let lane = &mut self.lanes[index];
-                (lane.raised, lane.damaged) = wrong;
-            }
+            self.seek_in(index, from, page)?;
         }
         Ok(())
+    }
+
+    /// The same in one lane.
+    fn seek_in(&mut self, index: usize, from: u64, page: u64) -> io::Result<()> {
+        let lane = &mut self.lanes[index];
+        let wrong = (lane.raised, lane.damaged);
+        lane.leave();
+        if let Fetch::Here(feeds, _) = &mut self.fetch {
+            feeds[index].seek(page..lane.data.end.max(page));
+        }
+        while self.go_on(index)? < from {}
+        // At the beginning of all, nothing is passed over.
+        if from > 0 {
+            let lane = &mut self.lanes[index];
+            (lane.raised, lane.damaged) = wrong;
+        }
+        Ok(())
+    }
+
+    /// Reads more at once, for lanes that are read one after the other ([`Self::run`]).
+    pub(super) fn widen(&mut self, window: usize) {
+        if let Fetch::Here(feeds, _) = &mut self.fetch {
+            feeds.iter_mut().for_each(|feed| feed.widen(window));
+        }
+    }
+
+    /// Hands `runs` the events of one lane in a portion: where they begin, and where those lie that are next. The
+    /// window is lent to one lane after the other.
+    pub(super) fn run(
+        &mut self,
+        index: usize,
+        portion: &Portion,
+        runs: &mut Runs,
+    ) -> io::Result<(Place, Place)> {
+        std::mem::swap(&mut runs.window, &mut self.lanes[index].pages.window);
+        self.seek_in(index, portion.from, portion.pages[index])?;
+        let here = &self.lanes[index];
+        let (start, mut time) = (here.place(), here.time);
+        while time < portion.until {
+            let here = &mut self.lanes[index];
+            let decoder = if here.passing { &self.shared.passing } else { &self.shared.decoder };
+            let (names, out) = runs.parts();
+            let next = here.put(decoder, names, out);
+            runs.step();
+            time = match next {
+                Some(time) => time,
+                None => self.go_on(index)?,
+            };
+        }
+        let here = &mut self.lanes[index];
+        let stop = here.place();
+        std::mem::swap(&mut runs.window, &mut here.pages.window);
+        Ok((start, stop))
     }
 
     /// Hardly anything behind these offsets in the file will be wanted in the lanes.
@@ -299,7 +343,12 @@ impl Lane {
     /// Decodes the record at hand. The time of the ordinary one that follows; `None` where the walk must
     /// find what does.
     #[inline(always)]
-    fn put(&mut self, decoder: &Decoder, names: &mut Names, out: &mut impl Out) -> Option<u64> {
+    fn put(
+        &mut self,
+        decoder: &Decoder,
+        names: &mut impl Called,
+        out: &mut impl Out,
+    ) -> Option<u64> {
         let Self { body, time, cpu, .. } = *self;
         let window = self.pages.window.bytes.as_slice();
         let stamp = Stamp { time, cpu };
@@ -308,7 +357,7 @@ impl Lane {
             None => false,
         };
         if !near {
-            out.aside(|batch| self.far(decoder, names, batch));
+            out.aside(|batch| self.far(decoder, names.general(), batch));
         }
         let (body, id) = self.walk.near(self.pages.window.bytes.as_slice())?;
         (self.body, self.known) = (body, decoder.known(id, body.length));

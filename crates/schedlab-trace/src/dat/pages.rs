@@ -57,6 +57,11 @@ impl Feed {
         Self::new(self.packing, self.layout, data, self.window_size)
     }
 
+    /// Fetches this number of bytes at once from now on, at least a page.
+    pub(crate) fn widen(&mut self, window: usize) {
+        self.window_size = (window / self.layout.page_size).max(1) * self.layout.page_size;
+    }
+
     /// Whether pages must be unpacked.
     pub(crate) fn is_packed(&self) -> bool {
         self.packing != Packing::None
@@ -133,8 +138,10 @@ impl Feed {
     }
 
     fn fetch(&mut self, input: &Input, window: &mut Vec<u8>) -> io::Result<bool> {
-        let pause = if self.left.start < self.pause { self.pause } else { u64::MAX };
-        let left = self.left.end.min(pause) - self.left.start;
+        let start = self.left.start;
+        let pause =
+            if start < self.pause { self.pause } else { start + self.layout.page_size as u64 };
+        let left = self.left.end.min(pause) - start;
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(self.window_size);
         window.resize(want, 0);
         let count = input.read_at(self.left.start, window)?;

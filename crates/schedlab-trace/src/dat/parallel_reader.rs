@@ -155,7 +155,7 @@ fn length(lane: &Lane, lanes: &FileLanes) -> u64 {
     lane.data.end.min(lanes.shared.input.len()) - lane.data.start
 }
 
-fn sections(lanes: &FileLanes) -> Vec<Section> {
+pub(super) fn sections(lanes: &FileLanes) -> Vec<Section> {
     let section = |lane: &Lane| {
         let data = lane.data.start..lane.data.start + length(lane, lanes);
         Section::new(lane.layout, data, lane.correction.clone())

@@ -63,7 +63,7 @@ fn synthetic(cpus: u16, events: u64, header: Header) -> Vec<u8> {
 
 #[test]
 fn several_threads_tell_the_same_story() {
-    for cpus in [1, 2, 7, 40] {
+    for cpus in [1, 2, 7, 40, 70] {
         let plain = synthetic(cpus, 30_000, Header::default());
         assert!(alike(&plain, &WAYS, &format!("{cpus} CPUs")) >= 30_000);
     }
