@@ -25,7 +25,11 @@ pub(super) fn installed(target: &Path) -> Result<()> {
     let (root_text, version) = (root.to_string_lossy().into_owned(), version()?);
     let what = ["install", "schedlab", "--debug", "--locked", "--version", &version, "--root"];
     let from = ["--config", "source.crates-io.replace-with=\"packages\"", "--config", &source];
-    steps::cargo(&[&what[..], &[root_text.as_str()], &from].concat())?;
+    // A home of its own: cargo keeps what it unpacked, and packages of one version differ from run to run.
+    let home = std::path::absolute(target.join("cargo-home"))?;
+    emptied(&home)?;
+    let arguments = [&what[..], &[root_text.as_str()], &from].concat();
+    steps::cargo_with(&arguments, &[("CARGO_HOME", &home.to_string_lossy())])?;
     let version = said(&root.join("bin/schedlab"), &["--version"])?;
     ensure!(version.starts_with(b"schedlab "), "cargo install gives another program");
     let shown = said(&root.join("bin/schedlab"), &["gallery", "show", "two-knobs"])?;
@@ -114,12 +118,8 @@ fn sha256(file: &Path) -> Result<String> {
 
 /// A line of an index: <https://doc.rust-lang.org/cargo/reference/registry-index.html>.
 fn line(package: &Value, sum: &str) -> Value {
-    let dependencies: Vec<Value> = array(&package["dependencies"])
-        .iter()
-        // Those of tests are not needed to install.
-        .filter(|dependency| dependency["kind"] != "dev")
-        .map(dependency)
-        .collect();
+    // With those of tests: a feature may name one, and cargo refuses a line whose features name what it lacks.
+    let dependencies: Vec<Value> = array(&package["dependencies"]).iter().map(dependency).collect();
     json!({
         "name": package["name"],
         "vers": package["version"],
