@@ -11,6 +11,7 @@ use schedlab_model::{Nanos, Phase, Pid, Usage};
 use schedlab_sys::channel;
 use schedlab_sys::sched::{self, Attributes};
 use schedlab_sys::task::{self, Side};
+use schedlab_sys::thread::Thread;
 use schedlab_sys::{clock, shared};
 use schedlab_workload::Done;
 use schedlab_workload::plan::{Block, Fork, Placement, Plan, Policy, Task, Transport};
@@ -20,7 +21,6 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 /// A stack holds the behaviour's and interpreter's frames and little else.
 const STACK_BYTES: usize = 128 << 10;
@@ -106,7 +106,7 @@ struct Common {
 struct Nursery {
     /// For each of the plan's forks those that are not alive.
     idle: Vec<Mutex<Vec<Unborn>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Thread>>,
 }
 
 /// A task that is not alive.
@@ -158,18 +158,17 @@ impl Stage for OnStage<'_> {
         // Counted before it is there: who forks has not ended, so the run does not end between.
         self.common.arena.expected().fetch_add(1, AcqRel);
         let common = self.common.clone();
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         let life = move || {
             work(unborn.index, unborn.born(), unborn.ends.clone(), &common, None);
             if let Ok(mut idle) = common.nursery.idle[fork as usize].lock() {
                 idle.push(unborn);
             }
         };
-        match thread.spawn(life) {
-            Ok(handle) => {
+        match Thread::spawn(STACK_BYTES, life) {
+            Ok(thread) => {
                 if let Ok(mut threads) = self.common.nursery.threads.lock() {
-                    threads.retain(|thread| !thread.is_finished());
-                    threads.push(handle);
+                    threads.retain(|thread| !thread.has_ended());
+                    threads.push(thread);
                 }
                 Done::Ok
             }
@@ -188,7 +187,7 @@ pub(super) struct Crew {
     nursery: Arc<Nursery>,
     /// The processes that were started: the pid, and the index of the task.
     children: Vec<(Pid, usize)>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
     /// What went wrong with processes: the task and the exit code.
     pub(super) killed: Vec<(usize, i32)>,
 }
@@ -243,9 +242,8 @@ impl Crew {
                 continue;
             }
             let common = common.clone();
-            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            let thread = thread.spawn(move || work(index, task, ends, &common, None))?;
-            self.threads.push(thread);
+            let life = move || work(index, task, ends, &common, None);
+            self.threads.push(Thread::spawn(STACK_BYTES, life)?);
             channels.done(index);
         }
         Ok(())
@@ -303,8 +301,8 @@ impl Crew {
     pub(super) fn is_gone(&self) -> bool {
         let forked = self.nursery.threads.lock();
         self.children.is_empty()
-            && self.threads.iter().all(JoinHandle::is_finished)
-            && forked.is_ok_and(|threads| threads.iter().all(JoinHandle::is_finished))
+            && self.threads.iter().all(Thread::has_ended)
+            && forked.is_ok_and(|threads| threads.iter().all(Thread::has_ended))
     }
 
     /// Interrupts what tasks are blocked in, so that they see that they shall stop.
@@ -332,9 +330,7 @@ impl Crew {
 
     /// Waits for the threads, which have ended as far as the arena says.
     pub(super) fn join(&mut self) {
-        self.threads.drain(..).filter(JoinHandle::is_finished).for_each(|thread| {
-            let _ = thread.join();
-        });
+        self.threads.drain(..).filter(Thread::has_ended).for_each(Thread::join);
     }
 }
 
@@ -495,10 +491,12 @@ fn work(
         true => task::usage(common.migrations),
         false => Usage::default(),
     };
-    // Closed before it counts as ended, so that readers of other tasks see it in time; of a process
-    // all is closed as it exits, and taking it down by hand would only make that longer.
-    if !process {
-        drop(performer);
+    // Closed before it counts as ended, so that readers of other tasks see it in time. Of a process
+    // all is closed as it exits. Upstream's threads leave their channels open to the end of the run,
+    // so closing them would be time that the original does not spend.
+    match process || (!common.facts && error.is_none()) {
+        true => std::mem::forget(performer),
+        false => drop(performer),
     }
     arena.set_ended(index, at, &usage, error);
     leave(arena);
