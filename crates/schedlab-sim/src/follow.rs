@@ -6,7 +6,8 @@
 //!
 //! What recordings do not tell: the tick, whose phase is found from displacements that no wakeup explains
 //! ([`phase`]); whether a waker says that it will sleep soon (`WF_SYNC`), which a switch sets; and vruntimes of tasks
-//! that ran before the recording. Decisions about these are not compared until they have slept.
+//! that ran before the recording. Decisions about these are not compared until a wakeup has placed them without regard to their
+//! past was.
 
 mod decide;
 mod phase;
@@ -100,13 +101,17 @@ pub struct Following {
     pub sync: bool,
     /// How long a displaced task may go on to the end of a system call, in nanoseconds.
     pub grace_ns: u64,
+    /// Whether the recording begins with its machine: tasks that are first seen when they wake have equal virtual
+    /// times. Else their past is unknown.
+    pub from_the_start: bool,
 }
 
 impl Following {
-    /// With ticks of this distance and phase; wakeups are sync, system calls end within 100 µs.
+    /// For a recording of a kernel with ticks of this distance and phase: wakeups are sync, system calls end within
+    /// 100 µs.
     #[must_use]
     pub fn new(tick_ns: u64, phase_ns: Option<u64>) -> Self {
-        Self { tick_ns, phase_ns, sync: true, grace_ns: 100_000 }
+        Self { tick_ns, phase_ns, sync: true, grace_ns: 100_000, from_the_start: false }
     }
 }
 
@@ -276,8 +281,9 @@ impl<'f> Follower<'f> {
         let task = self.task(child, Prio(120 + nice as i16), cpu);
         let view = &mut self.scene.tasks[task.index()];
         view.allowed = view.allowed.take().or(from_parent);
-        self.known[task.index()].sure = true;
         let runs = parent.filter(|&parent| self.scene.cpus[cpu].running == Some(parent));
+        // Its place in the queue follows from its parent's.
+        self.known[task.index()].sure = runs.is_some();
         self.policy.fork(&self.scene, cpu, runs, task);
     }
 
@@ -293,9 +299,9 @@ impl<'f> Follower<'f> {
         if !known.fair || known.stand != Stand::Asleep {
             return;
         }
-        // The one that is first seen when it wakes is taken to have slept long.
-        (known.stand, known.sure) = (Stand::Waking, true);
+        known.stand = Stand::Waking;
         if !seen {
+            known.sure = self.following.from_the_start;
             self.scene.tasks[task.index()].cpu = last;
         }
         let waker = self.scene.cpus[cpu].running.filter(|_| event.context == Context::Task);
@@ -334,6 +340,7 @@ impl<'f> Follower<'f> {
         };
         self.known[at].stand = Stand::Queued;
         self.policy.enqueue(&self.scene, to, task, arrival);
+        self.known[at].sure |= !new && self.policy.placed_anew(task);
         if self.scene.cpus[to].running.is_some()
             && self.policy.preempts(&self.scene, to, task, arrival)
         {

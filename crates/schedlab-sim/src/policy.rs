@@ -116,6 +116,12 @@ pub trait Policy {
         let _ = (scene, cpu, parent, child);
     }
 
+    /// Whether the last wakeup of `task` placed it in the queue without regard to its past.
+    fn placed_anew(&self, task: TaskId) -> bool {
+        let _ = task;
+        true
+    }
+
     /// `task` becomes runnable on `cpu`.
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival);
 

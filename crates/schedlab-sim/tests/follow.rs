@@ -33,14 +33,24 @@ fn follow(told: &Observed, machine: &str, knobs: &[(&str, &str)]) -> Comparison 
 }
 
 fn follow_with(told: &Observed, machine: &str, knobs: &[(&str, &str)], sync: bool) -> Comparison {
+    follow_part(told, machine, knobs, (sync, 0))
+}
+
+/// Follows the events from one on.
+fn follow_part(
+    told: &Observed,
+    machine: &str,
+    knobs: &[(&str, &str)],
+    (sync, from): (bool, usize),
+) -> Comparison {
     let mut model = model(machine);
     knobs.iter().for_each(|(knob, value)| model.set(knob, value).unwrap());
     let hardware = Hardware::new(model.topology.clone());
     let policy = model.policy(&hardware, 0);
     let following = Following::new(1_000_000_000 / model.hz, Some(0));
-    let following = Following { sync, ..following };
+    let following = Following { sync, from_the_start: from == 0, ..following };
     let info = told.info.as_ref().unwrap();
-    Follower::new(following, hardware, policy, info).unwrap().follow(&told.events).unwrap()
+    Follower::new(following, hardware, policy, info).unwrap().follow(&told.events[from..]).unwrap()
 }
 
 const SMALL: [(&str, &str); 4] = [("groups", "2"), ("fds", "4"), ("loops", "30"), ("pipe", "true")];
@@ -54,6 +64,18 @@ fn a_model_makes_the_decisions_that_it_made() {
         let compared: u64 = found.counts.values().map(|count| count.same).sum();
         assert!(compared > 100, "{machine}: {:?}", found.counts);
     }
+}
+
+#[test]
+fn a_recording_from_the_middle_shows_no_difference_for_what_came_before() {
+    let told = recorded("sim:kernel=cfs-6.1", "hackbench", &SMALL, &[]);
+    let mut compared = 0;
+    for from in (1..40).chain((40..told.events.len()).step_by(50)) {
+        let found = follow_part(&told, "sim:kernel=cfs-6.1", &[], (true, from));
+        assert_eq!(found.first, None, "from event {from}: {:?}", found.counts);
+        compared += found.counts.values().map(|count| count.same).sum::<u64>();
+    }
+    assert!(compared > 50, "{compared}");
 }
 
 #[test]

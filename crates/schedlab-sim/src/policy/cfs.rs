@@ -74,6 +74,8 @@ struct Entity {
     touched: u64,
     /// It is no task: its weight is that of a group.
     group: bool,
+    /// Its last wakeup found it more than a period behind the credit of a sleeper.
+    anew: bool,
 }
 
 /// Where the scheduler of a group stands on a CPU.
@@ -212,7 +214,9 @@ impl Cfs {
         let credit = if entity.idle { knobs.min_granularity } else { knobs.latency };
         let credit = if knobs.gentle_fair_sleepers { credit / 2 } else { credit };
         let least = self.rqs[cpu].min_vruntime - credit as i64;
+        let period = knobs.latency as i64;
         let entity = &mut self.entities[task as usize];
+        entity.anew = entity.vruntime < least - period;
         entity.vruntime = entity.vruntime.max(least);
     }
 
@@ -332,6 +336,11 @@ impl Policy for Cfs {
             least += virtual_time(self.slice(cpu, child.0), weight) as i64;
         }
         self.entity(child).vruntime = curr.max(least);
+    }
+
+    /// True where it got the whole credit even if its virtual time had been a period later.
+    fn placed_anew(&self, task: TaskId) -> bool {
+        self.entities.get(task.index()).is_some_and(|of| of.anew)
     }
 
     /// Adds a task to the queue (`enqueue_entity`).

@@ -387,6 +387,10 @@ impl Policy for Classes {
         *self.task(child) = OfTask { turn, fair: true, ..OfTask::default() };
     }
 
+    fn placed_anew(&self, task: TaskId) -> bool {
+        self.fair.placed_anew(task)
+    }
+
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         match scene.task(task).class {
             Class::Fifo(priority) | Class::RoundRobin(priority) => {

@@ -77,7 +77,9 @@ impl Follow<'_> {
         let found = if recording.simulated { Some(0) } else { phase(&recording.events, tick) };
         let hardware = Hardware::new(model.topology.clone());
         let policy = model.policy(&hardware, 0);
-        let following = Following { sync: self.sync, ..Following::new(tick, found) };
+        let from_the_start = recording.simulated;
+        let following =
+            Following { sync: self.sync, from_the_start, ..Following::new(tick, found) };
         let follower = Follower::new(following, hardware, policy, &recording.info)?;
         Ok(follower.follow(&recording.events)?)
     }
