@@ -39,9 +39,10 @@ function eventsOf(trace, r, from, to, give) {
   for (let i = Math.max(0, after(row, from) - 1); i < last; i++) {
     const name = taskName(trace, task[i]);
     if (wait[i] > 0) put(start[i] - wait[i], i, waker[i] > 0 ? `wakeup  ${name} by ${taskName(trace, waker[i])}` : `runnable  ${name}`);
-    if (i === 0 || end[i - 1] < start[i]) put(start[i], i, `switch  idle → ${name}`);
+    // What is not known does not begin with a switch.
+    if (task[i] !== 0 && (i === 0 || end[i - 1] < start[i])) put(start[i], i, `switch  idle → ${name}`);
     const next = i + 1 < count && start[i + 1] === end[i] ? taskName(trace, task[i + 1]) : "idle";
-    if (row.known === Infinity || i + 1 < count) put(end[i], i, `switch  ${name} (${LEFT[left[i]]}) → ${next}`);
+    if (row.known === Infinity || i + 1 < count) put(end[i], i, `switch  ${name}${task[i] === 0 ? "" : ` (${LEFT[left[i]]})`} → ${next}`);
   }
   for (let i = firstFrom(points.time, from); i < points.time.length && points.time[i] < to; i++) put(points.time[i], -1, pointName(trace, row, i));
   for (let i = firstFrom(power.at, from); i < power.at.length && power.at[i] < to; i++) put(power.at[i], -1, `frequency  ${frequencyName(power.khz[i])}`);

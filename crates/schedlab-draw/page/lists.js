@@ -109,7 +109,7 @@ export function legend(trace, { tone, lanes }) {
   if (interrupts.includes(1)) entries.push([tone.events[1], "softirq"]);
   entries.push(...powerLegend(trace, tone));
   if (trace.head.points.counts.some((count) => count > 0)) entries.push([tone.text, "mark or tracepoint; a band where they are dense"]);
-  entries.push([tone.running, "below: tasks that run"], [tone.waiting, "and tasks that wait"]);
+  entries.push([tone.running, "below: tasks that run"], [tone.waiting, "and tasks that wait"], [tone.text, "dotted line: the number of CPUs"]);
   return entries.map(([colour, text]) => {
     const item = document.createElement("li");
     item.append(swatch(colour), text);

@@ -448,7 +448,7 @@ class Page {
     const { row, slice, task, episode } = this.view, note = this.trace.head.episodes[episode];
     const lines = row >= 0 && slice >= 0 ? this.describe(row, slice) : [];
     if (note) lines.push("", `Episode of ${duration(note.end - note.start)} on CPU ${note.cpu}` + (note.story ? `, ${duration(note.story.cost)} of CPU time lost` : ""), note.text);
-    element("chosen").textContent = lines.length > 0 ? lines.join("\n").trim() : task > 0 ? taskName(this.trace, task) : this.trace.head.fine > 0 ? "This page shows columns: the trace is too large for all its slices. 'schedlab view --from --to' shows a part with all." : "Click a slice, or press ] to choose one.";
+    element("chosen").textContent = lines.length > 0 ? lines.join("\n").trim() : task > 0 ? taskName(this.trace, task) : this.trace.head.fine > 0 ? "This page shows columns: the trace is too large for all its slices. 'schedlab view --from --to' shows a part with all." : matchMedia("(pointer: coarse)").matches ? "Tap a slice to choose it." : "Click a slice, or press ] to choose one.";
   }
 
   /** @param {string} text */

@@ -52,7 +52,7 @@ function plate({ context: c, tone }, text, x, y, left, right) {
 export function marks(painter, view, layout) {
   const { trace, context: c, lanes, tone } = painter, { rows: box, rowHeight } = layout;
   const { x } = places(view, layout), [first, end] = painter.seen(view);
-  const size = Math.min(Math.max(rowHeight / 3, 2), 7), dense = box.width / 12;
+  const size = Math.min(Math.max(rowHeight / 5, 2), 7), dense = box.width / 12;
   within(painter, box, () => {
     for (let lane = first; lane < end; lane++) {
       const place = lanes.lanes[lane].row, y = box.top + (lane - view.top) * rowHeight;
@@ -61,7 +61,7 @@ export function marks(painter, view, layout) {
       drawPower(c, tone, view, power, x, y, rowHeight);
       bars(painter, view, interrupts, x, y + rowHeight * 0.72, Math.max(1, rowHeight * 0.2));
       const low = firstFrom(points.time, view.from), high = firstFrom(points.time, view.to);
-      if (high - low > dense) { band(painter, points, low, high, x, y, Math.max(1, Math.min(4, rowHeight / 5)), box); continue; }
+      if (high - low > dense) { band(painter, points, low, high, x, y, Math.max(1, Math.min(3, rowHeight / 6)), box); continue; }
       c.fillStyle = tone.text;
       c.strokeStyle = `#${tone.ground.toString(16).padStart(6, "0")}`;
       c.lineWidth = 1;
@@ -104,7 +104,8 @@ function band({ context: c, tone }, points, low, high, x, y, height, box) {
   c.fillStyle = tone.text;
   for (let cell = 0; cell < cells.length; cell++) {
     if (cells[cell] === 0) continue;
-    c.globalAlpha = Math.min(0.75, 0.2 + 0.12 * Math.log2(cells[cell]));
+    // Pale enough not to be taken for a bar of its own: what ran stays what is seen.
+    c.globalAlpha = Math.min(0.4, 0.12 + 0.06 * Math.log2(cells[cell]));
     c.fillRect(box.left + cell * 3, y, 3, height);
   }
   c.globalAlpha = 1;

@@ -15,6 +15,9 @@ import { frequencyAt, speedOf } from "./power.js";
  * `doing` are the colours of states, by their numbers; `speeds` those of frequencies, from the lowest on.
  */
 
+/** A name that is cut has this many letters at least, the ellipsis included. */
+const NAME_LEAST = 6;
+
 /** @param {Trace} trace @param {boolean} dark @returns {Tones} */
 export function tones(trace, dark) {
   const theme = dark ? trace.head.themes.dark : trace.head.themes.light;
@@ -366,6 +369,8 @@ export class Painter {
     c.textBaseline = "middle";
     const say = (/** @type {string} */ name, /** @type {number} */ rgb, /** @type {number} */ from, /** @type {number} */ room, /** @type {number} */ lane) => {
       const letters = Math.floor(room / 6.2);
+      // Two letters of a name tell nothing.
+      if (name.length > letters && letters < NAME_LEAST) return;
       const luma = (299 * (rgb >> 16) + 587 * ((rgb >> 8) & 255) + 114 * (rgb & 255)) / 1000;
       c.fillStyle = rgb < 0 ? "#888888" : luma > 120 ? "#111827" : "#ffffff";
       c.fillText(name.length > letters ? name.slice(0, Math.max(1, letters - 1)) + "…" : name, box.left + (from - view.from) * scale + 3, box.top + (lane - view.top + 0.5) * rowHeight);
@@ -400,7 +405,8 @@ export class Painter {
     for (let i = Math.max(first, 1); i < end; i++) {
       if (rows[i].socket !== rows[i - 1].socket) {
         const y = Math.round(box.top + (i - view.top) * rowHeight) + 0.5;
-        c.moveTo(4, y);
+        // Right of the CPUs' numbers, which it would strike through.
+        c.moveTo(box.left - 4, y);
         c.lineTo(box.left + box.width, y);
       }
     }
@@ -467,7 +473,9 @@ export class Painter {
     c.fillStyle = tone.muted;
     c.textAlign = "right";
     c.textBaseline = "middle";
-    c.fillText(`${cpus} CPU${cpus === 1 ? "" : "s"}`, box.left - 6, y(cpus));
+    // Where both do not fit, the number: the legend says what the line is.
+    const words = `${cpus} CPU${cpus === 1 ? "" : "s"}`;
+    c.fillText(c.measureText(words).width > box.left - 8 ? String(cpus) : words, box.left - 6, y(cpus));
     c.fillText("0", box.left - 6, y(0) - 2);
     const middle = (y(cpus) + y(0)) / 2;
     // The height of the curve, where it has room.

@@ -209,7 +209,11 @@ pub(crate) fn frame(scene: &mut Scene, theme: &Theme, plot: Rect) {
     scene.polyline(Stroke::solid(theme.axis, PX), &corners);
 }
 
-/// Swatches with labels, as many in a line as fit. Returns the next free line below, in units.
+/// The colour of an entry of a legend that is words alone: it has no swatch.
+pub const WORDS: crate::Colour = crate::Colour::BLACK.fade(0);
+
+/// Swatches with labels, as many in a line as fit; [`WORDS`] have no swatch, and the whole width.
+/// Returns the next free line below, in units.
 pub(crate) fn legend(
     scene: &mut Scene,
     theme: &Theme,
@@ -220,18 +224,21 @@ pub(crate) fn legend(
     let style = Style::regular(11, theme.text);
     let (mut x, mut y) = (corner.x, corner.y);
     for (colour, label) in entries {
-        let label =
-            crate::font::shorten(label, style.size, style.weight, (300 * PX).min(room - 16 * PX));
-        let width = style.width(&label) + 32 * PX;
+        let (before, longest) =
+            if *colour == WORDS { (0, room) } else { (16 * PX, (300 * PX).min(room - 16 * PX)) };
+        let label = crate::font::shorten(label, style.size, style.weight, longest);
+        let width = style.width(&label) + before + 16 * PX;
         if x + width > corner.x + room && x > corner.x {
             (x, y) = (corner.x, y + 18 * PX);
         }
-        let swatch = Rect::new(x, y, 11 * PX, 11 * PX);
-        scene.rect(*colour, swatch);
-        if [theme.panel, theme.ground].contains(colour) {
-            frame(scene, theme, swatch);
+        if *colour != WORDS {
+            let swatch = Rect::new(x, y, 11 * PX, 11 * PX);
+            scene.rect(*colour, swatch);
+            if [theme.panel, theme.ground].contains(colour) {
+                frame(scene, theme, swatch);
+            }
         }
-        scene.text(at(x + 16 * PX, y + 9 * PX + PX / 2), Anchor::Start, style, &label);
+        scene.text(at(x + before, y + 9 * PX + PX / 2), Anchor::Start, style, &label);
         x += width;
     }
     if entries.is_empty() { y } else { y + 18 * PX }

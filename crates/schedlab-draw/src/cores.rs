@@ -4,11 +4,14 @@
 //! where there are more slices than pixels, a shade for each column: the mean of the colours of
 //! what ran there, as opaque as the column was busy. So the picture's size depends on its pixels.
 
+mod silent_rows;
+
 use crate::axis::{TimeAxis, frame, heading, legend};
 use crate::colour::{Colour, Theme};
-use crate::font::shorten;
+use crate::font::{shorten, shorten_task};
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, Text, at};
-use schedlab_model::{Cpu, Nanos, Place, Span};
+use schedlab_model::{Cpu, CpuSet, Nanos, Place, Span};
+use silent_rows::{Tops, silent};
 use std::collections::BTreeMap;
 
 /// A stretch of a CPU's time in one colour.
@@ -148,6 +151,8 @@ const BRACKET_PX: i32 = 22;
 const RIGHT_PX: i32 = 18;
 /// Height that a lane adds to a row whose height nobody chose.
 const LANE_PX: i32 = 5;
+/// Links up to this many have an edge.
+const LINKS_EDGED_MAX: usize = 60;
 /// Rows at least so high have room for a line between a bar and what it lies on.
 const EDGE_ROW_PX: i32 = 14;
 
@@ -193,12 +198,14 @@ pub fn stacked(traces: &[Cores], size: Size, theme: &Theme) -> Scene {
     let mut y = 0;
     for cores in traces {
         y = heading(&mut scene, theme, y, &cores.title, &cores.notes);
-        let row = size.row(cores.rows.len(), cores.lanes.len());
-        let height = row * i32::try_from(cores.rows.len().max(1)).unwrap_or(i32::MAX);
-        let plot = Rect::new(left, y, columns * PX, height);
+        let silent = silent(cores, theme);
+        let loud = cores.rows.len() - silent.iter().map(|run| run.len()).sum::<usize>();
+        let row = size.row(loud, cores.lanes.len());
+        let tops = Tops::new(cores.rows.len(), row, silent);
+        let plot = Rect::new(left, y, columns * PX, tops.height());
         let window = Span::new(cores.window.start, cores.window.start + longest);
         let axis = TimeAxis { window, origin: cores.origin, x: left, width: plot.w };
-        Picture { cores, axis, plot, row, theme }.draw(&mut scene);
+        Picture { cores, axis, plot, row, tops, theme }.draw(&mut scene);
         let mut entries = cores.legend.clone();
         entries.extend(cores.lanes.iter().flat_map(|lane| lane.legend.iter().cloned()));
         let marks = cores.marks.iter().filter(|marks| !marks.marks.is_empty());
@@ -231,6 +238,7 @@ struct Picture<'a> {
     axis: TimeAxis,
     plot: Rect,
     row: i32,
+    tops: Tops,
     theme: &'a Theme,
 }
 
@@ -238,6 +246,7 @@ impl Picture<'_> {
     fn draw(&self, scene: &mut Scene) {
         scene.rect(self.theme.panel, self.plot);
         self.fill(scene);
+        self.silence(scene);
         self.lanes(scene);
         self.axis.draw(scene, self.plot, self.theme, "the trace began");
         self.separators(scene);
@@ -250,7 +259,28 @@ impl Picture<'_> {
     }
 
     fn top(&self, index: usize) -> i32 {
-        self.plot.y + self.row * i32::try_from(index).expect("rows fit into the picture")
+        self.plot.y + self.tops.top(index)
+    }
+
+    /// The rows that have the height of a row, with their indices.
+    fn loud(&self) -> impl Iterator<Item = (usize, &Row)> {
+        self.cores.rows.iter().enumerate().filter(|(index, _)| !self.tops.is_silent(*index))
+    }
+
+    /// CPUs without an event: one band for all that stand together, which names them.
+    fn silence(&self, scene: &mut Scene) {
+        let style = Style::regular(10, self.theme.text);
+        for run in self.tops.silent() {
+            let (y, end) = (self.top(run.start), self.top(run.end));
+            let end_x = self.axis.place(self.cores.window.end);
+            let band = Rect::new(self.plot.x, y, end_x - self.plot.x, end - y);
+            scene.rect(self.theme.unknown, band);
+            let cpus: CpuSet = self.cores.rows[run.clone()].iter().map(|row| row.cpu).collect();
+            let words = format!("CPUs {cpus} logged no event");
+            let words = shorten(&words, style.size, style.weight, band.w - 8 * PX);
+            let middle = at(band.x + band.w / 2, i32::midpoint(y, end) + 4 * PX);
+            scene.text(middle, Anchor::Middle, style, &words);
+        }
     }
 
     /// Boxes leave a gap between rows where rows are high enough for one.
@@ -299,14 +329,18 @@ impl Picture<'_> {
     fn fill(&self, scene: &mut Scene) {
         let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
         let height = self.boxes_height();
-        for (index, row) in self.cores.rows.iter().enumerate() {
+        for (index, row) in self.loud() {
             let y = self.top(index) + self.gap() / 2;
             match &row.fill {
                 Fill::Pieces(pieces) => {
-                    for piece in pieces {
+                    let starts = pieces.iter().skip(1).map(|next| self.axis.place(next.span.start));
+                    let starts = starts.chain([self.plot.right()]);
+                    for (piece, next) in pieces.iter().zip(starts) {
                         let x = self.axis.place(piece.span.start);
-                        // What ran is seen, however short: a tenth of a pixel at least.
-                        let w = (self.axis.place(piece.span.end) - x).max(PX / 10);
+                        // What ran is seen, however short: half a pixel where the CPU idles behind it,
+                        // and a tenth in any case.
+                        let least = (next - x).clamp(PX / 10, PX / 2);
+                        let w = (self.axis.place(piece.span.end) - x).max(least);
                         boxes.entry(piece.colour).or_default().push(Rect::new(x, y, w, height));
                     }
                 }
@@ -341,11 +375,11 @@ impl Picture<'_> {
         if self.row < 4 * PX {
             return;
         }
-        let line = |index| {
+        let line = |(index, _)| {
             let y = self.top(index);
             (at(self.plot.x, y), at(self.plot.right(), y))
         };
-        let lines = (1..self.cores.rows.len()).map(line).collect();
+        let lines = self.loud().skip(1).map(line).collect();
         scene.lines(Stroke::solid(self.theme.axis.fade(60), PX / 2), lines);
     }
 
@@ -354,7 +388,7 @@ impl Picture<'_> {
         if self.row < 15 * PX {
             return;
         }
-        for (index, row) in self.cores.rows.iter().enumerate() {
+        for (index, row) in self.loud() {
             let Fill::Pieces(pieces) = &row.fill else { continue };
             let baseline = self.top(index) + (self.boxes_height() + self.gap()) / 2 + 4 * PX;
             for piece in pieces {
@@ -363,9 +397,9 @@ impl Picture<'_> {
                 let name = piece.name.and_then(|name| self.cores.names.get(name as usize));
                 let Some(name) = name.filter(|_| room > 26 * PX) else { continue };
                 let style = Style::regular(11, piece.colour.ink());
-                let name = shorten(name, style.size, style.weight, room);
-                let point = at(x + 3 * PX, baseline);
-                scene.items.push(crate::Item::Text(Text::new(point, Anchor::Start, style, &name)));
+                if let Some(name) = shorten_task(name, style.size, style.weight, room) {
+                    scene.text(at(x + 3 * PX, baseline), Anchor::Start, style, &name);
+                }
             }
         }
     }
@@ -396,7 +430,7 @@ impl Picture<'_> {
             every *= 2;
         }
         let every = usize::try_from(every).expect("positive");
-        for (index, row) in self.cores.rows.iter().enumerate().step_by(every) {
+        for (index, row) in self.loud().step_by(every) {
             let middle = self.top(index) + self.row / 2;
             let point = at(self.plot.x - 6 * PX, middle + style.size * 36 / 100);
             let label =
@@ -421,7 +455,7 @@ impl Picture<'_> {
         let x = self.plot.x - 3 * PX;
         let mut lines = Vec::new();
         for (first, count, _) in self.runs(|place| place.core) {
-            if count > 1 && self.row >= 4 * PX {
+            if count > 1 && self.row >= 4 * PX && !self.tops.is_silent(first) {
                 let (y, end) = (self.top(first) + PX, self.top(first + count) - PX);
                 lines.push((at(x, y), at(x, end)));
             }
@@ -512,12 +546,20 @@ impl Picture<'_> {
     }
 
     fn links(&self, scene: &mut Scene, colour: Colour, links: &[(Point, Point)]) {
-        scene.lines(Stroke::solid(colour, PX * 8 / 10), links.to_vec());
+        // A few have an edge in the colour of the ground, so that they are seen on any task; many would hide
+        // the rows behind it.
+        let few = links.len() <= LINKS_EDGED_MAX;
+        if few {
+            scene.lines(Stroke::solid(self.theme.panel, PX * 36 / 10), links.to_vec());
+        }
+        let width = if few { PX * 16 / 10 } else { PX * 8 / 10 };
+        scene.lines(Stroke::solid(colour, width), links.to_vec());
         // A small head at the end, where rows are high enough to see one.
         if self.row >= 6 * PX {
+            let half = if few { 3 * PX } else { 2 * PX };
             for (from, to) in links {
-                let back = if to.y > from.y { -4 * PX } else { 4 * PX };
-                let corners = [*to, at(to.x - 2 * PX, to.y + back), at(to.x + 2 * PX, to.y + back)];
+                let back = if to.y > from.y { -2 * half } else { 2 * half };
+                let corners = [*to, at(to.x - half, to.y + back), at(to.x + half, to.y + back)];
                 scene.area(colour, &corners);
             }
         }

@@ -116,6 +116,25 @@ pub fn shorten(text: &str, size: i32, weight: Weight, room: i32) -> String {
     }
 }
 
+/// The name of a task for a box with `room`: whole, or as `app-c…:1001`, since the pid tells tasks of
+/// one command apart. `None` where fewer than four characters of the command would stand.
+#[must_use]
+pub(crate) fn shorten_task(name: &str, size: i32, weight: Weight, room: i32) -> Option<String> {
+    const LEAST: usize = 4;
+    let name = printable(name);
+    if lay(&name, size, weight).1 <= room {
+        return Some(name);
+    }
+    let pid = name.rfind(':').filter(|&at| {
+        let digits = &name[at + 1..];
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let (command, pid) = name.split_at(pid.unwrap_or(name.len()));
+    let left = room - lay(pid, size, weight).1 - 1;
+    let short = shorten(command, size, weight, left);
+    (short.chars().count() > LEAST || short == command).then(|| short + pid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +157,23 @@ mod tests {
     fn what_the_fonts_cannot_show_is_spelled_out() {
         assert_eq!(printable("a\u{202e}b\u{7}\u{5d0}"), "a\\u{202e}b\\u{7}\\u{5d0}");
         assert_eq!(printable("<b>&\"é"), "<b>&\"é");
+    }
+
+    #[test]
+    fn a_shortened_name_keeps_the_pid_or_is_left_out() {
+        let width = |text: &str| lay(text, 1100, Weight::Regular).1;
+        let short = |name, room| shorten_task(name, 1100, Weight::Regular, room);
+        let name = "app-producer:1001";
+        assert_eq!(short(name, width(name)).as_deref(), Some(name));
+        for room in 0..width(name) {
+            let Some(text) = short(name, room) else { continue };
+            assert!(width(&text) <= room, "{text}");
+            assert!(text.starts_with("app-") && text.ends_with("…:1001"), "{text}");
+        }
+        assert_eq!(short(name, width("app…:1001")), None);
+        let kworker = short("kworker/1:2", width("kworker/1:2") - 1).unwrap();
+        assert!(kworker.starts_with("kwork") && kworker.ends_with("…:2"), "{kworker}");
+        assert_eq!(short("sh:7", width("sh:7") - 1), None);
     }
 
     #[test]

@@ -11,6 +11,10 @@
 //!
 //! Resources: a switch costs an addition to one column, found by a cursor that only moves forward.
 
+mod legend;
+
+pub use legend::legend_of;
+
 use crate::assign::{Touching, assign};
 use crate::colour::{Colour, Theme};
 use crate::cores::{Fill, Piece, Row};
@@ -340,12 +344,17 @@ impl Rows {
             name: key.name(task, state),
             time: Nanos(time),
         };
-        let is_known = |key: Key| !matches!(key, Key::Unknown | Key::NoSpeed);
-        let mut entries: Vec<(bool, Option<u64>, Entry)> =
-            met.map(|met| (is_known(met.0.0), met.0.0.band(), entry(met))).collect();
-        // What is not known stands first: it says how much the rest is worth. Frequencies have an order of their own.
-        entries.sort_by_key(|(known, band, entry)| {
-            (*known, std::cmp::Reverse(*band), std::cmp::Reverse(entry.time))
+        // What is not known stands first: it says how much the rest is worth. Then those that are not the target,
+        // whose colour is none of the palette. Frequencies have an order of their own.
+        let rank = |key: Key| match key {
+            Key::Unknown | Key::NoSpeed => 0,
+            Key::Other => 1,
+            _ => 2,
+        };
+        let mut entries: Vec<(u8, Option<u64>, Entry)> =
+            met.map(|met| (rank(met.0.0), met.0.0.band(), entry(met))).collect();
+        entries.sort_by_key(|(rank, band, entry)| {
+            (*rank, std::cmp::Reverse(*band), std::cmp::Reverse(entry.time))
         });
         entries.into_iter().map(|(.., entry)| entry).collect()
     }
@@ -536,7 +545,7 @@ impl Key {
                 format!("{:.1} to {:.1} GHz", ghz(band), ghz(band + 1))
             }
             Self::NoSpeed => "unknown frequency".to_owned(),
-            Self::Other => "others".to_owned(),
+            Self::Other => "other than the target".to_owned(),
         }
     }
 }
@@ -576,6 +585,24 @@ mod tests {
         1 | LLMMNNOOPPLLMMNNOOPP..........
         A is called ua
         B is called kworker/93:1";
+
+    #[test]
+    fn who_is_not_the_target_is_in_the_legend_before_the_targets_tasks() {
+        let trace = notation::parse(TRACE).unwrap();
+        let options = RowsOptions {
+            window: span_of(&mut trace.source()).unwrap(),
+            columns: 100,
+            colouring: Colouring::Pid,
+            target: Some("ua".into()),
+            cpus: None,
+            topology: None,
+            theme: Theme::light(),
+        };
+        let legend = ask(&mut trace.source(), Rows::new(options)).unwrap().answer.legend;
+        let place = |colour| legend.iter().position(|entry| entry.colour == colour);
+        let target = legend.iter().position(|entry| entry.name.starts_with("ua"));
+        assert!(place(Theme::light().other) < target && target.is_some(), "{legend:?}");
+    }
 
     #[test]
     fn commands_of_a_picture_have_colours_of_their_own() {

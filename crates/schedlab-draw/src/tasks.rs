@@ -8,12 +8,12 @@
 //! Rows with more intervals than the picture can show hold a shade for each column and state, so that
 //! the picture's size depends on its pixels.
 
-use crate::axis::{TimeAxis, frame, heading, legend};
+use crate::axis::{TimeAxis, WORDS, frame, heading, legend};
 use crate::colour::{Colour, Theme};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
 use crate::task_groups::{Belongs, NO_GROUP};
-use schedlab_model::{Context, Cpu, Left, Nanos, OtherFormat, Span};
+use schedlab_model::{Context, Cpu, Left, Nanos, OtherFormat, Span, Unit, readable};
 use schedlab_timeline::{SlicesAnswer, State, TaskId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -137,7 +137,9 @@ pub struct Tasks {
 }
 
 /// More arrows than this hide the rows.
-const ARROWS_MAX: usize = 600;
+const ARROWS_MAX: usize = 300;
+/// Arrows between the same rows are at least so far apart.
+const ARROWS_APART: i32 = 4 * PX;
 /// Longest name of a row, in pixels.
 const NAME_PX: i32 = 150;
 const RIGHT_PX: i32 = 18;
@@ -323,6 +325,10 @@ impl Tasks {
         self.separators(&mut scene, plot, row, theme);
         self.interruptions(&mut scene, &axis, plot, row, theme);
         let left_out = self.arrows(&mut scene, &axis, plot, row, theme);
+        for (index, of) in self.rows.iter().enumerate() {
+            let y = plot.y + row * i32::try_from(index).unwrap_or(0);
+            Drawing { axis, plot, y, row, theme }.cpus(&mut scene, of);
+        }
         if self.rows.is_empty() {
             let middle = at(plot.x + plot.w / 2, plot.y + plot.h / 2 + 4 * PX);
             scene.text(middle, Anchor::Middle, style, "No task logged an event in this window");
@@ -380,9 +386,14 @@ impl Tasks {
     ) -> usize {
         let middle = |index: usize| plot.y + row * i32::try_from(index).unwrap_or(0) + row / 2;
         let between = self.wakes.iter().filter(|(_, from, to)| *from != Some(*to));
-        let shown: Vec<_> = between.clone().take(ARROWS_MAX).collect();
+        let mut apart = ARROWS_APART;
+        let mut shown = apart_by(between.clone(), axis, apart);
+        while shown.len() > ARROWS_MAX && apart < plot.w {
+            apart *= 2;
+            shown = apart_by(between.clone(), axis, apart);
+        }
         let (mut lines, mut heads) = (Vec::new(), Vec::new());
-        for &&(time, from, to) in &shown {
+        for &(time, from, to) in &shown {
             let (x, end) = (axis.place(time), middle(to));
             let start = from.map_or(end - row * 4 / 10, middle);
             let back = if end > start { -4 * PX } else { 4 * PX };
@@ -390,7 +401,7 @@ impl Tasks {
             heads.push([at(x, end), at(x - 2 * PX, end + back), at(x + 2 * PX, end + back)]);
         }
         scene.labelled("wakeups", |scene| {
-            scene.lines(Stroke::solid(theme.text, PX * 8 / 10), lines);
+            scene.lines(Stroke::solid(theme.text.fade(190), PX * 6 / 10), lines);
             for corners in heads {
                 scene.area(theme.text, &corners);
             }
@@ -413,21 +424,35 @@ impl Tasks {
             }
         }
         if !self.wakes.is_empty() {
-            entries.push((
-                theme.text,
-                match left_out {
-                    0 => "wakeup, from the waker; short: by an interrupt".to_owned(),
-                    more => {
-                        format!("wakeup, from the waker; short: by an interrupt (and {more} more)")
-                    }
-                },
-            ));
+            entries.push((theme.text, "wakeup, from the waker; short: by an interrupt".to_owned()));
+        }
+        entries.push((WORDS, "blank: not known".to_owned()));
+        if left_out > 0 {
+            let what = "wakeups beside those drawn are left out";
+            entries.push((WORDS, format!("{} {what}", readable(left_out as f64, Unit::Count))));
         }
         if self.more_rows > 0 {
-            entries.push((theme.ground, format!("and {} more rows", self.more_rows)));
+            entries.push((WORDS, format!("and {} more rows", self.more_rows)));
         }
         entries
     }
+}
+
+/// A wakeup: when, the waker's row, the woken's row.
+type Wake = (Nanos, Option<usize>, usize);
+
+/// The wakeups, without those that lie closer than `apart` behind one between the same rows.
+fn apart_by<'a>(wakes: impl Iterator<Item = &'a Wake>, axis: &TimeAxis, apart: i32) -> Vec<Wake> {
+    let mut last: BTreeMap<(Option<usize>, usize), i32> = BTreeMap::new();
+    let is_apart = |&&(time, from, to): &&Wake| {
+        let x = axis.place(time);
+        let free = last.get(&(from, to)).is_none_or(|before| x - before >= apart);
+        if free {
+            last.insert((from, to), x);
+        }
+        free
+    };
+    wakes.filter(is_apart).copied().collect()
 }
 
 /// A row while it is being drawn.
@@ -441,15 +466,16 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn draw(&self, scene: &mut Scene, row: &Row) {
-        let columns = usize::try_from(self.plot.w / PX).unwrap_or(1).max(1);
-        if row.pieces.len() > 2 * columns {
-            return self.shades(scene, row, columns);
+        if self.has_shades(row) {
+            return self.shades(scene, row, self.columns());
         }
         for doing in Doing::ALL.into_iter().rev() {
             let here = row.pieces.iter().filter(|piece| piece.1 == doing);
             let rects = here.clone().map(|(span, ..)| {
                 let x = self.axis.place(span.start);
-                self.rect(doing, x, (self.axis.place(span.end) - x).max(PX / 10))
+                // Running is seen, however short.
+                let least = if doing == Doing::Running { PX / 2 } else { PX / 10 };
+                self.rect(doing, x, (self.axis.place(span.end) - x).max(least))
             });
             scene.rects(doing.colour(self.theme), rects.collect());
         }
@@ -464,19 +490,33 @@ impl Drawing<'_> {
             (at(x, whole.y), at(x, whole.bottom()))
         });
         scene.lines(Stroke::solid(self.theme.panel, PX * 8 / 10), edges.collect());
-        let style = Style::regular(10, Doing::Running.colour(self.theme).ink());
+    }
+
+    /// On which CPUs a task ran, where there is room; on plates, so that no arrow crosses the words.
+    fn cpus(&self, scene: &mut Scene, row: &Row) {
+        if self.has_shades(row) {
+            return;
+        }
+        let colour = Doing::Running.colour(self.theme);
+        let style = Style::regular(10, colour.ink());
         for (span, _, cpu) in row.pieces.iter().filter(|piece| piece.1 == Doing::Running) {
-            let x = self.axis.place(span.start);
-            let name = cpu.map(|cpu| format!("CPU {cpu}")).unwrap_or_default();
-            if self.axis.place(span.end) - x > style.width(&name) + 8 * PX {
-                scene.text(
-                    at(x + 4 * PX, self.y + self.row / 2 + 4 * PX),
-                    Anchor::Start,
-                    style,
-                    &name,
-                );
+            let Some(cpu) = cpu else { continue };
+            let (x, name) = (self.axis.place(span.start), format!("CPU {cpu}"));
+            let width = style.width(&name);
+            if self.axis.place(span.end) - x > width + 11 * PX {
+                let base = self.y + self.row / 2 + 4 * PX;
+                scene.rect(colour, Rect::new(x + 5 * PX, base - 9 * PX, width + 4 * PX, 11 * PX));
+                scene.text(at(x + 7 * PX, base), Anchor::Start, style, &name);
             }
         }
+    }
+
+    fn has_shades(&self, row: &Row) -> bool {
+        row.pieces.len() > 2 * self.columns()
+    }
+
+    fn columns(&self) -> usize {
+        usize::try_from(self.plot.w / PX).unwrap_or(1).max(1)
     }
 
     fn rect(&self, doing: Doing, x: i32, w: i32) -> Rect {

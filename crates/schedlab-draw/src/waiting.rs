@@ -106,11 +106,15 @@ fn draw(running: &Running, width_px: i32, left_px: i32, tints: Tints, theme: &Th
     let width = (width_px - left_px - RIGHT_PX).max(1) * PX;
     let axis = TimeAxis { window: running.window, origin: running.origin, x: left_px * PX, width };
     let parts = running.curves.len().saturating_sub(1);
+    // Parts of the machine are compared: they have one scale.
+    let common = Scale::of(running.curves.iter().skip(1), running.window);
     for (index, curve) in running.curves.iter().enumerate() {
         let height = if index == 0 { 260 } else { (520 / parts.max(1)).clamp(50, 130) };
         let plot = Rect::new(axis.x, y, width, i32::try_from(height).unwrap_or(50) * PX);
         let last = index + 1 == running.curves.len();
-        Part { curve, axis, plot, tints, theme, scale: Scale::new(curve) }.draw(&mut scene, last);
+        let scale =
+            if index == 0 { Scale::of(std::iter::once(curve), running.window) } else { common };
+        Part { curve, axis, plot, tints, theme, scale }.draw(&mut scene, last);
         y = plot.bottom() + 14 * PX;
     }
     y += 32 * PX;
@@ -133,6 +137,12 @@ impl Curve {
         self.levels.iter().map(|level| level.most).max()
     }
 
+    /// Length of a column, in nanoseconds.
+    fn column(&self, window: Span) -> u64 {
+        let count = u64::try_from(self.levels.len().max(1)).unwrap_or(1);
+        (window.duration().0 / count).max(1)
+    }
+
     /// Time that tasks lost to waiting, summed over them.
     #[must_use]
     pub fn lost(&self) -> Nanos {
@@ -153,12 +163,17 @@ struct Scale {
 }
 
 impl Scale {
-    fn new(curve: &Curve) -> Self {
-        Self { top: u64::from(curve.cpus).max(1) }
-    }
-
-    fn grown(self, tasks: u64) -> Self {
-        Self { top: self.top.max(tasks) }
+    /// The scale that shows all of these curves.
+    fn of<'a>(curves: impl Iterator<Item = &'a Curve>, window: Span) -> Self {
+        let highest = |curve: &Curve| {
+            let column = curve.column(window);
+            let mean = curve.levels.iter().map(|l| (l.running + l.waiting).0 / column + 1).max();
+            let most = u64::from(curve.most().unwrap_or(0));
+            mean.unwrap_or(1).max(most).max(curve.cpus.into())
+        };
+        let top = curves.map(highest).max().unwrap_or(1).max(1);
+        // Room above, so that the line at the number of CPUs is not the frame.
+        Self { top: top + top.div_ceil(12) }
     }
 }
 
@@ -172,14 +187,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn draw(mut self, scene: &mut Scene, last: bool) {
+    fn draw(self, scene: &mut Scene, last: bool) {
         let column = self.column();
-        let highest =
-            self.curve.levels.iter().map(|l| (l.running + l.waiting).0 / column + 1).max();
-        self.scale = self.scale.grown(highest.unwrap_or(1));
-        self.scale = self.scale.grown(self.curve.most().unwrap_or(0).into());
-        // Room above, so that the line at the number of CPUs is not the frame.
-        self.scale.top += self.scale.top.div_ceil(12);
         scene.rect(self.theme.panel, self.plot);
         self.grid(scene);
         let running = self.steps(|level| level.running);
@@ -223,10 +232,8 @@ impl Part<'_> {
         scene.rects(peaks(self.theme), rects);
     }
 
-    /// Length of a column, in nanoseconds.
     fn column(&self) -> u64 {
-        let count = u64::try_from(self.curve.levels.len().max(1)).unwrap_or(1);
-        (self.axis.window.duration().0 / count).max(1)
+        self.curve.column(self.axis.window)
     }
 
     fn right(&self) -> i32 {
@@ -300,7 +307,9 @@ impl Part<'_> {
             1 => "1 CPU".to_owned(),
             cpus => format!("{cpus} CPUs"),
         };
-        let point = at(self.plot.right() - 4 * PX, y - 4 * PX);
+        // Above the line, or below it where the frame would cut the label.
+        let below = y - 15 * PX < self.plot.y;
+        let point = at(self.plot.right() - 4 * PX, if below { y + 12 * PX } else { y - 4 * PX });
         let style = Style::regular(10, self.theme.text);
         // A plate, so that it can be read where many wait.
         let width = style.width(&label) + 6 * PX;

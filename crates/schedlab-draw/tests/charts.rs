@@ -174,7 +174,7 @@ fn a_legend_names_only_curves_that_are_drawn() {
         tail: false,
     };
     let svg = schedlab_draw::svg(&cdf.scene(760, &Theme::light()));
-    assert!(svg.contains(">it waited<") && !svg.contains("it never waited"), "{svg}");
+    assert!(svg.contains(">it waited (n=4,000)<") && !svg.contains("it never waited"), "{svg}");
 }
 
 #[test]

@@ -43,7 +43,8 @@ const NAMES: [&[u8]; 6] = [
     b"e\xcc\x81\xe2\x80\xae",
 ];
 
-/// Each CPU switches between its idle task and tasks of odd names, every `step` nanoseconds.
+/// Each CPU switches between its idle task and a task of its own, the first six with odd names, every `step`
+/// nanoseconds.
 fn busy(cpus: &[u16], start: u64, step: u64, switches: u64) -> Memory {
     let mut info = TraceInfo::new("test", Clock::Monotonic);
     info.cpus = cpus.iter().map(|&cpu| Cpu(cpu)).collect::<CpuSet>();
@@ -56,8 +57,7 @@ fn busy(cpus: &[u16], start: u64, step: u64, switches: u64) -> Memory {
     }
     let mut events = Vec::new();
     for at in 1..=switches {
-        for &cpu in cpus {
-            let task = Pid(1 + i32::from(cpu) % 6);
+        for (task, &cpu) in (1..).map(Pid).zip(cpus) {
             let (prev, next) = if at % 2 == 1 { (Pid::IDLE, task) } else { (task, Pid::IDLE) };
             events.push(Event {
                 time: Nanos(start + at * step),

@@ -9,6 +9,7 @@ use super::Chart;
 use super::line::dots;
 use super::panel::{Panel, begin, name_y, place, say_empty};
 use super::scale::Axis;
+use crate::axis::{WORDS, legend};
 use crate::colour::{Colour, Theme};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
@@ -68,12 +69,24 @@ impl Chart for Boxes {
         if values().next().is_none() {
             say_empty(&mut scene, theme, plot);
         }
-        scene.height = plot.bottom() + 28 * PX;
+        let corner = at(plot.x, plot.bottom() + 26 * PX);
+        scene.height = legend(&mut scene, theme, corner, plot.w, &self.meanings()) + 2 * PX;
         scene
     }
 }
 
 impl Boxes {
+    /// What the parts of a box are, in words.
+    fn meanings(&self) -> Vec<(Colour, String)> {
+        let density = self.groups.iter().any(|group| group.values.len() >= VIOLIN_LEAST);
+        let said = [
+            Some("box: quartiles and median"),
+            Some("whiskers: values within 1.5 box heights"),
+            (self.violins && density).then_some("area: density"),
+        ];
+        said.into_iter().flatten().map(|words| (WORDS, words.to_owned())).collect()
+    }
+
     fn group(
         &self,
         scene: &mut Scene,
@@ -107,6 +120,11 @@ impl Boxes {
         let body = Rect::new(middle - half, y(q3), 2 * half, (y(q1) - y(q3)).max(PX));
         scene.rect(theme.panel, body);
         scene.rect(colour.fade(110), body);
+        let (left, right) = (middle - half, middle + half);
+        let (top, bottom) = (y(q3), y(q3) + body.h);
+        let corners = [at(left, top), at(right, top), at(right, bottom), at(left, bottom)];
+        let outline = [corners.as_slice(), &corners[..2]].concat();
+        scene.polyline(Stroke::solid(colour, PX), &outline);
         let line = (at(middle - half, y(median)), at(middle + half, y(median)));
         scene.lines(Stroke::solid(theme.text, PX * 2), vec![line]);
         // A few values are shown as they are; of many only those that the whiskers leave out.

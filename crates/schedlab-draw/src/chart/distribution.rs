@@ -7,6 +7,7 @@ use super::scale::{Axis, Values};
 use crate::axis::legend;
 use crate::colour::{Colour, Theme};
 use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
+use schedlab_model::{Unit, readable};
 
 /// A histogram: how many values fell between two bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,22 +54,24 @@ impl Chart for Histogram {
 fn percentiles(scene: &mut Scene, panel: &Panel, theme: &Theme, marks: &[(f64, String)]) {
     let style = Style::regular(10, theme.text);
     let mut free = [i32::MIN; 4];
-    for (value, name) in marks {
-        if !value.is_finite() {
-            continue;
-        }
+    let places = marks.iter().filter(|(value, _)| value.is_finite());
+    let line = |(value, _): &(f64, String)| {
         let x = panel.x_at(*value);
-        let line = (at(x, panel.plot.y), at(x, panel.plot.bottom()));
-        scene.lines(Stroke::dashed(theme.muted, PX, 3 * PX, 3 * PX), vec![line]);
+        (at(x, panel.plot.y), at(x, panel.plot.bottom()))
+    };
+    // All lines first: a plate keeps the next one from crossing a name.
+    let lines = places.clone().map(line).collect();
+    scene.lines(Stroke::dashed(theme.muted, PX, 3 * PX, 3 * PX), lines);
+    for (value, name) in places {
+        let x = panel.x_at(*value);
         let label = format!("{name} {}", panel.x.label(*value, value.abs() / 100.0));
         let row = free.iter().position(|&end| end < x).unwrap_or(0);
         let y = panel.plot.y + (12 + 12 * i32::try_from(row).unwrap_or(0)) * PX;
         let width = style.width(&label) + 6 * PX;
-        if x + width > panel.plot.right() {
-            scene.text(at(x - 3 * PX, y), Anchor::End, style, &label);
-        } else {
-            scene.text(at(x + 3 * PX, y), Anchor::Start, style, &label);
-        }
+        let left = if x + width > panel.plot.right() { x - width } else { x };
+        let plate = Rect::new(left + 2 * PX, y - 9 * PX, width - 4 * PX, 12 * PX);
+        scene.rect(theme.panel, plate);
+        scene.text(at(left + 3 * PX, y), Anchor::Start, style, &label);
         free[row] = x + width;
     }
 }
@@ -102,7 +105,8 @@ impl Chart for Cdf {
         let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
         let plot = place(&scene, top, (width_px * 2 / 5).clamp(140, 360));
         let values = self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0));
-        let y = Axis { label: "of all at most".into(), values: Values::Percent, ..Axis::default() };
+        let label = "share of all that is at most as long".into();
+        let y = Axis { label, values: Values::Percent, ..Axis::default() };
         let y = y.over(0.0, 1.0);
         let scale = y.scale(std::iter::empty());
         let panel = Panel { plot, x: self.x.scale(values), y: scale };
@@ -122,11 +126,15 @@ impl Chart for Cdf {
                     true => plot.bottom() - (stretched(fraction) * f64::from(plot.h)) as i32,
                     false => panel.y_at(fraction),
                 };
-                let shown = curve.points.iter().filter(|p| self.x.shows(p.0));
-                let points: Vec<_> =
-                    shown.map(|&(value, part)| at(panel.x_at(value), height(part))).collect();
-                scene.polyline(Stroke::solid(colour, PX * 18 / 10), &staircase(&points));
-                if !points.is_empty() {
+                let (shown, hidden): (Vec<&(f64, f64)>, Vec<_>) =
+                    curve.points.iter().partition(|p| self.x.shows(p.0));
+                // What the axis cannot show is less than what it shows: the curve begins with it.
+                let start = height(hidden.last().map_or(0.0, |p| p.1));
+                let points = std::iter::once(at(plot.x, start))
+                    .chain(shown.iter().map(|p| at(panel.x_at(p.0), height(p.1))));
+                if !shown.is_empty() {
+                    let points: Vec<_> = points.collect();
+                    scene.polyline(Stroke::solid(colour, PX * 18 / 10), &staircase(&points));
                     entries.push((colour, curve.name.clone()));
                 }
             }
@@ -182,7 +190,7 @@ pub fn histogram_of(title: &str, label: &str, histogram: &schedlab_stats::Histog
     }
     Histogram {
         title: title.to_owned(),
-        notes: vec![format!("{} values", histogram.count())],
+        notes: vec![format!("{} values", readable(histogram.count() as f64, Unit::Count))],
         x: Axis::nanoseconds(label).logarithmic(),
         bars,
         marks: [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")]
@@ -192,7 +200,7 @@ pub fn histogram_of(title: &str, label: &str, histogram: &schedlab_stats::Histog
     }
 }
 
-/// The cumulative curve of a histogram.
+/// The cumulative curve of a histogram; its name ends with how many values it has.
 #[must_use]
 pub fn cdf_of(name: &str, histogram: &schedlab_stats::Histogram) -> Curve {
     let whole = histogram.count().max(1) as f64;
@@ -201,5 +209,7 @@ pub fn cdf_of(name: &str, histogram: &schedlab_stats::Histogram) -> Curve {
         below += bucket.count;
         (bucket.middle() as f64, below as f64 / whole)
     };
-    Curve { name: name.to_owned(), points: histogram.buckets().map(&mut point).collect() }
+    let count = readable(histogram.count() as f64, Unit::Count);
+    let name = format!("{name} (n={count})");
+    Curve { name, points: histogram.buckets().map(&mut point).collect() }
 }

@@ -43,6 +43,7 @@ impl Chart for Fit {
         let colours = [theme.series(0), theme.series(5)];
 
         scene.rect(theme.panel, plot);
+        panel.grid_x(&mut scene, theme);
         panel.draw_y(&mut scene, theme, &self.y);
         crate::axis::frame(&mut scene, theme, plot);
         scene.clipped(plot, |scene| {
@@ -94,7 +95,11 @@ impl Chart for Fit {
         if points.is_empty() {
             say_empty(&mut scene, theme, plot);
         }
-        let entries = [(colours[0], "measured".into()), (colours[1], "fit".into())];
+        let mut entries = vec![(colours[0], "measured".into()), (colours[1], "fit".into())];
+        if self.sigma > 0.0 {
+            let band = theme.panel.mix(colours[1], 40);
+            entries.push((band, "one standard deviation of the residuals".into()));
+        }
         let corner = at(plot.x, below.bottom() + BELOW_PX * PX);
         scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
         scene

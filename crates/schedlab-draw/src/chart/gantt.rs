@@ -4,7 +4,7 @@ use super::Chart;
 use super::panel::{begin, place, say_empty};
 use crate::axis::{TimeAxis, frame, legend};
 use crate::colour::{Colour, Theme};
-use crate::font::shorten;
+use crate::font::{shorten, shorten_task};
 use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
 use schedlab_model::{Nanos, Span};
 use std::collections::BTreeMap;
@@ -75,8 +75,9 @@ impl Chart for Gantt {
             }
             if row >= 14 * PX && rect.w > 24 * PX {
                 let style = Style::regular(10, job.colour.ink());
-                let name = shorten(&job.name, style.size, style.weight, rect.w - 5 * PX);
-                names.push((at(x + 3 * PX, y + row / 2 + 4 * PX), style, name));
+                let name = shorten_task(&job.name, style.size, style.weight, rect.w - 5 * PX);
+                let point = at(x + 3 * PX, y + row / 2 + 4 * PX);
+                names.extend(name.map(|name| (point, style, name)));
             }
         }
         scene.lines(Stroke::solid(theme.alarm.fade(130), PX), late);
@@ -100,7 +101,12 @@ impl Chart for Gantt {
         }
         frame(&mut scene, theme, plot);
         let corner = at(plot.x, plot.bottom() + 46 * PX);
-        scene.height = legend(&mut scene, theme, corner, plot.w, &self.legend) + 6 * PX;
+        let mut entries = self.legend.clone();
+        if self.jobs.iter().any(|job| job.due.is_some_and(|due| due < job.span.start)) {
+            entries
+                .push((theme.panel.mix(theme.alarm, 130), "from its due time to its start".into()));
+        }
+        scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
         scene
     }
 }

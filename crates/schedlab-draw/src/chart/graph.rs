@@ -139,12 +139,18 @@ impl Graph {
 
     fn draw_edges(&self, scene: &mut Scene, theme: &Theme, places: &[Point], radius: i32) {
         let mut steps = Vec::new();
+        // A small head says which way an edge goes, where there is room for one.
+        let head = if radius >= 8 * PX { 4 * PX } else { 0 };
         for Edge { from, to } in &self.edges {
             let (Some(from), Some(to)) = (places.get(*from), places.get(*to)) else { continue };
             let (a, b) = (at(from.x + radius, from.y), at(to.x - radius, to.y));
             let bend = (b.x - a.x) / 2;
             steps.push(Step::Move(a));
             steps.push(Step::Curve(at(a.x + bend, a.y), at(b.x - bend, b.y), b));
+            if head > 0 {
+                let corners = [b, at(b.x - head, b.y - head / 2), at(b.x - head, b.y + head / 2)];
+                scene.area(theme.axis, &corners);
+            }
         }
         if !steps.is_empty() {
             let width = if self.edges.len() > 400 { PX / 2 } else { PX };

@@ -45,10 +45,14 @@ impl Chart for Heatmap {
         let (rows, columns) = (self.rows.len().max(1), self.columns.len().max(1));
         let style = Style::regular(11, theme.muted);
         let widest = self.rows.iter().map(|row| style.width(row)).max().unwrap_or(0).min(150 * PX);
-        let left = 34 * PX + widest;
+        // Whole pixels: else the ground shows through between cells.
+        let whole = |units: i32| (units / PX).max(1) * PX;
+        let left = whole(34 * PX + widest);
+        let top = whole(top);
         let room = scene.width - left - 110 * PX;
-        let width = (room / i32::try_from(columns).unwrap_or(i32::MAX)).max(2 * PX);
-        let height = (360 * PX / i32::try_from(rows).unwrap_or(i32::MAX)).clamp(6 * PX, 40 * PX);
+        let width = whole((room / i32::try_from(columns).unwrap_or(i32::MAX)).max(2 * PX));
+        let height = 360 * PX / i32::try_from(rows).unwrap_or(i32::MAX);
+        let height = whole(height.clamp(6 * PX, 40 * PX));
         let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         let plot = Rect::new(left, top, width * count(columns), height * count(rows));
         let grid = Grid { plot, width, height };
@@ -60,6 +64,11 @@ impl Chart for Heatmap {
         scene.height = plot.bottom() + 46 * PX;
         scene
     }
+}
+
+/// Whether a byte of a cell's text belongs to a plain number.
+const fn is_of_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || byte == b'.'
 }
 
 /// Where the cells of the map are drawn.
@@ -113,16 +122,30 @@ impl Heatmap {
                 }
                 None => text,
             };
-            if style.width(&text) < cell.w - 10 * PX && cell.h >= 14 * PX {
-                let middle = at(cell.x + cell.w / 2, cell.y + cell.h / 2 + 4 * PX);
-                texts.push((middle, style, text));
+            texts.push((cell, style, text));
+        }
+        // As many digits in each cell: 1.3 beside 1.42 is 1.30.
+        let digits = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        let numbers = texts.iter().all(|(.., text)| text.bytes().all(is_of_number));
+        let most = texts.iter().map(|(.., text)| digits(text)).max().filter(|_| numbers);
+        for (.., text) in &mut texts {
+            if let Some(most) = most.filter(|most| *most > 0) {
+                if !text.contains('.') {
+                    text.push('.');
+                }
+                while digits(text) < most {
+                    text.push('0');
+                }
             }
         }
         for (colour, rects) in boxes {
             scene.rects(colour, rects);
         }
-        for (middle, style, text) in texts {
-            scene.text(middle, Anchor::Middle, style, &text);
+        for (cell, style, text) in texts {
+            if style.width(&text) < cell.w - 10 * PX && cell.h >= 14 * PX {
+                let middle = at(cell.x + cell.w / 2, cell.y + cell.h / 2 + 4 * PX);
+                scene.text(middle, Anchor::Middle, style, &text);
+            }
         }
     }
 

@@ -5,7 +5,10 @@ use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
 use super::scale::Axis;
 use crate::axis::legend;
 use crate::colour::{Colour, Theme};
-use crate::scene::{Item, PX, Point, Scene, Stroke, at, circle};
+use crate::scene::{Item, PX, Point, Rect, Scene, Stroke, at, circle};
+
+/// How far beyond the frame a dot or the cap of a whisker can reach.
+const EDGE: i32 = 4 * PX;
 
 /// A measured point, perhaps with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +98,9 @@ impl Chart for Line {
         let panel = Panel { plot, x, y: self.y.scale(heights) };
         panel.draw(&mut scene, theme, &self.x, &self.y);
         let mut entries = Vec::new();
-        scene.clipped(plot, |scene| {
+        // A dot and a whisker at the end of a scale are whole.
+        let around = Rect::new(plot.x - EDGE, plot.y - EDGE, plot.w + 2 * EDGE, plot.h + 2 * EDGE);
+        scene.clipped(around, |scene| {
             let mut measured = 0;
             for series in &self.series {
                 let own = match series.shape {

@@ -191,14 +191,15 @@ impl Multiples {
     fn name_x(&self, scene: &mut Scene, theme: &Theme, plot: Rect) {
         let style = Style::regular(10, theme.muted);
         let lines = self.lines(plot.w);
-        let place = |x: f64| plot.x + tick_at(x, plot.w);
+        let place = |x: f64, label: &str| plot.x + tick_at(x, plot.w, style.width(label));
         // The last value always stands: the end of the axis must be told.
         let last = self.ticks.last().filter(|_| !self.words);
-        let last =
-            last.map_or(i32::MAX, |(x, label)| place(*x) - style.width(label) / 2 - APART_PX * PX);
+        let last = last.map_or(i32::MAX, |(x, label)| {
+            place(*x, label) - style.width(label) / 2 - APART_PX * PX
+        });
         let mut free = i32::MIN;
         for (index, (x, label)) in self.ticks.iter().enumerate() {
-            let (middle, half) = (place(*x), style.width(label) / 2);
+            let (middle, half) = (place(*x, label), style.width(label) / 2);
             let is_last = index + 1 == self.ticks.len();
             let touches = middle - half < free || (!is_last && middle + half > last);
             if !self.words && touches {
@@ -218,7 +219,8 @@ impl Multiples {
     fn lines(&self, width: i32) -> usize {
         let style = Style::regular(10, Theme::light().muted);
         let ends = |(x, label): &(f64, String)| {
-            let (middle, half) = (tick_at(*x, width), style.width(label) / 2);
+            let wide = style.width(label);
+            let (middle, half) = (tick_at(*x, width, wide), wide / 2);
             (middle - half, middle + half + APART_PX * PX)
         };
         let most = if self.words { self.ticks.len().max(1) } else { 1 };
@@ -232,9 +234,12 @@ impl Multiples {
     }
 }
 
-/// Where a part of the axis stands on a panel of this width.
-fn tick_at(x: f64, width: i32) -> i32 {
-    (x * f64::from(width)).round() as i32
+/// Where the label of a part of the axis has its middle, on a panel of this width: below its place, but not
+/// below the next panel.
+fn tick_at(x: f64, width: i32, label: i32) -> i32 {
+    let place = (x * f64::from(width)).round() as i32;
+    let (left, right) = (label / 2 - VALUES_PX * PX / 2, width + DOT_PX * PX - label / 2);
+    if left < right { place.clamp(left, right) } else { place }
 }
 
 /// The room that lines of labels below the first one take.

@@ -63,16 +63,26 @@ impl Panel {
 
     pub(super) fn draw_x(&self, scene: &mut Scene, theme: &Theme, axis: &Axis) {
         let (plot, style) = (self.plot, Style::regular(11, theme.muted));
-        let most = usize::try_from(plot.w / (80 * PX)).unwrap_or(1).max(1);
-        let mut grid = Vec::new();
-        for (value, label) in self.x.ticks(most) {
-            let x = self.x_at(value);
-            grid.push((at(x, plot.y), at(x, plot.bottom())));
-            tick_label(scene, at(x, plot.bottom() + 16 * PX), style, &label);
+        for (value, label) in self.x_ticks() {
+            tick_label(scene, at(self.x_at(value), plot.bottom() + 16 * PX), style, &label);
         }
-        scene.lines(Stroke::solid(theme.grid, PX / 2), grid);
+        self.grid_x(scene, theme);
         let middle = at(plot.x + plot.w / 2, plot.bottom() + 33 * PX);
         scene.text(middle, Anchor::Middle, style, &axis.label);
+    }
+
+    fn x_ticks(&self) -> Vec<(f64, String)> {
+        self.x.ticks(usize::try_from(self.plot.w / (80 * PX)).unwrap_or(1).max(1))
+    }
+
+    /// The upright lines of the grid alone, for a panel above another one with the same axis.
+    pub(super) fn grid_x(&self, scene: &mut Scene, theme: &Theme) {
+        let line = |(value, _): (f64, String)| {
+            let x = self.x_at(value);
+            (at(x, self.plot.y), at(x, self.plot.bottom()))
+        };
+        let lines = self.x_ticks().into_iter().map(line).collect();
+        scene.lines(Stroke::solid(theme.grid, PX / 2), lines);
     }
 
     pub(super) fn draw_y(&self, scene: &mut Scene, theme: &Theme, axis: &Axis) {

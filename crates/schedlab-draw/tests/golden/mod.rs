@@ -1,9 +1,39 @@
-//! Comparing a picture with its golden one.
+//! Comparing a picture with its golden one, and rules of layout that each of them keeps.
 
-use schedlab_draw::{Scene, pdf, png, svg};
+use schedlab_draw::{PX, Rect, Scene, Text, pdf, png, svg};
 use std::path::PathBuf;
 
+/// What a text covers: capitals and figures, without the room between lines.
+fn covers(text: &Text) -> Rect {
+    let (origin, high) = (text.origin, text.size * 7 / 10);
+    match text.upwards {
+        true => Rect::new(origin.x - high, origin.y - text.width, high, text.width),
+        false => Rect::new(origin.x, origin.y - high, text.width, high),
+    }
+}
+
+/// Words stand inside of the picture, and none on another.
+fn words_are_whole(name: &str, scene: &Scene) {
+    let all: Vec<(Rect, &str)> =
+        scene.texts().into_iter().map(|text| (covers(text), text.content.as_str())).collect();
+    for (index, (here, words)) in all.iter().enumerate() {
+        let inside = here.x >= 0
+            && here.y >= 0
+            && here.right() <= scene.width
+            && here.bottom() <= scene.height;
+        assert!(inside, "{name}: '{words}' leaves the picture: {here:?}");
+        for (there, others) in &all[..index] {
+            let apart = here.x + PX / 2 >= there.right()
+                || there.x + PX / 2 >= here.right()
+                || here.y >= there.bottom()
+                || there.y >= here.bottom();
+            assert!(apart, "{name}: '{words}' stands on '{others}'");
+        }
+    }
+}
+
 pub(crate) fn check(name: &str, scene: &Scene) {
+    words_are_whole(name, scene);
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.svg"));
     let drawn = svg(scene);
     assert!(pdf(scene).starts_with(b"%PDF"), "{name} has no PDF");
