@@ -57,10 +57,9 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         let is_known = EXPERIMENTS.contains(&name) || is_kernels(name);
         ensure!(is_known, "there is no evidence '{name}': use one of {names}");
     }
-    steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let results = Path::new(&target).join("evidence");
-    let program = Path::new(&target).join("release/schedlab");
+    let program = release(Path::new(&target))?;
     for name in EXPERIMENTS.into_iter().filter(|name| only.is_none_or(|only| only == *name)) {
         if name == "wake-affine" {
             for kernel in KERNELS {
@@ -77,6 +76,16 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         chore(&program, &results.join(name))?;
     }
     if only.is_none_or(|name| !is_kernels(name)) { keep(&results) } else { Ok(()) }
+}
+
+/// A release build: the one that $SCHEDLAB_PROGRAM names, so that results of several chores are of one program, or
+/// a new one.
+fn release(target: &Path) -> Result<PathBuf> {
+    if let Some(program) = std::env::var_os("SCHEDLAB_PROGRAM") {
+        return std::path::absolute(program).context("SCHEDLAB_PROGRAM");
+    }
+    steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
+    Ok(target.join("release/schedlab"))
 }
 
 /// Measures what busy loops on two CPUs share, by the test that asserts it, and writes the times. It needs

@@ -23,6 +23,8 @@ pub(super) const CHORES: [(&str, Chore); 6] = [
 ];
 
 const HACKBENCH: &str = "hackbench -g 1 -f 10 -l 60";
+/// Few tasks, so that situations of the scheduler come back.
+const MIXED: &str = "mixed --tasks 4 --work 300us --sleep 500us --duration 300ms";
 const SCHBENCH: &str = "schbench -m 1 -t 4 -r 1 -w 0";
 
 /// The same source built twice: in the cache of the user, and from nothing in another folder.
@@ -54,7 +56,11 @@ fn reproducible(program: &Path, results: &Path) -> Result<()> {
     Ok(())
 }
 
-/// EEVDF and the schedulers of the kernel's source on one kernel with two CPUs.
+/// Schedulers of examples/sched-ext.toml.
+const SCHEDULERS: [&str; 4] = ["scx_simple", "scx_qmap", "scx_flatcg", "scx_central"];
+
+/// EEVDF and the schedulers of the kernel's source on one kernel with two CPUs. A run fails if its scheduler was
+/// not on to the end; what a load tells of that is kept for each scheduler.
 fn sched_ext(program: &Path, results: &Path) -> Result<()> {
     let build = ["vm", "build", "linux-source-6.12", "--ext"];
     steps::run(Command::new(program).args(build))?;
@@ -62,7 +68,19 @@ fn sched_ext(program: &Path, results: &Path) -> Result<()> {
     let mut command = Command::new(program);
     command.args(["run", "examples/sched-ext.toml", "--output"]).arg(above);
     steps::run(&mut command)?;
-    super::keep_figures(above, "sched-ext")
+    let mut told = String::new();
+    for name in SCHEDULERS {
+        let machine = format!("vm:kernel=6.12-250hz-voluntary-ext,cpus=2,qemu=debian,ext={name}");
+        let mut load = Command::new(program);
+        load.args(["load", "hackbench", "-g", "1", "-f", "4", "-l", "50", "--on", &machine]);
+        let done = load.output().context(format!("{load:?}"))?;
+        let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+        let mut lines = said.lines().filter_map(|line| line.split_once("sched_ext: "));
+        let (_, on) = lines.next().with_context(|| format!("{name} was not on: {said}"))?;
+        told.push_str(&format!("{name}: {on}\n"));
+    }
+    super::keep_figures(above, "sched-ext")?;
+    write(&folder("sched-ext")?.join("on.txt"), &told)
 }
 
 /// Neutral kernels beside each other: the patch changes the placement on several CPUs, and the guest has one.
@@ -78,26 +96,37 @@ fn placebos(program: &Path, results: &Path) -> Result<()> {
 /// The commits of examples/bisect on Debian's 6.12. One of them makes wakeups preempt; the others change
 /// generated code only.
 fn bisect(program: &Path, results: &Path) -> Result<()> {
-    steps::run(Command::new(program).args(["vm", "build", "linux-source-6.12"]))?;
     let tree = results.with_file_name("history");
-    if !tree.join(".git").is_dir() {
-        history(&source("linux-source-6.12")?, &tree)?;
+    if !tree.with_extension("done").is_file() {
+        history(&package(program, "linux-source-6.12")?, &tree)?;
     }
     let log = output(git(&tree).args(["log", "--reverse", "--format=%h %s"]))?;
     let to = folder("bisect")?;
     write(&to.join("history.txt"), &log)?;
-    let first = log.lines().next().and_then(|line| line.split(' ').next()).context("no commit")?;
-    let tree = tree.to_string_lossy().into_owned();
-    let how = ["--tree", &tree, "--workload", HACKBENCH, "--metric", "switches_involuntary"];
-    let starts = ["--starts", "4", "--output"];
+    let good = log.lines().next().and_then(|line| line.split(' ').next()).context("no commit")?;
+    let how = ["--workload", HACKBENCH, "--metric", "time_s", "--starts", "4"];
     let mut command = Command::new(program);
-    command.args(["vm", "bisect", first, "HEAD", "--worse", "200%"]).args(how).args(starts);
-    let found = output(command.arg(results))?;
+    command.args(["vm", "bisect", good, "HEAD", "--worse", "8%", "--tree"]).arg(&tree);
+    let found = output(command.args(how).arg("--output").arg(results))?;
     write(&to.join("found.txt"), &found)?;
     let planted = found.split(' ').next().unwrap_or_default();
-    let before = format!("{planted}^");
-    let sides = [&before, planted, "--choices", "--starts", "4"];
-    compare(program, results, "bisect", &[&sides[..], &how].concat(), "choices.json")
+    // The search has built both. Commits before the planted one change generated code only, so placebos of the
+    // good one are placebos of each.
+    let before = kernel(&tree, &format!("{planted}^"), "")?;
+    let after = kernel(&tree, planted, "")?;
+    let placebos = (1..=10).map(|n| kernel(&tree, good, &format!("-placebo{n}")));
+    let placebos: Vec<String> = placebos.collect::<Result<_>>()?;
+    let mut sides = vec![before.as_str(), after.as_str(), "--choices"];
+    placebos.iter().for_each(|name| sides.extend(["--placebo", name]));
+    compare(program, results, "bisect", &[&sides, &how[..]].concat(), "hackbench.json")?;
+    let few = ["--workload", MIXED, "--metric", "switches_involuntary", "--starts", "4"];
+    compare(program, results, "bisect", &[&sides, &few[..]].concat(), "mixed.json")
+}
+
+/// The name of the kernel that `schedlab vm` builds of a commit.
+fn kernel(tree: &Path, revision: &str, tail: &str) -> Result<String> {
+    let commit = output(git(tree).args(["rev-parse", "--short=12", revision]))?;
+    Ok(format!("git-{}-250hz-voluntary{tail}", commit.trim()))
 }
 
 /// Linux 6.1 beside 6.12 in the same configuration.
@@ -135,9 +164,13 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(done.stdout)?)
 }
 
-/// Where `schedlab vm build` keeps a package's source.
-fn source(package: &str) -> Result<PathBuf> {
-    Ok(cache()?.join("schedlab/builds").join(package).join(package))
+/// The source of a package, which `schedlab vm build` unpacks and keeps.
+fn package(program: &Path, name: &str) -> Result<PathBuf> {
+    let source = cache()?.join("schedlab/builds").join(name).join(name);
+    if !source.is_dir() {
+        steps::run(Command::new(program).args(["vm", "build", name]))?;
+    }
+    Ok(source)
 }
 
 /// The user's cache.
@@ -152,6 +185,7 @@ fn cache() -> Result<PathBuf> {
 fn git(tree: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(tree).args(["-c", "gc.auto=0", "-c", "core.autocrlf=false"]);
+    command.args(["-c", "core.compression=0"]);
     for who in ["AUTHOR", "COMMITTER"] {
         command.env(format!("GIT_{who}_NAME"), "schedlab");
         command.env(format!("GIT_{who}_EMAIL"), "schedlab@example.org");
@@ -160,15 +194,17 @@ fn git(tree: &Path) -> Command {
     command
 }
 
-/// Makes the repository: the source as its first commit, and the patches in order.
+/// Makes the repository: the source as its first commit, and the patches in order. It has no files beside
+/// git's own. A file beside it says that it is complete.
 fn history(source: &Path, tree: &Path) -> Result<()> {
-    let mut copy = Command::new("cp");
-    steps::run(copy.args(["--archive", "--reflink=auto"]).arg(source).arg(tree))?;
+    if tree.exists() {
+        std::fs::remove_dir_all(tree).context(format!("{}", tree.display()))?;
+    }
+    std::fs::create_dir_all(tree).context(format!("{}", tree.display()))?;
     steps::run(git(tree).args(["init", "--quiet"]))?;
-    let commit = |subject: &str| {
-        steps::run(git(tree).args(["add", "--all", "--force"]))?;
-        steps::run(git(tree).args(["commit", "--quiet", "--message", subject]))
-    };
+    let commit =
+        |subject: &str| steps::run(git(tree).args(["commit", "--quiet", "--message", subject]));
+    steps::run(git(tree).arg("--work-tree").arg(source).args(["add", "--all", "--force"]))?;
     commit("Debian's linux-source-6.12")?;
     let entries = std::fs::read_dir("examples/bisect").context("examples/bisect")?;
     let mut patches: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -176,8 +212,8 @@ fn history(source: &Path, tree: &Path) -> Result<()> {
     for patch in patches {
         let text = read(&patch)?;
         let path = std::fs::canonicalize(&patch).context(format!("{}", patch.display()))?;
-        steps::run(git(tree).arg("apply").arg(path))?;
+        steps::run(git(tree).args(["apply", "--cached"]).arg(path))?;
         commit(text.lines().next().context("a patch begins with its subject")?)?;
     }
-    Ok(())
+    write(&tree.with_extension("done"), "")
 }
