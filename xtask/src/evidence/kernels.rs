@@ -131,9 +131,12 @@ fn kernel(tree: &Path, revision: &str, tail: &str) -> Result<String> {
 
 /// Linux 6.1 beside 6.12 in the same configuration.
 fn versions(program: &Path, results: &Path) -> Result<()> {
-    for (name, workload) in [("hackbench", HACKBENCH), ("schbench", SCHBENCH)] {
-        let metric = if name == "schbench" { "wakeup_latency_ns_p99" } else { "time_s" };
-        let sides = ["linux-source-6.1", "linux-source-6.12", "--choices"];
+    let loads = [
+        ("hackbench", HACKBENCH, "time_s", "8"),
+        ("schbench", SCHBENCH, "wakeup_latency_ns_p99", "4"),
+    ];
+    for (name, workload, metric, starts) in loads {
+        let sides = ["linux-source-6.1", "linux-source-6.12", "--choices", "--starts", starts];
         let how = ["--workload", workload, "--metric", metric];
         let words = [&sides[..], &how].concat();
         compare(program, results, "versions", &words, &format!("{name}.json"))?;
