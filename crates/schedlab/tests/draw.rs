@@ -316,7 +316,7 @@ fn several_latencies_are_all_named() {
     assert!(svg.contains(">wakeup latency of x.dat and y.dat<"), "{svg}");
     done(&desk.run("draw latency a/x.dat ./x.dat -o same.svg"));
     let svg = String::from_utf8(desk.read("same.svg")).expect("SVG is text");
-    assert!(svg.contains(">a/x.dat<"), "{svg}");
+    assert!(svg.contains(">a/x.dat (n="), "{svg}");
 }
 
 /// A page, and its bytes.
