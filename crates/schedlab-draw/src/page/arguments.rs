@@ -140,4 +140,85 @@ mod tests {
         assert!(said.bytes <= BYTES_MAX && said.texts.len() < 12_000);
         assert_eq!(said.number(&"late".repeat(25)), 0);
     }
+
+    #[test]
+    fn a_text_may_fill_the_room_to_the_last_byte() {
+        let mut said = Said { bytes: BYTES_MAX - 3, ..Said::default() };
+        assert_eq!(said.number("four"), 0);
+        assert_eq!(said.number("abc"), 1);
+        assert_eq!(said.number("d"), 0);
+        assert_eq!(said.number("abc"), 1, "it is known");
+    }
+
+    #[test]
+    fn events_are_listened_to_as_many_as_a_page_shows() {
+        let mut said = Said::default();
+        said.events = vec![(Cpu(0), Nanos(0), 0); super::super::POINTS_MAX - 1];
+        assert!(said.has_room());
+        said.events.push((Cpu(0), Nanos(0), 0));
+        assert!(!said.has_room());
+    }
+
+    #[test]
+    fn tracepoints_of_power_are_left_out_where_they_are_shown_as_intervals() {
+        let other =
+            |system: &str, name: &str| OtherFormat { system: system.into(), name: name.into() };
+        let others = [other("power", "cpu_frequency"), other("block", "block_rq_issue")];
+        assert!(Listening::hears(&mut None, &others, 0));
+        let mut power = Some(Vec::new());
+        assert!(!Listening::hears(&mut power, &others, 0));
+        assert!(Listening::hears(&mut power, &others, 1));
+        assert!(Listening::hears(&mut power, &others, 9), "one that is not known yet");
+    }
+
+    /// A source of one batch: two tracepoints, of which the first one said something.
+    struct One {
+        info: TraceInfo,
+        is_sent: bool,
+    }
+
+    impl EventSource for One {
+        fn info(&self) -> &TraceInfo {
+            &self.info
+        }
+
+        fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+            batch.clear();
+            if self.is_sent {
+                return Ok(false);
+            }
+            self.is_sent = true;
+            let trace = schedlab_timeline::notation::parse("0 | AAAA").unwrap();
+            let mut events = Vec::new();
+            trace.source().next(&mut events).unwrap();
+            let other = What::Other { format: 0 };
+            batch.push(Event { time: Nanos(5), cpu: Cpu(3), what: other, ..events[0] });
+            batch.push(Event { time: Nanos(6), what: other, ..events[0] });
+            Ok(true)
+        }
+
+        fn warnings(&self) -> &[Warning] {
+            &[]
+        }
+
+        fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
+            (index == 0).then_some(Cow::Borrowed("irq=42"))
+        }
+    }
+
+    #[test]
+    fn what_tracepoints_said_is_noted_while_events_pass() {
+        let info = schedlab_timeline::notation::parse("0 | AAAA").unwrap().source().info().clone();
+        let mut one = One { info, is_sent: false };
+        let mut listening = Listening::new(&mut one);
+        let mut batch = Vec::new();
+        assert!(listening.next(&mut batch).unwrap());
+        assert_eq!(batch.len(), 2);
+        assert_eq!(listening.arguments(0).as_deref(), Some("irq=42"));
+        assert_eq!(listening.arguments(1), None);
+        assert!(!listening.next(&mut batch).unwrap());
+        let said = listening.said();
+        assert_eq!(said.events, [(Cpu(3), Nanos(5), 1), (Cpu(0), Nanos(6), 0)]);
+        assert_eq!(said.texts, ["irq=42"]);
+    }
 }

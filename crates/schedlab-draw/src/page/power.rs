@@ -71,3 +71,29 @@ const fn code(what: Within) -> u64 {
         Within::Idle(state) => state.saturating_add(2),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::{Cpu, Nanos, Span};
+
+    #[test]
+    fn steps_and_intervals_are_columns_of_their_row() {
+        let mut data = PageData::named(Span::new(Nanos(100), Nanos(900)), "a");
+        let step = |at, hz| Step { at: Nanos(at), cpu: Cpu(1), hz };
+        let span = |start, end, what| PowerSpan {
+            cpu: Cpu(1),
+            span: Span::new(Nanos(start), Nanos(end)),
+            what,
+        };
+        data.power.steps = vec![step(50, 2_000), step(150, 3_000)];
+        data.power.spans = vec![span(300, 310, Within::Idle(3)), span(200, 201, Within::Timer)];
+        data.power.left_out = 4;
+        let all = [(0, Track::default()), (1, Track::default())];
+        let cpus: Vec<_> = all.iter().collect();
+        assert_eq!(head(&data, &cpus), "{\"counts\":[[0,0],[2,2]],\"leftOut\":4}");
+        // Gaps and kilohertz of the steps; gaps, lengths and kinds of the intervals, by their begins.
+        assert_eq!(bytes(&data, &cpus), [0, 50, 2, 3, 100, 100, 1, 10, 1, 5]);
+        assert_eq!([code(Within::Ipi), code(Within::Timer), code(Within::Idle(0))], [0, 1, 2]);
+    }
+}
