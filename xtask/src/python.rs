@@ -95,12 +95,13 @@ pub(crate) fn release(command: &Path, dist: &Path) -> Result<()> {
         steps::say("MISSING: python3 with venv and pip: the wheel was not built");
         return Ok(());
     };
-    let scripts = Path::new("python/schedlab.data/scripts");
-    std::fs::create_dir_all(scripts).context("python/schedlab.data")?;
+    let scripts = Path::new("python/schedlab._native.data/scripts");
+    std::fs::create_dir_all(scripts).context("python/schedlab._native.data")?;
     std::fs::copy(command, scripts.join("schedlab")).context("the static command")?;
     let made = wheel(&python, &target().join("python/release"), &["--release", "--strip"]);
     // Wheels of the tests have no command.
-    std::fs::remove_dir_all("python/schedlab.data").context("python/schedlab.data")?;
+    std::fs::remove_dir_all("python/schedlab._native.data")
+        .context("python/schedlab._native.data")?;
     let made = made?;
     install(&python, &made)?;
     let asked = "import schedlab, subprocess; subprocess.run([schedlab.command(), '--version'], check=True)";
