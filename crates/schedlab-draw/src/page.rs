@@ -582,6 +582,8 @@ mod tests {
     #[test]
     fn the_script_is_strict_and_runs_in_a_scope_of_its_own() {
         assert!(script().starts_with("(() => {\n\"use strict\";\n"));
+        assert!(script().lines().any(|line| line.starts_with("function ")));
+        assert!(!script().contains("@ts-check"));
     }
 
     #[test]

@@ -695,4 +695,12 @@ mod tests {
         assert_eq!(numbers(&part.columns[0]), [0, 0, 2_000]);
         assert_eq!(numbers(&part.columns[1]), [2_000, 4_000, 4_000]);
     }
+
+    #[test]
+    fn a_task_knows_who_created_it() {
+        let data = data("0 | AAAA..\n1 | ..BBBB\nat 1: A forks B");
+        let place = |pid: i32| data.tasks.iter().position(|task| task.pid == pid).unwrap();
+        assert_eq!(data.tasks[place(2)].parent as usize, place(1));
+        assert_eq!(data.tasks[place(1)].parent, 0);
+    }
 }
