@@ -6,8 +6,8 @@
 //!
 //! What recordings do not tell: the tick, whose phase is found from displacements that no wakeup explains
 //! ([`phase`]); whether a waker says that it will sleep soon (`WF_SYNC`), which a switch sets; and vruntimes of tasks
-//! that ran before the recording. Decisions about these are not compared until a wakeup has placed them without regard to their
-//! past was.
+//! that ran before the recording. Decisions about these are not compared until a wakeup has placed them without regard
+//! to their past.
 
 mod decide;
 mod phase;
