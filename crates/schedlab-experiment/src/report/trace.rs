@@ -5,7 +5,7 @@ use crate::Drawing;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
 use schedlab_draw::page::{Columns, Listening, notes, page};
-use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions};
+use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions, legend_of};
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
 use schedlab_draw::{Belongs, Theme};
 use schedlab_model::{Nanos, Span, Topology, Unit};
@@ -178,11 +178,7 @@ pub(super) fn draw_rows(
         row.place = topology.and_then(|t| t.place(row.cpu)).copied();
     }
     let notes = vec![format!("{} CPUs, {tasks} tasks, {}", rows.len(), time(window.duration()))];
-    let legend = legend
-        .iter()
-        .take(LEGEND_MAX)
-        .map(|entry| (entry.colour, format!("{}, {}", entry.name, time(entry.time))))
-        .collect();
+    let legend = legend_of(&legend, LEGEND_MAX);
     let title = "CPUs over time".to_owned();
     let (marks, labels) = (Vec::new(), Vec::new());
     let picture = Cores {

@@ -68,11 +68,13 @@ pub(super) fn picture(
     let row = |metric: &Metric| Axis { values: values(metric.unit), ..Axis::new(&short(metric)) };
     let chart = Multiples {
         title: match all[0].fixed.keys().collect::<Vec<_>>()[..] {
-            [other] => format!("{label} along {axis}; a panel for each value of {other}"),
-            _ => format!("{label} along {axis}"),
+            [other] => {
+                format!("{label} along {}; a panel for each value of {other}", option(axis))
+            }
+            _ => format!("{label} along {}", option(axis)),
         },
         notes,
-        x_label: axis.to_owned(),
+        x_label: option(axis).to_owned(),
         ticks: place.ticks.clone(),
         words: !place.words.is_empty(),
         rows: metrics.iter().map(|metric| row(metric).from_zero()).collect(),
@@ -91,6 +93,11 @@ fn chosen(all: &[Curve]) -> Vec<&Curve> {
     }
     let step = (all.len() - 1) as f64 / (COLUMNS_MAX - 1) as f64;
     (0..COLUMNS_MAX).map(|index| &all[(index as f64 * step).round() as usize]).collect()
+}
+
+/// `method` of the axis `speed:method`.
+fn option(axis: &str) -> &str {
+    axis.rsplit(':').next().unwrap_or(axis)
 }
 
 fn short(metric: &Metric) -> String {

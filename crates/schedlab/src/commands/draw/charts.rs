@@ -186,9 +186,18 @@ pub(crate) fn heatmap(args: &HeatmapArgs) -> anyhow::Result<ExitCode> {
         Best::Lowest => all.min_by(|a, b| a.1.total_cmp(&b.1)),
         Best::Highest => all.max_by(|a, b| a.1.total_cmp(&b.1)),
     });
+    let mut marks = Vec::new();
+    if let Some(best) = args.best {
+        let which = if matches!(best, Best::Lowest) { "lowest" } else { "highest" };
+        marks.push(format!("ringed: {which}"));
+    }
+    if !args.contour.is_empty() {
+        let levels: Vec<String> = args.contour.iter().map(|level| significant(*level)).collect();
+        marks.push(format!("dashed: between below and above {}", levels.join(", ")));
+    }
     let map = Heatmap {
         title: args.sheet.title(),
-        notes: vec![format!("{} rows; medians", values.len())],
+        notes: [format!("{} rows; medians", values.len())].into_iter().chain(marks).collect(),
         x_label: args.x.clone(),
         y_label: args.y.clone(),
         columns: columns.into_iter().map(str::to_owned).collect(),

@@ -5,8 +5,8 @@ use anyhow::bail;
 use schedlab_draw::cores::{Cores, Lane, Mark, Marks, Row, Size, stacked};
 use schedlab_draw::marks::{EventMark, Marking, Wanted};
 use schedlab_draw::power::{LaneKind, lane};
-use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions};
-use schedlab_draw::{Chosen, Colour, Scene, Theme, duration};
+use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions, legend_of};
+use schedlab_draw::{Chosen, Scene, Theme, duration};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::{
     Conservation, ConservationAnswer, ConservationOptions, Episode, Power, PowerAnswer, State,
@@ -340,7 +340,7 @@ fn like(
         origin: window.origin,
         rows,
         names,
-        legend: shown(&legend, theme),
+        legend: legend_of(&legend, LEGEND_MAX),
         marks,
         labels: Vec::new(),
         lanes,
@@ -399,14 +399,4 @@ fn ranks(topology: &Topology) -> impl Fn(Cpu) -> (usize, Cpu) {
         let place = order.iter().position(|other| *other == cpu);
         (place.unwrap_or(usize::MAX), cpu)
     }
-}
-
-/// The entries with the most time, and how many more there are.
-fn shown(legend: &[Entry], theme: &Theme) -> Vec<(Colour, String)> {
-    let entry = |entry: &Entry| (entry.colour, format!("{}, {}", entry.name, duration(entry.time)));
-    let mut shown: Vec<_> = legend.iter().take(LEGEND_MAX).map(entry).collect();
-    if legend.len() > LEGEND_MAX {
-        shown.push((theme.ground, format!("and {} more", legend.len() - LEGEND_MAX)));
-    }
-    shown
 }

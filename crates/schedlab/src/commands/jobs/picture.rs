@@ -5,7 +5,7 @@ use crate::commands::result_file::save_picture;
 use schedlab_draw::chart::{
     Axis, Chart, Edge, Fit, Gantt, Graph as GraphChart, Job, Line, Node, Sample, Series, Shape,
 };
-use schedlab_draw::{PALETTE, Theme};
+use schedlab_draw::{Colour, PALETTE, Theme, WORDS};
 use schedlab_jobs::graph::Graph;
 use schedlab_jobs::profile::concurrency_steps;
 use schedlab_jobs::run::Run;
@@ -14,6 +14,8 @@ use schedlab_rig::{Cause, Stalls};
 use std::path::Path;
 
 const WIDTH_PX: i32 = 1200;
+/// Levels of a graph whose colours the legend names.
+const LEVELS_NAMED: usize = 8;
 
 /// Writes a chart in the format that the name asks for.
 pub(super) fn write(file: &Path, chart: &dyn Chart) -> anyhow::Result<()> {
@@ -74,7 +76,7 @@ pub(super) fn painted(
     gantt.jobs.iter_mut().for_each(|one| one.colour = job);
     let base = run.base();
     let at = |time: Nanos| Nanos(time.0.saturating_sub(base));
-    gantt.legend.push((job, "in jobs".to_owned()));
+    gantt.legend = vec![(job, "in jobs".to_owned())];
     for (cause, colour) in CAUSES {
         let colour = PALETTE[colour];
         let all = stalls.stretches.iter().flatten().filter(|stall| stall.cause == cause);
@@ -90,7 +92,7 @@ pub(super) fn painted(
             gantt.legend.push((colour, cause.key().replace('_', " ")));
         }
     }
-    gantt.legend.push((Theme::light().panel, "blank: no work".to_owned()));
+    gantt.legend.push((WORDS, "blank: no work".to_owned()));
     gantt
 }
 
@@ -112,8 +114,20 @@ pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) ->
         lanes: (0..workers).map(|worker| format!("worker {worker}")).collect(),
         jobs: jobs.collect(),
         over: Vec::new(),
-        legend: Vec::new(),
+        legend: levels(run),
     }
+}
+
+/// What the colours of jobs mean, for the first few levels of the graph.
+fn levels(run: &Run) -> Vec<(Colour, String)> {
+    let count = run.graph().levels() as usize;
+    let shown = count.min(LEVELS_NAMED);
+    let mut legend: Vec<_> =
+        (0..shown).map(|level| (PALETTE[level], format!("level {level}"))).collect();
+    if count > shown {
+        legend.push((WORDS, format!("and so on to level {}", count - 1)));
+    }
+    legend
 }
 
 /// How many jobs ran at once, over the time of a run, beside the number of workers.
@@ -128,7 +142,7 @@ pub(super) fn concurrency(run: &Run, workers: usize, title: &str, notes: Vec<Str
         title: title.to_owned(),
         notes,
         x: Axis::new("time, ms"),
-        y: Axis::counts("jobs at once"),
+        y: Axis::counts("jobs at once").over(0.0, workers as f64 + 0.2),
         series: vec![
             Series { shape: Shape::Steps, ..Series::new("running", samples) },
             Series::ideal("workers", all),
