@@ -4,6 +4,7 @@
 //! copy where events flow by the million ([`Event`] is 40 bytes), and serialisable where they end up
 //! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
 
+mod conditions;
 mod cpu;
 mod event;
 mod facts;
@@ -21,6 +22,7 @@ mod usage;
 mod visible;
 mod warning;
 
+pub use conditions::{Conditions, Scheduled};
 pub use cpu::{Cpu, CpuListError, CpuSet};
 pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, What};
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};

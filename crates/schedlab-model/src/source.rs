@@ -1,6 +1,8 @@
 //! Where events come from, and what a source knows besides them.
 
-use crate::{Comm, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span, Topology, Warning};
+use crate::{
+    Comm, Conditions, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span, Topology, Warning,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -54,6 +56,8 @@ pub struct TraceInfo {
     pub affinity: Option<Vec<Affinity>>,
     /// Control groups of the tasks; `None` when the trace does not tell.
     pub groups: Option<Groups>,
+    /// Knobs, tick, preemption and how tasks were scheduled; `None` when the trace does not tell.
+    pub conditions: Option<Conditions>,
     /// The process of each thread but its first one, whose number is the process's; `None` when the trace does not tell.
     pub processes: Option<BTreeMap<Pid, Pid>>,
     /// First and last instant observed, where known before reading.
@@ -80,6 +84,7 @@ impl TraceInfo {
             topology: None,
             affinity: None,
             groups: None,
+            conditions: None,
             processes: None,
             span: None,
             comms: BTreeMap::new(),

@@ -78,10 +78,7 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
                     next
                 })
             }
-            Seen::Allowed { .. }
-            | Seen::Named { .. }
-            | Seen::Thread { .. }
-            | Seen::Stolen { .. } => 0,
+            _ => 0,
         };
         match one {
             Seen::Member { pid, at, .. } => {
@@ -89,7 +86,7 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
             }
             Seen::Counted { count, .. } => counts.push(Count { group: place, ..*count }),
             Seen::Stolen { at, steal: sum } => steal.push((*at, *sum)),
-            Seen::Allowed { .. } | Seen::Named { .. } | Seen::Thread { .. } => {}
+            _ => {}
         }
     }
     members.sort_unstable();

@@ -8,6 +8,7 @@
 //! The rings are those of perf events, or the pages of an ftrace instance. Beside the events, a
 //! watcher keeps what they do not say: names and allowed CPUs of tasks.
 
+mod conditions;
 mod copy;
 mod error;
 mod ftrace;

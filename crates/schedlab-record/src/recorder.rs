@@ -1,5 +1,6 @@
 //! A recording in progress, whichever way the kernel hands over its events.
 
+use super::conditions::Looker;
 use super::error::tracefs_right;
 use super::ftrace::Instance;
 use super::groups::Groups;
@@ -277,9 +278,13 @@ fn watcher(
             what: "--cgroup".into(),
             why: "control groups are not mounted".into(),
         })?),
+        // A replay can do without.
+        false if options.conditions => Groups::here(),
         false => None,
     };
-    let mut watcher = Watcher::start(out, watched, groups).map_err(RecordError::file(&path))?;
+    let looker = options.conditions.then(Looker::default);
+    let mut watcher =
+        Watcher::start(out, watched, groups, looker).map_err(RecordError::file(&path))?;
     let shared = Arc::clone(shared);
     spawn("watcher", move || {
         while !shared.stop.load(Ordering::Acquire) {

@@ -68,6 +68,12 @@ pub(crate) enum Seen {
     Counted { group: String, count: schedlab_model::Count },
     /// The machine's steal time, summed over CPUs.
     Stolen { at: Nanos, steal: Nanos },
+    /// How the machine schedules.
+    Machine { knobs: BTreeMap<String, String>, preempt: Option<String> },
+    /// How many ticks there were until a time.
+    Tick { at: Nanos, jiffies: u64 },
+    /// A task is scheduled so.
+    Scheduled(schedlab_model::Scheduled),
 }
 
 pub(crate) const SCHEMA: u32 = 1;

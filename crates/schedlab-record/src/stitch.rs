@@ -125,7 +125,7 @@ fn header(
     mark_id: u16,
 ) -> Header {
     let all = spool::read_tasks(dir);
-    let groups = super::groups::gather(&all);
+    let (groups, conditions) = (super::groups::gather(&all), super::conditions::gather(&all));
     let Tasks { names: seen, allowed, processes } = gather(all);
     for (pid, comm) in seen {
         names.entry(pid).or_insert(comm);
@@ -143,6 +143,7 @@ fn header(
         processes: Some(processes),
         marks: marks.names.clone(),
         groups,
+        conditions,
         ..Companion::default()
     };
     Header {

@@ -5,6 +5,7 @@
 //! its parent's allowed CPUs, unless it changed them itself. A task that is bound anew is looked at
 //! when it executes a program, and at the end.
 
+use super::conditions::Looker;
 use super::groups::Groups;
 use super::spool::Seen;
 use schedlab_model::{Comm, CpuSet, Nanos, Pid};
@@ -20,13 +21,23 @@ pub(crate) struct Watcher {
     allowed: BTreeMap<Pid, CpuSet>,
     /// Where control groups are kept too.
     groups: Option<Groups>,
+    /// Where how tasks are scheduled is kept too.
+    looker: Option<Looker>,
 }
 
 impl Watcher {
     /// Looks at every task there is.
-    pub(crate) fn start(out: File, rings: Vec<Ring>, groups: Option<Groups>) -> io::Result<Self> {
+    pub(crate) fn start(
+        out: File,
+        rings: Vec<Ring>,
+        groups: Option<Groups>,
+        looker: Option<Looker>,
+    ) -> io::Result<Self> {
         let out = BufWriter::new(out);
-        let mut watcher = Self { out, rings, allowed: BTreeMap::new(), groups };
+        let mut watcher = Self { out, rings, allowed: BTreeMap::new(), groups, looker };
+        if watcher.looker.is_some() {
+            Looker::machine().iter().try_for_each(|seen| watcher.note(seen))?;
+        }
         watcher.look_at_all()?;
         watcher.count()?;
         Ok(watcher)
@@ -71,6 +82,9 @@ impl Watcher {
         self.look_at_new()?;
         self.look_at_all()?;
         self.count()?;
+        if self.looker.is_some() {
+            Looker::tick().iter().try_for_each(|seen| self.note(seen))?;
+        }
         self.out.flush()
     }
 
@@ -107,6 +121,8 @@ impl Watcher {
         for seen in groups.map(|groups| groups.look(pid, parent)).unwrap_or_default() {
             self.note(&seen)?;
         }
+        let scheduled = self.looker.as_mut().and_then(|looker| looker.look(pid, parent));
+        scheduled.iter().try_for_each(|seen| self.note(seen))?;
         let inherited = || self.allowed.get(&parent?).cloned();
         let Some(cpus) = sched::affinity(pid).ok().or_else(inherited) else { return Ok(()) };
         if self.allowed.get(&pid) == Some(&cpus) {
@@ -155,8 +171,13 @@ pub(crate) fn gather(seen: Vec<Seen>) -> Tasks {
             }
             // The one that has the number now: a pid is used again.
             Seen::Thread { pid, process } => drop(processes.insert(pid, process)),
-            // `groups` gathers these.
-            Seen::Member { .. } | Seen::Counted { .. } | Seen::Stolen { .. } => {}
+            // `groups` and `conditions` gather these.
+            Seen::Member { .. }
+            | Seen::Counted { .. }
+            | Seen::Stolen { .. }
+            | Seen::Machine { .. }
+            | Seen::Tick { .. }
+            | Seen::Scheduled(_) => {}
         }
     }
     allowed.sort_by_key(|entry| (entry.pid, entry.at));

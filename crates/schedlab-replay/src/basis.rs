@@ -21,10 +21,16 @@ pub struct Account {
     pub unseen: u64,
     /// Wakeups that came while it was not asleep: waits that did not happen.
     pub not_asleep: u64,
+    /// Whether it computes until the replay ends: it did so when the recording ended.
+    pub is_endless: bool,
     /// The task that woke it most often, and how often.
     pub waker: Option<(Pid, u64)>,
     /// The pattern of the interrupts that ended the task's waits.
     pub timer: Timer,
+    /// Whether recorded timers decided it, not the times of wakeups.
+    pub timer_is_recorded: bool,
+    /// How much later than asked the kernel may end the task's sleeps, in the median; `None` if no timer was recorded.
+    pub slack: Option<Nanos>,
     /// How these interrupts are performed: at their times, or after sleeps of the same length.
     pub source: Source,
 }
@@ -49,6 +55,8 @@ pub struct Totals {
     pub overhead: Nanos,
     /// CPU time on CPUs of unknown speed.
     pub speed_unknown: Nanos,
+    /// What the hypervisor took from the CPUs during the recording, within bursts or not; `None` if it was not recorded.
+    pub steal: Option<Nanos>,
     /// CPU time of tasks that are not replayed (the stopper).
     pub left_out: Nanos,
 }

@@ -52,6 +52,7 @@ fn body(demand: &Demand, index: usize, actor: &Actor) -> String {
             Step::Wait => format!("\"sem_wait{number}\": \"{}\"", name(demand, index)),
             Step::Interrupt { slept, .. } => format!("\"sleep{number}\": {}", us(slept)),
             Step::Fork(task) => format!("\"fork{number}\": \"{}\"", name(demand, task as usize)),
+            Step::Endless => format!("\"run{number}\": {}", us(demand.length)),
             // rt-app changes priorities by phases, which our flat list of events has not.
             Step::Prio(_) => continue,
         };

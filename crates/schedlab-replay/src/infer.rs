@@ -1,11 +1,13 @@
 //! From events to a demand, in one pass. The rules are in `docs/replay.md`.
 
 use crate::basis::{Account, Inferred, Totals};
+use crate::hrtimers::Hrtimers;
+use crate::recorded_manner::{Manner, Manners};
 use crate::task_draft::{Draft, End};
-use crate::timers::{self, Timer};
+use crate::timers::{self, Decided, Timer};
 use schedlab_model::{Affinity, Context, Cpu, CpuSet, Kind, Left, Nanos, Pid, TraceInfo, Warning};
 use schedlab_timeline::{
-    Activity, Change, Occupant, Question, Runnable, State, Switch, TaskId, Why,
+    Activity, Change, Occupant, Question, Runnable, State, Switch, TaskId, Told, Why,
 };
 use schedlab_workload::demand::{Actor, Source, Step};
 use std::collections::BTreeSet;
@@ -31,6 +33,9 @@ impl Default for Options {
     }
 }
 
+/// A task that computes without waiting for the last tenth of the trace goes on after it.
+const ENDLESS: u64 = 10;
+
 /// Whether a tracepoint begins or ends an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Irq {
@@ -54,6 +59,8 @@ pub struct Infer {
     irqs: Vec<Option<Irq>>,
     depths: Vec<Depth>,
     affinity: Vec<Affinity>,
+    manners: Manners,
+    hrtimers: Hrtimers,
     simulated: bool,
     frequency: bool,
     start: Nanos,
@@ -77,12 +84,21 @@ impl Infer {
             irqs: info.others.iter().map(|other| kind(&other.name)).collect(),
             depths: Vec::new(),
             affinity: info.affinity.clone().unwrap_or_default(),
+            manners: Manners::of(info),
+            hrtimers: Hrtimers::of(&info.others),
             simulated,
             frequency: info.others.iter().any(|other| other.name == "cpu_frequency"),
             start: Nanos::ZERO,
-            totals: Totals::default(),
+            totals: Totals { steal: steal(info), ..Totals::default() },
             gaps: 0,
         }
+    }
+
+    /// Whether the trace holds tracepoints whose arguments the rules use: then ask with
+    /// [`schedlab_timeline::WithArguments`].
+    #[must_use]
+    pub fn wants_arguments(&self) -> bool {
+        self.hrtimers.has_starts()
     }
 
     fn draft(&mut self, task: TaskId) -> &mut Draft {
@@ -108,7 +124,8 @@ impl Infer {
             draft.runs_until(at);
             draft.cursor = None;
             match left {
-                Some(Left::Preempted | Left::Yielded | Left::Dead) => {}
+                Some(Left::Dead) => draft.is_dead = true,
+                Some(Left::Preempted | Left::Yielded) => {}
                 Some(_) => draft.sleeps(at),
                 None => self.gaps += 1,
             }
@@ -141,6 +158,7 @@ impl Infer {
         let cpu = last_cpu.unwrap_or(waker.cpu);
         let prio = state.task(task).prio;
         let by = self.waker(runnable, state);
+        let timer = self.hrtimers.wakes(state.task(task).pid, waker.cpu);
         let draft = self.draft(task);
         if why == Why::New && draft.forked {
             return;
@@ -159,7 +177,10 @@ impl Infer {
                 let wake = self.options.wake;
                 self.draft(by).does(at, Step::Post(task.0), wake);
             }
-            None => draft.wakes(at, End::Interrupt, start),
+            None => {
+                draft.wakes(at, End::Interrupt, start);
+                draft.timers.extend(timer);
+            }
         }
     }
 
@@ -193,6 +214,7 @@ impl Infer {
     }
 
     fn other(&mut self, at: Nanos, cpu: Cpu, format: u16, state: &State) {
+        self.hrtimers.fires(cpu, format);
         let Some(irq) = self.irqs.get(usize::from(format)).copied().flatten() else { return };
         if cpu.index() >= self.depths.len() {
             self.depths.resize(cpu.index() + 1, Depth::default());
@@ -218,6 +240,13 @@ impl Infer {
     }
 }
 
+/// What the steal time of all CPUs grew by between its first and its last reading.
+fn steal(info: &TraceInfo) -> Option<Nanos> {
+    let readings = &info.groups.as_ref()?.steal;
+    let (first, last) = (readings.first()?, readings.last()?);
+    (readings.len() > 1).then(|| Nanos(last.1.0.saturating_sub(first.1.0)))
+}
+
 /// The kernel's task that moves others: what it does belongs to the scheduler.
 fn is_stopper(comm: &str) -> bool {
     comm.starts_with("migration/") || comm.starts_with("stopper/")
@@ -234,6 +263,14 @@ fn cpu_in_name(comm: &str) -> Option<Cpu> {
 impl Question for Infer {
     type Answer = Inferred;
     const QUEUES: bool = false;
+
+    fn wants(&mut self, format: u16, _: &State) -> bool {
+        self.hrtimers.wants(format)
+    }
+
+    fn told(&mut self, told: &Told<'_>, _: &State) {
+        self.hrtimers.told(told);
+    }
 
     fn begin(&mut self, state: &State) {
         self.start = state.window().start;
@@ -281,14 +318,26 @@ impl Question for Infer {
     fn answer(mut self, state: &State) -> Inferred {
         let end = state.window().end;
         let start = self.start;
-        self.drafts.iter_mut().for_each(|draft| draft.ends(end, start));
-        let drafts = std::mem::take(&mut self.drafts);
+        let mut drafts = std::mem::take(&mut self.drafts);
+        let long = Nanos((end - start).0 / ENDLESS);
+        let endless: Vec<bool> = drafts
+            .iter_mut()
+            .map(|draft| {
+                draft.runs_until(end);
+                let goes_on = draft.is_endless(long);
+                draft.ends(end, start);
+                goes_on
+            })
+            .collect();
         let mut inferred = Inferred::default();
         let numbers = numbers(&drafts, state, &mut self.totals);
         let mut pids = Pids::default();
         for (id, draft) in drafts.into_iter().enumerate().filter(|(id, _)| numbers[*id].is_some()) {
             let pid = pids.unique(state.task(TaskId(id as u32)).pid, state);
-            let (actor, account) = self.finish(TaskId(id as u32), &draft, pid, state, &numbers);
+            let (mut actor, mut account) =
+                self.finish(TaskId(id as u32), &draft, pid, state, &numbers);
+            account.is_endless = endless[id];
+            actor.steps.extend(endless[id].then_some(Step::Endless));
             inferred.demand.actors.push(actor);
             inferred.accounts.push(account);
         }
@@ -360,7 +409,8 @@ impl Infer {
             Step::Fork(task) => numbers[task as usize].map(Step::Fork),
             step => Some(step),
         });
-        let timer = timers::decide(&draft.interrupts);
+        let Decided { timer, is_recorded, slack } =
+            timers::decide(&draft.interrupts, &draft.timers);
         let named =
             |set: &BTreeSet<String>| set.contains(&comm) || set.contains(&pid.0.to_string());
         let source = match timer {
@@ -374,10 +424,14 @@ impl Infer {
         let own = draft.only_cpu.filter(|cpu| cpu_in_name(&comm) == Some(*cpu));
         let cpus = told.map(|one| one.allowed.clone());
         let cpus = cpus.or_else(|| own.map(|cpu| [cpu].into_iter().collect::<CpuSet>()));
+        let Manner { class, slice, group } = self.manners.of_task(recorded, self.start);
         let actor = Actor {
             pid,
             comm: comm.clone(),
             prio: draft.prio,
+            class,
+            slice,
+            group,
             cpus,
             cpu: draft.cpu,
             forked: draft.forked,
@@ -396,6 +450,9 @@ impl Infer {
             not_asleep: draft.not_asleep,
             waker: waker.map(|(waker, times)| (state.task(*waker).pid, *times)),
             timer,
+            is_endless: false,
+            timer_is_recorded: is_recorded,
+            slack,
             source,
         };
         (actor, account)
@@ -447,9 +504,13 @@ impl Infer {
             } else {
                 "frequency was not recorded"
             };
+            let steal = match totals.steal {
+                Some(steal) => format!("the hypervisor took {steal} from all CPUs"),
+                None => "steal was not recorded".to_owned(),
+            };
             let what = format!(
                 "bursts are wall time on a CPU for {} of {} of CPU time: the CPU's speed is \
-                 unknown there ({why})",
+                 unknown there ({why}; {steal})",
                 totals.speed_unknown, totals.cpu_time
             );
             warn("speed-unknown", what, "");

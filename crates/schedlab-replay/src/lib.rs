@@ -9,9 +9,12 @@
 mod basis;
 pub mod calibration;
 mod export;
+mod hrtimers;
 mod infer;
 mod memory_source;
+mod recorded_manner;
 mod side;
+mod task_change;
 mod task_draft;
 mod timers;
 
@@ -20,4 +23,5 @@ pub use export::rt_app;
 pub use infer::{Infer, Options};
 pub use memory_source::Kept;
 pub use side::{Parting, Side, TaskSide, parting};
+pub use task_change::TaskChange;
 pub use timers::Timer;

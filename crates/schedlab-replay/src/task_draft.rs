@@ -1,5 +1,6 @@
 //! A task's demand while the trace is read.
 
+use crate::hrtimers::Started;
 use schedlab_model::{Cpu, Nanos, Prio};
 use schedlab_timeline::TaskId;
 use schedlab_workload::demand::Step;
@@ -41,12 +42,16 @@ pub(crate) struct Draft {
     debt: u64,
     pub(crate) overhead: u64,
     open: Option<Open>,
+    /// Whether its end was seen.
+    pub(crate) is_dead: bool,
     pub(crate) by_task: u64,
     pub(crate) unseen: u64,
     pub(crate) not_asleep: u64,
     pub(crate) wakers: BTreeMap<TaskId, u64>,
     /// Each interrupt that ended a wait: when, and how long the task had slept.
     pub(crate) interrupts: Vec<(Nanos, Nanos)>,
+    /// The recorded timers among them.
+    pub(crate) timers: Vec<Started>,
 }
 
 impl Draft {
@@ -131,6 +136,15 @@ impl Draft {
                 self.unseen += 1;
             }
         }
+    }
+
+    /// Whether it goes on after the trace: it computed without waiting for the last `time` of its CPU time or more, and
+    /// neither its end nor a wait was seen.
+    pub(crate) fn is_endless(&self, time: Nanos) -> bool {
+        let waits = |step: &&Step| matches!(step, Step::Wait | Step::Interrupt { .. });
+        let last = self.steps.iter().rev().take_while(|step| !waits(step));
+        let run: u64 = last.map(|step| if let Step::Run(time) = step { time.0 } else { 0 }).sum();
+        self.begun && !self.is_dead && self.open.is_none() && run >= time.0.max(1)
     }
 
     /// The trace ends: an open wait lasts to its end.

@@ -1,6 +1,7 @@
 //! What the interrupts of a task look like: a periodic timer, a sleep of fixed length, or neither. The smaller residual
-//! decides; equal ones tell nothing.
+//! decides; equal ones tell nothing. Where the timers themselves were recorded, they decide.
 
+use crate::hrtimers::Started;
 use schedlab_model::Nanos;
 
 /// The fewest periods that decide.
@@ -22,13 +23,45 @@ pub enum Timer {
     Unknown,
 }
 
+/// A timer, and what tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Decided {
+    pub(crate) timer: Timer,
+    /// Recorded timers decided.
+    pub(crate) is_recorded: bool,
+    /// The median slack of recorded timers.
+    pub(crate) slack: Option<Nanos>,
+}
+
+/// Decides by the recorded timers if at least half of the waits ended by one, else by the times of the waits.
+pub(crate) fn decide(waits: &[(Nanos, Nanos)], recorded: &[Started]) -> Decided {
+    let slacks: Vec<u64> = recorded.iter().map(|one| one.slack.0).collect();
+    let slack = (!slacks.is_empty()).then(|| Nanos(median(&slacks)));
+    if recorded.is_empty() || recorded.len() * 2 < waits.len() {
+        return Decided { timer: by_times(waits), is_recorded: false, slack };
+    }
+    let relative = recorded.iter().filter(|one| one.is_relative).count();
+    let steps: Vec<u64> =
+        waits.windows(2).map(|pair| pair[1].0.0.saturating_sub(pair[0].0.0)).collect();
+    let sleeps: Vec<u64> = waits.iter().map(|(_, slept)| slept.0).collect();
+    let timer = match relative {
+        0 if !steps.is_empty() => Timer::Periodic(Nanos(median(&steps))),
+        all if all == recorded.len() => {
+            let slack = slack.map_or(0, |slack| slack.0);
+            Timer::Relative(Nanos(median(&sleeps).saturating_sub(slack)))
+        }
+        _ => Timer::Unknown,
+    };
+    Decided { timer, is_recorded: true, slack }
+}
+
 /// The median of times, in whole nanoseconds; 0 of none.
 fn median(values: &[u64]) -> u64 {
     schedlab_stats::median(values.iter().map(|&time| time as f64)).unwrap_or(0.0).round() as u64
 }
 
 /// Decides by the smaller residual. `waits` has the time of each interrupt and how long the task had slept.
-pub(crate) fn decide(waits: &[(Nanos, Nanos)]) -> Timer {
+fn by_times(waits: &[(Nanos, Nanos)]) -> Timer {
     if waits.is_empty() {
         return Timer::None;
     }
@@ -79,23 +112,40 @@ mod tests {
     fn a_period_and_a_sleep_are_told_apart() {
         // A period of 1 ms; the work before the sleep takes 100 to 290 us.
         let periodic = waits(|turn| (1_000_000 * turn, 900_000 - 10_000 * turn));
-        assert_eq!(decide(&periodic), Timer::Periodic(Nanos(1_000_000)));
+        assert_eq!(by_times(&periodic), Timer::Periodic(Nanos(1_000_000)));
         // The same with a period that was missed.
         let missed =
             waits(|turn| (1_000_000 * (turn + u64::from(turn > 9)), 900_000 - 10_000 * turn));
-        assert_eq!(decide(&missed), Timer::Periodic(Nanos(1_000_000)));
+        assert_eq!(by_times(&missed), Timer::Periodic(Nanos(1_000_000)));
         // A sleep of 1 ms after work of varying length.
         let relative = waits(|turn| (1_000_000 * turn + 40_000 * turn * turn, 1_000_000 + turn));
-        assert!(matches!(decide(&relative), Timer::Relative(_)));
+        assert!(matches!(by_times(&relative), Timer::Relative(_)));
+    }
+
+    #[test]
+    fn recorded_timers_decide_and_the_slack_is_apart() {
+        let timer = |is_relative| Started { is_relative, slack: Nanos(50_000) };
+        // By the times alone, neither fits.
+        let irregular = waits(|turn| (turn * turn * turn * 100_000, turn * turn * 90_000));
+        let relative = decide(&irregular, &[timer(true); 20]);
+        assert!(relative.is_recorded && matches!(relative.timer, Timer::Relative(_)));
+        assert_eq!(relative.slack, Some(Nanos(50_000)));
+        let sleep = waits(|turn| (1_000_000 * turn + turn * turn, 1_050_000));
+        let Timer::Relative(asked) = decide(&sleep, &[timer(true); 20]).timer else { panic!() };
+        assert_eq!(asked, Nanos(1_000_000), "without its slack");
+        assert!(matches!(decide(&sleep, &[timer(false); 20]).timer, Timer::Periodic(_)));
+        let mixed = [[timer(true); 10], [timer(false); 10]].concat();
+        assert_eq!(decide(&sleep, &mixed).timer, Timer::Unknown);
+        assert!(!decide(&sleep, &[timer(true); 9]).is_recorded, "of 20 waits");
     }
 
     #[test]
     fn few_waits_and_irregular_ones_are_unknown() {
         let regular = waits(|turn| (1_000_000 * turn, 900_000 + turn));
-        assert_eq!(decide(&regular[..PERIODS_MIN]), Timer::Unknown);
-        assert!(matches!(decide(&regular[..=PERIODS_MIN]), Timer::Periodic(_)));
+        assert_eq!(by_times(&regular[..PERIODS_MIN]), Timer::Unknown);
+        assert!(matches!(by_times(&regular[..=PERIODS_MIN]), Timer::Periodic(_)));
         let irregular = waits(|turn| (turn * turn * turn * 100_000, turn * turn * 90_000));
-        assert_eq!(decide(&irregular), Timer::Unknown);
-        assert_eq!(decide(&[]), Timer::None);
+        assert_eq!(by_times(&irregular), Timer::Unknown);
+        assert_eq!(by_times(&[]), Timer::None);
     }
 }

@@ -3,6 +3,7 @@
 //! `name` reads which machine is wanted, `tuned` has the schedulers' knobs, `facts` what a result carries about the
 //! machine, `run` performs and measures, `pool` is an executor of jobs whose workers are tasks of the machine.
 
+mod conditions;
 mod facts;
 mod groups;
 mod name;
@@ -317,6 +318,7 @@ fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
     let mut affinities: Vec<Affinity> = world.tasks().map(affinity).collect();
     affinities.sort_by_key(|one| one.pid);
     info.affinity = Some(affinities);
+    info.conditions = Some(conditions::of(model, world, plan));
     info.comms = world.comms();
     info.marks = plan.marks.clone();
     info.kernel = Some(facts::kernel(model));

@@ -121,6 +121,7 @@ fn companion(info: &TraceInfo) -> Companion {
         topology: info.topology.clone(),
         affinity: info.affinity.clone(),
         groups: info.groups.clone(),
+        conditions: info.conditions.clone(),
         processes: info.processes.clone(),
         marks: info.marks.clone(),
         span: info.span,

@@ -31,6 +31,8 @@ pub enum Step {
     Fork(u32),
     /// Has this priority from now on.
     Prio(Prio),
+    /// Runs until the demand's end: the recording ended before the task did.
+    Endless,
 }
 
 /// How a task's waits for interrupts are performed.
@@ -43,6 +45,35 @@ pub enum Source {
     Closed,
 }
 
+/// A policy that a priority does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `SCHED_BATCH`: it does not displace others.
+    Batch,
+    /// `SCHED_IDLE`: it runs if no other wants to.
+    Idle,
+    /// `SCHED_RR`: equals share in slices.
+    RoundRobin,
+}
+
+impl Class {
+    const ALL: [(Self, &str); 3] =
+        [(Self::Batch, "batch"), (Self::Idle, "idle"), (Self::RoundRobin, "rr")];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(class, _)| *class == self).map_or("", |(_, name)| name)
+    }
+
+    /// The class of a policy's name (`batch`, `rr:5`); `None` if the priority tells the policy.
+    #[must_use]
+    pub fn of(policy: &str) -> Option<Self> {
+        let name = policy.split(':').next()?;
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(class, _)| *class)
+    }
+}
+
 /// A recorded task, and what it asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
@@ -52,6 +83,12 @@ pub struct Actor {
     pub comm: String,
     /// Its priority at the beginning.
     pub prio: Prio,
+    /// Its policy where the priority does not tell it.
+    pub class: Option<Class>,
+    /// The slice that it asked for; `None`: the machine's.
+    pub slice: Option<Nanos>,
+    /// The control group or session that it shared CPUs in; `None`: none.
+    pub group: Option<String>,
     /// Where it may run; `None`: anywhere.
     pub cpus: Option<CpuSet>,
     /// Where it was at the beginning.

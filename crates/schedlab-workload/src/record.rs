@@ -118,6 +118,9 @@ pub struct RecordSpec {
     /// Whether to keep the control groups of tasks, and what the kernel counts for these groups.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cgroups: bool,
+    /// Whether to keep knobs, tick and preemption at the start, and how each task is scheduled.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub conditions: bool,
     /// Whether to keep the kernel's call stacks of tasks that leave their CPUs to sleep.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stacks: bool,

@@ -1,7 +1,8 @@
 //! The one place that makes machines from their names.
 
 use schedlab_host::Host;
-use schedlab_model::{Cpu, CpuSet, Place, Topology};
+use schedlab_model::{Conditions, Cpu, CpuSet, Place, Topology};
+use schedlab_workload::knobs::FEATURES;
 use schedlab_workload::{HOST, Machine, MachineError, MachineName};
 use std::path::Path;
 
@@ -89,14 +90,23 @@ pub(crate) fn model(name: &MachineName) -> Result<schedlab_sim::Model, MachineEr
     if name.kind != SIM {
         return Err(refused("use sim:KEY=VALUE,...".to_owned()));
     }
-    let likeness = Likeness::of(name).map_err(refused)?;
-    let costs = costs(&likeness.name).map_err(refused)?;
-    let mut model = schedlab_sim::Model::of(&likeness.name, costs.as_deref()).map_err(refused)?;
-    if let Some(topology) = likeness.topology {
-        model.topology = topology;
-    }
+    let (mut model, _) = liken(name).map_err(refused)?;
     name.to_string().clone_into(&mut model.name);
     Ok(model)
+}
+
+/// The model of a name, with what its trace says about the machine; and what was assumed, in sentences.
+fn liken(name: &MachineName) -> Result<(schedlab_sim::Model, Vec<String>), String> {
+    let mut likeness = Likeness::of(name)?;
+    let costs = costs(&likeness.name)?;
+    let mut model = schedlab_sim::Model::of(&likeness.name, costs.as_deref())?;
+    if let Some(topology) = likeness.topology.take() {
+        model.topology = topology;
+    }
+    if likeness.is_like {
+        likeness.adopt_knobs(&mut model);
+    }
+    Ok((model, likeness.assumed))
 }
 
 /// Whether executors of jobs can run on a machine, and its model if it is a simulated one. No machine is made: a kernel
@@ -127,6 +137,10 @@ struct Likeness {
     /// Its name without `like`.
     name: MachineName,
     topology: Option<Topology>,
+    /// Whether a trace was named.
+    is_like: bool,
+    /// What the trace holds of knobs, tick and preemption.
+    conditions: Conditions,
     /// What was assumed, in sentences.
     assumed: Vec<String>,
 }
@@ -134,11 +148,28 @@ struct Likeness {
 /// Settings that say which CPUs there are.
 const CPUS: [&str; 5] = ["cpus", "sockets", "llcs", "cores", "smt"];
 
+/// Knobs of the fair schedulers.
+const OF_FAIR: [&str; 6] = [
+    "latency",
+    "min_granularity",
+    "wakeup_granularity",
+    "idle_min_granularity",
+    "base_slice",
+    FEATURES,
+];
+
 impl Likeness {
     fn of(name: &MachineName) -> Result<Self, String> {
         let mut name = name.clone();
         let Some(file) = name.settings.remove(LIKE) else {
-            return Ok(Self { name, topology: None, assumed: Vec::new() });
+            let conditions = Conditions::default();
+            return Ok(Self {
+                name,
+                topology: None,
+                is_like: false,
+                conditions,
+                assumed: Vec::new(),
+            });
         };
         let mut source = schedlab_trace::open(Path::new(&file)).map_err(|e| e.to_string())?;
         let mut assumed = Vec::new();
@@ -148,8 +179,10 @@ impl Likeness {
             assumed.push(format!("the scheduler is {model}: {why}"));
             name.settings.insert("kernel".to_owned(), model.to_owned());
         }
+        let conditions = source.info().conditions.clone().unwrap_or_default();
+        tick_and_preemption(&conditions, &mut name, &mut assumed);
         if CPUS.iter().any(|key| name.settings.contains_key(*key)) {
-            return Ok(Self { name, topology: None, assumed });
+            return Ok(Self { name, topology: None, is_like: true, conditions, assumed });
         }
         let told = source.info().topology.clone();
         let mut cpus = source.info().cpus.clone();
@@ -174,11 +207,55 @@ impl Likeness {
             ));
         }
         name.settings.insert("cpus".to_owned(), count.to_string());
-        assumed.push(
-            "knobs, tick and preemption are the model's defaults: the trace does not hold them"
-                .to_owned(),
-        );
-        Ok(Self { name, topology: Some(topology).filter(|one| !one.places().is_empty()), assumed })
+        let topology = Some(topology).filter(|one| !one.places().is_empty());
+        Ok(Self { name, topology, is_like: true, conditions, assumed })
+    }
+
+    /// Gives the model the recorded knobs that it has. The others are assumed.
+    fn adopt_knobs(&mut self, model: &mut schedlab_sim::Model) {
+        let mut defaults = Vec::new();
+        let knobs = model.knobs().into_iter().filter(|knob| OF_FAIR.contains(&&*knob.name));
+        for knob in knobs {
+            let recorded = self.conditions.knobs.get(&knob.name);
+            // A feature that is not modelled cannot be set; the others can.
+            let taken = recorded.is_some_and(|value| match knob.name == FEATURES {
+                true => {
+                    value.split_whitespace().filter(|one| model.set(FEATURES, one).is_ok()).count()
+                        > 0
+                }
+                false => model.set(&knob.name, value).is_ok(),
+            });
+            if !taken {
+                let value =
+                    knob.value.map_or(String::new(), |value| format!(" {value} {}", knob.unit));
+                defaults.push(format!("{}{}", knob.name, value.trim_end()));
+            }
+        }
+        if !defaults.is_empty() {
+            let list = defaults.join(", ");
+            self.assumed
+                .push(format!("defaults of the model, which the trace does not hold: {list}"));
+        }
+    }
+}
+
+/// The tick rate and the preemption model of the recording, where nothing else was asked for.
+fn tick_and_preemption(held: &Conditions, name: &mut MachineName, assumed: &mut Vec<String>) {
+    let recorded = [
+        ("hz", held.hz.map(|hz| hz.to_string()), "250 ticks a second"),
+        ("preempt", held.preempt.clone(), "voluntary preemption"),
+    ];
+    for (key, value, default) in recorded {
+        if name.settings.contains_key(key) {
+            continue;
+        }
+        match value.as_deref() {
+            Some("lazy") => {
+                assumed.push("lazy preemption is modelled as voluntary preemption".to_owned());
+            }
+            Some(value) => drop(name.settings.insert(key.to_owned(), value.to_owned())),
+            None => assumed.push(format!("{default}: the trace does not hold it")),
+        }
     }
 }
 
@@ -231,7 +308,7 @@ fn nearest(kernel: Option<&str>) -> (&'static str, String) {
 /// # Errors
 /// When its trace cannot be read.
 pub(crate) fn assumptions(name: &MachineName) -> anyhow::Result<Vec<String>> {
-    Likeness::of(name).map(|likeness| likeness.assumed).map_err(anyhow::Error::msg)
+    liken(name).map(|(_, assumed)| assumed).map_err(anyhow::Error::msg)
 }
 
 /// The text of the file of costs that a simulated machine is given: one of the program's own by name, or a path.

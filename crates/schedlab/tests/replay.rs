@@ -46,6 +46,51 @@ fn a_recording_is_replayed_and_changed_side_by_side() {
 }
 
 #[test]
+fn single_tasks_are_changed_and_the_runs_are_drawn_where_they_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    succeeds(RECORD, folder);
+    let nice =
+        succeeds("replay x.dat --set nice:mixed=10 --set cpus:mixed=0 --draw parting", folder);
+    assert!(nice.contains("waits more") && nice.contains("90 % band"), "{nice}");
+    for name in ["recorded", "replayed", "changed"] {
+        let picture = std::fs::read_to_string(folder.join(format!("parting/{name}.svg"))).unwrap();
+        assert!(picture.contains("the runs part at"), "{name}");
+    }
+    let short = succeeds("replay x.dat --until 700ms --json", folder);
+    assert!(short.contains("\"duration_ns\":700000000"), "{short}");
+    for (line, part) in [
+        ("replay x.dat --set nice:nobody=5", "'nobody': the trace has no task of this name or pid"),
+        ("replay x.dat --set nice:mixed=50", "use -20 to 19"),
+        ("replay x.dat --recorded base_slice=1ms", "unknown knob 'base_slice' of this model"),
+    ] {
+        let output = schedlab(line, folder);
+        assert!(!output.status.success() && text(&output).contains(part), "{}", text(&output));
+    }
+}
+
+#[test]
+fn what_was_recorded_is_no_assumption() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    succeeds(&RECORD.replace("kernel=cfs-6.1", "kernel=eevdf-6.12,hz=1000,preempt=full"), folder);
+    let told = succeeds("replay x.dat", folder);
+    for part in ["ticks a second", "voluntary preemption", "base_slice"] {
+        assert!(!told.contains(part), "{part} is assumed: {told}");
+    }
+    // Another kernel has knobs that the trace does not hold.
+    let other = succeeds(
+        "replay x.dat --on sim:like=x.dat,kernel=cfs-6.1 --recorded base_slice=2ms",
+        folder,
+    );
+    assert!(other.contains("changed: "), "{other}");
+    // Without its section of conditions a trace leaves all to the model.
+    succeeds("trace convert x.dat x.txt", folder);
+    let assumed = succeeds("replay x.txt", folder);
+    assert!(assumed.contains("250 ticks a second: the trace does not hold it"), "{assumed}");
+}
+
+#[test]
 fn a_replay_is_a_workload_like_any_other() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

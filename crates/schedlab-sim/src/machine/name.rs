@@ -172,6 +172,12 @@ impl Model {
 }
 
 impl Model {
+    /// Whether its scheduler shares CPUs between groups of tasks.
+    #[must_use]
+    pub fn has_groups(&self) -> bool {
+        self.kernel.is_linux()
+    }
+
     /// This machine with other costs.
     #[must_use]
     pub fn with_costs(mut self, costs: Costs) -> Self {

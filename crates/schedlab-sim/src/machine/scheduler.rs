@@ -11,7 +11,8 @@ use schedlab_workload::knobs;
 
 impl Model {
     /// All knobs with their values: those of the scheduler, then those of real-time tasks and of control groups.
-    pub(super) fn knobs(&self) -> Vec<Knob> {
+    #[must_use]
+    pub fn knobs(&self) -> Vec<Knob> {
         let mut knobs = self.tuned.knobs();
         let (classes, us) = (&self.classes, |ns: u64| Some((ns / 1_000).to_string()));
         let own = match self.kernel {

@@ -2,7 +2,7 @@
 //!
 //! The option holds JSON. `trace-cmd report` skips options that it does not know.
 
-use schedlab_model::{Affinity, CpuSet, Groups, Nanos, Pid, Place, Span, Topology};
+use schedlab_model::{Affinity, Conditions, CpuSet, Groups, Nanos, Pid, Place, Span, Topology};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ pub struct Companion {
     pub observed: Option<CpuSet>,
     /// Control groups of the tasks; `None` when nobody looked.
     pub groups: Option<Groups>,
+    /// Knobs, tick, preemption and how tasks were scheduled; `None` when nobody looked.
+    pub conditions: Option<Conditions>,
     /// The process of each thread that is not its first one; `None` when nobody looked.
     pub processes: Option<BTreeMap<Pid, Pid>>,
     /// Where only events about some tasks are kept: how many tasks these are.
@@ -49,6 +51,9 @@ impl Companion {
         }
         if let Some(groups) = &self.groups {
             root["groups"] = json!(groups);
+        }
+        if let Some(conditions) = &self.conditions {
+            root["conditions"] = json!(conditions);
         }
         if let Some(processes) = &self.processes {
             let pairs = processes.iter().map(|(thread, process)| [thread.0, process.0]);
@@ -88,8 +93,22 @@ impl Companion {
             groups.members.sort_unstable();
             groups.counts.retain(|count| (count.group as usize) < known);
         }
-        let marks = marks.collect();
-        Some(Self { topology, affinity, marks, span, observed, groups, processes, chosen })
+        let mut conditions: Option<Conditions> =
+            serde_json::from_value(root["conditions"].clone()).ok().flatten();
+        if let Some(conditions) = &mut conditions {
+            conditions.tasks.sort_unstable();
+        }
+        Some(Self {
+            topology,
+            affinity,
+            marks: marks.collect(),
+            span,
+            observed,
+            groups,
+            conditions,
+            processes,
+            chosen,
+        })
     }
 }
 
@@ -128,6 +147,24 @@ fn without_nul(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    fn conditions() -> Conditions {
+        let slice = Some(Nanos(3_000_000));
+        let policy = "batch".to_owned();
+        let (pid, at, session) = (Pid(7), Nanos(5), Some(Pid(6)));
+        let task = schedlab_model::Scheduled {
+            pid,
+            at,
+            policy,
+            nice: -3,
+            slice,
+            autogroup: None,
+            session,
+        };
+        let knobs = BTreeMap::from([("base_slice".to_owned(), "2800000".to_owned())]);
+        let preempt = Some("lazy".to_owned());
+        Conditions { knobs, hz: Some(250), preempt, tasks: vec![task] }
+    }
+
     #[test]
     fn what_was_kept_comes_back() {
         let companion = Companion {
@@ -141,6 +178,7 @@ mod tests {
             span: Some(Span::new(Nanos(3), Nanos(u64::MAX))),
             observed: Some("1,3-4".parse().unwrap()),
             groups: Some(Groups { names: vec!["/a".into()], ..Groups::default() }),
+            conditions: Some(conditions()),
             processes: Some(BTreeMap::from([(Pid(8), Pid(7)), (Pid(9), Pid(7))])),
             chosen: Some(2),
         };

@@ -262,6 +262,7 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
         info.topology.clone_from(&companion.topology);
         info.affinity.clone_from(&companion.affinity);
         info.groups.clone_from(&companion.groups);
+        info.conditions.clone_from(&companion.conditions);
         info.processes.clone_from(&companion.processes);
         info.marks.clone_from(&companion.marks);
     }

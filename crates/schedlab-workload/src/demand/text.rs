@@ -10,10 +10,11 @@
 //! ```
 //!
 //! `time` has start and length in nanoseconds. `task` has pid, priority, CPU, allowed CPUs (`-`: all), whether it is
-//! there at the beginning or forked, its source and its name. Steps: `r` runs, `p` posts, `w` waits, `i` waits for an
-//! interrupt at a time after a sleep of this length, `f` forks, `n` has a priority from now on.
+//! there at the beginning or forked, its source and its name. A line `as batch 3000000 /autogroup-7` may follow: policy,
+//! slice and group, or `-` for those that it has none of. Steps: `r` runs, `p` posts, `w` waits, `i` waits for an
+//! interrupt at a time after a sleep of this length, `f` forks, `n` has a priority from now on, `e` runs until the end.
 
-use super::{Actor, Demand, Source, Step};
+use super::{Actor, Class, Demand, Source, Step};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Prio};
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -29,6 +30,9 @@ impl std::fmt::Display for Demand {
             let source = if actor.source == Source::Open { "open" } else { "closed" };
             let Actor { pid, prio, cpu, comm, .. } = actor;
             writeln!(f, "task {pid} {} {} {cpus} {begins} {source} {comm}", prio.0, cpu.0)?;
+            if let Some(line) = manner(actor) {
+                writeln!(f, "{line}")?;
+            }
             let mut line = String::new();
             for step in &actor.steps {
                 let _ = match step {
@@ -38,12 +42,43 @@ impl std::fmt::Display for Demand {
                     Step::Interrupt { at, slept } => write!(line, "i{},{} ", at.0, slept.0),
                     Step::Fork(task) => write!(line, "f{task} "),
                     Step::Prio(prio) => write!(line, "n{} ", prio.0),
+                    Step::Endless => write!(line, "e "),
                 };
             }
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
     }
+}
+
+/// The line of policy, slice and group; `None` if the task has none of them.
+fn manner(actor: &Actor) -> Option<String> {
+    let Actor { class, slice, group, .. } = actor;
+    if class.is_none() && slice.is_none() && group.is_none() {
+        return None;
+    }
+    let class = class.map_or("-", Class::name);
+    let slice = slice.map_or("-".to_owned(), |slice| slice.0.to_string());
+    Some(format!("as {class} {slice} {}", group.as_deref().unwrap_or("-")))
+}
+
+/// Reads that line's rest.
+fn read_manner(rest: &str, actor: &mut Actor) -> Result<(), String> {
+    let mut words = rest.splitn(3, ' ');
+    actor.class = match words.next() {
+        Some("-") => None,
+        name => {
+            let name = name.unwrap_or_default();
+            let wrong = || format!("unknown policy '{}'", schedlab_model::visible(name));
+            Some(Class::of(name).ok_or_else(wrong)?)
+        }
+    };
+    actor.slice = match words.next() {
+        Some("-") => None,
+        time => Some(Nanos(number(time, "time in nanoseconds")?)),
+    };
+    actor.group = words.next().filter(|group| *group != "-").map(str::to_owned);
+    Ok(())
 }
 
 fn number<T: FromStr>(word: Option<&str>, what: &str) -> Result<T, String> {
@@ -63,6 +98,7 @@ impl FromStr for Step {
             'r' => Self::Run(time(rest)?),
             'p' => Self::Post(number(rest, "task's number")?),
             'w' if rest == Some("") => Self::Wait,
+            'e' if rest == Some("") => Self::Endless,
             'i' => {
                 let (at, slept) = rest.and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;
                 Self::Interrupt { at: time(Some(at))?, slept: time(Some(slept))? }
@@ -94,7 +130,9 @@ fn actor(line: &str) -> Result<Actor, String> {
         _ => return Err("a source is 'open' or 'closed'".to_owned()),
     };
     let comm = words.next().unwrap_or_default().to_owned();
-    Ok(Actor { pid, comm, prio, cpus, cpu, forked, source, steps: Vec::new() })
+    let (class, slice, group) = (None, None, None);
+    let steps = Vec::new();
+    Ok(Actor { pid, comm, prio, class, slice, group, cpus, cpu, forked, source, steps })
 }
 
 impl FromStr for Demand {
@@ -116,6 +154,10 @@ impl FromStr for Demand {
                     number(words.next(), "time in nanoseconds").map(Nanos).map_err(told)?;
             } else if let Some(rest) = line.strip_prefix("task ") {
                 demand.actors.push(actor(rest).map_err(told)?);
+            } else if let (Some(rest), Some(last)) =
+                (line.strip_prefix("as "), demand.actors.last_mut())
+            {
+                read_manner(rest, last).map_err(told)?;
             } else if let Some(last) = demand.actors.last_mut() {
                 for word in line.split_ascii_whitespace() {
                     last.steps.push(word.parse().map_err(told)?);
@@ -141,6 +183,9 @@ mod tests {
             pid: Pid(pid),
             comm: comm.to_owned(),
             prio: Prio::NORMAL,
+            class: forked.then_some(Class::Batch),
+            slice: None,
+            group: forked.then(|| "/a b".to_owned()),
             cpus: (!forked).then(|| "0-1".parse().unwrap()),
             cpu: Cpu(1),
             forked,
@@ -149,7 +194,7 @@ mod tests {
         };
         let interrupt = Step::Interrupt { at: Nanos(7), slept: Nanos(5) };
         let first = vec![Step::Run(Nanos(3)), Step::Fork(1), Step::Post(1), interrupt];
-        let second = vec![Step::Wait, Step::Prio(Prio(130))];
+        let second = vec![Step::Wait, Step::Prio(Prio(130)), Step::Endless];
         let actors = vec![actor(8, "a", false, first), actor(9, "two words", true, second)];
         Demand { start: Nanos(100), length: Nanos(50), actors }
     }
@@ -174,6 +219,7 @@ mod tests {
             ("f1 ", "", "is started 0 times"),
             (" 0-1 ", " z ", "line 3: invalid list of CPUs 'z'"),
             ("task 8", "task x", "line 3: invalid pid 'x'"),
+            ("as batch", "as lot", "line 6: unknown policy 'lot'"),
             ("open", "ajar", "'open' or 'closed'"),
         ] {
             let error = text.replacen(from, to, 1).parse::<Demand>().unwrap_err();

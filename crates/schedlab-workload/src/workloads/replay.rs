@@ -1,7 +1,7 @@
 //! replay: what recorded tasks demanded ([`crate::demand`]), performed again.
 
 use super::Workload;
-use crate::demand::{Actor, Demand, Source, Step};
+use crate::demand::{Actor, Class, Demand, Source, Step};
 use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
 use crate::plan::{Fork, Origin, Placement, Plan, Policy, Task};
@@ -27,6 +27,12 @@ pub(super) const WORKLOAD: Workload = Workload {
             "keep",
             "fair: real-time tasks run with nice -20, for machines without real-time policies",
         ),
+        option(
+            "groups",
+            Kind::Choice(&["none", "keep"]),
+            "none",
+            "keep: tasks share CPUs in the groups and sessions of the recording",
+        ),
     ],
     build,
 };
@@ -37,12 +43,25 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         return Err(OptionError::new("program", "missing trace: write replay FILE"));
     }
     let demand: Demand = text.parse().map_err(|why: String| OptionError::new("program", why))?;
-    Ok(plan_of(&demand, options.text("real-time") == "fair", around))
+    let kept = Kept {
+        real_time: options.text("real-time") == "keep",
+        groups: options.text("groups") == "keep",
+    };
+    Ok(plan_of(&demand, kept, around))
 }
 
-/// The plan that performs a demand. With `fair`, real-time tasks run with nice -20.
+/// What of the recorded scheduling a machine performs.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// Real-time policies; without, these tasks run with nice -20.
+    pub real_time: bool,
+    /// Control groups and sessions.
+    pub groups: bool,
+}
+
+/// The plan that performs a demand.
 #[must_use]
-pub fn plan_of(demand: &Demand, fair: bool, around: &Surroundings) -> Plan {
+pub fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
     let mut plan = Plan::new("replay");
     let role = plan.role("task");
     let time = |name, better| Metric::new(name, Unit::Nanoseconds, better);
@@ -51,32 +70,34 @@ pub fn plan_of(demand: &Demand, fair: bool, around: &Surroundings) -> Plan {
     plan.progress = Some(activations.0);
     plan.in_place = Some(demand.start);
     plan.semaphores = u32::try_from(demand.actors.len()).expect("tasks are counted in 32 bits");
-    let (forks, places) = (forks(demand), places(demand));
-    plan.places = places.keys().map(|prio| moved(*prio, fair)).collect();
+    let forks = forks(demand);
     plan.forks = forks.keys().map(|&task| Fork { tasks: vec![task as usize] }).collect();
     let origin = Arc::new(AtomicU64::new(0));
     let mut homeless = 0;
     for (index, actor) in demand.actors.iter().enumerate() {
-        let steps = actor.steps.iter().map(|step| match step {
-            Step::Fork(task) => Step::Fork(forks[task]),
-            Step::Prio(prio) => Step::Prio(Prio(places[prio] as i16)),
-            step => *step,
+        let steps = actor.steps.iter().map(|step| match *step {
+            Step::Fork(task) => Step::Fork(forks[&task]),
+            Step::Prio(prio) => Step::Prio(place_of(&mut plan.places, actor, prio, kept)),
+            step => step,
         });
+        let steps = steps.collect();
         let player = Player {
-            steps: steps.collect(),
+            steps,
             next: 0,
             began: None,
             arrival: None,
             source: actor.source,
             own: SemaphoreId(index as u32),
             origin: origin.clone(),
+            length: demand.length,
             speed: around.speed,
             late,
             activations,
         };
         let cpus = allowed(actor, around, &mut homeless);
         let mut task = Task::new(actor.comm.clone(), role, Box::new(player));
-        task.placement = Placement { cpus, ..placed(actor.prio, fair) };
+        let cgroup = actor.group.clone().filter(|_| kept.groups);
+        task.placement = Placement { cpus, cgroup, ..placed(actor, actor.prio, kept) };
         task.origin = Some(Origin { pid: actor.pid, cpu: actor.cpu });
         plan.tasks.push(task);
     }
@@ -95,37 +116,52 @@ fn forks(demand: &Demand) -> BTreeMap<u32, u32> {
     tasks.map(|(task, _)| task).zip(0..).collect()
 }
 
-/// The plan's number of each priority that a task changes to.
-fn places(demand: &Demand) -> BTreeMap<Prio, usize> {
-    let steps = demand.actors.iter().flat_map(|actor| &actor.steps);
-    let prios =
-        steps.filter_map(|step| if let Step::Prio(prio) = step { Some(*prio) } else { None });
-    let prios: std::collections::BTreeSet<Prio> = prios.collect();
-    prios.into_iter().zip(0..).collect()
+/// The plan's number of the place of a task that changes to a priority, as a step holds it.
+fn place_of(places: &mut Vec<Placement>, actor: &Actor, prio: Prio, kept: Kept) -> Prio {
+    let place = moved(actor, prio, kept);
+    let known = places.iter().position(|known| *known == place);
+    let number = known.unwrap_or_else(|| {
+        places.push(place);
+        places.len() - 1
+    });
+    Prio(i16::try_from(number).expect("there are less than 32768 priorities and policies"))
 }
 
-/// A priority as a policy. Events do not tell FIFO from round robin, nor the numbers of deadline tasks: these become
-/// FIFO tasks.
-fn placed(prio: Prio, fair: bool) -> Placement {
-    match prio.0 {
-        120 => Placement::default(),
-        prio @ 100.. => Placement { nice: Some(i32::from(prio) - 120), ..Placement::default() },
-        _ if fair => Placement { nice: Some(-20), ..Placement::default() },
-        prio => {
+/// A priority as a policy. Events do not tell FIFO from round robin, nor the numbers of deadline tasks: without a class
+/// these become FIFO tasks.
+fn placed(actor: &Actor, prio: Prio, kept: Kept) -> Placement {
+    let slice = actor.slice;
+    match (prio.0, actor.class) {
+        (100.., Some(Class::Idle)) => {
+            Placement { policy: Some(Policy::Idle), ..Placement::default() }
+        }
+        (nice @ 100.., class) => Placement {
+            nice: Some(i32::from(nice) - 120).filter(|nice| *nice != 0),
+            policy: (class == Some(Class::Batch)).then_some(Policy::Batch),
+            slice,
+            ..Placement::default()
+        },
+        _ if !kept.real_time => Placement { nice: Some(-20), ..Placement::default() },
+        (prio, class) => {
             let level = (99 - i32::from(prio)).clamp(1, 99).unsigned_abs();
-            Placement { policy: Some(Policy::Fifo(level)), ..Placement::default() }
+            let policy = match class {
+                Some(Class::RoundRobin) => Policy::RoundRobin(level),
+                _ => Policy::Fifo(level),
+            };
+            Placement { policy: Some(policy), ..Placement::default() }
         }
     }
 }
 
 /// The same for a task that had another priority before.
-fn moved(prio: Prio, fair: bool) -> Placement {
-    let Placement { nice, policy, .. } = placed(prio, fair);
+fn moved(actor: &Actor, prio: Prio, kept: Kept) -> Placement {
+    let Placement { nice, policy, slice, .. } = placed(actor, prio, kept);
     let (nice, policy) = match policy {
         None => (Some(nice.unwrap_or(0)), Some(Policy::Normal)),
+        Some(Policy::Batch) => (Some(nice.unwrap_or(0)), policy),
         policy => (nice, policy),
     };
-    Placement { nice, policy, ..Placement::default() }
+    Placement { nice, policy, slice, ..Placement::default() }
 }
 
 /// Where a task may run here: anywhere if it was bound to CPUs that are not here.
@@ -137,6 +173,9 @@ fn allowed(actor: &Actor, around: &Surroundings, homeless: &mut usize) -> Option
     }
     (here != around.allowed).then_some(here)
 }
+
+/// Microseconds of work after which a task without an end looks whether the replay is over.
+const PORTION_US: u64 = 1_000;
 
 /// Performs the steps of one task.
 #[derive(Clone)]
@@ -150,6 +189,8 @@ struct Player {
     own: SemaphoreId,
     /// When the replay began, for all tasks; 0 until the first looks.
     origin: Arc<AtomicU64>,
+    /// When it is over, since it began.
+    length: Nanos,
     speed: u64,
     late: SampleId,
     activations: CounterId,
@@ -200,6 +241,11 @@ impl Behaviour for Player {
                     Op::Sleep(slept)
                 }
                 Step::Fork(fork) => Op::Fork(ForkId(fork)),
+                Step::Endless if now < origin + self.length => {
+                    self.next -= 1;
+                    Op::Compute { iterations: PORTION_US * self.speed }
+                }
+                Step::Endless => continue,
                 Step::Prio(place) => Op::Place(PlaceId(u32::from(place.0.unsigned_abs()))),
             };
         }

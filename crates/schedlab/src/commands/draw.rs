@@ -58,6 +58,20 @@ enum Picture {
 
 pub(crate) use names::{dat2graph2, running_waiting};
 
+/// Draws a window of a trace, a row for each CPU: from and to are times since it began.
+pub(crate) fn cores_of(
+    file: &Path,
+    (from, to): (Nanos, Nanos),
+    output: &Path,
+    title: &str,
+) -> anyhow::Result<()> {
+    let mut common = Common::for_file(output.to_owned());
+    (common.min, common.max) = (Some(from.into()), Some(to.into()));
+    common.title = Some(title.to_owned());
+    let (scene, _) = cores::draw(&[file.to_owned()], &common, &cores::View::default())?;
+    common.save(&scene).map(drop)
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.picture {

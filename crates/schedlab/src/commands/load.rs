@@ -205,7 +205,7 @@ fn words_of(
         }
         ("replay", [file]) => {
             let options = schedlab_replay::Options::default();
-            let inferred = super::replay::infer(std::path::Path::new(file), options)?;
+            let inferred = super::replay::infer(std::path::Path::new(file), None, options)?;
             typed.options.insert("program".to_owned(), inferred.demand.to_string());
         }
         ("command", words) => {

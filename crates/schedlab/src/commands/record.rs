@@ -122,14 +122,21 @@ enum Interface {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Purpose {
-    /// For `schedlab replay`: interrupts, softirqs, and frequency changes if the kernel has them
+    /// For `schedlab replay`: interrupts, timers, frequency changes if the kernel has them, and at the start
+    /// knobs, tick, preemption, and the policy, slice, session and group of each task
     Replay,
     /// For `schedlab trace power`: frequencies, idle states, IPIs and hrtimers, if the kernel has them
     Power,
 }
 
-/// What a replay needs beyond scheduler events. The first is there on each kernel.
-const FOR_REPLAY: [&str; 2] = ["irq", "power:cpu_frequency"];
+/// What a replay needs beyond scheduler events.
+const FOR_REPLAY: [&str; 5] = [
+    "irq",
+    "power:cpu_frequency?",
+    "timer:hrtimer_start?",
+    "timer:hrtimer_expire_entry?",
+    "timer:hrtimer_expire_exit?",
+];
 
 /// What `trace power` asks about. IPIs have names of their own on each architecture.
 const FOR_POWER: [&str; 10] = [
@@ -188,12 +195,16 @@ fn during(
 ) -> anyhow::Result<ExitCode> {
     let workload = WorkloadSpec::Command { argv };
     let spec = RunSpec { record: Some(record), ..RunSpec::of(workload) };
+    let is_for_replay = spec.record.as_ref().is_some_and(|record| record.conditions);
     let mut guest = Guest { output, events: None, recorded: None };
     let mut machine = machines::make(on)?;
     machine.check(&spec)?;
     let outcome = machine.run(&spec, &mut guest)?;
     if let Some(summary) = guest.summary()? {
         tell(&summary, output);
+        if is_for_replay {
+            note(&cost_of(&summary));
+        }
         if json {
             json::print(&Document::of(&summary, output))?;
         }
@@ -276,7 +287,10 @@ fn until_it_ends(options: &Options, output: &Path, json: bool) -> anyhow::Result
         process::poll(&[signals.fd()], Some(LOOK))?;
     }
     recorder.ending().iter().for_each(|sentence| note(sentence));
-    finish_with(&recorder.stop()?, output, marks.as_deref(), json)?;
+    let summary = finish_with(&recorder.stop()?, output, marks.as_deref(), json)?;
+    if options.conditions {
+        note(&cost_of(&summary));
+    }
     remove_marks(marks.as_deref());
     Ok(ExitCode::SUCCESS)
 }
@@ -332,10 +346,6 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     if args.purpose == Some(Purpose::Replay) {
         let more = FOR_REPLAY.iter().map(|event| (*event).to_owned());
         events.extend(more.filter(|event| !args.events.contains(event)));
-        note(
-            "recording for a replay: each event takes its time from the task that runs, so bursts are longer than \
-             without a recording; docs/recording.md has the cost of an event",
-        );
     }
     if args.purpose == Some(Purpose::Power) {
         let more = FOR_POWER.iter().map(|event| (*event).to_owned());
@@ -343,6 +353,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     }
     Ok(Options {
         events,
+        conditions: args.purpose == Some(Purpose::Replay),
         cgroups: args.cgroup,
         ring_bytes: args.ring.0,
         via: match args.via {
@@ -368,11 +379,16 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 
 /// Writes the trace, says what is in it, and removes the spool.
 fn finish(dir: &Path, output: &Path, json: bool) -> anyhow::Result<()> {
-    finish_with(dir, output, None, json)
+    finish_with(dir, output, None, json).map(drop)
 }
 
 /// The same, with the marks that loads put so far beside `marks`.
-fn finish_with(dir: &Path, output: &Path, marks: Option<&Path>, json: bool) -> anyhow::Result<()> {
+fn finish_with(
+    dir: &Path,
+    output: &Path,
+    marks: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<Recorded> {
     let files = marks.map(marks::so_far).unwrap_or_default();
     let summary = stitch(dir, output, &marks::gather(&files)?)?;
     std::fs::remove_dir_all(dir)?;
@@ -380,7 +396,25 @@ fn finish_with(dir: &Path, output: &Path, marks: Option<&Path>, json: bool) -> a
     if json {
         json::print(&Document::of(&summary, output))?;
     }
-    Ok(())
+    Ok(summary)
+}
+
+/// What an event takes from the task that runs, through ftrace: the difference of the round trips in
+/// docs/recording.md over their six events.
+const EVENT_NS: f64 = 220.0;
+
+/// What the recording did to the bursts of a replay.
+fn cost_of(summary: &Recorded) -> String {
+    let events: u64 = summary.events().values().sum();
+    let time = events as f64 * EVENT_NS;
+    let cpus = summary.per_cpu.len().max(1) as f64;
+    let all = summary.span.map_or(0.0, |span| span.duration().0 as f64) * cpus;
+    let share = if all > 0.0 { 100.0 * time / all } else { 0.0 };
+    let time = Nanos(time.round() as u64);
+    format!(
+        "the events took about {time} from the tasks that ran, {share:.2} % of the CPUs' time (220 ns an event, as \
+         docs/recording.md measured): bursts of a replay are longer by that"
+    )
 }
 
 fn note(text: &str) {

@@ -4,6 +4,8 @@
 //! asked for does. The three are laid side by side: the first pair is the fidelity, the second pair the answer.
 
 mod document;
+mod pictures;
+mod predicted;
 mod runs;
 mod search;
 mod text;
@@ -17,7 +19,7 @@ use anyhow::{Context as _, anyhow, bail};
 use runs::{Asked, Runs};
 use schedlab_model::{Nanos, Setting};
 use schedlab_replay::{Infer, Inferred, Options};
-use schedlab_timeline::ask;
+use schedlab_timeline::{Cut, WithArguments, ask_within};
 use schedlab_trace::EventWriter;
 use schedlab_workload::MachineName;
 use std::path::{Path, PathBuf};
@@ -34,6 +36,7 @@ Examples:
   schedlab replay x.dat                                        fidelity alone
   schedlab replay x.dat --on sim:like=x.dat,kernel=eevdf-6.12
   schedlab replay x.dat --set min_granularity=12ms --set speed:0-3=50%
+  schedlab replay x.dat --set nice:make=5 --set cpus:worker=0-1 --draw parting
   schedlab replay x.dat --search base_slice=1ms,3ms,12ms
   schedlab replay x.dat --on host
   schedlab replay x.dat --export x.json; schedlab load rt-app x.json")]
@@ -43,15 +46,22 @@ pub(crate) struct Args {
     /// Replay on this machine [default: the simulated machine most like the recorded one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<MachineName>,
-    /// Change a knob or a speed there (repeatable)
+    /// Change a knob or a speed there, or tasks (name or pid): nice:TASK=5, slice:TASK=3ms,
+    /// cpus:TASK=0-1 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
+    /// Say what a knob was in the recording, if the trace does not hold it (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    recorded: Vec<String>,
     /// Keep the times of interrupts of this task (name or pid) (repeatable)
     #[arg(long, value_name = "TASK")]
     open: Vec<String>,
     /// Keep the lengths of sleeps of this task (name or pid) (repeatable)
     #[arg(long, value_name = "TASK")]
     closed: Vec<String>,
+    /// Use the recording only up to this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<Nanos>,
     /// Do not judge the time before this
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     warm_up: Nanos,
@@ -70,6 +80,9 @@ pub(crate) struct Args {
     /// Write the trace of the replay (of the changed one, if there is one) to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Draw both runs at the first moment where they part, into this folder
+    #[arg(long, value_name = "DIR")]
+    draw: Option<PathBuf>,
     /// Print at most N rows; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
@@ -86,15 +99,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         open: args.open.iter().cloned().collect(),
         closed: args.closed.iter().cloned().collect(),
     };
-    let inferred = infer(&args.file, options)?;
+    let inferred = infer(&args.file, args.until, options)?;
     if let Some(path) = &args.export {
         let text = schedlab_replay::rt_app(&inferred.demand);
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
         text::notes(&inferred.warnings);
         return Ok(ExitCode::SUCCESS);
     }
-    let settings = args.set.iter().map(|text| setting(text)).collect::<anyhow::Result<Vec<_>>>()?;
-    let asked = Asked::of(&args.file, args.on.as_ref(), settings, args.warm_up)?;
+    let read = |given: &[String], option| {
+        given.iter().map(|text| setting(option, text)).collect::<anyhow::Result<Vec<_>>>()
+    };
+    let settings = read(&args.set, "--set")?;
+    let recorded = read(&args.recorded, "--recorded")?;
+    let asked = Asked::of(&args.file, args.on.as_ref(), (recorded, settings), args.warm_up)?;
     if inferred.demand.length <= asked.warm_up && asked.warm_up == args.warm_up {
         let (length, warm) = (inferred.demand.length, args.warm_up);
         bail!(UsageError(format!(
@@ -110,6 +127,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.output {
         write(path, &runs)?;
     }
+    if let Some(folder) = &args.draw {
+        pictures::draw(folder, &args.file, &runs)?;
+    }
     if args.json {
         json::print(&Document::of(&inferred, &runs))?;
     } else {
@@ -120,10 +140,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The demand of a trace.
-pub(crate) fn infer(file: &Path, options: Options) -> anyhow::Result<Inferred> {
+pub(crate) fn infer(
+    file: &Path,
+    until: Option<Nanos>,
+    options: Options,
+) -> anyhow::Result<Inferred> {
     let mut source = schedlab_trace::open_with(file, &schedlab_trace::Options::all_cpus())?;
     let question = Infer::new(source.info(), options);
-    let reply = ask(&mut *source, question).with_context(|| file.display().to_string())?;
+    let told = || file.display().to_string();
+    let cut = Cut { from: None, to: until };
+    let reply = if question.wants_arguments() {
+        // To read arguments costs time: only traces that hold what the rules use are read with them.
+        let with = schedlab_trace::Options { arguments: true, ..Default::default() };
+        source = schedlab_trace::open_with(file, &with)?;
+        ask_within(&mut *source, cut, WithArguments(question)).with_context(told)?
+    } else {
+        ask_within(&mut *source, cut, question).with_context(told)?
+    };
     let mut inferred = reply.answer;
     if inferred.demand.actors.is_empty() {
         bail!("{}: no task ran in the trace, so it cannot be replayed", file.display());
@@ -135,11 +168,11 @@ pub(crate) fn infer(file: &Path, options: Options) -> anyhow::Result<Inferred> {
     Ok(inferred)
 }
 
-fn setting(text: &str) -> anyhow::Result<Setting> {
+fn setting(option: &str, text: &str) -> anyhow::Result<Setting> {
     let (knob, value) =
         text.split_once('=').filter(|(knob, _)| !knob.is_empty()).ok_or_else(|| {
             UsageError(format!(
-                "--set {text}: write NAME=VALUE, as in base_slice=12ms or speed:0-3=50%"
+                "{option} {text}: write NAME=VALUE, as in base_slice=12ms or speed:0-3=50%"
             ))
         })?;
     Ok(Setting { knob: knob.to_owned(), value: value.to_owned() })

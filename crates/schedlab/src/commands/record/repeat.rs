@@ -47,6 +47,7 @@ pub(super) fn run(
         }
         let file = files.next()?;
         finish_with(&dir, &file, marks.as_deref(), json)
+            .map(drop)
             .with_context(|| file.display().to_string())?;
         files.prune(max)?;
     }

@@ -1,5 +1,6 @@
 //! `schedlab replay --json`.
 
+use super::predicted::{self, Predicted};
 use super::runs::Runs;
 use crate::json;
 use schedlab_model::{Cpu, Nanos, Pid, Warning};
@@ -29,6 +30,8 @@ pub(crate) struct Document {
     /// What was asked for; absent if only fidelity was.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed: Option<Run>,
+    /// What the changed machine will do; empty without a change.
+    predicted: Vec<Predicted>,
     /// How well the replay repeats the recording.
     fidelity: Fidelity,
     /// Each task in the judged part.
@@ -54,12 +57,18 @@ struct Task {
     waits_unseen: u64,
     /// Wakeups that found it awake.
     wakeups_not_asleep: u64,
+    /// Whether it computes until the replay ends, as it did when the recording ended.
+    is_endless: bool,
     /// The task that woke it most often.
     waker: Option<Pid>,
     /// `none`, `periodic`, `relative` or `unknown`.
     timer: &'static str,
     /// The period, or the length of its sleeps.
     timer_ns: Option<Nanos>,
+    /// Whether recorded timers decided that, not the times of wakeups.
+    timer_is_recorded: bool,
+    /// How much later than asked the kernel may end its sleeps, in the median of its recorded timers.
+    timer_slack_ns: Option<Nanos>,
     /// `open`: interrupts keep their times; `closed`: sleeps keep their lengths.
     source: &'static str,
 }
@@ -193,9 +202,12 @@ impl Task {
             waits_by_interrupt: account.by_interrupt,
             waits_unseen: account.unseen,
             wakeups_not_asleep: account.not_asleep,
+            is_endless: account.is_endless,
             waker: account.waker.map(|(pid, _)| pid),
             timer,
             timer_ns,
+            timer_is_recorded: account.timer_is_recorded,
+            timer_slack_ns: account.slack,
             source: source(account.source),
         }
     }
@@ -259,6 +271,7 @@ impl Document {
             recorded: Run::of(&runs.recorded),
             replayed: Run::of(&runs.replayed.side),
             changed: changed.map(|run| Run::of(&run.side)),
+            predicted: predicted::of(runs),
             fidelity: Fidelity::of(runs),
             tasks: runs.recorded.tasks.iter().map(row).collect(),
             warnings: inferred.warnings.clone(),

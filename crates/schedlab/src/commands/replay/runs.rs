@@ -1,11 +1,13 @@
 //! The runs that are laid side by side.
 
+use crate::commands::UsageError;
 use crate::commands::observe::observe;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_model::{Nanos, Setting, Span};
-use schedlab_replay::{Inferred, Kept, Side};
+use schedlab_replay::{Inferred, Kept, Side, TaskChange};
 use schedlab_timeline::Cut;
+use schedlab_workload::demand::Demand;
 use schedlab_workload::{HOST, MachineName, Observed, RecordSpec, RunSpec, WorkloadSpec};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +16,8 @@ pub(super) struct Asked {
     pub(super) file: PathBuf,
     /// The machine that is most like the recorded one.
     pub(super) base: MachineName,
+    /// What knobs were in the recording, beside what the trace holds.
+    pub(super) recorded: Vec<Setting>,
     /// Another machine, or the same with other settings; `None`: only fidelity is asked for.
     pub(super) change: Option<(MachineName, Vec<Setting>)>,
     pub(super) warm_up: Nanos,
@@ -23,7 +27,7 @@ impl Asked {
     pub(super) fn of(
         file: &Path,
         on: Option<&MachineName>,
-        settings: Vec<Setting>,
+        (recorded, settings): (Vec<Setting>, Vec<Setting>),
         warm_up: Nanos,
     ) -> anyhow::Result<Self> {
         let mut base = super::like(file);
@@ -33,7 +37,23 @@ impl Asked {
         }
         let on = on.unwrap_or(&base).clone();
         let change = (on != base || !settings.is_empty()).then_some((on, settings));
-        Ok(Self { file: file.to_owned(), base, change, warm_up })
+        Ok(Self { file: file.to_owned(), base, recorded, change, warm_up })
+    }
+}
+
+impl Asked {
+    /// The settings of a changed run: the recorded knobs that the machine has, then what was asked for.
+    pub(super) fn with_recorded(
+        &self,
+        machine: &MachineName,
+        settings: &[Setting],
+    ) -> anyhow::Result<Vec<Setting>> {
+        if self.recorded.is_empty() || machine.kind != machines::SIM {
+            return Ok(settings.to_vec());
+        }
+        let model = machines::model(machine)?;
+        let has = |one: &&Setting| model.clone().set(&one.knob, &one.value).is_ok();
+        Ok(self.recorded.iter().filter(has).chain(settings).cloned().collect())
     }
 }
 
@@ -69,9 +89,11 @@ impl Runs {
             let side = Side::of(&mut kept, cut, by_name)?;
             Ok(Run { machine: machine.clone(), side, kept })
         };
-        let replayed = run(&asked.base, &[])?;
+        let replayed = run(&asked.base, &asked.recorded)?;
         let change = asked.change.as_ref();
-        let changed = change.map(|(machine, settings)| run(machine, settings)).transpose()?;
+        let changed = change
+            .map(|(machine, settings)| run(machine, &asked.with_recorded(machine, settings)?))
+            .transpose()?;
         let settings = change.map(|(_, settings)| settings.clone()).unwrap_or_default();
         let assumed = machines::assumptions(&asked.base)?;
         Ok(Self { recorded, replayed, changed, settings, cut, assumed })
@@ -85,13 +107,20 @@ pub(super) fn perform(
     settings: &[Setting],
     repeat: u32,
 ) -> anyhow::Result<Kept> {
-    let demand = &inferred.demand;
-    let fair = if on.kind == machines::SIM { "fair" } else { "keep" };
-    let options = [("program", demand.to_string()), ("real-time", fair.to_owned())];
+    let (demand, settings) = changed(&inferred.demand, settings)?;
+    // A simulated kernel performs the recorded groups; this machine keeps its own.
+    let (real_time, groups) = match on.kind == machines::SIM {
+        true if machines::model(on)?.has_groups() => ("fair", "keep"),
+        true => ("fair", "none"),
+        false => ("keep", "none"),
+    };
+    let program = demand.to_string();
+    let options =
+        [("program", program), ("real-time", real_time.into()), ("groups", groups.into())];
     let options = options.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     let workload = WorkloadSpec::Builtin { name: "replay".to_owned(), options };
     let spec = RunSpec {
-        settings: settings.to_vec(),
+        settings,
         record: Some(RecordSpec { required: true, ..RecordSpec::default() }),
         repeat,
         ..RunSpec::of(workload)
@@ -100,6 +129,20 @@ pub(super) fn perform(
     machine.check(&spec)?;
     let observed = observe(machine.as_mut(), &spec, true)?;
     kept(observed, demand.length)
+}
+
+/// The demand with what settings change in single tasks, and the settings of the machine.
+fn changed(demand: &Demand, settings: &[Setting]) -> anyhow::Result<(Demand, Vec<Setting>)> {
+    let (mut demand, mut rest) = (demand.clone(), Vec::new());
+    for setting in settings {
+        match TaskChange::of(setting) {
+            None => rest.push(setting.clone()),
+            Some(change) => change
+                .and_then(|change| change.apply(&mut demand))
+                .map_err(|why| anyhow::Error::new(UsageError(why)))?,
+        }
+    }
+    Ok((demand, rest))
 }
 
 /// The events of a run, cut where the demand ends.

@@ -37,6 +37,7 @@ pub(super) fn run(inferred: &Inferred, asked: &Asked, search: &str) -> anyhow::R
         let mut candidate = Candidate { setting, picked_on: Vec::new(), judged_on: Vec::new() };
         for repeat in 0..REPEATS {
             let changed: Vec<Setting> = candidate.setting.iter().cloned().collect();
+            let changed = asked.with_recorded(machine, &changed)?;
             let mut kept = perform(inferred, machine, &changed, repeat)?;
             let mut waited = |from, to| -> anyhow::Result<u64> {
                 kept.rewind();

@@ -1,6 +1,7 @@
 //! What `schedlab replay` prints for people.
 
 use super::document::{Fidelity, WITHIN, quantile, source, timer};
+use super::predicted;
 use super::runs::Runs;
 use crate::commands::trace::table::Table;
 use schedlab_model::{Nanos, Pid, Warning};
@@ -22,6 +23,7 @@ pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> S
     }
     text.push_str(&fidelity(runs));
     text.push_str(&sides(runs));
+    text.push_str(&predicted::text(runs));
     text.push_str(&tasks(runs, top));
     if let Some(changed) = &runs.changed {
         text.push_str(&episodes(&runs.replayed.side, &changed.side, runs));
@@ -70,6 +72,8 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
     ]);
     for one in rows {
         let (kind, time) = timer(one.timer);
+        let slack = one.slack.map_or(String::new(), |slack| format!(" + slack {slack}"));
+        let known = if one.timer_is_recorded { ", recorded" } else { "" };
         table.row(vec![
             one.comm.clone(),
             one.pid.to_string(),
@@ -78,7 +82,7 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
             one.by_interrupt.to_string(),
             one.unseen.to_string(),
             one.waker.map_or(String::new(), |(pid, _)| pid.to_string()),
-            time.map_or(kind.to_owned(), |time| format!("{kind} {time}")),
+            time.map_or(kind.to_owned(), |time| format!("{kind} {time}{slack}{known}")),
             source(one.source).to_owned(),
         ]);
     }

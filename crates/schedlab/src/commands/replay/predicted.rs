@@ -1,0 +1,80 @@
+//! What the changed machine will do, with the band that counterfactuals on a real kernel gave.
+
+use super::document::quantile;
+use super::runs::Runs;
+use crate::commands::trace::table::Table;
+use crate::machines;
+use schedlab_model::Nanos;
+use schedlab_replay::Side;
+use schedlab_replay::calibration::{BANDS, Prediction};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A figure of the changed machine: the recorded value, changed as the replay changes.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Predicted {
+    /// `run_delay_mean`, `run_delay_p50` and `run_delay_p99` are nanoseconds; `switches_per_s`.
+    figure: &'static str,
+    value: f64,
+    /// The band that held 90 % of counterfactuals on a real kernel.
+    low: f64,
+    high: f64,
+    /// The part of held-out counterfactuals that such a band held.
+    coverage: f64,
+}
+
+/// The predictions; none without a change, or if another machine than a simulated one performed it.
+pub(super) fn of(runs: &Runs) -> Vec<Predicted> {
+    let Some(changed) = runs.changed.as_ref().filter(|run| run.machine.kind == machines::SIM)
+    else {
+        return Vec::new();
+    };
+    let [from, to] = [runs.cut.from, runs.cut.to].map(Option::unwrap_or_default);
+    let seconds = to.0.saturating_sub(from.0) as f64 / 1e9;
+    let of = |side: &Side, figure: &str| figure_of(side, figure, seconds);
+    let told = |Prediction { band, value, low, high }| Predicted {
+        figure: band.figure,
+        value,
+        low,
+        high,
+        coverage: band.coverage,
+    };
+    let predict = |band: schedlab_replay::calibration::Band| {
+        let [recorded, replayed, changed] =
+            [&runs.recorded, &runs.replayed.side, &changed.side].map(|side| of(side, band.figure));
+        told(band.predict(recorded, replayed, changed))
+    };
+    BANDS.into_iter().map(predict).collect()
+}
+
+fn figure_of(side: &Side, figure: &str, seconds: f64) -> f64 {
+    let delays = &side.total.run_delay;
+    match figure {
+        "run_delay_mean" => side.waited.0 as f64 / delays.count().max(1) as f64,
+        "run_delay_p50" => quantile(delays, 0.5).0 as f64,
+        "run_delay_p99" => quantile(delays, 0.99).0 as f64,
+        _ => side.switches as f64 / seconds.max(1e-9),
+    }
+}
+
+/// The same for people.
+pub(super) fn text(runs: &Runs) -> String {
+    let all = of(runs);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut table =
+        Table::new(&["<predicted", "value", "90 % band: from", "90 % band: to", "held"]);
+    for one in &all {
+        let cell = |value: f64| match one.figure {
+            "switches_per_s" => format!("{value:.0}"),
+            _ => Nanos(value.round() as u64).to_string(),
+        };
+        let held = format!("{:.0} %", 100.0 * one.coverage);
+        let name = one.figure.replace('_', " ").replace(" per s", " in a second");
+        table.row(vec![name, cell(one.value), cell(one.low), cell(one.high), held]);
+    }
+    let told = "The bands come from counterfactuals on Linux 6.1 and 6.12 with one CPU; 'held' is the share of \
+                held-out ones within them.\n";
+    table.text(0) + told + "\n"
+}
