@@ -2,6 +2,8 @@
 //! is a script. So all paths but the real compiler and the real machine are walked.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[path = "vm_fake/search.rs"]
+mod search;
 #[path = "schemas/validation.rs"]
 mod validation;
 mod vm_fake;
@@ -166,78 +168,6 @@ fn a_patch_is_in_one_kernel_only() {
         build(&["--name", name]);
         assert!(image(&place, name).unwrap().contains("time=1.0"), "{name}");
     }
-}
-
-/// A repository with 8 commits: the third one does not build, the sixth one is 20 % slower, and the
-/// others change nothing that is measured. The names of its commits, oldest first.
-fn history(place: &Place) -> Vec<String> {
-    let tree = place.tree("linux");
-    let git = |words: &[&str]| {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(&tree).args(["-c", "user.name=x", "-c", "user.email=x@example.org"]);
-        let output = command.args(words).output().unwrap();
-        assert!(output.status.success(), "git {words:?}: {}", stderr(&output));
-        stdout(&output).trim().to_owned()
-    };
-    git(&["init", "--quiet"]);
-    (1..=8)
-        .map(|number| {
-            fs::write(tree.join("number"), format!("{number}\n")).unwrap();
-            match number {
-                3 => fs::write(tree.join("broken"), "").unwrap(),
-                4 => fs::remove_file(tree.join("broken")).unwrap(),
-                6 => fs::write(tree.join("time"), "1.2\n").unwrap(),
-                _ => {}
-            }
-            git(&["add", "--all"]);
-            git(&["commit", "--quiet", "-m", &format!("sched: change {number}")]);
-            git(&["rev-parse", "HEAD"])
-        })
-        .collect()
-}
-
-#[test]
-fn a_slower_commit_is_worse_than_neutral_code_and_bisect_finds_it() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "python3 is a package that tests need");
-        eprintln!("MISSING: python3; not checked: comparing and bisecting kernels");
-        return;
-    }
-    let place = Place::new();
-    let commits = history(&place);
-    let qemu = place.machine(1);
-    let tree = place.path("linux");
-    let how = ["--tree", tree.to_str().unwrap(), "--workload", "hackbench -g 1", "--vm", &qemu];
-    let how = [&how[..], &["--starts", "2", "--placebos", "3"]].concat();
-    let run = |words: &[&str]| place.run(&[words, &how].concat());
-
-    let same = run(&["vm", "compare", &commits[0], &commits[4]]);
-    assert!(same.status.success(), "{}", stderr(&same));
-    assert!(stdout(&same).starts_with("no change shown: time_s of "), "{}", stdout(&same));
-    let worse = run(&["vm", "compare", &commits[0], &commits[7], "--json"]);
-    let document: serde_json::Value = serde_json::from_slice(&worse.stdout).unwrap();
-    assert_eq!(document["verdict"], "worse", "{}", stderr(&worse));
-    let said = tempfile::NamedTempFile::new().unwrap();
-    fs::write(said.path(), &worse.stdout).unwrap();
-    validation::validate(said.path());
-    assert_eq!(document["placebos"].as_array().unwrap().len(), 3);
-    // The traces are one file, so nothing may be called a cause.
-    assert_eq!(document["choices"]["first"], serde_json::Value::Null);
-
-    let search = |worse: &str| run(&["vm", "bisect", &commits[0], &commits[7], "--worse", worse]);
-    let within = search("0.1%");
-    assert_eq!(within.status.code(), Some(2), "{}", stderr(&within));
-    assert!(stderr(&within).contains("is within what neutral code does"), "{}", stderr(&within));
-    let more = search("30%");
-    assert!(stderr(&more).contains("is not worse than"), "{}", stderr(&more));
-    let found = search("5%");
-    assert!(found.status.success(), "{}", stderr(&found));
-    let told = format!("{} is the first commit that is worse by more than 5 %:", commits[5]);
-    assert!(stdout(&found).starts_with(&told), "{}", stdout(&found));
-    assert!(stdout(&found).contains("sched: change 6"), "{}", stdout(&found));
-    // The user's tree is as it was.
-    assert_eq!(fs::read_to_string(tree.join("time")).unwrap(), "1.2\n");
-    assert!(!tree.join(".git/BISECT_START").exists());
 }
 
 /// What builds schedulers in a tree of a few lines: each says how it is linked.

@@ -3,7 +3,7 @@
 use schedlab_draw::choice::{self, Choice as Drawn};
 use schedlab_draw::{Scene, Theme};
 use schedlab_model::Nanos;
-use schedlab_vm::choices::{self, Asked, Choice, Slot};
+use schedlab_vm::choices::{self, Asked, Choice, Kind, Slot};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -22,8 +22,36 @@ pub(super) struct Choices {
     unlike: usize,
     /// The same of each placebo, beside the first side and the other placebos.
     unlike_of_placebos: Vec<usize>,
-    /// The first of them, if there are more than a placebo has.
+    /// The same by kind of choice.
+    kinds: Vec<OfKind>,
+    /// The first of them, if there are more than a placebo has, in total and of its kind.
     first: Option<First>,
+}
+
+/// Choices of one kind that no other kernel makes.
+#[derive(Serialize, JsonSchema)]
+struct OfKind {
+    /// `wakeup`, `next` or `preemption`.
+    kind: &'static str,
+    /// Number of the second side's.
+    unlike: usize,
+    /// The largest number of a placebo's.
+    most_of_a_placebo: Option<usize>,
+}
+
+impl OfKind {
+    /// Whether the second side makes more of them than any placebo.
+    fn is_more(&self) -> bool {
+        self.unlike > self.most_of_a_placebo.unwrap_or_default()
+    }
+}
+
+const fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Wakeup => "wakeup",
+        Kind::Next => "next",
+        Kind::Preemption => "preemption",
+    }
 }
 
 /// One situation in which the sides chose differently.
@@ -32,6 +60,9 @@ struct First {
     /// When, in nanoseconds on the clock of the second side's trace.
     at_ns: u64,
     cpu: u16,
+    /// What was decided: `wakeup` (whether a woken task preempts), `next` (who follows a task that slept) or
+    /// `preemption` (who follows a task that gave way to no wakeup).
+    kind: &'static str,
     /// The task that ran, by its slot in the load's plan.
     current: String,
     /// The tasks that waited on that CPU.
@@ -52,12 +83,25 @@ impl Choices {
         let of_placebo = |index: usize| {
             let mut others = references.clone();
             let one = others.remove(index + 1);
-            choices::unlike(one, &others).len()
+            choices::unlike(one, &others).into_iter().map(|(choice, _)| choice.kind()).collect()
         };
-        let unlike_of_placebos: Vec<usize> = (0..placebos.len()).map(of_placebo).collect();
+        let of_placebos: Vec<Vec<Kind>> = (0..placebos.len()).map(of_placebo).collect();
+        let of_kind = |kind: Kind| OfKind {
+            kind: word(kind),
+            unlike: unlike.iter().filter(|(choice, _)| choice.kind() == kind).count(),
+            most_of_a_placebo: of_placebos
+                .iter()
+                .map(|kinds| kinds.iter().filter(|one| **one == kind).count())
+                .max(),
+        };
+        let kinds: Vec<OfKind> = Kind::ALL.into_iter().map(of_kind).collect();
+        let unlike_of_placebos: Vec<usize> = of_placebos.iter().map(Vec::len).collect();
         let most = unlike_of_placebos.iter().copied().max();
         let is_more = most.is_none_or(|most| unlike.len() > most);
-        let first = unlike.first().filter(|_| is_more);
+        let counts = |choice: &Choice| {
+            kinds.iter().any(|one| one.kind == word(choice.kind()) && one.is_more())
+        };
+        let first = unlike.iter().find(|(choice, _)| is_more && counts(choice));
         let first =
             first.map(|(choice, chosen)| First::of(choice, chosen.iter().cloned().collect()));
         Self {
@@ -66,9 +110,11 @@ impl Choices {
             equal: choices::first_difference(before, after),
             unlike: unlike.len(),
             unlike_of_placebos,
+            kinds,
             first,
         }
     }
+
     /// Prints them for two sides by name.
     pub(super) fn print(&self, out: &mut dyn Write, sides: [&str; 2]) -> io::Result<()> {
         match self.equal {
@@ -86,6 +132,10 @@ impl Choices {
             "{} makes {} choices that the other kernels never make in the same situation; {beside}.",
             sides[1], self.unlike
         )?;
+        for one in &self.kinds {
+            let most = one.most_of_a_placebo.unwrap_or_default();
+            writeln!(out, "  {:<12} {}, of a placebo up to {most}", one.kind, one.unlike)?;
+        }
         match &self.first {
             None => writeln!(out, "So no choice is shown as a cause."),
             Some(first) => first.print(out, sides),
@@ -122,6 +172,7 @@ impl First {
         Self {
             at_ns: choice.at.0,
             cpu: situation.cpu.0,
+            kind: word(choice.kind()),
             current: situation.current.clone(),
             waiting: situation.waiting.iter().cloned().collect(),
             asked,
