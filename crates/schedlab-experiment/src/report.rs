@@ -356,4 +356,43 @@ mod tests {
         assert!(html.contains("id=\"p1clip0\"") && html.contains("id=\"p2clip0\""));
         assert!(html.contains("\"url(#p2clip0)\""));
     }
+
+    #[test]
+    fn each_part_of_a_section_is_written_where_it_was_added() {
+        let mut report = Report::new("t");
+        let section = report.section("s");
+        let mut table = Table::new(["what", "time"]);
+        table.row(["a".into(), "1 s".into()]);
+        section.paragraph("before").table(table.clone()).picture("<svg width=\"640\"/>", "");
+        section.warnings(&[Warning::new("code", "it is late", "wait")]).warnings(&[]);
+        section.folded("file", "x < y").folded_table("numbers", table).pictures(Vec::new());
+        let html = report.html();
+        let expected = [
+            "<h2>s</h2>",
+            "<p>before</p>",
+            "<th class=\"number\">time</th>",
+            "<td class=\"number\">1 s</td>",
+            "<figure style=\"flex:640 1 0\">\n<svg width=\"640\"/>\n</figure>",
+            "<ul class=\"warnings\">\n<li>it is late: wait</li>\n</ul>",
+            "<details><summary>file</summary>\n<pre>x &lt; y</pre>\n</details>",
+            "<details><summary>numbers</summary>\n<div class=\"wide\">",
+        ];
+        let found: Vec<_> = expected.iter().map(|part| html.find(part)).collect();
+        assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{found:?}\n{html}");
+        assert_eq!(html.matches("class=\"warnings\"").count(), 1, "no warnings, no list");
+        assert!(!html.contains("<div class=\"row\">"), "no pictures, no row");
+    }
+
+    #[test]
+    fn the_first_section_is_the_answer_and_a_new_one_is_empty() {
+        let mut report = Report::new("t");
+        report.add(Section::first("Answer"));
+        report.add(Section::new("Runs"));
+        let html = report.html();
+        assert_eq!(html.matches("<section class=\"answer\">").count(), 1);
+        assert!(html.find("Answer") < html.find("Runs"));
+        let mut section = Section::new("x");
+        assert!(section.is_empty());
+        assert!(!section.paragraph("y").is_empty());
+    }
 }

@@ -333,6 +333,12 @@ mod tests {
     use std::path::Path;
 
     #[test]
+    fn more_than_three_values_are_counted() {
+        assert_eq!(listed(&["1ms", "2ms", "4ms"], 9), "1ms, 2ms, 4ms");
+        assert_eq!(listed(&["1ms", "2ms", "4ms", "8ms"], 9), "4 of 9 values");
+    }
+
+    #[test]
     fn the_answer_says_what_a_knob_does_over_all_loads() {
         let text = "question = \"Is 4 ms slower?\"\nrepeats = 6\n[workload]\nname = \"hackbench\"\n\
                     [[axis]]\nknob = \"slice\"\nvalues = [\"1ms\", \"2ms\", \"4ms\"]\n\

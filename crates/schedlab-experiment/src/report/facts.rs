@@ -82,3 +82,23 @@ fn told<T: Display>(fact: &Fact<T>) -> String {
 fn unknown(why: &str) -> String {
     format!("unknown ({why})")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_has_its_reason_and_what_is_not_there_says_none() {
+        let facts = crate::fake::facts(0);
+        let rows = rows(&facts);
+        let of = |name: &str| rows.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
+        assert_eq!(of("host"), "fake <host>");
+        assert_eq!(of("processor"), "unknown (not a machine)");
+        assert_eq!(of("CPUs"), "2 online (0-1), allowed 0-1");
+        assert_eq!(of("memory"), readable((1_u64 << 30) as f64, Unit::Bytes));
+        assert_eq!(of("hypervisor"), "none");
+        assert_eq!(of("SMT"), "off");
+        assert_eq!(of("governor"), "performance");
+        assert_eq!(of("control group"), "unknown (not a machine), CPU limit none");
+    }
+}

@@ -58,4 +58,11 @@ mod tests {
             "<td>&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}[31m</td>\n"
         );
     }
+
+    #[test]
+    fn lines_and_tabs_stay_and_other_control_characters_do_not() {
+        let mut html = Html::default();
+        html.text("a\n\tb\u{7}\r");
+        assert_eq!(html.into_string(), "a\n\tb\u{fffd}\u{fffd}");
+    }
 }

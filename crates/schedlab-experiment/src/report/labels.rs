@@ -82,4 +82,11 @@ mod tests {
             assert_eq!(labels(&values), values);
         }
     }
+
+    #[test]
+    fn one_of_the_values_has_the_label_that_it_has_among_all() {
+        let kernels = ["sim:kernel=cfs-6.1", "sim:kernel=eevdf-6.12"].map(str::to_owned);
+        assert_eq!(short_of(&kernels[1], &kernels), "eevdf-6.12");
+        assert_eq!(short_of("host", &kernels), "host");
+    }
 }

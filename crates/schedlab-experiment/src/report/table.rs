@@ -100,4 +100,15 @@ mod tests {
         table.row(["longer".into(), "12.3 s".into()]);
         assert_eq!(table.text(), "what      time  note\na        1.2 s  fine\nlonger  12.3 s\n");
     }
+
+    #[test]
+    fn a_column_of_signs_and_digits_is_numbers_but_never_the_first_one() {
+        let mut table = Table::new(["1", "n", "change", "word"]);
+        assert!(table.is_empty());
+        table.row(["1", "+2", "±3 %", "4"].map(str::to_owned));
+        table.row(["2", "-1", "[0 .. 1]", "four"].map(str::to_owned));
+        assert!(!table.is_empty());
+        let numbers: Vec<bool> = (0..4).map(|column| table.is_number(column)).collect();
+        assert_eq!(numbers, [false, true, true, false]);
+    }
 }

@@ -142,3 +142,83 @@ fn scaled(means: &[Vec<Option<f64>>], unit: Unit) -> Vec<Vec<Option<f64>>> {
     let scale = |mean: &Option<f64>| mean.map(|m| m * factor(unit));
     means.iter().map(|row| row.iter().map(scale).collect()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn plane() -> Plane {
+        // Twice the load takes twice the time, and the second slice 21 % longer.
+        let cell = |value: f64| BTreeMap::from([(1, value), (2, value)]);
+        Plane {
+            x: "slice".into(),
+            y: "groups".into(),
+            columns: vec!["1ms".into(), "2ms".into()],
+            rows: vec!["1".into(), "2".into()],
+            cells: vec![vec![cell(1.0), cell(1.21)], vec![cell(2.0), cell(2.42)]],
+        }
+    }
+
+    fn assert_near(found: &[Vec<BTreeMap<u32, f64>>], expected: [[f64; 2]; 2]) {
+        let all = found.iter().flatten().zip(expected.into_iter().flatten());
+        for (cell, expected) in all {
+            assert!(cell.values().all(|v| (v - expected).abs() < 1e-9), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn each_load_is_divided_by_its_own_geometric_mean() {
+        let mut rows = plane();
+        relative(&mut rows, false);
+        assert_near(&rows.cells, [[1.0 / 1.1, 1.1], [1.0 / 1.1, 1.1]]);
+        let mut columns = plane();
+        relative(&mut columns, true);
+        let root = 2.0_f64.sqrt();
+        assert_near(&columns.cells, [[1.0 / root, 1.0 / root], [root, root]]);
+    }
+
+    #[test]
+    fn the_load_is_the_axis_of_an_option_if_the_other_axis_is_none() {
+        let text = "[workload]\nname = \"hackbench\"\n[[axis]]\nknob = \"slice\"\nvalues = [\"1ms\", \"2ms\"]\n\
+                    [[axis]]\noption = \"groups\"\nvalues = [1, 2]\n[[axis]]\noption = \"loops\"\nvalues = [1, 2]\n";
+        let experiment = Experiment::parse(text, Path::new("x.toml")).unwrap();
+        let of = |x: &str, y: &str| loads(Some(&experiment), x, y);
+        assert_eq!(of("slice", "groups").as_deref(), Some("groups"));
+        assert_eq!(of("hackbench/groups", "slice").as_deref(), Some("hackbench/groups"));
+        assert_eq!(of("loops", "groups"), None);
+        assert_eq!(loads(None, "slice", "groups"), None);
+    }
+
+    #[test]
+    fn cells_are_drawn_in_the_unit_of_the_map() {
+        let means = [vec![Some(0.002), None]];
+        let scale = factor(Unit::Seconds);
+        assert_eq!(scaled(&means, Unit::Seconds), [vec![Some(0.002 * scale), None]]);
+    }
+
+    #[test]
+    fn a_map_with_a_clear_best_cell_rings_it_and_has_contours_in_its_unit() {
+        // Each run of a cell differs by 1 %: far less than the cells.
+        let mut plane = plane();
+        for (n, cell) in plane.cells.iter_mut().flatten().enumerate() {
+            let value = (n + 1) as f64;
+            *cell =
+                (0..6).map(|block| (block, value * (1.0 + f64::from(block % 2) / 100.0))).collect();
+        }
+        let map = Map::new(&plane, Noise::Measured, true, Choice::Cells).unwrap();
+        assert_eq!(map.best, [(0, 0)]);
+        let names = ("hackbench: time_s", "time_s", Unit::Seconds);
+        let picture = map_picture(names, &plane, &map, &Point::new(), 800);
+        let svg = schedlab_draw::svg(&picture.scene);
+        assert!(
+            svg.contains("ringed: best; outlined: not different from the best; dashed"),
+            "{svg}"
+        );
+        assert!(svg.contains("hackbench: time_s over slice and groups"), "{svg}");
+        assert!(!picture.caption.is_empty());
+        let names = ("hackbench: time_s", "ratio to the mean at each groups", Unit::Count);
+        let svg = schedlab_draw::svg(&map_picture(names, &plane, &map, &Point::new(), 800).scene);
+        assert!(svg.contains(">ratio<"), "{svg}");
+    }
+}

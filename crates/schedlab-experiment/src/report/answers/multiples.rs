@@ -258,3 +258,164 @@ fn levels(curve: &Curve, metric: &Metric) -> String {
     let parts: Vec<String> = curve.levels.iter().enumerate().map(part).collect();
     format!("{head}{}.", parts.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Point;
+    use crate::analysis::Centre;
+    use schedlab_model::{Better, Unit};
+    use schedlab_stats::Level;
+
+    /// A curve along the axis `slice`; each point is the text of its value, its place and a number.
+    fn curve(
+        fixed: &[(&str, &str)],
+        points: &[(&str, f64, f64)],
+        levels: &[(usize, usize)],
+    ) -> Curve {
+        let fixed = fixed.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let level =
+            |&(start, end): &(usize, usize)| Level { start, end, mean: (start as f64 + 1.0).ln() };
+        Curve {
+            axis: "slice".to_owned(),
+            fixed: Point::from_iter(fixed),
+            words: false,
+            points: points
+                .iter()
+                .map(|(value, x, number)| CurvePoint {
+                    value: (*value).to_owned(),
+                    x: *x,
+                    centre: Centre::of([*number]).unwrap(),
+                })
+                .collect(),
+            levels: levels.iter().map(level).collect(),
+        }
+    }
+
+    const THREE: [(&str, f64, f64); 3] = [("1", 1.0, 1.0), ("2", 2.0, 1.0), ("5", 5.0, 3.0)];
+
+    fn metric() -> Metric {
+        Metric::new("time_s", Unit::Seconds, Better::Lower)
+    }
+
+    fn near(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
+    }
+
+    #[test]
+    fn values_lie_between_both_edges_in_proportion() {
+        let place = Place::of(&[curve(&[], &THREE, &[])]).unwrap();
+        assert!(!place.is_log);
+        near(place.at(1.0, "1"), 0.06);
+        near(place.at(2.0, "2"), 0.06 + 0.25 * 0.88);
+        near(place.at(5.0, "5"), 0.94);
+        let ticks: Vec<&str> = place.ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!(ticks, ["1", "2", "5"]);
+        near(place.ticks[1].0, 0.06 + 0.25 * 0.88);
+    }
+
+    #[test]
+    fn values_that_spread_further_than_a_ratio_of_ten_are_logarithmic() {
+        let ten = [("1", 1.0, 1.0), ("10", 10.0, 1.0)];
+        assert!(!Place::of(&[curve(&[], &ten, &[])]).unwrap().is_log);
+        let hundred = [("1", 1.0, 1.0), ("10", 10.0, 1.0), ("100", 100.0, 1.0)];
+        let place = Place::of(&[curve(&[], &hundred, &[])]).unwrap();
+        assert!(place.is_log);
+        near(place.at(10.0, "10"), 0.5);
+        let zero = [("0", 0.0, 1.0), ("100", 100.0, 1.0)];
+        assert!(!Place::of(&[curve(&[], &zero, &[])]).unwrap().is_log);
+    }
+
+    #[test]
+    fn a_single_value_lies_in_the_middle_and_no_value_has_no_place() {
+        let place = Place::of(&[curve(&[], &THREE[..1], &[])]).unwrap();
+        near(place.at(1.0, "1"), 0.5);
+        assert!(Place::of(&[curve(&[], &[], &[])]).is_none());
+    }
+
+    #[test]
+    fn words_have_equal_room_whatever_their_rank_in_a_curve() {
+        let words = [("fifo", 0.0, 1.0), ("rr", 1.0, 1.0)];
+        let part = [("rr", 0.0, 1.0)];
+        let curves = [words.as_slice(), part.as_slice()]
+            .map(|points| Curve { words: true, ..curve(&[], points, &[]) });
+        let place = Place::of(&curves).unwrap();
+        assert_eq!(place.words, ["fifo", "rr"]);
+        near(place.of_point(&curves[0].points[0]), 0.25);
+        near(place.of_point(&curves[0].points[1]), 0.75);
+        near(place.of_point(&curves[1].points[0]), 0.75);
+    }
+
+    #[test]
+    fn regions_meet_in_the_middle_between_two_points_and_cover_the_axis() {
+        let one = curve(&[], &THREE, &[(0, 2), (2, 3)]);
+        let place = Place::of(std::slice::from_ref(&one)).unwrap();
+        let found = regions(&one, &place);
+        assert_eq!(found.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["A", "B"]);
+        near(found[0].from, 0.0);
+        near(found[0].to, f64::midpoint(0.06 + 0.25 * 0.88, 0.94));
+        near(found[1].from, found[0].to);
+        near(found[1].to, 1.0);
+    }
+
+    #[test]
+    fn regions_have_letters_and_beyond_them_numbers() {
+        assert_eq!([letter(0), letter(25), letter(26)], ["A", "Z", "27"]);
+    }
+
+    #[test]
+    fn of_many_curves_the_first_the_last_and_some_between_are_chosen() {
+        let all: Vec<Curve> =
+            (0..11).map(|n| curve(&[("n", &n.to_string())], &THREE, &[])).collect();
+        let names = |curves: Vec<&Curve>| curves.into_iter().map(name).collect::<Vec<_>>();
+        assert_eq!(names(chosen(&all)), ["n=0", "n=2", "n=4", "n=6", "n=8", "n=10"]);
+        assert_eq!(chosen(&all[..6]).len(), 6);
+    }
+
+    #[test]
+    fn the_sentences_name_each_level_and_join_the_flat_curves() {
+        let changes = curve(&[("groups", "4")], &THREE, &[(0, 2), (2, 3)]);
+        let flat = curve(&[("groups", "1")], &THREE, &[(0, 3)]);
+        let text = sentences(&[flat.clone(), changes], &metric());
+        assert_eq!(
+            text,
+            format!(
+                "groups=4: A {} for 1 to 2, B {} for 5. One level, within the noise: groups=1.",
+                readable(1.0, Unit::Seconds),
+                readable(3.0, Unit::Seconds)
+            )
+        );
+        let text = sentences(&[flat], &metric());
+        assert_eq!(text, "time_s stays on one level along slice, within the noise.");
+    }
+
+    #[test]
+    fn a_published_value_stands_at_its_point_in_the_unit_of_the_panel() {
+        let one = curve(&[("groups", "4")], &THREE, &[]);
+        let place = Place::of(std::slice::from_ref(&one)).unwrap();
+        let of = |at: &[(&str, &str)]| {
+            let claim = Claim {
+                says: String::new(),
+                workload: "hackbench".to_owned(),
+                machine: None,
+                metric: "time_s".to_owned(),
+                at: at.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+                measure: Measure::Value,
+                at_least: 2.0,
+                at_most: 3.0,
+                why: String::new(),
+            };
+            let of = |claim: Claim| published(&[claim], ("hackbench", &metric()), &one, &place);
+            // Only claims about a value of this workload and metric stand in the panel.
+            assert_eq!(of(Claim { workload: "cpu".to_owned(), ..claim.clone() }), []);
+            assert_eq!(of(Claim { metric: "migrations".to_owned(), ..claim.clone() }), []);
+            assert_eq!(of(Claim { measure: Measure::Slope("slice".into()), ..claim.clone() }), []);
+            of(claim)
+        };
+        let scale = factor(Unit::Seconds);
+        let expected = Published { x: place.at(5.0, "5"), low: 2.0 * scale, high: 3.0 * scale };
+        assert_eq!(of(&[("slice", "5"), ("groups", "4")]), [expected]);
+        assert_eq!(of(&[("slice", "5"), ("groups", "1")]), []);
+        assert_eq!(of(&[("slice", "5")]), []);
+    }
+}

@@ -133,6 +133,28 @@ mod tests {
     }
 
     #[test]
+    fn long_axes_are_cut_into_bands_of_nearly_the_same_length() {
+        assert_eq!(bands(3, 6), [0..1, 1..2, 2..3]);
+        assert_eq!(bands(7, 3), [0..2, 2..4, 4..7]);
+        assert_eq!(bands(0, 3), []);
+    }
+
+    #[test]
+    fn the_centre_of_a_band_is_the_mean_of_the_logarithms() {
+        let plane = plane(2, 2, |row, column| if row == column { 1.0 } else { 4.0 });
+        let mean = centre(&plane, &(0..2), &(0..2)).unwrap();
+        assert!((mean - 2.0_f64.ln()).abs() < 1e-9, "{mean}");
+        assert!((centre(&plane, &(0..1), &(1..2)).unwrap() - 4.0_f64.ln()).abs() < 1e-9);
+        assert_eq!(centre(&plane, &(0..1), &(1..1)), None);
+    }
+
+    #[test]
+    fn a_label_is_cut_at_its_end() {
+        assert_eq!(cut("eevdf-6.12", 5), "eevdf");
+        assert_eq!(cut("slice", 10), "slice");
+    }
+
+    #[test]
     fn each_load_has_a_best_setting_of_its_own() {
         // Twice the load takes twice the time; the middle slice is 10 % slower.
         let plane =
