@@ -109,9 +109,12 @@ fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
         Some(knob) => Some(format!("cannot set knob {name} here: {}", knob.why_not)),
         None => {
             let names: Vec<&str> = offers.knobs.iter().map(|knob| knob.name.as_str()).collect();
-            let near =
-                nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
-            Some(format!("unknown knob {name} on {}{near}", offers.machine))
+            let instead = match nearest(name, &names) {
+                Some(near) => format!("; did you mean {near}?"),
+                None if names.is_empty() => ", which has no knobs".to_owned(),
+                None => format!(": use {}", names.join(", ")),
+            };
+            Some(format!("unknown knob {name} on {}{instead}", offers.machine))
         }
     }
 }

@@ -74,8 +74,7 @@ pub enum StoreError {
         by: String,
     },
     /// There are no results in a folder.
-    #[error("{}: no results there: use the folder of a run (manifest.json) or of an experiment \
-        (runs/)", .0.display())]
+    #[error("{}: no results there: {}", .0.display(), instead(.0))]
     Nothing(PathBuf),
 }
 
@@ -96,6 +95,20 @@ impl StoreError {
     }
 }
 
+/// What to name instead of a folder without results: a folder of `run -o` holds one folder for each experiment.
+fn instead(folder: &Path) -> String {
+    let below = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<String> = below
+        .filter(|path| path.join("runs").is_dir())
+        .map(|path| path.display().to_string())
+        .collect();
+    found.sort();
+    match found.as_slice() {
+        [] => "use the folder of a run (manifest.json) or of an experiment (runs/)".to_owned(),
+        _ => format!("use {}", found.join(" or ")),
+    }
+}
+
 /// Makes a folder of results this process's own, as long as the lock lives: two that do the runs of one plan
 /// would do them twice.
 pub(crate) fn lock(results: &Path) -> Result<Lock, StoreError> {
@@ -104,4 +117,19 @@ pub(crate) fn lock(results: &Path) -> Result<Lock, StoreError> {
         LockError::Held { by, .. } => StoreError::Locked { folder: results.to_owned(), by },
         LockError::Io { path, error } => StoreError::Io { path, error },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_experiments_names_those_that_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let nothing = StoreError::Nothing(folder.path().to_owned());
+        assert!(nothing.to_string().ends_with("or of an experiment (runs/)"), "{nothing}");
+        std::fs::create_dir_all(folder.path().join("slice/runs")).unwrap();
+        let instead = format!("no results there: use {}/slice", folder.path().display());
+        assert!(nothing.to_string().ends_with(&instead), "{nothing}");
+    }
 }

@@ -99,7 +99,10 @@ mod tests {
         let sum = Arc::new(AtomicU64::new(0));
         let start = |n: u64| {
             let sum = sum.clone();
-            Thread::spawn(64 << 10, move || drop(sum.fetch_add(n, Relaxed))).unwrap()
+            Thread::spawn(64 << 10, move || {
+                sum.fetch_add(n, Relaxed);
+            })
+            .unwrap()
         };
         (1..=20).map(start).collect::<Vec<_>>().into_iter().for_each(Thread::join);
         assert_eq!(sum.load(Relaxed), 210);

@@ -59,8 +59,8 @@ impl State {
         }
         if tally.contradictions > 0 {
             let what = format!(
-                "who ran is not certain for {} of CPU time: {} events named another task than the one seen \
-                 to run there, so switches are missing",
+                "run times are uncertain for {} of CPU time: {} events name a task other than the one last \
+                 seen on that CPU. Switches are missing",
                 tally.contradicted, tally.contradictions
             );
             doubt("events-contradict", what, remedy_of_contradictions(tally.losses > 0));

@@ -84,6 +84,16 @@ fn a_knob_that_is_not_there_or_locked_is_told_with_its_line_and_once() {
 }
 
 #[test]
+fn a_knob_unlike_all_others_is_told_with_the_knobs_of_the_machine() {
+    let text = "[workload]\nname = \"cpu\"\n[knobs]\nquantum = 3\n";
+    let place = "x.toml: line 4, column 11: knobs.quantum: ";
+    assert_eq!(
+        told(text, |_| None),
+        [format!("{place}unknown knob quantum on fake: use slice, base_slice")]
+    );
+}
+
+#[test]
 fn a_machine_that_cannot_be_made_is_told_at_its_name() {
     let text = "machine = [\"sim:cpus=1\", \"sim:cpus=x\"]\n[workload]\nname = \"cpu\"\n";
     let experiment = Experiment::parse(text, Path::new("x.toml")).unwrap();

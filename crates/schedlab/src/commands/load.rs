@@ -8,6 +8,7 @@ mod calibrate;
 mod causes;
 mod document;
 pub(crate) mod drop_in;
+pub(crate) mod help;
 mod once;
 mod outliers;
 mod perf;
@@ -246,7 +247,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let wanted = Wanted::read(&words)?;
     if wanted.own.flag("help") {
-        return show::print(&help(wanted.workload));
+        return show::print(&help::text(wanted.workload));
     }
     let mut machine = machines::make(&wanted.on)?;
     let machine = machine.as_mut();
@@ -277,64 +278,6 @@ fn catalogue() -> String {
     }
     text.push_str("\n`schedlab load WORKLOAD --help` lists the options of one.\n");
     text
-}
-
-fn help(workload: &Workload) -> String {
-    let mut text = format!("schedlab load {}: {}\n", workload.name, workload.about);
-    let tables = [
-        ("Options of the workload", workload.options),
-        ("Placement, policy and compatibility", COMMON),
-        ("Runs and output", OWN),
-    ];
-    for (title, table) in tables {
-        let _ = writeln!(text, "\n{title}:");
-        for doc in table {
-            let _ = writeln!(text, "{}", line(doc));
-        }
-    }
-    text
-}
-
-/// One option in the help.
-fn line(doc: &OptionDoc) -> String {
-    let value = match doc.kind {
-        Kind::Flag => "",
-        Kind::Number(..) | Kind::Signed(..) => " N",
-        Kind::Duration(_) => " TIME",
-        Kind::Size(_) => " SIZE",
-        Kind::Cpus => " CPUS",
-        Kind::Choice(_) => " WORD",
-        Kind::Text => " TEXT",
-    };
-    let short = doc.short.map_or("    ".to_owned(), |letter| format!("-{letter}, "));
-    let name = format!("  {short}--{}{value}", doc.name);
-    let words = match doc.kind {
-        Kind::Choice(words) => format!(" [possible values: {}]", words.join(", ")),
-        _ => String::new(),
-    };
-    let default = match (doc.kind, doc.default) {
-        (Kind::Flag, _) | (_, "") => String::new(),
-        (_, default) => format!(" [default:{STAYS}{default}]"),
-    };
-    wrapped(&format!("{name:32}"), &format!("{}{words}{default}", doc.help))
-}
-
-/// A space at which no line ends.
-const STAYS: char = '\u{a0}';
-
-/// A name and the words that explain it, which stay beside the name on every line.
-fn wrapped(name: &str, text: &str) -> String {
-    const COLUMNS: usize = 100;
-    let indent = 33;
-    let (mut lines, mut line) = (String::new(), format!("{name:indent$}"));
-    for word in text.split(' ') {
-        if line.chars().count() > indent && line.chars().count() + word.len() > COLUMNS {
-            lines = lines + line.trim_end() + "\n";
-            line = " ".repeat(indent);
-        }
-        line = line + word + " ";
-    }
-    (lines + line.trim_end()).replace(STAYS, " ")
 }
 
 /// The file that the trace goes to, where one is wanted.

@@ -74,9 +74,51 @@ fn table(name: &str, own: &[OptionDoc]) -> Vec<OptionDoc> {
 fn usage(name: &str, table: &[OptionDoc]) -> String {
     let mut text = format!("{name} usage (performed by schedlab):\n");
     for doc in table {
-        let _ = writeln!(text, "{}", super::line(doc));
+        let _ = writeln!(text, "{}", line(doc));
     }
     text
+}
+
+/// One option in the help.
+fn line(doc: &OptionDoc) -> String {
+    let value = match doc.kind {
+        Kind::Flag => "",
+        Kind::Number(..) | Kind::Signed(..) => " N",
+        Kind::Duration(_) => " TIME",
+        Kind::Size(_) => " SIZE",
+        Kind::Cpus => " CPUS",
+        Kind::Choice(_) => " WORD",
+        Kind::Text => " TEXT",
+    };
+    let short = doc.short.map_or("    ".to_owned(), |letter| format!("-{letter}, "));
+    let name = format!("  {short}--{}{value}", doc.name);
+    let words = match doc.kind {
+        Kind::Choice(words) => format!(" [possible values: {}]", words.join(", ")),
+        _ => String::new(),
+    };
+    let default = match (doc.kind, doc.default) {
+        (Kind::Flag, _) | (_, "") => String::new(),
+        (_, default) => format!(" [default:{STAYS}{default}]"),
+    };
+    wrapped(&format!("{name:32}"), &format!("{}{words}{default}", doc.help))
+}
+
+/// A space at which no line ends.
+const STAYS: char = '\u{a0}';
+
+/// A name and the words that explain it, which stay beside the name on every line.
+fn wrapped(name: &str, text: &str) -> String {
+    const COLUMNS: usize = 100;
+    let indent = 33;
+    let (mut lines, mut line) = (String::new(), format!("{name:indent$}"));
+    for word in text.split(' ') {
+        if line.chars().count() > indent && line.chars().count() + word.len() > COLUMNS {
+            lines = lines + line.trim_end() + "\n";
+            line = " ".repeat(indent);
+        }
+        line = line + word + " ";
+    }
+    (lines + line.trim_end()).replace(STAYS, " ")
 }
 
 /// What was probably meant, as a line; nothing where that cannot be guessed.

@@ -186,6 +186,7 @@ fn summed(document: &Document, definition: Definition) -> String {
     let Document { total_ns, count, waited_ns, .. } = document;
     let plural = if *count == 1 { "" } else { "s" };
     match definition {
+        Definition::Schedlab if *count == 0 => "No work-conservation violations in ".to_owned(),
         Definition::Schedlab => format!(
             "{total_ns} of CPU time lost in {count} episode{plural}, in which tasks waited {waited_ns}; in "
         ),
