@@ -15,7 +15,7 @@ pub(crate) struct Manners {
     autogroup: bool,
 }
 
-/// Of one task.
+/// How the kernel scheduled a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manner {
     pub(crate) class: Option<Class>,

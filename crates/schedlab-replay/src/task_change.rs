@@ -7,9 +7,9 @@ use schedlab_workload::demand::{Actor, Demand, Step};
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Nice(i32),
-    /// `None`: the machine's.
+    /// Its slice; `None`: that of the machine.
     Slice(Option<Nanos>),
-    /// `None`: all.
+    /// The CPUs that it may use; `None`: all of the machine.
     Cpus(Option<CpuSet>),
 }
 

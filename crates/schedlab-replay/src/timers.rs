@@ -27,7 +27,7 @@ pub enum Timer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decided {
     pub(crate) timer: Timer,
-    /// Recorded timers decided.
+    /// Whether recorded timers decided, not the times of waits.
     pub(crate) is_recorded: bool,
     /// The median slack of recorded timers.
     pub(crate) slack: Option<Nanos>,

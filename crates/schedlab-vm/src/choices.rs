@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 3] = [Self::Wakeup, Self::Next, Self::Preemption];
 }
 

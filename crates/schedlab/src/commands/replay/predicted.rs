@@ -1,6 +1,5 @@
 //! What the changed machine will do, with the band that counterfactuals on a real kernel gave.
 
-use super::document::quantile;
 use super::runs::Runs;
 use crate::commands::trace::table::Table;
 use crate::machines;
@@ -51,8 +50,8 @@ fn figure_of(side: &Side, figure: &str, seconds: f64) -> f64 {
     let delays = &side.total.run_delay;
     match figure {
         "run_delay_mean" => side.waited.0 as f64 / delays.count().max(1) as f64,
-        "run_delay_p50" => quantile(delays, 0.5).0 as f64,
-        "run_delay_p99" => quantile(delays, 0.99).0 as f64,
+        "run_delay_p50" => delays.quantile(0.5).unwrap_or(0) as f64,
+        "run_delay_p99" => delays.quantile(0.99).unwrap_or(0) as f64,
         _ => side.switches as f64 / seconds.max(1e-9),
     }
 }
