@@ -92,7 +92,12 @@ const OWN: &[OptionDoc] = &[
         "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]', or '[LABEL:] command [OPTIONS] -- PROGRAM \
          ARGUMENTS' (repeatable)",
     ),
-    option("on", Kind::Text, HOST, "do the runs on this machine: host, or KIND:KEY=VALUE,..."),
+    option(
+        "on",
+        Kind::Text,
+        HOST,
+        "do the runs on this machine: host, or another, as in sim:cpus=8",
+    ),
     option(
         "ext",
         Kind::Text,
