@@ -37,18 +37,18 @@ impl Thread {
         let mut native = std::mem::MaybeUninit::uninit();
         // SAFETY: an all-zero value of this plain type is valid, and is initialised next.
         let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the attributes are initialised before and destroyed after their use. `life` is owned
-        // by the new thread if there is one.
-        let error = unsafe {
-            let attributes = &raw mut attributes;
-            libc::pthread_attr_init(attributes);
-            let error = match libc::pthread_attr_setstacksize(attributes, stack_bytes) {
-                0 => libc::pthread_create(native.as_mut_ptr(), attributes, begin, life.cast()),
-                error => error,
-            };
-            libc::pthread_attr_destroy(attributes);
-            error
-        };
+        let attributes = &raw mut attributes;
+        // SAFETY: the C library writes plain attributes there.
+        unsafe { libc::pthread_attr_init(attributes) };
+        // SAFETY: the attributes are initialised.
+        let mut error = unsafe { libc::pthread_attr_setstacksize(attributes, stack_bytes) };
+        if error == 0 {
+            let native = native.as_mut_ptr();
+            // SAFETY: the attributes are initialised. The new thread owns `life`, if there is one.
+            error = unsafe { libc::pthread_create(native, attributes, begin, life.cast()) };
+        }
+        // SAFETY: the attributes are initialised, and not used after.
+        unsafe { libc::pthread_attr_destroy(attributes) };
         if error != 0 {
             // SAFETY: there is no thread, so nobody else has it.
             drop(unsafe { Box::from_raw(life) });

@@ -56,24 +56,40 @@ fn figure_of(side: &Side, figure: &str, seconds: f64) -> f64 {
     }
 }
 
+/// Predictions whose band is wider than this factor say nothing to people.
+const WIDE: f64 = 100.0;
+
 /// The same for people.
 pub(super) fn text(runs: &Runs) -> String {
     let all = of(runs);
     if all.is_empty() {
         return String::new();
     }
-    let mut table =
-        Table::new(&["<predicted", "value", "90 % band: from", "90 % band: to", "held"]);
-    for one in &all {
-        let cell = |value: f64| match one.figure {
-            "switches_per_s" => format!("{value:.0}"),
-            _ => Nanos(value.round() as u64).to_string(),
-        };
-        let held = format!("{:.0} %", 100.0 * one.coverage);
-        let name = one.figure.replace('_', " ").replace(" per s", " in a second");
-        table.row(vec![name, cell(one.value), cell(one.low), cell(one.high), held]);
+    let (told, wide): (Vec<_>, Vec<_>) =
+        all.iter().partition(|one| one.high <= one.low * WIDE && one.low > 0.0);
+    let name = |one: &Predicted| one.figure.replace('_', " ").replace(" per s", " in a second");
+    let mut text = String::new();
+    if !told.is_empty() {
+        let mut table =
+            Table::new(&["<predicted", "value", "90 % band: from", "90 % band: to", "held"]);
+        for one in told {
+            let cell = |value: f64| match one.figure {
+                "switches_per_s" => format!("{value:.0}"),
+                _ => Nanos(value.round() as u64).to_string(),
+            };
+            let held = format!("{:.0} %", 100.0 * one.coverage);
+            table.row(vec![name(one), cell(one.value), cell(one.low), cell(one.high), held]);
+        }
+        text = table.text(0)
+            + "The bands come from counterfactuals on Linux 6.1 and 6.12 with one CPU; 'held' is the share of \
+               held-out ones within them.\n";
     }
-    let told = "The bands come from counterfactuals on Linux 6.1 and 6.12 with one CPU; 'held' is the share of \
-                held-out ones within them.\n";
-    table.text(0) + told + "\n"
+    if !wide.is_empty() {
+        let names: Vec<String> = wide.into_iter().map(name).collect();
+        text += &format!(
+            "Not predicted, since the 90 % band is wider than a factor of {WIDE}: {}\n",
+            names.join(", ")
+        );
+    }
+    text + "\n"
 }
