@@ -1,6 +1,10 @@
 //! Kernels that are built, compared and searched: with trees of a few lines for kernels, and a QEMU that
 //! is a script. So all paths but the real compiler and the real machine are walked.
-#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests; clippy sees the functions beside them as none; what is missing is said"
+)]
 
 #[path = "vm_fake/search.rs"]
 mod search;
