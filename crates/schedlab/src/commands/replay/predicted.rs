@@ -8,6 +8,7 @@ use schedlab_replay::Side;
 use schedlab_replay::calibration::{BANDS, Prediction};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// A figure of the changed machine: the recorded value, changed as the replay changes.
 #[derive(Serialize, JsonSchema)]
@@ -86,8 +87,9 @@ pub(super) fn text(runs: &Runs) -> String {
     }
     if !wide.is_empty() {
         let names: Vec<String> = wide.into_iter().map(name).collect();
-        text += &format!(
-            "Not predicted, since the 90 % band is wider than a factor of {WIDE}: {}\n",
+        let _ = writeln!(
+            text,
+            "Not predicted, since the 90 % band is wider than a factor of {WIDE}: {}",
             names.join(", ")
         );
     }
