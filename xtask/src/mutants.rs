@@ -8,6 +8,7 @@ use crate::steps;
 use anyhow::{Context as _, Result, bail, ensure};
 use schedlab_random::Random;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -187,7 +188,7 @@ impl Ends {
             count("unviable")
         );
         for name in self.0.get("missed").into_iter().flatten() {
-            text.push_str(&format!("\n  missed: {name}"));
+            let _ = write!(text, "\n  missed: {name}");
         }
         text
     }

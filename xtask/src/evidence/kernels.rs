@@ -6,6 +6,7 @@
 use super::{keep_identity, read, write};
 use crate::steps;
 use anyhow::{Context, Result, bail, ensure};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -77,7 +78,7 @@ fn sched_ext(program: &Path, results: &Path) -> Result<()> {
         let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
         let mut lines = said.lines().filter_map(|line| line.split_once("sched_ext: "));
         let (_, on) = lines.next().with_context(|| format!("{name} was not on: {said}"))?;
-        told.push_str(&format!("{name}: {on}\n"));
+        let _ = writeln!(told, "{name}: {on}");
     }
     super::keep_figures(above, "sched-ext")?;
     write(&folder("sched-ext")?.join("on.txt"), &told)
