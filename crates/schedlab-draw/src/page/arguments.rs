@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn events_are_listened_to_as_many_as_a_page_shows() {
-        let mut said = Said::default();
-        said.events = vec![(Cpu(0), Nanos(0), 0); super::super::POINTS_MAX - 1];
+        let events = vec![(Cpu(0), Nanos(0), 0); super::super::POINTS_MAX - 1];
+        let mut said = Said { events, ..Said::default() };
         assert!(said.has_room());
         said.events.push((Cpu(0), Nanos(0), 0));
         assert!(!said.has_room());
