@@ -521,12 +521,7 @@ mod tests {
 
     fn data() -> PageData {
         let text = "0 | AAAABBBB\n1 | ..CC....\nat 2: A marks 0 begin\nat 3: A marks 0 end";
-        let trace = schedlab_timeline::notation::parse(text).unwrap();
-        let span = schedlab_timeline::span_of(&mut trace.source()).unwrap();
-        let mut info = trace.source().info().clone();
-        info.marks = vec!["phase".into()];
-        let question = Columns::new(span).with_marks(&info);
-        schedlab_timeline::ask(&mut trace.source(), question).unwrap().answer
+        super::columns::tests::data(text)
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Threads as a C program starts them.
 //!
 //! Each thread of std maps a signal stack of its own and unmaps it as it ends. Ends of many threads
-//! at once then queue for the lock of the address space: with 160 threads of 0.2 s that made
-//! hackbench about 2 % slower than the original.
+//! at once then queue for the lock of the address space. With threads of std, hackbench with 160
+//! threads took 2 % longer than the original in runs of 0.2 s. The share of this queue in that was
+//! not measured.
 
 use std::io;
 use std::panic::AssertUnwindSafe;

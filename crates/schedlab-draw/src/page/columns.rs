@@ -532,7 +532,7 @@ fn numbered<T: Ord + Copy>(all: impl Iterator<Item = Option<T>>) -> (Vec<u32>, V
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use schedlab_model::EventSource as _;
 
@@ -559,7 +559,7 @@ mod tests {
     }
 
     /// The page of a trace in the notation of the timeline, from its begin to its end.
-    fn data(text: &str) -> PageData {
+    pub(in crate::page) fn data(text: &str) -> PageData {
         let trace = schedlab_timeline::notation::parse(text).unwrap();
         let span = schedlab_timeline::span_of(&mut trace.source()).unwrap();
         let mut info = trace.source().info().clone();

@@ -1,6 +1,7 @@
 //! The names of other tools: `schbench` and `hackbench` with their options, streams, text and exit
 //! codes. Under these names behaviour and cost are the original's (`--compat upstream`) by default.
 
+use super::help::value_name;
 use super::once::{EXIT_INTERRUPTED, Heard, perform};
 use crate::machines;
 use schedlab_model::MachineFacts;
@@ -81,15 +82,7 @@ fn usage(name: &str, table: &[OptionDoc]) -> String {
 
 /// One option in the help.
 fn line(doc: &OptionDoc) -> String {
-    let value = match doc.kind {
-        Kind::Flag => "",
-        Kind::Number(..) | Kind::Signed(..) => " N",
-        Kind::Duration(_) => " TIME",
-        Kind::Size(_) => " SIZE",
-        Kind::Cpus => " CPUS",
-        Kind::Choice(_) => " WORD",
-        Kind::Text => " TEXT",
-    };
+    let value = value_name(doc.kind).map_or_else(String::new, |value| format!(" {value}"));
     let short = doc.short.map_or("    ".to_owned(), |letter| format!("-{letter}, "));
     let name = format!("  {short}--{}{value}", doc.name);
     let words = match doc.kind {

@@ -38,21 +38,26 @@ fn argument(doc: &OptionDoc) -> Arg {
         Some(letter) => argument.short(letter),
         None => argument,
     };
-    let value = match doc.kind {
-        Kind::Flag => return argument.action(ArgAction::SetTrue),
-        Kind::Number(..) | Kind::Signed(..) => "N",
-        Kind::Duration(_) => "TIME",
-        Kind::Size(_) => "SIZE",
-        Kind::Cpus => "CPUS",
-        Kind::Choice(_) => "WORD",
-        Kind::Text => "TEXT",
-    };
+    let Some(value) = value_name(doc.kind) else { return argument.action(ArgAction::SetTrue) };
     let argument = argument.action(ArgAction::Set).value_name(value);
     let argument = match doc.kind {
         Kind::Choice(words) => argument.value_parser(PossibleValuesParser::new(words)),
         _ => argument,
     };
     if doc.default.is_empty() { argument } else { argument.default_value(doc.default) }
+}
+
+/// What stands for the value of an option in help; `None` for a flag.
+pub(super) const fn value_name(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::Flag => return None,
+        Kind::Number(..) | Kind::Signed(..) => "N",
+        Kind::Duration(_) => "TIME",
+        Kind::Size(_) => "SIZE",
+        Kind::Cpus => "CPUS",
+        Kind::Choice(_) => "WORD",
+        Kind::Text => "TEXT",
+    })
 }
 
 /// The text with a capital at its start, as in the help of all commands. The name of a workload before a colon stays.
