@@ -13,6 +13,7 @@ use std::process::Command;
 
 mod counterfactuals;
 mod kernels;
+mod needs;
 mod simulated;
 
 /// The experiments, by the names of their files in examples/.
@@ -57,6 +58,11 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         let is_known = EXPERIMENTS.contains(&name) || is_kernels(name);
         ensure!(is_known, "there is no evidence '{name}': use one of {names}");
     }
+    for (name, _) in
+        kernels::CHORES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name))
+    {
+        needs::check(name)?;
+    }
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let results = Path::new(&target).join("evidence");
     let program = release(Path::new(&target))?;
@@ -82,7 +88,7 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
 /// a new one.
 fn release(target: &Path) -> Result<PathBuf> {
     if let Some(program) = std::env::var_os("SCHEDLAB_PROGRAM") {
-        return std::path::absolute(program).context("SCHEDLAB_PROGRAM");
+        return needs::program(Path::new(&program));
     }
     steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
     Ok(target.join("release/schedlab"))

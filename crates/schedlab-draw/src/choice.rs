@@ -14,8 +14,8 @@ pub struct Choice {
     pub current: String,
     /// The tasks that waited on that CPU.
     pub waiting: Vec<String>,
-    /// Each side by name, with the tasks that it chose there.
-    pub sides: Vec<(String, Vec<String>)>,
+    /// Each side by name, with the tasks that it chose there, and how often.
+    pub sides: Vec<(String, Vec<(String, usize)>)>,
 }
 
 const MARGIN: i32 = 16 * PX;
@@ -46,14 +46,16 @@ pub fn choice(choice: &Choice, theme: &Theme) -> Scene {
     scene.text(at(MARGIN, 26 * PX), Anchor::Start, title, &choice.title);
     scene.text(at(MARGIN, 46 * PX), Anchor::Start, line, &choice.asked);
     let situation = |task: &str| match task == choice.current {
-        true => (theme.running, "runs"),
-        false => (theme.waiting, "waits"),
+        true => (theme.running, "runs".to_owned()),
+        false => (theme.waiting, "waits".to_owned()),
     };
     row(&mut scene, theme, HEAD, "before the choice", &shown, &situation);
     for (index, (name, chosen)) in (1..).zip(&choice.sides) {
-        let mark = |task: &str| match chosen.iter().any(|one| one == task) {
-            true => (theme.running, "next"),
-            false => (theme.panel, ""),
+        let all: usize = chosen.iter().map(|(_, times)| times).sum();
+        let mark = |task: &str| match chosen.iter().find(|(one, _)| one == task) {
+            Some((_, times)) if all > 1 => (theme.running, format!("next {times} of {all}")),
+            Some(_) => (theme.running, "next".to_owned()),
+            None => (theme.panel, String::new()),
         };
         row(&mut scene, theme, HEAD + index * ROW, name, &shown, &mark);
     }
@@ -66,8 +68,9 @@ pub fn choice(choice: &Choice, theme: &Theme) -> Scene {
 
 /// The tasks that get a box: those that a side chose always do.
 fn shown<'c>(choice: &'c Choice, tasks: &[&'c str]) -> Vec<&'c str> {
-    let is_chosen =
-        |task: &str| choice.sides.iter().any(|(_, chosen)| chosen.iter().any(|one| one == task));
+    let is_chosen = |task: &str| {
+        choice.sides.iter().any(|(_, chosen)| chosen.iter().any(|(one, _)| one == task))
+    };
     let must = tasks.iter().skip(1).filter(|task| is_chosen(task)).count();
     let mut free = MOST.saturating_sub(must + 1);
     let mut shown = Vec::new();
@@ -88,7 +91,7 @@ fn row(
     y: i32,
     name: &str,
     tasks: &[&str],
-    mark: &dyn Fn(&str) -> (crate::Colour, &'static str),
+    mark: &dyn Fn(&str) -> (crate::Colour, String),
 ) {
     let label = Style::regular(12, theme.text);
     let name = crate::shorten(name, label.size, label.weight, LEFT - 2 * MARGIN);
@@ -104,7 +107,7 @@ fn row(
         let text = Style::bold(12, fill.ink());
         scene.text(at(x + BOX.0 / 2, y + 17 * PX), Anchor::Middle, text, task);
         let small = Style::regular(10, theme.muted);
-        scene.text(at(x + BOX.0 / 2, bottom + 12 * PX), Anchor::Middle, small, word);
+        scene.text(at(x + BOX.0 / 2, bottom + 12 * PX), Anchor::Middle, small, &word);
     }
 }
 
@@ -119,8 +122,8 @@ mod tests {
             current: "0".to_owned(),
             waiting: (1..=waiting).map(|task| task.to_string()).collect(),
             sides: vec![
-                ("before".to_owned(), vec!["0".to_owned()]),
-                ("after".to_owned(), vec![waiting.to_string()]),
+                ("before".to_owned(), vec![("0".to_owned(), 1)]),
+                ("after".to_owned(), vec![("0".to_owned(), 2), (waiting.to_string(), 5)]),
             ],
         }
     }
@@ -130,7 +133,8 @@ mod tests {
         let scene = choice(&example(2), &Theme::light());
         let texts: Vec<&str> = scene.texts().iter().map(|text| &*text.content).collect();
         let count = |word: &str| texts.iter().filter(|text| **text == word).count();
-        assert_eq!((count("runs"), count("waits"), count("next")), (1, 2, 2), "{texts:?}");
+        assert_eq!((count("runs"), count("waits"), count("next")), (1, 2, 1), "{texts:?}");
+        assert_eq!((count("next 2 of 7"), count("next 5 of 7")), (1, 1), "{texts:?}");
         assert!(texts.contains(&"before") && texts.contains(&"after"), "{texts:?}");
     }
 

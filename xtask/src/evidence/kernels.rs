@@ -3,6 +3,8 @@
 //!
 //! Each kernel is measured from shifted starts. What the command printed is kept with a hash of each run.
 
+mod planted;
+
 use super::{keep_identity, read, write};
 use crate::steps;
 use anyhow::{Context, Result, bail, ensure};
@@ -14,10 +16,11 @@ use std::process::{Command, Stdio};
 type Chore = fn(&Path, &Path) -> Result<()>;
 
 /// The chores by name.
-pub(super) const CHORES: [(&str, Chore); 6] = [
+pub(super) const CHORES: [(&str, Chore); 7] = [
     ("counterfactuals", super::counterfactuals::run),
     ("reproducible", reproducible),
     ("placebos", placebos),
+    ("planted", planted::run),
     ("bisect", bisect),
     ("versions", versions),
     ("sched-ext", sched_ext),

@@ -1,7 +1,8 @@
-//! Choices of one kernel beside those of others.
+//! Choices of one kernel beside those of another, and of placebos.
 
+use super::difference::{Difference, Starts};
 use super::{Choice, Situation, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The first index at which two sequences of choices differ; `None` if they are equal.
 #[must_use]
@@ -11,62 +12,167 @@ pub fn first_difference(one: &[Choice], other: &[Choice]) -> Option<usize> {
     (equal < one.len().max(other.len())).then_some(equal)
 }
 
-/// The choices of `kernel` that no reference made in the same situation, in the order of `kernel`, each once. Each
-/// comes with what the references chose. Situations that no reference had are left out.
+/// How often each task was chosen in one situation.
+pub type Chosen = BTreeMap<Slot, usize>;
+
+/// A choice that shows a difference: both kernels had the same situation, and chose differently.
+#[derive(Clone, Debug, PartialEq)]
+pub struct First<'c> {
+    /// The choice with the answer yes, of the side that has this answer more often.
+    pub choice: &'c Choice,
+    /// Whether it is a choice of the second side.
+    pub is_after: bool,
+    /// The start of that side in which it is, from 0.
+    pub start: usize,
+    /// The class of choices that differs.
+    pub difference: &'c Difference,
+    /// What the first side chose in the same situation, in all its starts.
+    pub before: Chosen,
+    /// What the second side chose there.
+    pub after: Chosen,
+    /// What the placebos chose there.
+    pub placebos: Chosen,
+}
+
+/// The first choice that one side made and the other never, though it had the same situation. It is of the kind that
+/// differs most among those that differ by more than neutral code makes likely, and has the answer that this side
+/// gives more often. Other kinds may differ as a consequence. Of the second side, choices that no placebo made there
+/// either go first. `None`: no kind differs, or no such situation came up on both sides.
 #[must_use]
-pub fn unlike<'c>(
-    kernel: &'c [Choice],
-    references: &[&[Choice]],
-) -> Vec<(&'c Choice, BTreeSet<Slot>)> {
-    let mut known: BTreeMap<&Situation, BTreeSet<Slot>> = BTreeMap::new();
-    for choice in references.iter().copied().flatten() {
-        known.entry(&choice.situation).or_default().insert(choice.next.clone());
+pub fn first<'c>(
+    before: &'c Starts,
+    after: &'c Starts,
+    placebos: &'c [Starts],
+    differences: &'c [Difference],
+) -> Option<First<'c>> {
+    let mut shown: Vec<&Difference> = differences.iter().filter(|one| one.is_shown()).collect();
+    shown.sort_by(|a, b| b.distance.abs().total_cmp(&a.distance.abs()));
+    let kind = shown.first()?.class.kind;
+    shown.retain(|one| one.class.kind == kind);
+    let known = Known {
+        before: chosen(before),
+        after: chosen(after),
+        placebos: placebos.iter().map(chosen).fold(BTreeMap::new(), together),
+    };
+    let find = |difference: &'c Difference, alone: bool| {
+        let starts = if difference.is_more() { after } else { before };
+        let mut all =
+            (0..).zip(starts).flat_map(|(start, list)| list.iter().map(move |c| (start, c)));
+        let (start, choice) = all.find(|(_, choice)| known.shows(difference, choice, alone))?;
+        Some(known.first(difference, start, choice))
+    };
+    let each = |alone: bool| shown.iter().find_map(|one| find(one, alone));
+    each(true).or_else(|| each(false))
+}
+
+type InSituations<'c> = BTreeMap<&'c Situation, Chosen>;
+
+/// What each side chose in each situation.
+struct Known<'c> {
+    before: InSituations<'c>,
+    after: InSituations<'c>,
+    placebos: InSituations<'c>,
+}
+
+impl<'c> Known<'c> {
+    /// Whether a choice of one side shows a difference: the other side had this situation, and never chose so.
+    fn shows(&self, difference: &Difference, choice: &Choice, alone: bool) -> bool {
+        let made = |known: &InSituations<'_>| {
+            known.get(&choice.situation).map(|there| there.contains_key(&choice.next))
+        };
+        let (is_more, other) = match difference.is_more() {
+            true => (true, made(&self.before)),
+            false => (false, made(&self.after)),
+        };
+        choice.classes().contains(&difference.class)
+            && choice.answer() == Some(true)
+            && other == Some(false)
+            && !(alone && is_more && made(&self.placebos) == Some(true))
     }
-    let mut told = BTreeSet::new();
-    let mut all = Vec::new();
-    for choice in kernel {
-        let Some(chosen) = known.get(&choice.situation) else { continue };
-        if !chosen.contains(&choice.next) && told.insert((&choice.situation, &choice.next)) {
-            all.push((choice, chosen.clone()));
-        }
+
+    fn first(&self, difference: &'c Difference, start: usize, choice: &'c Choice) -> First<'c> {
+        let get =
+            |known: &InSituations<'_>| known.get(&choice.situation).cloned().unwrap_or_default();
+        let [before, after, placebos] = [&self.before, &self.after, &self.placebos].map(get);
+        First { choice, is_after: difference.is_more(), start, difference, before, after, placebos }
+    }
+}
+
+/// What a kernel chose in each situation.
+fn chosen(starts: &Starts) -> InSituations<'_> {
+    let mut known = InSituations::new();
+    for choice in starts.iter().flatten() {
+        *known.entry(&choice.situation).or_default().entry(choice.next.clone()).or_default() += 1;
+    }
+    known
+}
+
+fn together<'s>(mut all: InSituations<'s>, one: InSituations<'s>) -> InSituations<'s> {
+    for (situation, chosen) in one {
+        let there = all.entry(situation).or_default();
+        chosen.into_iter().for_each(|(task, count)| *there.entry(task).or_default() += count);
     }
     all
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, Kind};
+    use super::super::{Asked, Case, Kind, Ran, differences};
     use super::*;
     use schedlab_model::{Cpu, Nanos};
 
-    fn choice(at: u64, asked: Asked, next: &str) -> Choice {
-        let waiting = ["1".to_owned()].into();
-        let situation = Situation { cpu: Cpu(0), current: "0".into(), waiting, asked };
-        Choice { at: Nanos(at), situation, next: next.into() }
+    /// A kernel that chooses so in the situation of task `current`: how often it preempts, and how often not.
+    fn kernel(of: &[(&str, usize, usize)]) -> Starts {
+        let mut all = Vec::new();
+        for (current, preempts, stays) in of {
+            for (next, count) in [("9", *preempts), (*current, *stays)] {
+                let asked = Asked::Woken { task: "9".into(), by: None };
+                let (current, waiting) = ((*current).to_owned(), ["9".to_owned()].into());
+                let situation =
+                    Situation { cpu: Cpu(0), current, ran: Ran::default(), waiting, asked };
+                let at = Nanos(all.len() as u64);
+                let choice = Choice { at, situation, next: next.into(), longest: true };
+                all.extend(vec![choice; count]);
+            }
+        }
+        vec![all]
     }
 
-    fn woken(at: u64, next: &str) -> Choice {
-        choice(at, Asked::Woken { task: "1".into(), by: Some("0".into()) }, next)
+    /// Of a second side: where it is shown to differ from a first one with five placebos.
+    fn found(before: &Starts, after: &Starts) -> Option<(String, bool, [usize; 3])> {
+        let neutral = |yes| kernel(&[("0", yes, 50 - yes), ("1", 1, 49), ("2", 0, 5)]);
+        let placebos: Vec<Starts> = [0, 1, 2, 1, 0].map(neutral).into();
+        let differences = differences(before, after, &placebos);
+        let first = first(before, after, &placebos, &differences)?;
+        assert_eq!(first.difference.class.kind, Kind::Wakeup);
+        assert!(matches!(first.difference.class.case, None | Some(Case::Ran(_))));
+        let times = [&first.before, &first.after, &first.placebos].map(|chosen| chosen.get("9"));
+        let times = times.map(|times| times.copied().unwrap_or_default());
+        Some((first.choice.situation.current.clone(), first.is_after, times))
     }
 
     #[test]
-    fn only_what_no_reference_chose_is_unlike() {
-        let (stays, preempts) = (vec![woken(1, "0")], vec![woken(3, "1"), woken(5, "1")]);
-        let found = unlike(&preempts, &[&stays, &stays]);
-        assert_eq!(found, [(&preempts[0], BTreeSet::from(["0".to_owned()]))]);
-        // A placebo chose so too: then it is no cause.
-        assert!(unlike(&preempts, &[&stays, &preempts]).is_empty());
-        // Situations that references never met say nothing.
-        assert!(unlike(&preempts, &[]).is_empty());
+    fn a_choice_that_placebos_made_too_goes_after_one_that_they_did_not() {
+        let before = kernel(&[("0", 1, 49), ("1", 0, 50), ("2", 0, 5)]);
+        let after = kernel(&[("0", 20, 30), ("1", 20, 30), ("2", 4, 1)]);
+        assert_eq!(found(&before, &after), Some(("2".into(), true, [0, 4, 0])));
+        let after = kernel(&[("0", 20, 30), ("1", 20, 30), ("3", 4, 1)]);
+        // The first side chose so for task 0, and never met task 3.
+        assert_eq!(found(&before, &after), Some(("1".into(), true, [0, 20, 5])));
+        let after = kernel(&[("0", 20, 30), ("3", 30, 30)]);
+        assert_eq!(found(&before, &after), None);
+        assert_eq!(found(&before, &before), None);
     }
 
     #[test]
-    fn a_situation_holds_the_kind_of_the_choice() {
-        let wakeup = vec![woken(1, "0")];
-        let others = [Asked::Left, Asked::Preempted].map(|asked| choice(2, asked, "1"));
-        let kinds: Vec<Kind> = wakeup.iter().chain(&others).map(Choice::kind).collect();
-        assert_eq!(kinds, Kind::ALL);
-        // The task that is next is another one, but it answers another question.
-        assert!(unlike(&others, &[&wakeup]).is_empty());
+    fn what_only_the_first_side_chose_is_its_choice() {
+        let neutral = |yes| kernel(&[("0", yes, 50 - yes), ("1", 20, 30)]);
+        let placebos: Vec<Starts> = [20, 21, 22, 21, 20].map(neutral).into();
+        let (before, after) = (neutral(20), kernel(&[("0", 1, 49), ("1", 0, 50)]));
+        let differences = differences(&before, &after, &placebos);
+        let first = first(&before, &after, &placebos, &differences).unwrap();
+        assert_eq!((first.choice.situation.current.as_str(), first.is_after), ("1", false));
+        let times = [&first.before, &first.after, &first.placebos].map(|one| one.get("9").copied());
+        assert_eq!(times, [Some(20), None, Some(100)]);
     }
 }

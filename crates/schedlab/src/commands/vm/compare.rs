@@ -29,7 +29,7 @@ pub(super) struct Compare {
     /// Compare the scheduler's choices too, even if the metric did not change
     #[arg(long)]
     choices: bool,
-    /// Draw the first choice that only the second side makes, into this .svg, .pdf or .png
+    /// Draw the first choice that shows what differs, into this .svg, .pdf or .png
     #[arg(long, value_name = "FILE")]
     draw: Option<PathBuf>,
     /// Print JSON

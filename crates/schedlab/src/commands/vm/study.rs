@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use schedlab_experiment::{Hooks, Place, Plan, Planned, RunId, StoredRun};
 use schedlab_model::Setting;
 use schedlab_vm::build::{self, Built};
-use schedlab_vm::choices::{self, Choice};
+use schedlab_vm::choices::{self, Starts};
 use schedlab_workload::{MachineName, RecordSpec, RunSpec, Stream, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -123,17 +123,17 @@ impl Study {
         })
     }
 
-    /// The choices of a kernel's scheduler in one recorded run.
-    pub(super) fn choices(
-        &self,
-        kernel: &str,
-        settings: &[Setting],
-    ) -> anyhow::Result<Vec<Choice>> {
-        let runs = self.runs(kernel, settings, 1, Some(&RecordSpec::default()))?;
-        let trace = runs.first().and_then(|run| run.stream(Stream::Trace));
-        let trace = trace.with_context(|| format!("kernel {kernel}: the run left no trace"))?;
-        let mut source = schedlab_trace::open(&trace)?;
-        Ok(choices::read(source.as_mut())?)
+    /// The choices of a kernel's scheduler in recorded runs, one for each start.
+    pub(super) fn choices(&self, kernel: &str, settings: &[Setting]) -> anyhow::Result<Starts> {
+        let runs = self.runs(kernel, settings, self.how.starts, Some(&RecordSpec::default()))?;
+        anyhow::ensure!(!runs.is_empty(), "kernel {kernel}: no run was recorded");
+        let of_run = |run: &StoredRun| {
+            let trace = run.stream(Stream::Trace);
+            let trace = trace.with_context(|| format!("kernel {kernel}: the run left no trace"))?;
+            let mut source = schedlab_trace::open(&trace)?;
+            Ok(choices::read(source.as_mut())?)
+        };
+        runs.iter().map(of_run).collect()
     }
 
     fn runs(
