@@ -307,4 +307,92 @@ mod tests {
         assert_eq!((get(3), get(9), get(10)), (Some(&b"abc"[..]), Some(&b""[..]), Some(&b"d"[..])));
         assert_eq!(get(4), None);
     }
+
+    /// The text of a record of one field that begins at 8, with its declaration, size and sign.
+    fn one(declaration: &str, size: u32, signed: u8, content: &[u8]) -> String {
+        let text = format!(
+            "name: x\nID: 7\nformat:\n\tfield:{declaration};\toffset:8;\tsize:{size};\tsigned:{signed};\n"
+        );
+        let body = [&[7, 0, 0, 0, 0, 0, 0, 0], content].concat();
+        let encoding = Encoding { big_endian: false, long: 8 };
+        let text = Spelling::new(encoding, [("s", text.as_str())].into_iter()).text(&body);
+        text.strip_prefix("a=").unwrap_or(&text).to_owned()
+    }
+
+    #[test]
+    fn numbers_are_spelt_by_size_and_sign() {
+        let minus = [0xfe_u8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        for (size, unsigned) in
+            [(1, "254"), (2, "65534"), (4, "4294967294"), (8, "18446744073709551614")]
+        {
+            assert_eq!(one("int a", size, 1, &minus), "-2");
+            assert_eq!(one("int a", size, 0, &minus), unsigned);
+        }
+        assert_eq!(one("int a", 3, 0, &[1, 2, 3]), "[0x30201]", "of an odd size");
+        assert_eq!(one("void * a", 8, 0, &minus), "0xfffffffffffffffe");
+    }
+
+    #[test]
+    fn elements_of_an_array_have_the_size_of_their_type_or_of_their_share() {
+        let content = [1, 0, 0, 0, 2, 0, 0, 0];
+        let of = |declaration: &str, size| one(declaration, size, 0, &content);
+        assert_eq!(of("u32 a[2]", 8), "[0x1,0x2]");
+        assert_eq!(of("cpumask_t a[8]", 8), "[0x1,0x0,0x0,0x0,0x2,0x0,0x0,0x0]");
+        assert_eq!(of("odd_t a[1]", 8), "[0x200000001]");
+        // At the end of the record: of any length, by the names of types.
+        assert_eq!(of("unsigned int a[]", 0), "[0x1,0x2]");
+        assert_eq!(of("short a[]", 0), "[0x1,0x0,0x2,0x0]");
+        for wide in ["long a[]", "u64 a[]", "unsigned long long a[]", "void * a[]"] {
+            assert_eq!(of(wide, 0), "[0x200000001]", "{wide}");
+        }
+        assert_eq!(of("const char a[]", 0), " ", "a text");
+        assert_eq!(of("__u8 a[]", 0), "[0x1,0x0,0x0,0x0,0x2,0x0,0x0,0x0]");
+    }
+
+    #[test]
+    fn an_array_is_cut_after_its_first_elements() {
+        let most = vec![1; ELEMENTS_MAX];
+        let text = one("u8 a[]", 0, 0, &most);
+        assert!(text.ends_with("0x1]") && text.matches(',').count() == ELEMENTS_MAX - 1);
+        let text = one("u8 a[]", 0, 0, &[most, vec![1]].concat());
+        assert!(text.ends_with("0x1,...]") && text.matches("0x1").count() == ELEMENTS_MAX);
+    }
+
+    #[test]
+    fn stacks_of_32_bits_end_at_zeros_and_at_their_limit() {
+        let format = "name: kernel_stack\nID: 4\nformat:\n\
+            \tfield:unsigned long caller[8];\toffset:8;\tsize:32;\tsigned:0;\n";
+        let spelling = |long| {
+            Spelling::new(Encoding { big_endian: false, long }, [("ftrace", format)].into_iter())
+        };
+        let head = [4, 0, 0, 0, 0, 0, 0, 0];
+        let frames = |frames: &[u32]| -> Vec<u8> {
+            let frames = frames.iter().flat_map(|frame| frame.to_le_bytes());
+            head.into_iter().chain(frames).collect()
+        };
+        assert_eq!(spelling(4).text(&frames(&[0x10, 0x20, 0, 0x30])), "stack=0x10<-0x20");
+        let deep = spelling(4).text(&frames(&[7; FRAMES_MAX + 1]));
+        assert_eq!(deep.matches("0x7").count(), FRAMES_MAX);
+        // No field says how many: as many as there are.
+        assert_eq!(spelling(8).text(&frames(&[1, 0, 2, 0])), "stack=0x1<-0x2");
+    }
+
+    #[test]
+    fn what_a_text_told_has_no_name_before_it() {
+        let told = |name: &str| {
+            let content = [&[12, 0, 4, 0][..], b"i=1\0"].concat();
+            one(&format!("__data_loc char[] {name}"), 4, 0, &content)
+        };
+        assert_eq!([told("arguments"), told("other")], ["i=1", "other=i=1"]);
+    }
+
+    #[test]
+    fn kept_bodies_are_forgotten_with_their_batch() {
+        let mut kept = Kept::default();
+        kept.keep(0, b"abc");
+        kept.clear();
+        assert_eq!(kept.get(0), None);
+        kept.keep(1, b"d");
+        assert_eq!(kept.get(1), Some(&b"d"[..]));
+    }
 }

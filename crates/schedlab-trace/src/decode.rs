@@ -223,3 +223,137 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
         self.decoder.states.left(load::<BIG>(self.body, slot).cast_unsigned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A format of the system `sched` with these fields: declaration, offset and size.
+    fn format(name: &str, fields: &[(&str, u32, u32)]) -> String {
+        let mut text = format!("name: {name}\nID: 7\nformat:\n");
+        for (declaration, offset, size) in fields {
+            text += &["\tfield:", declaration, ";\toffset:", &offset.to_string()].concat();
+            text += &[";\tsize:", &size.to_string(), ";\tsigned:1;\n"].concat();
+        }
+        text + "\nprint fmt: \"\"\n"
+    }
+
+    /// What the record tells, whose head is that of event 7 by task 5 in a softirq.
+    fn told(system: &str, text: &str, big_endian: bool, body: &[u8]) -> Vec<Event> {
+        let encoding = Encoding { big_endian, long: 8 };
+        let decoder = Decoder::new(encoding, [(system, text)].into_iter());
+        let mut record = match big_endian {
+            true => vec![0, 7, 0x10, 0, 0, 0, 0, 5],
+            false => vec![7, 0, 0x10, 0, 5, 0, 0, 0],
+        };
+        record.extend(body);
+        let (mut names, mut events) = (Names::default(), Vec::new());
+        let stamp = Stamp { time: 99, cpu: Cpu(3) };
+        decoder.decode_to(stamp, &record, &mut names, &mut events);
+        events
+    }
+
+    fn what(name: &str, fields: &[(&str, u32, u32)], body: &[u8]) -> Vec<What> {
+        let events = told("sched", &format(name, fields), false, body);
+        events.into_iter().map(|event| event.what).collect()
+    }
+
+    #[test]
+    fn numbers_have_the_size_that_the_format_says_in_either_byte_order() {
+        let text = format(
+            "sched_migrate_task",
+            &[("long pid", 8, 8), ("short orig_cpu", 16, 2), ("char dest_cpu", 18, 1)],
+        );
+        let little = [0xf9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x34, 0x12, 200];
+        let big = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf9, 0x12, 0x34, 200];
+        let expected = What::Migrate { pid: Pid(-7), from: Cpu(0x1234), to: Cpu(200) };
+        for (big_endian, body) in [(false, little), (true, big)] {
+            let events = told("sched", &text, big_endian, &body);
+            assert_eq!(events.len(), 1, "no name, no event of one");
+            let event = events[0];
+            assert_eq!((event.what, event.by, event.cpu), (expected, Pid(5), Cpu(3)));
+            assert_eq!((event.time, event.context), (Nanos(99), Context::SoftIrq));
+        }
+    }
+
+    #[test]
+    fn a_name_lies_in_place_or_elsewhere_in_the_record() {
+        let name = |declaration, size, body: &[u8]| {
+            let fields = [("pid_t pid", 8, 4), ("int prio", 12, 4), (declaration, 16, size)];
+            let whats =
+                what("sched_process_exit", &fields, &[&[9, 0, 0, 0, 120, 0, 0, 0], body].concat());
+            match whats[..] {
+                [What::Comm { pid: Pid(9), comm }, What::Exit { pid: Pid(9) }] => Some(comm),
+                [What::Exit { pid: Pid(9) }] => None,
+                _ => panic!("{whats:?}"),
+            }
+        };
+        let worker = Some(names::comm(b"worker"));
+        assert_eq!(name("char comm[16]", 16, b"worker\0\0\0\0\0\0\0\0\0\0"), worker);
+        assert_eq!(name("char comm[8]", 8, b"worker\0\0"), worker);
+        // Seven bytes at 20, or 4 behind the field itself.
+        let place = |offset: u8| [&[offset, 0, 7, 0][..], b"worker\0"].concat();
+        assert_eq!(name("__data_loc char[] comm", 4, &place(20)), worker);
+        assert_eq!(name("__rel_loc char[] comm", 4, &place(0)), worker);
+        assert_eq!(name("__data_loc char[] comm", 4, &place(21)), None, "it is cut");
+    }
+
+    #[test]
+    fn a_record_shorter_than_its_format_is_only_counted() {
+        let fields = [("pid_t pid", 8, 4), ("int orig_cpu", 12, 4), ("int dest_cpu", 16, 4)];
+        let whole = what("sched_migrate_task", &fields, &[9, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(whole, [What::Migrate { pid: Pid(9), from: Cpu(1), to: Cpu(2) }]);
+        let cut = what("sched_migrate_task", &fields, &[9, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0]);
+        assert_eq!(cut, [What::Other { format: 1 }]);
+    }
+
+    #[test]
+    fn a_wakeup_without_effect_is_only_counted() {
+        let fields = [
+            ("pid_t pid", 8, 4),
+            ("int prio", 12, 4),
+            ("int success", 16, 4),
+            ("int target_cpu", 20, 4),
+        ];
+        let woken = |success| {
+            what("sched_wakeup", &fields, &[9, 0, 0, 0, 99, 0, 0, 0, success, 0, 0, 0, 2, 0, 0, 0])
+        };
+        let wakeup = What::Wakeup { pid: Pid(9), prio: Prio(99), cpu: Cpu(2), new: false };
+        assert_eq!((woken(1), woken(0)), (vec![wakeup], vec![What::Other { format: 1 }]));
+    }
+
+    #[test]
+    fn tasks_are_created_replaced_and_renamed() {
+        let nine = [9, 0, 0, 0];
+        let fork = what("sched_process_fork", &[("pid_t child_pid", 8, 4)], &nine);
+        assert_eq!(fork, [What::Fork { child: Pid(9) }]);
+        let exec = what("sched_process_exec", &[("pid_t old_pid", 8, 4)], &nine);
+        assert_eq!(exec, [What::Exec { old: Pid(9) }]);
+        let fields = [("pid_t pid", 8, 4), ("char newcomm[16]", 12, 16)];
+        let body = [&nine[..], &names::comm(b"new")].concat();
+        let renamed = told("task", &format("task_rename", &fields), false, &body);
+        let whats: Vec<What> = renamed.iter().map(|event| event.what).collect();
+        let comm = What::Comm { pid: Pid(9), comm: names::comm(b"new") };
+        assert_eq!(whats, [comm, What::Other { format: 1 }]);
+    }
+
+    #[test]
+    fn a_mark_has_a_phase_and_may_have_a_request() {
+        let mark = |phase: u8, request: bool| {
+            let mut text = crate::mark::format_text(7, &["load".into()]);
+            if !request {
+                // Recordings of earlier versions have none.
+                text = text.replace(" request;", " other;");
+            }
+            let body = crate::mark::body(7, Pid(5), Pid(6), (1, Phase::Begin, 9));
+            let mut body = body[8..].to_vec();
+            body[8] = phase;
+            told(crate::mark::SYSTEM, &text, false, &body)[0].what
+        };
+        let expected = |phase, request| What::Mark { pid: Pid(6), id: 1, phase, request };
+        let phases = [0, 1, 2, 7].map(|phase| mark(phase, true));
+        let [begin, end, point] = [Phase::Begin, Phase::End, Phase::Point];
+        assert_eq!(phases, [begin, end, point, point].map(|phase| expected(phase, 9)));
+        assert_eq!(mark(0, false), expected(begin, 0));
+    }
+}

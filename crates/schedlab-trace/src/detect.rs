@@ -52,3 +52,35 @@ pub(crate) fn seen(start: &[u8]) -> String {
     let text: String = start.iter().take(16).map(|byte| format!("{byte:02x} ")).collect();
     format!("it begins with {}", text.trim_end())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_known_by_how_it_begins() {
+        let form = |start: &[u8]| form(Path::new("x"), start).ok();
+        assert_eq!(form(b"\x17\x08\x44tracing6\0"), Some(Form::Dat));
+        assert_eq!([form(b"PERFILE2"), form(b"2ELIFREP")], [Some(Form::Perf); 2]);
+        assert_eq!(form(&[0x0a, 2, 0x08, 1]), Some(Form::Perfetto));
+        assert_eq!(form(b"a text"), Some(Form::Text));
+        assert_eq!(form(b"no\0text"), None);
+    }
+
+    #[test]
+    fn a_long_text_must_hold_an_event() {
+        let form = |text: String| form(Path::new("x"), text.as_bytes()).ok();
+        let event = " a-1 [000] 1.5: irq: x\n";
+        assert_eq!(form("x".repeat(SNIFFED)), Some(Form::Text));
+        assert_eq!(form("x".repeat(SNIFFED + 1)), None);
+        assert_eq!(form("x\n".repeat(SNIFFED) + event), Some(Form::Text));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_named_or_shown() {
+        assert_eq!(seen(b"PK\x03\x04..."), "a zip archive");
+        assert_eq!(seen(&[0x1f, 0x8b, 8]), "gzip data: unpack it first");
+        assert_eq!(seen(&[0, 0xab]), "it begins with 00 ab");
+        assert_eq!(seen(&[7; 99]), format!("it begins with {}", ["07"; 16].join(" ")));
+    }
+}

@@ -163,3 +163,54 @@ fn name(slot: NameSlot) -> Option<u8> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_an_aligned_word_within_reach_and_a_name_lies_whole_in_it() {
+        let at = |at, size| word(Slot { at, size });
+        assert_eq!([at(0, 4), at(24, 4), at(124, 4)], [Some(0), Some(6), Some(31)]);
+        assert_eq!([at(26, 4), at(24, 8), at(24, 2), at(128, 4)], [None; 4]);
+        assert_eq!([name(NameSlot::Fixed(8)), name(NameSlot::Fixed(112))], [Some(8), Some(112)]);
+        assert_eq!(name(NameSlot::Fixed(113)), None);
+        assert_eq!([name(NameSlot::Absent), name(NameSlot::Array(8, 8))], [None; 2]);
+    }
+
+    #[test]
+    fn only_records_whose_head_and_length_are_within_reach_go_the_short_way() {
+        let near = |need, by_at, flags_at| {
+            Near::of(&Entry { plan: Plan::Other, need, other: 5 }, by_at, flags_at)
+        };
+        let found = near(128, 4, 2).unwrap();
+        assert!(matches!(found.kind, Kind::UsualOther) && found.need == 128 && found.other == 5);
+        assert!(matches!(near(8, 8, 2).unwrap().kind, Kind::Other), "the task lies elsewhere");
+        assert!(matches!(near(8, 4, 127).unwrap().kind, Kind::Other));
+        assert!(near(129, 4, 2).is_none() && near(300, 4, 2).is_none());
+        assert!(near(8, 6, 2).is_none() && near(8, 4, 128).is_none());
+    }
+
+    #[test]
+    fn what_lies_where_kernels_have_put_it_is_known_as_such() {
+        let slot = |at| Slot { at, size: 4 };
+        let comm = NameSlot::Fixed(8);
+        let kind = |plan, need| Near::of(&Entry { plan, need, other: 0 }, 4, 2).unwrap().kind;
+        let waking = |pid| Plan::Waking { pid: slot(pid), prio: slot(28), cpu: slot(32), comm };
+        assert!(matches!(kind(waking(24), 36), Kind::UsualWaking));
+        assert!(matches!(kind(waking(20), 36), Kind::Waking));
+        let wakeup = |new| Plan::Wakeup {
+            pid: slot(24),
+            prio: slot(28),
+            cpu: slot(32),
+            comm,
+            success: None,
+            new,
+        };
+        assert!(matches!(kind(wakeup(false), 36), Kind::UsualWakeup));
+        assert!(matches!(kind(wakeup(true), 36), Kind::UsualWakeupNew));
+        let migrate = |to| Plan::Migrate { pid: slot(24), from: slot(32), to: slot(to), comm };
+        assert!(matches!(kind(migrate(36), 40), Kind::UsualMigrate));
+        assert!(matches!(kind(migrate(40), 44), Kind::Migrate));
+    }
+}

@@ -183,4 +183,36 @@ mod tests {
         assert_eq!(header_page(text), Some((4, 4084)));
         assert_eq!(header_page("nothing"), None);
     }
+
+    #[test]
+    fn a_declaration_has_a_type_a_name_and_a_place() {
+        let of = |line: &str| field(line).map(|field| (field.kind, field.name, field.place));
+        let found = |kind: &str, name: &str, place| Some((kind.to_owned(), name.to_owned(), place));
+        let end = ";\toffset:8;\tsize:4;\tsigned:0;";
+        let of = |declaration: &str| of(&format!("{declaration}{end}"));
+        assert_eq!(of("const char *name"), found("const char *", "name", Place::Inline));
+        assert_eq!(of("__rel_loc int[] cpus"), found("int[]", "cpus", Place::RelLoc));
+        assert_eq!(of("char comm[16]"), found("char[16]", "comm", Place::Inline));
+        assert_eq!(of("nameless"), None);
+    }
+
+    #[test]
+    fn the_sign_may_be_missing_and_no_other_part() {
+        let line = "int a;\toffset:8;\tsize:4;";
+        assert!(!field(line).unwrap().signed);
+        assert!(field(&format!("{line}\tsigned:1;")).unwrap().signed);
+        assert_eq!(field("int a;\toffset:8;"), None);
+        assert_eq!(field("int a;\tsize:4;\toffset:8;"), None);
+    }
+
+    #[test]
+    fn name_and_id_stand_in_the_first_lines_in_any_order() {
+        assert_eq!(identify("ID: 7\nname: x\n"), Some(("x", 7)));
+        assert_eq!(identify("name: x\nID: 7\nname: y\n"), Some(("x", 7)), "the first counts");
+        let late = |lines: usize| format!("name: x\n{}ID: 7\n", "\n".repeat(lines));
+        assert_eq!((identify(&late(6)), identify(&late(7))), (Some(("x", 7)), None));
+        let odd = "\tfield: local_t commit;\toffset:8;\tsize:2;\tsigned:1;\n\
+            \tfield: char data;\toffset:12;\tsize:4084;\tsigned:0;\n";
+        assert_eq!(header_page(odd), None, "no kernel has a long of two bytes");
+    }
 }

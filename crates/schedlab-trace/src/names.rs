@@ -226,4 +226,50 @@ mod tests {
         }
         assert!(news > 500 && dropped > 100, "{news} and {dropped}");
     }
+
+    #[test]
+    fn a_number_for_a_name_is_news_once() {
+        let mut names = Names::default();
+        let news = |number, name: &[u8]| News { number, pid: 7, comm: comm(name) };
+        names.tell(&[news(1, b"a"), news(3, b"b")]);
+        assert_eq!(names.changed_to(7, 1), Some(comm(b"a")));
+        assert_eq!(names.changed_to(7, 1), None);
+        assert_eq!(names.changed_to(7, 3), Some(comm(b"b")));
+        assert_eq!(names.changed_to(7, 0), None, "it came without one");
+        assert_eq!(names.changed_to(7, 2), None, "nobody gave it out");
+        // A name that came without its number is the last one.
+        assert!(names.changed(Pid(7), &comm(b"a")));
+        assert_eq!(names.changed_to(7, 3), Some(comm(b"b")));
+        // The number is given out again.
+        names.tell(&[news(3, b"c")]);
+        assert_eq!(names.changed_to(7, 3), Some(comm(b"c")));
+        assert_eq!(names.changed_to(8, 1), Some(comm(b"a")), "of another task");
+    }
+
+    #[test]
+    fn pids_up_to_the_kernels_largest_have_names() {
+        let mut names = Names::default();
+        let largest = i32::try_from(PIDS_MAX - 1).unwrap();
+        assert!(names.changed(Pid(largest), &comm(b"a")));
+        assert!(!names.changed(Pid(largest + 1), &comm(b"a")));
+    }
+
+    #[test]
+    fn a_text_is_cut_to_fifteen_bytes_and_at_its_nul() {
+        assert_eq!(comm(b"0123456789abcdef"), *b"0123456789abcde\0");
+        assert_eq!(comm(b"0123456789abcde"), *b"0123456789abcde\0");
+        assert_eq!(comm(b"ab\0cd"), *b"ab\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn a_stretch_that_begins_anew_takes_each_name_for_news() {
+        let (mut apart, a) = (Names::apart(), comm(b"a"));
+        assert!(apart.changed(Pid(7), &a) && !apart.changed(Pid(7), &a));
+        apart.forget();
+        assert!(apart.changed(Pid(7), &a));
+        let mut whole = Names::default();
+        assert!(whole.changed(Pid(7), &a));
+        whole.forget();
+        assert!(!whole.changed(Pid(7), &a), "those of a whole trace stay");
+    }
 }

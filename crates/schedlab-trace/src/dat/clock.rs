@@ -99,4 +99,46 @@ mod tests {
         assert_eq!(clock("x86-tsc", false), Clock::Ticks("x86-tsc".into()));
         assert_eq!(clock("x86-tsc", true), Clock::Nanoseconds("x86-tsc".into()));
     }
+
+    #[test]
+    fn each_cpu_of_a_guest_has_its_own_samples_or_all_have_one_list() {
+        let sample = |offset| vec![ShiftSample { offset, ..ShiftSample::default() }];
+        let of = |lists: Vec<Vec<ShiftSample>>, cpu| {
+            let options = TimeOptions { shift: Some(lists), ..TimeOptions::default() };
+            Correction::new(&options, Cpu(cpu), "local")
+        };
+        let two = vec![sample(5), sample(7)];
+        assert_eq!([0, 1].map(|cpu| of(two.clone(), cpu).time(100)), [105, 107]);
+        assert!(of(two, 2).is_identity(), "one that the guest does not have");
+        assert_eq!(of(vec![sample(5)], 9).time(100), 105);
+    }
+
+    #[test]
+    fn a_correction_of_nothing_is_known_as_such() {
+        let of = |options: &TimeOptions| Correction::new(options, Cpu(0), "x86-tsc").is_identity();
+        let none = TimeOptions::default();
+        assert!(of(&none));
+        assert!(!of(&TimeOptions { offset: 1, ..none.clone() }));
+        assert!(!of(&TimeOptions { tsc: Some((1, 0)), ..none.clone() }));
+        assert!(!of(&TimeOptions { shift: Some(vec![vec![ShiftSample::default()]]), ..none }));
+    }
+
+    #[test]
+    fn a_scale_of_nothing_or_one_leaves_a_time_as_it_is() {
+        let of = |scaling, fraction| {
+            shifted(100, &ShiftSample { scaling, fraction, ..ShiftSample::default() })
+        };
+        assert_eq!([of(0, 0), of(1, 0), of(3, 0), of(3, 1), of(1, 1)], [100, 100, 300, 150, 50]);
+        let back = ShiftSample { offset: -200, scaling: 1, ..ShiftSample::default() };
+        assert_eq!(shifted(100, &back), 0, "no time is before the first");
+    }
+
+    #[test]
+    fn ticks_that_are_too_many_end_at_the_largest_time() {
+        let options = TimeOptions { tsc: Some((3, 0)), ..TimeOptions::default() };
+        for clock in ["x86-tsc", "tsc2nsec"] {
+            let correction = Correction::new(&options, Cpu(0), clock);
+            assert_eq!([correction.time(7), correction.time(u64::MAX)], [21, u64::MAX]);
+        }
+    }
 }

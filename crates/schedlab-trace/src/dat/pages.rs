@@ -321,3 +321,153 @@ pub(crate) fn inflate(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Encoding;
+    use std::path::Path;
+
+    const LAYOUT: Layout =
+        Layout { encoding: Encoding { big_endian: false, long: 8 }, page_size: 64 };
+
+    fn input(bytes: Vec<u8>) -> Input {
+        Input::memory(Path::new("x"), bytes)
+    }
+
+    /// Where windows lie and how long they are, up to the end.
+    fn windows(feed: &mut Feed, input: &Input) -> Vec<(u64, usize)> {
+        let (mut window, mut unpacker) = (Window::default(), Unpacker::default());
+        let mut all = Vec::new();
+        feed.start(input).unwrap();
+        loop {
+            feed.fill(input, &mut unpacker, &mut window).unwrap();
+            if window.bytes.is_empty() {
+                assert!(feed.is_at_end());
+                return all;
+            }
+            all.push((window.offset, window.bytes.len()));
+        }
+    }
+
+    #[test]
+    fn data_is_fetched_by_windows_of_whole_pages() {
+        let file = input(vec![0; 1_000]);
+        let feed = |window| Feed::new(Packing::None, LAYOUT, 100..300, window);
+        assert_eq!(windows(&mut feed(130), &file), [(100, 128), (228, 72)]);
+        assert_eq!(windows(&mut feed(1), &file), [(100, 64), (164, 64), (228, 64), (292, 8)]);
+        let mut wide = feed(1);
+        wide.widen(200);
+        assert_eq!(windows(&mut wide, &file), [(100, 192), (292, 8)]);
+        let mut one = wide.again(100..200);
+        assert_eq!(windows(&mut one, &file), [(100, 64), (164, 36)]);
+        assert_eq!(windows(&mut wide.twin(100..300), &file), [(100, 192), (292, 8)]);
+        assert!(wide.trouble.is_none() && !wide.is_packed());
+    }
+
+    #[test]
+    fn behind_a_pause_windows_are_single_pages() {
+        let file = input(vec![0; 1_000]);
+        let mut feed = Feed::new(Packing::None, LAYOUT, 100..400, 128);
+        feed.pause_at(200);
+        let expected = [(100, 100), (200, 64), (264, 64), (328, 64), (392, 8)];
+        assert_eq!(windows(&mut feed, &file), expected);
+        feed.seek(300..400);
+        feed.pause_at(u64::MAX);
+        assert_eq!(windows(&mut feed, &file), [(300, 100)]);
+    }
+
+    #[test]
+    fn data_that_ends_early_is_trouble() {
+        let mut feed = Feed::new(Packing::None, LAYOUT, 100..300, 128);
+        assert_eq!(windows(&mut feed, &input(vec![0; 250])), [(100, 128), (228, 22)]);
+        let trouble = Some((250, "the file ends inside a CPU's data".to_owned()));
+        assert_eq!(feed.trouble, trouble);
+    }
+
+    /// Chunks of packed pages with their number before them, from offset 10 on, and where they end.
+    fn packed(packing: Packing, chunks: &[&[u8]], size: u32) -> (Input, std::ops::Range<u64>) {
+        let mut bytes = vec![0; 10];
+        bytes.extend(u32::try_from(chunks.len()).unwrap().to_le_bytes());
+        for chunk in chunks {
+            let packed = match packing {
+                Packing::Zstd => zstd::bulk::compress(chunk, 1).unwrap(),
+                _ => {
+                    let mut zlib =
+                        flate2::read::ZlibEncoder::new(*chunk, flate2::Compression::fast());
+                    let mut out = Vec::new();
+                    io::Read::read_to_end(&mut zlib, &mut out).unwrap();
+                    out
+                }
+            };
+            bytes.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
+            bytes.extend(size.to_le_bytes());
+            bytes.extend(packed);
+        }
+        let end = bytes.len() as u64;
+        (input(bytes), 10..end)
+    }
+
+    #[test]
+    fn packed_chunks_are_unpacked_one_after_the_other() {
+        for packing in [Packing::Zlib, Packing::Zstd] {
+            let (file, data) = packed(packing, &[&[1; 128], &[2; 64]], 128);
+            let mut feed = Feed::new(packing, LAYOUT, data, 4096);
+            let lengths: Vec<usize> = windows(&mut feed, &file).iter().map(|w| w.1).collect();
+            assert_eq!((lengths, feed.is_packed()), (vec![128, 64], true), "{packing:?}");
+            assert_eq!(feed.trouble, None);
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_cannot_be_unpacked_is_passed_over_and_told() {
+        let (file, data) = packed(Packing::Zstd, &[&[1; 128], &[2; 64]], 128);
+        let mut bytes = vec![0; usize::try_from(file.len()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        bytes[22] ^= 0xff;
+        let mut feed = Feed::new(Packing::Zstd, LAYOUT, data.clone(), 4096);
+        assert_eq!(windows(&mut feed, &input(bytes.clone())).len(), 1);
+        let (at, what) = feed.trouble.unwrap();
+        assert!(at == 14 && what.starts_with("cannot unpack a chunk: "), "{at}: {what}");
+        // Cut inside of the second chunk, and inside of the number of chunks.
+        bytes[22] ^= 0xff;
+        let cut = |length: usize| {
+            let mut feed = Feed::new(Packing::Zstd, LAYOUT, data.clone(), 4096);
+            let count = windows(&mut feed, &input(bytes[..length].to_vec())).len();
+            (count, feed.trouble.map(|(_, what)| what.contains("the file ends")))
+        };
+        assert_eq!(cut(bytes.len()), (2, None));
+        let ends = [cut(bytes.len() - 1), cut(13)];
+        assert_eq!(ends, [(1, Some(true)), (0, Some(true))]);
+    }
+
+    #[test]
+    fn no_chunk_is_unpacked_that_is_larger_than_any() {
+        let most = u32::try_from(CHUNK_MAX).unwrap();
+        for (size, count) in [(most, 1), (most + 1, 0)] {
+            let (file, data) = packed(Packing::Zlib, &[&[1; 128]], size);
+            let mut feed = Feed::new(Packing::Zlib, LAYOUT, data, 4096);
+            assert_eq!(windows(&mut feed, &file).len(), count);
+        }
+    }
+
+    #[test]
+    fn pages_of_a_window_follow_each_other_and_the_last_may_be_cut() {
+        let walk = |packed: bool| {
+            let mut pages = Pages::new(64, packed);
+            pages.window = Window { bytes: vec![0; 150], offset: 1_000 };
+            let mut all = Vec::new();
+            while pages.turn() {
+                all.push((pages.start(), pages.offset(), pages.page().len()));
+            }
+            assert!(!pages.turn() && pages.page().is_empty());
+            pages.rewind();
+            assert!(pages.turn() && pages.start() == 0);
+            pages.leave();
+            assert!(!pages.turn());
+            all
+        };
+        assert_eq!(walk(false), [(0, 1_000, 64), (64, 1_064, 64), (128, 1_128, 22)]);
+        assert_eq!(walk(true), [(0, 1_000, 64), (64, 1_000, 64), (128, 1_000, 22)], "its chunk's");
+    }
+}

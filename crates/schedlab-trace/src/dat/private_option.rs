@@ -198,4 +198,58 @@ mod tests {
         assert_eq!(read.processes, Some(BTreeMap::from([(Pid(3), Pid(2))])));
         assert_eq!((read.topology, read.marks.len()), (None, 0));
     }
+
+    #[test]
+    fn entries_come_in_order_and_groups_that_have_no_name_are_left_out() {
+        let text = br#"{"affinity":[[2,1,"0"],[1,9,"1"],[1,3,"0"]],"span":[7,7],
+            "topology":[[0,1,2,3,4],[1,"x"],[70000,1,2,3,4]],"observed":"0-2","chosen":-1}"#;
+        let read = Companion::from_json(text).unwrap();
+        let order: Vec<_> = read.affinity.unwrap().iter().map(|a| (a.pid.0, a.at.0)).collect();
+        assert_eq!(order, [(1, 3), (1, 9), (2, 1)]);
+        let topology = read.topology.unwrap();
+        assert_eq!(topology.places().len(), 1, "two make no sense");
+        let place = topology.places()[0];
+        assert_eq!((place.core, place.llc, place.node, place.socket), (1, 2, 3, 4));
+        assert_eq!((read.span, read.chosen), (None, None), "no time, and no number of tasks");
+        assert_eq!(read.observed, Some("0-2".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_option_may_end_with_zeros() {
+        assert_eq!(without_nul(b"{}\0\0"), b"{}");
+        assert_eq!(without_nul(b"{}"), b"{}");
+        assert_eq!(without_nul(b"\0"), b"");
+        assert_eq!(Companion::from_json(b"{}\0"), Some(Companion::default()));
+    }
+
+    #[test]
+    fn members_of_groups_come_in_order_and_those_of_no_group_are_left_out() {
+        let member = |pid, group| schedlab_model::Member { pid: Pid(pid), at: Nanos(0), group };
+        let names = vec!["/a".to_owned(), "/b".to_owned()];
+        let members = vec![member(2, 1), member(1, 0), member(3, 2), member(1, 9)];
+        let count = |group| schedlab_model::Count {
+            at: Nanos(5),
+            group,
+            periods: 3,
+            throttled_periods: 1,
+            throttled: Nanos(7),
+        };
+        let counts = vec![count(1), count(2), count(0)];
+        let groups = Some(Groups { names, members, counts, ..Groups::default() });
+        let kept = Companion { groups, ..Companion::default() }.to_json();
+        let read = Companion::from_json(&kept).unwrap().groups.unwrap();
+        assert_eq!(read.members, [member(1, 0), member(2, 1)]);
+        assert_eq!(read.counts, [count(1), count(0)]);
+    }
+
+    #[test]
+    fn how_tasks_were_scheduled_comes_in_order() {
+        let mut told = conditions();
+        let task =
+            |pid| schedlab_model::Scheduled { pid: Pid(pid), ..conditions().tasks.remove(0) };
+        told.tasks = vec![task(9), task(3)];
+        let kept = Companion { conditions: Some(told), ..Companion::default() }.to_json();
+        let read = Companion::from_json(&kept).unwrap().conditions.unwrap();
+        assert_eq!(read.tasks, [task(3), task(9)]);
+    }
 }

@@ -673,3 +673,6 @@ fn integer(text: &str) -> Option<i64> {
     };
     Some(sign * value)
 }
+
+#[cfg(test)]
+mod tests;

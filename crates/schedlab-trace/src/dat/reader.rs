@@ -420,3 +420,46 @@ impl FileLanes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dat::pages::Packing;
+
+    #[test]
+    fn call_stacks_are_those_of_ftrace() {
+        let text = |name: &str| format!("name: {name}\nID: 4\nformat:\n");
+        assert!(is_stack(("ftrace", &text("kernel_stack"))));
+        assert!(!is_stack(("sched", &text("kernel_stack"))));
+        assert!(!is_stack(("ftrace", &text("user_stack"))));
+    }
+
+    #[test]
+    fn records_are_passed_on_in_pages_as_large_as_the_largest() {
+        let size = |sizes: &[u32]| {
+            let buffer = |page_size: &u32| BufferHead {
+                name: String::new(),
+                clock: None,
+                page_size: *page_size,
+                packing: Packing::None,
+                cpus: Vec::new(),
+            };
+            let buffers: Vec<BufferHead> = sizes.iter().map(buffer).collect();
+            let mut header = Header { header_page: "x".into(), ..Header::default() };
+            hold_the_largest_pages(&mut header, &buffers);
+            (header.page_size, header.header_page.is_empty())
+        };
+        assert_eq!(size(&[]), (4096, false));
+        assert_eq!(size(&[4096]), (4096, false));
+        assert_eq!(size(&[4096, 65_536, 8_192]), (65_536, true));
+        assert_eq!(size(&[5_000]), (4096, false), "no whole pages");
+        assert_eq!(size(&[1 << 26]), (1 << 26, true));
+        assert_eq!(size(&[(1 << 26) + 4096]), (4096, false), "larger than any");
+    }
+
+    #[test]
+    fn a_cut_of_one_task_or_of_several_is_told() {
+        assert!(filtered(1).what.ends_with("the trace was cut to 1 task"));
+        assert!(filtered(2).what.ends_with("the trace was cut to 2 tasks"));
+    }
+}

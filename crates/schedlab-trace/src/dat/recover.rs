@@ -129,4 +129,90 @@ mod tests {
         let bytes = b"..swapper/12\0\0swapper/\0swapper/3x\0swapper/7\0swapper/99999\0swapper/4";
         assert!(idle_names(bytes).eq([Cpu(12), Cpu(7)]));
     }
+
+    /// A section of version 7: its number, its flags and its content.
+    fn section(number: u16, flags: u16, content: &[u8]) -> Vec<u8> {
+        let head = [number.to_le_bytes(), flags.to_le_bytes(), [0; 2], [0; 2]].concat();
+        let size = content.len() as u64;
+        [&head[..], &size.to_le_bytes(), content].concat()
+    }
+
+    /// One CPU's data: how many chunks it has, and each of these packed, with both sizes.
+    fn data(chunks: &[&[u8]]) -> Vec<u8> {
+        let mut data = u32::try_from(chunks.len()).unwrap().to_le_bytes().to_vec();
+        for chunk in chunks {
+            let packed = zstd::bulk::compress(chunk, 1).unwrap();
+            data.extend([packed.len(), chunk.len()].iter().flat_map(|n| (*n as u32).to_le_bytes()));
+            data.extend(packed);
+        }
+        data
+    }
+
+    /// The CPUs of a file whose sections begin at 16, and whose data is aligned to 64 bytes.
+    fn cpus(sections: &[Vec<u8>], parts: &[Vec<u8>]) -> Option<Vec<(u16, Range<u64>)>> {
+        let mut file = [vec![0; 16], sections.concat()].concat();
+        let head = file.len() + 16;
+        let mut content = Vec::new();
+        for part in parts {
+            let at = head + content.len();
+            content.resize(content.len() + at.next_multiple_of(64) - at, 0);
+            content.extend(part);
+        }
+        file.extend(section(id::BUFFER, id::FLAG_COMPRESSED, &content));
+        let input = Input::memory(std::path::Path::new("x"), file);
+        let place = Place {
+            encoding: Encoding::default(),
+            packing: Packing::Zstd,
+            sections: 16,
+            align: 64,
+        };
+        let cpus = place.cpus(&input)?;
+        Some(cpus.into_iter().map(|(cpu, range)| (cpu.0, range)).collect())
+    }
+
+    #[test]
+    fn the_data_of_each_cpu_is_found_by_the_name_of_its_idle_task() {
+        let [zero, two] = [data(&[b"..", b"swapper/0\0"]), data(&[b"swapper/2\0", b"swapper/2\0"])];
+        let found = cpus(&[section(99, 0, &[0; 32])], &[zero.clone(), two.clone()]).unwrap();
+        // Behind two sections of 16 + 32 and 16 bytes, each at a multiple of 64.
+        let second = (128 + zero.len() as u64).next_multiple_of(64);
+        let expected = [(0, 128..128 + zero.len() as u64), (2, second..second + two.len() as u64)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn data_whose_cpu_is_not_sure_is_left_out() {
+        let of = |name: &[u8]| data(&[name]);
+        let both = data(&[b"swapper/1\0", b"swapper/2\0"]);
+        let parts = [of(b"swapper/1\0"), of(b"nothing"), both, of(b"swapper/3\0")];
+        let found: Vec<u16> = cpus(&[], &parts).unwrap().into_iter().map(|(cpu, _)| cpu).collect();
+        assert_eq!(found, [1, 3]);
+        // CPUs stand in order: a second CPU 3, or an earlier one, is another's.
+        let parts = [of(b"swapper/3\0"), of(b"swapper/3\0"), of(b"swapper/1\0")];
+        assert_eq!(cpus(&[], &parts).unwrap().len(), 1);
+        assert_eq!(cpus(&[], &[of(b"nothing")]), None);
+    }
+
+    #[test]
+    fn data_that_is_cut_goes_to_the_end_and_nonsense_ends_the_search() {
+        let whole = data(&[b"swapper/0\0", b"swapper/0\0"]);
+        let cut = whole[..whole.len() - 5].to_vec();
+        let expected = [(0, 64..64 + cut.len() as u64)];
+        assert_eq!(cpus(&[], &[cut]).unwrap(), expected);
+        let mut wrong = data(&[b"swapper/0\0"]);
+        wrong[4..8].fill(0);
+        assert_eq!(cpus(&[], &[wrong]), None, "a chunk of no bytes");
+        let mut wrong = data(&[b"swapper/0\0"]);
+        wrong[8..12].copy_from_slice(&(CHUNK_MAX + 1).to_le_bytes());
+        assert_eq!(cpus(&[], &[wrong]), None, "a chunk larger than any");
+    }
+
+    #[test]
+    fn a_buffer_that_is_not_packed_or_not_there_tells_nothing() {
+        let plain = section(id::BUFFER, 0, &data(&[b"swapper/0\0"]));
+        assert_eq!(cpus(&[plain], &[data(&[b"swapper/0\0"])]), None, "the first one counts");
+        let empty = section(id::BUFFER, 0, &[]);
+        let found = cpus(&[empty], &[data(&[b"swapper/0\0"])]).unwrap();
+        assert_eq!(found[0].0, 0, "one without records is passed over");
+    }
 }

@@ -218,3 +218,169 @@ fn stored_loss(page: &[u8], at: usize, commit: u64, layout: Layout) -> u32 {
     };
     count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages of 64 bytes.
+    fn layout(big_endian: bool, long: u8) -> Layout {
+        Layout { encoding: Encoding { big_endian, long }, page_size: 64 }
+    }
+
+    const LITTLE: Layout =
+        Layout { encoding: Encoding { big_endian: false, long: 8 }, page_size: 64 };
+
+    /// A little-endian page that begins at 1000, with these words and flags for losses.
+    fn page(words: &[u32], flags: u64) -> Vec<u8> {
+        let commit = (words.len() as u64 * 4) | flags;
+        let mut page = [1_000_u64, commit].map(u64::to_le_bytes).concat();
+        page.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        page.resize(64, 0);
+        page
+    }
+
+    /// The head of a record: its kind, or its length in words, and the time since the one before.
+    fn head(kind: u32, delta: u32) -> u32 {
+        delta << 5 | kind
+    }
+
+    /// Times and bodies of records; a loss is its number.
+    #[derive(Debug, Default, PartialEq)]
+    struct Met(Vec<(u64, Vec<u8>)>, Vec<(u64, u32)>);
+
+    impl Visit for Met {
+        fn record(&mut self, time: u64, body: &[u8]) {
+            self.0.push((time, body.to_vec()));
+        }
+
+        fn lost(&mut self, time: u64, count: u32) {
+            self.1.push((time, count));
+        }
+    }
+
+    fn walked(page: &[u8], layout: Layout) -> (Result<(), usize>, Met) {
+        let mut met = Met::default();
+        (walk(page, layout, &mut met), met)
+    }
+
+    /// Times of all records of a sound page.
+    fn times(words: &[u32]) -> Vec<u64> {
+        let (result, met) = walked(&page(words, 0), LITTLE);
+        assert_eq!(result, Ok(()));
+        met.0.into_iter().map(|(time, _)| time).collect()
+    }
+
+    #[test]
+    fn records_are_short_or_say_their_length() {
+        let words = [head(1, 5), 0x11, head(2, 7), 0x22, 0x23, head(0, 1), 4 + 3, 0x33];
+        let (result, met) = walked(&page(&words, 0), LITTLE);
+        assert_eq!(result, Ok(()));
+        let expected = vec![
+            (1_005, vec![0x11, 0, 0, 0]),
+            (1_012, vec![0x22, 0, 0, 0, 0x23, 0, 0, 0]),
+            (1_013, vec![0x33, 0, 0]),
+        ];
+        assert_eq!(met, Met(expected, vec![]));
+    }
+
+    #[test]
+    fn extensions_stamps_and_padding_move_the_time() {
+        let record = |delta| [head(1, delta), 0];
+        let with = |words: &[u32]| times(&[words, &record(3)].concat());
+        assert_eq!(with(&[head(30, 2), 1]), [1_000 + (1 << 27) + 2 + 3], "an extension");
+        assert_eq!(with(&[head(31, 9), 1]), [(1 << 27) + 9 + 3], "an absolute stamp");
+        assert_eq!(with(&[head(29, 6), 8, 0xffff]), [1_009], "padding of 4 bytes");
+        assert_eq!(with(&[head(29, 0), 8, 0xffff]), [0; 0], "padding to the end of the page");
+    }
+
+    #[test]
+    fn a_stamp_has_the_upper_bits_of_the_time_before() {
+        const LOW: u64 = (1 << 59) - 1;
+        assert_eq!(absolute(3 << 59 | 5, 9), 3 << 59 | 9);
+        assert_eq!(absolute(3 << 59 | 9, 5), 3 << 59 | 5, "a step back");
+        assert_eq!(absolute(3 << 59 | LOW, 5), 4 << 59 | 5, "a carry");
+        assert_eq!(absolute(LOW / 2, 0), 0, "half of the range is a step back still");
+        assert_eq!(absolute(LOW / 2 + 1, 1), 1);
+        assert_eq!(absolute(LOW / 2 + 1, 0), LOW + 1);
+    }
+
+    #[test]
+    fn a_page_that_makes_no_sense_says_where() {
+        let broken = |words: &[u32]| walked(&page(words, 0), LITTLE).0;
+        assert_eq!(broken(&[head(1, 5), 0, head(2, 5), 0]), Err(24), "a record beyond the end");
+        assert_eq!(broken(&[head(0, 1), 3]), Err(16), "a length below its own");
+        assert_eq!(broken(&[head(0, 1), 4]), Ok(()));
+        assert_eq!(broken(&[head(0, 1), 5]), Err(16));
+        assert_eq!(broken(&[head(29, 1), 8]), Err(16), "padding beyond the end");
+        assert_eq!(broken(&[head(29, 1), 4]), Ok(()));
+        assert_eq!(broken(&[head(1, 5), 0, head(30, 5)]), Err(24), "half an extension");
+        assert_eq!(walked(&page(&[], 0)[..15], LITTLE).0, Err(0), "half a head");
+        assert_eq!(walked(&page(&[], 0)[..16], LITTLE).0, Ok(()));
+    }
+
+    #[test]
+    fn a_page_that_is_cut_is_walked_as_far_as_it_goes() {
+        let whole = page(&[head(1, 5), 0, head(1, 5), 0], 0);
+        let cut = |length: usize| {
+            let (result, met) = walked(&whole[..length], LITTLE);
+            (result, met.0.len())
+        };
+        assert_eq!([cut(32), cut(31), cut(24)], [(Ok(()), 2), (Err(24), 1), (Err(24), 1)]);
+        assert_eq!(cut(20), (Err(16), 0));
+    }
+
+    #[test]
+    fn losses_before_a_page_have_a_number_where_it_is_stored() {
+        let lost = |flags: u64, behind: u32| {
+            let mut bytes = page(&[head(1, 5), 0], flags);
+            bytes[24..28].copy_from_slice(&behind.to_le_bytes());
+            walked(&bytes, LITTLE).1.1
+        };
+        assert_eq!(lost(0, 77), []);
+        assert_eq!(lost(1 << 31, 77), [(1_000, 0)]);
+        assert_eq!(lost(1 << 31 | 1 << 30, 77), [(1_000, 77)]);
+        assert_eq!(lost(1 << 30, 77), [], "a number alone is no loss");
+        let mut far = page(&[head(1, 5), 0], 1 << 31 | 1 << 30);
+        far[28] = 1;
+        assert_eq!(walked(&far, LITTLE).1.1, [(1_000, u32::MAX)]);
+    }
+
+    #[test]
+    fn either_byte_order_and_both_sizes_of_a_long_tell_the_same() {
+        let expected = Met(vec![(1_005, vec![0, 0, 0, 1])], vec![(1_000, 77)]);
+        let flags = 1_u32 << 31 | 1 << 30 | 8;
+        let mut small = 1_000_u64.to_be_bytes().to_vec();
+        small.extend([flags, 1 << 27 | 5, 1, 77].into_iter().flat_map(u32::to_be_bytes));
+        small.resize(64, 0);
+        assert_eq!(walked(&small, layout(true, 4)), (Ok(()), expected));
+        let mut little = 1_000_u64.to_le_bytes().to_vec();
+        little.extend([flags, head(1, 5), 1 << 24, 77].into_iter().flat_map(u32::to_le_bytes));
+        little.resize(64, 0);
+        let expected = Met(vec![(1_005, vec![0, 0, 0, 1])], vec![(1_000, 77)]);
+        assert_eq!(walked(&little, layout(false, 4)), (Ok(()), expected));
+    }
+
+    #[test]
+    fn ordinary_records_that_follow_are_found_at_one_go() {
+        let mut words = vec![head(1, 5), 0x1234, head(28, 7)];
+        words.extend([0x55; 28]);
+        words.push(head(29, 1));
+        let long = [1_000_u64, 4 * 32].map(u64::to_le_bytes).concat();
+        let mut bytes: Vec<u8> = long;
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let begin = |layout| Walk::begin(&bytes, layout).unwrap().0;
+        let mut walk = begin(LITTLE);
+        assert_eq!(walk.near(&bytes), Some((Body { at: 20, length: 4 }, 0x1234)));
+        assert_eq!(walk.time, 1_005);
+        assert_eq!(walk.near(&bytes), Some((Body { at: 28, length: 112 }, 0x55)));
+        assert_eq!((walk.near(&bytes), walk.time), (None, 1_012), "padding goes the long way");
+        // Where the page lies in a window makes no difference.
+        let window = [vec![0xff; 10], bytes.clone()].concat();
+        let mut walk = begin(LITTLE).moved(10);
+        assert_eq!(walk.near(&window), Some((Body { at: 30, length: 4 }, 0x1234)));
+        let next = walk.next(&window);
+        assert_eq!(next, Step::Record(Body { at: 38, length: 112 }));
+        assert_eq!(begin(layout(true, 8)).moved(10).near(&window), None, "big-endian");
+    }
+}

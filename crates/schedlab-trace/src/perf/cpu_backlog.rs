@@ -181,3 +181,77 @@ impl Held {
 pub(crate) fn sane(time: u64) -> u64 {
     time.min(ENDED - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(times: &[u64]) -> Held {
+        let mut held = Held::default();
+        times.iter().for_each(|time| held.hold_body(*time, &time.to_le_bytes()));
+        held
+    }
+
+    /// The times of all that is left, each with its own body.
+    fn times(held: &mut Held) -> Vec<u64> {
+        let mut times = Vec::new();
+        while let Some((time, found)) = held.get() {
+            match found {
+                Found::Body(body) => assert_eq!(body.len(), 8, "at {time}"),
+                Found::Aside(_) => {}
+            }
+            times.push(time);
+            held.pass();
+        }
+        times
+    }
+
+    #[test]
+    fn what_is_left_is_put_in_order_once() {
+        let mut all = held(&[4, 9, 7, 9]);
+        assert_eq!(all.last(), 9, "the latest, not the newest");
+        all.pass();
+        all.sort();
+        assert_eq!((all.time(), times(&mut all)), (Some(7), vec![7, 9, 9]));
+        assert_eq!(all.time(), None);
+    }
+
+    #[test]
+    fn times_before_an_instant_are_raised_to_it_and_counted() {
+        let mut all = held(&[1, 5, 6, 9]);
+        assert_eq!(all.raise(6), 2);
+        assert_eq!(times(&mut all), [6, 6, 6, 9]);
+        assert_eq!(all.raise(100), 0, "all was handed out");
+    }
+
+    #[test]
+    fn what_is_left_of_another_is_added_with_bodies_and_losses() {
+        let mut one = held(&[3]);
+        let mut other = held(&[1, 2]);
+        other.hold_aside(4, What::Lost { count: None });
+        other.pass();
+        one.append(&other);
+        one.sort();
+        let (time, Found::Body(body)) = one.get().unwrap() else { panic!("a body") };
+        assert_eq!((time, body), (2, &2_u64.to_le_bytes()[..]));
+        one.pass();
+        one.pass();
+        assert!(matches!(one.get(), Some((4, Found::Aside(What::Lost { count: None })))));
+    }
+
+    #[test]
+    fn what_was_cleared_begins_anew() {
+        let mut all = held(&[9, 3]);
+        all.pass();
+        all.clear();
+        assert_eq!((all.time(), all.last()), (None, 0));
+        all.hold_body(5, &[0; 8]);
+        assert_eq!(times(&mut all), [5]);
+    }
+
+    #[test]
+    fn no_event_has_the_time_of_the_end() {
+        assert_eq!([sane(0), sane(ENDED - 1), sane(ENDED)], [0, ENDED - 1, ENDED - 1]);
+        assert_eq!(held(&[u64::MAX]).time(), Some(ENDED - 1));
+    }
+}

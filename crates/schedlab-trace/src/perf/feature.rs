@@ -100,3 +100,104 @@ impl Hardware {
         Some(Topology::new(cores.iter().map(place).collect()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Encoding;
+    use crate::input::Input;
+    use std::path::Path;
+
+    /// Content of a feature: numbers, and texts with their lengths before them.
+    #[derive(Default)]
+    struct Content(Vec<u8>);
+
+    impl Content {
+        fn u32(mut self, number: u32) -> Self {
+            self.0.extend(number.to_le_bytes());
+            self
+        }
+
+        fn u64(mut self, number: u64) -> Self {
+            self.0.extend(number.to_le_bytes());
+            self
+        }
+
+        /// As perf writes it: padded with NULs.
+        fn text(self, text: &str) -> Self {
+            let mut of = self.u32(16);
+            of.0.extend(text.bytes());
+            of.0.resize(of.0.len() + 16 - text.len(), 0);
+            of
+        }
+
+        fn read(self, hardware: &mut Hardware, feature: u32) -> Result<(), Stop> {
+            let input = Input::memory(Path::new("x"), self.0);
+            hardware.read(feature, &mut Cursor::new(&input, Encoding::default(), 0))
+        }
+    }
+
+    /// Two sockets of two cores with two threads each.
+    fn cores(hardware: &mut Hardware) {
+        let sockets = Content::default().u32(2).text("0-3").text("4-7");
+        let cores = sockets.u32(4).text("0-1").text("2-3").text("4-5").text("6-7");
+        cores.read(hardware, CPU_TOPOLOGY).unwrap();
+    }
+
+    fn place(hardware: &Hardware, cpu: u16) -> (u32, u32, u32, u32) {
+        let topology = hardware.topology().unwrap();
+        let place = topology.place(Cpu(cpu)).unwrap();
+        (place.core, place.llc, place.node, place.socket)
+    }
+
+    #[test]
+    fn threads_of_a_core_and_cores_of_a_socket_are_told_apart() {
+        let mut hardware = Hardware::default();
+        assert!(hardware.topology().is_none(), "nothing is known");
+        cores(&mut hardware);
+        assert_eq!(hardware.topology().unwrap().places().len(), 8);
+        let places = [0, 1, 2, 4, 7].map(|cpu| place(&hardware, cpu));
+        // Without caches and nodes, those of a socket share both.
+        assert_eq!(places, [(0, 0, 0, 0), (0, 0, 0, 0), (1, 0, 0, 0), (2, 1, 1, 1), (3, 1, 1, 1)]);
+    }
+
+    #[test]
+    fn nodes_have_the_numbers_that_perf_kept() {
+        let mut hardware = Hardware::default();
+        cores(&mut hardware);
+        let nodes = Content::default().u32(2);
+        let nodes = nodes.u32(5).u64(100).u64(50).text("0-5").u32(9).u64(100).u64(50).text("6-7");
+        nodes.read(&mut hardware, NUMA_TOPOLOGY).unwrap();
+        assert_eq!([0, 5, 6].map(|cpu| place(&hardware, cpu).2), [5, 5, 9]);
+    }
+
+    #[test]
+    fn the_last_level_of_caches_counts() {
+        let mut hardware = Hardware::default();
+        cores(&mut hardware);
+        let cache = |content: Content, level, cpus| {
+            content.u32(level).u32(64).u32(512).u32(8).text("Data").text("48K").text(cpus)
+        };
+        let caches = cache(Content::default().u32(1).u32(4), 1, "0-1");
+        let caches = cache(cache(caches, 3, "0-3"), 3, "4-5");
+        cache(caches, 3, "6-7").read(&mut hardware, CACHE).unwrap();
+        assert_eq!([0, 3, 4, 7].map(|cpu| place(&hardware, cpu).1), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_feature_that_is_cut_is_an_error_and_an_unknown_one_is_passed_over() {
+        let mut hardware = Hardware::default();
+        assert!(Content::default().u32(2).text("0-3").read(&mut hardware, CPU_TOPOLOGY).is_err());
+        assert!(Content::default().u32(1).u32(5).read(&mut hardware, NUMA_TOPOLOGY).is_err());
+        assert!(Content::default().read(&mut hardware, 77).is_ok());
+        assert!(hardware.topology().is_none());
+    }
+
+    #[test]
+    fn a_text_ends_at_its_nul() {
+        let input = Input::memory(Path::new("x"), Content::default().text("6.18.1").0);
+        let mut cursor = Cursor::new(&input, Encoding::default(), 0);
+        assert_eq!(string(&mut cursor).unwrap(), "6.18.1");
+        assert_eq!(cursor.offset(), 20, "and its padding is passed over");
+    }
+}

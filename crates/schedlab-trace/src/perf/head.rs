@@ -191,3 +191,121 @@ impl Head {
         self.layouts.push(layout);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::Nanos;
+    use std::path::Path;
+
+    /// Bits of what samples hold: time, CPU and the record of a tracepoint.
+    const SAMPLE_TYPE: u64 = 1 << 2 | 1 << 7 | 1 << 10;
+    /// Whether other records end with time and CPU, and whether the clock was chosen.
+    const TRAILER: u64 = 1 << 18;
+    const USE_CLOCKID: u64 = 1 << 25;
+
+    /// The kind of an event, its number, and what else its attr says.
+    fn attr(kind: u32, number: u64, sample_type: u64, flags: u64, clockid: u32) -> Vec<u8> {
+        let mut attr = [kind.to_le_bytes(), 112u32.to_le_bytes()].concat();
+        for part in [number, 1, sample_type, 0, flags] {
+            attr.extend(part.to_le_bytes());
+        }
+        attr.resize(CLOCKID_AT, 0);
+        attr.extend(clockid.to_le_bytes());
+        attr.resize(112, 0);
+        attr
+    }
+
+    fn with(attrs: &[Vec<u8>]) -> Head {
+        let mut head = Head::new(Encoding::default());
+        for (index, attr) in (1_u64..).zip(attrs) {
+            head.attr(attr, &(100 * index).to_le_bytes());
+        }
+        head
+    }
+
+    #[test]
+    fn the_clock_is_the_one_that_the_recording_chose() {
+        let clock = |id: u32| with(&[attr(TRACEPOINT, 7, SAMPLE_TYPE, USE_CLOCKID, id)]).clock;
+        let named = |name: &str| Clock::Nanoseconds(name.to_owned());
+        assert_eq!(clock(1), Clock::Monotonic);
+        let names = [0, 4, 7, 11, 99].map(clock);
+        assert_eq!(names, ["realtime", "mono_raw", "boot", "tai", "clockid 99"].map(named));
+        let unchosen = with(&[attr(TRACEPOINT, 7, SAMPLE_TYPE, TRAILER, 1)]);
+        assert_eq!(unchosen.clock, named("perf"));
+    }
+
+    #[test]
+    fn events_are_tracepoints_or_others_and_a_dummy_is_neither() {
+        let kinds = |attrs: &[Vec<u8>]| {
+            let head = with(attrs);
+            (head.has_tracepoints, head.has_others)
+        };
+        let tracepoint = attr(TRACEPOINT, 7, SAMPLE_TYPE, 0, 0);
+        let dummy = attr(SOFTWARE, SOFTWARE_DUMMY, SAMPLE_TYPE, 0, 0);
+        let faults = attr(SOFTWARE, 2, SAMPLE_TYPE, 0, 0);
+        let cycles = attr(0, SOFTWARE_DUMMY, SAMPLE_TYPE, 0, 0);
+        assert_eq!(kinds(std::slice::from_ref(&tracepoint)), (true, false));
+        assert_eq!(kinds(std::slice::from_ref(&dummy)), (false, false));
+        assert_eq!(kinds(&[tracepoint.clone(), dummy]), (true, false));
+        assert_eq!(kinds(&[faults, tracepoint.clone()]), (true, true));
+        assert_eq!(kinds(&[cycles]), (false, true));
+    }
+
+    #[test]
+    fn a_sample_belongs_to_the_event_of_its_id() {
+        // One has its id behind the time, as `attr` of the other says, too.
+        let with_id = SAMPLE_TYPE | 1 << 6;
+        let head = with(&[
+            attr(TRACEPOINT, 7, with_id, TRAILER, 0),
+            attr(SOFTWARE, 2, with_id, TRAILER, 0),
+        ]);
+        let sample = |id: u64| [0, 5, id, 0].map(u64::to_le_bytes).concat();
+        assert_eq!(head.layout(&sample(100)), Some(head.layouts[0]));
+        assert_eq!(head.layout(&sample(200)), Some(head.layouts[1]));
+        assert_eq!(head.layout(&sample(300)), None, "nobody has this id");
+        let alone = with(&[attr(TRACEPOINT, 7, with_id, TRAILER, 0)]);
+        assert_eq!(alone.layout(&sample(300)), Some(alone.layouts[0]), "the only one has all");
+    }
+
+    #[test]
+    fn the_bit_for_time_and_cpu_in_other_records_counts_from_the_other_end_in_big_endian() {
+        let record = [0_u64, 22, 0].map(u64::to_le_bytes).concat();
+        let time = |flags| with(&[attr(TRACEPOINT, 7, 1 << 2 | 1 << 7, flags, 0)]).layouts[0];
+        let when = |flags| time(flags).trailer(&record, Encoding::default());
+        assert_eq!((when(TRAILER).time, when(TRAILER).cpu), (22, 0));
+        assert_eq!(when(0).cpu, u32::MAX);
+        assert_eq!(when(TRAILER.reverse_bits()).cpu, u32::MAX, "this is the order of others");
+    }
+
+    #[test]
+    fn features_say_kernel_cpus_and_span() {
+        let mut head = Head::new(Encoding::default());
+        let mut read = |bit: u32, bytes: &[u8]| {
+            let content = Input::memory(Path::new("x"), bytes.to_vec());
+            head.feature(bit, &content).is_ok()
+        };
+        assert!(read(feature::OSRELEASE, b"\x04\0\0\x006.1\0"));
+        assert!(read(feature::NRCPUS, &[6, 0, 0, 0, 8, 0, 0, 0]));
+        let span = |from: u64, to: u64| [from, to].map(u64::to_le_bytes).concat();
+        assert!(read(feature::SAMPLE_TIME, &span(5, 9)));
+        assert!(!read(feature::SAMPLE_TIME, &[1, 2, 3]));
+        assert_eq!((head.release.as_deref(), head.cpus), (Some("6.1"), 6));
+        assert_eq!(head.span, Some(Span::new(Nanos(5), Nanos(9))));
+        let content = Input::memory(Path::new("x"), span(9, 9));
+        head.feature(feature::SAMPLE_TIME, &content).unwrap();
+        assert_eq!(head.span, None, "no time passed");
+    }
+
+    #[test]
+    fn the_place_of_a_feature_that_cannot_be_read_is_told() {
+        let input = Input::memory(Path::new("x"), vec![0; 100]);
+        let mut head = Head::new(Encoding::default());
+        let stop = head.feature_at(feature::NRCPUS, &input, 90..92).unwrap_err();
+        assert_eq!(stop.offset, 90);
+        let stop = head.feature_at(feature::OSRELEASE, &input, 90..200).unwrap_err();
+        assert_eq!(stop.offset, 90, "it lies beyond the end");
+        assert!(head.feature_at(77, &input, 90..200).is_ok(), "nobody wants it");
+        assert!(head.feature_at(feature::NRCPUS, &input, 90..94).is_ok());
+    }
+}

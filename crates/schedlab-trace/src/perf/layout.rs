@@ -225,4 +225,120 @@ mod tests {
         record[24..32].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!(layout.sample(&record, Encoding::default()), None);
     }
+
+    /// The bits of the parts that are 8 bytes each, in the order of a sample.
+    const ALL: u64 = IDENTIFIER
+        | IP
+        | TID
+        | TIME
+        | ADDR
+        | ID
+        | STREAM_ID
+        | CPU
+        | PERIOD
+        | READ
+        | CALLCHAIN
+        | RAW;
+
+    fn numbers(numbers: &[u64]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn the_id_of_an_event_lies_first_or_behind_address_and_time() {
+        let at = |sample_type| Layout::new(sample_type, 0, true).id_at();
+        assert_eq!(at(ALL), Some(8));
+        assert_eq!(at(IP | TID | TIME | ADDR | ID | CPU | RAW), Some(40));
+        assert_eq!(at(TIME | ID | STREAM_ID), Some(16));
+        assert_eq!(at(IP | TID | TIME | ADDR | CPU | RAW), None);
+    }
+
+    #[test]
+    fn counters_before_the_raw_part_are_passed_over_alone_and_in_groups() {
+        // Both times, and with each value its id and its losses.
+        let read_format = 1 | 2 | 4 | 16;
+        let raw = [2u32.to_le_bytes().to_vec(), vec![9, 8, 0, 0]].concat();
+        let head = numbers(&[0, 7, 3]);
+        let body = |read_format: u64, counters: usize| {
+            let layout = Layout::new(TIME | CPU | READ | RAW, read_format, true);
+            // In a group, the number of its values comes first.
+            let mut counters = vec![0; counters];
+            if let Some(count) = counters.first_mut().filter(|_| read_format & 8 != 0) {
+                *count = 2;
+            }
+            let record = [head.clone(), numbers(&counters), raw.clone()].concat();
+            let (when, body) = layout.sample(&record, Encoding::default())?;
+            assert_eq!(when, When { time: 7, cpu: 3 });
+            Some(body.to_vec())
+        };
+        let found = Some(vec![9, 8]);
+        assert_eq!(body(0, 1), found);
+        assert_eq!(body(1, 2), found);
+        assert_eq!(body(4, 2), found);
+        assert_eq!(body(16, 2), found);
+        assert_eq!(body(read_format, 2 + 3), found);
+        assert_eq!(body(read_format | 8, 1 + 2 + 2 * 3), found);
+        assert_eq!(body(8, 1 + 2), found);
+        assert_eq!(body(4 | 8, 1 + 2 * 2), found);
+    }
+
+    #[test]
+    fn records_that_are_no_samples_end_with_time_and_cpu() {
+        let layout = |sample_type| Layout::new(sample_type, 0, true);
+        let encoding = Encoding::default();
+        // Task, time, id, stream, CPU, identifier.
+        let record = numbers(&[0, 99, 1, 22, 3, 4, 5, 6]);
+        assert_eq!(layout(ALL).trailer(&record, encoding), When { time: 22, cpu: 5 });
+        let short = numbers(&[0, 22, 5]);
+        assert_eq!(layout(TIME | CPU).trailer(&short, encoding), When { time: 22, cpu: 5 });
+        assert_eq!(layout(TIME).trailer(&short, encoding), When { time: 5, cpu: u32::MAX });
+        let cut = layout(TIME | CPU).trailer(&short[..16], encoding);
+        assert_eq!(cut, When { time: 0, cpu: 22 }, "the head of a record is no time");
+        let none = Layout::new(TIME | CPU, 0, false).trailer(&short, encoding);
+        assert_eq!(none, When { time: 0, cpu: u32::MAX });
+    }
+
+    #[test]
+    fn a_sample_of_a_tracepoint_has_a_body_a_time_and_a_cpu() {
+        let is_tracepoint = |sample_type| Layout::new(sample_type, 0, true).is_tracepoint();
+        assert!(is_tracepoint(RAW | TIME | CPU));
+        assert!(!is_tracepoint(TIME | CPU) && !is_tracepoint(RAW | CPU));
+        assert!(!is_tracepoint(RAW | TIME));
+        assert!(!Layout::new(RAW | TIME | CPU, 0, true).foreign().is_tracepoint());
+        assert!(Layout::new(CALLCHAIN, 0, true).has_chain());
+        assert!(!Layout::new(ALL & !CALLCHAIN, 0, true).has_chain());
+    }
+
+    #[test]
+    fn an_ordinary_sample_is_read_at_one_go() {
+        let (little, big) = (Encoding::default(), Encoding { big_endian: true, long: 8 });
+        let ordinary =
+            |sample_type, encoding| Layout::new(sample_type, 0, true).is_ordinary(encoding);
+        assert!(ordinary(RAW | TIME | CPU, little));
+        assert!(!ordinary(RAW | TIME | CPU, big) && !ordinary(RAW | TIME, little));
+        assert!(!ordinary(RAW | TIME | CPU | READ, little));
+        assert!(!ordinary(RAW | TIME | CPU | CALLCHAIN, little));
+
+        let layout = Layout::new(TIME | CPU | RAW, 0, true);
+        // Its head, time, CPU, the length of its body and the body: 40 bytes, and what lies behind them.
+        let sample = |kind: u64, size: u64, length: u64| {
+            let mut bytes = numbers(&[size << 48 | kind, 7, 3, length | 0xaabb_ccdd << 32, 0x11]);
+            bytes.resize(NEAR, 0);
+            bytes
+        };
+        let size = |bytes: &[u8]| {
+            layout.ordinary_sample(bytes).map(|sample| (sample.size, sample.length, sample.when))
+        };
+        let when = When { time: 7, cpu: 3 };
+        assert_eq!(size(&sample(9, 40, 12)), Some((40, 12, when)));
+        assert_eq!(
+            layout.ordinary_sample(&sample(9, 40, 12)).unwrap().rest[..5],
+            [0xdd, 0xcc, 0xbb, 0xaa, 0x11]
+        );
+        assert_eq!(size(&sample(9, 40, 13)), None, "its body is longer than the sample");
+        assert_eq!(size(&sample(10, 40, 12)), None, "another kind of record");
+        assert_eq!(size(&sample(9, NEAR as u64, 12)), Some((NEAR, 12, when)));
+        assert_eq!(size(&sample(9, NEAR as u64 + 8, 12)), None, "it does not lie there whole");
+        assert_eq!(size(&sample(9, 40, 12)[..NEAR - 1]), None, "too near to the end");
+    }
 }

@@ -253,3 +253,30 @@ impl EventSource for PerfReader {
         Some(spelling.text(self.merge.kept(index)?).into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_and_nothing_else() {
+        let sound = || Ended { trouble: None, broken: 0, foreign: 0, warnings: Vec::new() };
+        let told = |ended, late| -> Vec<String> {
+            found(Path::new("x"), ended, late).into_iter().map(|warning| warning.what).collect()
+        };
+        assert!(told(sound(), 0).is_empty());
+        let warnings = vec![Warning::new("w", "of the head", "")];
+        let trouble = Some((32, "it ends".to_owned()));
+        let all = told(Ended { trouble, broken: 2, foreign: 3, warnings }, 1);
+        assert_eq!(
+            all,
+            [
+                "x: it ends (at offset 32)",
+                "x: 1 events are in a later round than their time",
+                "x: 2 samples have invalid lengths",
+                "x: 3 samples are not of tracepoints and are skipped",
+                "of the head",
+            ]
+        );
+    }
+}

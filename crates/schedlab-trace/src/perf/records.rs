@@ -282,3 +282,107 @@ impl Records {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn record(kind: u32, content: &[u8]) -> Vec<u8> {
+        let size = u16::try_from(HEAD + content.len()).unwrap();
+        [&kind.to_le_bytes()[..], &[0, 0], &size.to_le_bytes(), content].concat()
+    }
+
+    /// Kinds of records with their sizes.
+    type Kinds = Vec<(u32, usize)>;
+
+    /// All records, and where and why reading stopped.
+    fn read(bytes: Vec<u8>) -> (Kinds, Option<(u64, String)>) {
+        let input = Input::memory(Path::new("x"), bytes);
+        let mut records = Records::new(Encoding::default(), 0..input.len());
+        let mut found = Vec::new();
+        while let Some(kind) = records.next(&input).unwrap() {
+            found.push((kind, records.get().len()));
+        }
+        assert_eq!(records.next(&input).unwrap(), None, "the end stays the end");
+        (found, records.trouble)
+    }
+
+    #[test]
+    fn what_a_processor_traced_by_itself_is_passed_over() {
+        // It lies behind its record, within what is read at once, at its end, or far beyond.
+        for size in [0, 8, 100, WINDOW - 24, WINDOW - 23, WINDOW, WINDOW + 1, 3 * WINDOW] {
+            let head = record(AUXTRACE, &(size as u64).to_le_bytes());
+            let bytes = [head, vec![0xff; size], record(FINISHED_ROUND, &[])].concat();
+            let (found, trouble) = read(bytes);
+            assert_eq!(found, [(AUXTRACE, 16), (FINISHED_ROUND, 8)], "{size} bytes");
+            assert_eq!(trouble, None, "{size} bytes");
+        }
+        let beyond = record(AUXTRACE, &u64::MAX.to_le_bytes());
+        assert_eq!(read([beyond, record(COMM, &[])].concat()), (vec![(AUXTRACE, 16)], None));
+    }
+
+    #[test]
+    fn the_bytes_behind_a_record_are_handed_out_and_their_padding_passed_over() {
+        let bytes = [record(HEADER_TRACING_DATA, &[5, 0, 0, 0]), b"abcde".to_vec(), vec![0xff; 3]];
+        let bytes = [bytes.concat(), record(FINISHED_ROUND, &[])].concat();
+        let input = Input::memory(Path::new("x"), bytes);
+        let mut records = Records::new(Encoding::default(), 0..input.len());
+        assert_eq!(records.next(&input).unwrap(), Some(HEADER_TRACING_DATA));
+        assert_eq!(records.payload(&input, 5).unwrap().as_deref(), Some(&b"abcde"[..]));
+        assert_eq!(records.next(&input).unwrap(), Some(FINISHED_ROUND));
+        assert_eq!(records.payload(&input, 0).unwrap(), Some(Vec::new()), "up to the end");
+        assert_eq!(records.payload(&input, 1).unwrap(), None);
+        let (at, what) = records.trouble.clone().unwrap();
+        assert_eq!((at, what.as_str()), (input.len(), "the file ends inside its format texts"));
+    }
+
+    #[test]
+    fn the_place_where_records_make_no_sense_is_told() {
+        let sound = || record(COMM, &[0; 24]);
+        let short = [COMM.to_le_bytes(), [0, 0, 7, 0]].concat();
+        let long = record(COMM, &[0; 24])[..31].to_vec();
+        for (bytes, what) in [
+            (short, "a record is shorter than its head"),
+            (long, "the file ends inside a record"),
+            (vec![0; 7], "the file ends inside a record's head"),
+        ] {
+            let (found, trouble) = read([sound(), bytes].concat());
+            assert_eq!(found, [(COMM, 32)], "{what}");
+            assert_eq!(trouble, Some((32, what.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_shorter_than_its_head_says_is_told() {
+        let input = Input::memory(Path::new("x"), record(COMM, &[0; 24]));
+        let mut records = Records::new(Encoding::default(), 0..1_000);
+        assert_eq!(records.next(&input).unwrap(), Some(COMM));
+        assert_eq!(records.next(&input).unwrap(), None);
+        let ends = (32, "the file ends before its records do".to_owned());
+        assert_eq!(records.trouble, Some(ends));
+    }
+
+    #[test]
+    fn both_kinds_of_compressed_records_hold_records_across_their_ends() {
+        let inner = [record(COMM, &[1; 24]), record(FORK, &[2; 40]), record(LOST, &[])].concat();
+        let (first, second) = inner.split_at(50);
+        let pack = |bytes: &[u8]| zstd::bulk::compress(bytes, 1).unwrap();
+        // The newer kind says how much of it is data: what lies behind is padding.
+        let sized = |packed: Vec<u8>| {
+            let size = (packed.len() as u64).to_le_bytes().to_vec();
+            record(COMPRESSED2, &[size, packed, vec![0xff; 5]].concat())
+        };
+        let all = vec![(COMM, 32), (FORK, 48), (LOST, 8), (FINISHED_ROUND, 8)];
+        let end = record(FINISHED_ROUND, &[]);
+        let old = [record(COMPRESSED, &pack(first)), record(COMPRESSED, &pack(second))].concat();
+        assert_eq!(read([old, end.clone()].concat()), (all.clone(), None));
+        let new = [sized(pack(first)), sized(pack(second))].concat();
+        assert_eq!(read([new, end.clone()].concat()), (all, None));
+        let (found, trouble) = read([record(COMPRESSED, &[0xff; 20]), end].concat());
+        assert!(found.is_empty() && trouble.unwrap().1.starts_with("cannot unpack"));
+        let lies = pack(&[COMM.to_le_bytes(), [0, 0, 7, 0]].concat());
+        let (found, trouble) = read(record(COMPRESSED, &lies));
+        assert!(found.is_empty() && trouble.unwrap().1.contains("shorter than its head"));
+    }
+}

@@ -149,3 +149,41 @@ impl Round {
         (self.told, self.ended) = (None, None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_ends_by_its_records_or_by_its_bytes() {
+        let full = |count, bytes| Round { count, bytes, ..Round::default() }.is_full();
+        assert!(!full(COUNT_MAX - 1, BYTES_MAX - 1));
+        assert!(full(COUNT_MAX, 0) && full(0, BYTES_MAX));
+    }
+
+    #[test]
+    fn a_round_counts_what_it_takes_in_and_begins_anew() {
+        let mut round = Round::default();
+        round.body(3, 20, &[0; 10]);
+        round.body(1, 30, &[0; 6]);
+        round.aside(0, 25, What::Lost { count: None });
+        assert_eq!((round.lanes.len(), round.count, round.bytes), (4, 3, 16));
+        assert_eq!(round.newest(), 30);
+        round.threads.push((Pid(8), Pid(7)));
+        round.named.push((Pid(8), [0; 16]));
+        round.clear();
+        assert_eq!((round.count, round.bytes), (0, 0));
+        assert!(round.threads.is_empty() && round.named.is_empty());
+    }
+
+    #[test]
+    fn each_sample_counts_by_its_cpu_and_one_of_no_cpu_is_refused() {
+        let decoder = Decoder::new(crate::Encoding::default(), std::iter::empty());
+        let (mut round, mut numbers) = (Round::default(), Numbers::default());
+        let mut sample =
+            |cpu, body: &[u8]| round.sample(When { time: 5, cpu }, body, &decoder, &mut numbers);
+        assert!(sample(1, &[0; 16]) && sample(1, &[0; 16]) && sample(0, &[0; REACH + 8]));
+        assert!(!sample(u32::MAX, &[0; 16]));
+        assert_eq!((round.count, round.lanes.len()), (3, 2));
+    }
+}

@@ -323,3 +323,45 @@ pub(super) fn lost(kind: u32, record: &[u8], encoding: Encoding) -> Option<NonZe
     let count = count.map_or(0, |bytes| encoding.u64(*bytes));
     NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_thread_and_its_process_lie_where_their_record_has_them() {
+        let encoding = Encoding::default();
+        let pair = |kind, words: &[u32]| thread(kind, &record(words), encoding);
+        let found = Some((Pid(8), Pid(7)));
+        // Its head, then process and thread; a fork has the parents in between.
+        assert_eq!(pair(records::COMM, &[0, 0, 7, 8]), found);
+        assert_eq!(pair(records::FORK, &[0, 0, 7, 1, 8, 2]), found);
+        assert_eq!(pair(records::COMM, &[0, 0, 0, 8]), None, "the idle task has no process");
+        assert_eq!(pair(records::COMM, &[0, 0, 7, u32::MAX]), None);
+        assert_eq!(pair(records::FORK, &[0, 0, 7, 1]), None, "it is cut");
+    }
+
+    #[test]
+    fn losses_are_counted_by_their_record() {
+        let encoding = Encoding::default();
+        let count = |kind, words: &[u32]| {
+            lost(kind, &record(words), encoding).map_or(0, std::num::NonZeroU32::get)
+        };
+        // The id of the event stands before the number in the older kind.
+        assert_eq!(count(records::LOST, &[0, 0, 100, 0, 77, 0]), 77);
+        assert_eq!(count(records::LOST_SAMPLES, &[0, 0, 77, 0]), 77);
+        assert_eq!(count(records::LOST_SAMPLES, &[0, 0, 7, 1]), u32::MAX, "beyond what is kept");
+        assert_eq!(count(records::LOST, &[0, 0, 100, 0]), 0, "not known");
+    }
+
+    #[test]
+    fn a_name_belongs_to_the_thread_and_ends_at_its_nul() {
+        let mut bytes = record(&[0, 0, 7, 8]);
+        bytes.extend(b"worker\0old");
+        assert_eq!(named(&bytes, Encoding::default()), (Pid(8), names::comm(b"worker")));
+    }
+}

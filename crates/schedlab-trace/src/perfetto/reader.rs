@@ -608,3 +608,6 @@ fn named(kind: u32, f: &[Value<'_>; 8]) -> [Option<(Pid, schedlab_model::Comm)>;
         _ => [None, None],
     }
 }
+
+#[cfg(test)]
+mod tests;

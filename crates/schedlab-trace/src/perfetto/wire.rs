@@ -130,4 +130,22 @@ mod tests {
         }
         assert_eq!(Fields(&[0xff; 20]).count(), 0);
     }
+
+    #[test]
+    fn numbers_of_a_fixed_size_are_read_too() {
+        // Fields 1 of four bytes and 2 of eight; 3 is a group, which nobody writes any longer.
+        let mut fields = vec![1 << 3 | 5, 1, 2, 0, 0, 2 << 3 | 1, 3, 0, 0, 0, 0, 0, 0, 1];
+        fields.push(3 << 3 | 3);
+        let found: Vec<_> = Fields(&fields).collect();
+        assert_eq!(found, [(1, Value::Number(0x201)), (2, Value::Number(1 << 56 | 3))]);
+    }
+
+    #[test]
+    fn a_number_has_ten_bytes_at_most_and_a_value_has_one_kind() {
+        let mut whole = &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 7][..];
+        assert_eq!((take_varint(&mut whole), whole), (Some(u64::MAX), &[7][..]));
+        assert_eq!(take_varint(&mut &[0x80; 11][..]), None);
+        assert_eq!(packed(&[1, 0x80, 1, 3, 0x80]).collect::<Vec<_>>(), [1, 128, 3]);
+        assert_eq!((Value::Number(5).bytes(), Value::Bytes(b"a").number()), (&[][..], 0));
+    }
 }

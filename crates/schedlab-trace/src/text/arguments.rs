@@ -236,4 +236,71 @@ mod tests {
         assert_eq!(across, Some((Phase::End, "warm up", Pid(5), 7)));
         assert_eq!(mark("middle x pid=5"), None);
     }
+
+    #[test]
+    fn tasks_are_created_moved_and_end() {
+        let (pid, comm) = (Pid(7), "a b");
+        let told = |event, text| what(event, text).unwrap();
+        let migrate = told("sched_migrate_task", "comm=a b pid=7 prio=120 orig_cpu=1 dest_cpu=2");
+        let moved = What::Migrate { pid, from: Cpu(1), to: Cpu(2) };
+        assert_eq!(migrate, (moved, [Some((pid, comm)), None]));
+        let fork = told("sched_process_fork", "comm=sh pid=1 child_comm=a b child_pid=7");
+        assert_eq!(fork, (What::Fork { child: pid }, [Some((pid, comm)), None]));
+        let exec = told("sched_process_exec", "filename=/bin/a pid=7 old_pid=6");
+        assert_eq!(exec, (What::Exec { old: Pid(6) }, [None, None]));
+        let exit = told("sched_process_exit", "comm=a b pid=7 prio=120");
+        assert_eq!(exit, (What::Exit { pid }, [Some((pid, comm)), None]));
+        assert_eq!(what("sched_stat_runtime", "comm=a pid=7 prio=120"), None);
+        let far = "comm=a pid=7 prio=120 orig_cpu=1 dest_cpu=70000";
+        assert_eq!(what("sched_migrate_task", far), None, "no CPU has this number");
+    }
+
+    #[test]
+    fn wakeups_name_what_they_are() {
+        let text = "comm=a pid=7 prio=120 target_cpu=002";
+        let of = |event| what(event, text).unwrap().0;
+        let (pid, prio, cpu) = (Pid(7), Prio(120), Cpu(2));
+        assert_eq!(of("sched_waking"), What::Waking { pid, prio, last_cpu: cpu });
+        assert_eq!(of("sched_wakeup"), What::Wakeup { pid, prio, cpu, new: false });
+        assert_eq!(of("sched_wakeup_new"), What::Wakeup { pid, prio, cpu, new: true });
+        assert_eq!(what("sched_wakeup", "a:7 [120] nonsense CPU:002"), None);
+        assert_eq!(what("sched_wakeup", "a:7 [120] success=0 CPU:002"), None);
+        assert_eq!(what("sched_wakeup", "a:7 [120] <CANT FIND FIELD x> CPU:002"), None);
+    }
+
+    #[test]
+    fn only_events_that_always_have_an_effect_are_missed() {
+        let ours = ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_migrate_task"];
+        assert!(ours.into_iter().all(is_ours));
+        assert!(!is_ours("sched_wakeup") && !is_ours("irq_handler_entry"));
+    }
+
+    #[test]
+    fn a_state_is_letters_or_a_number_that_all_kernels_agree_on() {
+        assert_eq!(
+            [left("S"), left("R+"), left("R")],
+            [Left::Slept, Left::Preempted, Left::Yielded]
+        );
+        assert_eq!(
+            [left("1"), left("0x2 (2)"), left("0x40")],
+            [Left::Slept, Left::Blocked, Left::Other]
+        );
+        assert_eq!([left("64"), left("128")], [Left::Other, Left::IdleSleep]);
+    }
+
+    #[test]
+    fn numbers_may_be_negative_or_hexadecimal_and_priorities_are_bounded() {
+        assert_eq!([number("a=-5 b", "a="), number("a=0x1f (31)", "a=")], [Some(-5), Some(31)]);
+        assert_eq!(number("a=0xffffffff", "a="), Some(-1));
+        assert_eq!([number("a=x", "a="), number("b=1", "a=")], [None, None]);
+        assert_eq!(number("name a=1 a=2", "a="), Some(2), "the last one counts");
+        assert_eq!([prio(-1), prio(40_000)], [Prio(-1), Prio(i16::MAX)]);
+    }
+
+    #[test]
+    fn only_a_latency_behind_a_switch_is_left_out() {
+        assert_eq!(without_latency("a ==> b Latency: 12.345 usecs"), "a ==> b");
+        assert_eq!(without_latency("a ==> b Latency: 12.345 ms"), "a ==> b Latency: 12.345 ms");
+        assert_eq!(without_latency("12 usecs"), "12 usecs");
+    }
 }

@@ -305,3 +305,156 @@ impl EventSource for TextReader {
         Some(self.arguments[found].1.as_str().into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn opened(text: &str) -> TextReader {
+        let input = Input::memory(Path::new("x"), text.as_bytes().to_vec());
+        TextReader::open(input).unwrap().expect("it holds events")
+    }
+
+    /// All events but names, and the reader at its end.
+    fn read(text: &str) -> (Vec<Event>, TextReader) {
+        let mut reader = opened(text);
+        let (mut all, mut batch) = (Vec::new(), Vec::new());
+        while reader.next(&mut batch).unwrap() {
+            all.extend(batch.iter().filter(|event| !matches!(event.what, What::Comm { .. })));
+        }
+        (all, reader)
+    }
+
+    fn warnings(text: &str) -> Vec<String> {
+        read(text).1.warnings().iter().map(|warning| warning.what.clone()).collect()
+    }
+
+    fn waking(buffer: &str, time: u32, pid: u32) -> String {
+        format!(
+            "{buffer} a-1 [000] 1.{time:06}: sched_waking: comm=b pid={pid} prio=120 target_cpu=000\n"
+        )
+    }
+
+    #[test]
+    fn of_several_buffers_the_top_one_tells_the_story() {
+        // It comes later than the other, which has the same events.
+        let text = waking("one:", 1, 7) + &waking("one:", 2, 7) + &waking("", 3, 8);
+        let (events, reader) = read(&text);
+        let whats: Vec<What> = events.iter().map(|event| event.what).collect();
+        let other = What::Other { format: 0 };
+        assert_eq!(whats[..2], [other, other]);
+        assert!(matches!(whats[2], What::Waking { pid: Pid(8), .. }), "{whats:?}");
+        let said: Vec<&str> = reader.warnings().iter().map(|w| w.what.as_str()).collect();
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("of the top buffer are used; those of buffer 'one'"), "{said:?}");
+    }
+
+    #[test]
+    fn without_a_top_buffer_the_first_one_tells_the_story() {
+        let text = waking("one:", 1, 7) + &waking("two:", 2, 8) + &waking("one:", 3, 9);
+        let (events, reader) = read(&text);
+        let is_told = |event: &Event| matches!(event.what, What::Waking { .. });
+        assert_eq!(events.iter().map(is_told).collect::<Vec<_>>(), [true, false, true]);
+        let what = &reader.warnings()[0].what;
+        assert!(what.contains("of buffer 'one' are used; those of buffer 'two'"), "{what}");
+    }
+
+    #[test]
+    fn lines_that_cannot_be_understood_are_counted() {
+        let text = waking("", 1, 7);
+        assert!(warnings(&text).is_empty());
+        let columns = " a-1 [000] yesterday: sched_waking: comm=b\n";
+        let both = text.clone() + columns + " a-1 [000] 1.5: sched_waking: nonsense\n";
+        assert_eq!(
+            warnings(&both),
+            [
+                "x: 1 lines look like events, but have unknown columns",
+                "x: 1 scheduler events have unknown arguments",
+            ]
+        );
+        let further = text + "one: a-1 [000] 1.5: sched_waking: nonsense\n";
+        assert!(warnings(&further).is_empty(), "those of another buffer are not the story");
+    }
+
+    #[test]
+    fn a_time_that_goes_back_is_raised_and_told() {
+        let (events, reader) = read(&(waking("", 5, 7) + &waking("", 3, 7) + &waking("", 6, 7)));
+        let times: Vec<u64> = events.iter().map(|event| event.time.0 % 1_000_000).collect();
+        assert_eq!(times, [5_000, 5_000, 6_000]);
+        assert_eq!(reader.warnings()[0].what, "x: 1 events are earlier than the event before them");
+    }
+
+    #[test]
+    fn cpus_are_those_that_the_text_names_and_those_that_are_met() {
+        let line = |cpu: u32| format!(" a-1 [{cpu:03}] 1.5: irq: x\n");
+        let cpus = |text: &str| read(text).1.info().cpus.to_string();
+        assert_eq!(cpus(&(line(0) + &line(5))), "0,5");
+        assert_eq!(cpus(&("cpus=4\n".to_owned() + &line(5))), "0-3,5");
+        assert_eq!(opened(&("cpus=4\n".to_owned() + &line(1))).info().cpus.to_string(), "0-3");
+    }
+
+    #[test]
+    fn times_without_a_point_are_ticks_if_the_first_one_is() {
+        let line = |time| format!(" a-1 [000] {time}: irq: x\n");
+        let clock = |text: String| opened(&text).info().clock.clone();
+        assert_eq!(clock(line("123456")), Clock::Ticks("unknown".into()));
+        let named = Clock::Nanoseconds("unknown".into());
+        assert_eq!(clock(line("1.5")), named);
+        assert_eq!(clock(line("1.5") + &line("2000000000")), named);
+    }
+
+    #[test]
+    fn a_loss_has_the_time_of_what_follows_or_of_what_was_last() {
+        let lost = "CPU:1 [7 EVENTS DROPPED]\n";
+        let (events, _) =
+            read(&(lost.to_owned() + &waking("", 5, 7) + lost + &waking("", 9, 7) + lost));
+        let is_lost = |event: &&Event| matches!(event.what, What::Lost { .. });
+        let times: Vec<(u64, u16)> =
+            events.iter().filter(is_lost).map(|e| (e.time.0 - 1_000_000_000, e.cpu.0)).collect();
+        assert_eq!(times, [(5_000, 1), (9_000, 1), (9_000, 1)]);
+    }
+
+    #[test]
+    fn marks_and_tracepoints_have_numbers_by_their_names() {
+        let line = |rest: &str| format!(" a-1 [000] 1.5: {rest}\n");
+        let marks = line("mark: begin load pid=1") + &line("mark: end load pid=1 request=3");
+        let others = line("irq:x: a=1") + &line("block:x: b=2") + &line("irq:x: a=3");
+        let (events, reader) = read(&(marks + &line("mark: point warm up pid=1") + &others));
+        let whats: Vec<What> = events.iter().map(|event| event.what).collect();
+        let mark = |id, phase, request| What::Mark { pid: Pid(1), id, phase, request };
+        use schedlab_model::Phase::{Begin, End, Point};
+        assert_eq!(whats[..3], [mark(0, Begin, 0), mark(0, End, 3), mark(1, Point, 0)]);
+        assert_eq!(whats[3..], [0, 1, 0].map(|format| What::Other { format }));
+        assert_eq!(reader.info().marks, ["load", "warm up"]);
+        let names: Vec<_> = reader.info().others.iter().map(|other| &*other.system).collect();
+        assert_eq!(names, ["irq", "block"]);
+    }
+
+    #[test]
+    fn other_tracepoints_keep_their_arguments_by_their_place_in_the_batch() {
+        let text = waking("", 1, 7) + " a-1 [000] 1.5: irq: a=1 b=2\n a-1 [000] 1.6: irq:\n";
+        let mut reader = opened(&text);
+        let mut batch = Vec::new();
+        assert!(reader.next(&mut batch).unwrap());
+        // A name, the wakeup, and both others.
+        let told: Vec<_> = (0..batch.len()).map(|index| reader.arguments(index)).collect();
+        let told: Vec<_> = told.iter().map(Option::as_deref).collect();
+        assert_eq!(told, [None, None, Some("a=1 b=2"), Some("")]);
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_is_dropped_and_the_last_one_needs_no_end() {
+        let long = "x".repeat(3 * WINDOW);
+        let (events, _) = read(&(waking("", 1, 7) + &long + "\n" + waking("", 2, 7).trim_end()));
+        assert_eq!(events.len(), 2);
+    }
+
+    #[test]
+    fn names_beyond_a_limit_have_no_number() {
+        let mut known = BTreeMap::new();
+        assert_eq!(number(&mut known, "last", NAMES_MAX - 1), Some(NAMES_MAX as u32 - 1));
+        assert_eq!(number(&mut known, "more", NAMES_MAX), None);
+        assert_eq!(number(&mut known, "last", NAMES_MAX), Some(NAMES_MAX as u32 - 1));
+    }
+}

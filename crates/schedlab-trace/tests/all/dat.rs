@@ -310,6 +310,66 @@ fn a_thousand_cpus_and_large_pages() {
     }
 }
 
+/// Some pages of one CPU, and where the last of them lies.
+fn pages() -> (Vec<u8>, usize) {
+    let header = header(Version::V6, Compression::None, 1);
+    let bodies = Bodies(header.encoding);
+    let mut writer = Writer::new(Cursor::new(Vec::new()), &header).unwrap();
+    let mut lane = writer.cpu(Cpu(0)).unwrap();
+    for i in 0..500 {
+        lane.record(Nanos(1_000 + i * 10), &bodies.switch(0, 0, 7)).unwrap();
+    }
+    lane.finish().unwrap();
+    let bytes = writer.finish().unwrap().into_inner();
+    let last = bytes.len() - 4096;
+    (bytes, last)
+}
+
+#[test]
+fn a_page_that_makes_no_sense_is_a_loss_and_told_with_its_place() {
+    let (mut bytes, last) = pages();
+    let all = events(opened(bytes.clone()).as_mut()).len();
+    // The length of the first record is less than the length itself takes.
+    bytes[last + 16..last + 24].copy_from_slice(&[0, 0, 0, 0, 3, 0, 0, 0]);
+    let mut source = opened(bytes);
+    let found = events(source.as_mut());
+    assert!(found.len() < all);
+    assert_eq!(found.last().unwrap().what, What::Lost { count: None });
+    let what = &source.warnings()[0].what;
+    let place = format!("CPU 0: 1 pages hold invalid records, the first at offset {}", last + 16);
+    assert!(source.warnings().len() == 1 && what.contains(&place), "{what}");
+}
+
+#[test]
+fn events_before_their_predecessor_are_raised_and_counted() {
+    let (mut bytes, last) = pages();
+    bytes[last..last + 8].copy_from_slice(&5_u64.to_le_bytes());
+    let mut source = opened(bytes);
+    let found = events(source.as_mut());
+    let latest = found.last().unwrap().time;
+    let raised = found.iter().filter(|event| event.time == latest).count() - 1;
+    let what = &source.warnings()[0].what;
+    let count = format!("CPU 0: {raised} events are earlier than the event before them");
+    assert!(raised > 10 && what.contains(&count), "{raised}: {what}");
+}
+
+#[test]
+fn the_span_goes_from_the_first_page_to_the_last() {
+    let header = header(Version::V6, Compression::None, 2);
+    let bodies = Bodies(header.encoding);
+    let mut writer = Writer::new(Cursor::new(Vec::new()), &header).unwrap();
+    for (cpu, records) in [(0, 500), (1, 1)] {
+        let mut lane = writer.cpu(Cpu(cpu)).unwrap();
+        for i in 0..records {
+            lane.record(Nanos(1_000 + i * 10), &bodies.switch(0, 0, 7)).unwrap();
+        }
+        lane.finish().unwrap();
+    }
+    let source = opened(writer.finish().unwrap().into_inner());
+    let span = source.info().span.unwrap();
+    assert_eq!((span.start, span.end), (Nanos(1_000), Nanos(1_000 + 499 * 10)));
+}
+
 #[test]
 fn the_writer_refuses_what_no_reader_could_read() {
     let bad = |change: fn(&mut schedlab_trace::dat::Header)| {

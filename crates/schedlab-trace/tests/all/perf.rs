@@ -1,7 +1,7 @@
 //! perf.data: counts equal `perf script`'s, and damage is never fatal.
 
 use crate::common::{Bodies, data, peer};
-use crate::perf_file::{made, made_with, many_rounds, packed_rounds, piped};
+use crate::perf_file::{late, made, made_with, many_rounds, packed_rounds, piped};
 use schedlab_model::{Event, EventSource, What};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Census, Encoding, TraceError, open, open_bytes};
@@ -135,6 +135,16 @@ fn no_round_is_lost_between_others() {
     let census = Census::of(source.as_mut()).unwrap();
     assert!(census.per_cpu.values().all(|names| names["sched_switch"] == 20 * 30));
     assert_eq!((census.per_cpu.len(), source.warnings().len()), (3, 0));
+}
+
+#[test]
+fn a_sample_that_comes_rounds_too_late_gets_the_time_of_the_one_before() {
+    let mut source = open_bytes(Path::new("x"), late()).unwrap();
+    let events = events(source.as_mut());
+    let switches = events.iter().filter(|event| matches!(event.what, What::Switch { .. }));
+    assert_eq!(switches.map(|event| event.time.0).collect::<Vec<_>>(), [10, 20, 20, 30]);
+    let what = &source.warnings()[0].what;
+    assert!(what.contains("1 events are in a later round than their time"), "{what}");
 }
 
 #[test]

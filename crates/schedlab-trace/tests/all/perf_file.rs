@@ -44,7 +44,13 @@ pub(crate) fn many_rounds(rounds: u64, each: u64, cpus: u32) -> Vec<u8> {
     file(Encoding::default(), &rounds.collect::<Vec<u8>>())
 }
 
-/// The same packed, `together` rounds into each of the compressed records. A CPU's samples of a round have one time:
+/// A perf.data of four rounds with one sample each, at 10, 20, 30 and 5 ns: the last one comes too late.
+pub(crate) fn late() -> Vec<u8> {
+    let rounds = [10, 20, 30, 5].into_iter().flat_map(|time| round(time, 0, 1, 1));
+    file(Encoding::default(), &rounds.collect::<Vec<u8>>())
+}
+
+/// Many rounds, packed, `together` of them into each of the compressed records. A CPU's samples of a round have one time:
 /// such as are nearly alike pack well, and a record has 64 KiB at most.
 pub(crate) fn packed_rounds(rounds: u64, each: u64, cpus: u32, together: u64) -> Vec<u8> {
     let p = Put(Encoding::default());
