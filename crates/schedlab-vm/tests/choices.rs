@@ -2,9 +2,9 @@
 //! placebos differ in what a switch, a wakeup and a tick cost, by some nanoseconds.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
-use schedlab_model::{Event, Setting};
+use schedlab_model::{Event, Nanos, Setting};
 use schedlab_sim::{Costs, Model, Simulated};
-use schedlab_vm::choices::{self, Choice, Difference, Kind, Starts};
+use schedlab_vm::choices::{self, Choice, Difference, Kind, Ran, Starts};
 use schedlab_workload::{
     Figure, Interval, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec,
 };
@@ -88,35 +88,58 @@ impl Load {
     }
 }
 
-/// What is shown as the cause of a planted change: the kind of the choice, and whether it is made more often.
-fn cause(load: &Load, planted: (&str, &str)) -> Option<(Kind, bool)> {
+/// What is shown as the cause of a planted change.
+#[derive(Debug)]
+struct Cause {
+    kind: Kind,
+    /// Whether the second side makes this choice, and the first one never.
+    is_after: bool,
+    /// For how long the current task had run.
+    ran: Ran,
+    /// The kinds of the first choices that differ. Both kernels cost the same, so the planted change makes them.
+    planted: [Kind; 2],
+}
+
+fn cause(load: &Load, planted: (&str, &str)) -> Option<Cause> {
     let (before, after) = (load.choices(None, 0), load.choices(Some(planted), 0));
     let placebos = load.placebos();
     let found = choices::differences(&before, &after, &placebos);
     let first = choices::first(&before, &after, &placebos, &found)?;
-    let kind = first.choice.kind();
-    // Both kernels cost the same, so their first choices that differ are those that the planted change makes.
-    let at = choices::first_difference(&before[0], &after[0]).unwrap();
-    let there = [&before, &after].map(|kernel| kernel[0][at].kind());
-    assert!(there.contains(&kind), "{planted:?}: {there:?} {first:?}");
     // One side made it, and the other one had the same situation.
-    let (own, other) =
-        if first.is_after { (&first.after, &first.before) } else { (&first.before, &first.after) };
+    let (own, other) = match first.is_after {
+        true => (&first.after, &first.before),
+        false => (&first.before, &first.after),
+    };
     assert!(own.contains_key(&first.choice.next) && !other.is_empty(), "{first:?}");
     assert!(!other.contains_key(&first.choice.next), "{first:?}");
-    Some((kind, first.is_after))
+    let at = choices::first_difference(&before[0], &after[0]).unwrap();
+    let planted = [&before, &after].map(|kernel| kernel[0][at].kind());
+    let (kind, ran) = (first.choice.kind(), first.choice.situation.ran);
+    Some(Cause { kind, is_after: first.is_after, ran, planted })
 }
 
 #[test]
 fn the_first_choice_that_differs_is_of_the_planted_kind() {
-    let (less, more) = (false, true);
-    assert_eq!(cause(&MIXED, ("features", "NO_WAKEUP_PREEMPTION")), Some((Kind::Wakeup, less)));
-    assert_eq!(cause(&EEVDF, ("base_slice", "1.4ms")), Some((Kind::Slice, less)));
-    assert_eq!(cause(&EEVDF, ("base_slice", "3ms")), Some((Kind::Slice, less)));
-    assert_eq!(cause(&CFS, ("wakeup_granularity", "0")), Some((Kind::Wakeup, more)));
-    assert_eq!(cause(&CFS, ("wakeup_granularity", "500us")), Some((Kind::Wakeup, more)));
+    let preemptions = [
+        (&MIXED, ("features", "NO_WAKEUP_PREEMPTION"), false),
+        (&CFS, ("wakeup_granularity", "0"), true),
+        (&CFS, ("wakeup_granularity", "500us"), true),
+    ];
+    for (load, planted, is_after) in preemptions {
+        let cause = cause(load, planted).unwrap();
+        assert_eq!((cause.kind, cause.is_after), (Kind::Wakeup, is_after), "{planted:?} {cause:?}");
+        assert!(cause.planted.contains(&Kind::Wakeup), "{planted:?} {cause:?}");
+    }
+    // Only the first side's slice of 700 us is over. A tick or a wakeup finds that.
+    for slice in ["1.4ms", "3ms"] {
+        let cause = cause(&EEVDF, ("base_slice", slice)).unwrap();
+        assert!(cause.kind != Kind::Next && !cause.is_after, "{slice} {cause:?}");
+        assert!(cause.ran >= Ran::of(Nanos::from_micros(500)), "{slice} {cause:?}");
+        assert!(cause.planted.contains(&Kind::Slice), "{slice} {cause:?}");
+    }
     // No task of this load lags by more than 1 ms, so nothing differs by more than neutral code makes likely.
-    assert_eq!(cause(&CFS, ("wakeup_granularity", "2ms")), None);
+    let none = cause(&CFS, ("wakeup_granularity", "2ms"));
+    assert!(none.is_none(), "{none:?}");
 }
 
 #[test]

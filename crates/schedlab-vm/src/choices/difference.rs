@@ -33,7 +33,7 @@ impl Answers {
         self.yes as f64 / self.all.max(1) as f64
     }
 
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         Self { yes: self.yes + other.yes, all: self.all + other.all }
     }
 
