@@ -11,6 +11,8 @@ import { frequencyName } from "./power.js";
 
 /** Sums by task take at most so many slices at one go: about a quarter of a second. */
 const SLICES_MAX = 20_000_000;
+/** The legend of the dotted line, whose sample is dotted too. */
+const DOTTED = "the number of CPUs";
 /** Entries of the table of sums. */
 const SUMS_MAX = 14;
 
@@ -28,7 +30,7 @@ export function entry(text, action, colour) {
 function swatch(colour) {
   const box = document.createElement("i");
   box.className = "swatch";
-  box.style.background = colour;
+  box.style.background = box.style.color = colour;
   return box;
 }
 
@@ -109,10 +111,11 @@ export function legend(trace, { tone, lanes }) {
   if (interrupts.includes(1)) entries.push([tone.events[1], "softirq"]);
   entries.push(...powerLegend(trace, tone));
   if (trace.head.points.counts.some((count) => count > 0)) entries.push([tone.text, "mark or tracepoint; a band where they are dense"]);
-  entries.push([tone.running, "below: tasks that run"], [tone.waiting, "and tasks that wait"], [tone.text, "dotted line: the number of CPUs"]);
+  entries.push([tone.running, "curve: tasks that run"], [tone.waiting, "on top of it: tasks that wait for a CPU"], [tone.text, DOTTED]);
   return entries.map(([colour, text]) => {
-    const item = document.createElement("li");
-    item.append(swatch(colour), text);
+    const item = document.createElement("li"), box = swatch(colour);
+    if (text === DOTTED) box.classList.add("dotted");
+    item.append(box, text);
     return item;
   });
 }
@@ -125,9 +128,13 @@ function powerLegend(trace, tone) {
   if (kinds.has(1)) entries.push([tone.events[3], "timer (hrtimer)"]);
   if ([...kinds].some((kind) => kind >= 2)) entries.push([tone.muted, "idle state, at the lower edge: the stronger, the deeper"]);
   if (trace.khz) {
-    const [low, high] = trace.khz;
-    entries.push([hexOf(tone.speeds[tone.speeds.length - 1]), `${frequencyName(high)}: the highest frequency (colour by frequency)`]);
-    if (low < high) entries.push([hexOf(tone.speeds[0]), `${frequencyName(low)}: the lowest`]);
+    const [low, high] = trace.khz, steps = low < high ? tone.speeds.length : 1;
+    // From the highest down: each colour stands for the frequencies around its own.
+    for (let step = steps - 1; step >= 0; step--) {
+      const khz = steps > 1 ? low + ((high - low) * step) / (steps - 1) : high;
+      const colour = tone.speeds[steps > 1 ? step : tone.speeds.length - 1];
+      entries.push([hexOf(colour), `${step === steps - 1 ? "frequency " : ""}${frequencyName(khz)}`]);
+    }
   }
   if (trace.head.power.leftOut > 0) entries.push([hexOf(tone.unknown), `${trace.head.power.leftOut} more of these are left out`]);
   return entries;

@@ -11,10 +11,44 @@ import { frequencyAt, speedOf } from "./power.js";
  * @typedef {import("./view.js").View} View
  * @typedef {{left: number, width: number, top: number, height: number}} Box
  * @typedef {{ground: number, text: string, muted: string, grid: string, axis: string, unknown: number,
- *   running: string, waiting: string, alarm: string, moved: string, events: string[], doing: number[], speeds: number[]}} Tones
- * `doing` are the colours of states, by their numbers; `speeds` those of frequencies, from the lowest on.
+ *   running: string, waiting: string, alarm: string, moved: string, events: string[], doing: number[], speeds: number[],
+ *   edges: Map<number, number>}} Tones
+ * `doing` are the colours of states, by their numbers; `speeds` those of frequencies, from the lowest on; `edges`
+ * gives a colour near the ground one that is seen beside it.
  */
 
+/** Relative luminance, 0..1 (WCAG 2.2). @param {number} rgb */
+function luminance(rgb) {
+  const linear = (/** @type {number} */ channel) => channel <= 10 ? channel / 3294.6 : ((channel / 255 + 0.055) / 1.055) ** 2.4;
+  return 0.2126 * linear(rgb >> 16) + 0.7152 * linear((rgb >> 8) & 255) + 0.0722 * linear(rgb & 255);
+}
+
+/** @param {number} a @param {number} b */
+function contrast(a, b) {
+  const [one, two] = [luminance(a) + 0.05, luminance(b) + 0.05];
+  return Math.max(one, two) / Math.min(one, two);
+}
+
+/** What can be read on a colour, with a contrast of 4.5 at least. @param {number} rgb */
+function inkOn(rgb) {
+  return ["#111827", "#ffffff", "#000000"].find((ink) => contrast(rgb, parseInt(ink.slice(1), 16)) >= 4.5) ?? "#000000";
+}
+
+/** The colour, away from the ground until it is seen beside it. @param {number} rgb @param {number} ground */
+function edgeOf(rgb, ground) {
+  const end = luminance(ground) > 0.179 ? 0 : 0xffffff;
+  for (let step = 0; step <= 16; step++) {
+    const mixed = mix(end, rgb, step / 16);
+    if (contrast(mixed, ground) >= 3) return mixed;
+  }
+  return end;
+}
+
+
+/** As much of a colour is left where another task is followed: names on it can still be read. */
+const PALED = 0.15;
+/** Rows so high, in pixels, have a line below pale slices. */
+const EDGED = 12;
 /** A name that is cut has this many letters at least, the ellipsis included. */
 const NAME_LEAST = 6;
 
@@ -24,7 +58,8 @@ export function tones(trace, dark) {
   const number = (/** @type {string} */ hex) => parseInt(hex.slice(1), 16), ground = number(theme.ground);
   const { text, muted, grid, axis, running, waiting, alarm, moved, events } = theme;
   const doing = [running, waiting, theme.moved, text, theme.unknown].map(number);
-  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, moved, events, speeds: theme.speeds.map(number), doing: [...doing, mix(number(running), ground, 0.16)] };
+  const edges = new Map([...theme.tasks, theme.unknown].map(number).map((colour) => [colour, edgeOf(colour, ground)]));
+  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, moved, events, speeds: theme.speeds.map(number), edges, doing: [...doing, mix(number(running), ground, 0.16)] };
 }
 
 /** @param {number} over @param {number} under @param {number} part 0..1 of `over` */
@@ -66,7 +101,7 @@ export function rowColours(trace, view, index, out, tone) {
       before = busyUpTo(row, to, last);
     }
     let colour = task === 0 ? tone.unknown : speeds ? speedColour(trace, row, (from + to) / 2, tone) : trace.colours[task];
-    if (paled > 0 && task !== paled) colour = mix(colour, tone.ground, 0.22);
+    if (paled > 0 && task !== paled) colour = mix(colour, tone.ground, PALED);
     out[x] = share >= 1 ? colour : mix(colour, tone.ground, share);
     first = last;
   }
@@ -92,7 +127,7 @@ function coarseColours(trace, view, row, out, tone, x) {
     const task = row.top[column], share = row.share[column] / 255;
     const middle = view.from + (x + 0.5) * step;
     let colour = task === 0 ? tone.unknown : view.by === "frequency" && trace.khz ? speedColour(trace, row, middle, tone) : trace.colours[task];
-    if (view.task > 0 && task !== view.task) colour = mix(colour, tone.ground, 0.22);
+    if (view.task > 0 && task !== view.task) colour = mix(colour, tone.ground, PALED);
     out[x] = share > 0 ? mix(colour, tone.ground, Math.max(share, 0.12)) : tone.ground;
   }
 }
@@ -246,6 +281,8 @@ export class Painter {
     this.dark = matchMedia("(prefers-color-scheme: dark)").matches;
     /** @type {HTMLCanvasElement|null} */
     this.overview = null;
+    /** @type {Map<number, string>} */
+    this.inks = new Map();
     this.lanes = arrange(trace, view);
     this.tone = tones(trace, this.dark);
     recolour(trace, view, this.dark);
@@ -316,14 +353,17 @@ export class Painter {
     c.rect(box.left, box.top, box.width, Math.min(box.height, (lanes.length - view.top) * rowHeight));
     c.clip();
     if (end > first) {
-      this.pixels(view, first, end, Math.max(1, Math.round(box.width * ratio)), tone);
+      const edged = rowHeight >= EDGED && lanes[first].row >= 0;
+      this.pixels(view, first, end, Math.max(1, Math.round(box.width * ratio)), tone, edged);
       c.imageSmoothingEnabled = false;
       const gap = rowHeight >= 8 ? 1 : 0;
       if (gap === 0) {
         c.drawImage(this.strip, box.left, box.top + (first - view.top) * rowHeight, box.width, (end - first) * rowHeight);
       } else {
         for (let i = first; i < end; i++) {
-          c.drawImage(this.strip, 0, i - first, this.strip.width, 1, box.left, box.top + (i - view.top) * rowHeight + gap / 2, box.width, rowHeight - gap);
+          const y = box.top + (i - view.top) * rowHeight + gap / 2, line = edged ? 2 * (i - first) : i - first;
+          c.drawImage(this.strip, 0, line, this.strip.width, 1, box.left, y, box.width, rowHeight - gap);
+          if (edged) c.drawImage(this.strip, 0, line + 1, this.strip.width, 1, box.left, y + rowHeight - gap - 1, box.width, 1);
         }
       }
     }
@@ -348,10 +388,29 @@ export class Painter {
     if (this.lanes.kind === "cpu" && view.order === "socket") this.sockets(view, layout, tone, first, end);
   }
 
-  /** Fills the strip: a line of pixels for each row. @param {View} view @param {number} first
-   * @param {number} end @param {number} width @param {Tones} tone */
-  pixels(view, first, end, width, tone) {
-    lines(this.strip, width, end - first, (i, line) => this.colours(view, first + i, line, tone));
+  /** Fills the strip: a line of pixels for each row; below it, where rows are edged, the line at its lower edge.
+   * @param {View} view @param {number} first @param {number} end @param {number} width @param {Tones} tone @param {boolean} edged */
+  pixels(view, first, end, width, tone, edged) {
+    if (!edged) {
+      lines(this.strip, width, end - first, (i, line) => this.colours(view, first + i, line, tone));
+      return;
+    }
+    const row = new Uint32Array(width);
+    lines(this.strip, width, 2 * (end - first), (i, line) => {
+      if (i % 2 === 0) {
+        this.colours(view, first + i / 2, row, tone);
+        line.set(row);
+      } else {
+        for (let x = 0; x < width; x++) line[x] = tone.edges.get(row[x]) ?? row[x];
+      }
+    });
+  }
+
+  /** What can be read on a colour. @param {number} rgb */
+  ink(rgb) {
+    const ink = this.inks.get(rgb) ?? inkOn(rgb);
+    this.inks.set(rgb, ink);
+    return ink;
   }
 
   /** The pixels of a lane. @param {View} view @param {number} index @param {Uint32Array} out @param {Tones} tone */
@@ -371,8 +430,7 @@ export class Painter {
       const letters = Math.floor(room / 6.2);
       // Two letters of a name tell nothing.
       if (name.length > letters && letters < NAME_LEAST) return;
-      const luma = (299 * (rgb >> 16) + 587 * ((rgb >> 8) & 255) + 114 * (rgb & 255)) / 1000;
-      c.fillStyle = rgb < 0 ? "#888888" : luma > 120 ? "#111827" : "#ffffff";
+      c.fillStyle = rgb < 0 ? this.tone.muted : this.ink(rgb);
       c.fillText(name.length > letters ? name.slice(0, Math.max(1, letters - 1)) + "…" : name, box.left + (from - view.from) * scale + 3, box.top + (lane - view.top + 0.5) * rowHeight);
     };
     for (let r = first; r < end; r++) {

@@ -1,7 +1,7 @@
 //! Axes: where ticks stand, what they say, and the frame around the data.
 
-use crate::colour::Theme;
-use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
+use crate::colour::{MARK_CONTRAST, Theme};
+use crate::scene::{Anchor, Item, PX, Point, Rect, Scene, Stroke, Style, at, circle};
 use schedlab_model::{Nanos, Span, Unit, readable};
 
 /// Distances between ticks, in nanoseconds, are 1, 2 or 5 times a power of ten.
@@ -189,12 +189,27 @@ pub(crate) fn heading(
     let mut y = top + 26 * PX;
     scene.text(at(left, y), Anchor::Start, style, &title);
     let style = Style::regular(12, theme.muted);
-    for note in notes.iter().filter(|note| !note.is_empty()) {
+    for line in notes.iter().flat_map(|note| wrapped(note, room, style)) {
         y += 17 * PX;
-        let note = crate::font::shorten(note, style.size, style.weight, room);
-        scene.text(at(left, y), Anchor::Start, style, &note);
+        let line = crate::font::shorten(&line, style.size, style.weight, room);
+        scene.text(at(left, y), Anchor::Start, style, &line);
     }
     y + 14 * PX
+}
+
+/// A sentence as lines that fit.
+fn wrapped(sentence: &str, room: i32, style: Style) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in sentence.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if style.width(&format!("{line} {word}")) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// The frame around data.
@@ -212,6 +227,57 @@ pub(crate) fn frame(scene: &mut Scene, theme: &Theme, plot: Rect) {
 /// The colour of an entry of a legend that is words alone: it has no swatch.
 pub const WORDS: crate::Colour = crate::Colour::BLACK.fade(0);
 
+/// What stands before an entry of a legend: a sample of what it explains.
+#[derive(Clone, Debug)]
+pub(crate) enum Key {
+    /// A filled area: a square of its colour.
+    Box(crate::Colour),
+    /// A line, as it is drawn.
+    Line(Stroke),
+    /// A point: a dot of its colour.
+    Dot(crate::Colour),
+    /// Nothing: the entry is words alone.
+    Words,
+}
+
+/// How long the sample of a line is.
+const KEY_LINE: i32 = 20 * PX;
+
+impl Key {
+    /// The room before the words.
+    const fn room(&self) -> i32 {
+        match self {
+            Self::Words => 0,
+            Self::Box(_) => 16 * PX,
+            Self::Line(_) => KEY_LINE + 5 * PX,
+            Self::Dot(_) => 11 * PX,
+        }
+    }
+
+    fn draw(&self, scene: &mut Scene, theme: &Theme, Point { x, y }: Point) {
+        let middle = y + 6 * PX;
+        match self {
+            Self::Words => {}
+            Self::Box(colour) => {
+                let swatch = Rect::new(x, y, 11 * PX, 11 * PX);
+                scene.rect(*colour, swatch);
+                // A pale one would be lost on the ground.
+                if colour.contrast(theme.ground) < MARK_CONTRAST {
+                    frame(scene, theme, swatch);
+                }
+            }
+            Self::Line(stroke) => {
+                scene.lines(stroke.clone(), vec![(at(x, middle), at(x + KEY_LINE, middle))]);
+            }
+            Self::Dot(colour) => scene.items.push(Item::Path {
+                fill: Some(*colour),
+                stroke: None,
+                steps: circle(at(x + 3 * PX, middle), 3 * PX),
+            }),
+        }
+    }
+}
+
 /// Swatches with labels, as many in a line as fit; [`WORDS`] have no swatch, and the whole width.
 /// Returns the next free line below, in units.
 pub(crate) fn legend(
@@ -221,23 +287,33 @@ pub(crate) fn legend(
     room: i32,
     entries: &[(crate::Colour, String)],
 ) -> i32 {
+    let key = |(colour, label): &(crate::Colour, String)| match *colour {
+        WORDS => (Key::Words, label.clone()),
+        colour => (Key::Box(colour), label.clone()),
+    };
+    let entries: Vec<(Key, String)> = entries.iter().map(key).collect();
+    keys(scene, theme, corner, room, &entries)
+}
+
+/// Samples with labels, as [`legend`] places them.
+pub(crate) fn keys(
+    scene: &mut Scene,
+    theme: &Theme,
+    corner: Point,
+    room: i32,
+    entries: &[(Key, String)],
+) -> i32 {
     let style = Style::regular(11, theme.text);
     let (mut x, mut y) = (corner.x, corner.y);
-    for (colour, label) in entries {
-        let (before, longest) =
-            if *colour == WORDS { (0, room) } else { (16 * PX, (300 * PX).min(room - 16 * PX)) };
+    for (key, label) in entries {
+        let before = key.room();
+        let longest = if before == 0 { room } else { (300 * PX).min(room - before) };
         let label = crate::font::shorten(label, style.size, style.weight, longest);
         let width = style.width(&label) + before + 16 * PX;
         if x + width > corner.x + room && x > corner.x {
             (x, y) = (corner.x, y + 18 * PX);
         }
-        if *colour != WORDS {
-            let swatch = Rect::new(x, y, 11 * PX, 11 * PX);
-            scene.rect(*colour, swatch);
-            if [theme.panel, theme.ground].contains(colour) {
-                frame(scene, theme, swatch);
-            }
-        }
+        key.draw(scene, theme, at(x, y));
         scene.text(at(x + before, y + 9 * PX + PX / 2), Anchor::Start, style, &label);
         x += width;
     }

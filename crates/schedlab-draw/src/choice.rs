@@ -38,11 +38,12 @@ pub fn choice(choice: &Choice, theme: &Theme) -> Scene {
     let columns = i32::try_from(shown.len() + usize::from(more > 0)).unwrap_or(1);
     let title = Style::bold(14, theme.text);
     let boxes = LEFT + columns * (BOX.0 + GAP) + MARGIN;
-    let width = boxes.max(title.width(&choice.title) + 2 * MARGIN);
+    let line = Style::regular(12, theme.muted);
+    let words = title.width(&choice.title).max(line.width(&choice.asked));
+    let width = boxes.max(words + 2 * MARGIN);
     let rows = i32::try_from(choice.sides.len() + 1).unwrap_or(1);
     let height = HEAD + rows * ROW + MARGIN;
     let mut scene = Scene::new(width, height, &choice.title, theme.ground);
-    let line = Style::regular(12, theme.muted);
     scene.text(at(MARGIN, 26 * PX), Anchor::Start, title, &choice.title);
     scene.text(at(MARGIN, 46 * PX), Anchor::Start, line, &choice.asked);
     let situation = |task: &str| match task == choice.current {

@@ -1,12 +1,10 @@
 //! Colours: plain sRGB values, mixing, and the palettes that series and tasks take theirs from.
 //!
-//! Series of charts have hues that stay apart under the common kinds of colour blindness (after M. Okabe
-//! and K. Ito, "Color Universal Design", 2008, and P. Tol's technical note SRON/EPS/TN/09-002).
-//!
-//! Tasks have palettes of their own, one for each ground. They hold the colours that are farthest apart
-//! for the worst of normal, deuteranope and protanope vision (distance after CIEDE2000, simulation after
-//! Machado, Oliveira and Fernandes 2009), and far from each mark and from what is unknown. `assign`
-//! says which task gets which; `tests/palette.rs` measures the distances.
+//! Series of charts and tasks have palettes, one for each ground. They hold the colours that are farthest
+//! apart for the worst of normal, deuteranope and protanope vision (distance after CIEDE2000, simulation
+//! after Machado, Oliveira and Fernandes 2009). Colours of series can be seen as thin lines. Colours of
+//! tasks are far from each mark and from what is unknown. `assign` says which task gets which;
+//! `tests/palette.rs` measures the distances.
 
 /// An sRGB colour with opacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,31 +61,66 @@ impl Colour {
         u8::try_from(sum / 1_000).expect("weights sum to 1,000")
     }
 
-    /// Black or white: the one that is easier to read on this colour.
+    /// Relative luminance of the opaque colour, 0 black ..= 1 white (WCAG 2.2).
+    #[must_use]
+    pub fn luminance(self) -> f64 {
+        let linear = |channel: u8| {
+            let part = f64::from(channel) / 255.0;
+            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(self.r) + 0.7152 * linear(self.g) + 0.0722 * linear(self.b)
+    }
+
+    /// Contrast of two opaque colours, 1 ..= 21 (WCAG 2.2).
+    #[must_use]
+    pub fn contrast(self, other: Self) -> f64 {
+        let (a, b) = (self.luminance() + 0.05, other.luminance() + 0.05);
+        a.max(b) / a.min(b)
+    }
+
+    /// A dark or a light colour that can be read on this one: its contrast is at least 4.5.
     #[must_use]
     pub fn ink(self) -> Self {
-        if self.luma() > 120 { Self::hex(0x11_18_27) } else { Self::WHITE }
+        let soft = Self::hex(0x11_18_27);
+        let can_be_read = |ink: &Self| self.contrast(*ink) >= TEXT_CONTRAST;
+        // Black or white reads on each colour: one of them has a contrast of 4.58 or more.
+        [soft, Self::WHITE].into_iter().find(can_be_read).unwrap_or(Self::BLACK)
+    }
+
+    /// This colour, mixed with black or white until its contrast to `ground` is at least `least`.
+    #[must_use]
+    pub fn apart_from(self, ground: Self, least: f64) -> Self {
+        const STEPS: u8 = 16;
+        let end = if ground.luminance() > 0.179 { Self::BLACK } else { Self::WHITE };
+        let mixed = |step: u8| self.mix(end, step * (255 / STEPS));
+        (0..=STEPS).map(mixed).find(|one| one.contrast(ground) >= least).unwrap_or(end)
     }
 }
 
-/// Colours of series and tasks, ordered so that neighbours differ most.
+/// The least contrast of a text to what is behind it (WCAG 2.2, criterion 1.4.3).
+pub(crate) const TEXT_CONTRAST: f64 = 4.5;
+/// The least contrast of a mark that carries meaning to what is beside it (WCAG 2.2, criterion 1.4.11).
+pub(crate) const MARK_CONTRAST: f64 = 3.0;
+
+/// Colours of series on light ground, ordered so that the first few differ most. Each has a contrast
+/// of at least 3 to white, so that a thin line of it is seen.
 pub const PALETTE: [Colour; 16] = [
     Colour::hex(0x00_72_b2), // blue
-    Colour::hex(0xe6_9f_00), // orange
-    Colour::hex(0x00_9e_73), // green
-    Colour::hex(0xcc_79_a7), // pink
-    Colour::hex(0x56_b4_e9), // sky
     Colour::hex(0xd5_5e_00), // vermilion
-    Colour::hex(0x44_aa_99), // teal
+    Colour::hex(0x00_9e_73), // green
     Colour::hex(0x88_22_55), // wine
-    Colour::hex(0xdd_cc_77), // sand
-    Colour::hex(0x33_22_88), // indigo
-    Colour::hex(0x99_99_33), // olive
-    Colour::hex(0xee_88_66), // salmon
-    Colour::hex(0x11_77_33), // forest
-    Colour::hex(0xaa_44_99), // purple
-    Colour::hex(0x77_aa_dd), // pale blue
-    Colour::hex(0x66_11_00), // brown
+    Colour::hex(0x77_88_ff), // periwinkle
+    Colour::hex(0x88_11_00), // brick
+    Colour::hex(0x55_99_aa), // teal
+    Colour::hex(0xff_55_77), // pink
+    Colour::hex(0x00_00_cc), // navy
+    Colour::hex(0xbb_22_44), // crimson
+    Colour::hex(0x11_66_77), // petrol
+    Colour::hex(0x66_00_66), // purple
+    Colour::hex(0xbb_33_00), // rust
+    Colour::hex(0x11_77_55), // forest
+    Colour::hex(0x66_22_22), // brown
+    Colour::hex(0x00_44_ff), // cobalt
 ];
 
 /// Colours of tasks on light ground; each first few of them are as far apart as they can be.
@@ -199,7 +232,8 @@ impl Theme {
     #[must_use]
     pub fn speed(&self, step: usize, of: usize) -> Colour {
         let part = step as f64 / of.saturating_sub(1).max(1) as f64;
-        on_scale(if self.ground.luma() > 127 { 1.0 - part } else { part })
+        // Beyond these parts of the scale a colour cannot be told from the ground.
+        on_scale(if self.ground.luma() > 127 { 0.58 * (1.0 - part) } else { 0.36 + 0.64 * part })
     }
 
     /// For paper and white pages.
@@ -210,7 +244,7 @@ impl Theme {
             panel: Colour::WHITE,
             text: Colour::hex(0x11_18_27),
             muted: Colour::hex(0x55_60_70),
-            axis: Colour::hex(0x9c_a3_af),
+            axis: Colour::hex(0x88_90_9e),
             grid: Colour::hex(0xe5_e7_eb),
             running: Colour::hex(0x00_72_b2),
             waiting: Colour::hex(0xd5_5e_00),
@@ -237,7 +271,7 @@ impl Theme {
             panel: Colour::hex(0x16_1b_24),
             text: Colour::hex(0xe8_eb_f0),
             muted: Colour::hex(0x9a_a5_b4),
-            axis: Colour::hex(0x5b_66_75),
+            axis: Colour::hex(0x66_71_82),
             grid: Colour::hex(0x29_31_3d),
             running: Colour::hex(0x56_b4_e9),
             waiting: Colour::hex(0xe6_9f_00),
@@ -281,7 +315,22 @@ mod tests {
             let apart = |step| theme.speed(step, 8).luma().abs_diff(theme.ground.luma());
             let all: Vec<u8> = (0..8).map(apart).collect();
             assert!(all.is_sorted(), "{all:?}");
+            let seen = |step| theme.speed(step, 8).contrast(theme.panel) >= MARK_CONTRAST;
+            assert!((0..8).all(seen), "each frequency is seen on the ground");
             assert_eq!(theme.speed(0, 1), theme.speed(0, 8), "one frequency is no range");
+        }
+    }
+
+    #[test]
+    fn a_colour_moves_away_from_its_ground_until_it_is_seen() {
+        for theme in [Theme::light(), Theme::dark()] {
+            for &task in theme.tasks {
+                let edge = task.apart_from(theme.panel, MARK_CONTRAST);
+                let contrast = edge.contrast(theme.panel);
+                assert!(contrast >= MARK_CONTRAST, "{task:?} becomes {edge:?}: {contrast:.2}");
+                let seen = task.contrast(theme.panel) >= MARK_CONTRAST;
+                assert_eq!(edge == task, seen, "{task:?} changes only where it must");
+            }
         }
     }
 
@@ -300,8 +349,8 @@ mod tests {
     fn ink_can_be_read_on_every_colour_of_the_palette() {
         let tasks = TASKS_LIGHT.into_iter().chain(TASKS_DARK);
         for colour in PALETTE.into_iter().chain(tasks) {
-            let apart = colour.luma().abs_diff(colour.ink().luma());
-            assert!(apart > 90, "{colour:?}: {apart}");
+            let contrast = colour.contrast(colour.ink());
+            assert!(contrast >= TEXT_CONTRAST, "{colour:?}: {contrast:.2}");
         }
     }
 }

@@ -7,7 +7,7 @@
 mod silent_rows;
 
 use crate::axis::{TimeAxis, frame, heading, legend};
-use crate::colour::{Colour, Theme};
+use crate::colour::{Colour, MARK_CONTRAST, Theme};
 use crate::font::{shorten, shorten_task};
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, Text, at};
 use schedlab_model::{Cpu, CpuSet, Nanos, Place, Span};
@@ -153,6 +153,10 @@ const RIGHT_PX: i32 = 18;
 const LANE_PX: i32 = 5;
 /// Links up to this many have an edge.
 const LINKS_EDGED_MAX: usize = 60;
+/// Links have their full colour while their lengths add up to at most this many heights of the rows.
+const LINKS_INK: i64 = 60;
+/// The least opacity of a link, of 255.
+const LINKS_PALEST: i64 = 100;
 /// Rows at least so high have room for a line between a bar and what it lies on.
 const EDGE_ROW_PX: i32 = 14;
 
@@ -250,6 +254,7 @@ impl Picture<'_> {
         self.lanes(scene);
         self.axis.draw(scene, self.plot, self.theme, "the trace began");
         self.separators(scene);
+        self.behind(scene);
         self.names(scene);
         self.marks(scene);
         self.words(scene);
@@ -328,6 +333,7 @@ impl Picture<'_> {
 
     fn fill(&self, scene: &mut Scene) {
         let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+        let mut shades: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
         let height = self.boxes_height();
         for (index, row) in self.loud() {
             let y = self.top(index) + self.gap() / 2;
@@ -344,12 +350,30 @@ impl Picture<'_> {
                         boxes.entry(piece.colour).or_default().push(Rect::new(x, y, w, height));
                     }
                 }
-                Fill::Shades(shades) => self.shades(shades, y, height, &mut boxes),
+                Fill::Shades(row) => self.shades(row, y, height, &mut shades),
             }
         }
-        for (colour, rects) in boxes {
+        let edges = self.edges(&boxes);
+        for (colour, rects) in boxes.into_iter().chain(shades).chain(edges) {
             scene.rects(colour, rects);
         }
+    }
+
+    /// A line along the lower edge of each box whose colour is near that of the ground, so that its ends
+    /// are seen: a darker one of its colour, or a lighter one on dark ground.
+    fn edges(&self, boxes: &BTreeMap<Colour, Vec<Rect>>) -> BTreeMap<Colour, Vec<Rect>> {
+        let mut edges: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+        if self.row < EDGE_ROW_PX * PX {
+            return edges;
+        }
+        for (colour, rects) in boxes {
+            let edge = colour.apart_from(self.theme.panel, MARK_CONTRAST);
+            if edge != *colour {
+                let lines = rects.iter().map(|r| Rect { y: r.bottom() - PX, h: PX, ..*r });
+                edges.entry(edge).or_default().extend(merged(lines.collect()));
+            }
+        }
+        edges
     }
 
     /// Columns of the same shade become one box.
@@ -388,13 +412,23 @@ impl Picture<'_> {
         if self.row < 15 * PX {
             return;
         }
+        let plates = self.plates();
         for (index, row) in self.loud() {
             let Fill::Pieces(pieces) = &row.fill else { continue };
             let baseline = self.top(index) + (self.boxes_height() + self.gap()) / 2 + 4 * PX;
             for piece in pieces {
-                let x = self.axis.place(piece.span.start);
-                let room = self.axis.place(piece.span.end) - x - 6 * PX;
+                let (mut x, end) =
+                    (self.axis.place(piece.span.start), self.axis.place(piece.span.end));
+                // Behind a plate, whose words would stand on the name.
+                let over = |(row, plate, _): &&(usize, Rect, _)| {
+                    *row == index && plate.x < end && plate.right() > x
+                };
+                x = plates.iter().filter(over).map(|(_, plate, _)| plate.right()).fold(x, i32::max);
+                let room = end - x - 6 * PX;
+                // Nothing stands behind the end of a trace.
+                let is_shown = piece.span.start < self.cores.window.end;
                 let name = piece.name.and_then(|name| self.cores.names.get(name as usize));
+                let name = name.filter(|_| is_shown);
                 let Some(name) = name.filter(|_| room > 26 * PX) else { continue };
                 let style = Style::regular(11, piece.colour.ink());
                 if let Some(name) = shorten_task(name, style.size, style.weight, room) {
@@ -404,21 +438,44 @@ impl Picture<'_> {
         }
     }
 
-    fn words(&self, scene: &mut Scene) {
+    /// The plates of words on rows, so that these can be read on any colour: row, place, words.
+    fn plates(&self) -> Vec<(usize, Rect, &str)> {
         let style = Style::regular(11, self.theme.text);
-        for label in &self.cores.labels {
-            let row = self.cores.rows.iter().position(|row| row.cpu == label.cpu);
-            let Some(row) = row else { continue };
+        let plate = |label: &'_ Label| {
+            let row = self.cores.rows.iter().position(|row| row.cpu == label.cpu)?;
             // Words that would leave the picture at its right end before it.
             let width = style.width(&label.text);
             let x = (self.axis.place(label.time) + 4 * PX).min(self.plot.right() - width - 4 * PX);
             // High rows have their tasks' names in the middle, and bars at the lower edge.
             let down = if self.row >= 36 * PX { 13 * PX } else { self.row * 3 / 4 };
-            let point = at(x, self.top(row) + down);
-            // A plate, so that they can be read on any colour.
-            let plate = Rect::new(x - 3 * PX, point.y - 11 * PX, width + 6 * PX, 15 * PX);
+            let y = self.top(row) + down - 11 * PX;
+            Some((row, Rect::new(x - 3 * PX, y, width + 6 * PX, 15 * PX)))
+        };
+        let made = |label| plate(label).map(|(row, rect)| (row, rect, label.text.as_str()));
+        self.cores.labels.iter().filter_map(made).collect()
+    }
+
+    fn words(&self, scene: &mut Scene) {
+        let style = Style::regular(11, self.theme.text);
+        for (_, plate, words) in self.plates() {
             scene.rect(self.theme.panel.fade(225), plate);
-            scene.text(point, Anchor::Start, style, &label.text);
+            scene.text(at(plate.x + 3 * PX, plate.y + 11 * PX), Anchor::Start, style, words);
+        }
+    }
+
+    /// Beside longer traces, what lies behind the end of this one: it would look like idle time.
+    fn behind(&self, scene: &mut Scene) {
+        let end = self.axis.place(self.cores.window.end);
+        let rest = Rect { x: end, w: self.plot.right() - end, ..self.plot };
+        if self.axis.window.end == self.cores.window.end || rest.w < PX {
+            return;
+        }
+        scene.rect(self.theme.grid, rest);
+        let style = Style::regular(11, self.theme.text);
+        let words = "after the end of this trace";
+        if style.width(words) + 8 * PX < rest.w {
+            let middle = at(rest.x + rest.w / 2, rest.y + rest.h / 2 + 4 * PX);
+            scene.text(middle, Anchor::Middle, style, words);
         }
     }
 
@@ -553,6 +610,11 @@ impl Picture<'_> {
             scene.lines(Stroke::solid(self.theme.panel, PX * 36 / 10), links.to_vec());
         }
         let width = if few { PX * 16 / 10 } else { PX * 8 / 10 };
+        // Where they would cover the rows they are paler: what ran stays what is seen.
+        let ink: i64 = links.iter().map(|(a, b)| i64::from((a.y - b.y).abs())).sum();
+        let most = i64::from(self.plot.h.max(1)) * LINKS_INK;
+        let pale = (255 * most / ink.max(1)).clamp(LINKS_PALEST, 255);
+        let colour = colour.fade(u8::try_from(pale).unwrap_or(u8::MAX));
         scene.lines(Stroke::solid(colour, width), links.to_vec());
         // A small head at the end, where rows are high enough to see one.
         if self.row >= 6 * PX {

@@ -39,11 +39,12 @@ pub fn frequency(hz: u64) -> String {
 fn frequencies(found: &PowerAnswer, window: Span, theme: &Theme) -> Lane {
     let range = || found.steps.iter().map(|step| step.hz);
     let (low, high) = (range().min().unwrap_or(0), range().max().unwrap_or(0));
-    let colour = |hz: u64| {
+    let shade = |hz: u64| {
         let part = (hz - low) as f64 / (high - low).max(1) as f64;
         let top = if high > low { part } else { 1.0 };
-        theme.speed((top * (SPEEDS - 1) as f64).round() as usize, SPEEDS)
+        (top * (SPEEDS - 1) as f64).round() as usize
     };
+    let colour = |hz: u64| theme.speed(shade(hz), SPEEDS);
     let mut open = BTreeMap::<Cpu, (Nanos, u64)>::new();
     let mut pieces = Vec::new();
     for step in &found.steps {
@@ -54,14 +55,26 @@ fn frequencies(found: &PowerAnswer, window: Span, theme: &Theme) -> Lane {
     let last = |(cpu, (since, hz))| (cpu, Span::new(since, window.end.max(since)), colour(hz));
     pieces.extend(open.into_iter().map(last));
     pieces.sort_by_key(|(_, span, _)| span.start);
-    let mut legend = Vec::new();
-    if high > 0 {
-        legend.push((colour(high), format!("frequency {}", frequency(high))));
+    let mut shades: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for hz in range() {
+        let seen = shades.entry(shade(hz)).or_insert((hz, hz));
+        *seen = (seen.0.min(hz), seen.1.max(hz));
     }
-    if high > low {
-        legend.push((colour(low), format!("frequency {}", frequency(low))));
+    let entry = |(shade, (from, to)): (&usize, &(u64, u64))| {
+        let words = if from == to { frequency(*to) } else { frequencies_between(*from, *to) };
+        (theme.speed(*shade, SPEEDS), words)
+    };
+    // From the highest down, as in the legend of colours by frequency.
+    let mut legend: Vec<_> = shades.iter().rev().map(entry).collect();
+    if let Some(first) = legend.first_mut() {
+        first.1.insert_str(0, "frequency ");
     }
     Lane { legend, pieces }
+}
+
+/// Two frequencies in words: `2.40 to 2.60 GHz`.
+fn frequencies_between(from: u64, to: u64) -> String {
+    format!("{:.2} to {}", from as f64 / 1e9, frequency(to))
 }
 
 fn idle_states(found: &PowerAnswer, theme: &Theme) -> Lane {
@@ -72,9 +85,9 @@ fn idle_states(found: &PowerAnswer, theme: &Theme) -> Lane {
     let states: std::collections::BTreeSet<u64> =
         found.spans.iter().filter_map(|one| state(one.what)).collect();
     let deepest = states.last().copied().unwrap_or(0).max(1);
-    // The shallowest is still seen on the ground.
+    // The shallowest is still seen on the ground: its contrast is above 3.
     let colour = |state: u64| {
-        let parts = 70 + 185 * state.min(deepest) / deepest;
+        let parts = 172 + 83 * state.min(deepest) / deepest;
         theme.panel.mix(theme.muted, u8::try_from(parts).unwrap_or(u8::MAX))
     };
     let piece =

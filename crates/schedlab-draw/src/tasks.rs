@@ -138,6 +138,8 @@ pub struct Tasks {
 
 /// More arrows than this hide the rows.
 const ARROWS_MAX: usize = 300;
+/// Arrows whose lengths add up to more than this many heights of all rows are a curtain before them.
+const ARROWS_INK: usize = 40;
 /// Arrows between the same rows are at least so far apart.
 const ARROWS_APART: i32 = 4 * PX;
 /// Longest name of a row, in pixels.
@@ -386,12 +388,13 @@ impl Tasks {
     ) -> usize {
         let middle = |index: usize| plot.y + row * i32::try_from(index).unwrap_or(0) + row / 2;
         let between = self.wakes.iter().filter(|(_, from, to)| *from != Some(*to));
-        let mut apart = ARROWS_APART;
-        let mut shown = apart_by(between.clone(), axis, apart);
-        while shown.len() > ARROWS_MAX && apart < plot.w {
-            apart *= 2;
-            shown = apart_by(between.clone(), axis, apart);
-        }
+        let mut shown = apart_by(between.clone(), axis, ARROWS_APART);
+        shown.sort_by_key(|wake| wake.0);
+        let rows = |&(_, from, to): &Wake| from.map_or(1, |from| from.abs_diff(to));
+        let (most, ink) = (ARROWS_INK * self.rows.len(), shown.iter().map(rows).sum::<usize>());
+        // Every n-th stays: what is left is spread over the whole window as all of them are.
+        let every = shown.len().div_ceil(ARROWS_MAX).max(ink.div_ceil(most.max(1))).max(1);
+        let shown: Vec<Wake> = shown.into_iter().step_by(every).collect();
         let (mut lines, mut heads) = (Vec::new(), Vec::new());
         for &(time, from, to) in &shown {
             let (x, end) = (axis.place(time), middle(to));

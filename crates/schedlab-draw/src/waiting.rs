@@ -228,8 +228,20 @@ impl Part<'_> {
             let h = low[0].y - high[0].y;
             (h > 0).then(|| Rect::new(high[0].x, high[0].y, (high[1].x - high[0].x).max(1), h))
         };
-        let rects = both.chunks(2).zip(most.chunks(2)).filter_map(higher).collect();
+        // Columns of one height are one box: seams between them would look like hatching.
+        let mut rects: Vec<Rect> = Vec::new();
+        for rect in both.chunks(2).zip(most.chunks(2)).filter_map(higher) {
+            match rects.last_mut() {
+                Some(last) if (last.y, last.h, last.right()) == (rect.y, rect.h, rect.x) => {
+                    last.w += rect.w;
+                }
+                _ => rects.push(rect),
+            }
+        }
+        // Pale, so that the means stand out; a line on top says how high it goes.
+        let lines = rects.iter().map(|rect| Rect { h: rect.h.min(PX), ..*rect }).collect();
         scene.rects(peaks(self.theme), rects);
+        scene.rects(self.theme.muted, lines);
     }
 
     fn column(&self) -> u64 {

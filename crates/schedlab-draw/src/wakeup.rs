@@ -4,11 +4,13 @@
 //! there, the CPU on which it ran before, and what was idle meanwhile.
 
 use crate::assign::{Touching, assign};
+use crate::axis::WORDS;
 use crate::colour::{Colour, Theme};
 use crate::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores};
-use crate::scene::{PX, Scene, Style};
+use crate::scene::Scene;
 use schedlab_model::{Cpu, CpuSet, Nanos, Span};
 use schedlab_timeline::{Slice, SlicesAnswer, State, TaskId};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A placement to be drawn.
@@ -40,6 +42,8 @@ pub struct Wakeup {
 
 /// Idle CPUs beyond this many are counted, not drawn.
 const IDLE_MAX: usize = 4;
+/// Tasks that the legend names.
+const TASKS_MAX: usize = 8;
 
 impl Wakeup {
     /// The part of the trace that the picture shows.
@@ -67,7 +71,7 @@ impl Wakeup {
         let window = self.window();
         let cpus = self.cpus();
         let names = (0..=state.task_count()).map(|id| match u32::try_from(id).map(TaskId) {
-            Ok(task) if task.is_some() => format!("{}:{}", state.name(task), state.task(task).pid),
+            Ok(task) if task.is_some() => name_of(task, state),
             _ => String::new(),
         });
         let colours = colours(ran, theme);
@@ -80,12 +84,16 @@ impl Wakeup {
         let wake = waker.map(|(_, from)| Mark::Link { time: self.wait.start, from, to: self.cpu });
         let picture = Cores {
             title: self.title.clone(),
-            notes: wrapped(&self.sentence, (width_px - 32) * PX, theme),
+            notes: vec![self.sentence.clone()],
             window,
             origin: self.origin,
             rows: cpus.iter().map(row).collect(),
             names: names.collect(),
-            legend: unknown.then(|| (theme.unknown, "not known".to_owned())).into_iter().collect(),
+            legend: unknown
+                .then(|| (theme.unknown, "not known".to_owned()))
+                .into_iter()
+                .chain(self.tasks(ran, &cpus, &colours, state))
+                .collect(),
             marks: vec![
                 Marks {
                     name: match self.others {
@@ -97,7 +105,8 @@ impl Wakeup {
                 },
                 Marks {
                     name: "idle, and allowed".into(),
-                    colour: theme.running,
+                    // No task has a colour near it.
+                    colour: theme.events[2],
                     marks: self.free_bars(ran),
                 },
                 Marks {
@@ -110,6 +119,32 @@ impl Wakeup {
             lanes: Vec::new(),
         };
         cores(&picture, Size { width_px, row_px: Some(40) }, theme)
+    }
+
+    /// The tasks that ran longest on these CPUs: many boxes are too short for a name.
+    fn tasks(
+        &self,
+        ran: &SlicesAnswer,
+        cpus: &[Cpu],
+        colours: &BTreeMap<TaskId, Colour>,
+        state: &State,
+    ) -> Vec<(Colour, String)> {
+        let Span { start, end } = self.window();
+        let mut times: BTreeMap<TaskId, u64> = BTreeMap::new();
+        for slice in ran.slices.iter().filter(|slice| cpus.contains(&slice.cpu)) {
+            let inside = slice.to.min(end).0.saturating_sub(slice.from.max(start).0);
+            if slice.task.is_some() && inside > 0 {
+                *times.entry(slice.task).or_default() += inside;
+            }
+        }
+        let mut times: Vec<(TaskId, u64)> = times.into_iter().collect();
+        times.sort_by_key(|&(task, time)| (Reverse(time), task));
+        let entry = |(task, _): &(TaskId, u64)| (colours[task], name_of(*task, state));
+        let mut entries: Vec<(Colour, String)> = times.iter().take(TASKS_MAX).map(entry).collect();
+        if times.len() > TASKS_MAX {
+            entries.push((WORDS, format!("and {} more tasks", times.len() - TASKS_MAX)));
+        }
+        entries
     }
 
     /// The spans in which a CPU that the task may use was idle: no slice covers them.
@@ -145,7 +180,10 @@ impl Wakeup {
         };
         let previous = self.previous.filter(|&cpu| cpu != self.cpu);
         for cpu in self.cpus() {
+            // Words are for a stretch that can be seen; a shorter one has its bar.
+            let least = Nanos(window.duration().0 / 50);
             let longest = self.free(cpu, ran).into_iter().max_by_key(|free| free.duration());
+            let longest = longest.filter(|free| free.duration() >= least);
             match (previous == Some(cpu), longest) {
                 (true, Some(free)) => say(free.start, cpu, "ran here before; idle, and allowed"),
                 (true, None) => say(window.start, cpu, "ran here before"),
@@ -155,6 +193,11 @@ impl Wakeup {
         }
         labels
     }
+}
+
+/// A task with its pid.
+fn name_of(task: TaskId, state: &State) -> String {
+    format!("{}:{}", state.name(task), state.task(task).pid)
 }
 
 /// The colour of each task that ran.
@@ -186,20 +229,4 @@ fn fill(cpu: Cpu, ran: &SlicesAnswer, colours: &BTreeMap<TaskId, Colour>, theme:
     let mut pieces: Vec<Piece> = here.map(piece).collect();
     pieces.sort_by_key(|piece| piece.span.start);
     Fill::Pieces(pieces)
-}
-
-/// A sentence as lines that fit.
-fn wrapped(sentence: &str, room: i32, theme: &Theme) -> Vec<String> {
-    let style = Style::regular(12, theme.muted);
-    let mut lines: Vec<String> = Vec::new();
-    for word in sentence.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if style.width(&format!("{line} {word}")) <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

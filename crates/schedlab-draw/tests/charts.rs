@@ -4,7 +4,7 @@
 
 mod golden;
 
-use golden::check;
+use golden::{check, reads_well};
 use schedlab_draw::chart::{
     Axis, Boxes, Cdf, Chart, Column, Curve, Edge, Fit, Gantt, Graph, Group, Heatmap, Histogram,
     Job, Line, Multiples, Node, Published, Region, Sample, Series, Shape, Values, cdf_of,
@@ -12,6 +12,16 @@ use schedlab_draw::chart::{
 };
 use schedlab_draw::{PALETTE, Theme, svg};
 use schedlab_model::{Nanos, Span};
+
+fn svg_of(chart: &dyn Chart) -> String {
+    svg(&chart.scene(1200, &Theme::light()))
+}
+
+/// The golden picture on light ground; on dark ground its words keep the same rules.
+fn both(name: &str, chart: &dyn Chart, width_px: i32) {
+    check(name, &chart.scene(width_px, &Theme::light()));
+    reads_well(&format!("{name} in the dark"), &chart.scene(width_px, &Theme::dark()));
+}
 
 fn sample(x: f64, y: f64, half: f64) -> Sample {
     Sample { x, y, interval: Some((y - half, y + half)) }
@@ -52,7 +62,7 @@ fn a_sweep_has_intervals_and_an_ideal() {
             },
         ],
     };
-    check("chart-line", &line.scene(760, &Theme::light()));
+    both("chart-line", &line, 760);
 }
 
 #[test]
@@ -91,11 +101,24 @@ fn small_multiples_shade_their_regions_and_say_their_values() {
         row_px: 92,
         columns: vec![column("groups=1", 1.0), column("groups=2", 2.2), column("groups=4", 4.1)],
     };
-    check("chart-multiples", &chart.scene(640, &Theme::light()));
+    both("chart-multiples", &chart, 640);
     // Panels beside each other have one scale: each of its values stands three times.
     let drawn = svg(&chart.scene(640, &Theme::light()));
     let stands = |value: &str| drawn.matches(&format!(">{value}</text>")).count();
     assert_eq!((stands("0"), stands("80"), stands("100ms")), (6, 3, 3));
+    // Of many panels the first alone tells the values, and the axis is named once.
+    let names = ["1ms", "2ms", "4ms", "8ms", "15ms", "30ms"];
+    let many = Multiples {
+        x_label: "wakeup_granularity".into(),
+        columns: names.map(|name| column(name, 2.0)).to_vec(),
+        ..chart.clone()
+    };
+    for theme in [Theme::light(), Theme::dark()] {
+        reads_well("many panels", &many.scene(640, &theme));
+    }
+    let drawn = svg(&many.scene(640, &Theme::light()));
+    let stands = |value: &str| drawn.matches(&format!(">{value}</text>")).count();
+    assert_eq!((stands("0"), stands("wakeup_granularity")), (2, 1));
     let lines = |chart: &Multiples| svg(&chart.scene(640, &Theme::light())).len();
     let words = Multiples { words: true, ..chart.clone() };
     assert!(lines(&words) < lines(&chart), "no line joins words");
@@ -126,7 +149,7 @@ fn words_below_a_panel_stand_apart_and_points_at_zero_are_whole() {
             ..Column::default()
         }],
     };
-    check("chart-words", &chart.scene(470, &Theme::light()));
+    both("chart-words", &chart, 470);
     // All words are told, also where there is too little room for them beside each other.
     for width in [240, 470, 1000] {
         let drawn = svg(&chart.scene(width, &Theme::light()));
@@ -134,6 +157,21 @@ fn words_below_a_panel_stand_apart_and_points_at_zero_are_whole() {
     }
     let height = |width| chart.scene(width, &Theme::light()).height;
     assert!(height(1000) < height(470) && height(470) < height(240));
+}
+
+#[test]
+fn a_long_note_takes_several_lines_and_is_whole() {
+    let note = "ringed: best; outlined: not different from the best; dashed: between two levels";
+    let chart = Heatmap { notes: vec![note.into()], ..Heatmap::default() };
+    let words = |width: i32| -> Vec<String> {
+        let scene = chart.scene(width, &Theme::light());
+        reads_well("a long note", &scene);
+        let texts = scene.texts();
+        let lines = texts.iter().filter(|text| text.size == 1_200).map(|text| text.content.clone());
+        lines.collect()
+    };
+    assert_eq!(words(900), [note]);
+    assert!(words(300).len() > 1 && words(300).join(" ") == note, "{:?}", words(300));
 }
 
 fn latencies(scale: u64) -> schedlab_stats::Histogram {
@@ -149,7 +187,7 @@ fn latencies(scale: u64) -> schedlab_stats::Histogram {
 #[test]
 fn latencies_are_bars_and_curves() {
     let bars = histogram_of("wakeup latency", "latency", &latencies(1));
-    check("chart-histogram", &bars.scene(760, &Theme::light()));
+    both("chart-histogram", &bars, 760);
     let cdf = Cdf {
         title: "wakeup latency of two kernels".into(),
         notes: vec![],
@@ -157,7 +195,7 @@ fn latencies_are_bars_and_curves() {
         curves: vec![cdf_of("before", &latencies(2)), cdf_of("after", &latencies(1))],
         tail: false,
     };
-    check("chart-cdf", &cdf.scene(760, &Theme::light()));
+    both("chart-cdf", &cdf, 760);
     check("chart-tail", &Cdf { tail: true, ..cdf }.scene(760, &Theme::dark()));
 }
 
@@ -197,7 +235,7 @@ fn a_heat_map_rings_its_best_cell() {
         stable: vec![(3, 6), (3, 5), (3, 7), (2, 6), (4, 6)],
         contours: vec![6e5],
     };
-    check("chart-heatmap", &map.scene(820, &Theme::light()));
+    both("chart-heatmap", &map, 820);
 }
 
 #[test]
@@ -216,7 +254,7 @@ fn groups_are_boxes_with_their_densities() {
         ],
         violins: true,
     };
-    check("chart-boxes", &boxes.scene(640, &Theme::light()));
+    both("chart-boxes", &boxes, 640);
 }
 
 #[test]
@@ -235,7 +273,7 @@ fn a_fit_shows_its_residuals() {
         gradient: 0.57,
         sigma: 2.0,
     };
-    check("chart-fit", &fit.scene(700, &Theme::light()));
+    both("chart-fit", &fit, 700);
 }
 
 #[test]
@@ -255,7 +293,7 @@ fn jobs_are_a_graph_and_a_timeline() {
         over: vec![],
         legend: vec![(PALETTE[0], "seed 0".into())],
     };
-    check("chart-gantt", &gantt.scene(760, &Theme::light()));
+    both("chart-gantt", &gantt, 760);
     let node =
         |level: usize, i: usize| Node { level, name: i.to_string(), colour: PALETTE[level % 5] };
     let graph = Graph {
@@ -275,7 +313,7 @@ fn jobs_are_a_graph_and_a_timeline() {
             .to_vec(),
         legend: vec![],
     };
-    check("chart-graph", &graph.scene(600, &Theme::light()));
+    both("chart-graph", &graph, 600);
 }
 
 #[test]
@@ -298,7 +336,16 @@ fn the_lanes_of_sixty_four_workers_have_names_and_what_is_over_jobs_has_its_colo
     let svg = schedlab_draw::svg(&gantt.scene(1200, &Theme::light()));
     let texts = |name: &str| svg.contains(&format!(">{name}<"));
     assert!((0..64).all(|i| texts(&format!("worker {i}"))), "each lane is named");
-    assert!(texts("run delay") && svg.contains("#d55e00"));
+    assert!(texts("run delay") && svg.contains("#881100"));
+    // A name that something is painted over is not left on it.
+    let wide = |over: Vec<Job>| {
+        let named = Job { name: "159".into(), ..part(0, 0, PALETTE[0]) };
+        let gantt =
+            Gantt { lanes: vec!["worker 0".into()], jobs: vec![named], over, ..Gantt::default() };
+        svg_of(&gantt)
+    };
+    assert!(wide(vec![]).contains(">159<"));
+    assert!(!wide(vec![part(0, 0, PALETTE[1])]).contains(">159<"));
 }
 
 #[test]

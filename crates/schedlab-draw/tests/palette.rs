@@ -10,6 +10,10 @@ const TASKS_APART: [f64; 3] = [11.0, 9.0, 8.9];
 /// Least distance of a task from a mark, or from what is no task, for each eye.
 const MARKS_APART: f64 = 7.0;
 
+/// Least contrast of a text, and of a mark that carries meaning (WCAG 2.2, criteria 1.4.3 and 1.4.11).
+const TEXTS_LEAST: f64 = 4.5;
+const MARKS_LEAST: f64 = 3.0;
+
 /// L*, a*, b* under D65.
 type Lab = [f64; 3];
 
@@ -114,6 +118,17 @@ fn contrast(a: Colour, b: Colour) -> f64 {
 }
 
 #[test]
+fn the_contrast_of_colours_is_that_of_wcag() {
+    assert!((Colour::BLACK.contrast(Colour::WHITE) - 21.0).abs() < 1e-9);
+    for theme in [Theme::light(), Theme::dark()] {
+        for &colour in theme.tasks.iter().chain(theme.series) {
+            let ours = contrast(colour, theme.panel);
+            assert!((colour.contrast(theme.panel) - ours).abs() < 1e-9, "{colour:?}");
+        }
+    }
+}
+
+#[test]
 fn the_distance_is_that_of_the_published_pairs() {
     // Of the 34 pairs of Sharma et al., those that test each branch.
     for (a, b, expected) in [
@@ -196,11 +211,48 @@ fn what_is_not_known_idle_or_of_others_is_no_task() {
 }
 
 #[test]
-fn lines_of_charts_can_be_seen_on_their_ground() {
+fn series_can_be_seen_as_lines_and_told_from_each_other() {
     for theme in [Theme::light(), Theme::dark()] {
-        for index in 0..8 {
-            let contrast = contrast(theme.series(index), theme.panel);
-            assert!(contrast >= 1.5, "series {index}: {contrast:.2} : 1");
+        for (i, &series) in theme.series.iter().enumerate() {
+            for ground in [theme.panel, theme.ground] {
+                let contrast = contrast(series, ground);
+                assert!(contrast >= MARKS_LEAST, "series {i}: {contrast:.2} : 1");
+            }
+            for &other in &theme.series[..i] {
+                let least = EYES.into_iter().map(|eye| apart(series, other, eye));
+                let least = least.fold(f64::INFINITY, f64::min);
+                assert!(least >= 8.8, "{series:?} and {other:?}: {least:.1}");
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_and_marks_have_the_contrast_that_they_need() {
+    for theme in [Theme::light(), Theme::dark()] {
+        for ground in [theme.panel, theme.ground] {
+            for text in [theme.text, theme.muted] {
+                let contrast = contrast(text, ground);
+                assert!(contrast >= TEXTS_LEAST, "text {text:?}: {contrast:.2} : 1");
+            }
+            let roles = [
+                ("running", theme.running),
+                ("waiting", theme.waiting),
+                ("alarm", theme.alarm),
+                ("moved", theme.moved),
+                ("axis", theme.axis),
+            ];
+            let events = theme.events.map(|colour| ("event", colour));
+            for (role, mark) in roles.into_iter().chain(events) {
+                let contrast = contrast(mark, ground);
+                assert!(contrast >= MARKS_LEAST, "{role}: {contrast:.2} : 1");
+            }
+        }
+        // Words stand on bands of CPUs without events.
+        assert!(contrast(theme.text, theme.unknown) >= TEXTS_LEAST);
+        for colour in theme.tasks.iter().chain(theme.series) {
+            let contrast = contrast(*colour, colour.ink());
+            assert!(contrast >= TEXTS_LEAST, "a name on {colour:?}: {contrast:.2} : 1");
         }
     }
 }

@@ -6,7 +6,8 @@
 
 mod golden;
 
-use golden::check;
+use golden::{check, reads_well};
+use schedlab_draw::choice::{Choice, choice};
 use schedlab_draw::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores, stacked};
 use schedlab_draw::power::{LaneKind, lane};
 use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
@@ -173,6 +174,24 @@ fn nothing_is_a_picture_too() {
     check("waiting-empty", &waiting(&empty, 600, Tints::of(&theme), &theme));
 }
 
+#[test]
+fn a_choice_of_two_schedulers_is_a_picture() {
+    let of = Choice {
+        title: "First choice that only 6.12 makes: CPU 0 at 12.3 ms".into(),
+        asked:
+            "task 0 went to sleep; tasks 1, 2 and 7 had waited on this CPU for 3 ms, 2 ms and 1 ms"
+                .into(),
+        current: "0".into(),
+        waiting: ["1", "2", "7"].map(String::from).to_vec(),
+        sides: vec![
+            ("vm:kernel=debian-6.1".into(), vec![("1".into(), 3), ("2".into(), 1)]),
+            ("vm:kernel=debian-6.12".into(), vec![("7".into(), 1)]),
+        ],
+    };
+    check("choice", &choice(&of, &Theme::light()));
+    check("choice-dark", &choice(&of, &Theme::dark()));
+}
+
 fn curve(name: &str, cpus: u32) -> Curve {
     let level = |column: u64| {
         let running = u64::from(cpus).min(column / 10);
@@ -198,6 +217,8 @@ fn waiting_is_piled_on_running() {
         curves: vec![curve("", 8), curve("socket 0", 4), curve("socket 1", 4)],
     };
     check("waiting", &waiting(&running, 900, Tints::of(&theme), &theme));
+    let dark = Theme::dark();
+    reads_well("waiting in the dark", &waiting(&running, 900, Tints::of(&dark), &dark));
     let one = Running { curves: vec![curve("", 8)], ..running };
     check("waiting-green", &waiting(&one, 600, Tints::green_and_red(), &theme));
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test reads files and its own environment")]
 
 use schedlab_draw::tasks::{By, Doing, Row, Tasks, Wanted, rows};
-use schedlab_draw::{Belongs, Theme, svg};
+use schedlab_draw::{Belongs, Item, Theme, svg};
 use schedlab_model::{Clock, Cpu, Groups, Member, Nanos, Pid, Span, TraceInfo};
 use schedlab_timeline::{Slices, ask, notation, span_of};
 
@@ -89,6 +89,43 @@ fn many_intervals_are_a_picture_bounded_by_its_pixels() {
     };
     let (few, many) = (row(5_000), row(200_000));
     assert!(many < few * 3 / 2, "{few} and {many} bytes");
+}
+
+#[test]
+fn many_wakeups_are_arrows_over_the_whole_window() {
+    const ROWS: usize = 20;
+    let row = |index: usize| Row { name: format!("task {index}"), pieces: Vec::new() };
+    let wake = |index: usize| {
+        (Nanos(index as u64 * 100), Some(index % ROWS), (index * 7 + index / ROWS) % ROWS)
+    };
+    let picture = Tasks {
+        rows: (0..ROWS).map(row).collect(),
+        window: Span::new(Nanos::ZERO, Nanos(1_000_000)),
+        origin: Nanos::ZERO,
+        wakes: (0..10_000).map(wake).collect(),
+        interrupts: Vec::new(),
+        ..picture(By::Task, None, 10)
+    };
+    let scene = picture.scene(1_000, &Theme::light());
+    let arrows: Vec<i32> = scene
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Group { label, items, .. } if label == "wakeups" => items.first(),
+            _ => None,
+        })
+        .flat_map(|item| match item {
+            Item::Lines { lines, .. } => lines.iter().map(|(from, _)| from.x).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    assert!((50..=300).contains(&arrows.len()), "{} arrows", arrows.len());
+    for quarter in 0..4 {
+        let from = 100_000 * quarter / 4 + if quarter == 0 { 0 } else { 2_000 };
+        let here = arrows.iter().filter(|x| (from..100_000 * (quarter + 1) / 4).contains(*x));
+        let share = here.count() * 100 / arrows.len();
+        assert!((10..40).contains(&share), "quarter {quarter} has {share} %");
+    }
 }
 
 #[test]

@@ -1,12 +1,20 @@
 //! The picture of one placement: what it says of CPUs of which nothing is known, and of those that idled.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads files and its own environment")]
+
+mod golden;
+
 use schedlab_draw::wakeup::Wakeup;
-use schedlab_draw::{Theme, svg};
+use schedlab_draw::{Scene, Theme, svg};
 use schedlab_model::{Cpu, CpuSet, EventSource, Nanos, Span};
 use schedlab_timeline::{Slices, TaskId, ask, notation, span_of};
 
 /// B waits on CPU 0 from 10 to 14 µs, though CPU 1 idles, on which it ran before.
 fn picture(trace: &str, waker: Cpu) -> String {
+    svg(&scene(trace, waker, &Theme::light()))
+}
+
+fn scene(trace: &str, waker: Cpu, theme: &Theme) -> Scene {
     let trace = notation::parse(trace).expect("sound notation");
     let start = span_of(&mut trace.source()).expect("in memory").start;
     let at = |us: u64| start + Nanos(us * 1_000);
@@ -25,7 +33,18 @@ fn picture(trace: &str, waker: Cpu) -> String {
         idle: [Cpu(1)].into_iter().collect::<CpuSet>(),
     };
     assert_eq!(trace.source().info().cpus.iter().count(), 3, "CPU 2 is there, too");
-    svg(&wakeup.scene(&reply.answer, &reply.state, 900, &Theme::light()))
+    wakeup.scene(&reply.answer, &reply.state, 900, theme)
+}
+
+#[test]
+fn a_placement_is_drawn_as_before() {
+    const TRACE: &str = "
+        0 | AAAAAAAAAAAAAABBBBBB
+          |           bbbb
+        1 | BBBB.........???....
+        2 | CCCCCCCCCCCCCCCCCCCC";
+    golden::check("wakeup", &scene(TRACE, Cpu(2), &Theme::light()));
+    golden::check("wakeup-dark", &scene(TRACE, Cpu(2), &Theme::dark()));
 }
 
 /// `#d1d5db`, of what is not known.

@@ -100,7 +100,10 @@ impl Boxes {
             return;
         }
         if self.violins && values.len() >= VIOLIN_LEAST {
-            scene.area(colour.fade(50), &violin(panel, values, middle, room * 2 / 5));
+            let mut outline = violin(panel, values, middle, room * 2 / 5);
+            scene.area(colour.fade(50), &outline);
+            outline.extend(outline.first().copied());
+            scene.polyline(Stroke::solid(colour, PX / 2), &outline);
         }
         let half = (room / 6).min(22 * PX);
         let [q1, median, q3] = [0.25, 0.5, 0.75].map(|part| quantile(values, part));

@@ -4,10 +4,15 @@ use super::Chart;
 use super::line::staircase;
 use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
 use super::scale::{Axis, Values};
-use crate::axis::legend;
-use crate::colour::{Colour, Theme};
+use crate::axis::{Key, keys};
+use crate::colour::Theme;
 use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
 use schedlab_model::{Unit, readable};
+
+/// Steps in which curves become narrower, of 1.2 pixels each.
+const WIDER_MAX: i32 = 3;
+/// The least height of a bar that has values.
+const BAR_LEAST: i32 = 2 * PX;
 
 /// A histogram: how many values fell between two bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,13 +35,16 @@ impl Chart for Histogram {
         let plot = place(&scene, top, (width_px * 2 / 5).clamp(140, 340));
         let bounds = self.bars.iter().flat_map(|&(low, high, _)| [low, high]);
         let x = self.x.scale(bounds.chain(self.marks.iter().map(|(value, _)| *value)));
-        let y = Axis::new("count").from_zero();
-        let panel = Panel { plot, x, y: y.scale(self.bars.iter().map(|bar| bar.2 as f64)) };
+        let (name, height) = self.heights();
+        let y = Axis::new(name).from_zero();
+        let panel = Panel { plot, x, y: y.scale(self.bars.iter().map(&height)) };
         panel.draw(&mut scene, theme, &self.x, &y);
-        let bar = |&(low, high, count): &(f64, f64, u64)| {
-            let low = if self.x.log { low.max(panel.x.low) } else { low };
-            let (x, right) = (panel.x_at(low), panel.x_at(high));
-            let y = panel.y_at(count as f64);
+        let bar = |bar: &(f64, f64, u64)| {
+            let low = if self.x.log { bar.0.max(panel.x.low) } else { bar.0 };
+            let (x, right) = (panel.x_at(low), panel.x_at(bar.1));
+            let y = panel.y_at(height(bar));
+            // A few values are seen, also beside a bar of thousands.
+            let y = y.min(plot.bottom() - BAR_LEAST);
             Rect::new(x, y, (right - x).max(PX / 2), plot.bottom() - y)
         };
         let bars = self.bars.iter().filter(|bar| bar.2 > 0).map(bar).collect();
@@ -47,6 +55,32 @@ impl Chart for Histogram {
         }
         scene.height = plot.bottom() + BELOW_PX * PX;
         scene
+    }
+}
+
+impl Histogram {
+    /// What a bar's height is, in words and as a function. A count where all bars are equally wide; else
+    /// the count by width, so that an area is a count: a wide bar is not higher for being wide.
+    fn heights(&self) -> (&'static str, impl Fn(&(f64, f64, u64)) -> f64) {
+        let is_log = self.x.log;
+        let width = move |bar: &(f64, f64, u64)| match is_log {
+            true => (bar.1 / bar.0.max(f64::MIN_POSITIVE)).log2(),
+            false => bar.1 - bar.0,
+        };
+        let widths = || self.bars.iter().map(width);
+        let (least, most) =
+            widths().fold((f64::INFINITY, 0.0_f64), |(a, b), w| (a.min(w), b.max(w)));
+        let is_equal = self.bars.is_empty() || most <= least * 1.01 || least <= 0.0;
+        let name = match (is_equal, is_log) {
+            (true, _) => "count",
+            (false, true) => "count per factor of 2",
+            (false, false) => "count per unit of the axis",
+        };
+        let height = move |bar: &(f64, f64, u64)| match is_equal {
+            true => bar.2 as f64,
+            false => bar.2 as f64 / width(bar),
+        };
+        (name, height)
     }
 }
 
@@ -118,8 +152,10 @@ impl Chart for Cdf {
         } else {
             panel.draw(&mut scene, theme, &self.x, &y);
         }
-        let mut entries: Vec<(Colour, String)> = Vec::new();
-        scene.clipped(plot, |scene| {
+        let mut entries: Vec<(Key, String)> = Vec::new();
+        // A curve that reaches all of its values is whole, beside the frame too.
+        let around = Rect::new(plot.x - PX, plot.y - PX, plot.w + 2 * PX, plot.h + 2 * PX);
+        scene.clipped(around, |scene| {
             for (index, curve) in self.curves.iter().enumerate() {
                 let colour = theme.series(index);
                 let height = |fraction| match self.tail {
@@ -134,8 +170,12 @@ impl Chart for Cdf {
                     .chain(shown.iter().map(|p| at(panel.x_at(p.0), height(p.1))));
                 if !shown.is_empty() {
                     let points: Vec<_> = points.collect();
-                    scene.polyline(Stroke::solid(colour, PX * 18 / 10), &staircase(&points));
-                    entries.push((colour, curve.name.clone()));
+                    // Earlier ones are wider: where curves are one, all of them are seen.
+                    let later = self.curves.len() - 1 - index;
+                    let width = 18 + 12 * i32::try_from(later).unwrap_or(WIDER_MAX).min(WIDER_MAX);
+                    let stroke = Stroke::solid(colour, PX * width / 10);
+                    scene.polyline(stroke.clone(), &staircase(&points));
+                    entries.push((Key::Line(stroke), curve.name.clone()));
                 }
             }
         });
@@ -143,7 +183,7 @@ impl Chart for Cdf {
             say_empty(&mut scene, theme, plot);
         }
         let corner = at(plot.x, plot.bottom() + BELOW_PX * PX);
-        scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
+        scene.height = keys(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
         scene
     }
 }
@@ -185,7 +225,8 @@ pub fn histogram_of(title: &str, label: &str, histogram: &schedlab_stats::Histog
         let low = octave * (1.0 + eighth.floor() / 8.0);
         match bars.last_mut() {
             Some(last) if last.0 == low => last.2 += bucket.count,
-            _ => bars.push((low, low + octave / 8.0, bucket.count)),
+            // Values are whole nanoseconds: below 8 ns an eighth of an octave is less than one.
+            _ => bars.push((low, low + (octave / 8.0).max(1.0), bucket.count)),
         }
     }
     Histogram {

@@ -4,8 +4,8 @@ use super::Chart;
 use super::line::dots;
 use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
 use super::scale::Axis;
-use crate::axis::legend;
-use crate::colour::Theme;
+use crate::axis::{Key, keys};
+use crate::colour::{Colour, Theme};
 use crate::scene::{PX, Rect, Scene, Stroke, at};
 
 /// A fit with its residuals.
@@ -40,7 +40,7 @@ impl Chart for Fit {
         let x = self.x.scale(points.iter().map(|p| p.0));
         let heights = points.iter().flat_map(|&(x, y)| [y, line(x)]);
         let panel = Panel { plot, x, y: self.y.scale(heights) };
-        let colours = [theme.series(0), theme.series(5)];
+        let colours = [theme.series(0), theme.series(1)];
 
         scene.rect(theme.panel, plot);
         panel.grid_x(&mut scene, theme);
@@ -58,6 +58,11 @@ impl Chart for Fit {
                     at_end(low, -sigma),
                 ];
                 scene.area(colours[1].fade(40), &corners);
+                // A low band is the line itself; its edges would hide the dashes of a guess.
+                if corners[3].y - corners[0].y > 8 * PX {
+                    let edges = vec![(corners[0], corners[1]), (corners[3], corners[2])];
+                    scene.lines(Stroke::solid(colours[1], PX / 2), edges);
+                }
             }
             // Beyond the points the line is a guess.
             let first = points.iter().map(|point| point.0).fold(high, f64::min);
@@ -95,13 +100,23 @@ impl Chart for Fit {
         if points.is_empty() {
             say_empty(&mut scene, theme, plot);
         }
-        let mut entries = vec![(colours[0], "measured".into()), (colours[1], "fit".into())];
+        let corner = at(plot.x, below.bottom() + BELOW_PX * PX);
+        scene.height =
+            keys(&mut scene, theme, corner, plot.w, &self.meanings(theme, colours)) + 6 * PX;
+        scene
+    }
+}
+
+impl Fit {
+    /// What dots, line and band are.
+    fn meanings(&self, theme: &Theme, [measured, fit]: [Colour; 2]) -> Vec<(Key, String)> {
+        let line = Stroke::solid(fit, PX * 18 / 10);
+        let mut entries =
+            vec![(Key::Dot(measured), "measured".into()), (Key::Line(line), "fit".into())];
         if self.sigma > 0.0 {
-            let band = theme.panel.mix(colours[1], 40);
+            let band = Key::Box(theme.panel.mix(fit, 40));
             entries.push((band, "one standard deviation of the residuals".into()));
         }
-        let corner = at(plot.x, below.bottom() + BELOW_PX * PX);
-        scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
-        scene
+        entries
     }
 }

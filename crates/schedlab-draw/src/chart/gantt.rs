@@ -5,7 +5,7 @@ use super::panel::{begin, place, say_empty};
 use crate::axis::{TimeAxis, frame, legend};
 use crate::colour::{Colour, Theme};
 use crate::font::{shorten, shorten_task};
-use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
+use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
 use schedlab_model::{Nanos, Span};
 use std::collections::BTreeMap;
 
@@ -40,6 +40,9 @@ pub struct Gantt {
     /// What the colours mean.
     pub legend: Vec<(Colour, String)>,
 }
+
+/// How opaque the line from a due time to a start is.
+const LATE: u8 = 190;
 
 impl Chart for Gantt {
     fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
@@ -80,19 +83,17 @@ impl Chart for Gantt {
                 names.extend(name.map(|name| (point, style, name)));
             }
         }
-        scene.lines(Stroke::solid(theme.alarm.fade(130), PX), late);
+        scene.lines(Stroke::solid(theme.alarm.fade(LATE), PX), late);
         for (colour, rects) in boxes {
             scene.rects(colour, rects);
         }
-        let mut over: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
-        for part in self.over.iter().filter(|part| part.lane < self.lanes.len()) {
+        let parts = self.over.iter().filter(|part| part.lane < self.lanes.len());
+        let covers = parts.map(|part| {
             let (x, right) = (axis.place(part.span.start), axis.place(part.span.end));
-            let rect = Rect::new(x, y_of(part.lane) + PX / 2, (right - x).max(PX / 5), row - PX);
-            over.entry(part.colour).or_default().push(rect);
-        }
-        for (colour, rects) in over {
-            scene.rects(colour, rects);
-        }
+            let y = y_of(part.lane) + PX / 2;
+            (part.colour, Rect::new(x, y, (right - x).max(PX / 5), row - PX))
+        });
+        cover(&mut scene, covers.collect(), &mut names);
         for (point, style, name) in names {
             scene.text(point, Anchor::Start, style, &name);
         }
@@ -103,10 +104,28 @@ impl Chart for Gantt {
         let corner = at(plot.x, plot.bottom() + 46 * PX);
         let mut entries = self.legend.clone();
         if self.jobs.iter().any(|job| job.due.is_some_and(|due| due < job.span.start)) {
-            entries
-                .push((theme.panel.mix(theme.alarm, 130), "from its due time to its start".into()));
+            entries.push((
+                theme.panel.mix(theme.alarm, LATE),
+                "from its due time to its start".into(),
+            ));
         }
         scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
         scene
+    }
+}
+
+/// Paints parts over the jobs, and drops the names that they hide.
+fn cover(scene: &mut Scene, parts: Vec<(Colour, Rect)>, names: &mut Vec<(Point, Style, String)>) {
+    let hides = |part: &Rect, (point, style, name): &(Point, Style, String)| {
+        let right = point.x + style.width(name);
+        part.x < right && part.right() > point.x && (part.y..part.bottom()).contains(&point.y)
+    };
+    names.retain(|name| !parts.iter().any(|(_, part)| hides(part, name)));
+    let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+    for (colour, rect) in parts {
+        boxes.entry(colour).or_default().push(rect);
+    }
+    for (colour, rects) in boxes {
+        scene.rects(colour, rects);
     }
 }

@@ -275,5 +275,12 @@ impl Heatmap {
         }
         let label = shorten(&self.value_label, style.size, style.weight, 90 * PX);
         scene.text(at(x, plot.y + height + 20 * PX), Anchor::Start, style, &label);
+        if self.all().any(|(row, column)| self.value(row, column).is_none()) {
+            let y = plot.y + height + 26 * PX;
+            let swatch = Rect::new(x, y, 11 * PX, 11 * PX);
+            scene.rect(theme.grid, swatch);
+            crate::axis::frame(scene, theme, swatch);
+            scene.text(at(x + 16 * PX, y + 9 * PX), Anchor::Start, style, "no value");
+        }
     }
 }

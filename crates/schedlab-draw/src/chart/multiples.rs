@@ -10,6 +10,10 @@ use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
 
 /// Room left of each panel for its values, in pixels.
 const VALUES_PX: i32 = 58;
+/// Between two panels of which the second tells no values, in pixels.
+const BETWEEN_PX: i32 = 16;
+/// Up to this number, all panels beside each other tell their values.
+const TOLD_MAX: usize = 3;
 /// Room left of the first panel for the names of the metrics, in pixels.
 const NAMES_PX: i32 = 18;
 const RIGHT_PX: i32 = 12;
@@ -89,20 +93,25 @@ impl Chart for Multiples {
         let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
         let count = |n: usize| i32::try_from(n.max(1)).unwrap_or(i32::MAX);
         let room = scene.width - (NAMES_PX + RIGHT_PX) * PX;
-        let width = (room / count(self.columns.len()) - VALUES_PX * PX).max(20 * PX);
+        // Panels of a row have one scale. Of many, the first alone tells it: the others need the room.
+        let between = if self.columns.len() > TOLD_MAX { BETWEEN_PX } else { VALUES_PX } * PX;
+        let panels = count(self.columns.len());
+        let width = (room - VALUES_PX * PX - (panels - 1) * between) / panels;
+        let width = width.max(20 * PX);
         let height = self.row_px.max(40) * PX;
         let has_names = self.columns.iter().any(|column| !column.name.is_empty());
         let first = top + if has_names { HEAD_PX * PX } else { 2 * PX };
         let scales: Vec<Scale> = (0..self.rows.len()).map(|row| self.scale(row)).collect();
         for (index, column) in self.columns.iter().enumerate() {
             let index_i = i32::try_from(index).unwrap_or(i32::MAX);
-            let left = NAMES_PX * PX + index_i * (width + VALUES_PX * PX) + VALUES_PX * PX;
+            let left = (NAMES_PX + VALUES_PX) * PX + index_i * (width + between);
+            let tells = index == 0 || between == VALUES_PX * PX;
             let middle = at(left + width / 2, first - 6 * PX);
             scene.text(middle, Anchor::Middle, Style::bold(11, theme.text), &column.name);
             for (row, axis) in self.rows.iter().enumerate() {
                 let row_i = i32::try_from(row).unwrap_or(i32::MAX);
                 let plot = Rect::new(left, first + row_i * (height + GAP_PX * PX), width, height);
-                self.panel(&mut scene, theme, (plot, scales[row]), (axis, row), column);
+                self.panel(&mut scene, theme, (plot, scales[row], tells), (axis, row), column);
                 if index == 0 {
                     name_y(&mut scene, theme, plot, &axis.label);
                 }
@@ -111,6 +120,12 @@ impl Chart for Multiples {
                 }
             }
         }
+        self.name_all(
+            &mut scene,
+            theme,
+            first + count(self.rows.len()) * (height + GAP_PX * PX),
+            width,
+        );
         let below = first + count(self.rows.len()) * (height + GAP_PX * PX) - GAP_PX * PX;
         if self.columns.is_empty() {
             let whole = Rect::new(0, first, scene.width, height);
@@ -142,7 +157,7 @@ impl Multiples {
         &self,
         scene: &mut Scene,
         theme: &Theme,
-        (plot, y): (Rect, Scale),
+        (plot, y, tells): (Rect, Scale, bool),
         (axis, row): (&Axis, usize),
         column: &Column,
     ) {
@@ -155,7 +170,10 @@ impl Multiples {
         if row == 0 {
             published(scene, theme, &panel, &column.published);
         }
-        panel.draw_y(scene, theme, &Axis { label: String::new(), ..axis.clone() });
+        match tells {
+            true => panel.draw_y(scene, theme, &Axis { label: String::new(), ..axis.clone() }),
+            false => panel.grid_y(scene, theme),
+        }
         let marks = self.ticks.iter().map(|(x, _)| {
             let x = panel.x_at(*x);
             (at(x, plot.bottom()), at(x, plot.bottom() + 3 * PX))
@@ -186,7 +204,7 @@ impl Multiples {
         });
     }
 
-    /// The measured values below a panel, and the name of the axis. Numbers that would touch others are
+    /// The measured values below a panel. Numbers that would touch others are
     /// left out; words, which nothing else tells, stand in several lines then.
     fn name_x(&self, scene: &mut Scene, theme: &Theme, plot: Rect) {
         let style = Style::regular(10, theme.muted);
@@ -210,9 +228,16 @@ impl Multiples {
             let y = plot.bottom() + (15 + line * LINE_PX) * PX;
             tick_label(scene, at(middle, y), style, label);
         }
-        let y = plot.bottom() + 31 * PX + below_first(lines);
-        let middle = at(plot.x + plot.w / 2, y);
-        scene.text(middle, Anchor::Middle, Style::regular(11, theme.muted), &self.x_label);
+    }
+
+    /// The name of the axis, once for all panels, whose rows end at `bottom`.
+    fn name_all(&self, scene: &mut Scene, theme: &Theme, bottom: i32, width: i32) {
+        let y = bottom - GAP_PX * PX + 31 * PX + below_first(self.lines(width));
+        let left = (NAMES_PX + VALUES_PX) * PX;
+        let middle = at(left + (scene.width - RIGHT_PX * PX - left) / 2, y);
+        let style = Style::regular(11, theme.muted);
+        let name = if self.columns.is_empty() { "" } else { &self.x_label };
+        scene.text(middle, Anchor::Middle, style, name);
     }
 
     /// In how many lines the labels of a panel of this width stand: as few as keep words apart.
@@ -260,6 +285,8 @@ fn published(scene: &mut Scene, theme: &Theme, panel: &Panel, all: &[Published])
             // A single value is a line that can be seen.
             let bar = Rect::new(x - half, high - PX, 2 * half, low - high + 2 * PX);
             scene.rect(theme.alarm.fade(90), bar);
+            let end = |y: i32| (at(bar.x, y), at(bar.right(), y));
+            scene.lines(Stroke::solid(theme.alarm, PX), vec![end(low), end(high)]);
         }
     });
 }
@@ -270,12 +297,16 @@ fn regions(scene: &mut Scene, theme: &Theme, panel: &Panel, column: &Column, nam
         return;
     }
     let plot = panel.plot;
+    // A line parts regions: two pale shades are hard to tell apart on a projector or on paper.
+    let borders = column.regions.iter().skip(1).map(|region| panel.x_at(region.from));
+    let borders = borders.map(|x| (at(x, plot.y), at(x, plot.bottom()))).collect();
+    scene.lines(Stroke::solid(theme.axis, PX), borders);
     for (index, region) in column.regions.iter().enumerate() {
         let (from, to) = (panel.x_at(region.from), panel.x_at(region.to));
         let shade = if index % 2 == 0 { 18 } else { 52 };
         scene.rect(theme.series(0).fade(shade), Rect::new(from, plot.y, to - from, plot.h));
         if named {
-            let style = Style::bold(10, theme.muted);
+            let style = Style::bold(10, theme.text);
             let middle = at(from + (to - from) / 2, plot.y + 12 * PX);
             scene.text(middle, Anchor::Middle, style, &region.name);
         }

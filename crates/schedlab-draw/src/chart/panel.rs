@@ -85,18 +85,30 @@ impl Panel {
         scene.lines(Stroke::solid(theme.grid, PX / 2), lines);
     }
 
+    /// The level lines of the grid alone, for a panel beside another one with the same axis.
+    pub(super) fn grid_y(&self, scene: &mut Scene, theme: &Theme) {
+        let line = |(value, _): (f64, String)| {
+            let y = self.y_at(value);
+            (at(self.plot.x, y), at(self.plot.right(), y))
+        };
+        let lines = self.y_ticks().into_iter().map(line).collect();
+        scene.lines(Stroke::solid(theme.grid, PX / 2), lines);
+    }
+
+    fn y_ticks(&self) -> Vec<(f64, String)> {
+        // A low panel's few values stand closer: one alone would not tell its scale.
+        let least = usize::try_from(self.plot.h / (16 * PX)).unwrap_or(1).min(LOW_TICKS);
+        let most = usize::try_from(self.plot.h / (34 * PX)).unwrap_or(1).max(least).max(1);
+        self.y.ticks(most)
+    }
+
     pub(super) fn draw_y(&self, scene: &mut Scene, theme: &Theme, axis: &Axis) {
         let (plot, style) = (self.plot, Style::regular(11, theme.muted));
-        // A low panel's few values stand closer: one alone would not tell its scale.
-        let least = usize::try_from(plot.h / (16 * PX)).unwrap_or(1).min(LOW_TICKS);
-        let most = usize::try_from(plot.h / (34 * PX)).unwrap_or(1).max(least).max(1);
-        let mut grid = Vec::new();
-        for (value, label) in self.y.ticks(most) {
+        self.grid_y(scene, theme);
+        for (value, label) in self.y_ticks() {
             let y = self.y_at(value);
-            grid.push((at(plot.x, y), at(plot.right(), y)));
             scene.text(at(plot.x - 7 * PX, y + 4 * PX), Anchor::End, style, &label);
         }
-        scene.lines(Stroke::solid(theme.grid, PX / 2), grid);
         name_y(scene, theme, plot, &axis.label);
     }
 }

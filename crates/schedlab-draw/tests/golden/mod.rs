@@ -1,5 +1,7 @@
 //! Comparing a picture with its golden one, and rules of layout that each of them keeps.
 
+mod contrast;
+
 use schedlab_draw::{PX, Rect, Scene, Text, pdf, png, svg};
 use std::path::PathBuf;
 
@@ -32,8 +34,14 @@ fn words_are_whole(name: &str, scene: &Scene) {
     }
 }
 
-pub(crate) fn check(name: &str, scene: &Scene) {
+/// Words are inside of the picture, apart from each other, and have enough contrast.
+pub(crate) fn reads_well(name: &str, scene: &Scene) {
     words_are_whole(name, scene);
+    contrast::words_can_be_read(name, scene);
+}
+
+pub(crate) fn check(name: &str, scene: &Scene) {
+    reads_well(name, scene);
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.svg"));
     let drawn = svg(scene);
     assert!(pdf(scene).starts_with(b"%PDF"), "{name} has no PDF");
