@@ -18,6 +18,7 @@ pub mod answer;
 mod answers;
 pub mod claims;
 mod facts;
+mod grounds;
 mod html;
 mod labels;
 mod runs;
@@ -26,7 +27,9 @@ mod trace;
 mod trace_scenes;
 
 pub use answers::{Picture, Shown, answers, text_map, winners};
+pub use grounds::Grounds;
 pub use html::Html;
+pub use labels::short as short_labels;
 pub use runs::of_runs;
 pub use schedlab_model::{readable, significant};
 pub use table::Table;
@@ -45,12 +48,6 @@ pub struct Report {
     title: String,
     lead: String,
     sections: Vec<Section>,
-}
-
-/// A scene as a picture of a report: SVG whose text uses the fonts that travel in the report.
-#[must_use]
-pub fn picture(scene: &schedlab_draw::Scene) -> String {
-    schedlab_draw::svg(scene)
 }
 
 /// A part of a document, with a heading.
@@ -196,7 +193,7 @@ impl Section {
         self
     }
 
-    /// A picture as SVG of our own writer, with what it shows.
+    /// A picture as SVG of our own writer ([`Grounds::svg`]), with what it shows.
     pub fn picture(&mut self, svg: impl Into<String>, caption: impl Into<String>) -> &mut Self {
         self.parts.push(Part::Picture { svg: svg.into(), caption: caption.into() });
         self
@@ -272,9 +269,9 @@ impl Part {
             }
             Self::Row(row) => {
                 html.markup("<div class=\"row\">\n");
-                for Picture { scene, caption } in row {
+                for Picture { scenes, caption } in row {
                     *pictures += 1;
-                    figure(html, &picture(scene), caption, *pictures);
+                    figure(html, &scenes.svg(), caption, *pictures);
                 }
                 html.markup("</div>\n");
             }
@@ -326,9 +323,12 @@ fn page_script() -> String {
 /// the page has. Text in a picture is escaped, so the quotes make the replaced words markup for sure.
 fn inlined(svg: &str, number: usize) -> String {
     let element = svg.find("<svg").and_then(|at| svg.get(at..)).unwrap_or("");
-    element
-        .replace("id=\"clip", &format!("id=\"p{number}clip"))
-        .replace("\"url(#clip", &format!("\"url(#p{number}clip"))
+    let names = ["clip", "darkclip"];
+    names.iter().fold(element.to_owned(), |element, name| {
+        element
+            .replace(&format!("id=\"{name}"), &format!("id=\"p{number}{name}"))
+            .replace(&format!("\"url(#{name}"), &format!("\"url(#p{number}{name}"))
+    })
 }
 
 #[cfg(test)]

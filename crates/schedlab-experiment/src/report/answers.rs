@@ -7,10 +7,9 @@ mod text;
 
 pub use text::text_map;
 
-use super::{Section, Table, readable};
+use super::{Grounds, Section, Table, readable};
 use crate::analysis::{Cells, Centre, Winner, winner};
 use crate::{Drawing, Experiment, Point, StoredRun, Varies};
-use schedlab_draw::Scene;
 use schedlab_draw::chart::Values;
 use schedlab_model::{Better, Metric, Unit};
 
@@ -21,8 +20,8 @@ const PICTURES_MAX: usize = 6;
 /// A picture with what it shows.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// The scene that is drawn.
-    pub scene: Scene,
+    /// What is drawn, on light and on dark ground.
+    pub scenes: Grounds,
     /// What it shows, in sentences.
     pub caption: String,
 }
@@ -118,7 +117,7 @@ fn workload(
         maps.extend(along.filter_map(|axis| curves(axis, WIDTH_PX)));
     }
     for picture in maps {
-        section.picture(super::picture(&picture.scene), picture.caption);
+        section.picture(picture.scenes.svg(), picture.caption);
     }
     if let Some(sentence) = experiment.and_then(|e| take_home(e, cells, label, main)) {
         section.paragraph(sentence);

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A label for each value. Of machines only that in which they differ: `cpus=2` rather than `sim:cpus=2,kernel=cfs-6.1`.
 /// Where that is one setting whose values are words, the word says it all: `cfs-6.1`. All else stays as it is, and so do
 /// machines that would become alike.
-pub(super) fn short(values: &[String]) -> Vec<String> {
+#[must_use]
+pub fn short(values: &[String]) -> Vec<String> {
     if values.len() < 2 {
         return values.to_vec();
     }

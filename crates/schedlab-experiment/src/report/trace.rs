@@ -1,13 +1,13 @@
 //! What a recorded run tells: who waited how long, who was displaced, where CPUs idled.
 
-use super::{Section, Table, picture, readable};
+use super::{Grounds, Section, Table, readable};
 use crate::Drawing;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
 use schedlab_draw::page::{Columns, Listening, notes, page};
 use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions, legend_of};
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
-use schedlab_draw::{Belongs, Theme};
+use schedlab_draw::{Belongs, Scene, Theme};
 use schedlab_model::{Nanos, Span, Topology, Unit};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
@@ -89,7 +89,7 @@ pub fn trace_section(
     let episodes = ConservationOptions { limit: NOTES_MAX, ..ConservationOptions::default() };
     let question = (
         (Latency::new(), Tasks::by_distance(topology.clone()), Cpus::new()),
-        rows(span, topology.as_ref()),
+        both_rows(span, topology.as_ref()),
         Levels::new(span, columns(WIDTH_PX), Vec::new()),
         (
             Columns::new(span).with_marks(source.info()).without_power().at_most(SLICES_MAX),
@@ -109,17 +109,18 @@ pub fn trace_section(
         time(reply.observed.duration())
     ));
     if wanted.cores {
-        let scene = draw_rows(rows, span, span.start, topology.as_ref());
-        section.picture(picture(&scene), CORES);
+        let drawn = draw_both(rows, span, span.start, topology.as_ref());
+        section.picture(drawn.svg(), CORES);
     }
     if wanted.waiting {
-        section.picture(picture(&draw_curve(curve, span)), WAITING);
+        let drawn = Grounds::of(|theme| draw_curve(curve.clone(), span, theme));
+        section.picture(drawn.svg(), WAITING);
     }
     if let Some(window) = close_up(span).filter(|_| wanted.cores) {
-        let scene = close_up_of(path, span, window)?;
+        let drawn = close_up_of(path, span, window)?;
         let from = time(window.start - span.start);
         let caption = format!("The same, close up: {} from {from} on.", time(window.duration()));
-        section.picture(picture(&scene), caption);
+        section.picture(drawn.svg(), caption);
     }
     let notes = notes(&found, &reply.state);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
@@ -154,7 +155,14 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-pub(super) fn rows(window: Span, topology: Option<&Topology>) -> Rows {
+/// The rows on light and on dark ground, from one pass: their shades are means of colours.
+type BothRows = (RowsAnswer, RowsAnswer);
+
+fn both_rows(window: Span, topology: Option<&Topology>) -> (Rows, Rows) {
+    (rows(window, topology, Theme::light()), rows(window, topology, Theme::dark()))
+}
+
+pub(super) fn rows(window: Span, topology: Option<&Topology>, theme: Theme) -> Rows {
     let size = Size { width_px: WIDTH_PX, row_px: None };
     Rows::new(RowsOptions {
         window,
@@ -163,7 +171,7 @@ pub(super) fn rows(window: Span, topology: Option<&Topology>) -> Rows {
         target: None,
         cpus: None,
         topology: topology.cloned(),
-        theme: Theme::default(),
+        theme,
     })
 }
 
@@ -172,7 +180,8 @@ pub(super) fn draw_rows(
     window: Span,
     origin: Nanos,
     topology: Option<&Topology>,
-) -> schedlab_draw::Scene {
+    theme: &Theme,
+) -> Scene {
     let RowsAnswer { mut rows, names, legend, tasks } = answer;
     for row in &mut rows {
         row.place = topology.and_then(|t| t.place(row.cpu)).copied();
@@ -193,11 +202,22 @@ pub(super) fn draw_rows(
         labels,
         lanes: Vec::new(),
     };
-    cores(&picture, Size { width_px: WIDTH_PX, row_px: None }, &Theme::default())
+    cores(&picture, Size { width_px: WIDTH_PX, row_px: None }, theme)
 }
 
-pub(super) fn draw_curve(curves: Vec<Curve>, window: Span) -> schedlab_draw::Scene {
-    let theme = Theme::default();
+fn draw_both(
+    (light, dark): BothRows,
+    window: Span,
+    origin: Nanos,
+    topology: Option<&Topology>,
+) -> Grounds {
+    Grounds {
+        light: draw_rows(light, window, origin, topology, &Theme::light()),
+        dark: draw_rows(dark, window, origin, topology, &Theme::dark()),
+    }
+}
+
+pub(super) fn draw_curve(curves: Vec<Curve>, window: Span, theme: &Theme) -> Scene {
     let cpus = curves.first().map_or(0, |curve| curve.cpus);
     let running = Running {
         title: "Running and waiting tasks".into(),
@@ -206,7 +226,7 @@ pub(super) fn draw_curve(curves: Vec<Curve>, window: Span) -> schedlab_draw::Sce
         origin: window.start,
         curves,
     };
-    waiting(&running, WIDTH_PX, Tints::of(&theme), &theme)
+    waiting(&running, WIDTH_PX, Tints::of(theme), theme)
 }
 
 /// The middle of a long trace.
@@ -218,18 +238,14 @@ pub(super) fn close_up(span: Span) -> Option<Span> {
     })
 }
 
-pub(super) fn close_up_of(
-    path: &Path,
-    span: Span,
-    window: Span,
-) -> Result<schedlab_draw::Scene, ShowError> {
+pub(super) fn close_up_of(path: &Path, span: Span, window: Span) -> Result<Grounds, ShowError> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(path, &options)?;
     let topology = source.info().topology.clone();
     let cut = Cut { from: Some(window.start - span.start), to: Some(window.end - span.start) };
-    let reply = ask_within(source.as_mut(), cut, rows(window, topology.as_ref()))
+    let reply = ask_within(source.as_mut(), cut, both_rows(window, topology.as_ref()))
         .map_err(|error| ShowError::Read { path: path.to_owned(), error })?;
-    Ok(draw_rows(reply.answer, window, span.start, topology.as_ref()))
+    Ok(draw_both(reply.answer, window, span.start, topology.as_ref()))
 }
 
 /// A row for each command, those that waited most first, and one for all.

@@ -176,7 +176,7 @@ fn pictures(experiment: &Experiment, runs: &[StoredRun], results: &Path) -> anyh
     };
     let shown = answers(Some(experiment), runs);
     for (index, picture) in shown.first.iter().enumerate() {
-        put(&format!("picture-{}", index + 1), &picture.scene)?;
+        put(&format!("picture-{}", index + 1), &picture.scenes.light)?;
     }
     let mut seen = BTreeSet::new();
     for run in runs {

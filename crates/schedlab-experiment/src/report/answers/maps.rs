@@ -2,9 +2,8 @@
 
 use super::{PICTURES_MAX, Picture, factor, place, values};
 use crate::analysis::{Cells, Choice, Map, MapError, Noise, Plane, planes};
-use crate::report::{Section, labels};
+use crate::report::{Grounds, Section, labels};
 use crate::{Experiment, Point, Varies};
-use schedlab_draw::Theme;
 use schedlab_draw::chart::{Chart as _, Heatmap};
 use schedlab_model::{Better, Metric, Unit};
 use std::collections::BTreeMap;
@@ -134,8 +133,8 @@ fn map_picture(
         stable: map.flat.iter().copied().filter(|_| !nothing).collect(),
         contours: (1..=levels).map(|i| contour(i) * factor(unit)).collect(),
     };
-    let scene = heat.scene(width_px, &Theme::default());
-    Picture { scene, caption: map.sentences(plane).join(" ") }
+    let scenes = Grounds::of(|theme| heat.scene(width_px, theme));
+    Picture { scenes, caption: map.sentences(plane).join(" ") }
 }
 
 fn scaled(means: &[Vec<Option<f64>>], unit: Unit) -> Vec<Vec<Option<f64>>> {
@@ -210,7 +209,7 @@ mod tests {
         assert_eq!(map.best, [(0, 0)]);
         let names = ("hackbench: time_s", "time_s", Unit::Seconds);
         let picture = map_picture(names, &plane, &map, &Point::new(), 800);
-        let svg = schedlab_draw::svg(&picture.scene);
+        let svg = schedlab_draw::svg(&picture.scenes.light);
         assert!(
             svg.contains("ringed: best; outlined: not different from the best; dashed"),
             "{svg}"
@@ -218,7 +217,8 @@ mod tests {
         assert!(svg.contains("hackbench: time_s over slice and groups"), "{svg}");
         assert!(!picture.caption.is_empty());
         let names = ("hackbench: time_s", "ratio to the mean at each groups", Unit::Count);
-        let svg = schedlab_draw::svg(&map_picture(names, &plane, &map, &Point::new(), 800).scene);
+        let picture = map_picture(names, &plane, &map, &Point::new(), 800);
+        let svg = schedlab_draw::svg(&picture.scenes.light);
         assert!(svg.contains(">ratio<"), "{svg}");
     }
 }

@@ -4,9 +4,8 @@
 use super::{Picture, factor, values};
 use crate::analysis::{Cells, Curve, CurvePoint, curves};
 use crate::report::labels::{short as labels, short_of};
-use crate::report::readable;
+use crate::report::{Grounds, readable};
 use crate::{Claim, Measure};
-use schedlab_draw::Theme;
 use schedlab_draw::chart::{Axis, Chart as _, Column, Multiples, Published, Region, Sample};
 use schedlab_model::Metric;
 
@@ -81,9 +80,9 @@ pub(super) fn picture(
         row_px: if metrics.len() > 1 { 92 } else { 180 },
         columns,
     };
-    let scene = chart.scene(width_px, &Theme::default());
+    let scenes = Grounds::of(|theme| chart.scene(width_px, theme));
     let caption = if is_load { String::new() } else { sentences(&all, main) };
-    Some(Picture { scene, caption })
+    Some(Picture { scenes, caption })
 }
 
 /// Curves from the first to the last, evenly, as many as fit.
