@@ -159,6 +159,7 @@ fn the_first_decision_that_differs_is_shown_with_its_state() {
     }
     let picture = std::fs::read_to_string(folder.path().join("first.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("the decision"), "{picture}");
+    assert!(picture.contains(">hackbench:"), "the legend names who ran around it: {picture}");
     let random = ["sim", "diff", "--against", "sim:kernel=eevdf-6.12"];
     let random = [&random[..], &["--on", "sim:kernel=eevdf-6.12", "--seeds", "5"]].concat();
     let random = schedlab(&random, folder.path());

@@ -11,6 +11,7 @@ pub(crate) mod topology;
 mod waiting;
 mod wakeup;
 
+use super::result_file::Ground;
 use crate::json::{self, Schema};
 use anyhow::{Context, bail};
 use clap::Subcommand;
@@ -62,10 +63,10 @@ pub(crate) use names::{dat2graph2, running_waiting};
 pub(crate) fn cores_of(
     file: &Path,
     (from, to): (Nanos, Nanos),
-    output: &Path,
+    (output, ground): (&Path, Ground),
     title: &str,
 ) -> anyhow::Result<()> {
-    let mut common = Common::for_file(output.to_owned());
+    let mut common = Common { ground, ..Common::for_file(output.to_owned()) };
     (common.min, common.max) = (Some(from.into()), Some(to.into()));
     common.title = Some(title.to_owned());
     let (scene, _) = cores::draw(&[file.to_owned()], &common, &cores::View::default())?;
@@ -110,9 +111,8 @@ pub(crate) struct Common {
     /// Title of the picture [default: the file's name]
     #[arg(long)]
     title: Option<String>,
-    /// Draw light on dark
-    #[arg(long)]
-    dark: bool,
+    #[command(flatten)]
+    ground: Ground,
     /// Embed the fonts in the SVG (a PDF always has them)
     #[arg(long)]
     embed_fonts: bool,
@@ -172,7 +172,7 @@ impl Common {
             width: 1200,
             topology: None,
             title: None,
-            dark: false,
+            ground: Ground::default(),
             embed_fonts: false,
             scale: 2,
             json: false,
@@ -180,7 +180,7 @@ impl Common {
     }
 
     pub(crate) fn theme(&self) -> Theme {
-        if self.dark { Theme::dark() } else { Theme::light() }
+        self.ground.theme()
     }
 
     /// The title asked for, or `what` of the file's name.

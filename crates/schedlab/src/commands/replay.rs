@@ -13,6 +13,7 @@ mod text;
 pub(crate) use document::Document;
 
 use super::UsageError;
+use super::result_file::Ground;
 use crate::json;
 use crate::machines;
 use anyhow::{Context as _, anyhow, bail};
@@ -83,6 +84,8 @@ pub(crate) struct Args {
     /// Draw both runs at the first moment where they part, into this folder
     #[arg(long, value_name = "DIR")]
     draw: Option<PathBuf>,
+    #[command(flatten)]
+    ground: Ground,
     /// Print at most N rows; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
@@ -128,7 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write(path, &runs)?;
     }
     if let Some(folder) = &args.draw {
-        pictures::draw(folder, &args.file, &runs)?;
+        pictures::draw((folder, args.ground), &args.file, &runs)?;
     }
     if args.json {
         json::print(&Document::of(&inferred, &runs))?;

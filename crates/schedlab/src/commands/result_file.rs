@@ -2,8 +2,26 @@
 
 use super::UsageError;
 use anyhow::Context as _;
-use schedlab_draw::Scene;
+use schedlab_draw::{Scene, Theme};
 use std::path::Path;
+
+/// Pixels of a PNG for each pixel of the picture, as `draw` has by default: words are sharp.
+const PNG_SCALE: u32 = 2;
+
+/// On which ground a picture is drawn.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Ground {
+    /// Draw light on dark
+    #[arg(long)]
+    dark: bool,
+}
+
+impl Ground {
+    /// The colours of the picture.
+    pub(crate) fn theme(self) -> Theme {
+        if self.dark { Theme::dark() } else { Theme::light() }
+    }
+}
 
 /// Refuses a name that asks for no format, before a run that could not be drawn.
 pub(super) fn check_picture(file: &Path) -> anyhow::Result<()> {
@@ -27,7 +45,7 @@ pub(super) fn save_picture(file: &Path, scene: &Scene) -> anyhow::Result<()> {
     let bytes = match extension(file).as_deref() {
         Some("svg") => schedlab_draw::svg(scene).into_bytes(),
         Some("pdf") => schedlab_draw::pdf(scene),
-        Some("png") => schedlab_draw::png(scene, 1)?,
+        Some("png") => schedlab_draw::png(scene, PNG_SCALE)?,
         _ => return Err(no_format(file)),
     };
     save(file, &bytes)

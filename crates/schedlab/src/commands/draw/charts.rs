@@ -2,11 +2,12 @@
 
 use super::Common;
 use super::csv::Table;
+use crate::commands::result_file::Ground;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_draw::Scene;
 use schedlab_draw::chart::{Axis, Boxes, Chart, Fit, Group, Heatmap, Line, Sample, Series};
-use schedlab_experiment::report::significant;
+use schedlab_experiment::report::{short_labels, significant};
 use schedlab_stats::{interval, least_squares};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -32,9 +33,8 @@ struct Sheet {
     /// Width of the picture in pixels
     #[arg(long, value_name = "PX", default_value_t = 900, value_parser = clap::value_parser!(i32).range(200..=20_000))]
     width: i32,
-    /// Draw light on dark
-    #[arg(long)]
-    dark: bool,
+    #[command(flatten)]
+    ground: Ground,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -132,8 +132,7 @@ impl Sheet {
         &self,
         draw: impl Fn(i32, &schedlab_draw::Theme) -> Scene,
     ) -> anyhow::Result<ExitCode> {
-        let mut common = Common::for_file(self.output.clone());
-        common.dark = self.dark;
+        let common = Common { ground: self.ground, ..Common::for_file(self.output.clone()) };
         let scene = draw(self.width, &common.theme());
         let bytes = common.save(&scene)?;
         if self.json {
@@ -164,6 +163,11 @@ fn distinct<'a>(texts: &[&'a str]) -> Vec<&'a str> {
         found.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
     }
     found
+}
+
+/// Texts as labels: of machines only that in which they differ.
+fn labels(texts: &[&str]) -> Vec<String> {
+    short_labels(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
 }
 
 /// Draws a value for each choice on two axes.
@@ -200,8 +204,8 @@ pub(crate) fn heatmap(args: &HeatmapArgs) -> anyhow::Result<ExitCode> {
         notes: [format!("{} rows; medians", values.len())].into_iter().chain(marks).collect(),
         x_label: args.x.clone(),
         y_label: args.y.clone(),
-        columns: columns.into_iter().map(str::to_owned).collect(),
-        rows: rows.into_iter().map(str::to_owned).collect(),
+        columns: labels(&columns),
+        rows: labels(&rows),
         value_label: args.value.clone(),
         best: best.map(|(place, _)| place),
         contours: args.contour.clone(),
@@ -227,7 +231,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         Some(by) => table.texts(by)?,
         None => vec![""; xs.len()],
     };
-    let line = |name: &str| {
+    let line = |(name, label): (&str, String)| {
         let own: Vec<usize> = (0..xs.len()).filter(|&i| names[i] == name).collect();
         let mut places: Vec<f64> = own.iter().map(|&i| xs[i]).collect();
         places.sort_by(f64::total_cmp);
@@ -238,11 +242,12 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<ExitCode> {
             let sure = schedlab_stats::Sample::new(here).and_then(|all| interval(&all, LEVEL, 1));
             Some(Sample { x, y, interval: sure.ok().map(|sure| (sure.low, sure.high)) })
         };
-        Series::new(name, places.into_iter().filter_map(sample).collect())
+        Series::new(&label, places.into_iter().filter_map(sample).collect())
     };
     let (x, y) = pairs.axes();
     let notes = vec![format!("{} rows; medians, intervals of 95 %", xs.len())];
-    let series = distinct(&names).into_iter().map(line).collect();
+    let names = distinct(&names);
+    let series = names.iter().copied().zip(labels(&names)).map(line).collect();
     let chart = Line { title: pairs.sheet.title(), notes, x, y, series };
     pairs.sheet.write(|width, theme| chart.scene(width, theme))
 }
@@ -281,15 +286,18 @@ pub(crate) fn fit(args: &PairsArgs) -> anyhow::Result<ExitCode> {
 pub(crate) fn boxes(args: &BoxesArgs) -> anyhow::Result<ExitCode> {
     let table = args.sheet.table()?;
     let (names, values) = (table.texts(&args.by)?, table.numbers(&args.value)?);
-    let group = |name: &str| Group {
-        name: name.to_owned(),
+    let group = |(name, label): (&str, String)| Group {
+        name: label,
         values: (0..values.len()).filter(|&i| names[i] == name).map(|i| values[i]).collect(),
     };
     let chart = Boxes {
         title: args.sheet.title(),
         notes: vec![format!("{} values", values.len())],
         y: Axis::new(&args.value),
-        groups: distinct(&names).into_iter().map(group).collect(),
+        groups: {
+            let names = distinct(&names);
+            names.iter().copied().zip(labels(&names)).map(group).collect()
+        },
         violins: !args.no_violins,
     };
     args.sheet.write(|width, theme| chart.scene(width, theme))

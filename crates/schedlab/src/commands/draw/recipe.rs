@@ -84,7 +84,13 @@ fn draw(args: &Args, recipe: &Recipe) -> anyhow::Result<(Scene, Drawn)> {
         for file in &args.files {
             let brackets = common.open(file)?.has_brackets();
             let left = Size { width_px: common.width, row_px: None }.left_px(brackets);
-            let (running, _) = waiting::collect(file, common, recipe.sockets)?;
+            let (mut running, _) = waiting::collect(file, common, recipe.sockets)?;
+            // The rows above have the title and the notes.
+            running.notes.clear();
+            running.title = match &args.files[..] {
+                [_] => "running and waiting tasks".to_owned(),
+                _ => format!("running and waiting tasks of {}", file.display()),
+            };
             scene.below(aligned(&running, common.width, left, Tints::of(&theme), &theme));
         }
     }

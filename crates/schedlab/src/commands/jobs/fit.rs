@@ -30,6 +30,8 @@ pub(super) struct Args {
     /// Draw the regression with its residuals to FILE: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    ground: picture::Ground,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.output {
         let title = format!("Run time, {}", args.file.display());
         let chart = picture::fit(&title, "jobs", &points, &models.line, vec![models.sentence()]);
-        picture::write(file, &chart)?;
+        picture::write(file, &chart, &args.ground.theme())?;
     }
     if args.json {
         let columns = others.iter().map(|c| {

@@ -19,6 +19,8 @@ pub(super) struct Args {
     /// Write the graph to FILE: .json, .dot, .stg, .svg, .pdf or .png (repeatable)
     #[arg(short, long, value_name = "FILE")]
     output: Vec<PathBuf>,
+    #[command(flatten)]
+    ground: picture::Ground,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -37,7 +39,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Some("dot") => table::save(file, dot(&graph).as_bytes())?,
             Some("stg") => table::save(file, stg(&graph).as_bytes())?,
             Some("svg" | "pdf" | "png") => {
-                picture::write(file, &picture::graph(&graph, &title(args)))?;
+                let theme = args.ground.theme();
+                picture::write(file, &picture::graph(&graph, &title(args), &theme), &theme)?;
             }
             _ => {
                 let name = file.display();

@@ -53,6 +53,8 @@ pub(super) struct Args {
     /// Draw the regression with its residuals to FILE: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    ground: picture::Ground,
 }
 
 struct Row {
@@ -166,7 +168,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         let title = format!("Load peak: {}, {workers} workers{each}", executor.name());
         let chart = picture::fit(&title, label, &points, &models.line, vec![models.sentence()]);
-        picture::write(file, &chart)?;
+        picture::write(file, &chart, &args.ground.theme())?;
     }
     rows.sort_by(|a, b| a.x.total_cmp(&b.x));
     if args.setup.json {

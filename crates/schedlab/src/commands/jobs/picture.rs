@@ -1,16 +1,17 @@
 //! Pictures of graphs, runs and sweeps, through the charts of `schedlab-draw`.
 
-pub(super) use crate::commands::result_file::check_picture as check;
 use crate::commands::result_file::save_picture;
+pub(super) use crate::commands::result_file::{Ground, check_picture as check};
 use schedlab_draw::chart::{
     Axis, Chart, Edge, Fit, Gantt, Graph as GraphChart, Job, Line, Node, Sample, Series, Shape,
 };
-use schedlab_draw::{Colour, PALETTE, Theme, WORDS};
+use schedlab_draw::{Colour, Theme, WORDS};
 use schedlab_jobs::graph::Graph;
 use schedlab_jobs::profile::concurrency_steps;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Span};
 use schedlab_rig::{Cause, Stalls};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const WIDTH_PX: i32 = 1200;
@@ -18,24 +19,26 @@ const WIDTH_PX: i32 = 1200;
 const LEVELS_NAMED: usize = 8;
 
 /// Writes a chart in the format that the name asks for.
-pub(super) fn write(file: &Path, chart: &dyn Chart) -> anyhow::Result<()> {
-    save_picture(file, &chart.scene(WIDTH_PX, &Theme::light()))
+pub(super) fn write(file: &Path, chart: &dyn Chart, theme: &Theme) -> anyhow::Result<()> {
+    save_picture(file, &chart.scene(WIDTH_PX, theme))
 }
 
 /// A graph, coloured by weight.
-pub(super) fn graph(graph: &Graph, title: &str) -> GraphChart {
+pub(super) fn graph(graph: &Graph, title: &str, theme: &Theme) -> GraphChart {
     let nodes = (0..graph.len()).map(|node| Node {
         level: graph.level(node) as usize,
         name: node.to_string(),
-        colour: PALETTE[graph.weight(node) as usize % PALETTE.len()],
+        colour: theme.series(graph.weight(node) as usize),
     });
     let edges = (0..graph.len()).flat_map(|from| {
         let to = graph.successors(from).iter();
         to.map(move |&to| Edge { from: from as usize, to: to as usize })
     });
-    let weight_max = (0..graph.len()).map(|node| graph.weight(node)).max().unwrap_or(0);
-    let legend = (0..=weight_max.min(PALETTE.len() as u32 - 1))
-        .map(|weight| (PALETTE[weight as usize], format!("weight {weight}")));
+    let weights: BTreeSet<u32> = (0..graph.len()).map(|node| graph.weight(node)).collect();
+    let legend = weights
+        .iter()
+        .take(theme.series.len())
+        .map(|&weight| (theme.series(weight as usize), format!("weight {weight}")));
     GraphChart {
         title: title.to_owned(),
         notes: vec![format!(
@@ -69,16 +72,16 @@ pub(super) fn painted(
     workers: usize,
     title: &str,
     notes: Vec<String>,
-    stalls: &Stalls,
+    (stalls, theme): (&Stalls, &Theme),
 ) -> Gantt {
-    let mut gantt = self::run(run, workers, title, notes);
-    let job = PALETTE[0];
+    let mut gantt = self::run(run, workers, title, notes, theme);
+    let job = theme.series(0);
     gantt.jobs.iter_mut().for_each(|one| one.colour = job);
     let base = run.base();
     let at = |time: Nanos| Nanos(time.0.saturating_sub(base));
     gantt.legend = vec![(job, "in jobs".to_owned())];
     for (cause, colour) in CAUSES {
-        let colour = PALETTE[colour];
+        let colour = theme.series(colour);
         let all = stalls.stretches.iter().flatten().filter(|stall| stall.cause == cause);
         let before = gantt.over.len();
         gantt.over.extend(all.map(|stall| Job {
@@ -97,7 +100,13 @@ pub(super) fn painted(
 }
 
 /// A run: a lane per worker, each job where it ran.
-pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) -> Gantt {
+pub(super) fn run(
+    run: &Run,
+    workers: usize,
+    title: &str,
+    notes: Vec<String>,
+    theme: &Theme,
+) -> Gantt {
     let base = run.base();
     let at = |time: u64| Nanos(time.saturating_sub(base));
     let timed = run.schedule().is_timed();
@@ -105,7 +114,7 @@ pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) ->
         lane: span.worker as usize,
         span: Span::new(at(span.begin), at(span.end)),
         name: span.node.to_string(),
-        colour: PALETTE[run.graph().level(span.node) as usize % PALETTE.len()],
+        colour: theme.series(run.graph().level(span.node) as usize),
         due: timed.then(|| Nanos(run.schedule().start(span.node))),
     });
     Gantt {
@@ -114,18 +123,24 @@ pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) ->
         lanes: (0..workers).map(|worker| format!("worker {worker}")).collect(),
         jobs: jobs.collect(),
         over: Vec::new(),
-        legend: levels(run),
+        legend: levels(run, theme),
     }
 }
 
 /// What the colours of jobs mean, for the first few levels of the graph.
-fn levels(run: &Run) -> Vec<(Colour, String)> {
+fn levels(run: &Run, theme: &Theme) -> Vec<(Colour, String)> {
     let count = run.graph().levels() as usize;
     let shown = count.min(LEVELS_NAMED);
     let mut legend: Vec<_> =
-        (0..shown).map(|level| (PALETTE[level], format!("level {level}"))).collect();
+        (0..shown).map(|level| (theme.series(level), format!("level {level}"))).collect();
     if count > shown {
-        legend.push((WORDS, format!("and so on to level {}", count - 1)));
+        let colours = theme.series.len();
+        let again = if count > colours {
+            format!("; colours repeat after {colours} levels")
+        } else {
+            String::new()
+        };
+        legend.push((WORDS, format!("and so on to level {}{again}", count - 1)));
     }
     legend
 }

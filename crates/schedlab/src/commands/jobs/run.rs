@@ -39,6 +39,8 @@ pub(super) struct Args {
     /// Draw the jobs by worker, and with --record the causes of stalls, to FILE: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    ground: picture::Ground,
     /// Draw the concurrency over time to FILE: .svg, .pdf or .png; .csv writes numbers
     #[arg(long, value_name = "FILE")]
     concurrency: Option<PathBuf>,
@@ -353,15 +355,15 @@ fn draw(
     name: &str,
     (profile, stalls): (&Profile, Option<&Stalls>),
 ) -> anyhow::Result<()> {
-    let mean = profile.concurrency();
+    let (mean, theme) = (profile.concurrency(), args.ground.theme());
     let notes = vec![format!("{name}, {} jobs, concurrency {mean:.2} of {workers}", profile.jobs)];
     if let Some(file) = &args.output {
         let title = "Jobs by worker";
         let chart = match stalls {
-            Some(stalls) => picture::painted(run, workers, title, notes.clone(), stalls),
-            None => picture::run(run, workers, title, notes.clone()),
+            Some(stalls) => picture::painted(run, workers, title, notes.clone(), (stalls, &theme)),
+            None => picture::run(run, workers, title, notes.clone(), &theme),
         };
-        picture::write(file, &chart)?;
+        picture::write(file, &chart, &theme)?;
     }
     match &args.concurrency {
         Some(file) if file.extension().is_some_and(|end| end == "csv") => {
@@ -372,7 +374,8 @@ fn draw(
             table::save(file, rows.as_bytes())
         }
         Some(file) => {
-            picture::write(file, &picture::concurrency(run, workers, "Jobs at once", notes))
+            let chart = picture::concurrency(run, workers, "Jobs at once", notes);
+            picture::write(file, &chart, &theme)
         }
         None => Ok(()),
     }

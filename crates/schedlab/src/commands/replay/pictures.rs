@@ -3,6 +3,7 @@
 use super::document::WITHIN;
 use super::runs::Runs;
 use crate::commands::draw;
+use crate::commands::result_file::Ground;
 use anyhow::Context as _;
 use schedlab_model::{EventSource, Nanos};
 use schedlab_replay::{Kept, Side, parting};
@@ -16,7 +17,11 @@ const AFTER: Nanos = Nanos::from_millis(40);
 
 /// Draws the replay and the changed run, or without a change the recording and the replay. Both begin at the same
 /// time since the recording began.
-pub(super) fn draw(folder: &Path, file: &Path, runs: &Runs) -> anyhow::Result<()> {
+pub(super) fn draw(
+    (folder, ground): (&Path, Ground),
+    file: &Path,
+    runs: &Runs,
+) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let is = &runs.replayed.side;
     let (first, second): (&Side, &Side) = match &runs.changed {
@@ -30,7 +35,7 @@ pub(super) fn draw(folder: &Path, file: &Path, runs: &Runs) -> anyhow::Result<()
     let from = Nanos(at.at.0.saturating_sub(BEFORE.0));
     let window = (from, at.at + AFTER);
     let title = |what: &str| format!("{what}, from {from}; the runs part at {}", at.at);
-    draw::cores_of(file, window, &folder.join("recorded.svg"), &title("Recorded"))?;
+    draw::cores_of(file, window, (&folder.join("recorded.svg"), ground), &title("Recorded"))?;
     let kept = |name: &str, run: &Kept, what: &str| -> anyhow::Result<()> {
         let scratch = schedlab_sys::temporary::folder("schedlab-replay-")?;
         let trace = scratch.path().join("run.dat");
@@ -38,7 +43,7 @@ pub(super) fn draw(folder: &Path, file: &Path, runs: &Runs) -> anyhow::Result<()
         let mut writer = EventWriter::create(&trace, run.info()).with_context(told)?;
         writer.events(run.events()).with_context(told)?;
         writer.finish().with_context(told)?;
-        draw::cores_of(&trace, window, &folder.join(name), &title(what))
+        draw::cores_of(&trace, window, (&folder.join(name), ground), &title(what))
     };
     match &runs.changed {
         Some(changed) => {

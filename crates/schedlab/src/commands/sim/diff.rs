@@ -3,6 +3,7 @@
 use super::follow::{self, Follow, Recording};
 use crate::commands::UsageError;
 use crate::commands::observe::observe;
+use crate::commands::result_file::Ground;
 use crate::machines;
 use schedlab_model::Setting;
 use schedlab_sim::follow::random_load;
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     /// Draw the first difference as SVG into FILE
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+    #[command(flatten)]
+    ground: Ground,
 }
 
 fn pairs(given: &[String], what: &str) -> anyhow::Result<Vec<(String, String)>> {
@@ -100,7 +103,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             found += 1;
             write!(out, "{}", follow::explain(first, &recording))?;
             if let Some(path) = args.picture.as_ref().filter(|_| found == 1) {
-                super::picture::draw(first, &recording, path)?;
+                super::picture::draw(first, &recording, (path, args.ground.theme()))?;
                 writeln!(out, "Wrote {}.", path.display())?;
             }
         }

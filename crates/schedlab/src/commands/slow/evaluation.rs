@@ -6,6 +6,7 @@ mod verdict;
 
 use super::note;
 use crate::commands::UsageError;
+use crate::commands::result_file::Ground;
 use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use crate::machines;
@@ -13,7 +14,7 @@ use anyhow::Context;
 use figures::{Figures, Results};
 use points::{BENCHMARKS, Evaluation, Point};
 use schedlab_draw::chart::{Axis, Chart, Line, Sample, Series, Values};
-use schedlab_draw::{PALETTE, Theme, svg};
+use schedlab_draw::{Theme, svg};
 use schedlab_experiment::{Machines, Plan, Planned, Progress, run_plan, runs_of};
 use schedlab_host::slow::{METHODS, Method, Speed};
 use schedlab_model::{Nanos, Warning};
@@ -55,6 +56,8 @@ pub(super) struct Args {
     /// where it stopped
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    ground: Ground,
     /// Slow the CPUs of this machine
     #[arg(long, value_name = "MACHINE", default_value_t)]
     on: MachineName,
@@ -72,7 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let results = if let Some(dir) = &args.output {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let results = measure(&points, &plan, left_out, machine, dir)?;
-        store(&results, dir)?;
+        store(&results, dir, &args.ground.theme())?;
         results
     } else {
         measure(&points, &plan, left_out, machine, Scratch::new("evaluate")?.path())?
@@ -258,7 +261,7 @@ fn tell(results: &Results, args: &Args) -> anyhow::Result<()> {
 }
 
 /// Writes the figures, and a picture for each microbenchmark and number of CPUs.
-fn store(results: &Results, dir: &Path) -> anyhow::Result<()> {
+fn store(results: &Results, dir: &Path, theme: &Theme) -> anyhow::Result<()> {
     let write = |name: String, text: String| {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -271,10 +274,7 @@ fn store(results: &Results, dir: &Path) -> anyhow::Result<()> {
     for (benchmark, cpus) in groups {
         let here = |f: &&Figures| f.benchmark == benchmark && f.cpus == cpus;
         let figures: Vec<&Figures> = results.results.iter().filter(here).collect();
-        write(
-            format!("{benchmark}-{cpus}.svg"),
-            svg(&picture(&figures).scene(720, &Theme::light())),
-        )?;
+        write(format!("{benchmark}-{cpus}.svg"), svg(&picture(&figures, theme).scene(720, theme)))?;
     }
     note(&format!("metrics and pictures are in {}", dir.display()));
     Ok(())
@@ -284,7 +284,7 @@ fn store(results: &Results, dir: &Path) -> anyhow::Result<()> {
 const TOP: f64 = 1.25;
 
 /// A curve for each method, and the ideal.
-fn picture(figures: &[&Figures]) -> Line {
+fn picture(figures: &[&Figures], theme: &Theme) -> Line {
     let Some(first) = figures.first() else { return Line::default() };
     let mut methods: Vec<&str> = figures.iter().map(|f| f.method.as_str()).collect();
     methods.sort_unstable();
@@ -304,7 +304,7 @@ fn picture(figures: &[&Figures]) -> Line {
         });
         // A method has the same colour in every picture.
         let place = METHODS.iter().position(|(_, name, _)| *name == method).unwrap_or(0);
-        let colour = Some(PALETTE[place % PALETTE.len()]);
+        let colour = Some(theme.series(place));
         series.push(Series { colour, ..Series::new(method, samples.collect()) });
     }
     let of = if first.cpus == 1 { "one CPU".to_owned() } else { format!("{} CPUs", first.cpus) };

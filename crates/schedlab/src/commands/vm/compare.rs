@@ -5,6 +5,7 @@ use super::study::{How, Study};
 use super::told;
 use crate::commands::{UsageError, result_file};
 use crate::json;
+use schedlab_draw::Theme;
 use schedlab_model::{Better, Setting};
 use schedlab_stats::median;
 use schedlab_vm::placebo::{self, Judgement, PLACEBOS, Verdict};
@@ -32,6 +33,8 @@ pub(super) struct Compare {
     /// Draw the first choice that shows what differs, into this .svg, .pdf or .png
     #[arg(long, value_name = "FILE")]
     draw: Option<PathBuf>,
+    #[command(flatten)]
+    ground: result_file::Ground,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -152,7 +155,7 @@ struct Placebo {
 
 /// Runs it.
 pub(super) fn run(options: Compare) -> anyhow::Result<ExitCode> {
-    let Compare { before, after, how, choices: always, draw, json } = options;
+    let Compare { before, after, how, choices: always, draw, ground, json } = options;
     draw.as_deref().map(result_file::check_picture).transpose()?;
     let [before, after] = [Side::read(&before)?, Side::read(&after)?];
     let study = Study::new(&how)?;
@@ -205,7 +208,7 @@ pub(super) fn run(options: Compare) -> anyhow::Result<ExitCode> {
         choices,
     };
     if let (Some(file), Some(choices)) = (&draw, &document.choices) {
-        draw_first(file, choices, [&document.before, &document.after])?;
+        draw_first(file, choices, ([&document.before, &document.after], &ground.theme()))?;
     }
     if json {
         json::print(&document)?;
@@ -216,8 +219,12 @@ pub(super) fn run(options: Compare) -> anyhow::Result<ExitCode> {
 }
 
 /// Draws the choice that is shown as a cause, where there is one.
-fn draw_first(file: &Path, choices: &Choices, sides: [&str; 2]) -> anyhow::Result<()> {
-    match choices.scene(sides) {
+fn draw_first(
+    file: &Path,
+    choices: &Choices,
+    (sides, theme): ([&str; 2], &Theme),
+) -> anyhow::Result<()> {
+    match choices.scene(sides, theme) {
         Some(scene) => result_file::save_picture(file, &scene),
         None => {
             let why = "no choice is shown as a cause, so nothing is drawn";

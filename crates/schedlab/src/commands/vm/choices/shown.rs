@@ -91,7 +91,7 @@ impl Choices {
     }
 
     /// The choice that is shown as a cause, as a picture.
-    pub(in super::super) fn scene(&self, sides: [&str; 2]) -> Option<Scene> {
+    pub(in super::super) fn scene(&self, sides: [&str; 2], theme: &Theme) -> Option<Scene> {
         let first = self.first.as_ref()?;
         let ([one, other], [before, after]) = (first.sides(sides), sides.map(str::to_owned));
         let list = |chosen: &[Chosen]| -> Vec<(String, usize)> {
@@ -108,7 +108,7 @@ impl Choices {
                 (format!("{} placebos", self.placebos()), list(&first.chose_placebos)),
             ],
         };
-        Some(choice::choice(&drawn, &Theme::light()))
+        Some(choice::choice(&drawn, theme))
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
     fn what_only_one_side_chose_is_drawn_and_what_a_placebo_chose_too_is_not() {
         let placebos: Vec<Starts> = [0, 1, 0, 2, 1].map(kernel).into();
         let found = Choices::of(&kernel(0), &kernel(40), &placebos);
-        let scene = found.scene(["6.1", "6.12"]).unwrap();
+        let scene = found.scene(["6.1", "6.12"], &Theme::light()).unwrap();
         let texts: Vec<&str> = scene.texts().iter().map(|text| &*text.content).collect();
         assert!(
             texts.contains(&"task 0 woke task 1") && texts.contains(&"5 placebos"),
@@ -186,7 +186,7 @@ mod tests {
         assert!(text.contains("0.0 to 3.3 %  yes (p"), "{text}");
         let one_does_so: Vec<Starts> = [0, 1, 0, 41, 1].map(kernel).into();
         let placebo = Choices::of(&kernel(0), &kernel(40), &one_does_so);
-        assert!(placebo.scene(["6.1", "6.12"]).is_none());
+        assert!(placebo.scene(["6.1", "6.12"], &Theme::light()).is_none());
         assert!(told(&placebo).contains("No kind of choice differs"), "{}", told(&placebo));
     }
 
