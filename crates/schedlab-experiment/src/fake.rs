@@ -207,3 +207,28 @@ pub(crate) fn facts(steal_ns: u64) -> MachineFacts {
         warnings: Vec::new(),
     }
 }
+
+/// An experiment, and its runs on a machine that takes this time for each.
+pub(crate) fn runs(
+    text: &str,
+    time: fn(&RunSpec, usize) -> f64,
+) -> (crate::Experiment, Vec<crate::StoredRun>) {
+    let experiment = crate::Experiment::parse(text, std::path::Path::new("x.toml")).unwrap();
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    fake.time = time;
+    let plan = crate::Plan::new(&experiment);
+    let mut machines = crate::Machines::one(&mut fake);
+    crate::run_plan(&mut machines, &plan, results.path(), &|| false, &mut |_| ()).unwrap();
+    (experiment, crate::runs_of(results.path()).unwrap().runs)
+}
+
+/// A few percent that differ from run to run.
+pub(crate) fn jitter(n: usize) -> f64 {
+    1.0 + (n * 7 % 11) as f64 / 300.0
+}
+
+/// Whether a knob of the run has this value.
+pub(crate) fn has(spec: &RunSpec, value: &str) -> bool {
+    spec.settings.iter().any(|setting| setting.value == value)
+}

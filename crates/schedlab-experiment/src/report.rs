@@ -395,4 +395,64 @@ mod tests {
         assert!(section.is_empty());
         assert!(!section.paragraph("y").is_empty());
     }
+
+    #[test]
+    fn fonts_travel_with_pictures_alone() {
+        let has_fonts = |report: &Report| report.html().contains("@font-face");
+        let mut report = Report::new("t");
+        report.section("s").paragraph("p");
+        assert!(!has_fonts(&report));
+        report.section("s").picture("<svg/>", "c");
+        assert!(has_fonts(&report));
+        let scene = schedlab_draw::Scene::new(64, 64, "t", schedlab_draw::Theme::default().panel);
+        let mut row = Report::new("t");
+        row.section("s").pictures(vec![Picture { scene, caption: "beside".into() }]);
+        assert!(has_fonts(&row));
+        let html = row.html();
+        assert!(html.contains("<div class=\"row\">\n<figure style=\"flex:"), "{html}");
+        assert!(html.contains("<figcaption>beside</figcaption>"), "{html}");
+    }
+
+    #[test]
+    fn the_policy_allows_the_script_of_a_page_where_there_is_one() {
+        let mut report = Report::new("t");
+        assert!(
+            !report.section("s").paragraph("p").is_empty() && !report.html().contains("script-src")
+        );
+        report.section("s").page("Move", "<p title=\"x\">");
+        let html = report.html();
+        assert!(html.contains(&format!("; script-src {}\">", page_script())), "{html}");
+        assert!(html.contains("title=\"Move\" srcdoc=\"&lt;p title=&quot;x&quot;&gt;\""), "{html}");
+        assert!(page_script().starts_with("'sha256-") && page_script().len() == 53);
+    }
+
+    #[test]
+    fn a_document_has_a_lead_and_the_sections_of_others() {
+        let mut other = Report::new("other");
+        other.section("theirs");
+        let mut report = Report::new("t");
+        report.section("ours");
+        assert!(!report.html().contains("<p>"));
+        report.lead("In short.").append(other).machine(&crate::fake::facts(0));
+        let html = report.html();
+        assert!(html.contains("<h1>t</h1>\n<p>In short.</p>\n</header>"), "{html}");
+        let heads = ["<h2>ours</h2>", "<h2>theirs</h2>", "<h2>The machine</h2>"];
+        let found: Vec<_> = heads.iter().map(|head| html.find(head)).collect();
+        assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{found:?}");
+    }
+
+    #[test]
+    fn a_picture_is_as_wide_as_it_was_drawn() {
+        let figure = |svg: &str, caption: &str| {
+            let mut html = Html::default();
+            figure(&mut html, svg, caption, 3);
+            html.into_string()
+        };
+        assert_eq!(
+            figure("<?xml?><svg width=\"640\"/>", "c"),
+            "<figure style=\"flex:640 1 0\">\n<svg width=\"640\"/>\n<figcaption>c</figcaption>\n</figure>\n"
+        );
+        let plain = figure("<svg/>", "");
+        assert_eq!(plain, "<figure style=\"flex:1000 1 0\">\n<svg/>\n</figure>\n");
+    }
 }

@@ -352,3 +352,147 @@ fn spelled(value: f64, timed: bool, whole: bool) -> String {
         false => text,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(
+        from: f64,
+        to: f64,
+        step: Option<f64>,
+        count: Option<u64>,
+        log: bool,
+    ) -> Result<Vec<String>, String> {
+        let [from, to] = [from, to].map(|number| Some(Bound::Number(number)));
+        spread(from, to, step.map(Bound::Number), count, log)
+    }
+
+    fn times(
+        from: u64,
+        to: u64,
+        step: Option<u64>,
+        count: Option<u64>,
+        log: bool,
+    ) -> Result<Vec<String>, String> {
+        let time = |ns| Bound::Time(Nanos(ns));
+        spread(Some(time(from)), Some(time(to)), step.map(time), count, log)
+    }
+
+    #[test]
+    fn a_range_goes_in_steps_up_to_its_end() {
+        assert_eq!(numbers(1.0, 7.0, Some(3.0), None, false).unwrap(), ["1", "4", "7"]);
+        assert_eq!(numbers(1.0, 6.9, Some(3.0), None, false).unwrap(), ["1", "4"]);
+        assert_eq!(numbers(0.1, 0.3, Some(0.1), None, false).unwrap(), ["0.1", "0.2", "0.3"]);
+        assert_eq!(times(1_000, 3_000, Some(1_000), None, false).unwrap(), ["1us", "2us", "3us"]);
+    }
+
+    #[test]
+    fn a_range_has_so_many_values_at_equal_distances_or_ratios() {
+        assert_eq!(numbers(1.0, 2.0, None, Some(3), false).unwrap(), ["1", "2"], "whole numbers");
+        assert_eq!(numbers(1.0, 2.5, None, Some(4), false).unwrap(), ["1", "1.5", "2", "2.5"]);
+        assert_eq!(numbers(2.0, 32.0, None, Some(3), true).unwrap(), ["2", "8", "32"]);
+        let decade = times(100_000, 1_000_000, None, Some(4), true).unwrap();
+        assert_eq!(decade, ["100us", "215us", "464us", "1ms"]);
+    }
+
+    #[test]
+    fn a_range_that_cannot_be_gone_through_is_refused() {
+        let most = VALUES_MAX as f64;
+        assert_eq!(numbers(1.0, most, Some(1.0), None, false).unwrap().len(), 10_000);
+        let many = numbers(0.0, most, Some(1.0), None, false);
+        assert_eq!(many, Err("more than 10000 values".to_owned()));
+        let step = "give step (above 0), or count, or count with log = true";
+        for given in [
+            numbers(1.0, 2.0, Some(0.0), None, false),
+            numbers(1.0, 2.0, Some(1.0), Some(3), false),
+            numbers(1.0, 2.0, Some(1.0), None, true),
+            numbers(1.0, 2.0, None, None, true),
+        ] {
+            assert_eq!(given, Err(step.to_owned()));
+        }
+        let above = Err("a log range starts above 0".to_owned());
+        assert_eq!(numbers(-1.0, 2.0, None, Some(3), true), above);
+        assert_eq!(numbers(0.0, 2.0, None, None, true), above);
+        assert_eq!(
+            numbers(1.0, 1.0, Some(1.0), None, false),
+            Err("from must be less than to".into())
+        );
+        let mixed = spread(
+            Some(Bound::Number(1.0)),
+            Some(Bound::Number(2.0)),
+            Some(Bound::Time(Nanos(1))),
+            None,
+            false,
+        );
+        assert_eq!(mixed, Err("from, to and step must all be numbers or all be durations".into()));
+        assert_eq!(
+            spread(Some(Bound::Number(1.0)), None, None, Some(3), false),
+            Err("a range needs from and to".into())
+        );
+    }
+
+    #[test]
+    fn values_have_three_digits() {
+        let plain = |value| spelled(value, false, false);
+        assert_eq!(
+            [plain(0.0), plain(0.012_345), plain(1.5), plain(99.96)],
+            ["0", "0.0123", "1.5", "100"]
+        );
+        assert_eq!([plain(-0.25), plain(1_234.5), plain(12.34)], ["-0.25", "1234", "12.3"]);
+        assert_eq!([spelled(1.8, false, true), spelled(2.2, false, true)], ["2", "2"]);
+        assert_eq!([spelled(123_456.0, true, false), spelled(7.0, true, false)], ["123us", "7ns"]);
+    }
+
+    #[test]
+    fn an_axis_is_named_by_what_it_varies_and_its_workload() {
+        let axis = |varies, workload: &str| {
+            Axis { varies, workload: workload.into(), values: Vec::new(), when: None }.name()
+        };
+        assert_eq!(axis(Varies::Option("tasks".into()), "cpu"), "cpu/tasks");
+        assert_eq!(axis(Varies::Hook("s".into()), ""), "s");
+        assert_eq!(
+            [axis(Varies::Speed("0-1".into()), ""), axis(Varies::Machine, "")],
+            ["speed", "machine"]
+        );
+    }
+
+    fn axes(text: &str) -> Result<Vec<Axis>, String> {
+        let text = format!("[workload]\nname = \"cpu\"\n[[axis]]\n{text}\n");
+        let read = crate::Experiment::parse(&text, std::path::Path::new("x.toml"));
+        read.map(|experiment| experiment.axes).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_axis_varies_one_thing_over_values_or_a_range() {
+        let values = |text: &str| axes(text).unwrap().remove(0).values;
+        assert_eq!(values("knob = \"k\"\nvalues = [1, \"b\", true]"), ["1", "b", "true"]);
+        assert_eq!(
+            values("knob = \"k\"\nrange = { from = 1, to = 3, count = 3 }"),
+            ["1", "2", "3"]
+        );
+        assert_eq!(
+            axes("speed = \"0-1\"\nvalues = [\"50%\"]").unwrap()[0].varies,
+            Varies::Speed("0-1".into())
+        );
+        for (text, what) in [
+            ("knob = \"k\"\noption = \"o\"\nvalues = [1]", "name one thing to vary"),
+            ("values = [1]", "name one thing to vary"),
+            ("knob = \"k\"", "give either values = [..] or range"),
+            (
+                "knob = \"k\"\nvalues = [1]\nrange = { from = 1, to = 2, count = 2 }",
+                "give either values",
+            ),
+            ("knob = \"k\"\nvalues = [1, 2, 1]", "axis: the value 1 is there twice"),
+            ("knob = \"k\"\nrange = { from = 1, to = 3, count = 1 }", "from 2 to 10000"),
+            (
+                "knob = \"k\"\nrange = { from = 1, to = 3, count = 3, log = 1 }",
+                "expected true or false",
+            ),
+            ("knob = \"k\"\nrange = { from = \"x\", to = 3, count = 3 }", "axis.range.from"),
+        ] {
+            let found = axes(text).unwrap_err();
+            assert!(found.contains(what), "{text}: {found}");
+        }
+    }
+}

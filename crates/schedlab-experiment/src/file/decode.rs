@@ -298,4 +298,93 @@ mod tests {
         assert_eq!(nearest("time-limit", &["time_limit", "title"]), Some("time_limit"));
         assert_eq!(nearest("colour", &["repeats", "record"]), None);
     }
+
+    #[test]
+    fn each_changed_missing_or_further_letter_is_one_step() {
+        let steps = [("abc", "abc"), ("abc", "abd"), ("abc", "ab"), ("ab", "abc"), ("", "abc")];
+        assert_eq!(steps.map(|(a, b)| distance(a, b)), [0, 1, 1, 1, 3]);
+        assert_eq!([distance("ca", "abc"), distance("abcd", "badc")], [3, 2]);
+        // One for short words, one more for each three letters of the shorter one.
+        assert_eq!(nearest("xy", &["ab"]), None);
+        assert_eq!([nearest("ax", &["ab"]), nearest("AB", &["ab"])], [Some("ab"), Some("ab")]);
+        assert_eq!(nearest("abxy", &["abcd"]), Some("abcd"));
+        assert_eq!(nearest("axyz", &["abcd"]), None);
+        assert_eq!(nearest("abd", &["abcxyz", "abc"]), Some("abc"), "the nearest of all");
+    }
+
+    /// The entry of the key `a` in this text.
+    fn with<R>(
+        text: &str,
+        read: impl FnOnce(&mut Decoder<'_>, Entry<'_>) -> R,
+    ) -> (R, Vec<String>) {
+        let mut decoder = Decoder::new(text);
+        let entry = decoder.root().take("a").expect("the text has it");
+        let found = read(&mut decoder, entry);
+        (found, decoder.mistakes.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn texts_numbers_and_flags_are_taken_as_text() {
+        let scalar = |text: &str| with(text, |decoder, entry| decoder.scalar(&entry)).0;
+        let texts = ["a = \"x\"", "a = 7", "a = 0x1f", "a = -1.50", "a = true"].map(scalar);
+        assert_eq!(texts, ["x", "7", "31", "-1.50", "true"].map(|text| Some(text.to_owned())));
+        let (none, mistakes) = with("a = [1]", |decoder, entry| decoder.scalar(&entry));
+        let what = "line 1, column 5: a: expected a text, a number or true/false, found an array";
+        assert_eq!((none, mistakes), (None, vec![what.to_owned()]));
+    }
+
+    #[test]
+    fn numbers_are_finite_and_whole_ones_within_their_range() {
+        let number = |text: &str| with(text, |decoder, entry| decoder.number(&entry, "one")).0;
+        assert_eq!(
+            [number("a = 7"), number("a = -0.5"), number("a = 1e3")],
+            [Some(7.0), Some(-0.5), Some(1e3)]
+        );
+        assert_eq!([number("a = inf"), number("a = nan"), number("a = \"7\"")], [None; 3]);
+        let whole = |text: &str| with(text, |decoder, entry| decoder.whole(&entry, 2..5)).0;
+        let all = ["a = 1", "a = 2", "a = 4", "a = 5", "a = 0x3", "a = 3.0"].map(whole);
+        assert_eq!(all, [None, Some(2), Some(4), None, Some(3), None]);
+    }
+
+    #[test]
+    fn what_was_found_is_said_in_words() {
+        let found = |value: &str| {
+            let (_, mistakes) =
+                with(&format!("a = {value}"), |decoder, entry| decoder.duration(&entry));
+            mistakes[0].rsplit_once("found ").map(|(_, found)| found.to_owned()).unwrap_or_default()
+        };
+        let all = ["7", "1.5", "true", "1979-05-27", "[1]", "{ b = 1 }"].map(found);
+        assert_eq!(
+            all,
+            ["the number 7", "the number 1.5", "true", "a date", "an array", "a table"]
+        );
+        let table = with("a = 7", |decoder, entry| decoder.table(entry).is_some());
+        assert_eq!(
+            table,
+            (false, vec!["line 1, column 5: a: expected a table, found the number 7".to_owned()])
+        );
+        let texts = with("a = [\"x\", 7]", |decoder, entry| decoder.texts(entry, "words"));
+        let what = "line 1, column 11: a: expected words, found the number 7";
+        assert_eq!(texts, (vec!["x".to_owned()], vec![what.to_owned()]));
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_is_answered_by_the_nearest() {
+        let words = [("grid", 1), ("random", 2)];
+        let word = |text: &str| with(text, |decoder, entry| decoder.word(&entry, &words));
+        assert_eq!(word("a = \"random\""), (Some(2), vec![]));
+        let (none, mistakes) = word("a = \"radnom\"");
+        assert_eq!(none, None);
+        assert!(
+            mistakes[0].ends_with("one of grid, random, found 'radnom'; did you mean 'random'?")
+        );
+        assert!(word("a = \"other\"").1[0].ends_with("found 'other'"));
+    }
+
+    #[test]
+    fn places_are_counted_in_lines_and_letters() {
+        let text = "b = \"ä\"\n\n'ü' = 1\na = [\"é\", 7]\n";
+        let (_, mistakes) = with(text, |decoder, entry| decoder.texts(entry, "words"));
+        assert!(mistakes[0].starts_with("line 4, column 11: a: "), "{mistakes:?}");
+    }
 }

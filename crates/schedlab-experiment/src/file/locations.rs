@@ -92,3 +92,46 @@ impl Places {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_found_on_its_axis_else_where_all_runs_have_it() {
+        let mut places = Places::default();
+        let slice = || Part::Setting("slice".into());
+        places.put(slice(), "", (2, 1), "knobs.slice");
+        places.put(slice(), "1ms", (7, 11), "axis.values");
+        places.put(slice(), "2ms", (7, 18), "axis.values");
+        let line = |part: &Part, value: &str| {
+            let Mistake { line, column, key, .. } = places.mistake(part, value, String::new());
+            (line, column, key)
+        };
+        assert_eq!(line(&slice(), "2ms"), (7, 18, "axis.values".to_owned()));
+        assert_eq!(line(&slice(), "4ms"), (2, 1, "knobs.slice".to_owned()));
+        assert_eq!(line(&slice(), ""), (2, 1, "knobs.slice".to_owned()));
+        assert_eq!(line(&Part::Machine, ""), (1, 1, String::new()), "it is not written");
+    }
+
+    #[test]
+    fn an_option_is_that_of_its_workload_or_of_all() {
+        let mut places = Places::default();
+        let option =
+            |label: &str, name: &str| Part::Option { label: label.into(), name: name.into() };
+        places.put(option("cpu", "tasks"), "", (3, 1), "a");
+        places.put(option("", "work"), "", (4, 1), "b");
+        let line = |part: &Part| places.mistake(part, "", String::new()).line;
+        assert_eq!(line(&option("cpu", "tasks")), 3);
+        assert_eq!([line(&option("mixed", "tasks")), line(&option("mixed", "work"))], [1, 4]);
+        assert_eq!(line(&option("cpu", "other")), 1);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line_and_its_key() {
+        let mistake =
+            |key: &str| Mistake { line: 3, column: 7, key: key.into(), what: "is wrong".into() };
+        assert_eq!(mistake("axis.values").to_string(), "line 3, column 7: axis.values: is wrong");
+        assert_eq!(mistake("").to_string(), "line 3, column 7: is wrong");
+    }
+}

@@ -556,3 +556,6 @@ fn drawings(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Drawing> {
     let items = decoder.items(entry, "an array of pictures");
     items.iter().filter_map(|item| decoder.word(item, &words)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,4 +169,36 @@ mod tests {
             assert!(wrong.contains(part), "{part}: {wrong}");
         }
     }
+
+    #[test]
+    fn what_a_short_run_does_not_say_stays_as_it_is() {
+        let long = Experiment::parse(
+            &format!("retries = 2\ntime_limit = \"9s\"\n{FILE}"),
+            Path::new("x.toml"),
+        )
+        .unwrap();
+        let none = long.clone().shortened();
+        assert_eq!((none.name.as_str(), none.repeats, none.retries), ("x-short", 9, 2));
+        let text = format!("time_limit = \"9s\"\n{FILE}[short]\n");
+        let empty = Experiment::parse(&text, Path::new("x.toml")).unwrap().shortened();
+        assert_eq!((empty.repeats, empty.retries, empty.time_limit), (9, 0, long.time_limit));
+        let limit = parse("time_limit = \"2s\"\n").unwrap().shortened().time_limit;
+        assert_eq!(limit, Some(Nanos::from_millis(2_000)));
+    }
+
+    #[test]
+    fn a_slope_needs_three_values_in_a_short_run_too() {
+        let slope = FILE
+            .replace("against = { slice = \"4ms\" }", "along = \"slice\"")
+            .replace("at = { slice = \"1ms\" }\n", "");
+        let mistakes = |axes: &str| {
+            let text = format!("{slope}[short]\naxes = {{ slice = [{axes}] }}\n");
+            Experiment::parse(&text, Path::new("x.toml")).err().map(|error| error.to_string())
+        };
+        assert_eq!(mistakes("\"1ms\", \"2ms\", \"4ms\""), None);
+        let two = mistakes("\"1ms\", \"2ms\"").unwrap();
+        assert!(two.contains("a claim is about a slope along slice: keep 3 values"), "{two}");
+        let empty = parse("axes = { slice = [] }\n").unwrap_err().to_string();
+        assert!(empty.contains("short.axes.slice: an axis needs at least one value"), "{empty}");
+    }
 }

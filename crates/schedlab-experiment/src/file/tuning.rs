@@ -206,3 +206,106 @@ fn limit(text: &str) -> Result<Limit, String> {
     let is_upper = text[at..].starts_with('<');
     Ok(Limit { metric: metric.to_owned(), bound, is_upper, text: text.to_owned() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Experiment, FileError};
+    use std::path::Path;
+
+    const AXIS: &str = "[[axis]]\nknob = \"slice\"\nvalues = [\"1ms\", \"2ms\"]\n";
+
+    fn parse(axes: &str, tune: &str) -> Result<Tuning, Vec<String>> {
+        let text = format!("[workload]\nname = \"hackbench\"\n{axes}[tune]\n{tune}\n");
+        match Experiment::parse(&text, Path::new("x.toml")) {
+            Ok(experiment) => Ok(experiment.tune.expect("the file has one")),
+            Err(FileError::Wrong { mistakes, .. }) => {
+                Err(mistakes.iter().map(ToString::to_string).collect())
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[track_caller]
+    fn refused(tune: &str, what: &str) {
+        let found = parse(AXIS, tune).unwrap_err();
+        assert!(found.len() == 1 && found[0].contains(what), "{tune}: {found:?}");
+    }
+
+    #[test]
+    fn a_search_has_a_usual_size_and_each_key_of_it_is_taken_over() {
+        let usual = parse(AXIS, "").unwrap();
+        assert_eq!((usual.budget, usual.confirm, usual.start), (58, 20, None));
+        assert_eq!((usual.method, usual.screen), (Method::default(), None));
+        let own = "budget = 9\nconfirm = 6\nstart = 2\nmethod = \"random\"\ngoals = [\"time_s\"]\n\
+                   default = { slice = \"2ms\" }\nlimits = [\"time_s < 2s\"]\n\
+                   screen = { machine = \"sim:cpus=4\", options = { loops = 3 }, budget = 4 }";
+        let own = parse(AXIS, own).unwrap();
+        assert_eq!((own.budget, own.confirm, own.start), (9, 6, Some(2)));
+        assert_eq!((own.method, own.goals), (Method::Random, vec!["time_s".to_owned()]));
+        assert_eq!(own.default, Point::from([("slice".to_owned(), "2ms".to_owned())]));
+        assert_eq!(own.limits[0].bound, 2.0);
+        let screen = own.screen.unwrap();
+        assert_eq!(
+            (screen.machine.unwrap().to_string().as_str(), screen.budget),
+            ("sim:cpus=4", 4)
+        );
+        assert_eq!(screen.options, Point::from([("loops".to_owned(), "3".to_owned())]));
+        assert_eq!(parse(AXIS, "method = \"grid\"").unwrap().method, Method::Grid);
+    }
+
+    #[test]
+    fn a_search_that_is_too_small_is_refused() {
+        refused("budget = 3", "tune.budget: expected a whole number from 4 to 10000");
+        refused("start = 1", "tune.start: expected a whole number from 2 to 10000");
+        refused("confirm = 5", "tune.confirm: expected a whole number from 6 to 10000");
+        refused("budget = 10001", "tune.budget: expected");
+        assert_eq!(parse(AXIS, "budget = 10000").unwrap().budget, 10_000);
+        refused("screen = { budget = 4 }", "name what makes these runs cheaper");
+        refused("screen = { machine = \"sim\", budget = 3 }", "from 4 to 10000");
+        assert!(parse(AXIS, "screen = { options = { loops = 3 } }").unwrap().screen.is_some());
+    }
+
+    #[test]
+    fn what_sets_how_much_work_is_done_is_not_searched() {
+        let groups = "[[axis]]\noption = \"groups\"\nvalues = [1, 2]\n";
+        let found = parse(groups, "").unwrap_err();
+        assert!(found[0].contains("'groups' sets how much work hackbench does"), "{found:?}");
+        let other = "[[axis]]\noption = \"pipe\"\nvalues = [true, false]\n";
+        assert!(parse(other, "").is_ok(), "it is no work of this workload");
+        let found = parse("", "").unwrap_err();
+        assert!(found[0].contains("missing [[axis]]: add the settings to search"), "{found:?}");
+    }
+
+    #[test]
+    fn goals_are_metrics_with_a_better_direction() {
+        refused("goals = [\"time\"]", "unknown metric 'time'");
+        let neither = run_metrics::all().into_iter().find(|name| {
+            run_metrics::find(name).is_some_and(|metric| metric.better == Better::Neither)
+        });
+        let name = neither.expect("some only describe");
+        refused(&format!("goals = [\"{name}\"]"), "does not have a better direction");
+    }
+
+    #[test]
+    fn a_limit_is_a_bound_in_the_unit_of_its_metric() {
+        let of = |text: &str| limit(text).map(|limit| (limit.metric, limit.bound, limit.is_upper));
+        let found = |metric: &str, bound, is_upper| Ok((metric.to_owned(), bound, is_upper));
+        assert_eq!(of("time_s < 2"), found("time_s", 2.0, true));
+        assert_eq!(of("time_s>2ms"), found("time_s", 0.002, false));
+        let p99 = "wakeup_latency_ns_p99";
+        assert_eq!(of(&format!("{p99} < 300us")), found(p99, 300_000.0, true));
+        assert_eq!(of(&format!("{p99} < 7")), found(p99, 7.0, true));
+        for (text, what) in [
+            ("time_s 2", "use METRIC < VALUE"),
+            ("time < 2", "unknown metric 'time'"),
+            ("time_s < 0", "use a number above 0"),
+            ("time_s < -1", "use a number above 0"),
+            ("migrations < 2ms", "invalid value '2ms' of migrations"),
+        ] {
+            let why = of(text).unwrap_err();
+            assert!(why.contains(what), "{text}: {why}");
+        }
+        refused("limits = [\"time_s\"]", "tune.limits: invalid limit 'time_s'");
+    }
+}

@@ -221,3 +221,6 @@ fn table(cells: &Cells<'_>, label: &str, metrics: &[Metric]) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests;

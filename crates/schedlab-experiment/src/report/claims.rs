@@ -177,4 +177,52 @@ mod tests {
         assert_eq!(said, "Of 4 claims: 1 reproduced, 1 not reproduced, 2 cannot be judged.");
         assert!(section(&[]).is_none());
     }
+
+    #[test]
+    fn bounds_and_intervals_are_told_as_far_as_there_are_any() {
+        let one = judged(Finding::Reproduced, "reproduced");
+        let bounds_of = |at_least, at_most| bounds(&Judged { at_least, at_most, ..one.clone() });
+        assert_eq!(bounds_of(Some(1.1), Some(2.0)), "1.10 .. 2.00");
+        assert_eq!(bounds_of(Some(1.1), None), "at least 1.10");
+        assert_eq!(bounds_of(None, Some(2.0)), "at most 2.00");
+        assert_eq!(bounds_of(None, None), "any");
+        let told = |ends, exact| interval(&Judged { interval: ends, exact, ..one.clone() });
+        assert_eq!(told(Some((1.2, 1.3)), true), "1.20 .. 1.30");
+        assert_eq!([told(None, true), told(None, false)], ["exact per seed", "none"]);
+        assert_eq!(measured(&Judged { value: None, ..one }), "-");
+    }
+
+    #[test]
+    fn a_number_has_the_unit_of_what_is_judged() {
+        let one = judged(Finding::Reproduced, "reproduced");
+        let along = Some("slice".to_owned());
+        let told = |unit, along| number(&Judged { unit, along, ..one.clone() }, 0.002);
+        assert_eq!(told(None, None), "0.00200");
+        assert_eq!(told(Some(Unit::Seconds), None), readable(0.002, Unit::Seconds));
+        assert_eq!(told(Some(Unit::Seconds), along.clone()), readable(0.002, Unit::Seconds));
+        // A slope of counts is no count.
+        assert_eq!(told(Some(Unit::Count), along), significant(0.002));
+        assert_eq!(told(Some(Unit::Count), None), readable(0.002, Unit::Count));
+    }
+
+    #[test]
+    fn what_is_judged_is_a_value_a_ratio_or_a_slope() {
+        let one = judged(Finding::Reproduced, "reproduced");
+        let none = Judged { against: None, at: crate::Point::new(), ..one.clone() };
+        assert_eq!(subject(&none), "time_s:");
+        let slope = Judged { along: Some("groups".into()), ..none };
+        assert_eq!(subject(&slope), "time_s, slope along groups:");
+        assert_eq!(subject(&one), "time_s at slice=1ms, ratio to slice=4ms:");
+    }
+
+    #[test]
+    fn a_reason_names_blocks_machines_and_what_limits_the_verdict() {
+        let one = judged(Finding::Reproduced, "reproduced");
+        let head = "time_s at slice=1ms, ratio to slice=4ms: 6 blocks";
+        assert_eq!(reason(&one), format!("{head} [sim:cpus=1]: the figure shows a tenth."));
+        let bare = Judged { machines: Vec::new(), note: "Few runs.".into(), ..one };
+        assert_eq!(reason(&bare), format!("{head}: the figure shows a tenth. Few runs."));
+        let said = lines(&[Judged { interval: None, ..bare }]);
+        assert!(said[1].ends_with(": 1.25; agrees if at least 1.10. Few runs."), "{said:?}");
+    }
 }

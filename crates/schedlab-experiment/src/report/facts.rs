@@ -101,4 +101,56 @@ mod tests {
         assert_eq!(of("governor"), "performance");
         assert_eq!(of("control group"), "unknown (not a machine), CPU limit none");
     }
+
+    #[test]
+    fn knobs_and_the_configuration_stand_behind_a_click_where_they_are_known() {
+        let html = |facts: &MachineFacts| {
+            let mut report = crate::report::Report::new("t");
+            report.add(section(facts));
+            report.html()
+        };
+        let mut facts = crate::fake::facts(0);
+        let plain = html(&facts);
+        assert!(!plain.contains("<details>") && !plain.contains("class=\"warnings\""), "{plain}");
+        let config = [("CONFIG_HZ", "250"), ("CONFIG_SMP", "y")];
+        let config = config.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        facts.kernel.config = Fact::Known(config.into());
+        let knob = |name: &str, value: Option<&str>| schedlab_model::Knob {
+            name: name.into(),
+            value: value.map(str::to_owned),
+            unit: "ns".into(),
+            min: None,
+            max: None,
+            meaning: String::new(),
+            r#where: "/sys".into(),
+            writable: false,
+            why_not: "locked".into(),
+        };
+        facts.knobs = vec![knob("slice", Some("3")), knob("base", None)];
+        facts.warnings = vec![schedlab_model::Warning::new("w", "it is busy", "wait")];
+        let text = html(&facts);
+        assert!(text.contains("<pre>CONFIG_HZ=250\nCONFIG_SMP=y</pre>"), "{text}");
+        assert!(text.contains("<td>slice</td><td>3</td><td>ns</td><td>/sys</td>"), "{text}");
+        assert!(text.contains("<td>base</td><td>unknown (locked)</td>"), "{text}");
+        assert!(text.contains("<li>it is busy: wait</li>"), "{text}");
+    }
+
+    #[test]
+    fn what_is_on_or_limited_says_so() {
+        let mut facts = crate::fake::facts(0);
+        facts.smt = Fact::Known(true);
+        facts.hypervisor = Fact::Known("KVM".into());
+        facts.frequency.governors = Fact::Known(vec!["schedutil".into(), "powersave".into()]);
+        facts.cgroup.path = Fact::Known("/user".into());
+        facts.cgroup.cpu_limit = Fact::Known(Some("1.5".into()));
+        facts.load.average = [0.5, 1.0, 2.25];
+        facts.load.runnable = 3;
+        let rows = rows(&facts);
+        let of = |name: &str| rows.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
+        assert_eq!([of("SMT"), of("hypervisor")], ["on", "KVM"]);
+        assert_eq!(of("governor"), "schedutil, powersave");
+        assert_eq!(of("control group"), "/user, CPU limit 1.5");
+        assert_eq!(of("load before"), "0.50 1.00 2.25, 3 runnable");
+        assert_eq!(of("kernel"), "6.1 x86_64");
+    }
 }

@@ -127,3 +127,150 @@ fn raw(runs: &[StoredRun]) -> Section {
     section.folded_table("the runs", table);
     section
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{jitter, runs};
+    use schedlab_model::{Better, Unit, Warning};
+    use schedlab_workload::Figure;
+
+    const REPEATS: &str = "repeats = 3\n[workload]\nname = \"hackbench\"\n";
+    const SLICE: &str = "[[axis]]\nknob = \"slice\"\nvalues = [\"1ms\", \"2ms\"]\n";
+
+    fn repeats(text: &str) -> Vec<StoredRun> {
+        runs(text, |_, n| jitter(n)).1
+    }
+
+    fn add(runs: &mut [StoredRun], name: &str, values: &[f64]) {
+        for (run, value) in runs.iter_mut().zip(values) {
+            let metric = Metric::new(name, Unit::Count, Better::Neither);
+            run.figures.push(Figure { metric, of: String::new(), value: *value });
+        }
+    }
+
+    fn html(section: Section) -> String {
+        let mut report = Report::new("t");
+        report.add(section);
+        report.html()
+    }
+
+    fn figures_of(runs: &[StoredRun]) -> String {
+        html(figures("hackbench", &runs.iter().collect::<Vec<_>>()))
+    }
+
+    #[test]
+    fn metrics_of_most_interest_are_those_of_time_rates_latencies_and_switches() {
+        for name in [
+            "latency_ns_p50",
+            "latency_ns_p90",
+            "run_delay_ns_p99",
+            "latency_ns_p999",
+            "requests_per_s",
+            "time_s",
+            "run_delay_s",
+            "migrations",
+            "switches_voluntary",
+        ] {
+            assert!(is_telling(name), "{name}");
+        }
+        for name in [
+            "latency_ns_p75",
+            "latency_ns_max",
+            "offered_per_s",
+            "dropped_per_s",
+            "user_s",
+            "trace_latency_ns_p99",
+            "trace_migrations_per_s",
+        ] {
+            assert!(!is_telling(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn few_metrics_stand_open_and_of_many_those_of_most_interest() {
+        let mut all = repeats(REPEATS);
+        for number in 3..14 {
+            add(&mut all, &format!("plain_{number}"), &[1.0; 3]);
+        }
+        let text = figures_of(&all);
+        assert!(text.contains("plain_13") && !text.contains("<details>"), "fourteen: {text}");
+        add(&mut all, "plain_14", &[1.0; 3]);
+        let text = figures_of(&all);
+        let (open, folded) = text.split_once("<summary>all 15 metrics</summary>").unwrap();
+        assert!(open.contains("time_s") && !open.contains("plain_3"), "{open}");
+        assert!(folded.contains("time_s") && folded.contains("plain_3"), "{folded}");
+    }
+
+    #[test]
+    fn metrics_over_unlike_points_are_behind_a_click() {
+        let text = figures_of(&repeats(&[REPEATS, SLICE].concat()));
+        assert!(text.contains("<summary>all 3 metrics, over all points</summary>"), "{text}");
+        assert_eq!(text.matches("<table>").count(), 1);
+    }
+
+    #[test]
+    fn runs_without_metrics_are_said_so_and_their_warnings_told_once() {
+        let mut all = repeats(REPEATS);
+        all.iter_mut().for_each(|run| run.figures.clear());
+        assert!(figures_of(&all).contains("<p>The runs have no metrics.</p>"));
+        for (run, what) in all.iter_mut().zip(["late", "busy", "late"]) {
+            run.warnings = vec![Warning::new("w", what, "")];
+        }
+        let text = figures_of(&all);
+        assert!(text.contains("<summary>2 warnings</summary>\n<pre>busy\nlate</pre>"), "{text}");
+        let text = figures_of(&repeats(REPEATS));
+        assert!(!text.contains("no metrics") && !text.contains("<details>"), "{text}");
+    }
+
+    #[test]
+    fn few_runs_have_a_column_each_and_many_have_least_median_and_most() {
+        let mut all = repeats(&REPEATS.replace('3', "8"));
+        add(&mut all, "more", &[5.0, 1.0, 9.0]);
+        let metric = |name: &str| Metric::new(name, Unit::Count, Better::Neither);
+        let text = |runs: &[StoredRun], name| {
+            table(&[metric(name)], &runs.iter().collect::<Vec<_>>()).text()
+        };
+        let lines = text(&all, "more");
+        assert!(lines.starts_with("metric  run 1  run 2  run 3  run 4"), "{lines}");
+        assert!(lines.contains("more        5      1      9      -      -"), "{lines}");
+        let mut nine = repeats(&REPEATS.replace('3', "9"));
+        add(&mut nine, "more", &[5.0, 1.0, 9.0]);
+        let lines = text(&nine, "more");
+        assert_eq!(lines, "metric  runs  least  median  most\nmore       3      1       5     9\n");
+        assert_eq!(text(&nine, "none"), "metric  runs  least  median  most\n");
+    }
+
+    #[test]
+    fn a_run_is_named_by_its_point_and_its_block() {
+        let mut run = repeats(REPEATS).remove(1);
+        assert_eq!([run_name(&run, 1), run_name(&run, 3)], ["value", "run 2"]);
+        run.manifest.interrupted = true;
+        assert_eq!([run_name(&run, 1), run_name(&run, 0)], ["value (partial)", "run 2 (partial)"]);
+        run.manifest.point.insert("slice".into(), "1ms".into());
+        run.manifest.point.insert("groups".into(), "8".into());
+        assert_eq!(run_name(&run, 1), "groups=8 slice=1ms #2 (partial)");
+    }
+
+    #[test]
+    fn a_report_has_a_section_for_each_workload_the_machine_and_the_list_of_runs() {
+        let two = "repeats = 1\n[[workload]]\nname = \"hackbench\"\nlabel = \"b\"\noptions = { loops = 1 }\n\
+            [[workload]]\nname = \"hackbench\"\nlabel = \"a\"\noptions = { loops = 2 }\n";
+        let mut all = repeats(two);
+        all[0].manifest.exit_code = 3;
+        all[0].manifest.took_ns = 2_000_000_000;
+        all[0].warnings = ["busy", "hot"].map(|code| Warning::new(code, "it is", "")).to_vec();
+        let text = of_runs("two", &all).html();
+        let heads = ["<h2>a</h2>", "<h2>b</h2>", "<h2>The machine</h2>", "<h2>Raw numbers</h2>"];
+        let found: Vec<_> = heads.iter().map(|head| text.find(head)).collect();
+        assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{found:?}");
+        assert!(text.contains("<p>2 runs. figures.csv and"), "{text}");
+        let label = &all[0].manifest.workload;
+        let folder = all[0].folder.file_name().unwrap().to_str().unwrap();
+        for cell in [&format!("{label} run 1"), "2.00 s", "3", "busy hot", folder] {
+            assert!(text.contains(&format!(">{cell}</td>")), "{cell}: {text}");
+        }
+        let none = of_runs("none", &[]).html();
+        assert!(!none.contains("The machine") && none.contains("<p>0 runs. "), "{none}");
+    }
+}

@@ -356,3 +356,6 @@ fn cpu_table(cpus: &CpusAnswer) -> Table {
 fn time(time: Nanos) -> String {
     readable(time.0 as f64, Unit::Nanoseconds)
 }
+
+#[cfg(test)]
+mod tests;
