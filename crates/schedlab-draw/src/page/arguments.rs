@@ -174,6 +174,7 @@ mod tests {
     /// A source of one batch: two tracepoints, of which the first one said something.
     struct One {
         info: TraceInfo,
+        warnings: Vec<Warning>,
         is_sent: bool,
     }
 
@@ -198,7 +199,7 @@ mod tests {
         }
 
         fn warnings(&self) -> &[Warning] {
-            &[]
+            &self.warnings
         }
 
         fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn what_tracepoints_said_is_noted_while_events_pass() {
         let info = schedlab_timeline::notation::parse("0 | AAAA").unwrap().source().info().clone();
-        let mut one = One { info, is_sent: false };
+        let warnings = vec![Warning::new("cut", "it is cut", "")];
+        let mut one = One { info, warnings: warnings.clone(), is_sent: false };
         let mut listening = Listening::new(&mut one);
         let mut batch = Vec::new();
         assert!(listening.next(&mut batch).unwrap());
@@ -217,6 +219,8 @@ mod tests {
         assert_eq!(listening.arguments(0).as_deref(), Some("irq=42"));
         assert_eq!(listening.arguments(1), None);
         assert!(!listening.next(&mut batch).unwrap());
+        assert_eq!(listening.warnings(), warnings);
+        assert_eq!(listening.info().format, listening.source.info().format);
         let said = listening.said();
         assert_eq!(said.events, [(Cpu(3), Nanos(5), 1), (Cpu(0), Nanos(6), 0)]);
         assert_eq!(said.texts, ["irq=42"]);

@@ -305,6 +305,8 @@ mod tests {
         assert_eq!(stop.offset, 90);
         let stop = head.feature_at(feature::OSRELEASE, &input, 90..200).unwrap_err();
         assert_eq!(stop.offset, 90, "it lies beyond the end");
+        let stop = head.feature_at(feature::SAMPLE_TIME, &input, 80..92).unwrap_err();
+        assert_eq!(stop.offset, 88, "its second number");
         assert!(head.feature_at(77, &input, 90..200).is_ok(), "nobody wants it");
         assert!(head.feature_at(feature::NRCPUS, &input, 90..94).is_ok());
     }
