@@ -6,8 +6,7 @@
 //! Memory: [`AHEAD`] portions for each thread, beside the lanes' windows.
 
 use super::divide::{Divider, Portion};
-use super::portion::{Decoded, Hand};
-use crate::decoded_segment::Stretch;
+use super::portion::{Decoded, Events, Hand};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -50,14 +49,14 @@ struct Board {
     /// Those that were decoded and not yet given to the caller; `None`: it is to do that itself.
     done: BTreeMap<usize, (Portion, Option<Decoded>)>,
     /// Memory to be used again.
-    spare: Vec<Stretch>,
+    spare: Vec<Events>,
     ahead: usize,
     stop: bool,
 }
 
 impl Board {
     /// A portion that nobody has, if there may be one more.
-    fn begin(&mut self) -> Option<(Portion, Stretch)> {
+    fn begin(&mut self) -> Option<(Portion, Events)> {
         if self.begun - self.given >= self.ahead {
             return None;
         }
@@ -74,11 +73,11 @@ impl Desk {
     }
 
     /// Decodes a portion and lays it down.
-    fn decode(&self, hand: &mut Hand, portion: Portion, stretch: Stretch) {
+    fn decode(&self, hand: &mut Hand, portion: Portion, memory: Events) {
         // Also when decoding panics: nobody waits for ever.
         let mut task = Task { desk: self, portion: Some(portion), decoded: None };
         if let Some(portion) = &task.portion {
-            task.decoded = hand.decode(portion, stretch);
+            task.decoded = hand.decode(portion, memory);
         }
     }
 
@@ -87,9 +86,9 @@ impl Desk {
         let mut board = self.board();
         while !board.stop && !board.divider.has_ended() {
             match board.begin() {
-                Some((portion, stretch)) => {
+                Some((portion, memory)) => {
                     drop(board);
-                    self.decode(&mut hand, portion, stretch);
+                    self.decode(&mut hand, portion, memory);
                     board = self.board();
                 }
                 None => board = self.room.wait(board).unwrap_or_else(PoisonError::into_inner),
@@ -144,9 +143,9 @@ impl Team {
                 break Turn::Own(portion);
             }
             // Another thread has it: meanwhile the next one that nobody has.
-            board = if let Some((portion, stretch)) = board.begin() {
+            board = if let Some((portion, memory)) = board.begin() {
                 drop(board);
-                desk.decode(&mut self.hand, portion, stretch);
+                desk.decode(&mut self.hand, portion, memory);
                 desk.board()
             } else if turn == board.begun {
                 return None;
@@ -162,8 +161,8 @@ impl Team {
     }
 
     /// Takes back memory that a portion was decoded into.
-    pub(super) fn give_back(&self, stretch: Stretch) {
-        self.desk.board().spare.push(stretch);
+    pub(super) fn give_back(&self, memory: Events) {
+        self.desk.board().spare.push(memory);
     }
 
     fn start(&mut self) {

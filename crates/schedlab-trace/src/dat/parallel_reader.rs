@@ -5,10 +5,11 @@
 //! second again from the end of the first. A portion that no other thread decoded goes straight from the lanes
 //! to the caller.
 
+use super::by_lane::{ByLane, Met};
 use super::decode_threads::{Team, Turn};
 use super::divide::{Divider, Portion, Section};
 use super::lane::{FileLanes, Lane, Place};
-use super::portion::{Decoded, Hand};
+use super::portion::{Events, Hand};
 use crate::merge::{ENDED, Merge};
 use schedlab_model::{Event, EventSink};
 use std::io;
@@ -30,6 +31,10 @@ pub(super) struct Together {
     places: Vec<Place>,
     standing: bool,
     ended: bool,
+    /// A decoded portion whose events are handed out batch by batch.
+    handing: Option<ByLane>,
+    /// Names that each thread's portions mentioned.
+    met: Vec<Met>,
 }
 
 impl Together {
@@ -43,12 +48,14 @@ impl Together {
             return None;
         }
         let divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), size);
-        let hand = || Some(Hand::new(lanes.twins()?));
-        let others: Option<Vec<Hand>> = (1..threads).map(|_| hand()).collect();
-        let team = Team::new(divider, hand()?, others?);
+        let hand = |index| Some(Hand::new(lanes.twins()?, index));
+        let others: Option<Vec<Hand>> = (1..threads).map(hand).collect();
+        let team = Team::new(divider, hand(0)?, others?);
+        let met = (0..threads).map(|_| Met::default()).collect();
         let place = |lane: &Lane| Place { page: lane.data.start, at: 0 };
         let places = lanes.lanes.iter().map(place).collect();
-        Some(Self { team, open: None, places, standing: false, ended: false })
+        let (open, handing) = (None, None);
+        Some(Self { team, open, places, standing: false, ended: false, handing, met })
     }
 
     /// Replaces `batch` by the next events, about `limit` where the caller decodes; `false` when none are left.
@@ -65,18 +72,26 @@ impl Together {
                 }
                 self.close(lanes);
             }
-            let Some(decoded) = self.turn(merge, lanes)? else {
-                if self.open.is_some() {
-                    continue;
+            batch.clear();
+            if let Some(mut by_lane) = self.handing.take() {
+                let met = &mut self.met[by_lane.hand];
+                if by_lane.next(limit, (met, &mut lanes.names), batch) {
+                    self.handing = Some(by_lane);
+                    return Ok(true);
                 }
-                batch.clear();
-                return Ok(false);
-            };
-            let Decoded { mut stretch, .. } = decoded;
-            stretch.exchange(&mut lanes.names, batch);
-            self.team.give_back(stretch);
-            if !batch.is_empty() {
-                return Ok(true);
+                self.team.give_back(Events::ByLane(by_lane));
+            }
+            match self.turn(merge, lanes)? {
+                Some(Events::ByLane(by_lane)) => self.handing = Some(by_lane),
+                Some(Events::InOrder(mut stretch)) => {
+                    stretch.exchange(&mut lanes.names, batch);
+                    self.team.give_back(Events::InOrder(stretch));
+                    if !batch.is_empty() {
+                        return Ok(true);
+                    }
+                }
+                None if self.open.is_some() => {}
+                None => return Ok(false),
             }
         }
     }
@@ -87,15 +102,25 @@ impl Together {
         (merge, lanes): (&mut Merge, &mut FileLanes),
         sink: &mut impl EventSink,
     ) -> io::Result<()> {
+        let mut block = Vec::new();
         loop {
             if self.open.is_some() {
                 merge.drain(lanes, sink)?;
                 self.close(lanes);
             }
-            match self.turn(merge, lanes)? {
-                Some(decoded) => {
-                    decoded.stretch.hand_to(&mut lanes.names, sink);
-                    self.team.give_back(decoded.stretch);
+            let decoded = match self.handing.take() {
+                Some(by_lane) => Some(Events::ByLane(by_lane)),
+                None => self.turn(merge, lanes)?,
+            };
+            match decoded {
+                Some(Events::ByLane(mut by_lane)) => {
+                    let known = (&mut self.met[by_lane.hand], &mut lanes.names);
+                    by_lane.hand_to(known, &mut block, sink);
+                    self.team.give_back(Events::ByLane(by_lane));
+                }
+                Some(Events::InOrder(stretch)) => {
+                    stretch.hand_to(&mut lanes.names, sink);
+                    self.team.give_back(Events::InOrder(stretch));
                 }
                 None if self.open.is_some() => {}
                 None => return Ok(()),
@@ -104,7 +129,7 @@ impl Together {
     }
 
     /// The next portion's events; `None` when the caller's lanes stand ready to give them, or at the end.
-    fn turn(&mut self, merge: &mut Merge, lanes: &mut FileLanes) -> io::Result<Option<Decoded>> {
+    fn turn(&mut self, merge: &mut Merge, lanes: &mut FileLanes) -> io::Result<Option<Events>> {
         if self.ended {
             return Ok(None);
         }
@@ -112,14 +137,17 @@ impl Together {
             None => self.ended = true,
             Some(Turn::Own(portion)) => self.open(&portion, merge, lanes)?,
             Some(Turn::Done(portion, mut decoded)) => {
+                if let Events::ByLane(by_lane) = &decoded.events {
+                    by_lane.begin(&mut self.met[by_lane.hand]);
+                }
                 if ats(&decoded.starts).eq(ats(&self.places)) {
                     self.places = std::mem::take(&mut decoded.stops);
                     self.standing = false;
                     self.ended = portion.until == ENDED;
                     lanes.note(std::mem::take(&mut decoded.wrongs));
-                    return Ok(Some(decoded));
+                    return Ok(Some(decoded.events));
                 }
-                self.team.give_back(decoded.stretch);
+                self.team.give_back(decoded.events);
                 self.open(&portion, merge, lanes)?;
             }
         }
@@ -173,7 +201,6 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::dat::{DatReader, Header};
-    use crate::decoded_segment::Stretch;
     use crate::synthetic::{Plan, Synthetic};
     use schedlab_model::EventSource as _;
 
@@ -193,15 +220,16 @@ mod tests {
         for size in [10_000, 100_000] {
             let lanes = reader.lanes();
             let mut divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), size);
-            let mut hand = Hand::new(lanes.twins().unwrap());
+            let mut hand = Hand::new(lanes.twins().unwrap(), 0);
             let mut stops: Option<Vec<Place>> = None;
             let (mut count, mut events, mut names) = (0, 0, crate::names::Names::default());
             while let Some(portion) = divider.next() {
-                let mut decoded = hand.decode(&portion, Stretch::default()).unwrap();
+                let decoded = hand.decode(&portion, Events::default()).unwrap();
                 if let Some(stops) = &stops {
                     assert!(ats(&decoded.starts).eq(ats(stops)), "portion {count}");
                 }
-                decoded.stretch.exchange(&mut names, &mut batch);
+                let Events::InOrder(mut stretch) = decoded.events else { panic!("few lanes") };
+                stretch.exchange(&mut names, &mut batch);
                 assert!(batch.len() as u64 * 40 < size * 4 + 5 * 4096, "{} events", batch.len());
                 events += batch.len();
                 count += 1;

@@ -1,5 +1,6 @@
 //! A portion of a trace, which any thread can decode independently of the others.
 
+use super::by_lane::ByLane;
 use super::divide::Portion;
 use super::lane::{FileLanes, Place, Wrong};
 use super::runs::Runs;
@@ -22,6 +23,20 @@ pub(super) struct Hand {
     merge: Merge,
     /// Where there are many lanes.
     runs: Option<Box<Runs>>,
+    /// The how manieth of a team it is.
+    index: usize,
+}
+
+/// Decoded events.
+pub(super) enum Events {
+    InOrder(Stretch),
+    ByLane(ByLane),
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self::InOrder(Stretch::default())
+    }
 }
 
 /// The decoded events of a portion.
@@ -31,24 +46,25 @@ pub(super) struct Decoded {
     pub(super) starts: Vec<Place>,
     /// Where the events lie that are next.
     pub(super) stops: Vec<Place>,
-    pub(super) stretch: Stretch,
+    pub(super) events: Events,
     /// What was found wrong in it, by lane.
     pub(super) wrongs: Vec<(usize, Wrong)>,
 }
 
 impl Hand {
-    pub(super) fn new(lanes: FileLanes) -> Self {
+    pub(super) fn new(lanes: FileLanes, index: usize) -> Self {
         let many = lanes.lanes.len() >= LANES_MIN;
-        if many { Self::by_lane(lanes) } else { Self::merging(lanes) }
+        let hand = if many { Self::by_lane(lanes) } else { Self::merging(lanes) };
+        Self { index, ..hand }
     }
 
     fn merging(lanes: FileLanes) -> Self {
-        Self { lanes, merge: Merge::default(), runs: None }
+        Self { lanes, merge: Merge::default(), runs: None, index: 0 }
     }
 
     fn by_lane(mut lanes: FileLanes) -> Self {
         lanes.widen(WINDOW);
-        Self { lanes, merge: Merge::default(), runs: Some(Box::default()) }
+        Self { lanes, merge: Merge::default(), runs: Some(Box::default()), index: 0 }
     }
 
     /// Whether it takes lanes one after the other, which is faster than what the caller does by itself.
@@ -58,8 +74,8 @@ impl Hand {
 
     /// Decodes a portion. `None` when that takes more memory than it may, or the file cannot be read: code that
     /// wants its events finds that out as they come.
-    pub(super) fn decode(&mut self, portion: &Portion, stretch: Stretch) -> Option<Decoded> {
-        let mut decoded = Decoded { stretch, ..Decoded::default() };
+    pub(super) fn decode(&mut self, portion: &Portion, memory: Events) -> Option<Decoded> {
+        let mut decoded = Decoded { events: memory, ..Decoded::default() };
         // What was found in a portion that was given up is of no interest.
         self.lanes.wrongs();
         let whole = self.put(portion, &mut decoded).ok()?;
@@ -69,8 +85,8 @@ impl Hand {
 
     /// Whether it was put as a whole.
     fn put(&mut self, portion: &Portion, decoded: &mut Decoded) -> io::Result<bool> {
-        let Self { lanes, merge, runs } = self;
-        let Decoded { starts, stops, stretch, .. } = decoded;
+        let Self { lanes, merge, runs, index } = self;
+        let Decoded { starts, stops, events, .. } = decoded;
         let bytes: u64 =
             portion.ends.iter().zip(&*portion.pages).map(|(end, page)| end - page).sum();
         let most =
@@ -79,16 +95,24 @@ impl Hand {
         lanes.pause_at(&portion.ends);
         if let Some(runs) = runs {
             runs.clear();
-            for index in 0..lanes.lanes.len() {
-                let (start, stop) = lanes.run(index, portion, runs)?;
+            for lane in 0..lanes.lanes.len() {
+                let (start, stop) = lanes.run(lane, portion, runs)?;
                 starts.push(start);
                 stops.push(stop);
                 if runs.count() > most {
                     return Ok(false);
                 }
             }
-            return Ok(runs.put_in_order(stretch));
+            let mut by_lane = match std::mem::take(events) {
+                Events::ByLane(memory) => memory,
+                Events::InOrder(_) => ByLane::default(),
+            };
+            by_lane.hand = *index;
+            let whole = runs.hand_over(&mut by_lane);
+            *events = Events::ByLane(by_lane);
+            return Ok(whole);
         }
+        let Events::InOrder(stretch) = events else { return Ok(false) };
         lanes.seek(portion.from, portion.pages.iter().copied())?;
         *starts = lanes.places();
         merge.resume(lanes, portion.until);
@@ -110,6 +134,7 @@ impl Hand {
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_lane::Met;
     use super::super::parallel_reader::sections;
     use super::*;
     use crate::Options;
@@ -123,9 +148,15 @@ mod tests {
 
     type Told = (Vec<Place>, Vec<Place>, Vec<Event>, String);
 
-    fn told(mut decoded: Decoded, names: &mut Names) -> Told {
+    fn told(mut decoded: Decoded, names: &mut Names, met: &mut Met) -> Told {
         let mut events = Vec::new();
-        decoded.stretch.exchange(names, &mut events);
+        match &mut decoded.events {
+            Events::InOrder(stretch) => stretch.exchange(names, &mut events),
+            Events::ByLane(by_lane) => {
+                by_lane.begin(met);
+                while by_lane.next(1000, (met, names), &mut events) {}
+            }
+        }
         (decoded.starts, decoded.stops, events, format!("{:?}", decoded.wrongs))
     }
 
@@ -138,11 +169,12 @@ mod tests {
         let twins = || lanes.twins().expect("nothing is packed");
         let mut hands = [Hand::merging(twins()), Hand::by_lane(twins())];
         let mut names = [Names::default(), Names::default()];
+        let mut met = Met::default();
         let (mut events, mut renamed) = (0, 0);
         while let Some(portion) = divider.next() {
             let [merged, sorted] = [0, 1].map(|way| {
-                let decoded = hands[way].decode(&portion, Stretch::default());
-                decoded.map(|decoded| told(decoded, &mut names[way]))
+                let decoded = hands[way].decode(&portion, Events::default());
+                decoded.map(|decoded| told(decoded, &mut names[way], &mut met))
             });
             assert_eq!(merged.is_some(), sorted.is_some(), "{what}, portion {}", portion.index);
             let (Some(merged), Some(sorted)) = (merged, sorted) else { continue };
