@@ -43,9 +43,9 @@ pub(crate) struct Args {
     /// out if the kernel does not have it (repeatable)
     #[arg(short, long = "event", value_name = "SYSTEM[:NAME]|NAME")]
     events: Vec<String>,
-    /// Record what this command needs too
-    #[arg(long = "for", value_enum)]
-    purpose: Option<Purpose>,
+    /// Record what these answers need
+    #[arg(long = "for", value_enum, default_value = "power")]
+    purpose: Purpose,
     /// Record through this interface of the kernel
     #[arg(long, value_enum, default_value = "auto")]
     via: Interface,
@@ -122,11 +122,25 @@ enum Interface {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Purpose {
+    /// Only scheduler events
+    Scheduling,
+    /// Also frequencies, idle states, IPIs and hrtimers, if the kernel has them: `schedlab trace power`,
+    /// and lanes in pictures
+    Power,
     /// For `schedlab replay`: interrupts, timers, frequency changes if the kernel has them, and at the start
     /// knobs, tick, preemption, and the policy, slice, session and group of each task
     Replay,
-    /// For `schedlab trace power`: frequencies, idle states, IPIs and hrtimers, if the kernel has them
-    Power,
+}
+
+impl Purpose {
+    /// What it records beside scheduler events.
+    const fn events(self) -> &'static [&'static str] {
+        match self {
+            Self::Scheduling => &[],
+            Self::Power => &FOR_POWER,
+            Self::Replay => &FOR_REPLAY,
+        }
+    }
 }
 
 /// What a replay needs beyond scheduler events.
@@ -343,17 +357,11 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         anyhow::bail!("invalid --pid {pid}: the task does not exist");
     }
     let mut events = args.events.clone();
-    if args.purpose == Some(Purpose::Replay) {
-        let more = FOR_REPLAY.iter().map(|event| (*event).to_owned());
-        events.extend(more.filter(|event| !args.events.contains(event)));
-    }
-    if args.purpose == Some(Purpose::Power) {
-        let more = FOR_POWER.iter().map(|event| (*event).to_owned());
-        events.extend(more.filter(|event| !args.events.contains(event)));
-    }
+    let more = args.purpose.events().iter().map(|event| (*event).to_owned());
+    events.extend(more.filter(|event| !args.events.contains(event)));
     Ok(Options {
         events,
-        conditions: args.purpose == Some(Purpose::Replay),
+        conditions: args.purpose == Purpose::Replay,
         cgroups: args.cgroup,
         ring_bytes: args.ring.0,
         via: match args.via {

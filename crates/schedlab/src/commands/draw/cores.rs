@@ -54,7 +54,7 @@ pub(crate) struct View {
     /// tracepoint, as in irq_handler_entry:irq=42; mark/NAME is a user mark (repeatable)
     #[arg(long, value_name = "EVENT[:FILTER]")]
     pub(crate) mark: Vec<String>,
-    /// Draw lanes along each row: what its CPU was in (`schedlab record --for power` records it)
+    /// Draw lanes along each row: what its CPU was in (`schedlab record` records it)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,..")]
     pub(crate) lanes: Vec<LaneOf>,
     /// Draw only these CPUs

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Options of `schedlab trace power`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-`schedlab record --for power` records the events: cpu_frequency, cpu_idle, IPIs and hrtimers.
+`schedlab record` records the events: cpu_frequency, cpu_idle, IPIs and hrtimers.
 Work is run time x frequency. The frequency is the one that the kernel set. The hardware may run at
 another one. A CPU's frequency is unknown before its first event.
 An idle exit is the part of a wakeup in which the CPU still left its idle state: from sched_waking
