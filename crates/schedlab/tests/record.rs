@@ -621,14 +621,20 @@ fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled
 }
 
 #[test]
-fn power_events_that_the_kernel_has_are_recorded_and_the_others_left_out() {
+fn power_events_that_the_kernel_has_are_recorded_unless_only_scheduling_is_wanted() {
     if !may_record() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let output = record(dir.path(), &["-o", "x.dat", "--for", "power", "--", "sleep", "0.3"]);
+    let has_timers =
+        |file: &str| ours(dir.path(), file).keys().any(|(_, name)| name == "hrtimer_expire_entry");
+    let only = ["-o", "only.dat", "--for", "scheduling", "--", "sleep", "0.3"];
+    let output = record(dir.path(), &only);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(ours(dir.path(), "x.dat").keys().any(|(_, name)| name == "hrtimer_expire_entry"));
+    assert!(!has_timers("only.dat"));
+    let output = record(dir.path(), &["-o", "x.dat", "--", "sleep", "0.3"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(has_timers("x.dat"));
     let mut table = schedlab();
     table.args(["trace", "power", "--json", "x.dat"]).current_dir(dir.path());
     let table = table.output().expect("the built command starts");
