@@ -28,6 +28,11 @@ impl Stretch {
         self.events.len()
     }
 
+    /// Keeps a name that may be news, at this place.
+    pub(crate) fn name(&mut self, event: Event) {
+        self.names.push((self.events.len(), event));
+    }
+
     /// Makes room for twice as many.
     pub(crate) fn grow(&mut self) {
         self.events.reserve(self.events.capacity());

@@ -1,11 +1,13 @@
 //! The decoded events of a portion, one lane after the other, with the order of their times.
 //!
-//! Whoever wants them in order gets them in blocks that a first-level cache holds. So an event is written once, where
-//! it was decoded, and read once.
+//! The caller gets them in order in blocks that a first-level cache holds. So an event is written once, where it was
+//! decoded, and read once. A thread that waits for the caller puts them in order for it instead.
 //!
 //! Names: in order of time, each first number of a task in the portion, and each that is another than the one before,
 //! may be news ([`Met`]).
 
+use crate::decoded_segment::Stretch;
+use crate::merge::Out as _;
 use crate::names::{Names, News};
 use schedlab_model::{Comm, Event, EventSink, Pid, What};
 
@@ -25,32 +27,17 @@ pub(super) struct ByLane {
     events: Vec<Mentioning>,
     /// In the order of time: the index of the event is in the low bits.
     keys: Vec<u64>,
-    /// The numbers that were given out for names.
-    news: Vec<News>,
     /// How many events were handed out.
     handed: usize,
-    /// Who decoded them.
-    pub(super) hand: usize,
 }
 
 impl ByLane {
-    /// Takes decoded events and their order, and gives memory for others; `news` tells the names.
-    pub(super) fn exchange(
-        &mut self,
-        events: &mut Vec<Mentioning>,
-        keys: &mut Vec<u64>,
-        news: impl FnOnce(&mut Vec<News>),
-    ) {
+    /// Takes decoded events and their order, and gives memory for others.
+    pub(super) fn exchange(&mut self, events: &mut Vec<Mentioning>, keys: &mut Vec<u64>) {
         std::mem::swap(&mut self.events, events);
         std::mem::swap(&mut self.keys, keys);
         (events.clear(), keys.clear());
-        news(&mut self.news);
         self.handed = 0;
-    }
-
-    /// To be called for each portion of a hand, in their order, before events are taken.
-    pub(super) fn begin(&self, met: &mut Met) {
-        met.begin(&self.news);
     }
 
     /// Appends the next events to `batch`, about `limit`, with the names among them that `names` did not know; `false`
@@ -73,13 +60,33 @@ impl ByLane {
             };
             // One branch, which is hardly ever taken: nobody waits for the event to come from a far cache.
             if met.is_new(numbers[0]) | met.is_new(numbers[1]) {
-                for number in numbers {
-                    batch.extend(met.news_of(*number, names).map(|what| Event { what, ..*event }));
-                }
+                let mut tell = |what| match what {
+                    What::Comm { pid, comm } if names.changed(pid, &comm) => {
+                        batch.push(Event { what, ..*event });
+                    }
+                    _ => {}
+                };
+                numbers.iter().filter_map(|number| met.news_of(*number)).for_each(&mut tell);
             }
             batch.push(*event);
         }
         !keys.is_empty()
+    }
+
+    /// Puts all events into `stretch` in order.
+    pub(super) fn put_in_order(&self, met: &mut Met, stretch: &mut Stretch) {
+        let mask = mask_of(self.events.len());
+        stretch.clear(self.events.len());
+        for key in &self.keys {
+            let Some(Mentioning { event, names }) = self.events.get((key & mask) as usize) else {
+                continue;
+            };
+            if met.is_new(names[0]) | met.is_new(names[1]) {
+                let news = names.iter().filter_map(|number| met.news_of(*number));
+                news.for_each(|what| stretch.name(Event { what, ..*event }));
+            }
+            stretch.put(*event);
+        }
     }
 
     /// Hands all events to `sink`, with the names among them that `names` did not know.
@@ -109,8 +116,8 @@ pub(super) struct Met {
 }
 
 impl Met {
-    /// A new portion begins, for which these numbers were given out.
-    fn begin(&mut self, news: &[News]) {
+    /// A new portion of a thread begins, for which it gave out these numbers: for each of its portions, in their order.
+    pub(super) fn begin(&mut self, news: &[News]) {
         for &News { number, pid, comm } in news {
             let number = number as usize;
             if number >= self.names.len() {
@@ -133,15 +140,15 @@ impl Met {
         self.last.get(number as usize).is_some_and(|last| *last != self.portion)
     }
 
-    /// The name that a number stands for, where it is news to `names` too.
+    /// The name that a number stands for, if it may be news.
     #[cold]
     #[inline(never)]
-    fn news_of(&mut self, number: u32, names: &mut Names) -> Option<What> {
+    fn news_of(&mut self, number: u32) -> Option<What> {
         if !self.is_new(number) {
             return None;
         }
         let (pid, comm) = self.meet(number);
-        names.changed(pid, &comm).then_some(What::Comm { pid, comm })
+        Some(What::Comm { pid, comm })
     }
 
     fn meet(&mut self, number: u32) -> (Pid, Comm) {

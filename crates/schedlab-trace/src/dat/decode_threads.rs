@@ -6,13 +6,15 @@
 //! Memory: [`AHEAD`] portions for each thread, beside the lanes' windows.
 
 use super::divide::{Divider, Portion};
-use super::portion::{Decoded, Events, Hand};
+use super::portion::{Decoded, Events, Hand, Spare};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Portions for each thread that are decoded, or on the way.
 const AHEAD: usize = 2;
+/// With this many decoded portions before it, the caller is what takes longest.
+const ENOUGH: usize = 2;
 
 /// The portion whose turn it is.
 pub(super) enum Turn {
@@ -34,6 +36,7 @@ pub(super) struct Team {
 
 struct Desk {
     board: Mutex<Board>,
+    spare: Spare,
     /// A portion was decoded.
     done: Condvar,
     /// One more may be.
@@ -48,21 +51,19 @@ struct Board {
     given: usize,
     /// Those that were decoded and not yet given to the caller; `None`: it is to do that itself.
     done: BTreeMap<usize, (Portion, Option<Decoded>)>,
-    /// Memory to be used again.
-    spare: Vec<Events>,
     ahead: usize,
     stop: bool,
 }
 
 impl Board {
     /// A portion that nobody has, if there may be one more.
-    fn begin(&mut self) -> Option<(Portion, Events)> {
+    fn begin(&mut self) -> Option<Portion> {
         if self.begun - self.given >= self.ahead {
             return None;
         }
         let portion = self.divider.next()?;
         self.begun += 1;
-        Some((portion, self.spare.pop().unwrap_or_default()))
+        Some(portion)
     }
 }
 
@@ -72,12 +73,13 @@ impl Desk {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decodes a portion and lays it down.
-    fn decode(&self, hand: &mut Hand, portion: Portion, memory: Events) {
+    /// Decodes a portion and lays it down. `helps`: puts it in order too if the caller has enough without it.
+    fn decode(&self, hand: &mut Hand, portion: Portion, helps: bool) {
         // Also when decoding panics: nobody waits for ever.
         let mut task = Task { desk: self, portion: Some(portion), decoded: None };
         if let Some(portion) = &task.portion {
-            task.decoded = hand.decode(portion, memory);
+            let is_early = || helps && self.board().done.len() >= ENOUGH;
+            task.decoded = hand.decode(portion, &self.spare, is_early);
         }
     }
 
@@ -86,9 +88,9 @@ impl Desk {
         let mut board = self.board();
         while !board.stop && !board.divider.has_ended() {
             match board.begin() {
-                Some((portion, memory)) => {
+                Some(portion) => {
                     drop(board);
-                    self.decode(&mut hand, portion, memory);
+                    self.decode(&mut hand, portion, true);
                     board = self.board();
                 }
                 None => board = self.room.wait(board).unwrap_or_else(PoisonError::into_inner),
@@ -118,10 +120,10 @@ impl Team {
     /// A caller with a hand of its own, and others, whose threads start when the first portion is asked for.
     pub(super) fn new(divider: Divider, own: Hand, others: Vec<Hand>) -> Self {
         let ahead = AHEAD * (others.len() + 1);
-        let (done, spare) = (BTreeMap::new(), Vec::new());
-        let board = Board { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
+        let (done, spare) = (BTreeMap::new(), Spare::default());
+        let board = Board { divider, begun: 0, given: 0, done, ahead, stop: false };
         let (done, room) = (Condvar::new(), Condvar::new());
-        let desk = Arc::new(Desk { board: Mutex::new(board), done, room });
+        let desk = Arc::new(Desk { board: Mutex::new(board), spare, done, room });
         Self { desk, others, threads: Vec::new(), hand: own }
     }
 
@@ -143,9 +145,9 @@ impl Team {
                 break Turn::Own(portion);
             }
             // Another thread has it: meanwhile the next one that nobody has.
-            board = if let Some((portion, memory)) = board.begin() {
+            board = if let Some(portion) = board.begin() {
                 drop(board);
-                desk.decode(&mut self.hand, portion, memory);
+                desk.decode(&mut self.hand, portion, false);
                 desk.board()
             } else if turn == board.begun {
                 return None;
@@ -162,7 +164,7 @@ impl Team {
 
     /// Takes back memory that a portion was decoded into.
     pub(super) fn give_back(&self, memory: Events) {
-        self.desk.board().spare.push(memory);
+        self.desk.spare.take(memory);
     }
 
     fn start(&mut self) {

@@ -31,8 +31,8 @@ pub(super) struct Together {
     places: Vec<Place>,
     standing: bool,
     ended: bool,
-    /// A decoded portion whose events are handed out batch by batch.
-    handing: Option<ByLane>,
+    /// A decoded portion whose events are handed out batch by batch, and who decoded it.
+    handing: Option<(usize, ByLane)>,
     /// Names that each thread's portions mentioned.
     met: Vec<Met>,
 }
@@ -73,17 +73,16 @@ impl Together {
                 self.close(lanes);
             }
             batch.clear();
-            if let Some(mut by_lane) = self.handing.take() {
-                let met = &mut self.met[by_lane.hand];
-                if by_lane.next(limit, (met, &mut lanes.names), batch) {
-                    self.handing = Some(by_lane);
+            if let Some((hand, mut by_lane)) = self.handing.take() {
+                if by_lane.next(limit, (&mut self.met[hand], &mut lanes.names), batch) {
+                    self.handing = Some((hand, by_lane));
                     return Ok(true);
                 }
                 self.team.give_back(Events::ByLane(by_lane));
             }
             match self.turn(merge, lanes)? {
-                Some(Events::ByLane(by_lane)) => self.handing = Some(by_lane),
-                Some(Events::InOrder(mut stretch)) => {
+                Some((hand, Events::ByLane(by_lane))) => self.handing = Some((hand, by_lane)),
+                Some((_, Events::InOrder(mut stretch))) => {
                     stretch.exchange(&mut lanes.names, batch);
                     self.team.give_back(Events::InOrder(stretch));
                     if !batch.is_empty() {
@@ -109,16 +108,16 @@ impl Together {
                 self.close(lanes);
             }
             let decoded = match self.handing.take() {
-                Some(by_lane) => Some(Events::ByLane(by_lane)),
+                Some((hand, by_lane)) => Some((hand, Events::ByLane(by_lane))),
                 None => self.turn(merge, lanes)?,
             };
             match decoded {
-                Some(Events::ByLane(mut by_lane)) => {
-                    let known = (&mut self.met[by_lane.hand], &mut lanes.names);
+                Some((hand, Events::ByLane(mut by_lane))) => {
+                    let known = (&mut self.met[hand], &mut lanes.names);
                     by_lane.hand_to(known, &mut block, sink);
                     self.team.give_back(Events::ByLane(by_lane));
                 }
-                Some(Events::InOrder(stretch)) => {
+                Some((_, Events::InOrder(stretch))) => {
                     stretch.hand_to(&mut lanes.names, sink);
                     self.team.give_back(Events::InOrder(stretch));
                 }
@@ -128,8 +127,12 @@ impl Together {
         }
     }
 
-    /// The next portion's events; `None` when the caller's lanes stand ready to give them, or at the end.
-    fn turn(&mut self, merge: &mut Merge, lanes: &mut FileLanes) -> io::Result<Option<Events>> {
+    /// The next portion's events and who decoded them; `None` when the caller's lanes stand ready to give them, or at the end.
+    fn turn(
+        &mut self,
+        merge: &mut Merge,
+        lanes: &mut FileLanes,
+    ) -> io::Result<Option<(usize, Events)>> {
         if self.ended {
             return Ok(None);
         }
@@ -137,15 +140,13 @@ impl Together {
             None => self.ended = true,
             Some(Turn::Own(portion)) => self.open(&portion, merge, lanes)?,
             Some(Turn::Done(portion, mut decoded)) => {
-                if let Events::ByLane(by_lane) = &decoded.events {
-                    by_lane.begin(&mut self.met[by_lane.hand]);
-                }
+                self.met[decoded.hand].begin(&decoded.news);
                 if ats(&decoded.starts).eq(ats(&self.places)) {
                     self.places = std::mem::take(&mut decoded.stops);
                     self.standing = false;
                     self.ended = portion.until == ENDED;
                     lanes.note(std::mem::take(&mut decoded.wrongs));
-                    return Ok(Some(decoded.events));
+                    return Ok(Some((decoded.hand, decoded.events)));
                 }
                 self.team.give_back(decoded.events);
                 self.open(&portion, merge, lanes)?;
@@ -200,6 +201,7 @@ fn ats(places: &[Place]) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
     use crate::Options;
+    use crate::dat::portion::Spare;
     use crate::dat::{DatReader, Header};
     use crate::synthetic::{Plan, Synthetic};
     use schedlab_model::EventSource as _;
@@ -224,7 +226,7 @@ mod tests {
             let mut stops: Option<Vec<Place>> = None;
             let (mut count, mut events, mut names) = (0, 0, crate::names::Names::default());
             while let Some(portion) = divider.next() {
-                let decoded = hand.decode(&portion, Events::default()).unwrap();
+                let decoded = hand.decode(&portion, &Spare::default(), || false).unwrap();
                 if let Some(stops) = &stops {
                     assert!(ats(&decoded.starts).eq(ats(stops)), "portion {count}");
                 }

@@ -11,7 +11,7 @@ use super::by_lane::{ByLane, Mentioning, mask_of};
 use super::pages::Window;
 use crate::merge::{Batch, Out, append};
 use crate::name_numbers::Numbers;
-use crate::names::{Called, Names};
+use crate::names::{Called, Names, News};
 use schedlab_model::{Comm, Event, Pid, What};
 
 /// Bits of a digit at most: its counters and the lines of the cache that are written to stay in a near cache.
@@ -72,16 +72,15 @@ impl Runs {
         self.out.events.len()
     }
 
-    /// Hands all events to `portion`, with their order, and forgets them; `false` where the portion is too long for
-    /// that.
-    pub(super) fn hand_over(&mut self, portion: &mut ByLane) -> bool {
-        if !sort(&mut self.out.times, &mut self.sorted) {
-            return false;
-        }
-        portion.exchange(&mut self.out.events, &mut self.out.times, |news| {
+    /// Hands all events to `portion`, with their order, and the numbers that were given out for names to `news`; `false`
+    /// where the portion is too long for that.
+    pub(super) fn hand_over(&mut self, portion: &mut ByLane, news: &mut Vec<News>) -> bool {
+        let whole = sort(&mut self.out.times, &mut self.sorted);
+        if whole {
+            portion.exchange(&mut self.out.events, &mut self.out.times);
             self.mentions.numbers.turn(news);
-        });
-        true
+        }
+        whole
     }
 }
 
