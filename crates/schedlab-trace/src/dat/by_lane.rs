@@ -36,7 +36,8 @@ impl ByLane {
     pub(super) fn exchange(&mut self, events: &mut Vec<Mentioning>, keys: &mut Vec<u64>) {
         std::mem::swap(&mut self.events, events);
         std::mem::swap(&mut self.keys, keys);
-        (events.clear(), keys.clear());
+        events.clear();
+        keys.clear();
         self.handed = 0;
     }
 
