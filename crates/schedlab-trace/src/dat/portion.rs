@@ -31,7 +31,7 @@ pub(super) struct Hand {
     index: usize,
 }
 
-/// Decoded events.
+/// The events of a portion: in the order of time, or lane by lane with their order.
 pub(super) enum Events {
     InOrder(Stretch),
     ByLane(ByLane),
@@ -58,7 +58,7 @@ impl Spare {
         lock(&self.by_lane).pop().unwrap_or_default()
     }
 
-    /// Takes memory back.
+    /// Takes back memory that held the events of a portion.
     pub(super) fn take(&self, events: Events) {
         match events {
             Events::InOrder(stretch) => lock(&self.in_order).push(stretch),
