@@ -404,9 +404,11 @@ mod tests {
         assert!(!has_fonts(&report));
         report.section("s").picture("<svg/>", "c");
         assert!(has_fonts(&report));
-        let scene = schedlab_draw::Scene::new(64, 64, "t", schedlab_draw::Theme::default().panel);
+        let draw =
+            |theme: &schedlab_draw::Theme| schedlab_draw::Scene::new(64, 64, "t", theme.panel);
         let mut row = Report::new("t");
-        row.section("s").pictures(vec![Picture { scene, caption: "beside".into() }]);
+        row.section("s")
+            .pictures(vec![Picture { scenes: Grounds::of(draw), caption: "beside".into() }]);
         assert!(has_fonts(&row));
         let html = row.html();
         assert!(html.contains("<div class=\"row\">\n<figure style=\"flex:"), "{html}");

@@ -182,12 +182,13 @@ fn a_long_trace_has_a_close_up_where_rows_are_drawn() {
 #[test]
 fn rows_of_cpus_say_how_many_tasks_ran_and_how_long() {
     let text = "0 | AAAABBBB\n1 | ..CC....";
-    let window = Span::new(Nanos(0), Nanos(8_000));
-    let drawn = draw_rows(answer(text, rows(window, None)), window, Nanos(0), None);
+    let (window, theme) = (Span::new(Nanos(0), Nanos(8_000)), Theme::default());
+    let drawn =
+        draw_rows(answer(text, rows(window, None, theme.clone())), window, Nanos(0), None, &theme);
     let svg = schedlab_draw::svg(&drawn);
     assert!(svg.contains("2 CPUs, 3 tasks, 8.00 µs"), "{svg}");
     let levels = Levels::new(window, columns(WIDTH_PX), Vec::new());
-    let svg = schedlab_draw::svg(&draw_curve(answer(text, levels), window));
+    let svg = schedlab_draw::svg(&draw_curve(answer(text, levels), window, &theme));
     assert!(svg.contains("2 CPUs, 8.00 µs") && svg.contains("Running and waiting tasks"), "{svg}");
 }
 
