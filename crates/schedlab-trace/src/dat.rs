@@ -7,7 +7,6 @@
 //! Source of truth: the manual pages `trace-cmd.dat.v6.5` and `trace-cmd.dat.v7.5`, the format texts
 //! inside the files, and what `trace-cmd` does with the files that the tests make.
 
-mod by_lane;
 mod clock;
 mod decode_threads;
 mod divide;

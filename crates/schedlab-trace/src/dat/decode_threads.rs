@@ -6,15 +6,14 @@
 //! Memory: [`AHEAD`] portions for each thread, beside the lanes' windows.
 
 use super::divide::{Divider, Portion};
-use super::portion::{Decoded, Events, Hand, Spare};
+use super::portion::{Decoded, Hand};
+use crate::decoded_segment::Stretch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Portions for each thread that are decoded, or on the way.
 const AHEAD: usize = 2;
-/// With this many decoded portions before it, the caller is what takes longest.
-const ENOUGH: usize = 2;
 
 /// The portion whose turn it is.
 pub(super) enum Turn {
@@ -36,7 +35,6 @@ pub(super) struct Team {
 
 struct Desk {
     board: Mutex<Board>,
-    spare: Spare,
     /// A portion was decoded.
     done: Condvar,
     /// One more may be.
@@ -51,19 +49,21 @@ struct Board {
     given: usize,
     /// Those that were decoded and not yet given to the caller; `None`: it is to do that itself.
     done: BTreeMap<usize, (Portion, Option<Decoded>)>,
+    /// Memory to be used again.
+    spare: Vec<Stretch>,
     ahead: usize,
     stop: bool,
 }
 
 impl Board {
     /// A portion that nobody has, if there may be one more.
-    fn begin(&mut self) -> Option<Portion> {
+    fn begin(&mut self) -> Option<(Portion, Stretch)> {
         if self.begun - self.given >= self.ahead {
             return None;
         }
         let portion = self.divider.next()?;
         self.begun += 1;
-        Some(portion)
+        Some((portion, self.spare.pop().unwrap_or_default()))
     }
 }
 
@@ -73,13 +73,12 @@ impl Desk {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decodes a portion and lays it down. `helps`: puts it in order too if the caller has enough without it.
-    fn decode(&self, hand: &mut Hand, portion: Portion, helps: bool) {
+    /// Decodes a portion and lays it down.
+    fn decode(&self, hand: &mut Hand, portion: Portion, stretch: Stretch) {
         // Also when decoding panics: nobody waits for ever.
         let mut task = Task { desk: self, portion: Some(portion), decoded: None };
         if let Some(portion) = &task.portion {
-            let is_early = || helps && self.board().done.len() >= ENOUGH;
-            task.decoded = hand.decode(portion, &self.spare, is_early);
+            task.decoded = hand.decode(portion, stretch);
         }
     }
 
@@ -88,9 +87,9 @@ impl Desk {
         let mut board = self.board();
         while !board.stop && !board.divider.has_ended() {
             match board.begin() {
-                Some(portion) => {
+                Some((portion, stretch)) => {
                     drop(board);
-                    self.decode(&mut hand, portion, true);
+                    self.decode(&mut hand, portion, stretch);
                     board = self.board();
                 }
                 None => board = self.room.wait(board).unwrap_or_else(PoisonError::into_inner),
@@ -120,10 +119,10 @@ impl Team {
     /// A caller with a hand of its own, and others, whose threads start when the first portion is asked for.
     pub(super) fn new(divider: Divider, own: Hand, others: Vec<Hand>) -> Self {
         let ahead = AHEAD * (others.len() + 1);
-        let (done, spare) = (BTreeMap::new(), Spare::default());
-        let board = Board { divider, begun: 0, given: 0, done, ahead, stop: false };
+        let (done, spare) = (BTreeMap::new(), Vec::new());
+        let board = Board { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
         let (done, room) = (Condvar::new(), Condvar::new());
-        let desk = Arc::new(Desk { board: Mutex::new(board), spare, done, room });
+        let desk = Arc::new(Desk { board: Mutex::new(board), done, room });
         Self { desk, others, threads: Vec::new(), hand: own }
     }
 
@@ -145,9 +144,9 @@ impl Team {
                 break Turn::Own(portion);
             }
             // Another thread has it: meanwhile the next one that nobody has.
-            board = if let Some(portion) = board.begin() {
+            board = if let Some((portion, stretch)) = board.begin() {
                 drop(board);
-                desk.decode(&mut self.hand, portion, false);
+                desk.decode(&mut self.hand, portion, stretch);
                 desk.board()
             } else if turn == board.begun {
                 return None;
@@ -163,8 +162,8 @@ impl Team {
     }
 
     /// Takes back memory that a portion was decoded into.
-    pub(super) fn give_back(&self, memory: Events) {
-        self.desk.spare.take(memory);
+    pub(super) fn give_back(&self, stretch: Stretch) {
+        self.desk.board().spare.push(stretch);
     }
 
     fn start(&mut self) {

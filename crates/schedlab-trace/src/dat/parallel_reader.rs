@@ -5,11 +5,10 @@
 //! second again from the end of the first. A portion that no other thread decoded goes straight from the lanes
 //! to the caller.
 
-use super::by_lane::{ByLane, Met};
 use super::decode_threads::{Team, Turn};
 use super::divide::{Divider, Portion, Section};
 use super::lane::{FileLanes, Lane, Place};
-use super::portion::{Events, Hand};
+use super::portion::{Decoded, Hand};
 use crate::merge::{ENDED, Merge};
 use schedlab_model::{Event, EventSink};
 use std::io;
@@ -31,10 +30,6 @@ pub(super) struct Together {
     places: Vec<Place>,
     standing: bool,
     ended: bool,
-    /// A decoded portion whose events are handed out batch by batch, and who decoded it.
-    handing: Option<(usize, ByLane)>,
-    /// Names that each thread's portions mentioned.
-    met: Vec<Met>,
 }
 
 impl Together {
@@ -48,14 +43,12 @@ impl Together {
             return None;
         }
         let divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), size);
-        let hand = |index| Some(Hand::new(lanes.twins()?, index));
-        let others: Option<Vec<Hand>> = (1..threads).map(hand).collect();
-        let team = Team::new(divider, hand(0)?, others?);
-        let met = (0..threads).map(|_| Met::default()).collect();
+        let hand = || Some(Hand::new(lanes.twins()?));
+        let others: Option<Vec<Hand>> = (1..threads).map(|_| hand()).collect();
+        let team = Team::new(divider, hand()?, others?);
         let place = |lane: &Lane| Place { page: lane.data.start, at: 0 };
         let places = lanes.lanes.iter().map(place).collect();
-        let (open, handing) = (None, None);
-        Some(Self { team, open, places, standing: false, ended: false, handing, met })
+        Some(Self { team, open: None, places, standing: false, ended: false })
     }
 
     /// Replaces `batch` by the next events, about `limit` where the caller decodes; `false` when none are left.
@@ -72,25 +65,18 @@ impl Together {
                 }
                 self.close(lanes);
             }
-            batch.clear();
-            if let Some((hand, mut by_lane)) = self.handing.take() {
-                if by_lane.next(limit, (&mut self.met[hand], &mut lanes.names), batch) {
-                    self.handing = Some((hand, by_lane));
-                    return Ok(true);
+            let Some(decoded) = self.turn(merge, lanes)? else {
+                if self.open.is_some() {
+                    continue;
                 }
-                self.team.give_back(Events::ByLane(by_lane));
-            }
-            match self.turn(merge, lanes)? {
-                Some((hand, Events::ByLane(by_lane))) => self.handing = Some((hand, by_lane)),
-                Some((_, Events::InOrder(mut stretch))) => {
-                    stretch.exchange(&mut lanes.names, batch);
-                    self.team.give_back(Events::InOrder(stretch));
-                    if !batch.is_empty() {
-                        return Ok(true);
-                    }
-                }
-                None if self.open.is_some() => {}
-                None => return Ok(false),
+                batch.clear();
+                return Ok(false);
+            };
+            let Decoded { mut stretch, .. } = decoded;
+            stretch.exchange(&mut lanes.names, batch);
+            self.team.give_back(stretch);
+            if !batch.is_empty() {
+                return Ok(true);
             }
         }
     }
@@ -101,25 +87,15 @@ impl Together {
         (merge, lanes): (&mut Merge, &mut FileLanes),
         sink: &mut impl EventSink,
     ) -> io::Result<()> {
-        let mut block = Vec::new();
         loop {
             if self.open.is_some() {
                 merge.drain(lanes, sink)?;
                 self.close(lanes);
             }
-            let decoded = match self.handing.take() {
-                Some((hand, by_lane)) => Some((hand, Events::ByLane(by_lane))),
-                None => self.turn(merge, lanes)?,
-            };
-            match decoded {
-                Some((hand, Events::ByLane(mut by_lane))) => {
-                    let known = (&mut self.met[hand], &mut lanes.names);
-                    by_lane.hand_to(known, &mut block, sink);
-                    self.team.give_back(Events::ByLane(by_lane));
-                }
-                Some((_, Events::InOrder(stretch))) => {
-                    stretch.hand_to(&mut lanes.names, sink);
-                    self.team.give_back(Events::InOrder(stretch));
+            match self.turn(merge, lanes)? {
+                Some(decoded) => {
+                    decoded.stretch.hand_to(&mut lanes.names, sink);
+                    self.team.give_back(decoded.stretch);
                 }
                 None if self.open.is_some() => {}
                 None => return Ok(()),
@@ -127,12 +103,8 @@ impl Together {
         }
     }
 
-    /// The next portion's events and who decoded them; `None` when the caller's lanes stand ready to give them, or at the end.
-    fn turn(
-        &mut self,
-        merge: &mut Merge,
-        lanes: &mut FileLanes,
-    ) -> io::Result<Option<(usize, Events)>> {
+    /// The next portion's events; `None` when the caller's lanes stand ready to give them, or at the end.
+    fn turn(&mut self, merge: &mut Merge, lanes: &mut FileLanes) -> io::Result<Option<Decoded>> {
         if self.ended {
             return Ok(None);
         }
@@ -140,15 +112,14 @@ impl Together {
             None => self.ended = true,
             Some(Turn::Own(portion)) => self.open(&portion, merge, lanes)?,
             Some(Turn::Done(portion, mut decoded)) => {
-                self.met[decoded.hand].begin(&decoded.news);
                 if ats(&decoded.starts).eq(ats(&self.places)) {
                     self.places = std::mem::take(&mut decoded.stops);
                     self.standing = false;
                     self.ended = portion.until == ENDED;
                     lanes.note(std::mem::take(&mut decoded.wrongs));
-                    return Ok(Some((decoded.hand, decoded.events)));
+                    return Ok(Some(decoded));
                 }
-                self.team.give_back(decoded.events);
+                self.team.give_back(decoded.stretch);
                 self.open(&portion, merge, lanes)?;
             }
         }
@@ -201,8 +172,8 @@ fn ats(places: &[Place]) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
     use crate::Options;
-    use crate::dat::portion::Spare;
     use crate::dat::{DatReader, Header};
+    use crate::decoded_segment::Stretch;
     use crate::synthetic::{Plan, Synthetic};
     use schedlab_model::EventSource as _;
 
@@ -222,16 +193,15 @@ mod tests {
         for size in [10_000, 100_000] {
             let lanes = reader.lanes();
             let mut divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), size);
-            let mut hand = Hand::new(lanes.twins().unwrap(), 0);
+            let mut hand = Hand::new(lanes.twins().unwrap());
             let mut stops: Option<Vec<Place>> = None;
             let (mut count, mut events, mut names) = (0, 0, crate::names::Names::default());
             while let Some(portion) = divider.next() {
-                let decoded = hand.decode(&portion, &Spare::default(), || false).unwrap();
+                let mut decoded = hand.decode(&portion, Stretch::default()).unwrap();
                 if let Some(stops) = &stops {
                     assert!(ats(&decoded.starts).eq(ats(stops)), "portion {count}");
                 }
-                let Events::InOrder(mut stretch) = decoded.events else { panic!("few lanes") };
-                stretch.exchange(&mut names, &mut batch);
+                decoded.stretch.exchange(&mut names, &mut batch);
                 assert!(batch.len() as u64 * 40 < size * 4 + 5 * 4096, "{} events", batch.len());
                 events += batch.len();
                 count += 1;

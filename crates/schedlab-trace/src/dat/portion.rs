@@ -1,15 +1,12 @@
 //! A portion of a trace, which any thread can decode independently of the others.
 
-use super::by_lane::{ByLane, Met};
 use super::divide::Portion;
 use super::lane::{FileLanes, Place, Wrong};
 use super::runs::Runs;
 use crate::decoded_segment::Stretch;
 use crate::merge::{Merge, Out as _};
-use crate::names::News;
 use schedlab_model::Event;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most bytes of events that come of a byte of pages: the shortest record that says anything has 12.
 const EVENTS_PER_PAGES: u64 = 4;
@@ -25,76 +22,33 @@ pub(super) struct Hand {
     merge: Merge,
     /// Where there are many lanes.
     runs: Option<Box<Runs>>,
-    /// Names that its portions mentioned, for those that it puts in order itself.
-    met: Met,
-    /// The how manieth of a team it is.
-    index: usize,
-}
-
-/// The events of a portion: in the order of time, or lane by lane with their order.
-pub(super) enum Events {
-    InOrder(Stretch),
-    ByLane(ByLane),
-}
-
-/// Memory for events, to be used again.
-#[derive(Default)]
-pub(super) struct Spare {
-    in_order: Mutex<Vec<Stretch>>,
-    by_lane: Mutex<Vec<ByLane>>,
-}
-
-/// No thread panics while it holds such a list.
-fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Spare {
-    fn stretch(&self) -> Stretch {
-        lock(&self.in_order).pop().unwrap_or_default()
-    }
-
-    fn by_lane(&self) -> ByLane {
-        lock(&self.by_lane).pop().unwrap_or_default()
-    }
-
-    /// Takes back memory that held the events of a portion.
-    pub(super) fn take(&self, events: Events) {
-        match events {
-            Events::InOrder(stretch) => lock(&self.in_order).push(stretch),
-            Events::ByLane(by_lane) => lock(&self.by_lane).push(by_lane),
-        }
-    }
 }
 
 /// The decoded events of a portion.
+#[derive(Default)]
 pub(super) struct Decoded {
     /// Where it begins in each lane.
     pub(super) starts: Vec<Place>,
     /// Where the events lie that are next.
     pub(super) stops: Vec<Place>,
-    pub(super) events: Events,
-    /// Who decoded it, and the numbers that it gave out for names.
-    pub(super) hand: usize,
-    pub(super) news: Vec<News>,
+    pub(super) stretch: Stretch,
     /// What was found wrong in it, by lane.
     pub(super) wrongs: Vec<(usize, Wrong)>,
 }
 
 impl Hand {
-    pub(super) fn new(lanes: FileLanes, index: usize) -> Self {
+    pub(super) fn new(lanes: FileLanes) -> Self {
         let many = lanes.lanes.len() >= LANES_MIN;
-        let hand = if many { Self::by_lane(lanes) } else { Self::merging(lanes) };
-        Self { index, ..hand }
+        if many { Self::by_lane(lanes) } else { Self::merging(lanes) }
     }
 
     fn merging(lanes: FileLanes) -> Self {
-        Self { lanes, merge: Merge::default(), runs: None, met: Met::default(), index: 0 }
+        Self { lanes, merge: Merge::default(), runs: None }
     }
 
     fn by_lane(mut lanes: FileLanes) -> Self {
         lanes.widen(WINDOW);
-        Self { runs: Some(Box::default()), ..Self::merging(lanes) }
+        Self { lanes, merge: Merge::default(), runs: Some(Box::default()) }
     }
 
     /// Whether it takes lanes one after the other, which is faster than what the caller does by itself.
@@ -103,88 +57,55 @@ impl Hand {
     }
 
     /// Decodes a portion. `None` when that takes more memory than it may, or the file cannot be read: code that
-    /// wants its events finds that out as they come. With many lanes the events stay by lane, unless it `is_early` once
-    /// they are decoded.
-    pub(super) fn decode(
-        &mut self,
-        portion: &Portion,
-        spare: &Spare,
-        is_early: impl Fn() -> bool,
-    ) -> Option<Decoded> {
+    /// wants its events finds that out as they come.
+    pub(super) fn decode(&mut self, portion: &Portion, stretch: Stretch) -> Option<Decoded> {
+        let mut decoded = Decoded { stretch, ..Decoded::default() };
         // What was found in a portion that was given up is of no interest.
         self.lanes.wrongs();
-        self.lanes.names.forget();
-        self.lanes.pause_at(&portion.ends);
-        let mut decoded = match self.runs {
-            Some(_) => self.by_lanes(portion, spare, is_early),
-            None => self.merged(portion, spare),
-        }
-        .ok()??;
+        let whole = self.put(portion, &mut decoded).ok()?;
         decoded.wrongs = self.lanes.wrongs();
-        Some(decoded)
+        whole.then_some(decoded)
     }
 
-    fn by_lanes(
-        &mut self,
-        portion: &Portion,
-        spare: &Spare,
-        is_early: impl Fn() -> bool,
-    ) -> io::Result<Option<Decoded>> {
-        let Self { lanes, runs: Some(runs), met, index, .. } = self else { return Ok(None) };
-        let (mut starts, mut stops) = (Vec::new(), Vec::new());
-        runs.clear();
-        for lane in 0..lanes.lanes.len() {
-            let (start, stop) = lanes.run(lane, portion, runs)?;
-            starts.push(start);
-            stops.push(stop);
-            if runs.count() > most_events(portion) {
-                return Ok(None);
+    /// Whether it was put as a whole.
+    fn put(&mut self, portion: &Portion, decoded: &mut Decoded) -> io::Result<bool> {
+        let Self { lanes, merge, runs } = self;
+        let Decoded { starts, stops, stretch, .. } = decoded;
+        let bytes: u64 =
+            portion.ends.iter().zip(&*portion.pages).map(|(end, page)| end - page).sum();
+        let most =
+            usize::try_from(bytes * EVENTS_PER_PAGES).unwrap_or(usize::MAX) / size_of::<Event>();
+        lanes.names.forget();
+        lanes.pause_at(&portion.ends);
+        if let Some(runs) = runs {
+            runs.clear();
+            for index in 0..lanes.lanes.len() {
+                let (start, stop) = lanes.run(index, portion, runs)?;
+                starts.push(start);
+                stops.push(stop);
+                if runs.count() > most {
+                    return Ok(false);
+                }
             }
+            return Ok(runs.put_in_order(stretch));
         }
-        let (mut by_lane, mut news) = (spare.by_lane(), Vec::new());
-        if !runs.hand_over(&mut by_lane, &mut news) {
-            return Ok(None);
-        }
-        met.begin(&news);
-        let mut events = Events::ByLane(by_lane);
-        if is_early()
-            && let Events::ByLane(by_lane) = &events
-        {
-            let mut stretch = spare.stretch();
-            by_lane.put_in_order(met, &mut stretch);
-            spare.take(std::mem::replace(&mut events, Events::InOrder(stretch)));
-        }
-        Ok(Some(Decoded { starts, stops, events, hand: *index, news, wrongs: Vec::new() }))
-    }
-
-    fn merged(&mut self, portion: &Portion, spare: &Spare) -> io::Result<Option<Decoded>> {
-        let Self { lanes, merge, .. } = self;
-        let most = most_events(portion);
         lanes.seek(portion.from, portion.pages.iter().copied())?;
-        let starts = lanes.places();
+        *starts = lanes.places();
         merge.resume(lanes, portion.until);
-        let mut stretch = spare.stretch();
         stretch.clear(most / EVENTS_PER_PAGES as usize);
         loop {
-            merge.fill(lanes, &mut stretch)?;
+            merge.fill(lanes, stretch)?;
             if !stretch.is_full() {
                 break;
             }
             if stretch.count() > most {
-                return Ok(None);
+                return Ok(false);
             }
             stretch.grow();
         }
-        let (stops, events) = (lanes.places(), Events::InOrder(stretch));
-        let (news, wrongs) = (Vec::new(), Vec::new());
-        Ok(Some(Decoded { starts, stops, events, hand: self.index, news, wrongs }))
+        *stops = lanes.places();
+        Ok(true)
     }
-}
-
-/// More than this many do not belong into memory at once.
-fn most_events(portion: &Portion) -> usize {
-    let bytes: u64 = portion.ends.iter().zip(&*portion.pages).map(|(end, page)| end - page).sum();
-    usize::try_from(bytes * EVENTS_PER_PAGES).unwrap_or(usize::MAX) / size_of::<Event>()
 }
 
 #[cfg(test)]
@@ -202,13 +123,9 @@ mod tests {
 
     type Told = (Vec<Place>, Vec<Place>, Vec<Event>, String);
 
-    fn told(mut decoded: Decoded, names: &mut Names, met: &mut Met) -> Told {
+    fn told(mut decoded: Decoded, names: &mut Names) -> Told {
         let mut events = Vec::new();
-        met.begin(&decoded.news);
-        match &mut decoded.events {
-            Events::InOrder(stretch) => stretch.exchange(names, &mut events),
-            Events::ByLane(by_lane) => while by_lane.next(1000, (met, names), &mut events) {},
-        }
+        decoded.stretch.exchange(names, &mut events);
         (decoded.starts, decoded.stops, events, format!("{:?}", decoded.wrongs))
     }
 
@@ -221,12 +138,11 @@ mod tests {
         let twins = || lanes.twins().expect("nothing is packed");
         let mut hands = [Hand::merging(twins()), Hand::by_lane(twins())];
         let mut names = [Names::default(), Names::default()];
-        let (mut met, spare) = (Met::default(), Spare::default());
         let (mut events, mut renamed) = (0, 0);
         while let Some(portion) = divider.next() {
             let [merged, sorted] = [0, 1].map(|way| {
-                let decoded = hands[way].decode(&portion, &spare, || portion.index % 3 == 0);
-                decoded.map(|decoded| told(decoded, &mut names[way], &mut met))
+                let decoded = hands[way].decode(&portion, Stretch::default());
+                decoded.map(|decoded| told(decoded, &mut names[way]))
             });
             assert_eq!(merged.is_some(), sorted.is_some(), "{what}, portion {}", portion.index);
             let (Some(merged), Some(sorted)) = (merged, sorted) else { continue };

@@ -1,14 +1,15 @@
-//! A portion's events lane by lane, and the order of their times.
+//! A portion's events lane by lane, and then in order.
 //!
 //! With a thousand lanes, a merge touches another lane's page and reader for each event, and none of them is in
 //! a near cache. Here each lane's pages are read into the same window and decoded in a run. Times with
 //! the places of their events are then sorted (a radix sort from the lowest digit keeps equal times in the order
-//! of lanes). Events stay where they were decoded until somebody wants them in order: [`ByLane`].
+//! of lanes), and events go to their places.
 //!
-//! Names: a record mentions a name by a number ([`Numbers`]).
+//! Names: a record mentions a name by a number ([`Numbers`]). In order of time, each first number of a task in the
+//! portion, and each that is another than the one before, may be news.
 
-use super::by_lane::{ByLane, Mentioning, mask_of};
 use super::pages::Window;
+use crate::decoded_segment::Stretch;
 use crate::merge::{Batch, Out, append};
 use crate::name_numbers::Numbers;
 use crate::names::{Called, Names, News};
@@ -24,7 +25,10 @@ pub(super) struct Runs {
     pub(super) window: Window,
     out: Put,
     mentions: Mentions,
+    keys: Vec<u64>,
     sorted: Vec<u64>,
+    met: Met,
+    news: Vec<News>,
 }
 
 impl Runs {
@@ -37,7 +41,6 @@ impl Runs {
     /// Forgets what a portion left that was given up.
     pub(super) fn clear(&mut self) {
         self.out.events.clear();
-        self.out.times.clear();
         self.out.names.clear();
         self.out.aside = false;
         self.mentions.pair = [0; 2];
@@ -72,24 +75,48 @@ impl Runs {
         self.out.events.len()
     }
 
-    /// Hands all events to `portion`, with their order, and the numbers that were given out for names to `news`; `false`
-    /// where the portion is too long for that.
-    pub(super) fn hand_over(&mut self, portion: &mut ByLane, news: &mut Vec<News>) -> bool {
-        let whole = sort(&mut self.out.times, &mut self.sorted);
+    /// Puts all events into `stretch` in the order of time, and forgets them; `false` where the portion is too long for
+    /// that.
+    pub(super) fn put_in_order(&mut self, stretch: &mut Stretch) -> bool {
+        self.mentions.numbers.turn(&mut self.news);
+        self.met.begin(&self.news);
+        let whole = sort(&self.out.events, &mut self.keys, &mut self.sorted);
         if whole {
-            portion.exchange(&mut self.out.events, &mut self.out.times);
-            self.mentions.numbers.turn(news);
+            let mask = mask_of(self.out.events.len());
+            stretch.clear(self.out.events.len());
+            for key in &self.keys {
+                let index = (key & mask) as usize;
+                let Some(Mentioning { event, names }) = self.out.events.get(index) else {
+                    continue;
+                };
+                // One branch, which is hardly ever taken: nobody waits for the event to come from a far cache.
+                if self.met.is_new(names[0]) | self.met.is_new(names[1]) {
+                    for number in names {
+                        if self.met.is_new(*number) {
+                            let (pid, comm) = self.met.meet(*number);
+                            stretch.name(Event { what: What::Comm { pid, comm }, ..*event });
+                        }
+                    }
+                }
+                stretch.put(*event);
+            }
         }
+        self.out.events.clear();
         whole
     }
+}
+
+/// An event and the numbers of the names in its record; 0 is none.
+#[derive(Clone, Copy)]
+struct Mentioning {
+    event: Event,
+    names: [u32; 2],
 }
 
 /// Takes events as they come.
 #[derive(Default)]
 pub(super) struct Put {
     events: Vec<Mentioning>,
-    /// When each happened. To read the times in the events would fetch all of them from a far cache.
-    times: Vec<u64>,
     /// What the general path put last.
     general: Vec<Event>,
     /// The names in it.
@@ -102,7 +129,6 @@ impl Out for Put {
     #[inline(always)]
     fn put(&mut self, event: Event) {
         self.events.push(Mentioning { event, names: [0; 2] });
-        self.times.push(event.time.0);
     }
 
     #[cold]
@@ -115,7 +141,6 @@ impl Out for Put {
                 self.names.push((pid, comm));
             } else {
                 self.events.push(Mentioning { event, names: [0; 2] });
-                self.times.push(event.time.0);
             }
         }
     }
@@ -153,23 +178,82 @@ impl Called for Mentions {
     }
 }
 
-/// Replaces times by keys in the order of time, those of equal times in their own: an event's index is in the low bits.
+/// Which names were met in order of time.
+#[derive(Default)]
+struct Met {
+    /// What each number stands for, and the portion in which its name was the task's last one.
+    names: Vec<(Pid, Comm)>,
+    last: Vec<u32>,
+    /// The number that each task had last, by pid.
+    of: Vec<u32>,
+    portion: u32,
+}
+
+impl Met {
+    /// A new portion begins, for which these numbers were given out.
+    fn begin(&mut self, news: &[News]) {
+        for &News { number, pid, comm } in news {
+            let number = number as usize;
+            if number >= self.names.len() {
+                self.names.resize(number + 1, (Pid::IDLE, [0; 16]));
+                self.last.resize(number + 1, 0);
+            }
+            (self.names[number], self.last[number]) = ((Pid(pid), comm), 0);
+        }
+        self.portion = self.portion.wrapping_add(1).max(1);
+        // No name is none that is new.
+        match self.last.first_mut() {
+            Some(none) => *none = self.portion,
+            None => self.last.push(self.portion),
+        }
+    }
+
+    /// Whether it is another name than the task had before in the portion, or its first one.
+    #[inline(always)]
+    fn is_new(&self, number: u32) -> bool {
+        self.last.get(number as usize).is_some_and(|last| *last != self.portion)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet(&mut self, number: u32) -> (Pid, Comm) {
+        let (pid, comm) = self.names[number as usize];
+        let index = pid.0.cast_unsigned() as usize;
+        if index >= self.of.len() {
+            crate::names::reach(&mut self.of, index);
+        }
+        let before = std::mem::replace(&mut self.of[index], number);
+        if let Some(last) = self.last.get_mut(before as usize).filter(|_| before != 0) {
+            *last = 0;
+        }
+        self.last[number as usize] = self.portion;
+        (pid, comm)
+    }
+}
+
+/// Covers the indices below `count`.
+fn mask_of(count: usize) -> u64 {
+    (count.max(2) as u64).next_power_of_two() - 1
+}
+
+/// Keys of all events in the order of time, those of equal times in their own: an event's index is in the low bits.
 /// `false` if times lie too far apart for that.
-fn sort(times: &mut Vec<u64>, spare: &mut Vec<u64>) -> bool {
-    let (first, last) = (times.iter().min().copied(), times.iter().max().copied());
-    let (first, last) = (first.unwrap_or(0), last.unwrap_or(0));
-    let index_bits = mask_of(times.len()).count_ones();
+fn sort(events: &[Mentioning], keys: &mut Vec<u64>, spare: &mut Vec<u64>) -> bool {
+    let times = || events.iter().map(|one| one.event.time.0);
+    let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+    let index_bits = mask_of(events.len()).count_ones();
     let bits = u64::BITS - (last - first).leading_zeros();
+    keys.clear();
     if bits + index_bits > u64::BITS {
         return false;
     }
-    for (index, time) in (0..).zip(times.iter_mut()) {
-        *time = (*time - first) << index_bits | index;
-    }
-    spare.resize(times.len(), 0);
-    for digit in 0..bits.div_ceil(DIGIT) {
-        scatter(times, spare, index_bits + digit * DIGIT);
-        std::mem::swap(times, spare);
+    keys.extend((0..).zip(times()).map(|(index, time)| (time - first) << index_bits | index));
+    spare.resize(keys.len(), 0);
+    let digits = bits.div_ceil(DIGIT);
+    for digit in 0..digits {
+        let shift = index_bits + digit * DIGIT;
+        scatter(keys, spare, shift);
+        std::mem::swap(keys, spare);
     }
     true
 }
