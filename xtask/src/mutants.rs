@@ -139,7 +139,7 @@ fn try_out(area: &Area, package: &str, mutants: &[&str]) -> Result<PathBuf> {
     let tests = ["test", "--quiet", "--package", package, "--tests"];
     steps::run(Command::new("cargo").current_dir(TREE).args(tests))?;
     let mut command = Command::new("cargo");
-    command.current_dir(TREE).args(["mutants", "--in-place", "--baseline", "skip", "--jobs", "1"]);
+    command.current_dir(TREE).args(["mutants", "--in-place", "--baseline", "skip"]);
     command.args(["--no-shuffle", "--timeout", TIMEOUT, "--package", package, "--output"]);
     command.arg(&out).args(["--re", &format!("^({})$", names.join("|"))]).args(["--", "--tests"]);
     let status = command.status().context("cargo mutants")?;
