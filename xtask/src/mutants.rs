@@ -7,7 +7,7 @@
 use crate::steps;
 use anyhow::{Context as _, Result, bail, ensure};
 use schedlab_random::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ pub(crate) fn run(seed: &str, area: Option<&str>, only_list: bool) -> Result<()>
         }
         let mut ends = Ends::default();
         for (package, mutants) in by_package(&drawn) {
-            ends.add(&try_out(area, package, &mutants)?)?;
+            ends.add(&try_out(area, package, &mutants)?, &mutants)?;
         }
         steps::say(&ends.text(area.name));
     }
@@ -141,7 +141,10 @@ fn try_out(area: &Area, package: &str, mutants: &[&str]) -> Result<PathBuf> {
     let mut command = Command::new("cargo");
     command.current_dir(TREE).args(["mutants", "--in-place", "--baseline", "skip"]);
     command.args(["--no-shuffle", "--timeout", TIMEOUT, "--package", package, "--output"]);
-    command.arg(&out).args(["--re", &format!("^({})$", names.join("|"))]).args(["--", "--tests"]);
+    // cargo-mutants 27 applies the expression to some kinds of mutants only, so the files are named, too.
+    let files: BTreeSet<&str> = mutants.iter().filter_map(|name| name.split(':').next()).collect();
+    command.arg(&out).args(files.iter().flat_map(|file| ["--file", file]));
+    command.args(["--re", &format!("^({})$", names.join("|"))]).args(["--", "--tests"]);
     let status = command.status().context("cargo mutants")?;
     // 2: some were missed; 3: some ran into the limit of time. Both are results.
     ensure!(matches!(status.code(), Some(0 | 2 | 3)), "cargo mutants failed: {status}");
@@ -165,12 +168,13 @@ fn literal(text: &str) -> String {
 struct Ends(BTreeMap<&'static str, Vec<String>>);
 
 impl Ends {
-    /// Adds what cargo-mutants left in a folder.
-    fn add(&mut self, folder: &Path) -> Result<()> {
+    /// Adds what cargo-mutants left in a folder about these mutants.
+    fn add(&mut self, folder: &Path, mutants: &[&str]) -> Result<()> {
         for end in ENDS {
             let file = folder.join(format!("{end}.txt"));
             let text = fs::read_to_string(&file).context(file.display().to_string())?;
-            self.0.entry(end).or_default().extend(text.lines().map(str::to_owned));
+            let drawn = text.lines().filter(|line| mutants.contains(line));
+            self.0.entry(end).or_default().extend(drawn.map(str::to_owned));
         }
         Ok(())
     }
