@@ -93,7 +93,8 @@ impl Checked {
 /// Compares everything; at least `few` figures must be equal, and none may differ.
 #[track_caller]
 fn check(dir: &Path, file: &str, few: usize) {
-    let script = ["script", "--ns", "-F", "comm,tid,cpu,time,event,trace", "-i", file];
+    let fields = "comm,tid,cpu,time,event,trace";
+    let script = ["script", "--ns", "--show-task-events", "-F", fields, "-i", file];
     let Some(text) = output("perf", &script) else {
         return missing("a perf that reads its own recording", false);
     };

@@ -36,8 +36,8 @@ pub struct First<'c> {
 
 /// The first choice that one side made and the other never, though it had the same situation. It is of the kind that
 /// differs most among those that differ by more than neutral code makes likely, and has the answer that this side
-/// gives more often. Other kinds may differ as a consequence. Choices whose situation tells more go first, see
-/// [`Weight`]. `None`: no kind differs, or no such situation came up on both sides.
+/// gives more often. Other kinds may differ as a consequence. Choices whose situation tells more go first.
+/// `None`: no kind differs, or no such situation came up on both sides.
 #[must_use]
 pub fn first<'c>(
     before: &'c Starts,

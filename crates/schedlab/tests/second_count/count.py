@@ -17,6 +17,7 @@ WOKEN = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ target_cpu=(\d+)")
 MOVED = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ orig_cpu=(\d+) dest_cpu=(\d+)")
 CHILD = re.compile(r"child_pid=(\d+)")
 BOUND = re.compile(r"(ksoftirqd|migration|kworker|cpuhp|rcuc|idle_inject|watchdog|ktimers)/\d+(:.*)?$")
+RENAMED = re.compile(r"\[\d+\]\s+(\d+)\.(\d+): PERF_RECORD_COMM")
 UNKNOWN, IDLE = None, 0
 GAP = 100_000
 
@@ -29,9 +30,15 @@ def events(path):
     return sorted(parts, key=lambda event: event[0])
 
 
+def last_name(path):
+    """When a task was renamed last: events of that kind belong to the trace, too."""
+    found = [RENAMED.search(line) for line in open(path, errors="replace")]
+    return max([int(match[1]) * 10**9 + int(match[2].ljust(9, "0")) for match in found if match], default=0)
+
+
 class Machine:
-    def __init__(self, found):
-        self.start, self.end = found[0][0], found[-1][0]
+    def __init__(self, found, last_name):
+        self.start, self.end = found[0][0], max(found[-1][0], last_name)
         self.cpus = sorted({event[1] for event in found})
         self.places = any(event[3] == "sched_wakeup" for event in found)
         self.on = {cpu: UNKNOWN for cpu in self.cpus}
@@ -265,8 +272,9 @@ def figures(machine):
 
 
 found = events(sys.argv[1])
-machine = Machine(found)
+machine = Machine(found, last_name(sys.argv[1]))
 for time, cpu, by, name, rest in found:
     machine.pass_time(time)
     machine.see(cpu, by, name, rest)
+machine.pass_time(machine.end)
 json.dump(figures(machine), sys.stdout)
