@@ -124,7 +124,16 @@ fn measure(load: &Load, rounds: usize, dir: &Path) -> [Vec<Vec<f64>>; 3] {
 fn run(arm: Arm, load: &Load, dir: &Path) -> Vec<f64> {
     let recorder: &[&str] = match arm {
         Arm::Nobody => &[],
-        Arm::Schedlab => &[env!("CARGO_BIN_EXE_schedlab"), "record", "-o", "schedlab.dat", "--"],
+        // What perf records, too: no IPIs and timers.
+        Arm::Schedlab => &[
+            env!("CARGO_BIN_EXE_schedlab"),
+            "record",
+            "--for",
+            "scheduling",
+            "-o",
+            "schedlab.dat",
+            "--",
+        ],
         Arm::Perf => &["perf", "sched", "record", "-o", "perf.data", "--"],
     };
     let argv = [recorder, &["sh", "-c", load.line]].concat();

@@ -77,7 +77,7 @@ fn run(load: &str, events: &[&str], dir: &Path) -> Taken {
         command
     };
     let mut command = schedlab();
-    command.args(["record", "-o", "power.dat"]);
+    command.args(["record", "--for", "scheduling", "-o", "power.dat"]);
     command.args(events.iter().flat_map(|event| ["-e", event]));
     let output = command.args(["--", "sh", "-c", load]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// out if the kernel does not have it (repeatable)
     #[arg(short, long = "event", value_name = "SYSTEM[:NAME]|NAME")]
     events: Vec<String>,
-    /// Record what these answers need
+    /// Record the events that this needs
     #[arg(long = "for", value_enum, default_value = "power")]
     purpose: Purpose,
     /// Record through this interface of the kernel
