@@ -25,9 +25,9 @@ pub struct Latency {
     places: Vec<u32>,
 }
 
-/// Waits that are gathered before they are recorded, in 3 MiB. Histograms of thousands of tasks are in no near cache: once
+/// Waits that are gathered before they are recorded, in 6 MiB. Histograms of thousands of tasks are in no near cache: once
 /// there, one takes all of its waits. A few at once for each task cost a quarter of a latency table of 1,024 CPUs.
-const PENDING: usize = 1 << 18;
+const PENDING: usize = 1 << 19;
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {

@@ -89,7 +89,7 @@ pub struct Options {
     /// Perfetto are decoded by the caller alone.
     pub threads: usize,
     /// Bytes of pages of a trace.dat that a thread decodes at once, about, where there are several; by default
-    /// 1 MiB, or eight pages of each CPU where that is more.
+    /// 1 MiB, or twelve pages of each CPU where that is more.
     pub portion: Option<usize>,
     /// Whether [`EventSource::arguments`] gives those of tracepoints beyond the scheduler's from
     /// records too, not from texts only. Decoding then stays on the caller's thread.

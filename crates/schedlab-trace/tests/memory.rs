@@ -80,8 +80,8 @@ struct Took {
 /// The most that a task takes in a latency table: two histograms of 30 KiB.
 const TASK: u64 = 60 << 10;
 
-/// The waits that a latency table gathers before it records them: 3 MiB, and a copy while they grow.
-const WAITS: u64 = 4 * MIB;
+/// The waits that a latency table gathers before it records them: 6 MiB, and a copy while they grow.
+const WAITS: u64 = 8 * MIB;
 
 /// Names the file to the process that reads it, which is this program again: its memory is its own.
 const FILE: &str = "SCHEDLAB_TEST_MEMORY_OF";

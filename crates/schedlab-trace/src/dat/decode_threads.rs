@@ -3,7 +3,7 @@
 //! Any thread, the caller's too, takes the first portion that no thread has; the caller gets portions in
 //! order. If no thread has begun a portion when its turn comes, the caller decodes it straight into its own
 //! batch. With many lanes, decoding one lane after the other into a portion is faster, and the caller does that.
-//! Memory: [`AHEAD`] portions for each thread, beside the lanes' windows.
+//! Memory: a portion for each other thread and [`AHEAD`] more, beside the lanes' windows.
 
 use super::divide::{Divider, Portion};
 use super::portion::{Decoded, Hand};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Portions for each thread that are decoded, or on the way.
+/// Portions beyond one for each other thread that are decoded, or on the way.
 const AHEAD: usize = 2;
 
 /// The portion whose turn it is.
@@ -118,7 +118,7 @@ impl Drop for Task<'_> {
 impl Team {
     /// A caller with a hand of its own, and others, whose threads start when the first portion is asked for.
     pub(super) fn new(divider: Divider, own: Hand, others: Vec<Hand>) -> Self {
-        let ahead = AHEAD * (others.len() + 1);
+        let ahead = others.len() + AHEAD;
         let (done, spare) = (BTreeMap::new(), Vec::new());
         let board = Board { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
         let (done, room) = (Condvar::new(), Condvar::new());

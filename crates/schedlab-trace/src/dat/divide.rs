@@ -20,6 +20,8 @@ pub(super) struct Portion {
     pub(super) from: u64,
     /// The instant behind it; [`ENDED`] for the last one.
     pub(super) until: u64,
+    /// When its events happen, as the heads of pages have it.
+    pub(super) times: Range<u64>,
     /// Where in the file the page lies with which it begins, for each lane.
     pub(super) pages: Arc<[u64]>,
     /// Behind the page in which it seems to end.
@@ -33,6 +35,8 @@ pub(super) struct Divider {
     pages: Arc<[u64]>,
     /// How many portions there were.
     count: usize,
+    /// When the first page begins, and the last one.
+    times: Range<u64>,
     /// The instant at which the next one begins.
     from: u64,
     /// How long it shall be.
@@ -126,7 +130,8 @@ impl Divider {
         }
         let pages = lanes.iter().map(|lane| lane.start).collect();
         let length = share(last.saturating_sub(first), size, bytes);
-        Self { shared, lanes, pages, count: 0, from: 0, length, size, ended: false }
+        let times = first..last;
+        Self { shared, lanes, pages, count: 0, times, from: 0, length, size, ended: false }
     }
 
     /// Whether there are no more.
@@ -161,10 +166,11 @@ impl Divider {
         }
         self.ended = until >= ENDED - 1 || self.lanes.iter().all(|lane| lane.next == ENDED);
         let until = if self.ended { ENDED } else { until };
+        let times = self.from.max(self.times.start)..until.min(self.times.end + self.length / 8);
         let ends = self.lanes.iter().map(|lane| lane.offset(lane.page + 1)).collect();
         let next = self.lanes.iter().map(|lane| lane.offset(lane.page)).collect();
         let pages = std::mem::replace(&mut self.pages, next);
-        let portion = Portion { index: self.count, from: self.from, until, pages, ends };
+        let portion = Portion { index: self.count, from: self.from, until, times, pages, ends };
         self.from = until;
         self.count += 1;
         Some(portion)

@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// Bytes of pages that a portion has: some twenty thousand events, which a second-level cache holds. Half of it
 /// costs a tenth more, in looking for where portions begin and in pages that belong to two.
 const PORTION: u64 = 1 << 20;
-/// Pages of each lane at least, on the average: in each lane one is read that belongs to two portions. With four in
-/// place of eight, a trace of 1,024 CPUs takes a fifth longer.
-const PAGES_MIN: u64 = 8;
+/// Pages of each lane at least, on the average: in each lane one is read that belongs to two portions. More pages cost
+/// memory: 50 MB for eight more of 1,024 lanes, for each portion that waits.
+const PAGES_MIN: u64 = 12;
 
 /// Where reading by portions stands.
 pub(super) struct Together {

@@ -78,7 +78,7 @@ impl Hand {
         lanes.names.forget();
         lanes.pause_at(&portion.ends);
         if let Some(runs) = runs {
-            runs.clear();
+            runs.clear(&portion.times);
             for index in 0..lanes.lanes.len() {
                 let (start, stop) = lanes.run(index, portion, runs)?;
                 starts.push(start);

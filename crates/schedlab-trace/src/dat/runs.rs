@@ -1,9 +1,10 @@
 //! A portion's events lane by lane, and then in order.
 //!
 //! With a thousand lanes, a merge touches another lane's page and reader for each event, and none of them is in
-//! a near cache. Here each lane's pages are read into the same window and decoded in a run. Times with
-//! the places of their events are then sorted (a radix sort from the lowest digit keeps equal times in the order
-//! of lanes), and events go to their places.
+//! a near cache. Here each lane's pages are read into the same window and decoded in a run. Each event goes to the
+//! slot of the portion's time in which it lies. A slot fits into a second-level cache: there times with the places
+//! of their events are sorted (a radix sort from the lowest digit keeps equal times in the order of lanes), and
+//! events go to their places.
 //!
 //! Names: a record mentions a name by a number ([`Numbers`]). In order of time, each first number of a task in the
 //! portion, and each that is another than the one before, may be news.
@@ -14,9 +15,13 @@ use crate::merge::{Batch, Out, append};
 use crate::name_numbers::Numbers;
 use crate::names::{Called, Names, News};
 use schedlab_model::{Comm, Event, Pid, What};
+use std::ops::Range;
 
 /// Bits of a digit at most: its counters and the lines of the cache that are written to stay in a near cache.
 const DIGIT: u32 = 9;
+
+/// Slots of a portion's time: some ten thousand events each, where there are a thousand lanes.
+const SLOTS: usize = 64;
 
 /// The events of a portion, one lane after the other.
 #[derive(Default)]
@@ -25,8 +30,7 @@ pub(super) struct Runs {
     pub(super) window: Window,
     out: Put,
     mentions: Mentions,
-    keys: Vec<u64>,
-    sorted: Vec<u64>,
+    order: Order,
     met: Met,
     news: Vec<News>,
 }
@@ -38,11 +42,9 @@ impl Runs {
         (&mut self.mentions, &mut self.out)
     }
 
-    /// Forgets what a portion left that was given up.
-    pub(super) fn clear(&mut self) {
-        self.out.events.clear();
-        self.out.names.clear();
-        self.out.aside = false;
+    /// Forgets what a portion left that was given up. The next one has events of about these times.
+    pub(super) fn clear(&mut self, times: &Range<u64>) {
+        self.out.clear(times);
         self.mentions.pair = [0; 2];
     }
 
@@ -52,7 +54,7 @@ impl Runs {
         if self.out.aside {
             return self.step_aside();
         }
-        if let Some(last) = self.out.events.last_mut() {
+        if let Some(last) = self.out.last() {
             last.names = std::mem::take(&mut self.mentions.pair);
         }
     }
@@ -65,14 +67,14 @@ impl Runs {
             self.mentions.called(pid, &comm);
         }
         let pair = std::mem::take(&mut self.mentions.pair);
-        if let Some(last) = self.out.events.last_mut().filter(|_| pair != [0; 2]) {
+        if let Some(last) = self.out.last().filter(|_| pair != [0; 2]) {
             last.names = pair;
         }
     }
 
     /// How many events there are.
     pub(super) fn count(&self) -> usize {
-        self.out.events.len()
+        self.out.slots.iter().map(Vec::len).sum()
     }
 
     /// Puts all events into `stretch` in the order of time, and forgets them; `false` where the portion is too long for
@@ -80,30 +82,35 @@ impl Runs {
     pub(super) fn put_in_order(&mut self, stretch: &mut Stretch) -> bool {
         self.mentions.numbers.turn(&mut self.news);
         self.met.begin(&self.news);
-        let whole = sort(&self.out.events, &mut self.keys, &mut self.sorted);
-        if whole {
-            let mask = mask_of(self.out.events.len());
-            stretch.clear(self.out.events.len());
-            for key in &self.keys {
-                let index = (key & mask) as usize;
-                let Some(Mentioning { event, names }) = self.out.events.get(index) else {
-                    continue;
-                };
-                // One branch, which is hardly ever taken: nobody waits for the event to come from a far cache.
-                if self.met.is_new(names[0]) | self.met.is_new(names[1]) {
-                    for number in names {
-                        if self.met.is_new(*number) {
-                            let (pid, comm) = self.met.meet(*number);
-                            stretch.name(Event { what: What::Comm { pid, comm }, ..*event });
-                        }
-                    }
-                }
-                stretch.put(*event);
-            }
-        }
-        self.out.events.clear();
+        stretch.clear(self.count());
+        let Self { out, order, met, .. } = self;
+        let whole = out.slots.iter().all(|slot| put_slot(slot, order, met, stretch));
+        out.slots.iter_mut().for_each(Vec::clear);
         whole
     }
+}
+
+/// Puts the events of a slot in the order of time; `false` where it is too long for that.
+fn put_slot(slot: &[Mentioning], order: &mut Order, met: &mut Met, stretch: &mut Stretch) -> bool {
+    let whole = order.sort(slot);
+    let mask = mask_of(slot.len());
+    for key in &order.keys {
+        let index = (key & mask) as usize;
+        let Some(Mentioning { event, names }) = slot.get(index) else {
+            continue;
+        };
+        // One branch, which is hardly ever taken: nobody waits for the event to come from a far cache.
+        if met.is_new(names[0]) | met.is_new(names[1]) {
+            for number in names {
+                if met.is_new(*number) {
+                    let (pid, comm) = met.meet(*number);
+                    stretch.name(Event { what: What::Comm { pid, comm }, ..*event });
+                }
+            }
+        }
+        stretch.put(*event);
+    }
+    whole
 }
 
 /// An event and the numbers of the names in its record; 0 is none.
@@ -114,9 +121,14 @@ struct Mentioning {
 }
 
 /// Takes events as they come.
-#[derive(Default)]
 pub(super) struct Put {
-    events: Vec<Mentioning>,
+    /// Those of each slot of time; no event of a slot is earlier than one of the slot before.
+    slots: [Vec<Mentioning>; SLOTS],
+    /// When the slots begin, and how long they are: a power of two.
+    from: u64,
+    length: u32,
+    /// That of the last event.
+    slot: usize,
     /// What the general path put last.
     general: Vec<Event>,
     /// The names in it.
@@ -125,10 +137,41 @@ pub(super) struct Put {
     aside: bool,
 }
 
+impl Default for Put {
+    fn default() -> Self {
+        let slots = std::array::from_fn(|_| Vec::new());
+        let (general, names) = (Vec::new(), Vec::new());
+        Self { slots, from: 0, length: 0, slot: 0, general, names, aside: false }
+    }
+}
+
+impl Put {
+    fn clear(&mut self, times: &Range<u64>) {
+        self.slots.iter_mut().for_each(Vec::clear);
+        self.names.clear();
+        let slot = times.end.saturating_sub(times.start) / SLOTS as u64;
+        let length = u64::BITS - slot.leading_zeros();
+        (self.from, self.length, self.aside) = (times.start, length, false);
+    }
+
+    #[inline(always)]
+    fn last(&mut self) -> Option<&mut Mentioning> {
+        self.slots[self.slot % SLOTS].last_mut()
+    }
+
+    /// Keeps an event that mentions no name so far.
+    #[inline(always)]
+    fn keep(&mut self, event: Event) {
+        let slot = event.time.0.saturating_sub(self.from) >> self.length;
+        self.slot = (slot as usize).min(SLOTS - 1);
+        self.slots[self.slot].push(Mentioning { event, names: [0; 2] });
+    }
+}
+
 impl Out for Put {
     #[inline(always)]
     fn put(&mut self, event: Event) {
-        self.events.push(Mentioning { event, names: [0; 2] });
+        self.keep(event);
     }
 
     #[cold]
@@ -136,11 +179,11 @@ impl Out for Put {
     fn aside(&mut self, put: impl FnOnce(&mut Batch<'_>)) {
         self.aside = true;
         append(&mut self.general, put);
-        for event in self.general.drain(..) {
+        for event in std::mem::take(&mut self.general) {
             if let What::Comm { pid, comm } = event.what {
                 self.names.push((pid, comm));
             } else {
-                self.events.push(Mentioning { event, names: [0; 2] });
+                self.keep(event);
             }
         }
     }
@@ -236,41 +279,55 @@ fn mask_of(count: usize) -> u64 {
     (count.max(2) as u64).next_power_of_two() - 1
 }
 
-/// Keys of all events in the order of time, those of equal times in their own: an event's index is in the low bits.
-/// `false` if times lie too far apart for that.
-fn sort(events: &[Mentioning], keys: &mut Vec<u64>, spare: &mut Vec<u64>) -> bool {
-    let times = || events.iter().map(|one| one.event.time.0);
-    let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-    let index_bits = mask_of(events.len()).count_ones();
-    let bits = u64::BITS - (last - first).leading_zeros();
-    keys.clear();
-    if bits + index_bits > u64::BITS {
-        return false;
-    }
-    keys.extend((0..).zip(times()).map(|(index, time)| (time - first) << index_bits | index));
-    spare.resize(keys.len(), 0);
-    let digits = bits.div_ceil(DIGIT);
-    for digit in 0..digits {
-        let shift = index_bits + digit * DIGIT;
-        scatter(keys, spare, shift);
-        std::mem::swap(keys, spare);
-    }
-    true
+/// Puts events in order.
+#[derive(Default)]
+struct Order {
+    /// The time of each event since the first one, and in the low bits its index.
+    keys: Vec<u64>,
+    spare: Vec<u64>,
 }
 
-/// One pass of the sort: by the digit that begins at bit `shift`.
-fn scatter(from: &[u64], to: &mut [u64], shift: u32) {
+impl Order {
+    /// Has keys of all events in the order of time, those of equal times in their own. `false` if times lie too far
+    /// apart for that.
+    fn sort(&mut self, events: &[Mentioning]) -> bool {
+        let Self { keys, spare } = self;
+        let times = || events.iter().map(|one| one.event.time.0);
+        let (first, last) =
+            times().fold((u64::MAX, 0), |(first, last), time| (time.min(first), time.max(last)));
+        let index_bits = mask_of(events.len()).count_ones();
+        let bits = u64::BITS - last.saturating_sub(first).leading_zeros();
+        keys.clear();
+        if bits + index_bits > u64::BITS {
+            return false;
+        }
+        keys.extend((0..).zip(times()).map(|(index, time)| (time - first) << index_bits | index));
+        spare.resize(keys.len(), 0);
+        // As few passes as may be, and digits as short as they may then be.
+        let passes = bits.div_ceil(DIGIT);
+        let digit = bits.div_ceil(passes.max(1));
+        for pass in 0..passes {
+            scatter(keys, spare, index_bits + pass * digit, digit);
+            std::mem::swap(keys, spare);
+        }
+        true
+    }
+}
+
+/// One pass of the sort: by the digit of `bits` bits that begins at bit `shift`.
+fn scatter(from: &[u64], to: &mut [u64], shift: u32, bits: u32) {
     const SIZE: usize = 1 << DIGIT;
-    let digit = |key: u64| (key >> shift) as usize % SIZE;
-    let mut places = [0usize; SIZE];
+    let mask = (1 << bits) - 1;
+    let digit = |key: u64| (key >> shift) as usize & mask % SIZE;
+    let mut places = [0u32; SIZE];
     from.iter().for_each(|key| places[digit(*key)] += 1);
     let mut next = 0;
-    for place in &mut places {
+    for place in places.iter_mut().take(mask + 1) {
         next += std::mem::replace(place, next);
     }
     for key in from {
         let place = &mut places[digit(*key)];
-        if let Some(to) = to.get_mut(*place) {
+        if let Some(to) = to.get_mut(*place as usize) {
             *to = *key;
         }
         *place += 1;
