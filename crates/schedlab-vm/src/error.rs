@@ -33,6 +33,9 @@ pub enum VmError {
         #[source]
         error: io::Error,
     },
+    /// Another process uses what this one needs.
+    #[error("{0}")]
+    Busy(String),
     /// The guest died, hung or said nonsense.
     #[error("{what}{}", tail(console))]
     Guest {
@@ -54,6 +57,17 @@ fn tail(console: &[String]) -> String {
 }
 
 impl VmError {
+    /// Whether it says something of the kernel: it does not build, does not boot, or ends a load. Other errors
+    /// are of the machine, and another kernel would not help.
+    #[must_use]
+    pub fn is_of_the_kernel(&self) -> bool {
+        match self {
+            Self::Setting { .. } | Self::Guest { .. } => true,
+            Self::Io { error, .. } => error.kind() != io::ErrorKind::StorageFull,
+            Self::Missing { .. } | Self::Busy(_) | Self::Interrupted => false,
+        }
+    }
+
     /// Adds to an I/O error what was being done.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();

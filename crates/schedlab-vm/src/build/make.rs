@@ -18,6 +18,9 @@ const SCRIPT: &str = "exec 3<&0
 (read -r _ <&3; kill -KILL 0) >/dev/null 2>&1 &
 exec nice make \"$@\" </dev/null 3<&-";
 
+/// What programs print when the disk is full.
+const FULL: &str = "No space left";
+
 /// What would differ between builds of the same source.
 const FIXED: [&str; 5] = [
     "KBUILD_BUILD_TIMESTAMP=2024-01-01",
@@ -69,8 +72,16 @@ fn finish(mut command: Command, until: Nanos) -> Result<(), VmError> {
     if status.success() {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(&text);
-    Err(VmError::io("building the kernel")(std::io::Error::other(cause(&text).to_owned())))
+    Err(VmError::io("building the kernel")(failure(&String::from_utf8_lossy(&text))))
+}
+
+/// Why make failed. A full disk is no fault of the source.
+fn failure(text: &str) -> std::io::Error {
+    let cause = cause(text).to_owned();
+    match cause.contains(FULL) {
+        true => std::io::Error::new(std::io::ErrorKind::StorageFull, cause),
+        false => std::io::Error::other(cause),
+    }
 }
 
 /// What make says until it ends: the last of it.
@@ -102,7 +113,7 @@ fn listen(mut said: PipeReader, until: Nanos) -> Result<Vec<u8>, VmError> {
 
 /// The line that says why make failed.
 fn cause(text: &str) -> &str {
-    let space = text.lines().find(|line| line.contains("No space left"));
+    let space = text.lines().find(|line| line.contains(FULL));
     let wrong = || text.lines().find(|line| line.contains("error"));
     space.or_else(wrong).or_else(|| text.lines().last()).unwrap_or("it printed nothing").trim()
 }
@@ -120,7 +131,8 @@ impl Drop for Group {
 
 #[cfg(test)]
 mod tests {
-    use super::cause;
+    use super::{cause, failure};
+    use crate::VmError;
 
     #[test]
     fn a_full_disk_is_named_before_what_it_breaks() {
@@ -129,5 +141,7 @@ mod tests {
         assert_eq!(cause(text), "fatal: /c/x.o: No space left on device");
         assert_eq!(cause("  CC x.o\nx.c:1: error: y\nmake: ***\n"), "x.c:1: error: y");
         assert_eq!(cause(""), "it printed nothing");
+        let is_of_the_kernel = |text| VmError::io("x")(failure(text)).is_of_the_kernel();
+        assert!(!is_of_the_kernel(text) && is_of_the_kernel("x.c:1: error: y\n"));
     }
 }

@@ -126,7 +126,7 @@ fn await_lock(path: &Path, until: Nanos) -> Result<Lock, VmError> {
             }
             Err(held @ LockError::Held { .. }) if clock::monotonic() > until => {
                 let what = format!("{held}: wait for that build, or raise --time-limit");
-                return Err(VmError::Guest { what, console: Vec::new() });
+                return Err(VmError::Busy(what));
             }
             Err(LockError::Held { .. }) => {}
         }

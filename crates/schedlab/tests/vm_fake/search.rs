@@ -1,10 +1,11 @@
 //! Searching a history of commits for the one that made a load slower. `vm.rs` does a step on a real kernel where
 //! one was built.
 
-use crate::vm_fake::{Place, stderr, stdout};
+use crate::vm_fake::{Place, stderr, stdout, wait_for};
+use schedlab_sys::lock::Lock;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Makes the tree a repository with 8 commits: the third one does not build, the sixth one is 20 % slower, and
 /// the others change nothing that is measured. The names of its commits, oldest first.
@@ -125,4 +126,50 @@ fn a_step_of_a_search_compiles_only_what_its_commit_changed() {
     // No commit changes this file.
     assert_eq!(count("Kconfig"), 1, "{log}");
     assert!(count("time") < count("image"), "{log}");
+}
+
+/// A kernel's makefile that waits for a word where it builds a commit between the good and the bad one.
+const WAITING: &str = r#"
+allnoconfig:
+	@cp $(KCONFIG_ALLCONFIG) $(O)/.config
+	@sed -n 's/^CONFIG_HZ_\([0-9]*\)=y/CONFIG_HZ=\1/p' $(KCONFIG_ALLCONFIG) >> $(O)/.config
+vmlinux:
+	@case $$(cat number) in [2-5]) touch $(O)/waits; while ! test -e $(O)/go; do sleep 0.02; done;; esac
+	@printf '\177ELF Linux version 6.1.0-fake (x) time=%s %s\n' "$$(cat time)" \
+		"$(CFLAGS_fair.o)" > $(O)/vmlinux
+"#;
+
+#[test]
+fn a_search_whose_results_another_process_holds_stops_and_goes_on_later() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new();
+    let tree = place.tree("linux");
+    fs::write(tree.join("Makefile"), WAITING).unwrap();
+    let commits = history(&tree);
+    let (qemu, results) = (place.machine(1), place.path("results"));
+    let how = ["--tree", tree.to_str().unwrap(), "--workload", "hackbench", "--vm", &qemu];
+    let how = [&["vm", "bisect", &commits[0], &commits[5], "--worse", "5%"], &how[..]].concat();
+    let how = [&how[..], &["--starts", "1", "--placebos", "0", "--output"]].concat();
+    let how = [&how[..], &[results.to_str().unwrap()]].concat();
+    let objects = || -> Option<std::path::PathBuf> {
+        let builds = fs::read_dir(place.path("cache/schedlab/builds")).ok()?;
+        let mut folders = builds.map(|folder| folder.unwrap().path().join("objects"));
+        folders.find(|folder| folder.join("waits").is_file())
+    };
+    let mut command = place.command(&how);
+    let search = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let objects = wait_for(objects);
+    let lock = Lock::take(&results.join(".lock")).unwrap();
+    fs::write(objects.join("go"), "").unwrap();
+    let stopped = search.wait_with_output().unwrap();
+    let said = stderr(&stopped);
+    assert_eq!(stopped.status.code(), Some(1), "{said}");
+    assert!(said.contains("schedlab: the search stops: ") && !said.contains("skipped"), "{said}");
+    assert!(said.contains("stores runs there: wait for its end"), "{said}");
+    drop(lock);
+    let found = place.run(&how);
+    assert!(stdout(&found).starts_with(&commits[5]), "{}", stderr(&found));
+    assert!(stderr(&found).contains("going on with the search"), "{}", stderr(&found));
 }

@@ -5,6 +5,7 @@ use super::study::{How, Study};
 use super::{EXIT_INTERRUPTED, told};
 use crate::commands::UsageError;
 use anyhow::Context as _;
+use schedlab_experiment::LoopError;
 use schedlab_stats::median;
 use schedlab_vm::{Checkout, VmError, placebo};
 use schedlab_workload::metrics;
@@ -17,6 +18,8 @@ use std::process::{Command, ExitCode, Stdio};
 const GOOD: u8 = 0;
 const BAD: u8 = 1;
 const SKIP: u8 = 125;
+/// git ends the search, and its state stays.
+const STOP: u8 = 128;
 
 /// Options of `schedlab vm bisect`.
 #[derive(clap::Args)]
@@ -165,6 +168,7 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(checkout.path()).args(["bisect", "run"]).arg(program);
     command.args(["vm", "bisect-step"]).arg(&path);
+    let _ = std::fs::remove_file(why_stopped(&path));
     schedlab_sys::process::die_with_parent(&mut command);
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let mut child =
@@ -181,12 +185,27 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
     if signals.caught().is_some() {
         return Err(VmError::Interrupted.into());
     }
+    if let Ok(why) = std::fs::read_to_string(why_stopped(&path)) {
+        anyhow::bail!("the search stops: {why}; then the same command goes on");
+    }
     let found = found.with_context(|| {
         format!("git bisect found no commit ({status}): all that are left could not be built or measured")
     })?;
     checkout.git(&["bisect", "reset", "HEAD"]).map_err(told)?;
     let _ = std::fs::remove_file(&path);
     Ok(found)
+}
+
+/// Where a step keeps why it stopped the search.
+fn why_stopped(state: &Path) -> PathBuf {
+    state.with_extension("stopped")
+}
+
+/// Whether an error is no fault of the commit: it would let git skip all others too.
+fn is_of_the_machine(error: &anyhow::Error) -> bool {
+    let of_machine = error.downcast_ref::<VmError>().is_some_and(|error| !error.is_of_the_kernel());
+    let of_runs = error.downcast_ref::<LoopError>();
+    of_machine || of_runs.is_some_and(|error| !matches!(error, LoopError::Machine(_)))
 }
 
 /// A step: builds and measures what git checked out in the current folder.
@@ -207,6 +226,10 @@ pub(super) fn step(options: &Step) -> anyhow::Result<ExitCode> {
         }
         Err(error) if matches!(error.downcast_ref(), Some(VmError::Interrupted)) => {
             Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
+        Err(error) if is_of_the_machine(&error) => {
+            std::fs::write(why_stopped(&options.state), format!("{error:#}"))?;
+            Ok(ExitCode::from(STOP))
         }
         Err(error) => {
             writeln!(stderr, "schedlab: this commit is skipped: {error:#}")?;
