@@ -5,8 +5,8 @@
 
 use crate::cpio::Archive;
 use crate::{Kernel, VmError, cache};
-use schedlab_model::Pid;
-use schedlab_sys::process;
+use schedlab_model::{Cpu, CpuSet, Pid};
+use schedlab_sys::{process, sched};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,11 @@ const INIT: &str = "/proc/1/sched";
 /// How often, and how many times, the guest looks for a change of state.
 const LOOK: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 20_000;
+/// Threads of the kernel that switch a scheduler on, by how their names begin: of 6.12, and of later versions.
+const HELPERS: [&str; 2] = ["scx_ops_enable_", "scx_enable_"];
+/// How many of the lines that a scheduler printed are shown. A program that the kernel refuses is explained 8 lines
+/// before the end.
+const SHOWN: usize = 8;
 
 /// The program of a scheduler that is named for a kernel: one that was built with it, or a path.
 pub(crate) fn find(kernel: &Kernel, name: &str) -> Result<Vec<u8>, VmError> {
@@ -67,17 +72,28 @@ impl Scheduler {
         if !Path::new(PROGRAM).is_file() {
             return Ok(None);
         }
+        let mut child = Self::spawn()?;
+        let mut is_on = comes_on(&mut child);
+        // scx_central must begin on its CPU, but since 6.12.y a thread of the kernel begins it, anywhere. That
+        // thread is there after the first attempt, and then it can be bound.
+        if !is_on && child.try_wait()?.is_some() && bind_helper() {
+            child = Self::spawn()?;
+            is_on = comes_on(&mut child);
+        }
+        if !is_on {
+            return Err(failed("the scheduler did not come on"));
+        }
+        let (ops, switches) = (text(OPS), switches()?);
+        Ok(Some(Self { child, ops, switches }))
+    }
+
+    fn spawn() -> io::Result<Child> {
         let said = File::create(SAID)?;
         let mut command = Command::new(PROGRAM);
         command.stdin(Stdio::null()).stderr(said.try_clone()?).stdout(said);
         let not_static =
             |error| io::Error::other(format!("the scheduler must be a static program: {error}"));
-        let mut child = command.spawn().map_err(not_static)?;
-        if !await_state("enabled", || child.try_wait().is_ok_and(|ended| ended.is_none())) {
-            return Err(failed("the scheduler did not come on"));
-        }
-        let (ops, switches) = (text(OPS), switches()?);
-        Ok(Some(Self { child, ops, switches }))
+        command.spawn().map_err(not_static)
     }
 
     /// Switches it off. Returns what shows that it was on until now, in a sentence.
@@ -97,6 +113,26 @@ impl Scheduler {
              times"
         ))
     }
+}
+
+/// Whether a scheduler comes on before its program ends.
+fn comes_on(child: &mut Child) -> bool {
+    await_state("enabled", || child.try_wait().is_ok_and(|ended| ended.is_none()))
+}
+
+/// Binds the kernel's thread that switches schedulers on to the first CPU; whether there is one.
+fn bind_helper() -> bool {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let name = |folder: &Path| text(&folder.join("comm").to_string_lossy());
+    let mut helpers = entries.map(|entry| entry.path()).filter(|path| is_helper(&name(path)));
+    let pid = helpers.find_map(|folder| folder.file_name()?.to_str()?.parse().ok());
+    let first = CpuSet::from_iter([Cpu(0)]);
+    pid.is_some_and(|pid| sched::set_affinity(Pid(pid), &first).is_ok())
+}
+
+/// Whether a task of this name switches schedulers on.
+fn is_helper(name: &str) -> bool {
+    HELPERS.iter().any(|start| name.starts_with(start))
 }
 
 /// Waits for a state of sched_ext, as long as `goes_on` says so; whether it came.
@@ -132,7 +168,7 @@ fn text(path: &str) -> String {
 fn failed(what: &str) -> io::Error {
     let said = text(SAID);
     let lines: Vec<&str> = said.lines().collect();
-    let last = lines[lines.len().saturating_sub(4)..].join(" / ");
+    let last = lines[lines.len().saturating_sub(SHOWN)..].join(" / ");
     let last = if last.is_empty() { "nothing".to_owned() } else { last };
     io::Error::other(format!("{what}; it printed: {last}"))
 }
@@ -154,6 +190,13 @@ mod tests {
         assert_eq!(find(&kernel, "scx_qmap").unwrap(), b"program");
         assert_eq!(pack(b"program"), pack(b"program"));
         assert_eq!(pack(b"program").len() % 4, 0);
+    }
+
+    #[test]
+    fn the_thread_that_switches_schedulers_on_is_found_by_its_name() {
+        // 15 characters of a name were kept before Linux 5.17.
+        assert!(is_helper("scx_ops_enable_helper") && is_helper("scx_ops_enable_"));
+        assert!(!is_helper("sched_ext_ops_helper") && !is_helper("scheduler"));
     }
 
     #[test]

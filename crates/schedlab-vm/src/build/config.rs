@@ -76,10 +76,13 @@ CONFIG_UCLAMP_TASK=y
 CONFIG_UCLAMP_TASK_GROUP=y
 ";
 
-/// What sched_ext needs: types of the kernel's own code, which are made of debugging information.
-const EXT: [&str; 5] = [
+/// What sched_ext needs: types of the kernel's own code, which are made of debugging information. Programs that
+/// print or copy text need `BPF_EVENTS`, and that needs a kind of probe.
+const EXT: [&str; 7] = [
     "CONFIG_BPF_SYSCALL=y",
     "CONFIG_BPF_JIT=y",
+    "CONFIG_UPROBE_EVENTS=y",
+    "CONFIG_BPF_EVENTS=y",
     "CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y",
     "CONFIG_DEBUG_INFO_BTF=y",
     "CONFIG_SCHED_CLASS_EXT=y",
@@ -223,6 +226,10 @@ mod tests {
         assert!(!ext.lines().iter().any(|line| line == WITHOUT));
         assert!(ext.ext().all(|line| ext.lines().iter().any(|l| l == line)));
         assert_eq!(ext.word(), "250hz-voluntary-ext");
+        // Without them the kernel refuses each scheduler of tools/sched_ext.
+        for needed in ["CONFIG_UPROBE_EVENTS=y", "CONFIG_BPF_EVENTS=y"] {
+            assert!(ext.lines().iter().any(|line| line == needed), "{needed}");
+        }
     }
 
     #[test]
