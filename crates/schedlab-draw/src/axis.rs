@@ -166,6 +166,12 @@ pub fn duration(time: Nanos) -> String {
     }
 }
 
+/// A number of things as pictures write it: `1 CPU`, `8 CPUs`.
+#[must_use]
+pub fn number_of(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Whole numbers for an axis from 0 to `max`: at most `ticks_max` steps.
 #[must_use]
 pub(crate) fn counts(max: u64, ticks_max: u64) -> Vec<u64> {

@@ -35,7 +35,7 @@ pub mod tasks;
 pub mod waiting;
 pub mod wakeup;
 
-pub use axis::{TimeAxis, WORDS, duration};
+pub use axis::{TimeAxis, WORDS, duration, number_of};
 pub use colour::{Colour, PALETTE, Theme};
 pub use event_filter::Chosen;
 pub use font::{FAMILY, Glyph, Weight, lay, printable, shorten};

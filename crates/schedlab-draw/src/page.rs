@@ -136,10 +136,10 @@ pub fn page_from(
     let title = printable(title);
     let size = match &data.fine {
         Some((fine, _)) => format!("{} columns", fine.columns),
-        None => format!("{} slices", data.slices()),
+        None => crate::number_of(data.slices(), "slice"),
     };
     let length = crate::duration(data.window.duration());
-    let note = format!("{} CPUs, {size}, {length}", data.cpus.len());
+    let note = format!("{}, {size}, {length}", crate::number_of(data.cpus.len(), "CPU"));
     let page = Page { title: &title, data, cpus: &cpus, origin, topology };
     fill(
         include_str!("../page/page.html"),

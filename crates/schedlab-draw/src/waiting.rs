@@ -315,10 +315,7 @@ impl Part<'_> {
         let y = self.plot.bottom() - i32::try_from(units / self.scale.top).unwrap_or(0);
         let line = vec![(at(self.plot.x, y), at(self.plot.right(), y))];
         scene.lines(Stroke::dashed(self.theme.text, PX, 2 * PX, 3 * PX), line);
-        let label = match self.curve.cpus {
-            1 => "1 CPU".to_owned(),
-            cpus => format!("{cpus} CPUs"),
-        };
+        let label = crate::number_of(self.curve.cpus as usize, "CPU");
         // Above the line, or below it where the frame would cut the label.
         let below = y - 15 * PX < self.plot.y;
         let point = at(self.plot.right() - 4 * PX, if below { y + 12 * PX } else { y - 4 * PX });

@@ -7,7 +7,7 @@ use schedlab_draw::levels::Levels;
 use schedlab_draw::page::{Columns, Listening, notes, page};
 use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions, legend_of};
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
-use schedlab_draw::{Belongs, Scene, Theme};
+use schedlab_draw::{Belongs, Scene, Theme, number_of};
 use schedlab_model::{Nanos, Span, Topology, Unit};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
@@ -186,7 +186,8 @@ pub(super) fn draw_rows(
     for row in &mut rows {
         row.place = topology.and_then(|t| t.place(row.cpu)).copied();
     }
-    let notes = vec![format!("{} CPUs, {tasks} tasks, {}", rows.len(), time(window.duration()))];
+    let (cpus, tasks) = (number_of(rows.len(), "CPU"), number_of(tasks, "task"));
+    let notes = vec![format!("{cpus}, {tasks}, {}", time(window.duration()))];
     let legend = legend_of(&legend, LEGEND_MAX);
     let title = "CPUs over time".to_owned();
     let (marks, labels) = (Vec::new(), Vec::new());
@@ -221,7 +222,7 @@ pub(super) fn draw_curve(curves: Vec<Curve>, window: Span, theme: &Theme) -> Sce
     let cpus = curves.first().map_or(0, |curve| curve.cpus);
     let running = Running {
         title: "Running and waiting tasks".into(),
-        notes: vec![format!("{cpus} CPUs, {}", time(window.duration()))],
+        notes: vec![format!("{}, {}", number_of(cpus as usize, "CPU"), time(window.duration()))],
         window,
         origin: window.start,
         curves,

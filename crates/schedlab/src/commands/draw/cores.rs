@@ -6,7 +6,7 @@ use schedlab_draw::cores::{Cores, Lane, Mark, Marks, Row, Size, stacked};
 use schedlab_draw::marks::{EventMark, Marking, Wanted};
 use schedlab_draw::power::{LaneKind, lane};
 use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions, legend_of};
-use schedlab_draw::{Chosen, Scene, Theme, duration};
+use schedlab_draw::{Chosen, Scene, Theme, duration, number_of};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::{
     Conservation, ConservationAnswer, ConservationOptions, Episode, Power, PowerAnswer, State,
@@ -331,7 +331,8 @@ fn like(
             .chain(power.and_then(|found| left_out(&found)))
             .collect(),
     };
-    let note = format!("{} CPUs, {tasks} tasks, {}", rows.len(), duration(window.span.duration()));
+    let (cpus, tasks) = (number_of(rows.len(), "CPU"), number_of(tasks, "task"));
+    let note = format!("{cpus}, {tasks}, {}", duration(window.span.duration()));
     let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
     let cores = Cores {
         title: common.title("cores", file),

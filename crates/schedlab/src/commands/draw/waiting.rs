@@ -1,9 +1,9 @@
 //! `schedlab draw waiting`.
 
 use super::{Common, Drawn};
-use schedlab_draw::duration;
 use schedlab_draw::levels::Levels;
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
+use schedlab_draw::{duration, number_of};
 use schedlab_timeline::ask_within;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ pub(super) fn collect(
         tasks: reply.state.task_count(),
         warnings: window.doubts(reply.warnings),
     };
-    let note = format!("{cpus} CPUs, {}", duration(window.span.duration()));
+    let note = format!("{}, {}", number_of(cpus as usize, "CPU"), duration(window.span.duration()));
     let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
     let picture = Running {
         title: common.title("running and waiting tasks", file),
