@@ -51,10 +51,11 @@ const fn method(name: &'static str, options: &'static [&'static str], promise: f
 }
 
 /// Methods that end in a time have a period of that length, and others one that follows the work.
-const METHODS: [Method; 10] = [
+const METHODS: [Method; 11] = [
     method("hogs", &["--method", "hogs"], 1.0),
     method("hogs-2ms", &["--method", "hogs", "--period", "2ms"], 1.0),
     method("hogs-20ms", &["--method", "hogs", "--period", "20ms"], 1.0),
+    method("hogs-60ms", &["--method", "hogs", "--period", "60ms"], 1.0),
     method("quota-filled", &["--method", "quota", "--filler", "on"], 1.0),
     method("quota-10ms", &["--method", "quota", "--filler", "on", "--quota-period", "10ms"], 1.0),
     method("quota-50ms", &["--method", "quota", "--filler", "on", "--quota-period", "50ms"], 1.0),
