@@ -3,11 +3,13 @@
 //!
 //! Each kernel is measured from shifted starts. What the command printed is kept with a hash of each run.
 
+mod history;
 mod planted;
 
-use super::{keep_identity, read, write};
+use super::{keep_identity, write};
 use crate::steps;
 use anyhow::{Context, Result, bail, ensure};
+use history::History;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,12 +18,13 @@ use std::process::{Command, Stdio};
 type Chore = fn(&Path, &Path) -> Result<()>;
 
 /// The chores by name.
-pub(super) const CHORES: [(&str, Chore); 7] = [
+pub(super) const CHORES: [(&str, Chore); 8] = [
     ("counterfactuals", super::counterfactuals::run),
     ("reproducible", reproducible),
     ("placebos", placebos),
     ("planted", planted::run),
     ("bisect", bisect),
+    ("neutral", planted::neutral),
     ("versions", versions),
     ("sched-ext", sched_ext),
 ];
@@ -29,7 +32,8 @@ pub(super) const CHORES: [(&str, Chore); 7] = [
 const HACKBENCH: &str = "hackbench -g 1 -f 10 -l 60";
 /// Few tasks, so that situations of the scheduler come back.
 const MIXED: &str = "mixed --tasks 4 --work 300us --sleep 500us --duration 300ms";
-const SCHBENCH: &str = "schbench -m 1 -t 4 -r 1 -w 0";
+/// Small matrices, so that a run has some hundred requests.
+const SCHBENCH: &str = "schbench -m 1 -t 4 -r 300ms -w 0 -F 8";
 
 /// The same source built twice: in the cache of the user, and from nothing in another folder.
 fn reproducible(program: &Path, results: &Path) -> Result<()> {
@@ -100,26 +104,21 @@ fn placebos(program: &Path, results: &Path) -> Result<()> {
 /// The commits of examples/bisect on Debian's 6.12. One of them makes wakeups preempt; the others change
 /// generated code only.
 fn bisect(program: &Path, results: &Path) -> Result<()> {
-    let tree = results.with_file_name("history");
-    if !tree.with_extension("done").is_file() {
-        history(&package(program, "linux-source-6.12")?, &tree)?;
-    }
-    let log = output(git(&tree).args(["log", "--reverse", "--format=%h %s"]))?;
+    let history = History::beside(results, program)?;
     let to = folder("bisect")?;
-    write(&to.join("history.txt"), &log)?;
-    let good = log.lines().next().and_then(|line| line.split(' ').next()).context("no commit")?;
+    write(&to.join("history.txt"), &history.log()?)?;
+    let good = history.first()?;
     let how = ["--workload", HACKBENCH, "--metric", "time_s", "--starts", "4"];
     let mut command = Command::new(program);
-    command.args(["vm", "bisect", good, "HEAD", "--worse", "8%", "--tree"]).arg(&tree);
+    command.args(["vm", "bisect", &good, "HEAD", "--worse", "8%", "--tree"]).arg(history.path());
     let found = output(command.args(how).arg("--output").arg(results))?;
     write(&to.join("found.txt"), &found)?;
     let planted = found.split(' ').next().unwrap_or_default();
     // The search has built both. Commits before the planted one change generated code only, so placebos of the
     // good one are placebos of each.
-    let before = kernel(&tree, &format!("{planted}^"), "")?;
-    let after = kernel(&tree, planted, "")?;
-    let placebos = (1..=10).map(|n| kernel(&tree, good, &format!("-placebo{n}")));
-    let placebos: Vec<String> = placebos.collect::<Result<_>>()?;
+    let before = history.kernel(&format!("{planted}^"), "")?;
+    let after = history.kernel(planted, "")?;
+    let placebos = history.placebos()?;
     let mut sides = vec![before.as_str(), after.as_str(), "--choices"];
     placebos.iter().for_each(|name| sides.extend(["--placebo", name]));
     compare(program, results, "bisect", &[&sides, &how[..]].concat(), "hackbench.json")?;
@@ -127,20 +126,15 @@ fn bisect(program: &Path, results: &Path) -> Result<()> {
     compare(program, results, "bisect", &[&sides, &few[..]].concat(), "mixed.json")
 }
 
-/// The name of the kernel that `schedlab vm` builds of a commit.
-fn kernel(tree: &Path, revision: &str, tail: &str) -> Result<String> {
-    let commit = output(git(tree).args(["rev-parse", "--short=12", revision]))?;
-    Ok(format!("git-{}-250hz-voluntary{tail}", commit.trim()))
-}
-
-/// Linux 6.1 beside 6.12 in the same configuration.
+/// Linux 6.1 beside 6.12 in the same configuration. The 6.12 is the first commit of the history.
 fn versions(program: &Path, results: &Path) -> Result<()> {
+    let (later, _, _) = History::beside(results, program)?.kernels(program)?;
     let loads = [
         ("hackbench", HACKBENCH, "time_s", "8"),
         ("schbench", SCHBENCH, "wakeup_latency_ns_p99", "4"),
     ];
     for (name, workload, metric, starts) in loads {
-        let sides = ["linux-source-6.1", "linux-source-6.12", "--choices", "--starts", starts];
+        let sides = ["linux-source-6.1", &later, "--choices", "--starts", starts];
         let how = ["--workload", workload, "--metric", metric];
         let words = [&sides[..], &how].concat();
         compare(program, results, "versions", &words, &format!("{name}.json"))?;
@@ -171,56 +165,10 @@ fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(done.stdout)?)
 }
 
-/// The source of a package, which `schedlab vm build` unpacks and keeps.
-fn package(program: &Path, name: &str) -> Result<PathBuf> {
-    let source = cache()?.join("schedlab/builds").join(name).join(name);
-    if !source.is_dir() {
-        steps::run(Command::new(program).args(["vm", "build", name]))?;
-    }
-    Ok(source)
-}
-
 /// The user's cache.
 fn cache() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     let Some(cache) = cache else { bail!("neither XDG_CACHE_HOME nor HOME is set") };
     Ok(cache)
-}
-
-/// git with names and times that are the same each time, so that commits are too.
-fn git(tree: &Path) -> Command {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(tree).args(["-c", "gc.auto=0", "-c", "core.autocrlf=false"]);
-    command.args(["-c", "core.compression=0"]);
-    for who in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{who}_NAME"), "schedlab");
-        command.env(format!("GIT_{who}_EMAIL"), "schedlab@example.org");
-        command.env(format!("GIT_{who}_DATE"), "2024-01-01T00:00:00Z");
-    }
-    command
-}
-
-/// Makes the repository: the source as its first commit, and the patches in order. It has no files beside
-/// git's own. A file beside it says that it is complete.
-fn history(source: &Path, tree: &Path) -> Result<()> {
-    if tree.exists() {
-        std::fs::remove_dir_all(tree).context(format!("{}", tree.display()))?;
-    }
-    std::fs::create_dir_all(tree).context(format!("{}", tree.display()))?;
-    steps::run(git(tree).args(["init", "--quiet"]))?;
-    let commit =
-        |subject: &str| steps::run(git(tree).args(["commit", "--quiet", "--message", subject]));
-    steps::run(git(tree).arg("--work-tree").arg(source).args(["add", "--all", "--force"]))?;
-    commit("Debian's linux-source-6.12")?;
-    let entries = std::fs::read_dir("examples/bisect").context("examples/bisect")?;
-    let mut patches: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    patches.sort();
-    for patch in patches {
-        let text = read(&patch)?;
-        let path = std::fs::canonicalize(&patch).context(format!("{}", patch.display()))?;
-        steps::run(git(tree).args(["apply", "--cached"]).arg(path))?;
-        commit(text.lines().next().context("a patch begins with its subject")?)?;
-    }
-    write(&tree.with_extension("done"), "")
 }

@@ -22,7 +22,8 @@ const BUILD: [Need; 9] = [
     ("dpkg", "dpkg"),
     ("/usr/include/gelf.h", "libelf-dev"),
 ];
-/// What searches a history of commits.
+/// What makes a history of commits, and the chores that measure one.
+const HISTORIES: [&str; 4] = ["planted", "bisect", "neutral", "versions"];
 const HISTORY: [Need; 1] = [("git", "git")];
 /// What builds schedulers of BPF programs, beside a clang.
 const EXT: [Need; 2] = [("pahole", "pahole"), ("/usr/include/zlib.h", "zlib1g-dev")];
@@ -68,9 +69,9 @@ pub(super) fn program(named: &Path) -> Result<PathBuf> {
 }
 
 fn missing(chore: &str, is_there: &dyn Fn(&str) -> bool) -> Vec<Need> {
-    let (bisects, is_ext) = (chore == "bisect", chore == "sched-ext");
+    let (has_history, is_ext) = (HISTORIES.contains(&chore), chore == "sched-ext");
     let boots = BOOT.iter().filter(|_| chore != "reproducible");
-    let needs = boots.chain(&BUILD).chain(HISTORY.iter().filter(|_| bisects));
+    let needs = boots.chain(&BUILD).chain(HISTORY.iter().filter(|_| has_history));
     let needs = needs.chain(EXT.iter().filter(|_| is_ext));
     let mut missing: Vec<Need> = needs.filter(|(name, _)| !is_there(name)).copied().collect();
     let has_clang = || {
@@ -94,7 +95,7 @@ mod tests {
             missing(chore, is_there).into_iter().map(|(name, _)| name).collect()
         };
         assert!(names("bisect", &nothing).contains(&"git"));
-        assert!(!names("versions", &nothing).contains(&"git"));
+        assert!(!names("placebos", &nothing).contains(&"git"));
         assert!(!names("reproducible", &nothing).contains(&"qemu-system-x86_64"));
         assert!(names("sched-ext", &nothing).ends_with(&[
             "pahole",

@@ -1,20 +1,19 @@
-//! A kernel with one planted line beside the same kernel and its placebos: which choice is shown as the cause.
+//! A kernel with one planted line beside the same kernel and its placebos: which choice is shown as the cause. And
+//! two placebos beside each other, where none may be.
 
+use super::history::History;
 use super::{HACKBENCH, MIXED, SCHBENCH, compare, folder};
-use crate::steps;
+use crate::evidence::read;
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
-const SOURCE: &str = "linux-source-6.12";
-/// The commit of examples/bisect that lets a woken task preempt a task with the same slice.
-const PATCH: &str = "examples/bisect/06-a-shorter-slice-preempts.patch";
-const NAME: &str = "6.12-a-shorter-slice-preempts";
+/// The placebos that are compared with each other, by how many instructions they add.
+const NEUTRAL: [usize; 2] = [3, 7];
 
 /// Compares them with three loads. The mixed load has few tasks, so its situations come back.
 pub(super) fn run(program: &Path, results: &Path) -> Result<()> {
-    let build = ["vm", "build", SOURCE, "--name", NAME, "--patch", PATCH];
-    steps::run(Command::new(program).args(build))?;
+    let (before, after, placebos) = History::beside(results, program)?.kernels(program)?;
     let picture = folder("planted")?.join("choice.svg");
     let picture = picture.to_string_lossy();
     let loads = [
@@ -23,13 +22,33 @@ pub(super) fn run(program: &Path, results: &Path) -> Result<()> {
         ("schbench", SCHBENCH, "wakeup_latency_ns_p99", "4"),
     ];
     for (name, workload, metric, starts) in loads {
-        let mut words = vec![SOURCE, NAME, "--choices", "--starts", starts];
+        let mut words = vec![before.as_str(), &after, "--choices", "--starts", starts];
         words.extend(["--workload", workload, "--metric", metric]);
+        placebos.iter().for_each(|name| words.extend(["--placebo", name]));
         if name == "mixed" {
             words.extend(["--draw", &picture]);
         }
         compare(program, results, "planted", &words, &format!("{name}.json"))?;
     }
     ensure!(Path::new(&*picture).is_file(), "no choice was shown as the cause with the mixed load");
+    Ok(())
+}
+
+/// Compares two placebos. The first commit and the other placebos are their placebos.
+pub(super) fn neutral(program: &Path, results: &Path) -> Result<()> {
+    let (first, _, mut others) = History::beside(results, program)?.kernels(program)?;
+    let after = others.remove(NEUTRAL[1] - 1);
+    let before = others.remove(NEUTRAL[0] - 1);
+    others.push(first);
+    let mut words = vec![before.as_str(), after.as_str(), "--choices", "--starts", "4"];
+    words.extend(["--workload", MIXED, "--metric", "switches_involuntary"]);
+    others.iter().for_each(|name| words.extend(["--placebo", name]));
+    compare(program, results, "neutral", &words, "mixed.json")?;
+    let text = read(&folder("neutral")?.join("mixed.json"))?;
+    let told: Value = serde_json::from_str(&text)?;
+    ensure!(
+        told["choices"]["first"].is_null(),
+        "a choice of a neutral kernel was shown as a cause"
+    );
     Ok(())
 }
