@@ -141,12 +141,17 @@ struct Likeness {
     is_like: bool,
     /// What the trace holds of knobs, tick and preemption.
     conditions: Conditions,
+    /// How many CPUs the recorded machine had, if other CPUs were asked for.
+    recorded_cpus: Option<usize>,
     /// What was assumed, in sentences.
     assumed: Vec<String>,
 }
 
 /// Settings that say which CPUs there are.
 const CPUS: [&str; 5] = ["cpus", "sockets", "llcs", "cores", "smt"];
+
+/// The knob by which the kernel scales times with its CPUs.
+const SCALING: &str = "tunable_scaling";
 
 /// Knobs of the fair schedulers.
 const OF_FAIR: [&str; 6] = [
@@ -168,6 +173,7 @@ impl Likeness {
                 topology: None,
                 is_like: false,
                 conditions,
+                recorded_cpus: None,
                 assumed: Vec::new(),
             });
         };
@@ -182,7 +188,11 @@ impl Likeness {
         let conditions = source.info().conditions.clone().unwrap_or_default();
         tick_and_preemption(&conditions, &mut name, &mut assumed);
         if CPUS.iter().any(|key| name.settings.contains_key(*key)) {
-            return Ok(Self { name, topology: None, is_like: true, conditions, assumed });
+            let cpus = source.info().topology.as_ref().map(|told| told.places().len());
+            let cpus = cpus.unwrap_or(source.info().cpus.len());
+            let recorded_cpus = Some(cpus).filter(|cpus| *cpus > 0);
+            let topology = None;
+            return Ok(Self { name, topology, is_like: true, conditions, recorded_cpus, assumed });
         }
         let told = source.info().topology.clone();
         let mut cpus = source.info().cpus.clone();
@@ -208,17 +218,48 @@ impl Likeness {
         }
         name.settings.insert("cpus".to_owned(), count.to_string());
         let topology = Some(topology).filter(|one| !one.places().is_empty());
-        Ok(Self { name, topology, is_like: true, conditions, assumed })
+        Ok(Self { name, topology, is_like: true, conditions, recorded_cpus: None, assumed })
+    }
+
+    /// By how much the recorded kernel multiplies times with a number of CPUs, at most 8: by `tunable_scaling` not at
+    /// all, with their logarithm (the default), or linearly (`get_update_sysctl_factor`).
+    fn factor(&self, cpus: usize) -> u64 {
+        let cpus = cpus.clamp(1, 8);
+        match self.conditions.knobs.get(SCALING).map(String::as_str) {
+            Some("0") => 1,
+            Some("2") => cpus as u64,
+            _ => u64::from(1 + cpus.ilog2()),
+        }
+    }
+
+    /// What the kernel would have made of a recorded knob with the model's number of CPUs.
+    fn scaled(&self, name: &str, value: &str, cpus: usize) -> String {
+        match (value.parse::<u64>(), self.recorded_cpus) {
+            (Ok(time), Some(recorded)) if name != FEATURES => {
+                (time.saturating_mul(self.factor(cpus)) / self.factor(recorded)).to_string()
+            }
+            _ => value.to_owned(),
+        }
     }
 
     /// Gives the model the recorded knobs that it has. The others are assumed.
     fn adopt_knobs(&mut self, model: &mut schedlab_sim::Model) {
         let mut defaults = Vec::new();
         let knobs = model.knobs().into_iter().filter(|knob| OF_FAIR.contains(&&*knob.name));
+        let cpus = model.topology.places().len();
+        if let Some(recorded) = self.recorded_cpus
+            && self.factor(recorded) != self.factor(cpus)
+            && !self.conditions.knobs.is_empty()
+        {
+            self.assumed.push(format!(
+                "times of the scheduler are those of {cpus} CPUs, as the kernel scales them from {recorded}"
+            ));
+        }
         for knob in knobs {
             let recorded = self.conditions.knobs.get(&knob.name);
+            let recorded = recorded.map(|value| self.scaled(&knob.name, value, cpus));
             // A feature that is not modelled cannot be set; the others can.
-            let taken = recorded.is_some_and(|value| match knob.name == FEATURES {
+            let taken = recorded.as_ref().is_some_and(|value| match knob.name == FEATURES {
                 true => {
                     value.split_whitespace().filter(|one| model.set(FEATURES, one).is_ok()).count()
                         > 0
@@ -327,6 +368,30 @@ fn costs(name: &MachineName) -> Result<Option<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn recorded_times_are_scaled_as_the_kernel_scales_them_with_its_cpus() {
+        let likeness = |recorded_cpus, scaling: &str| Likeness {
+            name: "sim:cpus=8".parse().unwrap(),
+            topology: None,
+            is_like: true,
+            conditions: Conditions {
+                knobs: [(SCALING.to_owned(), scaling.to_owned())].into(),
+                ..Conditions::default()
+            },
+            recorded_cpus,
+            assumed: Vec::new(),
+        };
+        let scaled = |recorded, scaling: &str, cpus| {
+            likeness(recorded, scaling).scaled("base_slice", "1400000", cpus)
+        };
+        assert_eq!(scaled(Some(2), "1", 1), "700000");
+        assert_eq!(scaled(Some(2), "1", 8), "2800000");
+        assert_eq!(scaled(Some(2), "1", 64), "2800000", "at most 8 CPUs count");
+        assert_eq!(scaled(Some(2), "0", 8), "1400000", "the kernel was told not to");
+        assert_eq!(scaled(Some(2), "2", 4), "2800000", "linearly");
+        assert_eq!(scaled(None, "1", 8), "1400000", "no other CPUs were asked for");
+    }
 
     #[test]
     fn the_nearest_model_follows_the_kernel() {
