@@ -14,6 +14,7 @@ use std::process::Command;
 mod counterfactuals;
 mod kernels;
 mod needs;
+mod prediction;
 mod simulated;
 
 /// The experiments, by the names of their files in examples/.
@@ -82,6 +83,13 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         chore(&program, &results.join(name))?;
     }
     if only.is_none_or(|name| !is_kernels(name)) { keep(&results) } else { Ok(()) }
+}
+
+/// Does a step of the prediction on this machine: `record`, whose result is to be committed, or `measure`.
+pub(crate) fn prediction(step: &str) -> Result<()> {
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let program = release(Path::new(&target))?;
+    prediction::run(step, &program, &Path::new(&target).join("evidence/prediction"))
 }
 
 /// A release build: the one that $SCHEDLAB_PROGRAM names, so that results of several chores are of one program, or

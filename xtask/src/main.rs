@@ -58,6 +58,9 @@ cargo xtask CHORE
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
             optimum is known, and writes the table of docs/tune.md; `evidence kills [N]` kills N
             sessions of `schedlab slow` (200 by default) and prints how soon all was undone;
+            `evidence prediction` records a load on this machine and writes what a replay predicts of
+            another slice and of one CPU less; once that is committed, `evidence prediction measure`
+            measures both (each step some minutes, on a quiet machine);
             `evidence two-loops` and `evidence static` run a test on a real guest, with a file of
             times and a static program
   publish   packages the libraries, and compiles a program outside the workspace against the packages
@@ -107,6 +110,8 @@ fn chore() -> Result<()> {
         ["evidence", "two-loops"] => evidence::two_loops(),
         ["evidence", "kills"] => evidence::kills("200"),
         ["evidence", "kills", count] => evidence::kills(count),
+        ["evidence", "prediction"] => evidence::prediction("record"),
+        ["evidence", "prediction", step] => evidence::prediction(step),
         ["evidence", "static"] => evidence::static_init(),
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),

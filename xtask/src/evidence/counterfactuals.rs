@@ -1,5 +1,6 @@
 //! Predictions of `schedlab replay` against what a real kernel then did: loads are recorded in a guest under one setting,
-//! predicted under others, and run under those too.
+//! predicted under others, and run under those too. hackbench is also recorded with its calls; what is predicted from
+//! that is compared with the runs without them, since calls cost time to record.
 //!
 //! Kept are a row for each pair and figure with the recorded, replayed, changed and true value, a hash of each trace, and
 //! what the guests were. `crates/schedlab-replay/tests/counterfactuals.rs` computes skill and coverage from the rows.
@@ -18,6 +19,8 @@ struct Setting {
     name: &'static str,
     kernel: &'static str,
     knobs: &'static [(&'static str, &'static str)],
+    /// The nice value of the task that computes beside.
+    nice: i32,
 }
 
 const fn setting(
@@ -25,10 +28,14 @@ const fn setting(
     kernel: &'static str,
     knobs: &'static [(&'static str, &'static str)],
 ) -> Setting {
-    Setting { name, kernel, knobs }
+    Setting { name, kernel, knobs, nice: 0 }
 }
 
-const SETTINGS: [Setting; 8] = [
+const fn nice(name: &'static str, kernel: &'static str, nice: i32) -> Setting {
+    Setting { name, kernel, knobs: &[], nice }
+}
+
+const SETTINGS: [Setting; 11] = [
     setting("base", "6.1", &[]),
     setting("wakeup-0.5ms", "6.1", &[("wakeup_granularity", "0.5ms")]),
     setting("wakeup-8ms", "6.1", &[("wakeup_granularity", "8ms")]),
@@ -37,14 +44,24 @@ const SETTINGS: [Setting; 8] = [
     setting("eevdf", "6.12", &[]),
     setting("eevdf-3ms", "6.12", &[("base_slice", "3ms")]),
     setting("eevdf-12ms", "6.12", &[("base_slice", "12ms")]),
+    nice("nice-5", "6.1", 5),
+    nice("nice-minus-5", "6.1", -5),
+    nice("eevdf-nice-5", "6.12", 5),
 ];
+
+/// The settings of recordings with calls: the first ones on 6.1.
+const WITH_CALLS: usize = 3;
+/// What the name of a load gets that is recorded with its calls, and that of its experiment.
+const CALLS: &str = "-calls";
+/// The task that computes beside, as events name it.
+const HOG: &str = "cpu";
 
 /// What 6.1 has on one CPU where nothing is set.
 const DEFAULTS: [(&str, &str); 3] =
     [("wakeup_granularity", "1ms"), ("min_granularity", "0.75ms"), ("latency", "6ms")];
 
 /// The loads: label, workload, options, and whether a task computes beside.
-const LOADS: [(&str, &str, &str, bool); 5] = [
+const LOADS: [Load; 5] = [
     ("mixed", "mixed", "tasks = 4, work = \"3ms\", sleep = \"8ms\", duration = \"800ms\"", true),
     (
         "schbench",
@@ -61,15 +78,24 @@ const LOADS: [(&str, &str, &str, bool); 5] = [
 /// What is not judged at the begin of a run, in nanoseconds.
 const WARM_UP: u64 = 20_000_000;
 
-/// A run: its load and setting, and its trace.
-type Runs = BTreeMap<(&'static str, usize), PathBuf>;
+/// A load that runs under a setting: the one alone does so under no other nice value.
+fn is_run(load: &Load, setting: &Setting) -> bool {
+    load.3 || setting.nice == 0
+}
+
+/// Label, workload, options, and whether a task computes beside.
+type Load = (&'static str, &'static str, &'static str, bool);
+
+/// A run: its load and setting, whether with its calls, and its trace.
+type Runs = BTreeMap<(&'static str, usize, bool), PathBuf>;
 
 /// Runs the loads, predicts each from each recording on 6.1, and keeps the rows.
 pub(super) fn run(program: &Path, results: &Path) -> Result<()> {
     std::fs::create_dir_all(results).context(format!("{}", results.display()))?;
-    for setting in &SETTINGS {
-        let file = results.join(format!("{}.toml", setting.name));
-        write(&file, &experiment(setting))?;
+    let with_calls = SETTINGS[..WITH_CALLS].iter().map(|setting| (setting, true));
+    for (setting, calls) in SETTINGS.iter().map(|setting| (setting, false)).chain(with_calls) {
+        let file = results.join(format!("{}.toml", experiment_name(setting, calls)));
+        write(&file, &experiment(setting, calls))?;
         steps::run(Command::new(program).arg("run").arg(&file).arg("--output").arg(results))?;
     }
     let to = Path::new("examples/evidence/counterfactuals");
@@ -77,24 +103,34 @@ pub(super) fn run(program: &Path, results: &Path) -> Result<()> {
     let runs = runs(results)?;
     identity(&runs, to)?;
     let mut rows = "load,from,to,figure,recorded,replayed,changed,truth\n".to_owned();
-    for (load, ..) in LOADS {
-        pairs(program, load, &runs, &mut rows)?;
+    for load in &LOADS {
+        pairs(program, (load, false), &runs, &mut rows)?;
+    }
+    for load in LOADS.iter().filter(|load| load.1 == "hackbench") {
+        pairs(program, (load, true), &runs, &mut rows)?;
     }
     write(&to.join("pairs.csv"), &rows)
 }
 
-fn experiment(setting: &Setting) -> String {
-    let Setting { name, kernel, knobs } = setting;
+fn experiment_name(setting: &Setting, calls: bool) -> String {
+    setting.name.to_owned() + if calls { CALLS } else { "" }
+}
+
+fn experiment(setting: &Setting, calls: bool) -> String {
+    let Setting { kernel, knobs, nice, .. } = setting;
+    let name = experiment_name(setting, calls);
     let mut text =
         format!("name = \"{name}\"\nmachine = \"vm:kernel=debian-{kernel}\"\nretries = 0\n");
-    for (label, workload, options, is_beside) in LOADS {
+    let is_wanted = |load: &&Load| is_run(load, setting) && (!calls || load.1 == "hackbench");
+    for (label, workload, options, is_beside) in LOADS.iter().filter(is_wanted) {
         let _ = write!(
             text,
             "\n[[workload]]\nlabel = \"{label}\"\nname = \"{workload}\"\noptions = {{ {options} }}\n"
         );
-        if is_beside {
-            text.push_str(
-                "[[workload.beside]]\nlabel = \"hog\"\nname = \"cpu\"\noptions = { duration = \"0\", nice = \"0\" }\n",
+        if *is_beside {
+            let _ = writeln!(
+                text,
+                "[[workload.beside]]\nlabel = \"hog\"\nname = \"cpu\"\noptions = {{ duration = \"0\", nice = \"{nice}\" }}"
             );
         }
     }
@@ -104,45 +140,63 @@ fn experiment(setting: &Setting) -> String {
             let _ = writeln!(text, "{knob} = \"{value}\"");
         }
     }
-    text + "\n[record]\nevents = [\"irq\"]\n"
+    let more = ["enter", "exit"]
+        .iter()
+        .flat_map(|edge| ["read", "write"].map(|call| format!("syscalls:sys_{edge}_{call}")));
+    let events = std::iter::once("irq".to_owned()).chain(more.filter(|_| calls));
+    let events: Vec<String> = events.map(|event| format!("\"{event}\"")).collect();
+    text + &format!("\n[record]\nevents = [{}]\n", events.join(", "))
 }
 
 /// The traces of all runs.
 fn runs(results: &Path) -> Result<Runs> {
     let mut all = Runs::new();
-    for (number, setting) in SETTINGS.iter().enumerate() {
-        for folder in folders(&results.join(setting.name).join("runs"))? {
+    let both = SETTINGS.iter().enumerate().flat_map(|(number, setting)| {
+        let calls = [false, true].into_iter().filter(move |calls| !calls || number < WITH_CALLS);
+        calls.map(move |calls| (number, setting, calls))
+    });
+    for (number, setting, calls) in both {
+        for folder in folders(&results.join(experiment_name(setting, calls)).join("runs"))? {
             let manifest: Value = serde_json::from_str(&read(&folder.join("manifest.json"))?)?;
             let label = manifest["workload"].as_str().unwrap_or_default();
             let load = LOADS.iter().map(|(load, ..)| *load).find(|load| *load == label);
             let load = load.with_context(|| format!("{}: unknown '{label}'", folder.display()))?;
-            all.insert((load, number), folder.join("trace.dat"));
+            all.insert((load, number, calls), folder.join("trace.dat"));
         }
     }
     Ok(all)
 }
 
-/// Predicts each run of a load from each other that was recorded on 6.1.
-fn pairs(program: &Path, load: &'static str, runs: &Runs, rows: &mut String) -> Result<()> {
-    let mut truths = Vec::new();
-    for number in 0..SETTINGS.len() {
-        let trace = runs.get(&(load, number)).context("a run without a trace")?;
-        truths.push(figures(&replay(program, trace, None)?, "recorded"));
+/// Predicts each run of a load from each other that was recorded on 6.1, or from those with calls.
+fn pairs(
+    program: &Path,
+    (load, calls): (&Load, bool),
+    runs: &Runs,
+    rows: &mut String,
+) -> Result<()> {
+    let name = load.0;
+    let mut truths = BTreeMap::new();
+    for (number, _) in SETTINGS.iter().enumerate().filter(|(_, one)| is_run(load, one)) {
+        let trace = runs.get(&(name, number, false)).context("a run without a trace")?;
+        truths.insert(number, figures(&replay(program, trace, None)?, "recorded"));
     }
-    for (from, trace) in (0..).map_while(|from| Some((from, runs.get(&(load, from))?))) {
-        if SETTINGS[from].kernel != "6.1" {
+    let label = name.to_owned() + if calls { CALLS } else { "" };
+    let of_load = runs.iter().filter(|((one, _, with), _)| *one == name && *with == calls);
+    for ((_, from, _), trace) in of_load {
+        if SETTINGS[*from].kernel != "6.1" {
             continue;
         }
         // The trace does not hold its knobs: the replay under them is a changed replay too.
-        let base = replay(program, trace, Some(&SETTINGS[from]))?;
+        let base = replay(program, trace, Some((load, &SETTINGS[*from])))?;
         let (recorded, replayed) = (figures(&base, "recorded"), figures(&base, "changed"));
-        for to in (0..SETTINGS.len()).filter(|to| *to != from) {
-            let changed = figures(&replay(program, trace, Some(&SETTINGS[to]))?, "changed");
-            for (at, (figure, truth)) in truths[to].iter().enumerate() {
+        for (to, truth) in truths.iter().filter(|(to, _)| *to != from) {
+            let changed = replay(program, trace, Some((load, &SETTINGS[*to])))?;
+            let changed = figures(&changed, "changed");
+            for (at, (figure, truth)) in truth.iter().enumerate() {
                 let values = [recorded[at].1, replayed[at].1, changed[at].1, *truth];
                 let values = values.map(|value| format!("{value:.0}")).join(",");
-                let (from, to) = (SETTINGS[from].name, SETTINGS[to].name);
-                let _ = writeln!(rows, "{load},{from},{to},{figure},{values}");
+                let (from, to) = (SETTINGS[*from].name, SETTINGS[*to].name);
+                let _ = writeln!(rows, "{label},{from},{to},{figure},{values}");
             }
         }
     }
@@ -150,16 +204,19 @@ fn pairs(program: &Path, load: &'static str, runs: &Runs, rows: &mut String) -> 
 }
 
 /// Replays a trace, under a setting if one is given.
-fn replay(program: &Path, trace: &Path, under: Option<&Setting>) -> Result<Value> {
+fn replay(program: &Path, trace: &Path, under: Option<(&Load, &Setting)>) -> Result<Value> {
     let mut command = Command::new(program);
     command.arg("replay").arg(trace).args(["--json", "--warm-up", &format!("{WARM_UP}ns")]);
-    if let Some(setting) = under {
+    if let Some((load, setting)) = under {
         let like = format!("sim:like={},costs=icount-6.1", trace.display());
         let is_old = setting.kernel == "6.1";
         let defaults = DEFAULTS.iter().filter(|_| is_old);
         let set: BTreeMap<&str, &str> = defaults.chain(setting.knobs).copied().collect();
         command.arg("--on").arg(if is_old { like } else { like + ",kernel=eevdf-6.12" });
         command.args(set.iter().map(|(knob, value)| format!("--set={knob}={value}")));
+        if load.3 {
+            command.arg(format!("--set=nice:{HOG}={}", setting.nice));
+        }
     }
     let done = command.stderr(Stdio::null()).output().context(format!("{command:?}"))?;
     ensure!(done.status.success(), "{command:?} failed");
@@ -182,11 +239,15 @@ fn figures(document: &Value, run: &str) -> [(&'static str, f64); 4] {
 /// Keeps a hash of each trace, and what the guests were.
 fn identity(runs: &Runs, to: &Path) -> Result<()> {
     let (mut sums, mut identity) = (String::new(), Vec::<String>::new());
-    for ((load, number), trace) in runs {
+    for ((load, number, calls), trace) in runs {
         let out = Command::new("sha256sum").arg(trace).output().context("sha256sum")?;
         let sum = String::from_utf8(out.stdout)?;
         let sum = sum.split(' ').next().unwrap_or_default();
-        let _ = writeln!(sums, "{sum}  {load}/{}/trace.dat", SETTINGS[*number].name);
+        let _ = writeln!(
+            sums,
+            "{sum}  {load}/{}/trace.dat",
+            experiment_name(&SETTINGS[*number], *calls)
+        );
         let text = read(&trace.with_file_name("manifest.json"))?;
         let manifest: Value = serde_json::from_str(&text)?;
         for part in ["kernel", "command_line", "hypervisor"] {
