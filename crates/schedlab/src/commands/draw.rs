@@ -59,17 +59,19 @@ enum Picture {
 
 pub(crate) use names::{dat2graph2, running_waiting};
 
-/// Draws a window of a trace, a row for each CPU: from and to are times since it began.
+/// Draws a window of traces, a row for each CPU: from and to are times since they began. An event is marked.
 pub(crate) fn cores_of(
-    file: &Path,
+    files: &[PathBuf],
     (from, to): (Nanos, Nanos),
     (output, ground): (&Path, Ground),
     title: &str,
+    mark: String,
 ) -> anyhow::Result<()> {
     let mut common = Common { ground, ..Common::for_file(output.to_owned()) };
     (common.min, common.max) = (Some(from.into()), Some(to.into()));
     common.title = Some(title.to_owned());
-    let (scene, _) = cores::draw(&[file.to_owned()], &common, &cores::View::default())?;
+    let view = cores::View { mark: vec![mark], ..cores::View::default() };
+    let (scene, _) = cores::draw(files, &common, &view)?;
     common.save(&scene).map(drop)
 }
 

@@ -1,22 +1,25 @@
-//! `schedlab replay --draw`: the same window of two runs, where they part first.
+//! `schedlab replay --draw`: the same window of the runs in one picture, where they part first.
 
 use super::document::WITHIN;
 use super::runs::Runs;
 use crate::commands::draw;
+use crate::commands::observe::whole_trace;
 use crate::commands::result_file::Ground;
 use anyhow::Context as _;
-use schedlab_model::{EventSource, Nanos};
-use schedlab_replay::{Kept, Side, parting};
+use schedlab_model::{Event, EventSource as _, Nanos, Phase, Pid, TraceInfo, What};
+use schedlab_replay::{Parting, Side, parting};
 use schedlab_trace::EventWriter;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How much of the runs is drawn before and after they part.
 const BEFORE: Nanos = Nanos::from_millis(10);
 const AFTER: Nanos = Nanos::from_millis(40);
+/// The mark of that moment.
+const PARTS: &str = "the runs part";
 
-/// Draws the replay and the changed run, or without a change the recording and the replay. Both begin at the same
-/// time since the recording began.
+/// Draws the recording, the replay and the changed run below each other. All begin at the same time since the recording
+/// began, a task has one colour, and a mark shows where the last two part.
 pub(super) fn draw(
     (folder, ground): (&Path, Ground),
     file: &Path,
@@ -33,23 +36,43 @@ pub(super) fn draw(
         return Ok(());
     };
     let from = Nanos(at.at.0.saturating_sub(BEFORE.0));
-    let window = (from, at.at + AFTER);
-    let title = |what: &str| format!("{what}, from {from}; the runs part at {}", at.at);
-    draw::cores_of(file, window, (&folder.join("recorded.svg"), ground), &title("Recorded"))?;
-    let kept = |name: &str, run: &Kept, what: &str| -> anyhow::Result<()> {
-        let scratch = schedlab_sys::temporary::folder("schedlab-replay-")?;
-        let trace = scratch.path().join("run.dat");
-        let told = || trace.display().to_string();
-        let mut writer = EventWriter::create(&trace, run.info()).with_context(told)?;
-        writer.events(run.events()).with_context(told)?;
-        writer.finish().with_context(told)?;
-        draw::cores_of(&trace, window, (&folder.join(name), ground), &title(what))
-    };
-    match &runs.changed {
-        Some(changed) => {
-            kept("replayed.svg", &runs.replayed.kept, "Replayed")?;
-            kept("changed.svg", &changed.kept, "Changed")
-        }
-        None => kept("replayed.svg", &runs.replayed.kept, "Replayed"),
+    let scratch = schedlab_sys::temporary::folder("schedlab-replay-")?;
+    let (info, events) = whole_trace(file)?;
+    let (info, events) = (&info, &events[..]);
+    let replayed = &runs.replayed.kept;
+    let mut all = vec![
+        marked(&scratch.path().join("recorded.dat"), (info, events), &at)?,
+        marked(&scratch.path().join("replayed.dat"), (replayed.info(), replayed.events()), &at)?,
+    ];
+    if let Some(changed) = &runs.changed {
+        let path = scratch.path().join("changed.dat");
+        all.push(marked(&path, (changed.kept.info(), changed.kept.events()), &at)?);
     }
+    let title = format!("Runs from {from} on; the last two part at {} on CPU {}", at.at, at.cpu);
+    let mark = format!("mark/{PARTS}");
+    draw::cores_of(&all, (from, at.at + AFTER), (&folder.join("runs.svg"), ground), &title, mark)
+}
+
+/// Writes a run with the mark.
+fn marked(
+    path: &Path,
+    (info, events): (&TraceInfo, &[Event]),
+    at: &Parting,
+) -> anyhow::Result<PathBuf> {
+    let told = || path.display().to_string();
+    let first = events.first().map_or(Nanos::ZERO, |event| event.time);
+    let time = info.span.map_or(first, |span| span.start) + at.at;
+    let mut info = info.clone();
+    let id = u32::try_from(info.marks.len()).unwrap_or(u32::MAX);
+    info.marks.push(PARTS.to_owned());
+    let what = What::Mark { pid: Pid::IDLE, id, phase: Phase::Point, request: 0 };
+    let context = schedlab_model::Context::Task;
+    let mark = Event { time, by: Pid::IDLE, cpu: at.cpu, context, what };
+    let (before, after) = events.split_at(events.partition_point(|event| event.time <= time));
+    let mut writer = EventWriter::create(path, &info).with_context(told)?;
+    writer.events(before).with_context(told)?;
+    writer.event(&mark).with_context(told)?;
+    writer.events(after).with_context(told)?;
+    writer.finish().with_context(told)?;
+    Ok(path.to_owned())
 }
