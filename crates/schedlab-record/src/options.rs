@@ -1,6 +1,7 @@
 //! How to record: what the spec asks of rings, filters and warnings.
 
 use super::RING_BYTES;
+use super::shared::RECORDER;
 use super::tracepoints::Tracepoint;
 use schedlab_model::{Pid, Warning};
 pub use schedlab_workload::{Filter, Full, RecordSpec as Options, Snapshot, Via};
@@ -37,6 +38,10 @@ impl Meaning for Options {
         let mut parts: Vec<String> = own.map(|filter| format!("({})", filter.expression)).collect();
         if !self.pids.is_empty() {
             parts.push(concerns(point, &self.pids));
+        }
+        if point.system == "syscalls" {
+            // The recorder reads its rings by calls: told in turn, they would fill the rings that it empties.
+            parts.push(format!("comm != \"{RECORDER}\""));
         }
         (!parts.is_empty()).then(|| parts.join(" && "))
     }
@@ -100,6 +105,16 @@ mod tests {
         assert_eq!(options.filter(&irq).unwrap(), "(common_pid == 7 || common_pid == 8)");
         assert_eq!(options.doubts()[0].code, "events-filtered");
         assert_eq!(Options::default().filter(&switch), None);
+    }
+
+    #[test]
+    fn calls_of_the_recorder_are_left_out() {
+        let read = Tracepoint { system: "syscalls".into(), ..point("sys_enter_read", &["fd"]) };
+        let filter = Options::default().filter(&read);
+        assert_eq!(filter.as_deref(), Some("comm != \"sl-recorder\""));
+        let options = Options { pids: vec![Pid(7)], ..Options::default() };
+        let both = "(common_pid == 7) && comm != \"sl-recorder\"";
+        assert_eq!(options.filter(&read).as_deref(), Some(both));
     }
 
     #[test]

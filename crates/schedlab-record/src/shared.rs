@@ -91,6 +91,9 @@ impl Default for Shared {
     }
 }
 
+/// The name of a thread that empties rings, as events carry it.
+pub(crate) const RECORDER: &str = "sl-recorder";
+
 /// Starts a thread of the recorder.
 pub(crate) fn spawn(
     name: &str,

@@ -15,6 +15,8 @@ pub struct Account {
     pub cpu_time: Nanos,
     /// Waits that another task ended.
     pub by_task: u64,
+    /// Those among them that were for bytes of an object, of which the calls were recorded.
+    pub on_objects: u64,
     /// Waits that an interrupt ended.
     pub by_interrupt: u64,
     /// Waits whose end was not seen: the task ran again.
@@ -37,10 +39,10 @@ pub struct Account {
 
 impl Account {
     /// Whether it may depend on others in ways that the events do not show: another task ended a wait of it, so at other
-    /// times it may have found what it waits for without waiting.
+    /// times it may have found what it waits for without waiting. Waits for known objects hide nothing.
     #[must_use]
     pub fn may_hide(&self) -> bool {
-        self.by_task > 0
+        self.by_task > self.on_objects
     }
 }
 
@@ -59,6 +61,12 @@ pub struct Totals {
     pub steal: Option<Nanos>,
     /// CPU time of tasks that are not replayed (the stopper).
     pub left_out: Nanos,
+    /// Recorded calls that moved bytes.
+    pub calls: u64,
+    /// Calls among them of which the object is not known: they are replayed as they were.
+    pub calls_unknown: u64,
+    /// Waits for futexes that found the value changed by a wakeup that was seen.
+    pub futex_tokens: u64,
 }
 
 /// A demand and what it rests on.

@@ -5,7 +5,8 @@ use schedlab_workload::demand::{Actor, Demand, Step};
 use std::fmt::Write as _;
 
 /// The demand in rt-app's grammar: runs, sleeps, semaphores and forks. Times are microseconds there, so each step is
-/// rounded. A wait for an interrupt becomes a sleep of its length: rt-app has no arrivals at given times.
+/// rounded. A wait for an interrupt becomes a sleep of its length: rt-app has no arrivals at given times. It has no objects
+/// either: infer the demand without them ([`crate::Options::objects`]), or tasks do not wait for what they take.
 #[must_use]
 pub fn rt_app(demand: &Demand) -> String {
     let mut text = String::from("{\n  \"tasks\": {\n");
@@ -45,7 +46,7 @@ fn body(demand: &Demand, index: usize, actor: &Actor) -> String {
     let mut events = 0;
     for (number, step) in actor.steps.iter().enumerate() {
         let line = match *step {
-            Step::Run(time) => format!("\"run{number}\": {}", us(time)),
+            Step::Run(time) | Step::InCall(time) => format!("\"run{number}\": {}", us(time)),
             Step::Post(task) => {
                 format!("\"sem_post{number}\": \"{}\"", name(demand, task as usize))
             }
@@ -53,8 +54,8 @@ fn body(demand: &Demand, index: usize, actor: &Actor) -> String {
             Step::Interrupt { slept, .. } => format!("\"sleep{number}\": {}", us(slept)),
             Step::Fork(task) => format!("\"fork{number}\": \"{}\"", name(demand, task as usize)),
             Step::Endless => format!("\"run{number}\": {}", us(demand.length)),
-            // rt-app changes priorities by phases, which our flat list of events has not.
-            Step::Prio(_) => continue,
+            // rt-app changes priorities by phases, which our flat list of events has not. Its pipes hold no tokens.
+            Step::Prio(_) | Step::Put { .. } | Step::Take { .. } => continue,
         };
         events += 1;
         lines.push(line);

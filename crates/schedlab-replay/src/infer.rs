@@ -1,8 +1,11 @@
 //! From events to a demand, in one pass. The rules are in `docs/replay.md`.
 
 use crate::basis::{Account, Inferred, Totals};
+use crate::call_tracking::CallTracking;
 use crate::hrtimers::Hrtimers;
+use crate::objects::{Found, Moment};
 use crate::recorded_manner::{Manner, Manners};
+use crate::speed::Paces;
 use crate::task_draft::{Draft, End};
 use crate::timers::{self, Decided, Timer};
 use schedlab_model::{Affinity, Context, Cpu, CpuSet, Kind, Left, Nanos, Pid, TraceInfo, Warning};
@@ -23,13 +26,24 @@ pub struct Options {
     pub open: BTreeSet<String>,
     /// Tasks (name or pid) whose sleeps keep their lengths.
     pub closed: BTreeSet<String>,
+    /// Whether calls that read and write become objects that tasks share, where they were recorded.
+    pub objects: bool,
+    /// The part of its speed that a CPU has beside a busy sibling of its core, in percent; `None`: not known.
+    pub smt_percent: Option<u32>,
 }
 
 impl Default for Options {
     /// The simulator's usual costs.
     fn default() -> Self {
         let (open, closed) = (BTreeSet::new(), BTreeSet::new());
-        Self { switch: Nanos(1_500), wake: Nanos(1_000), open, closed }
+        Self {
+            switch: Nanos(1_500),
+            wake: Nanos(1_000),
+            open,
+            closed,
+            objects: true,
+            smt_percent: None,
+        }
     }
 }
 
@@ -61,8 +75,9 @@ pub struct Infer {
     affinity: Vec<Affinity>,
     manners: Manners,
     hrtimers: Hrtimers,
+    calls: CallTracking,
+    paces: Paces,
     simulated: bool,
-    frequency: bool,
     start: Nanos,
     totals: Totals,
     gaps: u64,
@@ -86,8 +101,9 @@ impl Infer {
             affinity: info.affinity.clone().unwrap_or_default(),
             manners: Manners::of(info),
             hrtimers: Hrtimers::of(&info.others),
+            calls: CallTracking::of(info),
+            paces: Paces::of(info),
             simulated,
-            frequency: info.others.iter().any(|other| other.name == "cpu_frequency"),
             start: Nanos::ZERO,
             totals: Totals { steal: steal(info), ..Totals::default() },
             gaps: 0,
@@ -99,6 +115,8 @@ impl Infer {
     #[must_use]
     pub fn wants_arguments(&self) -> bool {
         self.hrtimers.has_starts()
+            || self.paces.has_frequencies()
+            || (self.options.objects && self.calls.has_any())
     }
 
     fn draft(&mut self, task: TaskId) -> &mut Draft {
@@ -126,11 +144,17 @@ impl Infer {
             match left {
                 Some(Left::Dead) => draft.is_dead = true,
                 Some(Left::Preempted | Left::Yielded) => {}
-                Some(_) => draft.sleeps(at),
+                Some(_) => {
+                    draft.sleeps(at);
+                    let call = draft.sleeps_in();
+                    self.calls.calls.order.extend(call.map(Moment::Sleeps));
+                }
                 None => self.gaps += 1,
             }
         }
+        self.works(at, cpu, matches!(is, Occupant::Task(_)), state);
         if let Occupant::Task(task) = is {
+            let pace = (cpu, self.paces.pace(cpu));
             let prio = state.task(task).prio;
             let sees_wakes = state.sees_wakes();
             let overhead = self.options.switch;
@@ -145,10 +169,27 @@ impl Infer {
             draft.has_prio(prio);
             match switch.left {
                 // It was found to run: since when, only a CPU that was never seen before tells.
-                None if is_new && since <= start => draft.steps_up(start, cpu, Nanos::ZERO),
-                None => draft.steps_up(at, cpu, Nanos::ZERO),
-                Some(_) => draft.steps_up(at, cpu, overhead),
+                None if is_new && since <= start => draft.steps_up(start, pace, Nanos::ZERO),
+                None => draft.steps_up(at, pace, Nanos::ZERO),
+                Some(_) => draft.steps_up(at, pace, overhead),
             }
+        }
+    }
+
+    /// A CPU works or idles from now on: its siblings go on at another pace.
+    fn works(&mut self, at: Nanos, cpu: Cpu, busy: bool, state: &State) {
+        if !self.paces.works(cpu, busy) {
+            return;
+        }
+        for sibling in self.paces.siblings(cpu).to_vec() {
+            self.changes_pace(at, sibling, state);
+        }
+    }
+
+    fn changes_pace(&mut self, at: Nanos, cpu: Cpu, state: &State) {
+        let pace = self.paces.pace(cpu);
+        if let Some(task) = state.cpu(cpu).and_then(|cpu| cpu.occupant.task()) {
+            self.draft(task).changes_pace(at, pace);
         }
     }
 
@@ -173,15 +214,22 @@ impl Infer {
         }
         match by {
             Some(by) => {
-                draft.wakes(at, End::Task(by), start);
+                let call = self.ties(by, task);
+                self.draft(task).wakes(at, End::Task(by), start);
                 let wake = self.options.wake;
-                self.draft(by).does(at, Step::Post(task.0), wake);
+                self.draft(by).ends_a_wait(at, task.0, call, wake);
             }
             None => {
                 draft.wakes(at, End::Interrupt, start);
                 draft.timers.extend(timer);
             }
         }
+    }
+
+    /// The call in which a task waits that another wakes, which ties that call to the waker's.
+    fn ties(&mut self, by: TaskId, task: TaskId) -> Option<u32> {
+        let (by, task) = (self.drafts.get(by.index())?, self.drafts.get(task.index())?);
+        self.calls.wakes(by, task)
     }
 
     /// The task that woke another by its own work: the one that runs there, unless it was only interrupted.
@@ -211,6 +259,7 @@ impl Infer {
             draft.sleeps(start);
             draft.wakes(at, End::Unseen, start);
         }
+        self.calls.calls.parents.extend(parent.is_some().then_some((task, parent)));
     }
 
     fn other(&mut self, at: Nanos, cpu: Cpu, format: u16, state: &State) {
@@ -266,21 +315,39 @@ impl Question for Infer {
 
     fn wants(&mut self, format: u16, _: &State) -> bool {
         self.hrtimers.wants(format)
+            || self.paces.wants(format)
+            || (self.options.objects && self.calls.wants(format))
     }
 
-    fn told(&mut self, told: &Told<'_>, _: &State) {
-        self.hrtimers.told(told);
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        if self.paces.wants(told.format) {
+            let Some((cpu, khz)) = self.paces.reads(told) else { return };
+            self.paces.has(cpu, khz);
+            return self.changes_pace(told.at, cpu, state);
+        }
+        if !self.calls.wants(told.format) {
+            return self.hrtimers.told(told);
+        }
+        let task = state.cpu(told.cpu).and_then(|cpu| cpu.occupant.task());
+        let Some(draft) = task.and_then(|task| self.drafts.get_mut(task.index())) else { return };
+        if let Some(task) = task.filter(|task| state.task(*task).pid == told.by) {
+            self.calls.told(told, task, draft);
+        }
     }
 
     fn begin(&mut self, state: &State) {
         self.start = state.window().start;
         for (cpu, at) in state.observed_cpus() {
+            self.paces.works(cpu, matches!(at.occupant, Occupant::Task(_)));
+        }
+        for (cpu, at) in state.observed_cpus() {
+            let pace = self.paces.pace(cpu);
             if let Occupant::Task(task) = at.occupant {
                 let start = self.start;
                 let prio = state.task(task).prio;
                 let draft = self.draft(task);
                 draft.begins(cpu, prio);
-                draft.steps_up(start, cpu, Nanos::ZERO);
+                draft.steps_up(start, (cpu, pace), Nanos::ZERO);
             }
         }
         // Those that are seen asleep at the begin of a window.
@@ -329,24 +396,29 @@ impl Question for Infer {
                 goes_on
             })
             .collect();
+        let unknown = self.convert(&mut drafts);
         let mut inferred = Inferred::default();
+        let found = self.calls.decide();
         let numbers = numbers(&drafts, state, &mut self.totals);
         let mut pids = Pids::default();
         for (id, draft) in drafts.into_iter().enumerate().filter(|(id, _)| numbers[*id].is_some()) {
             let pid = pids.unique(state.task(TaskId(id as u32)).pid, state);
             let (mut actor, mut account) =
-                self.finish(TaskId(id as u32), &draft, pid, state, &numbers);
+                self.finish(TaskId(id as u32), (&draft, &found), pid, state, &numbers);
             account.is_endless = endless[id];
             actor.steps.extend(endless[id].then_some(Step::Endless));
             inferred.demand.actors.push(actor);
             inferred.accounts.push(account);
         }
         self.check_names(&mut inferred);
+        (self.totals.calls, self.totals.calls_unknown) = (found.calls, found.unknown);
+        self.totals.futex_tokens = found.futexes;
+        inferred.demand.objects = found.objects;
         inferred.demand.start = start;
         inferred.demand.length = end - start;
         self.totals.cpu_time = Nanos(inferred.accounts.iter().map(|one| one.cpu_time.0).sum());
         if !self.simulated {
-            self.totals.speed_unknown = self.totals.cpu_time;
+            self.totals.speed_unknown = unknown.min(self.totals.cpu_time);
         }
         inferred.totals = self.totals;
         inferred.warnings = self.warnings(&inferred, state);
@@ -394,17 +466,28 @@ impl Pids {
 }
 
 impl Infer {
+    /// Converts all bursts to time at full speed; how much of it is of unknown speed.
+    fn convert(&self, drafts: &mut [Draft]) -> Nanos {
+        let time = |draft: &Draft| draft.steps.iter().map(|step| step.cpu_time().0).sum::<u64>();
+        let all: u64 = drafts.iter().map(time).sum();
+        let steal = self.totals.steal.map_or(0.0, |steal| steal.0 as f64 / all.max(1) as f64);
+        let measure = self.paces.measure(self.options.smt_percent, steal.min(0.99));
+        Nanos(drafts.iter_mut().map(|draft| draft.convert(&measure).0).sum())
+    }
+
     /// One task as an actor, with what that rests on.
     fn finish(
         &mut self,
         id: TaskId,
-        draft: &Draft,
+        (draft, found): (&Draft, &Found),
         pid: Pid,
         state: &State,
         numbers: &[Option<u32>],
     ) -> (Actor, Account) {
         let comm = state.name(id);
-        let steps = draft.steps.iter().filter_map(|step| match *step {
+        let (resolved, before) = draft.resolved(found);
+        let on_objects = draft.waits_on(found);
+        let steps = resolved.into_iter().filter_map(|step| match step {
             Step::Post(task) => numbers[task as usize].map(Step::Post),
             Step::Fork(task) => numbers[task as usize].map(Step::Fork),
             step => Some(step),
@@ -438,13 +521,14 @@ impl Infer {
             source,
             steps: steps.collect(),
         };
-        self.totals.overhead += Nanos(draft.overhead);
+        self.totals.overhead += Nanos(draft.overhead) + before;
         let waker = draft.wakers.iter().max_by_key(|(_, times)| **times);
         let account = Account {
             pid,
             comm,
             cpu_time: actor.cpu_time(),
             by_task: draft.by_task,
+            on_objects,
             by_interrupt: draft.interrupts.len() as u64,
             unseen: draft.unseen,
             not_asleep: draft.not_asleep,
@@ -498,14 +582,14 @@ impl Infer {
             warn("gaps", what, "record with larger buffers");
         }
         let totals = &inferred.totals;
-        if !self.simulated {
-            let why = if self.frequency {
-                "frequency was recorded, but a burst is not converted"
+        if !self.simulated && totals.speed_unknown > Nanos::ZERO {
+            let why = if self.paces.has_frequencies() {
+                "frequency was not recorded before its first change, or a sibling of the core was busy"
             } else {
                 "frequency was not recorded"
             };
             let steal = match totals.steal {
-                Some(steal) => format!("the hypervisor took {steal} from all CPUs"),
+                Some(steal) => format!("{steal} that the hypervisor took are subtracted evenly"),
                 None => "steal was not recorded".to_owned(),
             };
             let what = format!(
@@ -527,7 +611,13 @@ impl Infer {
                 "the replay shows only waits that the recording has: {count} tasks with \
                  {share:.0} % of the CPU time wait for other tasks"
             );
-            warn("hidden-dependencies", what, "");
+            let remedy = match self.calls.has_calls() {
+                true => "",
+                false => {
+                    "record with `schedlab record --for replay --calls` to find data that was read without a wait"
+                }
+            };
+            warn("hidden-dependencies", what, remedy);
         }
         warnings
     }

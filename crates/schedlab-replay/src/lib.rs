@@ -8,12 +8,16 @@
 
 mod basis;
 pub mod calibration;
+mod call_tracking;
+mod calls;
 mod export;
 mod hrtimers;
 mod infer;
 mod memory_source;
+mod objects;
 mod recorded_manner;
 mod side;
+mod speed;
 mod task_change;
 mod task_draft;
 mod timers;

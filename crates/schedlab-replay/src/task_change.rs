@@ -120,7 +120,7 @@ mod tests {
             steps: vec![Step::Run(Nanos(5)), Step::Prio(Prio(130)), Step::Run(Nanos(5))],
         };
         let actors = vec![actor(7, "a"), actor(8, "b"), actor(9, "b")];
-        Demand { start: Nanos::ZERO, length: Nanos(10), actors }
+        Demand { length: Nanos(10), actors, ..Demand::default() }
     }
 
     fn set(knob: &str, value: &str) -> Setting {

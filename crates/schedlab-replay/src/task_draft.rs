@@ -1,6 +1,8 @@
 //! A task's demand while the trace is read.
 
 use crate::hrtimers::Started;
+use crate::objects::{Fate, Found};
+use crate::speed::{Measure, Pace, Part as Paced};
 use schedlab_model::{Cpu, Nanos, Prio};
 use schedlab_timeline::TaskId;
 use schedlab_workload::demand::Step;
@@ -23,10 +25,46 @@ pub(crate) enum End {
     Unseen,
 }
 
+/// A step that an object makes superfluous, if the call is known to move bytes of one.
+#[derive(Clone, Copy, Debug)]
+struct Within {
+    /// The index of the step.
+    step: usize,
+    call: u32,
+    what: Part,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The wait of the call, or the wakeup that ended it.
+    Wait,
+    /// Time within the call before it slept: the machine that replays adds its own.
+    Before,
+    /// Time within the call.
+    Time,
+}
+
+/// A call that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenCall {
+    pub(crate) number: u32,
+    /// The index of the step after which its time is.
+    from: usize,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
-    /// Other tasks are named by their numbers in the timeline.
+    /// Other tasks are named by their numbers in the timeline. Objects are named by the numbers of calls.
     pub(crate) steps: Vec<Step>,
+    /// In the order of steps.
+    within: Vec<Within>,
+    /// At which pace bursts ran, in the order of steps.
+    paced: Vec<Paced>,
+    /// The pace of the CPU on which it runs.
+    pub(crate) pace: Pace,
+    pub(crate) call: Option<OpenCall>,
+    /// The next burst is a step of its own.
+    apart: bool,
     /// Whether anything is known of it.
     pub(crate) begun: bool,
     pub(crate) forked: bool,
@@ -62,7 +100,8 @@ impl Draft {
         }
     }
 
-    pub(crate) fn steps_up(&mut self, at: Nanos, cpu: Cpu, overhead: Nanos) {
+    pub(crate) fn steps_up(&mut self, at: Nanos, (cpu, pace): (Cpu, Pace), overhead: Nanos) {
+        self.pace = pace;
         if self.only_cpu != Some(cpu) {
             self.only_cpu = None;
         }
@@ -79,9 +118,129 @@ impl Draft {
         self.cursor = Some(at.max(cursor));
         match (time - paid, self.steps.last_mut()) {
             (0, _) => {}
-            (time, Some(Step::Run(before))) => before.0 += time,
-            (time, _) => self.steps.push(Step::Run(Nanos(time))),
+            (time, Some(Step::Run(before))) if !self.apart => before.0 += time,
+            (time, _) => {
+                if let Some(call) = self.call {
+                    let step = self.steps.len();
+                    self.within.push(Within { step, call: call.number, what: Part::Time });
+                }
+                self.steps.push(Step::Run(Nanos(time)));
+                self.apart = false;
+            }
         }
+        if time > paid {
+            self.paces(time - paid);
+        }
+    }
+
+    /// The last burst grew by a time at the present pace.
+    fn paces(&mut self, time: u64) {
+        let (step, pace) = (self.steps.len() - 1, self.pace);
+        match self.paced.last_mut() {
+            Some(last) if last.step == step && last.pace == pace => last.time += time,
+            _ => self.paced.push(Paced { step, time, pace }),
+        }
+    }
+
+    /// From now on its CPU has another pace.
+    pub(crate) fn changes_pace(&mut self, at: Nanos, pace: Pace) {
+        self.runs_until(at);
+        self.pace = pace;
+    }
+
+    /// Its bursts in time at full speed; and how much of that is of unknown speed.
+    pub(crate) fn convert(&mut self, measure: &Measure) -> Nanos {
+        let mut unknown = 0;
+        for paced in &mut self.paced {
+            let (time, of_unknown) = measure.convert(paced);
+            unknown += of_unknown.0;
+            if let Some(Step::Run(all)) = self.steps.get_mut(paced.step) {
+                all.0 = all.0 + time.0 - paced.time.min(all.0 + time.0);
+            }
+            paced.time = time.0;
+        }
+        Nanos(unknown)
+    }
+
+    /// A call begins that reads or writes. What it moves stands before its time: a machine moves it at the call's end.
+    pub(crate) fn enters(&mut self, at: Nanos, number: u32, reads: bool) {
+        self.marks(at, number, reads);
+        self.apart = true;
+        let from = self.steps.len();
+        self.call = Some(OpenCall { number, from });
+    }
+
+    /// A call that may put or take a token was made.
+    pub(crate) fn marks(&mut self, at: Nanos, number: u32, takes: bool) {
+        let step = match takes {
+            true => Step::Take { object: number, bytes: 0 },
+            false => Step::Put { object: number, bytes: 0 },
+        };
+        self.does(at, step, Nanos::ZERO);
+    }
+
+    /// The open call ends.
+    pub(crate) fn leaves(&mut self, at: Nanos) -> Option<OpenCall> {
+        self.runs_until(at);
+        self.apart = true;
+        self.call.take()
+    }
+
+    /// Wakes a task that waits within a call.
+    pub(crate) fn ends_a_wait(&mut self, at: Nanos, task: u32, call: Option<u32>, cost: Nanos) {
+        self.runs_until(at);
+        if let Some(call) = call {
+            self.within.push(Within { step: self.steps.len(), call, what: Part::Wait });
+        }
+        self.does(at, Step::Post(task), cost);
+    }
+
+    /// The call in which it sleeps, if it sleeps in one.
+    pub(crate) fn sleeps_in(&self) -> Option<u32> {
+        self.call.filter(|_| self.open.is_some()).map(|call| call.number)
+    }
+
+    /// How many of its waits for tasks were for bytes of known objects.
+    pub(crate) fn waits_on(&self, found: &Found) -> u64 {
+        let waits = self.within.iter().filter(|one| {
+            one.what == Part::Wait
+                && found.is_known(one.call)
+                && matches!(self.steps.get(one.step), Some(Step::Wait))
+        });
+        waits.count() as u64
+    }
+
+    /// The steps, with what calls did to objects; and the time that is subtracted beside.
+    pub(crate) fn resolved(&self, found: &Found) -> (Vec<Step>, Nanos) {
+        let mut steps = Vec::with_capacity(self.steps.len());
+        let (mut within, mut less) = (self.within.iter().peekable(), 0);
+        for (at, step) in self.steps.iter().enumerate() {
+            let own = within.next_if(|one| one.step == at);
+            let known = own.filter(|own| found.is_known(own.call)).map(|own| own.what);
+            let step = match (*step, known) {
+                (_, Some(Part::Wait)) => continue,
+                (Step::Run(time), Some(Part::Before)) => {
+                    less += time.0;
+                    continue;
+                }
+                (Step::Run(time), Some(Part::Time)) => Step::InCall(time),
+                (Step::Put { object: call, .. }, _) => match found.fates[call as usize] {
+                    Fate::Moves { object, bytes } => Step::Put { object, bytes },
+                    Fate::AsRecorded => continue,
+                },
+                (Step::Take { object: call, .. }, _) => match found.fates[call as usize] {
+                    Fate::Moves { object, bytes } => Step::Take { object, bytes },
+                    Fate::AsRecorded => continue,
+                },
+                (step, _) => step,
+            };
+            match (steps.last_mut(), step) {
+                (Some(Step::Run(before)), Step::Run(time))
+                | (Some(Step::InCall(before)), Step::InCall(time)) => before.0 += time.0,
+                _ => steps.push(step),
+            }
+        }
+        (steps, Nanos(less))
     }
 
     /// An interrupt took time from its burst.
@@ -112,9 +271,24 @@ impl Draft {
 
     pub(crate) fn sleeps(&mut self, since: Nanos) {
         if self.open.is_none() {
+            self.waits_in_call();
             self.open = Some(Open { step: self.steps.len(), since });
             self.steps.push(Step::Wait);
         }
+    }
+
+    /// It is about to sleep: within a call, the time since it began or was woken is that of going to sleep.
+    fn waits_in_call(&mut self) {
+        let step = self.steps.len();
+        let Some(call) = &mut self.call else { return };
+        for one in self.within.iter_mut().rev().take_while(|one| one.step >= call.from) {
+            if one.what == Part::Time {
+                one.what = Part::Before;
+            }
+        }
+        call.from = step + 1;
+        self.within.push(Within { step, call: call.number, what: Part::Wait });
+        self.apart = true;
     }
 
     /// The open wait ends. `start` is the begin of the trace.

@@ -171,17 +171,18 @@ impl Costs {
         PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, text)| *text)
     }
 
-    /// The costs of tasks whose recorded bursts already contain what their calls took: only switches, wakeups, moves and
-    /// the ways between CPUs cost anything.
+    /// The costs of tasks whose recorded bursts already contain what their calls took: only switches, wakeups, moves, the
+    /// ways between CPUs and calls that find they must sleep cost anything.
     #[must_use]
     pub const fn of_recorded(&self) -> Self {
-        let Self { switch, wake, ipi, idle_exit, .. } = *self;
+        let Self { switch, wake, ipi, idle_exit, block, .. } = *self;
         let Self { migrate_smt, migrate_llc, migrate_node, migrate_machine, .. } = *self;
         Self {
             switch,
             wake,
             ipi,
             idle_exit,
+            block,
             migrate_smt,
             migrate_llc,
             migrate_node,

@@ -39,6 +39,14 @@ const SECOND: u64 = 1_000_000_000;
 /// Repeats begin at phases of this period, as on a virtual machine: the longest tick that kernels have (100 Hz).
 const PERIOD: u64 = 10_000_000;
 
+/// Tracepoints of calls: with any of them, reads and writes of channels are recorded.
+const CALLS: [&str; 4] = [
+    "syscalls:sys_enter_read",
+    "syscalls:sys_exit_read",
+    "syscalls:sys_enter_write",
+    "syscalls:sys_exit_write",
+];
+
 /// A simulated machine, on which runs take virtual time.
 pub struct Simulated {
     model: Model,
@@ -161,14 +169,15 @@ impl Simulated {
 
     fn check_record(&self, spec: &RunSpec) -> Result<(), MachineError> {
         let Some(record) = &spec.record else { return Ok(()) };
-        let plain = record.events.is_empty()
+        let known = |event: &String| event.ends_with('?') || CALLS.contains(&event.as_str());
+        let plain = record.events.iter().all(known)
             && record.pids.is_empty()
             && record.filters.is_empty()
             && record.snapshot.is_none()
             && record.limit_bytes.is_none();
         if !plain {
-            let why = "the simulator records all scheduler events and no others: leave out other \
-                events, filters and limits";
+            let why = "the simulator records all scheduler events, and syscalls:sys_enter_read and its \
+                like on request: leave out other events, filters and limits";
             return Err(self.refused("record that", why));
         }
         Ok(())
@@ -306,7 +315,7 @@ impl Simulated {
 }
 
 /// What a trace says about itself before its first event.
-fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
+fn trace_info(model: &Model, world: &World, plan: &Plan, calls: bool) -> TraceInfo {
     let mut info = TraceInfo::new("sim", Clock::Monotonic);
     info.cpus = model.topology.cpus();
     info.topology = Some(model.topology.clone());
@@ -321,6 +330,7 @@ fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
     info.conditions = Some(conditions::of(model, world, plan));
     info.comms = world.comms();
     info.marks = plan.marks.clone();
+    info.others = World::call_formats().filter(|_| calls).collect();
     info.kernel = Some(facts::kernel(model));
     info
 }
@@ -378,8 +388,12 @@ impl Machine for Simulated {
         let mut world = World::new(&mut plan, hardware, policy, config);
         world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
         world.set_speeds_over_time(&changes);
-        if spec.record.is_some() {
-            let mut info = trace_info(&model, &world, &plan);
+        if let Some(record) = &spec.record {
+            let calls = record.events.iter().any(|event| CALLS.contains(&event.as_str()));
+            let mut info = trace_info(&model, &world, &plan, calls);
+            if calls {
+                world.tell_calls();
+            }
             world.mark_speeds(info.marks.len() as u32);
             info.marks.extend(changes.iter().map(speed_mark));
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;

@@ -4,8 +4,9 @@
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has the operations, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
 //! beginning and the end of a load, `speed` how fast CPUs work, `channel`, `slub` and `shared_objects` what tasks share,
-//! `deadlock` who waits for whom.
+//! `calls` what a recording tells of reads and writes, `deadlock` who waits for whom.
 
+mod calls;
 mod channel;
 mod deadlock;
 mod perform;
@@ -24,6 +25,7 @@ use crate::event_queue::{Agenda, NEVER, Next};
 use crate::policy::Policy;
 use crate::policy_view::{Class, CpuView, FULL_SPEED, Hardware, Scene, TaskId, TaskView, id};
 use crate::{Costs, policy};
+use calls::Calls;
 use channel::Channel;
 use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
 use schedlab_stats::Histogram;
@@ -155,6 +157,7 @@ pub struct World {
     shared: Shared,
     cpu_locks: Vec<Option<TaskId>>,
     channels: Vec<Channel>,
+    calls: Calls,
     /// Memory of the messages of sockets.
     memory: Memory,
     blocks: Vec<Block>,
@@ -242,6 +245,7 @@ impl World {
             shared: Shared::of(plan),
             cpu_locks: vec![None; cpus],
             channels,
+            calls: Calls::default(),
             memory: Memory::new(cpus),
             blocks: plan.blocks.clone(),
             places: plan.places.clone(),

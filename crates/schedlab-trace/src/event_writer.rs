@@ -51,6 +51,22 @@ impl EventWriter {
         self.event_with(event, "").map(drop)
     }
 
+    /// Writes events with the arguments of the tracepoints beyond the scheduler's among them, in their order; those
+    /// beyond the last arguments have none.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn events_with(&mut self, events: &[Event], arguments: &[String]) -> io::Result<()> {
+        let mut arguments = arguments.iter();
+        events.iter().try_for_each(|event| {
+            let own = match event.what {
+                What::Other { .. } => arguments.next().map_or("", String::as_str),
+                _ => "",
+            };
+            self.event_with(event, own).map(drop)
+        })
+    }
+
     /// Writes an event with the arguments of a tracepoint beyond the scheduler's, at most 3,000 bytes.
     /// Returns whether it became a record.
     ///

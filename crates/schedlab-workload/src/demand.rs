@@ -5,7 +5,9 @@
 //! text with a line per step.
 //!
 //! Each task has one semaphore that only this task takes from. So the order in which tasks run cannot change which
-//! waits end: a demand that was performed once can always be performed to its end.
+//! waits end: a demand that was performed once can always be performed to its end. Objects are channels of bytes with
+//! one reader each: a reader that finds bytes does not wait. A writer waits for room, so in another order writers and
+//! readers may wait for each other for ever, as the recorded programs may.
 
 mod text;
 
@@ -33,6 +35,62 @@ pub enum Step {
     Prio(Prio),
     /// Runs until the demand's end: the recording ended before the task did.
     Endless,
+    /// Puts bytes into an object, and waits for room.
+    Put {
+        /// An index into [`Demand::objects`].
+        object: u32,
+        /// The number of bytes that it adds, 1 or more.
+        bytes: u32,
+    },
+    /// Takes bytes out of an object, and waits until they are there.
+    Take {
+        /// An index into [`Demand::objects`].
+        object: u32,
+        /// The number of bytes that it removes, 1 or more.
+        bytes: u32,
+    },
+    /// Time on a CPU within the calls that put and take. A machine on which these calls take time does not add it.
+    InCall(Nanos),
+}
+
+/// What writers and one reader share: bytes, and how many there is room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Object {
+    /// It has the room of a pipe.
+    #[default]
+    Pipe,
+    /// It has the room of a UNIX stream socket.
+    Socket,
+    /// It has the room of a TCP connection: more was seen in it than a UNIX socket holds.
+    Large,
+}
+
+impl Object {
+    const ALL: [(Self, &str); 3] =
+        [(Self::Pipe, "pipe"), (Self::Socket, "socket"), (Self::Large, "large")];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(object, _)| *object == self).map_or("", |(_, name)| name)
+    }
+
+    /// The object of a name; `None` if there is none.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(object, _)| *object)
+    }
+}
+
+impl Step {
+    /// Time on a CPU that it asks for.
+    #[must_use]
+    pub const fn cpu_time(&self) -> Nanos {
+        match self {
+            Self::Run(time) | Self::InCall(time) => *time,
+            _ => Nanos::ZERO,
+        }
+    }
 }
 
 /// How a task's waits for interrupts are performed.
@@ -105,8 +163,7 @@ impl Actor {
     /// Time on a CPU that it asks for.
     #[must_use]
     pub fn cpu_time(&self) -> Nanos {
-        let time = |step: &Step| if let Step::Run(time) = step { time.0 } else { 0 };
-        Nanos(self.steps.iter().map(time).sum())
+        Nanos(self.steps.iter().map(|step| step.cpu_time().0).sum())
     }
 }
 
@@ -119,11 +176,13 @@ pub struct Demand {
     pub length: Nanos,
     /// The tasks, by their numbers.
     pub actors: Vec<Actor>,
+    /// What they share, by its number.
+    pub objects: Vec<Object>,
 }
 
 impl Demand {
     /// Checks that steps name tasks that exist, that each forked task is started once and no other is, and that as many
-    /// posts as waits are there.
+    /// posts as waits are there. Of each object one task takes, and as many bytes as are put.
     ///
     /// # Errors
     /// The first mistake, in a sentence.
@@ -163,6 +222,39 @@ impl Demand {
                 return Err(format!("task {} is started {times} times", actor.pid));
             }
         }
-        Ok(())
+        self.check_objects()
+    }
+
+    fn check_objects(&self) -> Result<(), String> {
+        let mut balance = vec![0_i64; self.objects.len()];
+        let mut reader: Vec<Option<usize>> = vec![None; self.objects.len()];
+        for (index, actor) in self.actors.iter().enumerate() {
+            for step in &actor.steps {
+                let (Step::Put { object, .. } | Step::Take { object, .. }) = *step else {
+                    continue;
+                };
+                let at = object as usize;
+                if at >= self.objects.len() {
+                    return Err(format!(
+                        "task {} names object number {at}, which does not exist",
+                        actor.pid
+                    ));
+                }
+                match *step {
+                    Step::Take { bytes, .. } => {
+                        balance[at] -= i64::from(bytes);
+                        if *reader[at].get_or_insert(index) != index {
+                            return Err(format!("more than one task takes from object {at}"));
+                        }
+                    }
+                    Step::Put { bytes, .. } => balance[at] += i64::from(bytes),
+                    _ => {}
+                }
+            }
+        }
+        match balance.iter().position(|balance| *balance != 0) {
+            None => Ok(()),
+            Some(at) => Err(format!("object {at}: {} bytes more are put than taken", balance[at])),
+        }
     }
 }

@@ -222,6 +222,15 @@ pub trait Output {
         Ok(())
     }
 
+    /// The same with the arguments of the tracepoints beyond the scheduler's among these events, in their order
+    /// (`fd=3 count=100`). An output that does not keep them takes the events alone.
+    ///
+    /// # Errors
+    /// When the trace cannot be stored.
+    fn events_with(&mut self, events: &[Event], _arguments: &[String]) -> io::Result<()> {
+        self.events(events)
+    }
+
     /// What the trace holds, told by a machine that wrote [`Stream::Trace`] itself.
     fn recorded(&mut self, _what: &Recorded) {}
 

@@ -16,6 +16,8 @@ pub struct Observed {
     pub info: Option<TraceInfo>,
     /// Scheduler events, in order of time.
     pub events: Vec<Event>,
+    /// The arguments of the tracepoints beyond the scheduler's among them, in their order, where the machine tells them.
+    pub arguments: Vec<String>,
 }
 
 impl Output for Observed {
@@ -38,6 +40,11 @@ impl Output for Observed {
     fn events(&mut self, events: &[Event]) -> io::Result<()> {
         self.events.extend_from_slice(events);
         Ok(())
+    }
+
+    fn events_with(&mut self, events: &[Event], arguments: &[String]) -> io::Result<()> {
+        self.arguments.extend_from_slice(arguments);
+        self.events(events)
     }
 
     fn warning(&mut self, _: Warning) {}

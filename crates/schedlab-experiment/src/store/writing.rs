@@ -206,6 +206,11 @@ impl Output for RunWriter<'_> {
         self.trace.as_mut().map_or(Ok(()), |trace| trace.events(events))
     }
 
+    fn events_with(&mut self, events: &[Event], arguments: &[String]) -> io::Result<()> {
+        let trace = self.trace.as_mut();
+        trace.map_or(Ok(()), |trace| trace.events_with(events, arguments))
+    }
+
     fn figure(&mut self, figure: Figure) -> io::Result<()> {
         let value = figure.value.is_finite().then_some(figure.value);
         let line = FigureLine { of: figure.of, metric: figure.metric, value };

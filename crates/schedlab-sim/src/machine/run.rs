@@ -200,13 +200,21 @@ impl<'r> Run<'r> {
     fn step(&mut self, stop: Nanos, out: &mut dyn Output) -> Result<Step, MachineError> {
         let mut failed: Option<io::Error> = None;
         let until = self.keeps_until.unwrap_or(u64::MAX);
+        // Arguments come after their events: those are kept until then.
+        let (with_calls, mut told) = (self.world.tells_calls(), Vec::new());
         let mut sink = |events: &[Event]| {
             let kept = &events[..events.partition_point(|event| event.time.0 <= until)];
-            if failed.is_none() && !kept.is_empty() {
+            if with_calls {
+                told.extend_from_slice(kept);
+            } else if failed.is_none() && !kept.is_empty() {
                 failed = out.events(kept).err();
             }
         };
         let step = self.world.run_until(stop.0, &mut sink);
+        if !told.is_empty() {
+            let arguments = self.world.take_arguments();
+            failed = out.events_with(&told, &arguments).err();
+        }
         match failed {
             Some(error) => Err(MachineError::io("storing the trace", error)),
             None => step.map_err(|deadlock| MachineError::Load(deadlock.to_string())),

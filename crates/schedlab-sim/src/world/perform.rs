@@ -67,6 +67,7 @@ impl Instruments for Own<'_> {
 impl World {
     /// The task on `cpu` is on its way out of the kernel, or computes in user space: what is next.
     pub(super) fn next_act(&mut self, cpu: usize, task: TaskId) {
+        self.tell_exit(cpu, task);
         if self.scene.cpus[cpu].resched {
             self.bodies[task.index()].phase = Phase::Ask;
             return self.schedule(cpu, Some(Left::Yielded));
@@ -76,7 +77,7 @@ impl World {
         } else if Some(task) == self.rcu {
             Act::EndGrace
         } else {
-            Act::Op(self.ask(cpu, task))
+            Act::Op(self.ask_call(cpu, task))
         };
         let body = &mut self.bodies[task.index()];
         (body.act, body.moved, body.waited) = (act, 0, false);
@@ -88,6 +89,23 @@ impl World {
             return self.go(cpu, task);
         }
         self.enter(cpu, task, act);
+    }
+
+    /// The next operation. Of a recorded task, what it computes right after it begins to read or write is what that call
+    /// takes.
+    pub(super) fn ask_call(&mut self, cpu: usize, task: TaskId) -> Op {
+        let op = self.ask(cpu, task);
+        let recorded = self.config.start == super::Start::InPlace;
+        if recorded && !self.stopping && matches!(op, Op::Send { .. } | Op::Receive { .. }) {
+            let next = self.ask(cpu, task);
+            let body = &mut self.bodies[task.index()];
+            body.call_work = 0;
+            match next {
+                Op::Compute { iterations } => body.call_work = iterations,
+                next => body.kept = Some(next),
+            }
+        }
+        op
     }
 
     pub(super) fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
@@ -129,6 +147,8 @@ impl World {
 
     /// Begins the operation that the task yielded.
     fn enter(&mut self, cpu: usize, task: TaskId, act: Act) {
+        self.bodies[task.index()].in_call = self.calls.is_told;
+        self.tell_enter(cpu, act);
         let must_sleep = match act {
             Act::Op(Op::Receive { channel, .. }) => {
                 let readable = self.channels[channel.0 as usize].is_readable();
@@ -143,7 +163,7 @@ impl World {
         };
         let mut left = match must_sleep {
             Some(_) => self.config.costs.block,
-            None => self.cost(act),
+            None => self.cost(act) + self.call_work(task, act),
         };
         let body = &mut self.bodies[task.index()];
         if std::mem::take(&mut body.fresh) {
@@ -250,7 +270,7 @@ impl World {
         if !came {
             return self.sleep(cpu, task, on);
         }
-        let cost = self.cost(act);
+        let cost = self.cost(act) + self.call_work(task, act);
         let body = &mut self.bodies[task.index()];
         body.on = None;
         match on {
@@ -278,6 +298,14 @@ impl World {
             On::AllReady | On::AllEnded | On::Time => {}
         }
         self.schedule(cpu, Some(Left::Slept));
+    }
+
+    /// What a recorded call takes.
+    fn call_work(&self, task: TaskId, act: Act) -> u64 {
+        match act {
+            Act::Op(Op::Send { .. } | Op::Receive { .. }) => self.bodies[task.index()].call_work,
+            _ => 0,
+        }
     }
 
     /// Work before an operation takes effect.
@@ -361,7 +389,7 @@ impl World {
         match self.bodies[task.index()].act {
             // A task computes at a wakeup only where its life begins in the middle.
             act @ Act::Op(Op::Send { .. } | Op::Receive { .. } | Op::Compute { .. }) => {
-                self.cost(act)
+                self.cost(act) + self.call_work(task, act)
             }
             Act::Op(_) => self.config.costs.step,
             Act::AwaitReady | Act::AwaitEnd => self.config.costs.wait,

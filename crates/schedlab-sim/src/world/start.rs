@@ -58,7 +58,7 @@ impl World {
             self.bodies[task.index()].newborn = false;
             (self.alive, self.started) = (self.alive + 1, self.started + 1);
             self.policy.fork(&self.scene, cpu, None, task);
-            let op = self.ask(cpu, task);
+            let op = self.ask_call(cpu, task);
             self.bodies[task.index()].act = Act::Op(op);
             match op {
                 Op::SleepUntil(until) => {
@@ -69,6 +69,10 @@ impl World {
                 Op::AwaitPost(semaphore) => {
                     self.bodies[task.index()].on = Some(On::Semaphore(semaphore.0));
                     self.shared.semaphores[semaphore.0 as usize].sleeping.push_back(task);
+                }
+                Op::Receive { channel, .. } => {
+                    self.bodies[task.index()].on = Some(On::Readable(channel.0));
+                    self.channels[channel.0 as usize].sleeping_readers.push_back(task);
                 }
                 _ => awake.push(task),
             }

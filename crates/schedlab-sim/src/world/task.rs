@@ -138,6 +138,10 @@ pub(super) struct Body {
     pub(super) moved: u32,
     /// Whether it slept in the current write.
     pub(super) waited: bool,
+    /// Whether it makes a call whose end is to be told.
+    pub(super) in_call: bool,
+    /// What its recorded call takes.
+    pub(super) call_work: u64,
     /// Values taken from a stack, to be handed out.
     pub(super) batch: VecDeque<u64>,
     pub(super) cpu_lock: Option<usize>,
@@ -179,6 +183,8 @@ impl Body {
             sleeps: 0,
             moved: 0,
             waited: false,
+            in_call: false,
+            call_work: 0,
             batch: VecDeque::new(),
             cpu_lock: None,
             spinning: false,

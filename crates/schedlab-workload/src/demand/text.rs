@@ -3,6 +3,7 @@
 //! ```text
 //! schedlab-demand 1
 //! time 1000000000 5000000000
+//! object pipe
 //! task 812 120 0 0-3 there open server
 //! r1500 w r20000 p1 i4000000,3900000
 //! task 813 120 1 - forked closed client of two words
@@ -13,8 +14,10 @@
 //! there at the beginning or forked, its source and its name. A line `as batch 3000000 /autogroup-7` may follow: policy,
 //! slice and group, or `-` for those that it has none of. Steps: `r` runs, `p` posts, `w` waits, `i` waits for an
 //! interrupt at a time after a sleep of this length, `f` forks, `n` has a priority from now on, `e` runs until the end.
+//! `object` lines are numbered; `o3,100` puts 100 bytes into object 3, `t3,100` takes them out, `c` runs within a call
+//! that does so.
 
-use super::{Actor, Class, Demand, Source, Step};
+use super::{Actor, Class, Demand, Object, Source, Step};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Prio};
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -24,6 +27,9 @@ const HEAD: &str = "schedlab-demand 1";
 impl std::fmt::Display for Demand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "{HEAD}\ntime {} {}", self.start.0, self.length.0)?;
+        for object in &self.objects {
+            writeln!(f, "object {}", object.name())?;
+        }
         for actor in &self.actors {
             let cpus = actor.cpus.as_ref().map_or("-".to_owned(), ToString::to_string);
             let begins = if actor.forked { "forked" } else { "there" };
@@ -43,6 +49,9 @@ impl std::fmt::Display for Demand {
                     Step::Fork(task) => write!(line, "f{task} "),
                     Step::Prio(prio) => write!(line, "n{} ", prio.0),
                     Step::Endless => write!(line, "e "),
+                    Step::Put { object, bytes } => write!(line, "o{object},{bytes} "),
+                    Step::Take { object, bytes } => write!(line, "t{object},{bytes} "),
+                    Step::InCall(time) => write!(line, "c{} ", time.0),
                 };
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -104,6 +113,18 @@ impl FromStr for Step {
                 Self::Interrupt { at: time(Some(at))?, slept: time(Some(slept))? }
             }
             'f' => Self::Fork(number(rest, "task's number")?),
+            'c' => Self::InCall(time(rest)?),
+            'o' | 't' => {
+                let (object, bytes) =
+                    rest.and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;
+                let object = number(Some(object), "object's number")?;
+                let bytes = number(Some(bytes), "number of bytes")?;
+                if letter == 'o' {
+                    Self::Put { object, bytes }
+                } else {
+                    Self::Take { object, bytes }
+                }
+            }
             'n' => Self::Prio(Prio(number(rest, "priority")?)),
             _ => return Err(wrong()),
         })
@@ -152,6 +173,9 @@ impl FromStr for Demand {
                     number(words.next(), "time in nanoseconds").map(Nanos).map_err(told)?;
                 demand.length =
                     number(words.next(), "time in nanoseconds").map(Nanos).map_err(told)?;
+            } else if let Some(name) = line.strip_prefix("object ") {
+                let wrong = || format!("unknown object '{}'", schedlab_model::visible(name));
+                demand.objects.push(Object::of(name).ok_or_else(wrong).map_err(told)?);
             } else if let Some(rest) = line.strip_prefix("task ") {
                 demand.actors.push(actor(rest).map_err(told)?);
             } else if let (Some(rest), Some(last)) =
@@ -193,10 +217,13 @@ mod tests {
             steps,
         };
         let interrupt = Step::Interrupt { at: Nanos(7), slept: Nanos(5) };
-        let first = vec![Step::Run(Nanos(3)), Step::Fork(1), Step::Post(1), interrupt];
-        let second = vec![Step::Wait, Step::Prio(Prio(130)), Step::Endless];
+        let put = Step::Put { object: 0, bytes: 9 };
+        let take = Step::Take { object: 0, bytes: 9 };
+        let first = vec![Step::Run(Nanos(3)), Step::Fork(1), Step::Post(1), interrupt, put];
+        let second =
+            vec![Step::Wait, Step::Prio(Prio(130)), take, Step::InCall(Nanos(4)), Step::Endless];
         let actors = vec![actor(8, "a", false, first), actor(9, "two words", true, second)];
-        Demand { start: Nanos(100), length: Nanos(50), actors }
+        Demand { start: Nanos(100), length: Nanos(50), actors, objects: vec![Object::Socket] }
     }
 
     #[test]
@@ -211,16 +238,21 @@ mod tests {
         let text = two().to_string();
         for (from, to, part) in [
             ("schedlab-demand 1", "x", "line 1: a demand begins"),
-            ("r3", "q3", "line 4: unknown step 'q3'"),
-            ("r3", "r-3", "line 4: invalid time in nanoseconds '-3'"),
-            ("i7,5", "i7", "line 4: unknown step"),
+            ("r3", "q3", "line 5: unknown step 'q3'"),
+            ("r3", "r-3", "line 5: invalid time in nanoseconds '-3'"),
+            ("i7,5", "i7", "line 5: unknown step"),
             ("f1", "f2", "names task number 2"),
             (" p1", "", "waits 1 times"),
             ("f1 ", "", "is started 0 times"),
-            (" 0-1 ", " z ", "line 3: invalid list of CPUs 'z'"),
-            ("task 8", "task x", "line 3: invalid pid 'x'"),
-            ("as batch", "as lot", "line 6: unknown policy 'lot'"),
+            (" 0-1 ", " z ", "line 4: invalid list of CPUs 'z'"),
+            ("task 8", "task x", "line 4: invalid pid 'x'"),
+            ("as batch", "as lot", "line 7: unknown policy 'lot'"),
             ("open", "ajar", "'open' or 'closed'"),
+            ("object socket", "object drum", "line 3: unknown object 'drum'"),
+            ("o0,9", "o0", "line 5: unknown step 'o0'"),
+            ("o0,9", "o1,9", "names object number 1"),
+            ("t0,9", "t0,8", "object 0: 1 bytes more are put than taken"),
+            ("o0,9", "t0,9", "more than one task takes from object 0"),
         ] {
             let error = text.replacen(from, to, 1).parse::<Demand>().unwrap_err();
             assert!(error.contains(part), "{from} -> {to}: {error}");

@@ -1,13 +1,15 @@
 //! replay: what recorded tasks demanded ([`crate::demand`]), performed again.
 
 use super::Workload;
-use crate::demand::{Actor, Class, Demand, Source, Step};
+use crate::demand::{Actor, Class, Demand, Object, Source, Step};
 use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
-use crate::plan::{Fork, Origin, Placement, Plan, Policy, Task};
-use crate::{Behaviour, CounterId, Done, ForkId, Instruments, Op, PlaceId, SampleId, SemaphoreId};
+use crate::plan::{Channel, Fork, Origin, Placement, Plan, Policy, Task, Transport};
+use crate::{
+    Behaviour, ChannelId, CounterId, Done, ForkId, Instruments, Op, PlaceId, SampleId, SemaphoreId,
+};
 use schedlab_model::{Better, CpuSet, Metric, Nanos, Prio, Unit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +35,13 @@ pub(super) const WORKLOAD: Workload = Workload {
             "none",
             "keep: tasks share CPUs in the groups and sessions of the recording",
         ),
+        option(
+            "calls",
+            Kind::Choice(&["own", "recorded"]),
+            "own",
+            "recorded: calls that read and write take the recorded time, for machines on which they \
+             take none",
+        ),
     ],
     build,
 };
@@ -46,6 +55,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     let kept = Kept {
         real_time: options.text("real-time") == "keep",
         groups: options.text("groups") == "keep",
+        calls: options.text("calls") == "recorded",
     };
     Ok(plan_of(&demand, kept, around))
 }
@@ -57,6 +67,8 @@ pub struct Kept {
     pub real_time: bool,
     /// Control groups and sessions.
     pub groups: bool,
+    /// The time that calls took which read and write; without, they take the machine's.
+    pub calls: bool,
 }
 
 /// The plan that performs a demand.
@@ -69,16 +81,24 @@ pub fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
     let activations = plan.counter(Metric::new("activations", Unit::Count, Better::Higher));
     plan.progress = Some(activations.0);
     plan.in_place = Some(demand.start);
+    let transport = |object: &Object| match object {
+        Object::Pipe => Transport::Pipe,
+        Object::Socket => Transport::SocketPair,
+        Object::Large => Transport::Inet,
+    };
+    let channel = |object| Channel { transport: transport(object), senders: 0 };
+    plan.channels = demand.objects.iter().map(channel).collect();
     plan.semaphores = u32::try_from(demand.actors.len()).expect("tasks are counted in 32 bits");
     let forks = forks(demand);
     plan.forks = forks.keys().map(|&task| Fork { tasks: vec![task as usize] }).collect();
     let origin = Arc::new(AtomicU64::new(0));
     let mut homeless = 0;
     for (index, actor) in demand.actors.iter().enumerate() {
-        let steps = actor.steps.iter().map(|step| match *step {
-            Step::Fork(task) => Step::Fork(forks[&task]),
-            Step::Prio(prio) => Step::Prio(place_of(&mut plan.places, actor, prio, kept)),
-            step => step,
+        let steps = actor.steps.iter().filter_map(|step| match *step {
+            Step::Fork(task) => Some(Step::Fork(forks[&task])),
+            Step::Prio(prio) => Some(Step::Prio(place_of(&mut plan.places, actor, prio, kept))),
+            Step::InCall(time) => kept.calls.then_some(Step::Run(time)),
+            step => Some(step),
         });
         let steps = steps.collect();
         let player = Player {
@@ -98,6 +118,10 @@ pub fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
         let mut task = Task::new(actor.comm.clone(), role, Box::new(player));
         let cgroup = actor.group.clone().filter(|_| kept.groups);
         task.placement = Placement { cpus, cgroup, ..placed(actor, actor.prio, kept) };
+        (task.sends, task.receives) = ends(actor);
+        for object in &task.sends {
+            plan.channels[*object as usize].senders += 1;
+        }
         task.origin = Some(Origin { pid: actor.pid, cpu: actor.cpu });
         plan.tasks.push(task);
     }
@@ -108,6 +132,19 @@ pub fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
         ));
     }
     plan
+}
+
+/// The objects into which a task puts, and those from which it takes.
+fn ends(actor: &Actor) -> (Vec<u32>, Vec<u32>) {
+    let (mut puts, mut takes) = (BTreeSet::new(), BTreeSet::new());
+    for step in &actor.steps {
+        match *step {
+            Step::Put { object, .. } => puts.insert(object),
+            Step::Take { object, .. } => takes.insert(object),
+            _ => continue,
+        };
+    }
+    (puts.into_iter().collect(), takes.into_iter().collect())
 }
 
 /// The plan's number of each task that is forked.
@@ -220,13 +257,15 @@ impl Behaviour for Player {
             let Some(step) = self.steps.get(self.next).copied() else { return Op::Exit };
             self.next += 1;
             return match step {
-                Step::Run(time) => {
+                Step::Run(time) | Step::InCall(time) => {
                     let work = u128::from(time.0) * u128::from(self.speed) / 1_000;
                     match u64::try_from(work).unwrap_or(u64::MAX) {
                         0 => continue,
                         iterations => Op::Compute { iterations },
                     }
                 }
+                Step::Put { object, bytes } => Op::Send { channel: ChannelId(object), bytes },
+                Step::Take { object, bytes } => Op::Receive { channel: ChannelId(object), bytes },
                 Step::Post(task) => Op::Post(SemaphoreId(task)),
                 Step::Wait => {
                     instruments.count(self.activations, 1);

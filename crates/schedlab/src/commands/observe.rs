@@ -35,6 +35,10 @@ impl Output for Keeper {
         self.observed.events(events)
     }
 
+    fn events_with(&mut self, events: &[Event], arguments: &[String]) -> std::io::Result<()> {
+        self.observed.events_with(events, arguments)
+    }
+
     fn note(&mut self, sentence: &str) {
         if self.aloud {
             let _ = writeln!(crate::output::stderr(), "schedlab: {sentence}");

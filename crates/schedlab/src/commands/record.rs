@@ -27,6 +27,7 @@ Examples:
   schedlab record -o x.dat -- hackbench -g 4 -l 1000
   schedlab record -o x.dat -e irq -e power:cpu_frequency -- make -j8
   schedlab record --for replay -o x.dat -- make -j8
+  schedlab record --for replay --calls -o x.dat -- hackbench -p
   schedlab record --time 10s --size 100MiB --full overwrite
   schedlab record --snapshot 20ms --keep 200ms -- ./server
   schedlab record --snapshot 20ms --max 20 -o /var/log/late.dat
@@ -46,6 +47,10 @@ pub(crate) struct Args {
     /// Record the events that this needs
     #[arg(long = "for", value_enum, default_value = "power")]
     purpose: Purpose,
+    /// Record calls that read, write and use futexes too: a replay then knows which data was found
+    /// without a wait
+    #[arg(long)]
+    calls: bool,
     /// Record through this interface of the kernel
     #[arg(long, value_enum, default_value = "auto")]
     via: Interface,
@@ -151,6 +156,10 @@ const FOR_REPLAY: [&str; 5] = [
     "timer:hrtimer_expire_entry?",
     "timer:hrtimer_expire_exit?",
 ];
+
+/// Calls that pass data or wake others. Kernels without tracepoints of system calls have none of them.
+const CALLS: [&str; 9] =
+    ["read", "readv", "recvfrom", "recvmsg", "write", "writev", "sendto", "sendmsg", "futex"];
 
 /// What `trace power` asks about. IPIs have names of their own on each architecture.
 const FOR_POWER: [&str; 10] = [
@@ -269,6 +278,11 @@ impl Output for Guest<'_> {
         self.events.as_mut().map_or(Ok(()), |trace| trace.events(events))
     }
 
+    fn events_with(&mut self, events: &[Event], arguments: &[String]) -> std::io::Result<()> {
+        let trace = self.events.as_mut();
+        trace.map_or(Ok(()), |trace| trace.events_with(events, arguments))
+    }
+
     fn recorded(&mut self, what: &Recorded) {
         self.recorded = Some(what.clone());
     }
@@ -359,6 +373,10 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     let mut events = args.events.clone();
     let more = args.purpose.events().iter().map(|event| (*event).to_owned());
     events.extend(more.filter(|event| !args.events.contains(event)));
+    if args.calls {
+        let both = |call| ["enter", "exit"].map(|edge| format!("syscalls:sys_{edge}_{call}?"));
+        events.extend(CALLS.into_iter().flat_map(both));
+    }
     Ok(Options {
         events,
         conditions: args.purpose == Purpose::Replay,

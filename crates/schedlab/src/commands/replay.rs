@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Keep the lengths of sleeps of this task (name or pid) (repeatable)
     #[arg(long, value_name = "TASK")]
     closed: Vec<String>,
+    /// Replay recorded calls that read and write as they were: a reader that slept sleeps
+    #[arg(long)]
+    no_objects: bool,
     /// Use the recording only up to this time
     #[arg(long, value_name = "TIME")]
     until: Option<Nanos>,
@@ -72,6 +75,9 @@ pub(crate) struct Args {
     /// Assume that each wakeup cost the waker this much in the recording
     #[arg(long, value_name = "TIME", default_value = "1us")]
     wake_cost: Nanos,
+    /// Say how fast a CPU was beside a busy sibling of its core, in percent of its speed
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    smt_speed: Option<u32>,
     /// Choose a value of a knob on the first half, and report its gain on the second
     #[arg(long, value_name = "NAME=VALUE,...", conflicts_with = "set")]
     search: Option<String>,
@@ -81,7 +87,7 @@ pub(crate) struct Args {
     /// Write the trace of the replay (of the changed one, if there is one) to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Draw both runs at the first moment where they part, into this folder
+    /// Draw the runs at the first moment where they part: runs.svg in this folder
     #[arg(long, value_name = "DIR")]
     draw: Option<PathBuf>,
     #[command(flatten)]
@@ -101,6 +107,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         wake: args.wake_cost,
         open: args.open.iter().cloned().collect(),
         closed: args.closed.iter().cloned().collect(),
+        // rt-app has no pipes.
+        smt_percent: args.smt_speed,
+        objects: !args.no_objects && args.export.is_none(),
     };
     let inferred = infer(&args.file, args.until, options)?;
     if let Some(path) = &args.export {

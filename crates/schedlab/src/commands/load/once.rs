@@ -74,6 +74,11 @@ impl Output for Keeper<'_> {
         self.events.as_mut().map_or(Ok(()), |trace| trace.events(events))
     }
 
+    fn events_with(&mut self, events: &[Event], arguments: &[String]) -> std::io::Result<()> {
+        let trace = self.events.as_mut();
+        trace.map_or(Ok(()), |trace| trace.events_with(events, arguments))
+    }
+
     fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
         self.measured.figures.push(figure);
         Ok(())

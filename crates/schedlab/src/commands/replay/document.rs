@@ -23,6 +23,12 @@ pub(crate) struct Document {
     demand: Vec<Task>,
     /// CPU time that all tasks ask for.
     cpu_time_ns: Nanos,
+    /// Objects that tasks share, of which both ends are known from recorded calls.
+    objects: usize,
+    /// Recorded calls that moved data.
+    calls: u64,
+    /// Calls among them whose object is not known: they are replayed as they were.
+    calls_unknown: u64,
     /// The machines: the one that is like the recorded one, and the one that was asked for.
     machines: Vec<String>,
     recorded: Run,
@@ -51,6 +57,8 @@ struct Task {
     cpu_time_ns: Nanos,
     /// Waits that another task ended.
     waits_by_task: u64,
+    /// Those among them that were for data of an object with known ends.
+    waits_on_objects: u64,
     /// Waits that an interrupt ended.
     waits_by_interrupt: u64,
     /// Waits whose end was not seen.
@@ -199,6 +207,7 @@ impl Task {
             comm: account.comm.clone(),
             cpu_time_ns: account.cpu_time,
             waits_by_task: account.by_task,
+            waits_on_objects: account.on_objects,
             waits_by_interrupt: account.by_interrupt,
             waits_unseen: account.unseen,
             wakeups_not_asleep: account.not_asleep,
@@ -267,6 +276,9 @@ impl Document {
             assumed: runs.assumed.clone(),
             demand: inferred.accounts.iter().map(Task::of).collect(),
             cpu_time_ns: inferred.totals.cpu_time,
+            objects: inferred.demand.objects.len(),
+            calls: inferred.totals.calls,
+            calls_unknown: inferred.totals.calls_unknown,
             machines: machines.map(|run| run.machine.to_string()).collect(),
             recorded: Run::of(&runs.recorded),
             replayed: Run::of(&runs.replayed.side),

@@ -115,8 +115,13 @@ pub(super) fn perform(
         false => ("keep", "none"),
     };
     let program = demand.to_string();
-    let options =
-        [("program", program), ("real-time", real_time.into()), ("groups", groups.into())];
+    let calls = if on.kind == machines::SIM { "recorded" } else { "own" };
+    let options = [
+        ("program", program),
+        ("real-time", real_time.into()),
+        ("groups", groups.into()),
+        ("calls", calls.into()),
+    ];
     let options = options.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     let workload = WorkloadSpec::Builtin { name: "replay".to_owned(), options };
     let spec = RunSpec {
@@ -127,7 +132,12 @@ pub(super) fn perform(
     };
     let mut machine = machines::make(on)?;
     machine.check(&spec)?;
-    let observed = observe(machine.as_mut(), &spec, true)?;
+    let observed = observe(machine.as_mut(), &spec, true).with_context(|| {
+        match inferred.demand.objects.is_empty() {
+            true => "the replay",
+            false => "the replay (its tasks share objects: --no-objects replays without them)",
+        }
+    })?;
     kept(observed, demand.length)
 }
 

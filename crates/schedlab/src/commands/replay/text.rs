@@ -57,6 +57,18 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
         "subtracted: {} of interrupts, {} of switches and wakeups\n",
         totals.interrupts, totals.overhead
     );
+    if totals.calls > 0 {
+        let _ = writeln!(
+            text,
+            "calls: {} moved data; {} of them ({:.0} %) through {} objects whose ends are known; {} waits for \
+             futexes found a token\n",
+            totals.calls,
+            totals.calls - totals.calls_unknown,
+            100.0 * (totals.calls - totals.calls_unknown) as f64 / totals.calls as f64,
+            inferred.demand.objects.len(),
+            totals.futex_tokens
+        );
+    }
     let mut rows: Vec<&Account> = inferred.accounts.iter().collect();
     rows.sort_by_key(|one| (std::cmp::Reverse(one.cpu_time), one.pid));
     let mut table = Table::new(&[

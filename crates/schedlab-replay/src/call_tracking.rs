@@ -1,0 +1,136 @@
+//! Calls of tasks while the trace is read: where they begin and end in a task's steps, and which of them belong together.
+
+use crate::calls::{Call, Edge, End, Futex, Tracepoints, Way};
+use crate::objects::{Calls, Fate, Found, Moment};
+use crate::task_draft::Draft;
+use schedlab_model::{Nanos, Pid, TraceInfo};
+use schedlab_timeline::{TaskId, Told};
+use schedlab_workload::demand::Object;
+use std::collections::BTreeMap;
+
+/// `-EAGAIN`: the value of a futex had changed before the call.
+const CHANGED: i64 = -11;
+
+/// A futex that tasks share: its address, and the process in which it means something.
+type Word = (Option<Pid>, u64);
+
+/// All calls of a trace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallTracking {
+    points: Tracepoints,
+    pub(crate) calls: Calls,
+    /// What a task is about to do by a futex.
+    futexes: BTreeMap<TaskId, Futex>,
+    /// The last wakeup of a futex that found nobody: its task and its call.
+    idle_wakes: BTreeMap<Word, (TaskId, u32)>,
+    /// Such a wakeup, and the wait of a task that then found the value changed.
+    pairs: Vec<(Word, u32, u32)>,
+}
+
+impl CallTracking {
+    pub(crate) fn of(info: &TraceInfo) -> Self {
+        let points = Tracepoints::of(&info.others, info.processes.clone());
+        Self { points, ..Self::default() }
+    }
+
+    /// Whether the arguments of a tracepoint say something about calls.
+    pub(crate) fn wants(&self, format: u16) -> bool {
+        self.points.kind(format).is_some()
+    }
+
+    pub(crate) fn has_any(&self) -> bool {
+        self.points.has_any()
+    }
+
+    pub(crate) fn has_calls(&self) -> bool {
+        self.points.has_calls()
+    }
+
+    /// A task begins or ends a call.
+    pub(crate) fn told(&mut self, told: &Told<'_>, task: TaskId, draft: &mut Draft) {
+        match self.points.read(told) {
+            Some(Edge::Begins { way, number, of_socket }) => {
+                let end = End { task, number, way };
+                let call = self.call(Call { end, bytes: 0, of_socket });
+                draft.enters(told.at, call, way == Way::Reads);
+            }
+            Some(Edge::Ends { result }) => self.ends(told.at, result, draft),
+            Some(Edge::Futex(futex)) => {
+                self.futexes.insert(task, futex);
+            }
+            Some(Edge::FutexEnds { result }) => self.futex_ends(told, result, (task, draft)),
+            None => {}
+        }
+    }
+
+    fn call(&mut self, call: Call) -> u32 {
+        self.calls.all.push(call);
+        self.calls.all.len() as u32 - 1
+    }
+
+    fn ends(&mut self, at: Nanos, result: i64, draft: &mut Draft) {
+        let Some(open) = draft.leaves(at) else { return };
+        if let Ok(bytes) = u64::try_from(result)
+            && bytes > 0
+        {
+            let call = &mut self.calls.all[open.number as usize];
+            call.bytes = bytes;
+            self.calls.order.push(Moment::Moves(open.number));
+        }
+    }
+
+    /// A wakeup that found nobody leaves a token to the next wait at the futex, if that wait finds the value changed.
+    fn futex_ends(&mut self, told: &Told<'_>, result: i64, (task, draft): (TaskId, &mut Draft)) {
+        let Some(futex) = self.futexes.remove(&task) else { return };
+        let process = if futex.is_private { self.points.process(told.by) } else { None };
+        if futex.is_private && process.is_none() {
+            return;
+        }
+        let word = (process, futex.address);
+        let way = if futex.wakes { Way::Writes } else { Way::Reads };
+        let end = End { task, number: futex.address, way };
+        let call = Call { end, bytes: 0, of_socket: false };
+        if futex.wakes && result == 0 && draft.cursor.is_some() {
+            let number = self.call(call);
+            draft.marks(told.at, number, false);
+            self.idle_wakes.insert(word, (task, number));
+            return;
+        }
+        let before = self.idle_wakes.remove(&word);
+        if let Some((_, put)) = before.filter(|(by, _)| *by != task)
+            && !futex.wakes
+            && result == CHANGED
+        {
+            let take = self.call(call);
+            draft.marks(told.at, take, true);
+            self.pairs.push((word, put, take));
+        }
+    }
+
+    /// A task wakes another: calls that belong together by it, and whether a call's wait ends.
+    pub(crate) fn wakes(&mut self, by: &Draft, woken: &Draft) -> Option<u32> {
+        let wait = woken.sleeps_in()?;
+        if let Some(call) = by.call {
+            self.calls.link(call.number, wait);
+        }
+        Some(wait)
+    }
+
+    pub(crate) fn decide(&self) -> Found {
+        let mut found = self.calls.decide();
+        let mut objects: BTreeMap<(Word, TaskId), u32> = BTreeMap::new();
+        for (word, put, take) in &self.pairs {
+            let waiter = self.calls.all[*take as usize].end.task;
+            let next = found.objects.len() as u32;
+            let object = *objects.entry((*word, waiter)).or_insert(next);
+            if object == next {
+                found.objects.push(Object::Pipe);
+            }
+            for call in [put, take] {
+                found.fates[*call as usize] = Fate::Moves { object, bytes: 1 };
+            }
+            found.futexes += 1;
+        }
+        found
+    }
+}
