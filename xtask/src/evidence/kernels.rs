@@ -18,11 +18,12 @@ use std::process::{Command, Stdio};
 type Chore = fn(&Path, &Path) -> Result<()>;
 
 /// The chores by name.
-pub(super) const CHORES: [(&str, Chore); 8] = [
+pub(super) const CHORES: [(&str, Chore); 9] = [
     ("counterfactuals", super::counterfactuals::run),
     ("reproducible", reproducible),
     ("placebos", placebos),
     ("planted", planted::run),
+    ("planted-schbench", planted::schbench),
     ("bisect", bisect),
     ("neutral", planted::neutral),
     ("versions", versions),

@@ -23,7 +23,7 @@ const BUILD: [Need; 9] = [
     ("/usr/include/gelf.h", "libelf-dev"),
 ];
 /// What makes a history of commits, and the chores that measure one.
-const HISTORIES: [&str; 4] = ["planted", "bisect", "neutral", "versions"];
+const HISTORIES: [&str; 5] = ["planted", "planted-schbench", "bisect", "neutral", "versions"];
 const HISTORY: [Need; 1] = [("git", "git")];
 /// What builds schedulers of BPF programs, beside a clang.
 const EXT: [Need; 2] = [("pahole", "pahole"), ("/usr/include/zlib.h", "zlib1g-dev")];
