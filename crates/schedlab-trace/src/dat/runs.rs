@@ -318,7 +318,7 @@ impl Order {
 fn scatter(from: &[u64], to: &mut [u64], shift: u32, bits: u32) {
     const SIZE: usize = 1 << DIGIT;
     let mask = (1 << bits) - 1;
-    let digit = |key: u64| (key >> shift) as usize & mask % SIZE;
+    let digit = |key: u64| (key >> shift) as usize & (mask % SIZE);
     let mut places = [0u32; SIZE];
     from.iter().for_each(|key| places[digit(*key)] += 1);
     let mut next = 0;
