@@ -129,6 +129,7 @@ pub struct CostError(pub String);
 
 /// Files of costs that come with the program, by name.
 const PRESETS: &[(&str, &str)] = &[
+    ("icount-5.10", include_str!("../data/icount-5.10.costs.toml")),
     ("icount-6.1", include_str!("../data/icount-6.1.costs.toml")),
     ("icount-6.12", include_str!("../data/icount-6.12.costs.toml")),
     ("none", "base = \"none\""),
@@ -136,7 +137,8 @@ const PRESETS: &[(&str, &str)] = &[
 
 impl Costs {
     /// How many numbers of a kernel decided each file of costs that comes with the program.
-    pub const PARAMETERS: &[(&str, usize)] = &[("icount-6.1", 19), ("icount-6.12", 17)];
+    pub const PARAMETERS: &[(&str, usize)] =
+        &[("icount-5.10", 12), ("icount-6.1", 14), ("icount-6.12", 17)];
 
     /// A cost by name, in nanoseconds; `None` if there is no such cost.
     #[must_use]

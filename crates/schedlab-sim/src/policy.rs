@@ -116,6 +116,11 @@ pub trait Policy {
         let _ = (scene, cpu, parent, child);
     }
 
+    /// `task` begins on `cpu` before all others, and forks them. It was forked itself, and has run since.
+    fn leads(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        let _ = (scene, cpu, task);
+    }
+
     /// Whether the last wakeup of `task` placed it in the queue without regard to its past.
     fn placed_anew(&self, task: TaskId) -> bool {
         let _ = task;

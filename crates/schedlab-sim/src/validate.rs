@@ -12,10 +12,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The files of cells that come with the program: what Debian's Linux 6.1.192 took for hackbench over both
+/// The files of cells that come with the program: what Debian's Linux 6.1.192 and 5.10.262 took for hackbench over both
 /// granularities, and Debian's Linux 6.12.117 over the base slice.
 pub const TRUTHS: &[&str] = &[
     include_str!("../data/debian-6.1.truth.toml"),
+    include_str!("../data/debian-6.1-second.truth.toml"),
+    include_str!("../data/debian-6.1-third.truth.toml"),
+    include_str!("../data/debian-5.10.truth.toml"),
     include_str!("../data/debian-6.12.truth.toml"),
 ];
 
@@ -435,7 +438,7 @@ involuntary = [5.0]
 
     #[test]
     fn the_files_that_come_with_the_program_can_be_read() {
-        for (text, cells) in TRUTHS.iter().zip([18, 6]) {
+        for (text, cells) in TRUTHS.iter().zip([18, 24, 18, 9, 6]) {
             let truth = Truth::parse(text).unwrap();
             assert_eq!(truth.cell.len(), cells);
             assert!(truth.cell.iter().all(|cell| cell.time_s.len() > 1), "starts are shifted");

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 pub struct Observed {
     /// Figures of the whole run, by name; without those of workloads beside it.
     pub figures: BTreeMap<String, f64>,
+    /// Figures of one role of the tasks, by name and role; without those of workloads beside it.
+    pub of_roles: BTreeMap<(String, String), f64>,
     /// What is known of the trace; `None`: nothing was recorded.
     pub info: Option<TraceInfo>,
     /// Scheduler events, in order of time.
@@ -26,9 +28,10 @@ impl Output for Observed {
     }
 
     fn figure(&mut self, figure: Figure) -> io::Result<()> {
-        if figure.of.is_empty() {
-            self.figures.insert(figure.metric.name, figure.value);
-        }
+        match figure.of.is_empty() {
+            true => self.figures.insert(figure.metric.name, figure.value),
+            false => self.of_roles.insert((figure.metric.name, figure.of), figure.value),
+        };
         Ok(())
     }
 

@@ -49,15 +49,59 @@ fn each(seen: &[Observed], more: f64) -> Option<f64> {
     Some((time(long)? - time(short)?) * 1e9 / more)
 }
 
+/// CPU time of a role that the second run takes longer than the first, in nanoseconds.
+fn cpu_of(seen: &[Observed], role: &str) -> Option<f64> {
+    let [short, long] = seen else { return None };
+    let figure = |seen: &Observed, name: &str| {
+        seen.of_roles.get(&(name.to_owned(), role.to_owned())).copied()
+    };
+    let time = |seen: &Observed| Some(figure(seen, "cpu_user_s")? + figure(seen, "cpu_system_s")?);
+    Some((time(long)? - time(short)?) * 1e9)
+}
+
+/// Messages of the shorter and the longer run of a pair whose reader preempts, and those by which they differ. While
+/// both begin, the reader has less CPU time behind it than the sender; later it may not preempt any more.
+const FEW: [&str; 2] = ["20", "80"];
+const MORE: f64 = 60.0;
+
+/// CPU time of sender and reader for each message, if nearly every message made the reader preempt.
+fn forced(seen: &[Observed]) -> Option<(f64, f64)> {
+    let [short, long] = seen else { return None };
+    let displaced = |seen: &Observed| seen.figures.get("switches_involuntary").copied();
+    if displaced(long)? - displaced(short)? < 0.95 * MORE {
+        return None;
+    }
+    Some((cpu_of(seen, "sender")? / MORE, cpu_of(seen, "receiver")? / MORE))
+}
+
+/// What a block and a wakeup take, from a ping-pong without preemption (the first two runs) and one with. A preempted
+/// writer finds its answer without sleeping.
+fn block_and_wake(seen: &[Observed]) -> Option<f64> {
+    let [calm_short, calm_long, hasty_short, hasty_long] = seen else { return None };
+    let more = |name: &str| {
+        let of = |seen: &Observed| seen.figures.get(name).copied();
+        Some(of(calm_long)? - of(calm_short)? - (of(hasty_long)? - of(hasty_short)?))
+    };
+    let (time, sleeps) = (more("time_s")?, more("switches_voluntary")?);
+    (sleeps >= 100.0).then(|| time * 1e9 / sleeps)
+}
+
+/// Sender, reader, and a block with a wakeup, in nanoseconds: of the six runs of the probes below.
+fn parts(seen: &[Observed]) -> Option<(f64, f64, f64)> {
+    let (forced_pair, pingpongs) = seen.split_at_checked(2)?;
+    let (sender, reader) = forced(forced_pair)?;
+    Some((sender, reader, block_and_wake(pingpongs)?))
+}
+
 /// The probes that a kernel has the knobs for.
 ///
 /// A lone sender needs a waking reader that does not preempt; a forced switch needs one that does.
 #[must_use]
 pub fn probes(kernel: Kernel) -> Vec<Probe> {
-    let cfs = kernel == Kernel::Cfs61;
+    let cfs = kernel.is_cfs();
     let period = [("latency", "24ms"), ("min_granularity", "20ms")];
     let calm: Vec<(&str, &str)> = match kernel {
-        Kernel::Cfs61 => [&period[..], &[("wakeup_granularity", "30ms")]].concat(),
+        _ if cfs => [&period[..], &[("wakeup_granularity", "30ms")]].concat(),
         Kernel::Eevdf612 => vec![("features", "NO_WAKEUP_PREEMPTION")],
         _ => Vec::new(),
     };
@@ -70,28 +114,9 @@ pub fn probes(kernel: Kernel) -> Vec<Probe> {
         runs: vec![pair("100", true, &calm), pair("600", true, &calm)],
         read: |seen| each(seen, 500.0),
     });
-    all.push(Probe {
-        name: "ping-pong, pipe",
-        costs: if cfs { &["block", "wake"] } else { &["block", "wake", "switch"] },
-        what: "a round trip through two pipes",
-        runs: vec![pingpong("200", "pipe", &calm), pingpong("1000", "pipe", &calm)],
-        read: |seen| each(seen, 800.0),
-    });
-    all.push(Probe {
-        name: "ping-pong, socket",
-        costs: &["send_socket", "receive_socket"],
-        what: "a round trip through two sockets",
-        runs: vec![pingpong("200", "socket", &calm), pingpong("1000", "socket", &calm)],
-        read: |seen| each(seen, 800.0),
-    });
-    if cfs {
-        all.push(Probe {
-            name: "forced switch",
-            costs: &["switch"],
-            what: "a message through a socket whose reader preempts",
-            runs: vec![pair("500", false, &hasty), pair("1500", false, &hasty)],
-            read: |seen| each(seen, 1_000.0),
-        });
+    match cfs {
+        true => all.extend(switches(&calm, &hasty)),
+        false => all.extend(round_trips(&calm)),
     }
     all.push(Probe {
         name: "lone sender, full socket",
@@ -108,6 +133,74 @@ pub fn probes(kernel: Kernel) -> Vec<Probe> {
         read: |seen| each(seen, 150.0),
     });
     all
+}
+
+/// What sleeping, waking and switching take, and messages of sockets, where knobs decide whether a reader preempts.
+///
+/// A message whose reader preempts takes a wakeup and a switch from its sender, and a block and a switch from its
+/// reader. So its CPU times and the time of a block with a wakeup give all three.
+fn switches(calm: &Options, hasty: &Options) -> Vec<Probe> {
+    let pingpongs = [calm, hasty]
+        .into_iter()
+        .flat_map(|knobs| ["200", "1000"].map(|rounds| pingpong(rounds, "pipe", knobs)));
+    let runs: Vec<RunSpec> =
+        FEW.iter().map(|loops| pair(loops, true, hasty)).chain(pingpongs).collect();
+    let probe = |name, costs, what, read| Probe { name, costs, what, runs: runs.clone(), read };
+    let sockets = |name, costs, what, read| {
+        let runs = FEW.iter().map(|loops| pair(loops, false, hasty)).collect();
+        Probe { name, costs, what, runs, read }
+    };
+    vec![
+        probe("forced switch", &["switch"], "a switch beside half a message", |seen| {
+            let (sender, reader, both) = parts(seen)?;
+            Some((sender + reader - both) / 2.0)
+        }),
+        probe("forced wakeup", &["wake"], "a wakeup beside what sending takes longer", |seen| {
+            let (sender, reader, both) = parts(seen)?;
+            Some((sender - reader + both) / 2.0)
+        }),
+        probe("forced block", &["block"], "a block beside what reading takes longer", |seen| {
+            let (sender, reader, both) = parts(seen)?;
+            Some((reader - sender + both) / 2.0)
+        }),
+        sockets(
+            "forced switch, sender of a socket",
+            &["send_socket"],
+            "the sender's time for a message through a socket whose reader preempts",
+            |seen| Some(forced(seen)?.0),
+        ),
+        sockets(
+            "forced switch, reader of a socket",
+            &["receive_socket"],
+            "the reader's time for a message through a socket whose reader preempts",
+            |seen| Some(forced(seen)?.1),
+        ),
+    ]
+}
+
+/// The same where a reader cannot be made to preempt: sleeping, waking and switching keep their ratio.
+fn round_trips(calm: &Options) -> Vec<Probe> {
+    let probe = |via, name, costs, what| Probe {
+        name,
+        costs,
+        what,
+        runs: vec![pingpong("200", via, calm), pingpong("1000", via, calm)],
+        read: |seen| each(seen, 800.0),
+    };
+    vec![
+        probe(
+            "pipe",
+            "ping-pong, pipe",
+            &["block", "wake", "switch"],
+            "a round trip through two pipes",
+        ),
+        probe(
+            "socket",
+            "ping-pong, socket",
+            &["send_socket", "receive_socket"],
+            "a round trip through two sockets",
+        ),
+    ]
 }
 
 /// The probes that read the start and the end of a load off a recording.

@@ -49,7 +49,7 @@ pub fn random_load(kernel: Kernel, seed: u64) -> RunSpec {
         value: format!("{}us", between(least, most)),
     };
     let settings = match kernel {
-        Kernel::Cfs61 => vec![
+        kernel if kernel.is_cfs() => vec![
             setting("latency", 6_000, 60_000),
             setting("min_granularity", 500, 20_000),
             setting("wakeup_granularity", 0, 20_000),

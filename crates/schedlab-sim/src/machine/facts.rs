@@ -13,6 +13,7 @@ pub(super) fn kernel(model: &Model) -> String {
         Kernel::Fifo => "simulated: FIFO on each CPU".to_owned(),
         Kernel::GlobalFifo => "simulated: one FIFO for the machine".to_owned(),
         Kernel::LlcFifo => "simulated: a FIFO for each LLC".to_owned(),
+        Kernel::Cfs510 => "simulated: Linux 5.10.262 (Debian), fair tasks".to_owned(),
         Kernel::Cfs61 => "simulated: Linux 6.1.192 (Debian), fair tasks".to_owned(),
         Kernel::Eevdf612 => "simulated: Linux 6.12.117 (Debian), fair tasks".to_owned(),
     }
@@ -51,7 +52,7 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
     } else {
         notes.push("this scheduler is in no real kernel, so the model was not compared".to_owned());
     }
-    if cpus > 1 && matches!(model.kernel, Kernel::Cfs61 | Kernel::Eevdf612) {
+    if cpus > 1 && model.kernel.is_linux() {
         notes
             .push("placement over several CPUs has not been validated against a kernel".to_owned());
     }

@@ -15,6 +15,8 @@ pub const CPUS_MAX: u32 = 1_024;
 pub enum Kernel {
     /// First in, first out on each CPU.
     Fifo,
+    /// The fair scheduler of Debian's Linux 5.10.262.
+    Cfs510,
     /// The fair scheduler of Debian's Linux 6.1.192.
     #[default]
     Cfs61,
@@ -27,7 +29,8 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    const ALL: [(Self, &str); 5] = [
+    const ALL: [(Self, &str); 6] = [
+        (Self::Cfs510, "cfs-5.10"),
         (Self::Cfs61, "cfs-6.1"),
         (Self::Eevdf612, "eevdf-6.12"),
         (Self::Fifo, "fifo"),
@@ -36,7 +39,12 @@ impl Kernel {
     ];
 
     pub(super) fn is_linux(self) -> bool {
-        matches!(self, Self::Cfs61 | Self::Eevdf612)
+        self.is_cfs() || self == Self::Eevdf612
+    }
+
+    /// Whether it schedules fair tasks with CFS.
+    pub(crate) fn is_cfs(self) -> bool {
+        matches!(self, Self::Cfs510 | Self::Cfs61)
     }
 
     /// As it is written.
@@ -134,7 +142,7 @@ impl Model {
             let why = "kernels of Linux have knobs instead (--set)";
             return Err(format!("machine 'sim': invalid slice: {why}"));
         }
-        let idle_prev_first: bool = name.take("idle-prev-first")?.unwrap_or(true);
+        let idle_prev_first: Option<bool> = name.take("idle-prev-first")?;
         let smt_speed: Option<Speed> = name.take("smt-speed")?;
         let smt_speed = u64::from(smt_speed.unwrap_or(Speed::FULL).millionths());
         let autogroup: bool = name.take("autogroup")?.unwrap_or(false);
@@ -149,10 +157,13 @@ impl Model {
             Kernel::Fifo => Tuned::Fifo { slice_ns: slice.map(|slice| slice.0) },
             Kernel::GlobalFifo => Tuned::Global { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
             Kernel::LlcFifo => Tuned::Llc { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
+            Kernel::Cfs510 => Tuned::Cfs(CfsKnobs { idle_slices: false, ..CfsKnobs::of(cpus) }),
             Kernel::Cfs61 => Tuned::Cfs(CfsKnobs::of(cpus)),
             Kernel::Eevdf612 => Tuned::Eevdf(EevdfKnobs::of(cpus, 1_000_000_000 / hz)),
         };
-        let placement = PlacerKnobs { idle_prev_first, ..PlacerKnobs::default() };
+        let old = kernel == Kernel::Cfs510;
+        let placement =
+            PlacerKnobs { idle_prev_first: idle_prev_first.unwrap_or(!old), sis_util: !old };
         let classes = ClassKnobs::of(kernel != Kernel::Eevdf612, 1_000_000_000 / hz);
         Ok(Self {
             name: written,
@@ -257,7 +268,10 @@ mod tests {
             ("sim:cpus=5000", "use 1 to 1024"),
             ("sim:cpus=7,sockets=2", "disagree"),
             ("sim:sockets=70000,cores=70000", "invalid number of CPUs"),
-            ("sim:kernel=cfs-5.4", "use cfs-6.1, eevdf-6.12, fifo, global-fifo, llc-fifo"),
+            (
+                "sim:kernel=cfs-5.4",
+                "use cfs-5.10, cfs-6.1, eevdf-6.12, fifo, global-fifo, llc-fifo",
+            ),
             ("sim:hz=0", "use 10 to 10000"),
             ("sim:cpu=8", "has no setting 'cpu': use cpus, sockets"),
             ("sim:cpus=x", "invalid cpus=x"),

@@ -16,7 +16,7 @@ impl Model {
         let mut knobs = self.tuned.knobs();
         let (classes, us) = (&self.classes, |ns: u64| Some((ns / 1_000).to_string()));
         let own = match self.kernel {
-            super::Kernel::Cfs61 => {
+            super::Kernel::Cfs510 | super::Kernel::Cfs61 => {
                 [("rt_runtime", us(classes.rt_runtime)), ("rt_period", us(classes.rt_period))]
             }
             super::Kernel::Eevdf612 => [

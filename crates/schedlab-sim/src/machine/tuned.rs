@@ -33,7 +33,9 @@ impl Tuned {
         match (self, knob) {
             (Self::Cfs(knobs), LATENCY) => Some(&mut knobs.latency),
             (Self::Cfs(knobs), MIN_GRANULARITY) => Some(&mut knobs.min_granularity),
-            (Self::Cfs(knobs), IDLE_MIN_GRANULARITY) => Some(&mut knobs.idle_min_granularity),
+            (Self::Cfs(knobs), IDLE_MIN_GRANULARITY) => {
+                knobs.idle_slices.then_some(&mut knobs.idle_min_granularity)
+            }
             (Self::Cfs(knobs), WAKEUP_GRANULARITY) => Some(&mut knobs.wakeup_granularity),
             (Self::Eevdf(knobs), BASE_SLICE) => Some(&mut knobs.base_slice),
             _ => None,
@@ -92,6 +94,11 @@ impl Tuned {
             .parse()
             .map_err(|_| format!("invalid time '{value}': use a number and a unit, as in 3ms"))?;
         *field = time;
+        if let Self::Cfs(knobs) = self
+            && matches!(knob, LATENCY | MIN_GRANULARITY)
+        {
+            knobs.fit_period();
+        }
         Ok(())
     }
 
@@ -116,8 +123,9 @@ impl Tuned {
         let mut copy = *self;
         let mut knobs: Vec<Knob> = names
             .iter()
-            .map(|(name, meaning)| {
-                knob(name, copy.time(name).map(|ns| ns.to_string()), "ns", meaning)
+            .filter_map(|(name, meaning)| {
+                let ns = *copy.time(name)?;
+                Some(knob(name, Some(ns.to_string()), "ns", meaning))
             })
             .collect();
         if !names.is_empty() {

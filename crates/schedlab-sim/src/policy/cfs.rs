@@ -1,4 +1,6 @@
-//! `cfs-6.1`: the fair scheduler of Debian's Linux 6.1.192. `groups` builds hierarchies of it.
+//! `cfs-6.1`: the fair scheduler of Debian's Linux 6.1.192. `groups` builds hierarchies of it. `cfs-5.10`, that of
+//! 5.10.262, differs in what is a knob here: its backports include ALT_PERIOD and BASE_SLICE, but nothing for
+//! `SCHED_IDLE` tasks.
 //!
 //! The functions named in the comments are those of kernel/sched/fair.c of that version. Times are integers, and
 //! divisions by a weight are the kernel's. Left out: core scheduling, HRTICK.
@@ -22,8 +24,10 @@ pub struct CfsKnobs {
     pub idle_min_granularity: u64,
     /// `wakeup_granularity_ns`: how far a waking task must be behind to preempt.
     pub wakeup_granularity: u64,
-    /// Tasks beyond which the period grows. A write to debugfs does not change it: 8.
+    /// Tasks beyond which the period grows: 8, until latency or `min_granularity` are set.
     pub nr_latency: u64,
+    /// Whether `SCHED_IDLE` tasks have a slice and a credit of their own, as since Linux 5.15.
+    pub idle_slices: bool,
     /// `GENTLE_FAIR_SLEEPERS`: sleepers get half a period of credit, not a whole one.
     pub gentle_fair_sleepers: bool,
     /// `START_DEBIT`: a new task begins a slice behind.
@@ -47,12 +51,19 @@ impl CfsKnobs {
             idle_min_granularity: 750_000,
             wakeup_granularity: 1_000_000 * factor,
             nr_latency: 8,
+            idle_slices: true,
             gentle_fair_sleepers: true,
             start_debit: true,
             next_buddy: false,
             last_buddy: true,
             wakeup_preemption: true,
         }
+    }
+
+    /// Recomputes how many slices a period holds (`sched_update_scaling`). A sysctl does so by itself; in debugfs
+    /// schedlab writes `tunable_scaling` after these knobs, which does the same.
+    pub fn fit_period(&mut self) {
+        self.nr_latency = self.latency.div_ceil(self.min_granularity.max(1));
     }
 }
 
@@ -200,7 +211,7 @@ impl Cfs {
         let slice = share(period, entity.weight, rq.load + newcomer * entity.weight);
         let parts = place.map_or(&[][..], |place| &place.parts);
         let slice = parts.iter().rev().fold(slice, |slice, &(part, all)| share(slice, part, all));
-        let least = match entity.idle && rq.idle_nr < rq.nr {
+        let least = match knobs.idle_slices && entity.idle && rq.idle_nr < rq.nr {
             true => knobs.idle_min_granularity,
             false => knobs.min_granularity,
         };
@@ -211,7 +222,8 @@ impl Cfs {
     fn place_sleeper(&mut self, cpu: usize, task: u32) {
         let knobs = &self.knobs;
         let entity = &self.entities[task as usize];
-        let credit = if entity.idle { knobs.min_granularity } else { knobs.latency };
+        let own = knobs.idle_slices && entity.idle;
+        let credit = if own { knobs.min_granularity } else { knobs.latency };
         let credit = if knobs.gentle_fair_sleepers { credit / 2 } else { credit };
         let least = self.rqs[cpu].min_vruntime - credit as i64;
         let period = knobs.latency as i64;
@@ -336,6 +348,13 @@ impl Policy for Cfs {
             least += virtual_time(self.slice(cpu, child.0), weight) as i64;
         }
         self.entity(child).vruntime = curr.max(least);
+    }
+
+    /// It stands a slice ahead, as a forked task does, and so ahead of what slept meanwhile: the kernel's RCU thread.
+    fn leads(&mut self, _: &Scene, cpu: usize, task: TaskId) {
+        let weight = self.entity(task).weight;
+        let ahead = virtual_time(self.slice(cpu, task.0), weight) as i64;
+        self.entity(task).vruntime = self.rqs[cpu].min_vruntime + ahead;
     }
 
     /// True where it got the whole credit even if its virtual time had been a period later.

@@ -387,6 +387,10 @@ impl Policy for Classes {
         *self.task(child) = OfTask { turn, fair: true, ..OfTask::default() };
     }
 
+    fn leads(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        self.fair.leads(scene, cpu, task);
+    }
+
     fn placed_anew(&self, task: TaskId) -> bool {
         self.fair.placed_anew(task)
     }

@@ -16,6 +16,7 @@ impl World {
         }
         let Some(starter) = self.starter else { return self.begin_at_once() };
         self.bodies[starter.index()].stand = Stand::Asleep;
+        self.policy.leads(&self.scene, 0, starter);
         self.in_interrupt(0, |world| {
             let by = Waker { cpu: 0, context: Context::HardIrq, sync: false };
             world.bodies[starter.index()].newborn = false;

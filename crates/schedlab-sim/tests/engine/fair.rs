@@ -6,7 +6,7 @@ use schedlab_model::{Nanos, Topology};
 use schedlab_sim::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Placer, PlacerKnobs, Policy};
 use schedlab_sim::{Config, Hardware, TaskId, World};
 use schedlab_workload::Op;
-use schedlab_workload::plan::{Placement, Plan, Task};
+use schedlab_workload::plan::{Placement, Plan, Policy as TaskPolicy, Task};
 
 fn cfs(knobs: CfsKnobs) -> Box<dyn Policy> {
     Box::new(Cfs::new(1, knobs, Placer::new(1, PlacerKnobs::default())))
@@ -131,4 +131,31 @@ proptest! {
         let rounded = (slice / (tick_us * 1_000) + 2) * tick_us * 1_000;
         prop_assert!(most - least <= 2 * rounded, "{least} to {most}, bound {}", 2 * rounded);
     }
+}
+
+/// A task of `SCHED_IDLE` gets the CPU at the tick after 6 µs, since A's slice is 5,982 ns. Its own share of the period
+/// is 17 ns. Linux 6.1 rounds it up to `idle_min_granularity`, which is over at the next tick; 5.10 has no such knob
+/// and takes `min_granularity`, so the tick after that displaces it.
+#[test]
+fn cfs_5_10_gives_idle_tasks_the_slice_of_others() {
+    let tasks = || {
+        let idle = Placement { policy: Some(TaskPolicy::Idle), ..Placement::default() };
+        vec![script("A", &[us(9)]), Task { placement: idle, ..script("B", &[us(3)]) }]
+    };
+    let new = CfsKnobs { idle_min_granularity: 500, ..micro(CfsKnobs::of(1)) };
+    let mut world = one_cpu(plan(tasks()), cfs(new), 1);
+    assert_eq!(rows(&mut world), "0 | AAAAAABAAABB.\n| bbbbbbabbb\n");
+    let old = CfsKnobs { idle_slices: false, ..new };
+    let mut world = one_cpu(plan(tasks()), cfs(old), 1);
+    assert_eq!(rows(&mut world), "0 | AAAAAABBAAAB.\n| bbbbbbaabbb\n");
+}
+
+/// Setting the period or the least slice changes how many tasks share a period: 24 ms hold two slices of 14 ms.
+#[test]
+fn cfs_counts_the_slices_of_a_period_anew() {
+    let mut knobs =
+        CfsKnobs { latency: 24_000_000, min_granularity: 14_000_000, ..CfsKnobs::of(1) };
+    assert_eq!(knobs.nr_latency, 8);
+    knobs.fit_period();
+    assert_eq!(knobs.nr_latency, 2);
 }
