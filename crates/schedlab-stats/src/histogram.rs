@@ -256,17 +256,21 @@ impl Histogram {
             return Some(min);
         }
         let mut seen = 0_u64;
-        for bucket in self.buckets() {
-            seen = seen.saturating_add(bucket.count);
-            if seen >= self.count {
-                return Some(if rank >= self.count {
-                    max
-                } else {
-                    bucket.middle().clamp(min, max)
-                });
+        for (at, first) in self.blocks() {
+            // Most blocks lie before the rank as a whole.
+            let behind = seen.saturating_add(self.count_of_block(first));
+            if behind < rank.min(self.count) {
+                seen = behind;
+                continue;
             }
-            if seen >= rank {
-                return Some(bucket.middle().clamp(min, max));
+            for bucket in self.buckets_of(at, first) {
+                seen = seen.saturating_add(bucket.count);
+                if seen >= self.count && rank >= self.count {
+                    return Some(max);
+                }
+                if seen >= rank.min(self.count) {
+                    return Some(bucket.middle().clamp(min, max));
+                }
             }
         }
         Some(max)
@@ -282,15 +286,30 @@ impl Histogram {
 
     /// The buckets that hold something, ascending.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
+        self.blocks().flat_map(|(at, first)| self.buckets_of(at, first))
+    }
+
+    /// The number of each block that has values, and where its counts begin.
+    fn blocks(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let used = self.table.iter().enumerate().filter(|(_, block)| **block != 0);
-        used.flat_map(move |(at, &block)| {
-            let first = (block as usize - 1) * BLOCK;
-            let counts = (0..BLOCK).map(move |i| (i, self.count_at(first + i)));
-            counts.filter(|(_, count)| *count > 0).map(move |(i, count)| {
-                let (low, high) = bounds_of(at * BLOCK + i);
-                Bucket { low, high, count }
-            })
+        used.map(|(at, &block)| (at, (block as usize - 1) * BLOCK))
+    }
+
+    /// The non-empty buckets of a block.
+    fn buckets_of(&self, at: usize, first: usize) -> impl Iterator<Item = Bucket> + '_ {
+        let counts = (0..BLOCK).map(move |i| (i, self.count_at(first + i)));
+        counts.filter(|(_, count)| *count > 0).map(move |(i, count)| {
+            let (low, high) = bounds_of(at * BLOCK + i);
+            Bucket { low, high, count }
         })
+    }
+
+    /// How many values a block has.
+    fn count_of_block(&self, first: usize) -> u64 {
+        let low: u64 =
+            self.counts[first..first + BLOCK].iter().map(|count| u64::from(*count)).sum();
+        let carried = self.carried.iter().filter(|(at, _)| (first..first + BLOCK).contains(at));
+        carried.fold(low, |sum, (_, high)| sum.saturating_add(high << 16))
     }
 
     fn count_at(&self, slot: usize) -> u64 {
