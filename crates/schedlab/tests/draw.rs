@@ -302,7 +302,7 @@ next_pid=0 next_prio=120
     assert_eq!(draw(&["--cpus", "0"]).0, Some(0));
     let part = svg();
     assert!(part.contains(">b:2, 500 ms<") && !part.contains(">d:4"), "{part}");
-    assert!(part.contains(">1 CPUs, 3 tasks, "), "{part}");
+    assert!(part.contains(">1 CPU, 3 tasks, "), "{part}");
 }
 
 #[test]

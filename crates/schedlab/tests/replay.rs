@@ -54,9 +54,10 @@ fn single_tasks_are_changed_and_the_runs_are_drawn_where_they_part() {
         succeeds("replay x.dat --set nice:mixed=10 --set cpus:mixed=0 --draw parting", folder);
     assert!(nice.contains("waits more") && nice.contains("90 % band"), "{nice}");
     let picture = std::fs::read_to_string(folder.join("parting/runs.svg")).unwrap();
-    for name in ["recorded", "replayed", "changed", "the last two part at", "the runs part"] {
+    for name in ["recorded: from", "replayed: from", "changed: from", "the runs part"] {
         assert!(picture.contains(name), "{name}");
     }
+    assert!(picture.contains("replayed and changed part at"), "{picture}");
     let short = succeeds("replay x.dat --until 700ms --json", folder);
     assert!(short.contains("\"duration_ns\":700000000"), "{short}");
     for (line, part) in [
@@ -75,7 +76,7 @@ fn calls_on_a_simulated_machine_become_objects() {
     let folder = folder.path();
     let experiment = "name = \"calls\"\nmachine = \"sim:cpus=1,kernel=cfs-6.1\"\n\
         [[workload]]\nname = \"hackbench\"\n\
-        options = { groups = 1, fds = 2, loops = 50, pipe = true }\n\
+        options = { groups = 1, fds = 2, loops = 1000, pipe = true }\n\
         [record]\nevents = [\"syscalls:sys_enter_read\"]\n";
     std::fs::write(folder.join("calls.toml"), experiment).unwrap();
     succeeds("run calls.toml --output results", folder);
@@ -84,7 +85,7 @@ fn calls_on_a_simulated_machine_become_objects() {
     std::fs::copy(run.unwrap().join("trace.dat"), folder.join("x.dat")).unwrap();
     let with = succeeds("replay x.dat --warm-up 0", folder);
     assert!(
-        with.contains("calls: 400 moved data; 400 of them (100 %) through 2 objects"),
+        with.contains("calls: 8000 moved data; 8000 of them (100 %) through 2 objects"),
         "{with}"
     );
     let without = succeeds("replay x.dat --warm-up 0 --no-objects", folder);

@@ -59,7 +59,7 @@ enum Picture {
 
 pub(crate) use names::{dat2graph2, running_waiting};
 
-/// Draws a window of traces, a row for each CPU: from and to are times since they began. An event is marked.
+/// Draws a window of traces, a row for each CPU, under their names and a title: from and to are times since they began. An event is marked.
 pub(crate) fn cores_of(
     files: &[PathBuf],
     (from, to): (Nanos, Nanos),
@@ -89,6 +89,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Picture::Boxes(args) => charts::boxes(&args),
         Picture::Recipe(args) => recipe::run(args),
     }
+}
+
+/// The name of a file without its folder.
+fn name_of(file: &Path) -> std::borrow::Cow<'_, str> {
+    file.file_name().unwrap_or(file.as_os_str()).to_string_lossy()
 }
 
 /// What every picture of a trace takes.
@@ -187,8 +192,7 @@ impl Common {
 
     /// The title asked for, or `what` of the file's name.
     pub(crate) fn title(&self, what: &str, file: &Path) -> String {
-        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-        self.title.clone().unwrap_or_else(|| format!("{what} of {name}"))
+        self.title.clone().unwrap_or_else(|| format!("{what} of {}", name_of(file)))
     }
 
     /// Opens a trace; one that does not know its span is read once more.

@@ -252,7 +252,11 @@ pub(super) fn draw(
     // One name has one colour in all rows of the picture.
     let mut given: Vec<Entry> = Vec::new();
     for file in files {
-        let (cores, legend, drawn) = like(file, common, view, size, &theme, &given)?;
+        let (mut cores, legend, drawn) = like(file, common, view, size, &theme, &given)?;
+        if let (Some(title), true) = (&common.title, files.len() > 1) {
+            // One title for all would not say which trace is which.
+            cores.title = format!("{}: {title}", super::name_of(file));
+        }
         given.extend(legend);
         traces.push(cores);
         match &mut all {

@@ -212,13 +212,11 @@ fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> 
             let _ = write!(text, "beside it, {label} ({})", part.workload);
         }
     }
-    let _ = writeln!(
-        text,
-        ": {} tasks, {}{}",
-        human(part.value("tasks").unwrap_or(0.0), Unit::Count),
-        human(part.value("time_s").unwrap_or(0.0), Unit::Seconds),
-        end
-    );
+    // A guest may leave them out, times above all.
+    let known = [("tasks", Unit::Count, " tasks"), ("time_s", Unit::Seconds, "")];
+    let known = known.map(|(name, unit, of)| Some(human(part.value(name)?, unit) + of));
+    let known = known.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let _ = writeln!(text, "{}{known}{end}", if known.is_empty() { "" } else { ": " });
     text.push_str(&beside(None, warnings, &part.figures));
     text.push('\n');
     if let Some(whole) = part.whole() {

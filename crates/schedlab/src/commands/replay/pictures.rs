@@ -6,6 +6,7 @@ use crate::commands::draw;
 use crate::commands::observe::whole_trace;
 use crate::commands::result_file::Ground;
 use anyhow::Context as _;
+use schedlab_draw::duration;
 use schedlab_model::{Event, EventSource as _, Nanos, Phase, Pid, TraceInfo, What};
 use schedlab_replay::{Parting, Side, parting};
 use schedlab_trace::EventWriter;
@@ -41,14 +42,16 @@ pub(super) fn draw(
     let (info, events) = (&info, &events[..]);
     let replayed = &runs.replayed.kept;
     let mut all = vec![
-        marked(&scratch.path().join("recorded.dat"), (info, events), &at)?,
-        marked(&scratch.path().join("replayed.dat"), (replayed.info(), replayed.events()), &at)?,
+        marked(&scratch.path().join("recorded"), (info, events), &at)?,
+        marked(&scratch.path().join("replayed"), (replayed.info(), replayed.events()), &at)?,
     ];
     if let Some(changed) = &runs.changed {
-        let path = scratch.path().join("changed.dat");
+        let path = scratch.path().join("changed");
         all.push(marked(&path, (changed.kept.info(), changed.kept.events()), &at)?);
     }
-    let title = format!("Runs from {from} on; the last two part at {} on CPU {}", at.at, at.cpu);
+    let two = if runs.changed.is_some() { "replayed and changed" } else { "recorded and replayed" };
+    let [begin, parts] = [from, at.at].map(duration);
+    let title = format!("from {begin} on; {two} part at {parts} on CPU {}", at.cpu);
     let mark = format!("mark/{PARTS}");
     draw::cores_of(&all, (from, at.at + AFTER), (&folder.join("runs.svg"), ground), &title, mark)
 }
