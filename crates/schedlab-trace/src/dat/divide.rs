@@ -166,7 +166,9 @@ impl Divider {
         }
         self.ended = until >= ENDED - 1 || self.lanes.iter().all(|lane| lane.next == ENDED);
         let until = if self.ended { ENDED } else { until };
-        let times = self.from.max(self.times.start)..until.min(self.times.end + self.length / 8);
+        // The last page goes on for a while.
+        let last = self.times.end.saturating_add(self.length / 8);
+        let times = self.from.max(self.times.start)..until.min(last);
         let ends = self.lanes.iter().map(|lane| lane.offset(lane.page + 1)).collect();
         let next = self.lanes.iter().map(|lane| lane.offset(lane.page)).collect();
         let pages = std::mem::replace(&mut self.pages, next);

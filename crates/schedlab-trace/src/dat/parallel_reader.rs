@@ -177,6 +177,28 @@ mod tests {
     use crate::synthetic::{Plan, Synthetic};
     use schedlab_model::EventSource as _;
 
+    /// Times near the end of all that a number can hold are in damaged files only.
+    #[test]
+    fn a_last_page_that_lies_in_the_far_future_ends_the_portions_like_any_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.dat");
+        let plan = Plan { cpus: 5, events: 60_000, ..Plan::default() };
+        Synthetic::new(plan).write(&path, Header::default()).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let last = bytes.len() - 4096;
+        bytes[last..last + 8].copy_from_slice(&(u64::MAX - 2).to_le_bytes());
+        let input = crate::input::Input::memory(&path, bytes);
+        let (_, reader) = DatReader::open(input, &Options::default()).unwrap();
+        let lanes = reader.lanes();
+        let mut divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), 100_000);
+        let mut untils = Vec::new();
+        while let Some(portion) = divider.next() {
+            assert!(portion.times.start <= portion.times.end);
+            untils.push(portion.until);
+        }
+        assert!(untils.len() > 1 && untils.is_sorted() && untils.last() == Some(&ENDED));
+    }
+
     /// What a team takes for granted, so that it seldom decodes anything twice.
     #[test]
     fn portions_of_a_sound_file_join_and_are_about_as_large_as_they_shall_be() {

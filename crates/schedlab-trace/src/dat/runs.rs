@@ -179,13 +179,16 @@ impl Out for Put {
     fn aside(&mut self, put: impl FnOnce(&mut Batch<'_>)) {
         self.aside = true;
         append(&mut self.general, put);
-        for event in std::mem::take(&mut self.general) {
+        // Its memory comes back.
+        let mut general = std::mem::take(&mut self.general);
+        for event in general.drain(..) {
             if let What::Comm { pid, comm } = event.what {
                 self.names.push((pid, comm));
             } else {
                 self.keep(event);
             }
         }
+        self.general = general;
     }
 
     #[inline(always)]
