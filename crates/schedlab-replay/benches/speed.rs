@@ -43,10 +43,11 @@ fn best<T>(mut pass: impl FnMut() -> T) -> (Duration, T) {
 
 fn main() {
     let whole =
-        run("hackbench", &[("groups", "4"), ("fds", "10"), ("loops", "600"), ("pipe", "true")]);
+        run("hackbench", &[("groups", "4"), ("fds", "10"), ("loops", "9000"), ("pipe", "true")]);
     let info = schedlab_model::EventSource::info(&whole).clone();
     let events = whole.events()[..EVENTS.min(whole.events().len())].to_vec();
     let count = events.len();
+    assert_eq!(count, EVENTS, "the load makes fewer events than are to be measured");
     let (inference, demand): (_, Demand) = best(|| {
         let mut kept = Kept::new(info.clone(), events.clone());
         let question = Infer::new(&info, Options::default());

@@ -120,8 +120,8 @@ fn bisect(program: &Path, results: &Path) -> Result<()> {
     let before = history.kernel(&format!("{planted}^"), "")?;
     let after = history.kernel(planted, "")?;
     let placebos = history.placebos()?;
-    let mut sides = vec![before.as_str(), after.as_str(), "--choices"];
-    placebos.iter().for_each(|name| sides.extend(["--placebo", name]));
+    let mut sides = sides(&before, &after, &placebos);
+    sides.push("--choices");
     compare(program, results, "bisect", &[&sides, &how[..]].concat(), "hackbench.json")?;
     let few = ["--workload", MIXED, "--metric", "switches_involuntary", "--starts", "4"];
     compare(program, results, "bisect", &[&sides, &few[..]].concat(), "mixed.json")
@@ -141,6 +141,12 @@ fn versions(program: &Path, results: &Path) -> Result<()> {
         compare(program, results, "versions", &words, &format!("{name}.json"))?;
     }
     Ok(())
+}
+
+/// The words that name two kernels and the placebos of the first one.
+fn sides<'a>(before: &'a str, after: &'a str, placebos: &'a [String]) -> Vec<&'a str> {
+    let placebos = placebos.iter().flat_map(|name| ["--placebo", name]);
+    [before, after].into_iter().chain(placebos).collect()
 }
 
 /// Runs `schedlab vm compare` and keeps what it printed.

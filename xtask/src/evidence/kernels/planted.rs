@@ -2,7 +2,7 @@
 //! two placebos beside each other, where none may be.
 
 use super::history::History;
-use super::{HACKBENCH, MIXED, SCHBENCH, compare, folder};
+use super::{HACKBENCH, MIXED, SCHBENCH, compare, folder, sides};
 use crate::evidence::read;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -23,9 +23,8 @@ pub(super) fn run(program: &Path, results: &Path) -> Result<()> {
     let loads =
         [("mixed", MIXED, "switches_involuntary", "8"), ("hackbench", HACKBENCH, "time_s", "4")];
     for (name, workload, metric, starts) in loads {
-        let mut words = vec![before.as_str(), &after, "--choices", "--starts", starts];
-        words.extend(["--workload", workload, "--metric", metric]);
-        placebos.iter().for_each(|name| words.extend(["--placebo", name]));
+        let mut words = sides(&before, &after, &placebos);
+        words.extend(["--choices", "--starts", starts, "--workload", workload, "--metric", metric]);
         if name == "mixed" {
             words.extend(["--draw", &picture]);
         }
@@ -38,9 +37,8 @@ pub(super) fn run(program: &Path, results: &Path) -> Result<()> {
 /// Compares them with schbench, where a wakeup that preempts is worth most.
 pub(super) fn schbench(program: &Path, results: &Path) -> Result<()> {
     let (before, after, placebos) = History::beside(results, program)?.kernels(program)?;
-    let mut words = vec![before.as_str(), &after, "--starts", "4", "--workload", SCHBENCH];
-    words.extend(["--metric", "wakeup_latency_ns_p99"]);
-    placebos.iter().for_each(|name| words.extend(["--placebo", name]));
+    let mut words = sides(&before, &after, &placebos);
+    words.extend(["--starts", "4", "--workload", SCHBENCH, "--metric", "wakeup_latency_ns_p99"]);
     compare(program, results, "planted-schbench", &words, "schbench.json")
 }
 
@@ -50,9 +48,9 @@ pub(super) fn neutral(program: &Path, results: &Path) -> Result<()> {
     let after = others.remove(NEUTRAL[1] - 1);
     let before = others.remove(NEUTRAL[0] - 1);
     others.push(first);
-    let mut words = vec![before.as_str(), after.as_str(), "--choices", "--starts", "4"];
+    let mut words = sides(&before, &after, &others);
+    words.extend(["--choices", "--starts", "4"]);
     words.extend(["--workload", MIXED, "--metric", "switches_involuntary"]);
-    others.iter().for_each(|name| words.extend(["--placebo", name]));
     compare(program, results, "neutral", &words, "mixed.json")?;
     let text = read(&folder("neutral")?.join("mixed.json"))?;
     let told: Value = serde_json::from_str(&text)?;
