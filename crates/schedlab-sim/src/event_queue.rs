@@ -1,7 +1,7 @@
 //! What happens next: when each CPU's current piece of work ends, and everything else in a heap.
 //!
 //! Ends of work are by far the most events and there is at most one for each CPU. They stand in a tournament tree, in
-//! which a change costs one comparison a level. Equal times are ordered by a seeded key of each CPU.
+//! which a change costs one comparison a level at most. Equal times are ordered by a seeded key of each CPU.
 
 use schedlab_stats::Random;
 use std::cmp::Reverse;
@@ -22,14 +22,23 @@ pub(crate) enum Next<E> {
 /// Events in order of time.
 #[derive(Debug)]
 pub(crate) struct Agenda<E> {
-    /// When the work of each CPU ends.
-    ends: Vec<u64>,
+    /// The ends of work, each as [`entry`] makes it: the least of each inner node, with the root at 1, then those of
+    /// the CPUs from `leaves` on.
+    tree: Vec<u128>,
     keys: Vec<u32>,
-    /// The winner of each inner node; the root is at 1, leaves begin at `leaves`.
-    tree: Vec<u32>,
     leaves: usize,
+    /// The CPU whose end was taken and that got no other yet. It mostly does at once, which saves a way up the tree.
+    taken: Option<usize>,
     others: BinaryHeap<Reverse<(u64, u32, u64, E)>>,
+    /// The time of the first of them.
+    first_other: u64,
     posted: u64,
+}
+
+/// What orders ends of work: the time, then the key; the CPU.
+#[inline]
+fn entry(at: u64, key: u32, cpu: usize) -> u128 {
+    (u128::from(at) << 64) | (u128::from(key) << 32) | cpu as u128
 }
 
 impl<E: Copy + Ord> Agenda<E> {
@@ -40,14 +49,13 @@ impl<E: Copy + Ord> Agenda<E> {
         if seed != 0 {
             Random::new(seed).shuffle(&mut keys[..cpus]);
         }
-        let mut tree = vec![0; 2 * leaves];
-        for (leaf, slot) in tree[leaves..].iter_mut().enumerate() {
-            *slot = leaf as u32;
+        let mut tree = vec![u128::MAX; leaves];
+        tree.extend(keys.iter().enumerate().map(|(cpu, key)| entry(NEVER, *key, cpu)));
+        for node in (1..leaves).rev() {
+            tree[node] = tree[2 * node].min(tree[2 * node + 1]);
         }
-        let ends = vec![NEVER; leaves];
-        let mut agenda = Self { ends, keys, tree, leaves, others: BinaryHeap::new(), posted: 0 };
-        (0..leaves).for_each(|cpu| agenda.replay(cpu));
-        agenda
+        let (others, first_other) = (BinaryHeap::new(), NEVER);
+        Self { tree, keys, leaves, taken: None, others, first_other, posted: 0 }
     }
 
     /// The key of a CPU at equal times.
@@ -58,48 +66,52 @@ impl<E: Copy + Ord> Agenda<E> {
     /// The work of `cpu` ends at `at`.
     #[inline]
     pub(crate) fn set(&mut self, cpu: usize, at: u64) {
-        self.ends[cpu] = at;
-        self.replay(cpu);
+        if self.taken == Some(cpu) {
+            self.taken = None;
+        }
+        let mut node = self.leaves + cpu;
+        self.tree[node] = entry(at, self.keys[cpu], cpu);
+        while node > 1 {
+            let least = self.tree[node].min(self.tree[node ^ 1]);
+            node /= 2;
+            if self.tree[node] == least {
+                return;
+            }
+            self.tree[node] = least;
+        }
     }
 
     /// Plans another event, among equal times by the key of the CPU that it concerns.
     pub(crate) fn post(&mut self, at: u64, cpu: usize, event: E) {
         self.posted += 1;
+        self.first_other = self.first_other.min(at);
         self.others.push(Reverse((at, self.keys[cpu], self.posted, event)));
     }
 
     /// The time of the next event.
     #[inline]
-    pub(crate) fn next_at(&self) -> u64 {
-        let end = self.ends[self.tree[1] as usize];
-        self.others.peek().map_or(end, |Reverse((at, ..))| end.min(*at))
+    pub(crate) fn next_at(&mut self) -> u64 {
+        if let Some(cpu) = self.taken {
+            self.set(cpu, NEVER);
+        }
+        self.first_other.min((self.tree[1] >> 64) as u64)
     }
 
     /// Takes the next event; other events come before ends of work of the same time.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Next<E>> {
-        let cpu = self.tree[1] as usize;
-        match self.others.peek() {
-            Some(Reverse((at, ..))) if *at <= self.ends[cpu] => {
-                self.others.pop().map(|Reverse((_, _, _, event))| Next::Other(event))
-            }
-            _ if self.ends[cpu] == NEVER => None,
-            _ => {
-                self.set(cpu, NEVER);
-                Some(Next::Cpu(cpu))
-            }
+        let at = self.next_at();
+        if at == NEVER {
+            return None;
         }
-    }
-
-    #[inline]
-    fn replay(&mut self, cpu: usize) {
-        let mut node = (self.leaves + cpu) / 2;
-        while node > 0 {
-            let (a, b) = (self.tree[2 * node] as usize, self.tree[2 * node + 1] as usize);
-            let first = (self.ends[a], self.keys[a]) <= (self.ends[b], self.keys[b]);
-            self.tree[node] = if first { a } else { b } as u32;
-            node /= 2;
+        if self.first_other == at {
+            let event = self.others.pop().map(|Reverse((_, _, _, event))| Next::Other(event));
+            self.first_other = self.others.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+            return event;
         }
+        let cpu = self.tree[1] as u32 as usize;
+        self.taken = Some(cpu);
+        Some(Next::Cpu(cpu))
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
-//! Files: `perform` has the operations, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
+//! Files: `perform` has the operations, `messages` those on channels, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
 //! beginning and the end of a load, `speed` how fast CPUs work, `channel`, `slub` and `shared_objects` what tasks share,
 //! `calls` what a recording tells of reads and writes, `deadlock` who waits for whom.
 
 mod calls;
 mod channel;
 mod deadlock;
+mod messages;
 mod perform;
 mod shared_objects;
 mod slub;

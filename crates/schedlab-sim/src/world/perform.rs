@@ -7,17 +7,17 @@ use crate::event_queue::NEVER;
 use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Left, Nanos, Phase as MarkPhase, What};
 use schedlab_stats::Histogram;
-use schedlab_workload::plan::{Block, Transport};
+use schedlab_workload::plan::Block;
 use schedlab_workload::{CounterId, DialId, Done, Instruments, Op, SampleId, Sweep};
 
 /// Operations that a task may still ask for after it was asked to stop: enough to close its channels.
 const AFTER_STOP: u32 = 100_000;
-const EPIPE: i32 = 32;
 const EBUSY: i32 = 16;
 
 /// How an operation went.
 pub(super) enum Effect {
-    Done(Done),
+    /// It is over; the task's body says how it went.
+    Done,
     /// The task sleeps, and tries again or goes on when it is woken.
     Sleep(On),
     /// It is not over yet: it takes effect again after more work.
@@ -77,7 +77,16 @@ impl World {
         } else if Some(task) == self.rcu {
             Act::EndGrace
         } else {
-            Act::Op(self.ask_call(cpu, task))
+            match self.ask_call(cpu, task) {
+                // These two are by far the most, and go a shorter way.
+                Op::Send { channel, bytes } if !self.stopping => {
+                    return self.begin_send(cpu, task, channel, bytes);
+                }
+                Op::Receive { channel, bytes } if !self.stopping => {
+                    return self.begin_receive(cpu, task, channel, bytes);
+                }
+                op => Act::Op(op),
+            }
         };
         let body = &mut self.bodies[task.index()];
         (body.act, body.moved, body.waited) = (act, 0, false);
@@ -93,6 +102,7 @@ impl World {
 
     /// The next operation. Of a recorded task, what it computes right after it begins to read or write is what that call
     /// takes.
+    #[inline]
     pub(super) fn ask_call(&mut self, cpu: usize, task: TaskId) -> Op {
         let op = self.ask(cpu, task);
         let recorded = self.config.start == super::Start::InPlace;
@@ -108,7 +118,8 @@ impl World {
         op
     }
 
-    pub(super) fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
+    #[inline]
+    fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
         let (at, series, counters) = (task.index(), self.series, self.counters_each);
         let body = &mut self.bodies[at];
         if self.stopping {
@@ -122,7 +133,13 @@ impl World {
             return op;
         }
         body.asked_at = self.scene.now;
-        let done = body.done;
+        // Copied part by part: a value of several parts that was written just before keeps the CPU waiting if it is
+        // read as a whole, for longer than all the rest of this function takes.
+        let done = match body.done {
+            Done::Received { stamp } => Done::Received { stamp },
+            Done::Ok => Done::Ok,
+            done => done,
+        };
         let Some(behaviour) = &mut body.behaviour else { return Op::Exit };
         let until = self.went_at.zip(self.duration).map(|(went, duration)| Nanos(went + duration));
         let mut own = Own {
@@ -149,51 +166,35 @@ impl World {
     fn enter(&mut self, cpu: usize, task: TaskId, act: Act) {
         self.bodies[task.index()].in_call = self.calls.is_told;
         self.tell_enter(cpu, act);
-        let must_sleep = match act {
-            Act::Op(Op::Receive { channel, .. }) => {
-                let readable = self.channels[channel.0 as usize].is_readable();
-                (!readable).then_some(On::Readable(channel.0))
-            }
-            Act::Op(Op::Send { channel, bytes }) => {
-                let to = &self.channels[channel.0 as usize];
-                let full = to.readers > 0 && !to.is_writable(bytes, false);
-                full.then_some(On::Writable(channel.0))
-            }
-            _ => None,
-        };
-        let mut left = match must_sleep {
-            Some(_) => self.config.costs.block,
-            None => self.cost(act) + self.call_work(task, act),
-        };
+        let left = self.cost(act);
         let body = &mut self.bodies[task.index()];
-        if std::mem::take(&mut body.fresh) {
-            // `first` has passed already.
-            let costs = &self.config.costs;
-            let reads = matches!(act, Act::Op(Op::Receive { .. }));
-            left += if reads { costs.first_read.saturating_sub(costs.first) } else { 0 };
-        }
-        body.phase = if must_sleep.is_some() { Phase::Blocking } else { Phase::Enter };
-        (body.on, body.left) = (must_sleep, left);
+        // `first` has passed already.
+        body.fresh = false;
+        (body.phase, body.on, body.left) = (Phase::Enter, None, left);
         self.go(cpu, task);
     }
 
     /// The operation's time has passed.
     pub(super) fn takes_effect(&mut self, cpu: usize, task: TaskId) {
         (self.acting, self.owed) = (Some(cpu), 0);
-        let effect = match self.bodies[task.index()].act {
+        let mut effect = match self.bodies[task.index()].act {
+            Act::Op(Op::Send { channel, bytes }) => self.send(cpu, task, channel.0, bytes),
+            Act::Op(Op::Receive { channel, bytes }) => self.receive(cpu, task, channel.0, bytes),
             Act::Op(op) => self.perform(cpu, task, op),
             act => self.stage(cpu, task, act),
         };
-        let effect = self.same_call(cpu, task, effect);
+        if self.config.start == super::Start::InPlace {
+            effect = self.same_call(cpu, task, effect);
+        }
         self.acting = None;
         let owed = std::mem::take(&mut self.owed);
         let body = &mut self.bodies[task.index()];
         match effect {
-            Effect::Done(done) => {
-                if let Done::Failed(errno) = done {
+            Effect::Done => {
+                if let Done::Failed(errno) = body.done {
                     body.error.get_or_insert(errno);
                 }
-                (body.done, body.phase) = (done, Phase::Ask);
+                body.phase = Phase::Ask;
                 if owed == 0 {
                     return self.next_act(cpu, task);
                 }
@@ -232,14 +233,10 @@ impl World {
     /// it in between. Its next operation is kept if it is another one.
     fn same_call(&mut self, cpu: usize, task: TaskId, mut effect: Effect) -> Effect {
         let posts = |act: Act| matches!(act, Act::Op(Op::Post(_)));
-        while self.config.start == super::Start::InPlace
-            && matches!(effect, Effect::Done(_))
+        while matches!(effect, Effect::Done)
             && posts(self.bodies[task.index()].act)
             && !self.stopping
         {
-            if let Effect::Done(done) = effect {
-                self.bodies[task.index()].done = done;
-            }
             let op = self.ask(cpu, task);
             if !matches!(op, Op::Post(_) | Op::AwaitPost(_)) {
                 self.bodies[task.index()].kept = Some(op);
@@ -371,19 +368,6 @@ impl World {
         }
     }
 
-    fn message_cost(&self, channel: u32, bytes: u32, sends: bool) -> u64 {
-        let costs = &self.config.costs;
-        let base = match (self.channels[channel as usize].transport, sends) {
-            (Transport::Pipe, true) => costs.send_pipe,
-            (Transport::Pipe, false) => costs.receive_pipe,
-            (Transport::SocketPair | Transport::Inet, true) => costs.send_socket,
-            (Transport::SocketPair | Transport::Inet, false) => costs.receive_socket,
-            (Transport::EventFd, _) => costs.eventfd,
-            (Transport::Udp | Transport::Device, _) => costs.send_datagram,
-        };
-        base + u64::from(bytes) * costs.copy_kib / 1_024
-    }
-
     /// What a woken task does before it tries its operation again.
     pub(super) fn cost_of_retry(&self, task: TaskId) -> u64 {
         match self.bodies[task.index()].act {
@@ -405,18 +389,18 @@ impl World {
     fn perform(&mut self, cpu: usize, task: TaskId, op: Op) -> Effect {
         let by = Waker { cpu, context: Context::Task, sync: false };
         match op {
-            Op::Sleep(Nanos(0)) => Effect::Done(Done::Ok),
+            Op::Sleep(Nanos(0)) => self.went(task, Done::Ok),
             Op::Sleep(time) => self.sleeps_until(cpu, task, self.scene.now.saturating_add(time.0)),
-            Op::SleepUntil(until) if until.0 <= self.scene.now => Effect::Done(Done::Ok),
+            Op::SleepUntil(until) if until.0 <= self.scene.now => self.went(task, Done::Ok),
             Op::SleepUntil(until) => self.sleeps_until(cpu, task, until.0),
             Op::Wait(word) => match self.shared.words[word.0 as usize].pending.take() {
-                Some(stamp) => Effect::Done(Done::Woken { stamp: Nanos(stamp) }),
+                Some(stamp) => self.went(task, Done::Woken { stamp: Nanos(stamp) }),
                 None => Effect::Sleep(On::Word(word.0)),
             },
             Op::WaitUntil { word, until } => {
                 match self.shared.words[word.0 as usize].pending.take() {
-                    Some(stamp) => Effect::Done(Done::Woken { stamp: Nanos(stamp) }),
-                    None if until.0 <= self.scene.now => Effect::Done(Done::Ok),
+                    Some(stamp) => self.went(task, Done::Woken { stamp: Nanos(stamp) }),
+                    None if until.0 <= self.scene.now => self.went(task, Done::Ok),
                     None => {
                         self.sleeps_until(cpu, task, until.0);
                         Effect::Sleep(On::Word(word.0))
@@ -430,20 +414,20 @@ impl World {
                     let first = word.sleeping.pop_front();
                     first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
                 }
-                Effect::Done(Done::Ok)
+                self.went(task, Done::Ok)
             }
             Op::Push { queue, value } => {
-                Effect::Done(self.shared.queues[queue.0 as usize].push(value))
+                let done = self.shared.queues[queue.0 as usize].push(value);
+                self.went(task, done)
             }
             Op::Pop(queue) => {
                 let batch = &mut self.bodies[task.index()].batch;
-                Effect::Done(self.shared.queues[queue.0 as usize].pop(batch))
+                let done = self.shared.queues[queue.0 as usize].pop(batch);
+                self.went(task, done)
             }
-            Op::Send { channel, bytes } => self.send(cpu, task, channel.0, bytes),
-            Op::Receive { channel, bytes } => self.receive(cpu, task, channel.0, bytes),
             Op::Close(channel) => {
                 self.close(task, channel.0, by);
-                Effect::Done(Done::Ok)
+                self.went(task, Done::Ok)
             }
             Op::Fork(fork) => self.fork(cpu, task, fork.0),
             Op::Place(place) => self.place(cpu, task, place.0),
@@ -505,10 +489,17 @@ impl World {
                 }
                 *count -= 1;
             }
-            // Work on memory has no effect beside its time.
+            // Work on memory has no effect beside its time; messages have their own way.
             _ => {}
         }
-        Effect::Done(Done::Ok)
+        self.went(task, Done::Ok)
+    }
+
+    /// The operation is over, and went so.
+    #[inline]
+    pub(super) fn went(&mut self, task: TaskId, done: Done) -> Effect {
+        self.bodies[task.index()].done = done;
+        Effect::Done
     }
 
     fn sleeps_until(&mut self, cpu: usize, task: TaskId, until: u64) -> Effect {
@@ -519,91 +510,6 @@ impl World {
             self.agenda.post(at, cpu, super::Happening::Timer(task, sleep, exact));
         }
         Effect::Sleep(On::Time)
-    }
-
-    fn send(&mut self, cpu: usize, task: TaskId, channel: u32, bytes: u32) -> Effect {
-        let by = Waker { cpu, context: Context::Task, sync: true };
-        let to = &mut self.channels[channel as usize];
-        if to.readers == 0 {
-            return Effect::Done(Done::Failed(EPIPE));
-        }
-        let body = &mut self.bodies[task.index()];
-        let moved = to.write(bytes - body.moved, body.waited, (&mut self.memory, cpu));
-        body.moved += moved.bytes;
-        let whole = body.moved == bytes;
-        if whole {
-            to.stamp(if bytes > 8 { body.asked_at } else { 0 });
-        }
-        // Readers of a pipe wait exclusively, those of a socket do not.
-        let exclusive = to.transport == Transport::Pipe;
-        let mut woken = std::collections::VecDeque::new();
-        if moved.wake_readers {
-            match exclusive {
-                true => woken.extend(to.sleeping_readers.pop_front()),
-                false => woken = std::mem::take(&mut to.sleeping_readers),
-            }
-        }
-        // A writer that slept passes the wakeup on while there is room.
-        if whole && exclusive && body.waited && to.is_writable(4_096, true) {
-            woken.extend(to.sleeping_writers.pop_front());
-        }
-        for other in woken {
-            self.wake(other, Resume::Retry, by);
-        }
-        self.pays_for_memory();
-        if whole { Effect::Done(Done::Ok) } else { Effect::Sleep(On::Writable(channel)) }
-    }
-
-    fn receive(&mut self, cpu: usize, task: TaskId, channel: u32, bytes: u32) -> Effect {
-        let by = Waker { cpu, context: Context::Task, sync: true };
-        let from = &mut self.channels[channel as usize];
-        let body = &mut self.bodies[task.index()];
-        if from.is_ended() {
-            let closed = if body.moved == 0 { Done::Closed } else { Done::Failed(EPIPE) };
-            return Effect::Done(closed);
-        }
-        let moved = from.read(bytes - body.moved, (&mut self.memory, cpu));
-        body.moved += moved.bytes;
-        let whole = body.moved == bytes;
-        let stamp = if whole { from.take_stamp() } else { 0 };
-        let readable = from.is_readable();
-        if moved.wake_one_writer {
-            let first = from.sleeping_writers.pop_front();
-            first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
-        } else if moved.wake_all_writers {
-            // The last to sleep is the first in the queue of those that wait together.
-            for other in std::mem::take(&mut from.sleeping_writers).into_iter().rev() {
-                self.wake(other, Resume::Retry, by);
-            }
-        }
-        self.pays_for_memory();
-        match (whole, readable) {
-            (true, _) => Effect::Done(Done::Received { stamp: Nanos(stamp) }),
-            (false, true) => Effect::Again(self.config.costs.syscall.max(1)),
-            (false, false) => Effect::Sleep(On::Readable(channel)),
-        }
-    }
-
-    /// The current call pays for what was slow about the memory of its messages.
-    fn pays_for_memory(&mut self) {
-        let (slow, costs) = (self.memory.slow(), &self.config.costs);
-        self.owed += slow.steps * costs.slab_step + slow.new * costs.slab_new;
-    }
-
-    /// The task sends no more on a channel.
-    pub(super) fn close(&mut self, task: TaskId, channel: u32, by: Waker) {
-        let body = &mut self.bodies[task.index()];
-        if body.closed.contains(&channel) {
-            return;
-        }
-        body.closed.push(channel);
-        let of = &mut self.channels[channel as usize];
-        of.senders = of.senders.saturating_sub(1);
-        if of.senders == 0 {
-            for reader in std::mem::take(&mut of.sleeping_readers) {
-                self.wake(reader, Resume::Retry, by);
-            }
-        }
     }
 
     /// The lock of a CPU is free: the task that turns round there looks again.
@@ -630,7 +536,7 @@ impl World {
         if class.is_above() || before.is_above() {
             if class != before {
                 if !self.admits(task, class) {
-                    return Effect::Done(Done::Failed(EBUSY));
+                    return self.went(task, Done::Failed(EBUSY));
                 }
                 self.changes_class(cpu, task, class);
             }
@@ -638,7 +544,7 @@ impl World {
             view.class = class;
         }
         let stays = self.scene.task(task).may_use(cpu);
-        if stays { Effect::Done(Done::Ok) } else { Effect::Relocate }
+        if stays { self.went(task, Done::Ok) } else { Effect::Relocate }
     }
 
     /// Whether the CPUs have room for what a task reserves, beside what others reserved: 95 % of their time

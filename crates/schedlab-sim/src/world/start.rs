@@ -168,7 +168,7 @@ impl World {
             Act::AwaitEnd => self.ended_at = Some(self.scene.now),
             _ => {}
         }
-        Effect::Done(Done::Ok)
+        self.went(task, Done::Ok)
     }
 
     /// `parent`, on `cpu`, makes `child`.
@@ -184,7 +184,7 @@ impl World {
 
     /// A task starts another of a fork, if one may be started.
     pub(super) fn fork(&mut self, cpu: usize, parent: TaskId, fork: u32) -> Effect {
-        let Some(child) = self.forks[fork as usize].pop() else { return Effect::Done(Done::Full) };
+        let Some(child) = self.forks[fork as usize].pop() else { return self.went(parent, Done::Full) };
         let body = &mut self.bodies[child.index()];
         if let Some(anew) = body.behaviour.as_ref().and_then(|behaviour| behaviour.again()) {
             body.behaviour = Some(anew);
@@ -194,7 +194,7 @@ impl World {
         body.batch.clear();
         body.closed.clear();
         self.bear(cpu, parent, child);
-        Effect::Done(Done::Ok)
+        self.went(parent, Done::Ok)
     }
 
     /// A task ends: its channels are closed, and the one that waits for that is woken. The end of a process wakes the

@@ -1,0 +1,170 @@
+//! Messages: what it takes to move one through a channel, and whom that wakes.
+
+use super::World;
+use super::perform::Effect;
+use super::task::{Act, On, Phase, Resume};
+use super::wake::Waker;
+use crate::policy_view::TaskId;
+use schedlab_model::{Context, Nanos};
+use schedlab_workload::plan::Transport;
+use schedlab_workload::{ChannelId, Done, Op};
+
+const EPIPE: i32 = 32;
+
+impl World {
+    /// What moving a message takes, beside wakeups.
+    pub(super) fn message_cost(&self, channel: u32, bytes: u32, sends: bool) -> u64 {
+        let costs = &self.config.costs;
+        let base = match (self.channels[channel as usize].transport, sends) {
+            (Transport::Pipe, true) => costs.send_pipe,
+            (Transport::Pipe, false) => costs.receive_pipe,
+            (Transport::SocketPair | Transport::Inet, true) => costs.send_socket,
+            (Transport::SocketPair | Transport::Inet, false) => costs.receive_socket,
+            (Transport::EventFd, _) => costs.eventfd,
+            (Transport::Udp | Transport::Device, _) => costs.send_datagram,
+        };
+        base + u64::from(bytes) * costs.copy_kib / 1_024
+    }
+
+    /// A task begins to write: it finds that it must sleep, or the write takes effect after a time.
+    pub(super) fn begin_send(&mut self, cpu: usize, task: TaskId, channel: ChannelId, bytes: u32) {
+        self.bodies[task.index()].act = Act::Op(Op::Send { channel, bytes });
+        let to = &self.channels[channel.0 as usize];
+        let full = to.readers > 0 && !to.is_writable(bytes, false);
+        let on = full.then_some(On::Writable(channel.0));
+        let cost = self.message_cost(channel.0, bytes, true);
+        self.begin_message(cpu, task, on, (cost, 0));
+    }
+
+    /// A task begins to read: it finds that it must sleep, or the read takes effect after a time.
+    pub(super) fn begin_receive(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        channel: ChannelId,
+        bytes: u32,
+    ) {
+        self.bodies[task.index()].act = Act::Op(Op::Receive { channel, bytes });
+        let readable = self.channels[channel.0 as usize].is_readable();
+        let on = (!readable).then_some(On::Readable(channel.0));
+        let costs = &self.config.costs;
+        // `first` has passed already.
+        let first = match self.bodies[task.index()].fresh {
+            true => costs.first_read.saturating_sub(costs.first),
+            false => 0,
+        };
+        let cost = self.message_cost(channel.0, bytes, false);
+        self.begin_message(cpu, task, on, (cost, first));
+    }
+
+    /// The same for both: what the message costs, and what the task does once beside it.
+    #[inline]
+    fn begin_message(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        on: Option<On>,
+        (cost, once): (u64, u64),
+    ) {
+        let body = &mut self.bodies[task.index()];
+        (body.moved, body.waited, body.fresh) = (0, false, false);
+        (body.phase, body.left) = match on {
+            Some(_) => (Phase::Blocking, self.config.costs.block + once),
+            None => (Phase::Enter, cost + body.call_work + once),
+        };
+        (body.on, body.in_call) = (on, self.calls.is_told);
+        if self.calls.is_told {
+            self.tell_enter(cpu, self.bodies[task.index()].act);
+        }
+        self.go(cpu, task);
+    }
+
+    /// Writes a message, and wakes its readers.
+    #[inline]
+    pub(super) fn send(&mut self, cpu: usize, task: TaskId, channel: u32, bytes: u32) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: true };
+        let to = &mut self.channels[channel as usize];
+        if to.readers == 0 {
+            return self.went(task, Done::Failed(EPIPE));
+        }
+        let body = &mut self.bodies[task.index()];
+        let moved = to.write(bytes - body.moved, body.waited, (&mut self.memory, cpu));
+        body.moved += moved.bytes;
+        let whole = body.moved == bytes;
+        if whole {
+            to.stamp(if bytes > 8 { body.asked_at } else { 0 });
+        }
+        // Readers of a pipe wait exclusively, those of a socket do not.
+        let exclusive = to.transport == Transport::Pipe;
+        let mut woken = std::collections::VecDeque::new();
+        if moved.wake_readers {
+            match exclusive {
+                true => woken.extend(to.sleeping_readers.pop_front()),
+                false => woken = std::mem::take(&mut to.sleeping_readers),
+            }
+        }
+        // A writer that slept passes the wakeup on while there is room.
+        if whole && exclusive && body.waited && to.is_writable(4_096, true) {
+            woken.extend(to.sleeping_writers.pop_front());
+        }
+        for other in woken {
+            self.wake(other, Resume::Retry, by);
+        }
+        self.pays_for_memory();
+        if whole { self.went(task, Done::Ok) } else { Effect::Sleep(On::Writable(channel)) }
+    }
+
+    /// Reads a message, and wakes writers that have room now.
+    #[inline]
+    pub(super) fn receive(&mut self, cpu: usize, task: TaskId, channel: u32, bytes: u32) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: true };
+        let from = &mut self.channels[channel as usize];
+        let body = &mut self.bodies[task.index()];
+        if from.is_ended() {
+            let closed = if body.moved == 0 { Done::Closed } else { Done::Failed(EPIPE) };
+            return self.went(task, closed);
+        }
+        let moved = from.read(bytes - body.moved, (&mut self.memory, cpu));
+        body.moved += moved.bytes;
+        let whole = body.moved == bytes;
+        let stamp = if whole { from.take_stamp() } else { 0 };
+        let readable = from.is_readable();
+        if moved.wake_one_writer {
+            let first = from.sleeping_writers.pop_front();
+            first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
+        } else if moved.wake_all_writers {
+            // The last to sleep is the first in the queue of those that wait together.
+            for other in std::mem::take(&mut from.sleeping_writers).into_iter().rev() {
+                self.wake(other, Resume::Retry, by);
+            }
+        }
+        self.pays_for_memory();
+        match (whole, readable) {
+            (true, _) => self.went(task, Done::Received { stamp: Nanos(stamp) }),
+            (false, true) => Effect::Again(self.config.costs.syscall.max(1)),
+            (false, false) => Effect::Sleep(On::Readable(channel)),
+        }
+    }
+
+    /// The current call pays for what was slow about the memory of its messages.
+    fn pays_for_memory(&mut self) {
+        let (slow, costs) = (self.memory.slow(), &self.config.costs);
+        self.owed += slow.steps * costs.slab_step + slow.new * costs.slab_new;
+    }
+
+    /// The task sends no more on a channel.
+    pub(super) fn close(&mut self, task: TaskId, channel: u32, by: Waker) {
+        let body = &mut self.bodies[task.index()];
+        if body.closed.contains(&channel) {
+            return;
+        }
+        body.closed.push(channel);
+        let of = &mut self.channels[channel as usize];
+        of.senders = of.senders.saturating_sub(1);
+        if of.senders == 0 {
+            for reader in std::mem::take(&mut of.sleeping_readers) {
+                self.wake(reader, Resume::Retry, by);
+            }
+        }
+    }
+}
