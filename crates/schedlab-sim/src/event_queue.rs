@@ -1,7 +1,7 @@
 //! What happens next: when each CPU's current piece of work ends, and everything else in a heap.
 //!
 //! Ends of work are by far the most events and there is at most one for each CPU. They stand in a tournament tree, in
-//! which a change costs one comparison a level at most. Equal times are ordered by a seeded key of each CPU.
+//! which a change costs one comparison a level. Equal times are ordered by a seeded key of each CPU.
 
 use schedlab_stats::Random;
 use std::cmp::Reverse;
@@ -69,14 +69,13 @@ impl<E: Copy + Ord> Agenda<E> {
         if self.taken == Some(cpu) {
             self.taken = None;
         }
+        let mut least = entry(at, self.keys[cpu], cpu);
         let mut node = self.leaves + cpu;
-        self.tree[node] = entry(at, self.keys[cpu], cpu);
+        self.tree[node] = least;
+        // Up to the root, also where nothing changes any more: whether it does cannot be foreseen.
         while node > 1 {
-            let least = self.tree[node].min(self.tree[node ^ 1]);
+            least = least.min(self.tree[node ^ 1]);
             node /= 2;
-            if self.tree[node] == least {
-                return;
-            }
             self.tree[node] = least;
         }
     }

@@ -36,11 +36,15 @@ struct Page {
     unread: u32,
 }
 
+/// A buffer of a socket.
 #[derive(Debug)]
 struct Packet {
     unread: u32,
+    /// What it is charged.
     size: u32,
     objects: Objects,
+    /// When the message that ends with it was sent.
+    stamp: u64,
 }
 
 #[derive(Debug)]
@@ -51,8 +55,10 @@ pub(super) struct Channel {
     store: Store,
     written: u64,
     read: u64,
-    /// Where messages end in the stream, and when they were sent.
+    /// Where messages end in the stream of a pipe, and when they were sent.
     stamps: VecDeque<(u64, u64)>,
+    /// The stamp of the last message of a socket whose end was read.
+    stamp: u64,
     pub(super) sleeping_readers: VecDeque<TaskId>,
     pub(super) sleeping_writers: VecDeque<TaskId>,
 }
@@ -84,6 +90,7 @@ impl Channel {
             written: 0,
             read: 0,
             stamps: VecDeque::new(),
+            stamp: 0,
             sleeping_readers: VecDeque::new(),
             sleeping_writers: VecDeque::new(),
         }
@@ -137,7 +144,7 @@ impl Channel {
                     let chunk = left.min(CHUNK);
                     let size = true_size(chunk);
                     let objects = memory.take(cpu, linear_size(chunk));
-                    packets.push_back(Packet { unread: chunk, size, objects });
+                    packets.push_back(Packet { unread: chunk, size, objects, stamp: 0 });
                     *charged += size;
                     left -= chunk;
                 }
@@ -169,6 +176,7 @@ impl Channel {
                     if first.unread == 0 {
                         *charged -= first.size;
                         memory.give(cpu, first.objects);
+                        self.stamp = if first.stamp > 0 { first.stamp } else { self.stamp };
                         packets.pop_front();
                         freed = true;
                     }
@@ -189,14 +197,20 @@ impl Channel {
 
     /// A message was written whole, and carries this time.
     pub(super) fn stamp(&mut self, at: u64) {
-        if matches!(self.store, Store::Pipe { .. } | Store::Socket { .. }) {
-            self.stamps.push_back((self.written, at));
+        match &mut self.store {
+            Store::Pipe { .. } => self.stamps.push_back((self.written, at)),
+            Store::Socket { packets, .. } => {
+                if let Some(last) = packets.back_mut() {
+                    last.stamp = at;
+                }
+            }
+            Store::Count(_) | Store::Sink => {}
         }
     }
 
     /// The time that the message which was just read carries.
     pub(super) fn take_stamp(&mut self) -> u64 {
-        let mut stamp = 0;
+        let mut stamp = std::mem::take(&mut self.stamp);
         while let Some(&(end, at)) = self.stamps.front() {
             if end > self.read {
                 break;

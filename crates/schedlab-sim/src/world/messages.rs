@@ -96,20 +96,19 @@ impl World {
         }
         // Readers of a pipe wait exclusively, those of a socket do not.
         let exclusive = to.transport == Transport::Pipe;
-        let mut woken = std::collections::VecDeque::new();
-        if moved.wake_readers {
-            match exclusive {
-                true => woken.extend(to.sleeping_readers.pop_front()),
-                false => woken = std::mem::take(&mut to.sleeping_readers),
-            }
-        }
+        let readers = match moved.wake_readers {
+            true if exclusive => to.sleeping_readers.len().min(1),
+            true => to.sleeping_readers.len(),
+            false => 0,
+        };
         // A writer that slept passes the wakeup on while there is room.
-        if whole && exclusive && body.waited && to.is_writable(4_096, true) {
-            woken.extend(to.sleeping_writers.pop_front());
+        let passes_on = whole && exclusive && body.waited && to.is_writable(4_096, true);
+        let writer = to.sleeping_writers.pop_front_if(|_| passes_on);
+        for _ in 0..readers {
+            let reader = self.channels[channel as usize].sleeping_readers.pop_front();
+            reader.into_iter().for_each(|reader| self.wake(reader, Resume::Retry, by));
         }
-        for other in woken {
-            self.wake(other, Resume::Retry, by);
-        }
+        writer.into_iter().for_each(|writer| self.wake(writer, Resume::Retry, by));
         self.pays_for_memory();
         if whole { self.went(task, Done::Ok) } else { Effect::Sleep(On::Writable(channel)) }
     }

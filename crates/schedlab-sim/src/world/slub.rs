@@ -11,13 +11,15 @@ const PAGE: u32 = 4_096;
 /// The fewest slabs that are kept for the node, also where they are empty (`MIN_PARTIAL`).
 const KEPT: usize = 5;
 
-/// Where a message's two objects lie: its head, and its bytes with the index of their cache.
+/// Where a message's two objects lie: its head, and its bytes with the index of their cache in the upper bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Objects {
     head: u32,
     data: u32,
-    cache: usize,
 }
+
+/// The bits of a slab's index beside that of its cache.
+const SLAB_BITS: u32 = 30;
 
 /// What was slow about messages that came or went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,16 +186,17 @@ impl Memory {
 
     /// A message of `bytes`, a power of two, is sent on `cpu`.
     pub(super) fn take(&mut self, cpu: usize, bytes: u32) -> Objects {
-        let cache = (bytes.max(512).ilog2() as usize - 9).min(3);
+        let cache = (bytes.max(512).ilog2() - 9).min(3);
         let head = self.heads.take(cpu, &mut self.slow);
-        let data = self.data[cache].take(cpu, &mut self.slow);
-        Objects { head, data, cache }
+        let slab = self.data[cache as usize].take(cpu, &mut self.slow);
+        Objects { head, data: cache << SLAB_BITS | slab }
     }
 
     /// A message was read on `cpu`.
     pub(super) fn give(&mut self, cpu: usize, objects: Objects) {
         self.heads.give(cpu, objects.head, &mut self.slow);
-        self.data[objects.cache].give(cpu, objects.data, &mut self.slow);
+        let (cache, slab) = (objects.data >> SLAB_BITS, objects.data & !(3 << SLAB_BITS));
+        self.data[cache as usize].give(cpu, slab, &mut self.slow);
     }
 
     /// What was slow since the last question.

@@ -117,53 +117,55 @@ pub(super) enum Resume {
     With(Done),
 }
 
+/// A task's body. Fields come in the order in which they are used: by each operation, by each switch, seldom.
+#[repr(C)]
 pub(super) struct Body {
-    /// `None`: it starts the others.
-    pub(super) behaviour: Option<Box<dyn Behaviour>>,
-    pub(super) stand: Stand,
-    pub(super) phase: Phase,
-    pub(super) act: Act,
     /// Work of the phase that is left, in nanoseconds at full speed.
     pub(super) left: u64,
-    /// An operation that the behaviour gave and that has not begun.
-    pub(super) kept: Option<Op>,
-    /// What the behaviour learns next.
-    pub(super) done: Done,
-    /// When the behaviour was asked last.
-    pub(super) asked_at: u64,
-    pub(super) on: Option<On>,
-    /// Counts sleeps, so that a timer of an earlier one is known.
-    pub(super) sleeps: u64,
-    /// Bytes of the current message that have been moved.
-    pub(super) moved: u32,
+    pub(super) act: Act,
+    pub(super) phase: Phase,
+    pub(super) stand: Stand,
     /// Whether it slept in the current write.
     pub(super) waited: bool,
     /// Whether it makes a call whose end is to be told.
     pub(super) in_call: bool,
+    /// Whether it was let go and has not done what it does once.
+    pub(super) fresh: bool,
+    pub(super) spinning: bool,
+    /// Whether it was never woken since its fork.
+    pub(super) newborn: bool,
+    /// Whether its last wakeup put it on another CPU.
+    pub(super) woke_elsewhere: bool,
+    /// Bytes of the current message that have been moved.
+    pub(super) moved: u32,
+    pub(super) on: Option<On>,
+    /// When the behaviour was asked last.
+    pub(super) asked_at: u64,
     /// What its recorded call takes.
     pub(super) call_work: u64,
+    /// What the behaviour learns next.
+    pub(super) done: Done,
+    /// `None`: it starts the others.
+    pub(super) behaviour: Option<Box<dyn Behaviour>>,
+    /// An operation that the behaviour gave and that has not begun.
+    pub(super) kept: Option<Op>,
+    pub(super) usage: TaskUsage,
+    /// Since when it has waited or run.
+    pub(super) since: u64,
+    /// Counts sleeps, so that a timer of an earlier one is known.
+    pub(super) sleeps: u64,
+    /// The CPU on which it last ran.
+    pub(super) last_ran: Option<usize>,
     /// Values taken from a stack, to be handed out.
     pub(super) batch: VecDeque<u64>,
     pub(super) cpu_lock: Option<usize>,
-    pub(super) spinning: bool,
     /// The group of forks that it belongs to.
     pub(super) fork: Option<u32>,
     pub(super) sends: Vec<u32>,
     pub(super) receives: Vec<u32>,
     pub(super) closed: Vec<u32>,
     pub(super) after_stop: u32,
-    pub(super) usage: TaskUsage,
-    /// Since when it has waited or run.
-    pub(super) since: u64,
     pub(super) ended_at: Option<u64>,
-    /// Whether it was let go and has not done what it does once.
-    pub(super) fresh: bool,
-    /// Whether it was never woken since its fork.
-    pub(super) newborn: bool,
-    /// Whether its last wakeup put it on another CPU.
-    pub(super) woke_elsewhere: bool,
-    /// The CPU on which it last ran.
-    pub(super) last_ran: Option<usize>,
     /// Whether an error ended its operations, and which.
     pub(super) error: Option<i32>,
 }
