@@ -184,7 +184,9 @@ impl World {
 
     /// A task starts another of a fork, if one may be started.
     pub(super) fn fork(&mut self, cpu: usize, parent: TaskId, fork: u32) -> Effect {
-        let Some(child) = self.forks[fork as usize].pop() else { return self.went(parent, Done::Full) };
+        let Some(child) = self.forks[fork as usize].pop() else {
+            return self.went(parent, Done::Full);
+        };
         let body = &mut self.bodies[child.index()];
         if let Some(anew) = body.behaviour.as_ref().and_then(|behaviour| behaviour.again()) {
             body.behaviour = Some(anew);
