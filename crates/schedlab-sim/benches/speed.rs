@@ -1,6 +1,8 @@
 //! How many scheduler events a second the simulator emits on one core: hackbench on 8 CPUs, with events that are only
-//! counted, with events that are handed out, and with events that are written to a trace.dat. Most calls of hackbench lead to no event, so calls count too. The
-//! events of the last two contain two marks for each round of a sender.
+//! counted, with events that are handed out, and with events that are written to a trace.dat.
+//!
+//! Most calls of hackbench lead to no event, so calls count too. The events of the last two contain two marks for each
+//! round of a sender.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
