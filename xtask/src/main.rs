@@ -151,6 +151,7 @@ fn ci() -> Result<()> {
         &["doc", "--workspace", "--no-deps", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    release::check_static()?;
     interface::check()?;
     model::short()?;
     fuzz::run(30)

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 18] = [
+const NEEDED: [(&str, &str); 19] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -28,6 +28,8 @@ const NEEDED: [(&str, &str); 18] = [
     ("slurmctld", "slurmctld"),
     ("slurmd", "slurmd"),
     ("sbatch", "slurm-client"),
+    // It compiles the C parts of the static binary.
+    ("musl-gcc", "musl-tools"),
     // The page's types are checked by TypeScript, which it gets.
     ("npm", "npm"),
 ];

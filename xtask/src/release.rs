@@ -40,6 +40,17 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// Checks that the static binary compiles, which is another C library with other types. Says so if this machine has
+/// neither its target nor a way to get it.
+pub(crate) fn check_static() -> Result<()> {
+    let added = Command::new("rustup").args(["target", "add", STATIC]).output();
+    if !added.is_ok_and(|out| out.status.success()) {
+        steps::say(&format!("MISSING: the target {STATIC}: the static binary was not checked"));
+        return Ok(());
+    }
+    steps::cargo(&["check", "--locked", "-p", "schedlab", "--target", STATIC])
+}
+
 /// Builds the static binary; where it is.
 pub(crate) fn static_program() -> Result<PathBuf> {
     let build = ["build", "--release", "--locked", "-p", "schedlab", "--target", STATIC];

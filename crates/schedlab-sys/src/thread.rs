@@ -18,6 +18,10 @@ pub struct Thread {
     ended: Arc<AtomicBool>,
 }
 
+// SAFETY: `pthread_t` names a thread, and any thread may join or detach it. With musl it is a pointer, which Rust does
+// not send by itself.
+unsafe impl Send for Thread {}
+
 type Life = Box<dyn FnOnce() + Send>;
 
 impl Thread {
