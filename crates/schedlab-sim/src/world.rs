@@ -2,13 +2,15 @@
 //!
 //! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
-//! Files: `perform` has the operations, `messages` those on channels, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
-//! beginning and the end of a load, `speed` how fast CPUs work, `channel`, `slub` and `shared_objects` what tasks share,
-//! `calls` what a recording tells of reads and writes, `deadlock` who waits for whom.
+//! Files: `perform` has a task's way through its operations, `work` what they cost, `effect` what they do, `messages`
+//! both for channels, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the beginning and the end of a
+//! load, `speed` how fast CPUs work, `channel`, `slub` and `shared_objects` what tasks share, `calls` what a recording
+//! tells of reads and writes, `deadlock` who waits for whom.
 
 mod calls;
 mod channel;
 mod deadlock;
+mod effect;
 mod messages;
 mod perform;
 mod shared_objects;
@@ -18,6 +20,7 @@ mod start;
 mod switch;
 mod task;
 mod wake;
+mod work;
 
 pub use deadlock::Deadlock;
 pub use task::TaskUsage;
