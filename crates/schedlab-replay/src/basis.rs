@@ -67,6 +67,10 @@ pub struct Totals {
     pub calls_unknown: u64,
     /// Waits for futexes that found the value changed by a wakeup that was seen.
     pub futex_tokens: u64,
+    /// Polls for bytes of known objects.
+    pub polls: u64,
+    /// Objects that are taken as unknown, since with them tasks would wait for each other for ever.
+    pub contradictory: u64,
 }
 
 /// A demand and what it rests on.

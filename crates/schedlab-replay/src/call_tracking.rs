@@ -1,12 +1,15 @@
 //! Calls of tasks while the trace is read: where they begin and end in a task's steps, and which of them belong together.
 
 use crate::calls::{Call, Edge, End, Futex, Tracepoints, Way};
-use crate::objects::{Calls, Fate, Found, Moment};
+use crate::moments::{Fate, Moment};
+use crate::objects::{Calls, Found};
+use crate::performable::{Task, stuck};
+use crate::polls::Polls;
 use crate::task_draft::Draft;
 use schedlab_model::{Nanos, Pid, TraceInfo};
 use schedlab_timeline::{TaskId, Told};
 use schedlab_workload::demand::Object;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `-EAGAIN`: the value of a futex had changed before the call.
 const CHANGED: i64 = -11;
@@ -19,6 +22,7 @@ type Word = (Option<Pid>, u64);
 pub(crate) struct CallTracking {
     points: Tracepoints,
     pub(crate) calls: Calls,
+    polls: Polls,
     /// What a task is about to do by a futex.
     futexes: BTreeMap<TaskId, Futex>,
     /// The last wakeup of a futex that found nobody: its task and its call.
@@ -51,10 +55,21 @@ impl CallTracking {
         match self.points.read(told) {
             Some(Edge::Begins { way, number, of_socket }) => {
                 let end = End { task, number, way };
-                let call = self.call(Call { end, bytes: 0, of_socket });
+                let call = self.call(Call { end, bytes: 0, is_open: true, of_socket });
                 draft.enters(told.at, call, way == Way::Reads);
+                self.calls.order.extend((way == Way::Writes).then_some(Moment::Begins(call)));
             }
-            Some(Edge::Ends { result }) => self.ends(told.at, result, draft),
+            Some(Edge::Ends { result }) => self.ends(told.at, result, (task, draft)),
+            Some(Edge::Polls) => {
+                let end = End { task, number: 0, way: Way::Polls };
+                let call = self.call(Call { end, bytes: 0, is_open: false, of_socket: false });
+                draft.enters(told.at, call, true);
+                self.polls.begins(task, call);
+            }
+            Some(Edge::PollEnds { ready }) => {
+                draft.leaves(told.at);
+                self.polls.ends(task, ready > 0, draft.steps.len());
+            }
             Some(Edge::Futex(futex)) => {
                 self.futexes.insert(task, futex);
             }
@@ -68,14 +83,17 @@ impl CallTracking {
         self.calls.all.len() as u32 - 1
     }
 
-    fn ends(&mut self, at: Nanos, result: i64, draft: &mut Draft) {
+    fn ends(&mut self, at: Nanos, result: i64, (task, draft): (TaskId, &mut Draft)) {
         let Some(open) = draft.leaves(at) else { return };
-        if let Ok(bytes) = u64::try_from(result)
-            && bytes > 0
+        let call = &mut self.calls.all[open.number as usize];
+        call.is_open = false;
+        let Some(bytes) = u64::try_from(result).ok().filter(|bytes| *bytes > 0) else { return };
+        call.bytes = bytes;
+        self.calls.order.push(Moment::Moves(open.number));
+        if call.end.way == Way::Reads
+            && let Some(by) = self.polls.reads(task, open.number, &draft.steps)
         {
-            let call = &mut self.calls.all[open.number as usize];
-            call.bytes = bytes;
-            self.calls.order.push(Moment::Moves(open.number));
+            self.calls.link(by, open.number);
         }
     }
 
@@ -89,7 +107,7 @@ impl CallTracking {
         let word = (process, futex.address);
         let way = if futex.wakes { Way::Writes } else { Way::Reads };
         let end = End { task, number: futex.address, way };
-        let call = Call { end, bytes: 0, of_socket: false };
+        let call = Call { end, bytes: 0, is_open: false, of_socket: false };
         if futex.wakes && result == 0 && draft.cursor.is_some() {
             let number = self.call(call);
             draft.marks(told.at, number, false);
@@ -110,26 +128,57 @@ impl CallTracking {
     /// A task wakes another: calls that belong together by it, and whether a call's wait ends.
     pub(crate) fn wakes(&mut self, by: &Draft, woken: &Draft) -> Option<u32> {
         let wait = woken.sleeps_in()?;
-        if let Some(call) = by.call {
-            self.calls.link(call.number, wait);
+        let Some(call) = by.call else { return Some(wait) };
+        match self.calls.all[wait as usize].end {
+            End { task, way: Way::Polls, .. } => self.polls.is_woken(task, call.number),
+            _ => self.calls.link(call.number, wait),
         }
         Some(wait)
     }
 
-    pub(crate) fn decide(&self) -> Found {
-        let mut found = self.calls.decide();
+    /// What each call of the tasks is. Objects with which they would wait for each other for ever are none.
+    pub(crate) fn decide(&self, drafts: &[Draft]) -> Found {
+        let mut without = BTreeSet::new();
+        loop {
+            let found = self.decide_without(&without);
+            let task =
+                |draft: &Draft| Task { steps: draft.resolved(&found).0, is_forked: draft.forked };
+            let stuck = match found.objects.len() {
+                0 => BTreeSet::new(),
+                objects => stuck(&drafts.iter().map(task).collect::<Vec<_>>(), objects),
+            };
+            if stuck.is_empty() {
+                return Found { contradictory: without.len() as u64, ..found };
+            }
+            without.extend(stuck.iter().map(|object| found.readers[*object as usize]));
+        }
+    }
+
+    fn decide_without(&self, without: &BTreeSet<End>) -> Found {
+        let mut found = self.calls.decide(without);
         let mut objects: BTreeMap<(Word, TaskId), u32> = BTreeMap::new();
         for (word, put, take) in &self.pairs {
-            let waiter = self.calls.all[*take as usize].end.task;
+            let waiter = self.calls.all[*take as usize].end;
+            if without.contains(&waiter) {
+                continue;
+            }
             let next = found.objects.len() as u32;
-            let object = *objects.entry((*word, waiter)).or_insert(next);
+            let object = *objects.entry((*word, waiter.task)).or_insert(next);
             if object == next {
                 found.objects.push(Object::Pipe);
+                found.readers.push(waiter);
             }
             for call in [put, take] {
                 found.fates[*call as usize] = Fate::Moves { object, bytes: 1 };
             }
             found.futexes += 1;
+        }
+        for (poll, read) in &self.polls.pairs {
+            let read = &mut found.fates[*read as usize];
+            if let Fate::Moves { .. } = *read {
+                found.polls += 1;
+                found.fates[*poll as usize] = std::mem::replace(read, Fate::Moved);
+            }
         }
         found
     }

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub(crate) enum Way {
     Reads,
     Writes,
+    /// It waits for files, of which it then reads one.
+    Polls,
 }
 
 /// An end of an object as one task knows it: its number, and what the task does there.
@@ -26,6 +28,8 @@ pub(crate) struct Call {
     pub(crate) end: End,
     /// Bytes that were moved; 0: none, or the call did not end.
     pub(crate) bytes: u64,
+    /// Whether it has not ended: other tasks may have moved its bytes already.
+    pub(crate) is_open: bool,
     /// Whether it is a call of sockets alone.
     pub(crate) of_socket: bool,
 }
@@ -35,6 +39,8 @@ pub(crate) struct Call {
 pub(crate) enum Kind {
     Enters { way: Way, of_socket: bool },
     Leaves,
+    EntersPoll,
+    LeavesPoll,
     EntersFutex,
     LeavesFutex,
 }
@@ -53,6 +59,8 @@ pub(crate) struct Futex {
 pub(crate) enum Edge {
     Begins { way: Way, number: u64, of_socket: bool },
     Ends { result: i64 },
+    Polls,
+    PollEnds { ready: i64 },
     Futex(Futex),
     FutexEnds { result: i64 },
 }
@@ -61,6 +69,8 @@ const READS: [&str; 2] = ["read", "readv"];
 const WRITES: [&str; 2] = ["write", "writev"];
 const RECEIVES: [&str; 2] = ["recvfrom", "recvmsg"];
 const SENDS: [&str; 2] = ["sendto", "sendmsg"];
+const POLLS: [&str; 7] =
+    ["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"];
 
 /// Commands of the call (`FUTEX_WAIT` and so on), without their flags.
 const WAIT: [u64; 2] = [0, 9];
@@ -105,6 +115,8 @@ impl Tracepoints {
                 Some(Edge::Begins { way, number: told.number("fd")?, of_socket })
             }
             Kind::Leaves => Some(Edge::Ends { result: result()? }),
+            Kind::EntersPoll => Some(Edge::Polls),
+            Kind::LeavesPoll => Some(Edge::PollEnds { ready: result()? }),
             Kind::EntersFutex => {
                 let op = told.number("op")?;
                 let wakes = WAKE.contains(&(op & COMMAND));
@@ -131,6 +143,9 @@ fn kind(other: &OtherFormat) -> Option<Kind> {
     if call == "futex" {
         return Some(if enters { Kind::EntersFutex } else { Kind::LeavesFutex });
     }
+    if POLLS.contains(&call) {
+        return Some(if enters { Kind::EntersPoll } else { Kind::LeavesPoll });
+    }
     let of_socket = RECEIVES.contains(&call) || SENDS.contains(&call);
     let way = if READS.contains(&call) || RECEIVES.contains(&call) {
         Way::Reads
@@ -150,7 +165,7 @@ mod tests {
     #[test]
     fn calls_are_known_by_their_tracepoints_and_arguments() {
         let names = ["sys_enter_read", "sys_exit_read", "sys_enter_sendto", "sys_enter_futex"];
-        let more = ["sys_exit_futex", "sys_enter_poll"];
+        let more = ["sys_exit_futex", "sys_enter_openat", "sys_enter_epoll_wait", "sys_exit_poll"];
         let other = |name: &str| OtherFormat { system: "syscalls".into(), name: name.to_owned() };
         let others: Vec<OtherFormat> = names.into_iter().chain(more).map(other).collect();
         let points = Tracepoints::of(&others, None);
@@ -168,7 +183,9 @@ mod tests {
         assert_eq!(read(3, "uaddr=0x7f00 op=129 val=1"), futex(true, true));
         assert_eq!(read(3, "uaddr=0x7f00 op=0 val=1"), futex(false, false));
         assert_eq!(read(3, "uaddr=0x7f00 op=6 val=1"), None, "a lock with inheritance");
-        assert_eq!(read(5, "fd=3"), None);
+        assert_eq!(read(5, "dfd=3"), None);
+        assert_eq!(read(6, "epfd=3 timeout=0"), Some(Edge::Polls));
+        assert_eq!(read(7, "ret=2"), Some(Edge::PollEnds { ready: 2 }));
         assert!(points.has_calls() && points.has_any());
     }
 }

@@ -3,7 +3,8 @@
 use crate::basis::{Account, Inferred, Totals};
 use crate::call_tracking::CallTracking;
 use crate::hrtimers::Hrtimers;
-use crate::objects::{Found, Moment};
+use crate::moments::Moment;
+use crate::objects::Found;
 use crate::recorded_manner::{Manner, Manners};
 use crate::speed::Paces;
 use crate::task_draft::{Draft, End};
@@ -22,6 +23,8 @@ pub struct Options {
     pub switch: Nanos,
     /// What is subtracted for each task that it wakes.
     pub wake: Nanos,
+    /// What it cost to record that a call begins or ends; nothing on a simulated machine.
+    pub call: Nanos,
     /// Tasks (name or pid) whose interrupts keep their times.
     pub open: BTreeSet<String>,
     /// Tasks (name or pid) whose sleeps keep their lengths.
@@ -33,12 +36,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The simulator's usual costs.
+    /// The simulator's usual costs, and what an event costs as `docs/recording.md` measured.
     fn default() -> Self {
         let (open, closed) = (BTreeSet::new(), BTreeSet::new());
         Self {
             switch: Nanos(1_500),
             wake: Nanos(1_000),
+            call: Nanos(220),
             open,
             closed,
             objects: true,
@@ -220,6 +224,8 @@ impl Infer {
                 self.draft(by).ends_a_wait(at, task.0, call, wake);
             }
             None => {
+                self.ties_in_softirq(runnable, state);
+                let draft = self.draft(task);
                 draft.wakes(at, End::Interrupt, start);
                 draft.timers.extend(timer);
             }
@@ -230,6 +236,17 @@ impl Infer {
     fn ties(&mut self, by: TaskId, task: TaskId) -> Option<u32> {
         let (by, task) = (self.drafts.get(by.index())?, self.drafts.get(task.index())?);
         self.calls.wakes(by, task)
+    }
+
+    /// A packet to this machine arrives in a soft interrupt within the call that sends it. So the call names its reader,
+    /// although the running task is a bystander of most soft interrupts: what is written and read must agree too.
+    fn ties_in_softirq(&mut self, runnable: &Runnable, state: &State) {
+        let Runnable { waker, task, .. } = *runnable;
+        let by = state.cpu(waker.cpu).and_then(|cpu| cpu.occupant.task());
+        let is_soft = waker.context == Context::SoftIrq;
+        if let Some(by) = by.filter(|by| is_soft && *by != task) {
+            self.ties(by, task);
+        }
     }
 
     /// The task that woke another by its own work: the one that runs there, unless it was only interrupted.
@@ -264,6 +281,13 @@ impl Infer {
 
     fn other(&mut self, at: Nanos, cpu: Cpu, format: u16, state: &State) {
         self.hrtimers.fires(cpu, format);
+        if self.calls.wants(format)
+            && !self.simulated
+            && let Some(task) = state.cpu(cpu).and_then(|cpu| cpu.occupant.task())
+        {
+            let cost = self.options.call;
+            self.draft(task).owes(at, cost);
+        }
         let Some(irq) = self.irqs.get(usize::from(format)).copied().flatten() else { return };
         if cpu.index() >= self.depths.len() {
             self.depths.resize(cpu.index() + 1, Depth::default());
@@ -398,7 +422,7 @@ impl Question for Infer {
             .collect();
         let unknown = self.convert(&mut drafts);
         let mut inferred = Inferred::default();
-        let found = self.calls.decide();
+        let found = self.calls.decide(&drafts);
         let numbers = numbers(&drafts, state, &mut self.totals);
         let mut pids = Pids::default();
         for (id, draft) in drafts.into_iter().enumerate().filter(|(id, _)| numbers[*id].is_some()) {
@@ -412,7 +436,8 @@ impl Question for Infer {
         }
         self.check_names(&mut inferred);
         (self.totals.calls, self.totals.calls_unknown) = (found.calls, found.unknown);
-        self.totals.futex_tokens = found.futexes;
+        (self.totals.futex_tokens, self.totals.polls) = (found.futexes, found.polls);
+        self.totals.contradictory = found.contradictory;
         inferred.demand.objects = found.objects;
         inferred.demand.start = start;
         inferred.demand.length = end - start;

@@ -5,24 +5,14 @@
 //! the object of the ends of the same number in tasks that descend from the same task, if that is one object.
 
 use crate::calls::{Call, End, Way};
+use crate::moments::{Fate, Moment};
+use crate::stream::Stream;
 use schedlab_timeline::TaskId;
 use schedlab_workload::demand::Object;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of 100 wakeups of an end, this many name the same partner.
 const AGREES: u64 = 90;
-/// What an object may have held before the trace began: the room of a pipe.
-const BEFORE: i64 = 65_536;
-
-/// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// The task of a call goes to sleep in it.
-    Sleeps(u32),
-    /// A call that moved bytes ends.
-    Moves(u32),
-}
-
 /// Calls in the order of their effects, and what ties their ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
@@ -35,20 +25,12 @@ pub(crate) struct Calls {
     pub(crate) parents: BTreeMap<TaskId, TaskId>,
 }
 
-/// What became of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is replayed as it was: its wait, if it had one, ended as recorded.
-    #[default]
-    AsRecorded,
-    /// It moves these bytes of an object.
-    Moves { object: u32, bytes: u32 },
-}
-
 /// The objects of a trace, and what became of each call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) objects: Vec<Object>,
+    /// The end at which each object is read.
+    pub(crate) readers: Vec<End>,
     /// What became of each call, by its number.
     pub(crate) fates: Vec<Fate>,
     /// Calls that moved bytes.
@@ -57,11 +39,15 @@ pub(crate) struct Found {
     pub(crate) unknown: u64,
     /// Waits for futexes that found what they waited for.
     pub(crate) futexes: u64,
+    /// Polls for bytes of known objects.
+    pub(crate) polls: u64,
+    /// Objects with which tasks would wait for each other for ever.
+    pub(crate) contradictory: u64,
 }
 
 impl Found {
     pub(crate) fn is_known(&self, call: u32) -> bool {
-        matches!(self.fates.get(call as usize), Some(Fate::Moves { .. }))
+        matches!(self.fates.get(call as usize), Some(Fate::Moves { .. } | Fate::Moved))
     }
 }
 
@@ -123,16 +109,17 @@ impl Calls {
         }
     }
 
-    /// Decides what each call is.
-    pub(crate) fn decide(&self) -> Found {
+    /// Decides what each call is, without the objects that are read at some ends.
+    pub(crate) fn decide(&self, without: &BTreeSet<End>) -> Found {
         let partners = self.partners();
         let mut streams: BTreeMap<End, Stream> = BTreeMap::new();
         for moment in &self.order {
-            let (Moment::Sleeps(at) | Moment::Moves(at)) = *moment;
+            let (Moment::Begins(at) | Moment::Sleeps(at) | Moment::Moves(at)) = *moment;
             let call = &self.all[at as usize];
             let reader = match call.end.way {
                 Way::Reads => Some(call.end),
                 Way::Writes => partners.get(&call.end).copied(),
+                Way::Polls => None,
             };
             if let Some(reader) = reader {
                 streams.entry(reader).or_default().sees(*moment, call);
@@ -144,109 +131,15 @@ impl Calls {
             ..Found::default()
         };
         found.unknown = found.calls;
-        for stream in streams.values().filter(|stream| stream.is_known()) {
+        let known =
+            |(reader, stream): &(&End, &Stream)| stream.is_known() && !without.contains(reader);
+        for (reader, stream) in streams.iter().filter(known) {
             let number = found.objects.len() as u32;
             found.objects.push(stream.object());
+            found.readers.push(*reader);
             found.unknown -= stream.calls.len() as u64;
             stream.decide(number, &self.all, &mut found.fates);
         }
         found
-    }
-}
-
-/// What one reading end and its writers moved.
-#[derive(Clone, Debug, Default)]
-struct Stream {
-    calls: Vec<u32>,
-    written: i64,
-    read: i64,
-    /// How far reads were ahead of the writes that were seen.
-    lack: i64,
-    /// The most that it held.
-    most: i64,
-    /// Bytes that it held when writers began to wait for room.
-    full: Vec<i64>,
-    writes: i64,
-    of_socket: bool,
-}
-
-impl Stream {
-    fn sees(&mut self, moment: Moment, call: &Call) {
-        let Moment::Moves(at) = moment else {
-            if call.end.way == Way::Writes {
-                self.full.push(self.written - self.read + self.lack);
-            }
-            return;
-        };
-        self.calls.push(at);
-        self.of_socket |= call.of_socket;
-        let bytes = i64::try_from(call.bytes).unwrap_or(i64::MAX / 4);
-        match call.end.way {
-            Way::Reads => self.read += bytes,
-            Way::Writes => {
-                self.written += bytes;
-                self.writes += 1;
-            }
-        }
-        self.lack = self.lack.max(self.read - self.written);
-        self.most = self.most.max(self.written - self.read);
-    }
-
-    /// Whether all of its writers are known: what was read was written before, but for what lay there at the start.
-    fn is_known(&self) -> bool {
-        self.writes > 0
-            && self.read > 0
-            && self.lack <= BEFORE.min(self.read / 10)
-            && self.calls.len() < u32::MAX as usize
-    }
-
-    /// The room that is nearest to what it held when writers waited, or the least that holds what it held.
-    fn object(&self) -> Object {
-        let mean = (self.written / self.writes.max(1)).max(1);
-        // What a UNIX socket charges for a message, and a pipe's pages.
-        let charged = (mean + 832).max(768);
-        let socket = 212_992 / charged * mean;
-        let pipe = match mean {
-            ..=2_048 => 16 * (4_096 / mean) * mean,
-            _ => 65_536,
-        };
-        let mut full = self.full.clone();
-        full.sort_unstable();
-        match full.get(full.len() / 2) {
-            Some(level) if level.abs_diff(pipe) <= level.abs_diff(socket) => Object::Pipe,
-            Some(level) if *level <= 4 * socket => Object::Socket,
-            Some(_) => Object::Large,
-            None if self.of_socket && self.most <= socket => Object::Socket,
-            None if self.most <= pipe && !self.of_socket => Object::Pipe,
-            None if self.most <= socket => Object::Socket,
-            None => Object::Large,
-        }
-    }
-
-    /// Reads of what lay there at the start, and writes of what nobody reads any more, stay as recorded.
-    fn decide(&self, object: u32, all: &[Call], fates: &mut [Fate]) {
-        let (mut before, mut left) = (self.lack, self.read - self.lack.min(self.read));
-        let mut taken = 0;
-        for &at in &self.calls {
-            let call = &all[at as usize];
-            let bytes = i64::try_from(call.bytes).unwrap_or(i64::MAX / 4);
-            let moves = match call.end.way {
-                Way::Reads => {
-                    let old = before.min(bytes);
-                    before -= old;
-                    bytes - old
-                }
-                Way::Writes => {
-                    let new = left.min(bytes);
-                    left -= new;
-                    taken += new;
-                    new
-                }
-            };
-            if let Some(bytes) = u32::try_from(moves).ok().filter(|bytes| *bytes > 0) {
-                fates[at as usize] = Fate::Moves { object, bytes };
-            }
-        }
-        debug_assert_eq!(taken + self.lack, self.read, "what is put is taken");
     }
 }

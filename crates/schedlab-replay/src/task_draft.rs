@@ -1,7 +1,8 @@
 //! A task's demand while the trace is read.
 
 use crate::hrtimers::Started;
-use crate::objects::{Fate, Found};
+use crate::objects::Found;
+use crate::resolve::{Part, Within, resolve};
 use crate::speed::{Measure, Pace, Part as Paced};
 use schedlab_model::{Cpu, Nanos, Prio};
 use schedlab_timeline::TaskId;
@@ -23,25 +24,6 @@ pub(crate) enum End {
     Interrupt,
     /// It was not seen.
     Unseen,
-}
-
-/// A step that an object makes superfluous, if the call is known to move bytes of one.
-#[derive(Clone, Copy, Debug)]
-struct Within {
-    /// The index of the step.
-    step: usize,
-    call: u32,
-    what: Part,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// The wait of the call, or the wakeup that ended it.
-    Wait,
-    /// Time within the call before it slept: the machine that replays adds its own.
-    Before,
-    /// Time within the call.
-    Time,
 }
 
 /// A call that has not ended.
@@ -133,6 +115,12 @@ impl Draft {
         }
     }
 
+    /// What it runs next contains this overhead.
+    pub(crate) fn owes(&mut self, at: Nanos, overhead: Nanos) {
+        self.runs_until(at);
+        self.debt += overhead.0;
+    }
+
     /// The last burst grew by a time at the present pace.
     fn paces(&mut self, time: u64) {
         let (step, pace) = (self.steps.len() - 1, self.pace);
@@ -212,35 +200,7 @@ impl Draft {
 
     /// The steps, with what calls did to objects; and the time that is subtracted beside.
     pub(crate) fn resolved(&self, found: &Found) -> (Vec<Step>, Nanos) {
-        let mut steps = Vec::with_capacity(self.steps.len());
-        let (mut within, mut less) = (self.within.iter().peekable(), 0);
-        for (at, step) in self.steps.iter().enumerate() {
-            let own = within.next_if(|one| one.step == at);
-            let known = own.filter(|own| found.is_known(own.call)).map(|own| own.what);
-            let step = match (*step, known) {
-                (_, Some(Part::Wait)) => continue,
-                (Step::Run(time), Some(Part::Before)) => {
-                    less += time.0;
-                    continue;
-                }
-                (Step::Run(time), Some(Part::Time)) => Step::InCall(time),
-                (Step::Put { object: call, .. }, _) => match found.fates[call as usize] {
-                    Fate::Moves { object, bytes } => Step::Put { object, bytes },
-                    Fate::AsRecorded => continue,
-                },
-                (Step::Take { object: call, .. }, _) => match found.fates[call as usize] {
-                    Fate::Moves { object, bytes } => Step::Take { object, bytes },
-                    Fate::AsRecorded => continue,
-                },
-                (step, _) => step,
-            };
-            match (steps.last_mut(), step) {
-                (Some(Step::Run(before)), Step::Run(time))
-                | (Some(Step::InCall(before)), Step::InCall(time)) => before.0 += time.0,
-                _ => steps.push(step),
-            }
-        }
-        (steps, Nanos(less))
+        resolve(&self.steps, &self.within, found)
     }
 
     /// An interrupt took time from its burst.

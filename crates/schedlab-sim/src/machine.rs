@@ -39,12 +39,14 @@ const SECOND: u64 = 1_000_000_000;
 /// Repeats begin at phases of this period, as on a virtual machine: the longest tick that kernels have (100 Hz).
 const PERIOD: u64 = 10_000_000;
 
-/// Tracepoints of calls: with any of them, reads and writes of channels are recorded.
-const CALLS: [&str; 4] = [
+/// Tracepoints of calls: with any of them, reads and writes of channels and uses of futexes are recorded.
+const CALLS: [&str; 6] = [
     "syscalls:sys_enter_read",
     "syscalls:sys_exit_read",
     "syscalls:sys_enter_write",
     "syscalls:sys_exit_write",
+    "syscalls:sys_enter_futex",
+    "syscalls:sys_exit_futex",
 ];
 
 /// A simulated machine, on which runs take virtual time.

@@ -53,6 +53,8 @@ const SETTINGS: [Setting; 11] = [
 const WITH_CALLS: usize = 3;
 /// What the name of a load gets that is recorded with its calls, and that of its experiment.
 const CALLS: &str = "-calls";
+/// What a recorded call costs is measured where fewest tasks are switched: a load alone, under a setting.
+const COST_OF_CALLS: (&str, usize) = ("hackbench-alone", 2);
 /// The task that computes beside, as events name it.
 const HOG: &str = "cpu";
 
@@ -103,11 +105,12 @@ pub(super) fn run(program: &Path, results: &Path) -> Result<()> {
     let runs = runs(results)?;
     identity(&runs, to)?;
     let mut rows = "load,from,to,figure,recorded,replayed,changed,truth\n".to_owned();
+    let cost = cost_of_calls(program, &runs)?;
     for load in &LOADS {
-        pairs(program, (load, false), &runs, &mut rows)?;
+        pairs(program, (load, None), &runs, &mut rows)?;
     }
     for load in LOADS.iter().filter(|load| load.1 == "hackbench") {
-        pairs(program, (load, true), &runs, &mut rows)?;
+        pairs(program, (load, Some(cost)), &runs, &mut rows)?;
     }
     write(&to.join("pairs.csv"), &rows)
 }
@@ -167,14 +170,31 @@ fn runs(results: &Path) -> Result<Runs> {
     Ok(all)
 }
 
-/// Predicts each run of a load from each other that was recorded on 6.1, or from those with calls.
+/// What it costs to record that a call begins or ends, in nanoseconds: by how much a load takes longer, over two events
+/// for each call.
+fn cost_of_calls(program: &Path, runs: &Runs) -> Result<u64> {
+    let (load, setting) = COST_OF_CALLS;
+    let told = |calls| -> Result<(u64, u64)> {
+        let trace = runs.get(&(load, setting, calls)).context("a run without a trace")?;
+        let document = replay(program, trace, None)?;
+        let number = |name: &str| document[name].as_u64().unwrap_or(0);
+        Ok((number("duration_ns"), number("calls")))
+    };
+    let ((without, _), (with, calls)) = (told(false)?, told(true)?);
+    ensure!(calls > 0, "{load}: no call was recorded");
+    let cost = with.saturating_sub(without) / (2 * calls);
+    steps::say(&format!("recording a call's begin or end costs {cost} ns"));
+    Ok(cost)
+}
+
+/// Predicts each run of a load from each other that was recorded on 6.1, or from those with calls of a known cost.
 fn pairs(
     program: &Path,
-    (load, calls): (&Load, bool),
+    (load, cost): (&Load, Option<u64>),
     runs: &Runs,
     rows: &mut String,
 ) -> Result<()> {
-    let name = load.0;
+    let (name, calls) = (load.0, cost.is_some());
     let mut truths = BTreeMap::new();
     for (number, _) in SETTINGS.iter().enumerate().filter(|(_, one)| is_run(load, one)) {
         let trace = runs.get(&(name, number, false)).context("a run without a trace")?;
@@ -187,10 +207,10 @@ fn pairs(
             continue;
         }
         // The trace does not hold its knobs: the replay under them is a changed replay too.
-        let base = replay(program, trace, Some((load, &SETTINGS[*from])))?;
+        let base = replay(program, trace, Some((load, &SETTINGS[*from], cost)))?;
         let (recorded, replayed) = (figures(&base, "recorded"), figures(&base, "changed"));
         for (to, truth) in truths.iter().filter(|(to, _)| *to != from) {
-            let changed = replay(program, trace, Some((load, &SETTINGS[*to])))?;
+            let changed = replay(program, trace, Some((load, &SETTINGS[*to], cost)))?;
             let changed = figures(&changed, "changed");
             for (at, (figure, truth)) in truth.iter().enumerate() {
                 let values = [recorded[at].1, replayed[at].1, changed[at].1, *truth];
@@ -203,11 +223,15 @@ fn pairs(
     Ok(())
 }
 
+/// Under what a load is replayed, and what it cost to record its calls.
+type Under<'u> = (&'u Load, &'u Setting, Option<u64>);
+
 /// Replays a trace, under a setting if one is given.
-fn replay(program: &Path, trace: &Path, under: Option<(&Load, &Setting)>) -> Result<Value> {
+fn replay(program: &Path, trace: &Path, under: Option<Under<'_>>) -> Result<Value> {
     let mut command = Command::new(program);
     command.arg("replay").arg(trace).args(["--json", "--warm-up", &format!("{WARM_UP}ns")]);
-    if let Some((load, setting)) = under {
+    if let Some((load, setting, cost)) = under {
+        command.args(cost.map(|cost| format!("--call-cost={cost}ns")));
         let like = format!("sim:like={},costs=icount-6.1", trace.display());
         let is_old = setting.kernel == "6.1";
         let defaults = DEFAULTS.iter().filter(|_| is_old);

@@ -1,16 +1,32 @@
-//! Calls that read and write channels, as the kernel's tracepoints of system calls tell them: `sys_enter_read` and its
-//! like. Both ends of a channel have numbers, which are the same in all tasks, as after a fork.
+//! Calls that read and write channels and that use futexes, as the kernel's tracepoints of system calls tell them:
+//! `sys_enter_read` and its like. Both ends of a channel have numbers, which are the same in all tasks, as after a fork.
+//! A word that was woken already is taken without a call, and is not woken again: so programs do it.
 
 use super::World;
 use super::task::Act;
 use crate::policy_view::TaskId;
 use schedlab_model::{Context, OtherFormat, What};
 use schedlab_workload::{Done, Op};
+use std::collections::BTreeMap;
 
 /// The tracepoints, by the index that their events carry.
-const FORMATS: [&str; 4] = ["sys_enter_read", "sys_exit_read", "sys_enter_write", "sys_exit_write"];
+const FORMATS: [&str; 6] = [
+    "sys_enter_read",
+    "sys_exit_read",
+    "sys_enter_write",
+    "sys_exit_write",
+    "sys_enter_futex",
+    "sys_exit_futex",
+];
 const READ: u16 = 0;
 const WRITE: u16 = 2;
+const FUTEX: u16 = 4;
+/// The address of the first word, and commands of the call (`FUTEX_WAIT`, `FUTEX_WAKE`).
+const WORDS: u64 = 0x10_0000;
+const WAIT: u32 = 0;
+const WAKE: u32 = 1;
+const EAGAIN: i64 = 11;
+const ETIMEDOUT: i64 = 110;
 /// The first number of an end of a channel: the three before are a process's usual streams.
 const FIRST_END: u32 = 3;
 
@@ -20,6 +36,8 @@ pub(super) struct Calls {
     pub(super) is_told: bool,
     /// The arguments of the events that were not handed out, in order.
     arguments: Vec<String>,
+    /// How many tasks the wakeup that a task performs finds asleep.
+    finds: BTreeMap<TaskId, i64>,
 }
 
 impl World {
@@ -45,13 +63,34 @@ impl World {
         std::mem::take(&mut self.calls.arguments)
     }
 
-    /// A task begins a call.
-    pub(super) fn tell_enter(&mut self, cpu: usize, act: Act) {
+    /// A task begins what may be a call.
+    pub(super) fn tell_enter(&mut self, cpu: usize, task: TaskId, act: Act) {
         if !self.calls.is_told || !self.config.record {
             return;
         }
-        let Some((format, end, bytes)) = call(act) else { return };
-        self.calls.arguments.push(format!("fd={end} buf=0x1000 count={bytes}"));
+        let (format, arguments) = match act {
+            Act::Op(op @ (Op::Wait(word) | Op::WaitUntil { word, .. } | Op::Wake { word, .. })) => {
+                let of = &self.shared.words[word.0 as usize];
+                if of.pending.is_some() {
+                    self.bodies[task.index()].in_call = false;
+                    return;
+                }
+                let wakes = matches!(op, Op::Wake { .. });
+                if wakes {
+                    self.calls.finds.insert(task, i64::from(!of.sleeping.is_empty()));
+                }
+                let (address, op) =
+                    (WORDS + 4 * u64::from(word.0), if wakes { WAKE } else { WAIT });
+                (FUTEX, format!("uaddr={address:#x} op={op} val=0"))
+            }
+            _ => match call(act) {
+                Some((format, end, bytes)) => {
+                    (format, format!("fd={end} buf=0x1000 count={bytes}"))
+                }
+                None => return,
+            },
+        };
+        self.calls.arguments.push(arguments);
         self.emit(cpu, Context::Task, What::Other { format });
     }
 
@@ -61,11 +100,27 @@ impl World {
         if !self.calls.is_told || !self.config.record || !body.in_call {
             return;
         }
-        let Some((format, _, bytes)) = call(body.act) else { return };
-        let ret = match body.done {
-            Done::Failed(errno) => -i64::from(errno),
-            Done::Closed => 0,
-            _ => i64::from(bytes),
+        let (format, ret) = match (body.act, body.done) {
+            (Act::Op(Op::Wait(_) | Op::WaitUntil { .. }), done) => {
+                let ret = match done {
+                    Done::Woken { .. } if body.waited => 0,
+                    Done::Woken { .. } => -EAGAIN,
+                    _ => -ETIMEDOUT,
+                };
+                (FUTEX, ret)
+            }
+            (Act::Op(Op::Wake { .. }), _) => {
+                (FUTEX, self.calls.finds.remove(&task).unwrap_or_default())
+            }
+            (act, done) => {
+                let Some((format, _, bytes)) = call(act) else { return };
+                let ret = match done {
+                    Done::Failed(errno) => -i64::from(errno),
+                    Done::Closed => 0,
+                    _ => i64::from(bytes),
+                };
+                (format, ret)
+            }
         };
         self.calls.arguments.push(format!("ret={ret}"));
         self.bodies[task.index()].in_call = false;

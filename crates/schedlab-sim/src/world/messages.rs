@@ -74,7 +74,7 @@ impl World {
         };
         (body.on, body.in_call) = (on, self.calls.is_told);
         if self.calls.is_told {
-            self.tell_enter(cpu, self.bodies[task.index()].act);
+            self.tell_enter(cpu, task, self.bodies[task.index()].act);
         }
         self.go(cpu, task);
     }

@@ -162,7 +162,7 @@ impl World {
     /// Begins the operation that the task yielded.
     fn enter(&mut self, cpu: usize, task: TaskId, act: Act) {
         self.bodies[task.index()].in_call = self.calls.is_told;
-        self.tell_enter(cpu, act);
+        self.tell_enter(cpu, task, act);
         let left = self.cost(act);
         let body = &mut self.bodies[task.index()];
         // `first` has passed already.

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Record the events that this needs
     #[arg(long = "for", value_enum, default_value = "power")]
     purpose: Purpose,
-    /// Record calls that read, write and use futexes too: a replay then knows which data was found
+    /// Record calls that read, write, poll and use futexes too: a replay then knows which data was found
     /// without a wait
     #[arg(long)]
     calls: bool,
@@ -158,8 +158,24 @@ const FOR_REPLAY: [&str; 5] = [
 ];
 
 /// Calls that pass data or wake others. Kernels without tracepoints of system calls have none of them.
-const CALLS: [&str; 9] =
-    ["read", "readv", "recvfrom", "recvmsg", "write", "writev", "sendto", "sendmsg", "futex"];
+const CALLS: [&str; 16] = [
+    "read",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "write",
+    "writev",
+    "sendto",
+    "sendmsg",
+    "futex",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+];
 
 /// What `trace power` asks about. IPIs have names of their own on each architecture.
 const FOR_POWER: [&str; 10] = [

@@ -75,6 +75,10 @@ pub(crate) struct Args {
     /// Assume that each wakeup cost the waker this much in the recording
     #[arg(long, value_name = "TIME", default_value = "1us")]
     wake_cost: Nanos,
+    /// Assume that recording the begin or the end of a call cost this much; nothing on a simulated
+    /// machine
+    #[arg(long, value_name = "TIME", default_value = "220ns")]
+    call_cost: Nanos,
     /// Say how fast a CPU was beside a busy sibling of its core, in percent of its speed
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     smt_speed: Option<u32>,
@@ -105,6 +109,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         switch: args.switch_cost,
         wake: args.wake_cost,
+        call: args.call_cost,
         open: args.open.iter().cloned().collect(),
         closed: args.closed.iter().cloned().collect(),
         // rt-app has no pipes.

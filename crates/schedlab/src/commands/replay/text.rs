@@ -54,19 +54,27 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
     );
     let _ = writeln!(
         text,
-        "subtracted: {} of interrupts, {} of switches and wakeups\n",
+        "subtracted: {} of interrupts, {} of switches, wakeups and recorded calls\n",
         totals.interrupts, totals.overhead
     );
     if totals.calls > 0 {
         let _ = writeln!(
             text,
-            "calls: {} moved data; {} of them ({:.0} %) through {} objects whose ends are known; {} waits for \
-             futexes found a token\n",
+            "calls: {} moved data; {} of them ({:.0} %) through {} objects whose ends are known; {} polls \
+             were for these; {} waits for futexes found a token\n",
             totals.calls,
             totals.calls - totals.calls_unknown,
             100.0 * (totals.calls - totals.calls_unknown) as f64 / totals.calls as f64,
             inferred.demand.objects.len(),
+            totals.polls,
             totals.futex_tokens
+        );
+    }
+    if totals.contradictory > 0 {
+        let _ = writeln!(
+            text,
+            "{} objects are taken as unknown: with them tasks would wait for each other for ever\n",
+            totals.contradictory
         );
     }
     let mut rows: Vec<&Account> = inferred.accounts.iter().collect();
