@@ -9,18 +9,21 @@
 //! that ran before the recording. Decisions about these are not compared until a wakeup has placed them without regard
 //! to their past.
 
+mod charges;
 mod decide;
 mod phase;
 mod random;
 mod score;
 
+pub use charges::{CHARGE, CHARGES, Charged};
 pub use phase::phase;
 pub use random::random_load;
 pub use score::{HISTORY_NS, Score};
 
 use crate::policy::{Arrival, Departure, Policy, Wake};
 use crate::policy_view::{CpuView, Hardware, Scene, TaskId, TaskView};
-use decide::Pending;
+use charges::Ledger;
+use decide::{Cause, Pending};
 use schedlab_model::{Affinity, Context, CpuSet, Event, Left, Nanos, Pid, Prio, TraceInfo, What};
 use score::Asked;
 use std::collections::BTreeMap;
@@ -34,6 +37,10 @@ pub enum Kind {
     Displacement,
     /// The choice of the task that runs next.
     Next,
+    /// Where a task that wakes or is new stands in the queue: its virtual time.
+    Place,
+    /// The virtual time of a task after a charge.
+    Charge,
 }
 
 impl Kind {
@@ -44,6 +51,8 @@ impl Kind {
             Self::Placement => "placement",
             Self::Displacement => "displacement",
             Self::Next => "next task",
+            Self::Place => "place in the queue",
+            Self::Charge => "charge",
         }
     }
 }
@@ -81,10 +90,12 @@ pub struct Count {
 /// What following a recording gave.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// The first decision that differs.
-    pub first: Option<Difference>,
+    /// The decisions that differ, in their order.
+    pub differences: Vec<Difference>,
     /// How many decisions were compared.
     pub counts: BTreeMap<Kind, Count>,
+    /// Why decisions were not compared, and how many.
+    pub reasons: BTreeMap<(Kind, &'static str), u64>,
     /// The wakeups on which placement is scored.
     pub score: Score,
 }
@@ -133,6 +144,8 @@ struct Known {
     sure: bool,
     /// Whether it is a task of the fair scheduler.
     fair: bool,
+    /// It woke before it had left its queue.
+    requeued: bool,
     /// What was asked when it was about to wake.
     asked: Option<Asked>,
 }
@@ -149,6 +162,14 @@ pub struct Follower<'f> {
     current: Vec<Option<Pid>>,
     pending: Vec<Option<Pending>>,
     next_tick: Option<u64>,
+    /// What the recording tells of charges; `None`: nothing, so time charges as it passes.
+    ledger: Option<Ledger>,
+    /// By CPU: whether the least virtual time of the queue is known.
+    least_known: Vec<bool>,
+    /// By CPU: its task, which is about to leave its group since it ends.
+    exiting: Vec<Option<TaskId>>,
+    /// By CPU: when its task was charged by a call that the recording does not hold.
+    called: Vec<Option<u64>>,
     began: Option<u64>,
     event: usize,
     comparison: Comparison,
@@ -199,20 +220,32 @@ impl<'f> Follower<'f> {
             current: vec![None; cpus],
             pending: vec![None; cpus],
             next_tick: None,
+            ledger: None,
+            least_known: vec![false; cpus],
+            exiting: vec![None; cpus],
+            called: vec![None; cpus],
             began: None,
             event: 0,
             comparison: Comparison::default(),
         })
     }
 
-    /// Follows all events.
+    /// Follows all events, and what they told of charges.
     ///
     /// # Errors
     /// When events were lost: the state after that is not known.
-    pub fn follow(mut self, events: &[Event]) -> Result<Comparison, FollowError> {
+    pub fn follow(
+        mut self,
+        events: &[Event],
+        charges: &[Charged],
+    ) -> Result<Comparison, FollowError> {
+        self.reads_ledger(events, charges);
         for (at, event) in events.iter().enumerate() {
             self.event = at;
             self.step(event)?;
+            if matches!(event.what, What::Other { .. }) {
+                self.is_charged(events);
+            }
         }
         Ok(self.comparison)
     }
@@ -241,6 +274,7 @@ impl<'f> Follower<'f> {
             }
             What::Migrate { pid, to, .. } => self.moves(pid, to.index()),
             What::Fork { child } => self.forks(cpu, event.by, child),
+            What::Exit { pid } => self.exits(cpu, pid),
             What::Lost { .. } => {
                 let what = "the scheduler's state is unknown, since the recording lost events: \
                     record again with a larger buffer";
@@ -261,7 +295,14 @@ impl<'f> Follower<'f> {
         let nice = if fair { i32::from(prio.0) - 120 } else { 0 };
         let allowed = self.affinity(pid);
         self.scene.tasks.push(TaskView { allowed, nice, cpu, ..TaskView::default() });
-        self.known.push(Known { pid, stand: Stand::Asleep, sure: false, fair, asked: None });
+        self.known.push(Known {
+            pid,
+            stand: Stand::Asleep,
+            sure: false,
+            fair,
+            requeued: false,
+            asked: None,
+        });
         self.ids.insert(pid, task);
         self.policy.fork(&self.scene, cpu, None, task);
         task
@@ -309,6 +350,12 @@ impl<'f> Follower<'f> {
         let wake = Wake { task, cpu, waker, new: false, sync };
         let asked = self.asks(&wake);
         self.known[task.index()].asked = Some(asked);
+        // It returns to its place before the running task is charged.
+        if self.is_told() && self.policy.is_delayed(task) {
+            self.known[task.index()].requeued = true;
+            let of = self.scene.task(task).cpu;
+            self.policy.enqueue(&self.scene, of, task, Arrival::Woken);
+        }
     }
 
     fn wakes(&mut self, event: &Event, pid: Pid, prio: Prio, to: usize, new: bool) {
@@ -339,12 +386,23 @@ impl<'f> Follower<'f> {
             (false, false) => Arrival::WokenElsewhere,
         };
         self.known[at].stand = Stand::Queued;
-        self.policy.enqueue(&self.scene, to, task, arrival);
-        self.known[at].sure |= !new && self.policy.placed_anew(task);
+        let stood = self.policy.vruntime(task);
+        let all_sure = self.is_sure(to);
+        if !std::mem::take(&mut self.known[at].requeued) {
+            self.policy.enqueue(&self.scene, to, task, arrival);
+        }
+        let anew = !new && self.policy.placed_anew(task);
+        if self.is_told() && stood.is_some() {
+            self.was_placed(to, task, arrival, stood);
+        } else if self.policy.places_by_all() {
+            self.known[at].sure = anew || all_sure && (new || self.known[at].sure);
+        } else {
+            self.known[at].sure |= anew;
+        }
         if self.scene.cpus[to].running.is_some()
             && self.policy.preempts(&self.scene, to, task, arrival)
         {
-            self.expect(to, Some(task));
+            self.expect(to, Cause::Wakeup(task));
         }
     }
 
@@ -359,14 +417,19 @@ impl<'f> Follower<'f> {
         // The one that runs without having been seen to wake was woken before the recording.
         let seen = |task: TaskId| self.known[task.index()].stand == Stand::Queued;
         let compared = was_known && (next.0.is_idle() || to_fair.is_some_and(seen));
+        let mut judged = true;
         if let Some(task) = prev_fair {
-            self.leaves(cpu, task, left, to_fair, compared);
+            judged = self.leaves(cpu, task, left, to_fair, compared);
         }
         if let Some(task) = to_fair {
             self.must_be_queued(cpu, task);
         }
         if compared && (prev_fair.is_some() || prev.0.is_idle()) {
-            self.judge_next(cpu, prev_fair, left, to_fair);
+            self.judge_next(cpu, prev_fair.filter(|_| left.is_runnable()), to_fair, judged);
+        }
+        if next.0.is_idle() && !compared {
+            // Tasks whose dequeue is delayed leave.
+            self.policy.pick(&self.scene, cpu);
         }
         self.scene.cpus[cpu].resched = false;
         self.policy.force(&self.scene, cpu, to_fair);
@@ -385,7 +448,7 @@ impl<'f> Follower<'f> {
             self.scene.cpus[cpu].idle_since = self.scene.now;
         }
         self.current[cpu] = Some(next.0);
-        self.pending[cpu] = None;
+        (self.pending[cpu], self.exiting[cpu], self.called[cpu]) = (None, None, None);
     }
 
     /// The first event of a CPU tells who ran there.
@@ -403,6 +466,7 @@ impl<'f> Follower<'f> {
             self.policy.force(&self.scene, cpu, Some(task));
             (self.known[task.index()].stand, self.known[task.index()].sure) =
                 (Stand::Running, false);
+            self.found_by_charge(cpu, task);
             self.scene.cpus[cpu].running = Some(task);
         }
     }
@@ -432,7 +496,7 @@ impl<'f> Follower<'f> {
         }
     }
 
-    /// The running task leaves: it sleeps, ends, or stays in the queue.
+    /// The running task leaves: it sleeps, ends, or stays in the queue. Returns whether the policy agrees.
     fn leaves(
         &mut self,
         cpu: usize,
@@ -440,11 +504,11 @@ impl<'f> Follower<'f> {
         left: Left,
         next: Option<TaskId>,
         compared: bool,
-    ) {
-        self.judge_displacement(cpu, task, left, next, compared);
+    ) -> bool {
+        let agrees = self.judge_displacement(cpu, task, left, next, compared);
         self.scene.tasks[task.index()].ran_at = self.scene.now;
         if left.is_runnable() {
-            return;
+            return agrees;
         }
         let dead = left == Left::Dead;
         let departure = if dead { Departure::Ends } else { Departure::Sleeps };
@@ -454,6 +518,7 @@ impl<'f> Follower<'f> {
         if dead {
             self.ids.remove(&known.pid);
         }
+        agrees
     }
 
     fn moves(&mut self, pid: Pid, to: usize) {
@@ -470,7 +535,7 @@ impl<'f> Follower<'f> {
             if self.scene.cpus[to].running.is_some()
                 && self.policy.preempts(&self.scene, to, task, Arrival::Moved)
             {
-                self.expect(to, Some(task));
+                self.expect(to, Cause::Wakeup(task));
             }
         }
     }

@@ -94,6 +94,15 @@ pub struct Alarm {
     pub what: u64,
 }
 
+/// What a recorded kernel charged a task that ran (`sched_stat_runtime`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The time that the task ran since its last charge, in nanoseconds.
+    pub time: u64,
+    /// The task's virtual time afterwards, in nanoseconds; `None`: the kernel does not log it.
+    pub vruntime: Option<i64>,
+}
+
 /// What balancing did, and what it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
@@ -198,6 +207,70 @@ pub trait Policy {
     fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
         let _ = (scene, cpu, task);
         false
+    }
+
+    /// From now on a recording tells what tasks are charged: time that passes charges nobody. Returns whether the
+    /// policy can do that.
+    fn listens(&mut self) -> bool {
+        false
+    }
+
+    /// Charges the task that runs on `cpu`. Its virtual time becomes the recorded one. Returns how far that lies
+    /// beyond the policy's own; `None`: the charge does not tell.
+    fn charge(&mut self, scene: &Scene, cpu: usize, charge: Charge) -> Option<i64> {
+        let _ = (scene, cpu, charge);
+        None
+    }
+
+    /// The virtual time of a task before this charge, as the charge tells it.
+    fn before(&self, task: TaskId, charge: Charge) -> Option<i64> {
+        let _ = (task, charge);
+        None
+    }
+
+    /// The virtual time of a task.
+    fn vruntime(&self, task: TaskId) -> Option<i64> {
+        let _ = task;
+        None
+    }
+
+    /// The nice value of `task`, which is on `cpu`, is another one from now on.
+    fn renice(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        let _ = (scene, cpu, task);
+    }
+
+    /// How far the virtual time of the task that runs on `cpu` moves if it leaves the queue and returns at once, as
+    /// `sched_setattr` and `sched_move_task` do.
+    fn requeue_shift(&self, cpu: usize) -> i64 {
+        let _ = cpu;
+        0
+    }
+
+    /// The task that runs on `cpu` leaves the queue and returns at once.
+    fn requeue(&mut self, scene: &Scene, cpu: usize) {
+        let _ = (scene, cpu);
+    }
+
+    /// Whether `task` sleeps and is still in its queue.
+    fn is_delayed(&self, task: TaskId) -> bool {
+        let _ = task;
+        false
+    }
+
+    /// Whether a wakeup places a task beside all that are in the queue, so that their past becomes its own.
+    fn places_by_all(&self) -> bool {
+        false
+    }
+
+    /// All tasks in the queue of `cpu` beside the one that runs, those that sleep among them.
+    fn queued(&self, cpu: usize) -> Vec<TaskId> {
+        self.waiting(cpu)
+    }
+
+    /// `task`, which is in the queue of `cpu`, has this virtual time: a recording says so. `credited`: it was placed
+    /// there by the credit of a sleeper, which tells the queue's least virtual time.
+    fn adopt(&mut self, cpu: usize, task: TaskId, vruntime: i64, credited: bool) {
+        let _ = (cpu, task, vruntime, credited);
     }
 
     /// What the policy holds of a task that is queued on `cpu`, in words, for the one that looks for a cause.

@@ -8,10 +8,30 @@ use schedlab_model::{Left, Nanos};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     at: u64,
-    /// Who woke; `None`: the tick came.
-    by: Option<TaskId>,
+    by: Cause,
     /// Whether the policy's state of all that decided it follows from the recording.
     sure: bool,
+}
+
+/// Why a kernel looks for another task than the one that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    Wakeup(TaskId),
+    Tick,
+    /// The running task ends, and leaves its session's group.
+    End,
+    /// A call that the recording does not hold.
+    Call,
+}
+
+const PAST: &str = "a task's past is not known";
+const CALL: &str = "a call that the recording does not hold asked for a new choice";
+
+impl Pending {
+    /// A call that the recording does not hold may have asked for a new choice.
+    pub(super) const fn of_a_call(at: u64) -> Self {
+        Self { at, by: Cause::Call, sure: false }
+    }
 }
 
 impl Follower<'_> {
@@ -19,11 +39,17 @@ impl Follower<'_> {
         self.comparison.counts.entry(kind).or_default()
     }
 
-    /// The policy would displace the task of `cpu`, because `by` woke or the tick came.
-    pub(super) fn expect(&mut self, cpu: usize, by: Option<TaskId>) {
+    /// A decision is not compared.
+    pub(super) fn skip(&mut self, kind: Kind, why: &'static str) {
+        self.count(kind).skipped += 1;
+        *self.comparison.reasons.entry((kind, why)).or_default() += 1;
+    }
+
+    /// The policy would displace the task of `cpu`.
+    pub(super) fn expect(&mut self, cpu: usize, by: Cause) {
         let running = self.scene.cpus[cpu].running;
         // A CPU that looks and finds its own task again shows nothing.
-        if self.policy.would_pick(cpu) == running {
+        if !self.is_told() && self.policy.would_pick(cpu) == running {
             self.policy.pick(&self.scene, cpu);
             return;
         }
@@ -34,7 +60,7 @@ impl Follower<'_> {
 
     /// Whether the policy's state of all tasks of a CPU follows from the recording.
     pub(super) fn is_sure(&self, cpu: usize) -> bool {
-        let waiting = self.policy.waiting(cpu);
+        let waiting = self.policy.queued(cpu);
         let mut all = waiting.iter().chain(&self.scene.cpus[cpu].running);
         all.all(|task| self.known[task.index()].sure)
     }
@@ -44,8 +70,10 @@ impl Follower<'_> {
         while let Some(at) = self.next_tick.filter(|&at| at <= until) {
             self.scene.now = at;
             for cpu in 0..self.scene.cpus.len() {
-                if self.scene.cpus[cpu].running.is_some() && self.policy.tick(&self.scene, cpu) {
-                    self.expect(cpu, None);
+                // Charges tell the ticks of busy CPUs.
+                let ticks = !self.is_told() && self.scene.cpus[cpu].running.is_some();
+                if ticks && self.policy.tick(&self.scene, cpu) {
+                    self.expect(cpu, Cause::Tick);
                 }
             }
             self.policy.observe(&self.scene);
@@ -53,7 +81,8 @@ impl Follower<'_> {
         }
     }
 
-    /// The running task leaves its CPU: was it displaced, and would the policy have done so?
+    /// The running task leaves its CPU: was it displaced, and would the policy have done so? Returns whether they
+    /// agree.
     pub(super) fn judge_displacement(
         &mut self,
         cpu: usize,
@@ -61,19 +90,30 @@ impl Follower<'_> {
         left: Left,
         next: Option<TaskId>,
         compared: bool,
-    ) {
+    ) -> bool {
         let pending = self.pending[cpu].take();
         if !compared || !self.is_sure(cpu) || pending.is_some_and(|pending| !pending.sure) {
-            self.count(Kind::Displacement).skipped += 1;
-            return;
+            let by_call = pending.is_some_and(|pending| pending.by == Cause::Call);
+            let why = match (compared, by_call) {
+                (false, _) => "another class runs next, or the next task was not seen before",
+                (_, true) => CALL,
+                _ => PAST,
+            };
+            self.skip(Kind::Displacement, why);
+            return true;
         }
         let now = self.scene.now;
+        let different = self.count(Kind::Displacement).different;
+        let called = self.called[cpu].is_some_and(|at| now - at <= self.following.grace_ns);
         match (left.is_runnable(), pending) {
+            (true, None) if called => self.skip(Kind::Displacement, CALL),
             (true, Some(_)) => self.count(Kind::Displacement).same += 1,
             (true, None) => {
                 // Without a phase the tick may have come just now.
-                if self.following.phase_ns.is_none() && self.policy.tick(&self.scene, cpu) {
-                    return self.count(Kind::Displacement).same += 1;
+                let unknown = !self.is_told() && self.following.phase_ns.is_none();
+                if unknown && self.policy.tick(&self.scene, cpu) {
+                    self.count(Kind::Displacement).same += 1;
+                    return true;
                 }
                 let who = next.map_or("a task of another class".to_owned(), |next| self.name(next));
                 let recorded = format!("{} is displaced by {who}", self.name(task));
@@ -84,15 +124,21 @@ impl Follower<'_> {
                     format!("{} goes on", self.name(task)),
                 );
             }
-            (false, Some(pending)) if left == Left::Dead => {
-                // The way out of a process has few points at which it can be displaced.
-                let _ = pending;
-                self.count(Kind::Displacement).skipped += 1;
+            // The kernel looked, or would have, and found its own task again.
+            (false, Some(_)) if self.is_told() && self.policy.would_pick(cpu) == Some(task) => {
+                self.count(Kind::Displacement).same += 1;
+            }
+            // The way out of a process has few points at which it can be displaced.
+            (false, Some(Pending { by: Cause::End, .. })) if left == Left::Dead => {}
+            (false, Some(_)) if left == Left::Dead => {
+                self.skip(Kind::Displacement, "the task ended first");
             }
             (false, Some(pending)) if now - pending.at > self.following.grace_ns => {
                 let cause = match pending.by {
-                    Some(by) => format!("when {} wakes", self.name(by)),
-                    None => "at the tick".to_owned(),
+                    Cause::Wakeup(by) => format!("when {} wakes", self.name(by)),
+                    Cause::Tick => "at the tick".to_owned(),
+                    Cause::End => "when it ends".to_owned(),
+                    Cause::Call => "at a call".to_owned(),
                 };
                 let earlier = (now - pending.at) as f64 / 1e3;
                 let recorded = format!("{} runs until it sleeps", self.name(task));
@@ -100,25 +146,30 @@ impl Follower<'_> {
                     format!("{} is displaced {earlier:.1} µs earlier, {cause}", self.name(task));
                 self.differs(cpu, Kind::Displacement, recorded, model);
             }
-            (false, Some(_)) => self.count(Kind::Displacement).skipped += 1,
+            (false, Some(_)) => self.skip(Kind::Displacement, "the task slept first"),
             (false, None) => self.count(Kind::Displacement).same += 1,
         }
+        self.count(Kind::Displacement).different == different
     }
 
-    /// The recording says who runs next.
+    /// The recording says who runs next. `stays`: the task that was displaced. `agrees`: so the policy would have.
     pub(super) fn judge_next(
         &mut self,
         cpu: usize,
-        prev: Option<TaskId>,
-        left: Left,
+        stays: Option<TaskId>,
         next: Option<TaskId>,
+        agrees: bool,
     ) {
         let sure = self.is_sure(cpu);
-        let stays = prev.filter(|_| left.is_runnable());
+        let choice = self.policy.waiting(cpu).len() + usize::from(stays.is_some());
         let model = self.policy.pick(&self.scene, cpu);
+        if choice < 2 && model == next {
+            return;
+        }
         // That it was displaced has been judged.
-        if !sure || (stays.is_some() && model == stays) {
-            self.count(Kind::Next).skipped += 1;
+        let judged = stays.is_some() && model == stays && !(self.is_told() && agrees);
+        if !sure || judged {
+            self.skip(Kind::Next, if sure { "the displacement was judged" } else { PAST });
         } else if model == next {
             self.count(Kind::Next).same += 1;
         } else {
@@ -132,9 +183,6 @@ impl Follower<'_> {
 
     pub(super) fn differs(&mut self, cpu: usize, kind: Kind, recorded: String, model: String) {
         self.count(kind).different += 1;
-        if self.comparison.first.is_some() {
-            return;
-        }
         let running = self.scene.cpus[cpu].running;
         let mut queue = self.policy.waiting(cpu);
         queue.retain(|task| Some(*task) != running);
@@ -146,6 +194,7 @@ impl Follower<'_> {
         let state = running.into_iter().chain(queue).map(line).collect();
         let at = Nanos(self.scene.now);
         let event = self.event;
-        self.comparison.first = Some(Difference { at, cpu, kind, recorded, model, state, event });
+        let found = Difference { at, cpu, kind, recorded, model, state, event };
+        self.comparison.differences.push(found);
     }
 }

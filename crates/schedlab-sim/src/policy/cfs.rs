@@ -9,7 +9,7 @@ use super::balance::{self, Balancer, Queues};
 use super::groups::Nested;
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
-use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
+use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
 use std::collections::BTreeSet;
 
@@ -83,6 +83,8 @@ struct Entity {
     turn: u64,
     /// Orders tasks by when they were queued or picked last (`cfs_tasks`).
     touched: u64,
+    /// It was forked and has not woken: its vruntime counts from the queue's least.
+    relative: bool,
     /// It is no task: its weight is that of a group.
     group: bool,
     /// Its last wakeup found it more than a period behind the credit of a sleeper.
@@ -125,6 +127,8 @@ pub struct Cfs {
     balancer: Option<Balancer>,
     /// By CPU, where there are groups.
     places: Vec<Place>,
+    /// A recording tells what tasks are charged.
+    is_told: bool,
 }
 
 impl Cfs {
@@ -133,7 +137,7 @@ impl Cfs {
     pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
         let (entities, places) = (Vec::new(), Vec::new());
-        Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places }
+        Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places, is_told: false }
     }
 
     /// The scheduler, balancing load between CPUs, with ticks of `tick_ns`; chances come from
@@ -177,12 +181,17 @@ impl Cfs {
         let Some(task) = self.rqs[cpu].curr else { return };
         let entity = &mut self.entities[task as usize];
         let time = now.saturating_sub(entity.accounted);
-        if time > 0 {
+        if time > 0 && !self.is_told {
             entity.accounted = now;
-            entity.ran += time;
-            entity.vruntime += virtual_time(time, entity.weight) as i64;
-            self.update_min(cpu);
+            self.charge_for(cpu, task, time);
         }
+    }
+
+    fn charge_for(&mut self, cpu: usize, task: u32, time: u64) {
+        let entity = &mut self.entities[task as usize];
+        entity.ran += time;
+        entity.vruntime += virtual_time(time, entity.weight) as i64;
+        self.update_min(cpu);
     }
 
     /// Moves the queue's least vruntime forward (`update_min_vruntime`).
@@ -218,15 +227,18 @@ impl Cfs {
         slice.max(least)
     }
 
+    /// How far behind the queue's least vruntime a task that wakes may stand (`place_entity`).
+    fn credit(&self, task: u32) -> i64 {
+        let knobs = &self.knobs;
+        let own = knobs.idle_slices && self.entities[task as usize].idle;
+        let credit = if own { knobs.min_granularity } else { knobs.latency };
+        (if knobs.gentle_fair_sleepers { credit / 2 } else { credit }) as i64
+    }
+
     /// `place_entity` of a task that wakes.
     fn place_sleeper(&mut self, cpu: usize, task: u32) {
-        let knobs = &self.knobs;
-        let entity = &self.entities[task as usize];
-        let own = knobs.idle_slices && entity.idle;
-        let credit = if own { knobs.min_granularity } else { knobs.latency };
-        let credit = if knobs.gentle_fair_sleepers { credit / 2 } else { credit };
-        let least = self.rqs[cpu].min_vruntime - credit as i64;
-        let period = knobs.latency as i64;
+        let least = self.rqs[cpu].min_vruntime - self.credit(task);
+        let period = self.knobs.latency as i64;
         let entity = &mut self.entities[task as usize];
         entity.anew = entity.vruntime < least - period;
         entity.vruntime = entity.vruntime.max(least);
@@ -347,7 +359,9 @@ impl Policy for Cfs {
         if self.knobs.start_debit {
             least += virtual_time(self.slice(cpu, child.0), weight) as i64;
         }
-        self.entity(child).vruntime = curr.max(least);
+        let vruntime = curr.max(least) - self.rqs[cpu].min_vruntime;
+        let entity = self.entity(child);
+        (entity.vruntime, entity.relative) = (vruntime, true);
     }
 
     /// It stands a slice ahead, as a forked task does, and so ahead of what slept meanwhile: the kernel's RCU thread.
@@ -372,7 +386,9 @@ impl Policy for Cfs {
         }
         let from = std::mem::replace(&mut entity.cpu, cpu);
         self.account(scene.now, cpu);
-        if arrival != Arrival::Woken {
+        if std::mem::take(&mut self.entities[task.index()].relative) {
+            self.entities[task.index()].vruntime += self.rqs[cpu].min_vruntime;
+        } else if arrival != Arrival::Woken {
             self.rebase(task.0, from, cpu);
         }
         if matches!(arrival, Arrival::Woken | Arrival::WokenElsewhere) {
@@ -465,6 +481,71 @@ impl Policy for Cfs {
         }
         self.put(scene, cpu, task.map(|task| task.0));
         true
+    }
+
+    fn listens(&mut self) -> bool {
+        self.is_told = true;
+        true
+    }
+
+    fn charge(&mut self, _: &Scene, cpu: usize, charge: Charge) -> Option<i64> {
+        let task = self.rqs[cpu].curr?;
+        self.charge_for(cpu, task, charge.time);
+        let recorded = charge.vruntime?;
+        let entity = &mut self.entities[task as usize];
+        let beyond = recorded - entity.vruntime;
+        entity.vruntime = recorded;
+        self.update_min(cpu);
+        Some(beyond)
+    }
+
+    fn before(&self, task: TaskId, charge: Charge) -> Option<i64> {
+        let weight = self.entities.get(task.index())?.weight;
+        Some(charge.vruntime? - virtual_time(charge.time, weight) as i64)
+    }
+
+    fn vruntime(&self, task: TaskId) -> Option<i64> {
+        self.entities.get(task.index()).map(|of| of.vruntime)
+    }
+
+    fn renice(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        let idle = self.entity(task).idle;
+        let weight = weight::weight(scene.task(task).nice, idle);
+        let entity = self.entity(task);
+        let before = std::mem::replace(&mut entity.weight, weight);
+        if entity.on_rq {
+            let rq = &mut self.rqs[cpu];
+            rq.load = rq.load - before + weight;
+        }
+    }
+
+    fn requeue_shift(&self, cpu: usize) -> i64 {
+        let rq = &self.rqs[cpu];
+        rq.tree.first().map_or(0, |left| (left.0 - rq.min_vruntime).max(0))
+    }
+
+    fn requeue(&mut self, _: &Scene, cpu: usize) {
+        let Some(task) = self.running(cpu) else { return };
+        let shift = self.requeue_shift(cpu);
+        self.clear_buddies(cpu, task);
+        let entity = &mut self.entities[task as usize];
+        entity.vruntime += shift;
+        entity.ran_when_picked = entity.ran;
+        self.rqs[cpu].min_vruntime += shift;
+    }
+
+    fn adopt(&mut self, cpu: usize, task: TaskId, vruntime: i64, credited: bool) {
+        let waits = self.entities[task.index()].on_rq && self.rqs[cpu].curr != Some(task.0);
+        if waits {
+            self.remove(cpu, task.0);
+        }
+        self.entities[task.index()].vruntime = vruntime;
+        if waits {
+            self.insert(cpu, task.0);
+        }
+        if credited {
+            self.rqs[cpu].min_vruntime = vruntime + self.credit(task.0);
+        }
     }
 
     fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {

@@ -9,7 +9,7 @@ use super::balance::{self, Balancer, Queues};
 use super::groups::Nested;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
-use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
+use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
 use std::collections::BTreeSet;
 
@@ -83,6 +83,8 @@ struct Entity {
     touched: u64,
     /// It is no task: its weight is that of a group.
     group: bool,
+    /// Its last wakeup found the queue empty.
+    anew: bool,
 }
 
 impl Entity {
@@ -120,6 +122,8 @@ pub struct Eevdf {
     turns: u64,
     placer: Placer,
     balancer: Option<Balancer>,
+    /// A recording tells what tasks are charged.
+    is_told: bool,
 }
 
 impl Eevdf {
@@ -127,7 +131,8 @@ impl Eevdf {
     #[must_use]
     pub fn new(cpus: usize, knobs: EevdfKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
-        Self { knobs, entities: Vec::new(), rqs, turns: 0, placer, balancer: None }
+        let entities = Vec::new();
+        Self { knobs, entities, rqs, turns: 0, placer, balancer: None, is_told: false }
     }
 
     /// The scheduler, balancing load between CPUs, with ticks of `tick_ns`; chances come from
@@ -238,10 +243,15 @@ impl Eevdf {
         let Some(task) = self.rqs[cpu].curr else { return };
         let entity = &mut self.entities[task as usize];
         let time = now.saturating_sub(entity.accounted);
-        if time == 0 {
+        if time == 0 || self.is_told {
             return;
         }
         entity.accounted = now;
+        self.charge_for(cpu, task, time);
+    }
+
+    fn charge_for(&mut self, cpu: usize, task: u32, time: u64) {
+        let entity = &mut self.entities[task as usize];
         entity.vruntime += virtual_time(time, entity.weight) as i64;
         let used_up = self.renews(cpu, task);
         if self.rqs[cpu].nr == 1 {
@@ -283,6 +293,7 @@ impl Eevdf {
             true => entity.vlag * (load + entity.weight as i64) / load.max(1),
             false => 0,
         };
+        entity.anew = !queued;
         entity.vruntime = average - lag;
         if knobs.place_rel_deadline && std::mem::take(&mut entity.relative) {
             entity.deadline += entity.vruntime;
@@ -521,6 +532,54 @@ impl Policy for Eevdf {
         }
         self.rqs[cpu].resched = false;
         true
+    }
+
+    fn listens(&mut self) -> bool {
+        self.is_told = true;
+        true
+    }
+
+    fn renice(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        let idle = self.entity(task).idle;
+        let weight = weight::weight(scene.task(task).nice, idle);
+        Nested::reweigh(self, scene, cpu, task, weight);
+        self.entity(task).group = false;
+    }
+
+    /// It keeps its lag and, relative to it, its deadline.
+    fn requeue(&mut self, scene: &Scene, cpu: usize) {
+        let Some(task) = self.running(cpu).map(TaskId) else { return };
+        self.leave(cpu, task.0, false);
+        self.rqs[cpu].curr = None;
+        self.place(cpu, task.0, false);
+        self.insert(cpu, task.0);
+        self.entities[task.index()].on_rq = true;
+        self.rqs[cpu].nr += 1;
+        self.put(scene, cpu, Some(task.0));
+    }
+
+    fn is_delayed(&self, task: TaskId) -> bool {
+        self.entities.get(task.index()).is_some_and(|of| of.delayed)
+    }
+
+    fn places_by_all(&self) -> bool {
+        true
+    }
+
+    fn queued(&self, cpu: usize) -> Vec<TaskId> {
+        self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
+    }
+
+    /// True where the queue was empty: lag does not count then.
+    fn placed_anew(&self, task: TaskId) -> bool {
+        self.entities.get(task.index()).is_some_and(|of| of.anew)
+    }
+
+    /// Linux 6.12 does not log virtual times.
+    fn charge(&mut self, _: &Scene, cpu: usize, charge: Charge) -> Option<i64> {
+        let task = self.rqs[cpu].curr?;
+        self.charge_for(cpu, task, charge.time);
+        None
     }
 
     fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {

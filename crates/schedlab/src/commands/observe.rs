@@ -2,7 +2,7 @@
 
 use super::temporary_folder::Scratch;
 use anyhow::Context as _;
-use schedlab_model::{Event, TraceInfo, Warning};
+use schedlab_model::{Event, TraceInfo, Warning, What};
 use schedlab_workload::{Figure, Machine, Observed, Output, RunSpec, Stream};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -69,18 +69,23 @@ pub(super) fn observe(
     let file = keeper.path(Stream::Trace);
     let mut observed = keeper.observed;
     if spec.record.is_some() && observed.info.is_none() && file.exists() {
-        let (info, events) = whole_trace(&file)?;
-        (observed.info, observed.events) = (Some(info), events);
+        let (info, events, arguments) = whole_trace(&file)?;
+        (observed.info, observed.events, observed.arguments) = (Some(info), events, arguments);
     }
     Ok(observed)
 }
 
-/// All events of a trace, and what is known of it.
-pub(super) fn whole_trace(path: &Path) -> anyhow::Result<(TraceInfo, Vec<Event>)> {
-    let mut source = schedlab_trace::open(path)?;
-    let (mut events, mut batch) = (Vec::new(), Vec::new());
+/// All events of a trace, what is known of it, and the arguments of tracepoints beyond the scheduler's, in their order.
+pub(super) fn whole_trace(path: &Path) -> anyhow::Result<(TraceInfo, Vec<Event>, Vec<String>)> {
+    let options = schedlab_trace::Options { arguments: true, ..schedlab_trace::Options::default() };
+    let mut source = schedlab_trace::open_with(path, &options)?;
+    let (mut events, mut batch, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
     while source.next(&mut batch)? {
         events.extend_from_slice(&batch);
+        let others =
+            batch.iter().enumerate().filter(|(_, of)| matches!(of.what, What::Other { .. }));
+        let text = |index| source.arguments(index).map_or(String::new(), |text| text.into_owned());
+        arguments.extend(others.map(|(index, _)| text(index)));
     }
-    Ok((source.info().clone(), events))
+    Ok((source.info().clone(), events, arguments))
 }

@@ -6,7 +6,8 @@ use crate::commands::observe::observe;
 use crate::commands::result_file::Ground;
 use crate::machines;
 use schedlab_model::Setting;
-use schedlab_sim::follow::random_load;
+use schedlab_sim::Kernel;
+use schedlab_sim::follow::{CHARGES, random_load};
 use schedlab_workload::{MachineName, RecordSpec, RunSpec, WorkloadSpec};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -45,6 +46,9 @@ pub(crate) struct Args {
     /// Seed of the first random load, or of the workload
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// List all differences, a line each
+    #[arg(long)]
+    list: bool,
     /// Draw the first difference as SVG into FILE
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
@@ -65,7 +69,19 @@ fn settings(given: &[String]) -> anyhow::Result<Vec<Setting>> {
     Ok(all.into_iter().map(|(knob, value)| Setting { knob, value }).collect())
 }
 
+/// Scheduler events, and what the kernel charges its tasks.
+fn charges() -> RecordSpec {
+    RecordSpec { events: vec![CHARGES.to_owned()], ..RecordSpec::default() }
+}
+
+const AUTOGROUP: &str = "autogroup";
+
 impl Args {
+    /// Whether the kernel makes a group of each session by default.
+    fn groups_sessions(&self) -> bool {
+        machines::model(&self.on).is_ok_and(|model| model.kernel == Kernel::Eevdf612)
+    }
+
     fn loads(&self) -> anyhow::Result<Vec<RunSpec>> {
         let model = machines::model(&self.on)?;
         let common = settings(&self.set)?;
@@ -74,13 +90,14 @@ impl Args {
             let load = |seed| {
                 let mut spec = random_load(model.kernel, seed);
                 spec.settings.extend(common.iter().cloned());
+                spec.record = Some(charges());
                 spec
             };
             return Ok(seeds.map(load).collect());
         };
         let options = pairs(&self.options, "NAME=VALUE")?.into_iter().collect();
         let workload = WorkloadSpec::Builtin { name: name.clone(), options };
-        let record = Some(RecordSpec::default());
+        let record = Some(charges());
         Ok(vec![RunSpec { settings: common, record, seed: self.seed, ..RunSpec::of(workload) }])
     }
 }
@@ -93,13 +110,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut found = 0;
     for spec in &loads {
         writeln!(out, "{}", words(spec))?;
-        let seen = observe(machine.as_mut(), spec, false)?;
+        let seen = observe(machine.as_mut(), &in_one_queue(spec, args), false)?;
         let recording = Recording::of(seen, &args.against)?;
         let settings: Vec<Setting> = spec.settings.iter().chain(&own).cloned().collect();
         let follow = Follow { on: &args.on, settings: &settings, sync: true };
         let comparison = follow.follow(&recording)?;
         write!(out, "{}", follow::table(&comparison))?;
-        if let Some(first) = &comparison.first {
+        if args.list {
+            write!(out, "{}", follow::list(&comparison, &recording))?;
+        }
+        if let Some(first) = comparison.differences.first() {
             found += 1;
             write!(out, "{}", follow::explain(first, &recording))?;
             if let Some(path) = args.picture.as_ref().filter(|_| found == 1) {
@@ -112,6 +132,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         writeln!(out, "{found} of {} loads have a difference.", loads.len())?;
     }
     Ok(ExitCode::from(u8::from(found > 0)))
+}
+
+/// The model has one queue for each CPU: a kernel that groups sessions by itself is to do so, too.
+fn in_one_queue(spec: &RunSpec, args: &Args) -> RunSpec {
+    let mut spec = spec.clone();
+    let groups = args.against.kind != "sim" && args.groups_sessions();
+    if groups && spec.settings.iter().all(|of| of.knob != AUTOGROUP) {
+        let (knob, value) = (AUTOGROUP.to_owned(), "off".to_owned());
+        spec.settings.push(Setting { knob, value });
+    }
+    spec
 }
 
 /// A load in words, as it can be asked for again.

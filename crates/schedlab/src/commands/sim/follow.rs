@@ -3,9 +3,11 @@
 use crate::commands::observe::whole_trace;
 use crate::machines;
 use anyhow::{anyhow, bail};
-use schedlab_model::{Event, EventSource, Nanos, Setting, Span, TraceInfo, Warning};
+use schedlab_model::{Event, EventSource, Nanos, Setting, Span, TraceInfo, Warning, What};
 use schedlab_sim::Hardware;
-use schedlab_sim::follow::{Comparison, Difference, Follower, Following, Kind, phase};
+use schedlab_sim::follow::{
+    CHARGE, Charged, Comparison, Difference, Follower, Following, Kind, phase,
+};
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_workload::{MachineName, Observed};
 use std::fmt::Write as _;
@@ -15,6 +17,8 @@ use std::path::Path;
 pub(super) struct Recording {
     pub(super) info: TraceInfo,
     pub(super) events: Vec<Event>,
+    /// What the kernel charged its tasks.
+    charges: Vec<Charged>,
     /// Whether it was simulated: ticks come at multiples of their distance.
     simulated: bool,
 }
@@ -24,14 +28,19 @@ impl Recording {
     pub(super) fn of(seen: Observed, machine: &MachineName) -> anyhow::Result<Self> {
         let info = seen.info.ok_or_else(|| anyhow!("'{machine}' recorded no scheduler events"))?;
         let simulated = machine.kind == "sim";
-        Ok(Self { info, events: seen.events, simulated })
+        let mut charges = charges(&info, &seen.events, &seen.arguments);
+        let mut events = seen.events;
+        events.truncate(until_undone(&info, &events));
+        charges.retain(|of| of.event < events.len());
+        Ok(Self { info, events, charges, simulated })
     }
 
     /// Reads a trace.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let (info, events) = whole_trace(path)?;
+        let (info, events, arguments) = whole_trace(path)?;
         let simulated = info.kernel.as_deref().is_some_and(|name| name.starts_with("simulated"));
-        Ok(Self { info, events, simulated })
+        let charges = charges(&info, &events, &arguments);
+        Ok(Self { info, events, charges, simulated })
     }
 
     /// When it begins.
@@ -48,6 +57,27 @@ impl Recording {
         let tick = Nanos(length.div_ceil(COLUMNS).next_multiple_of(1_000).max(1_000));
         Trace { info: TraceInfo { span, ..self.info.clone() }, events, tick }
     }
+}
+
+/// How many events come before the knobs are set back: up to the last wakeup of the task that ends the guard.
+fn until_undone(info: &TraceInfo, events: &[Event]) -> usize {
+    let is_guard = |pid| info.comms.get(&pid).is_some_and(|comm| comm.starts_with(b"guard\0"));
+    let ends = |event: &Event| matches!(event.what, What::Waking { pid, .. } if is_guard(pid));
+    let Some(end) = events.iter().rposition(ends) else { return events.len() };
+    let by = events[end].by;
+    let wakes = |event: &Event| matches!(event.what, What::Wakeup { pid, .. } if pid == by);
+    events[..end].iter().rposition(wakes).unwrap_or(end)
+}
+
+/// What the kernel charged tasks, where the recording has it.
+fn charges(info: &TraceInfo, events: &[Event], arguments: &[String]) -> Vec<Charged> {
+    let others = events.iter().enumerate().filter_map(|(at, event)| match event.what {
+        What::Other { format } => Some((at, usize::from(format))),
+        _ => None,
+    });
+    let is_charge = |format: usize| info.others.get(format).is_some_and(|of| of.name == CHARGE);
+    let told = others.zip(arguments).filter(|((_, format), _)| is_charge(*format));
+    told.filter_map(|((at, _), text)| Charged::read(at, text)).collect()
 }
 
 /// Columns of a timeline in text.
@@ -81,7 +111,7 @@ impl Follow<'_> {
         let following =
             Following { sync: self.sync, from_the_start, ..Following::new(tick, found) };
         let follower = Follower::new(following, hardware, policy, &recording.info)?;
-        Ok(follower.follow(&recording.events)?)
+        Ok(follower.follow(&recording.events, &recording.charges)?)
     }
 }
 
@@ -93,6 +123,20 @@ pub(super) fn table(comparison: &Comparison) -> String {
         let name = Kind::name(*kind);
         let _ =
             writeln!(text, "| {name} | {} | {} | {} |", count.same, count.different, count.skipped);
+    }
+    for ((kind, why), count) in &comparison.reasons {
+        let _ = writeln!(text, "Not compared, {}: {count}, since {why}.", kind.name());
+    }
+    text
+}
+
+/// All differences, a line each.
+pub(super) fn list(comparison: &Comparison, recording: &Recording) -> String {
+    let mut text = String::new();
+    for of in &comparison.differences {
+        let at = (of.at - recording.begins()).0 as f64 / 1e3;
+        let kind = of.kind.name();
+        let _ = writeln!(text, "{at:12.1} µs  {kind}: {}; model: {}", of.recorded, of.model);
     }
     text
 }
@@ -137,7 +181,6 @@ pub(super) fn explain(first: &Difference, recording: &Recording) -> String {
 }
 
 fn what(event: &Event) -> String {
-    use schedlab_model::What;
     match event.what {
         What::Switch { prev, left, next, .. } => {
             let how = if left.is_runnable() { "stays runnable" } else { "sleeps or ends" };
