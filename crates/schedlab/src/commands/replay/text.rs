@@ -57,26 +57,7 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
         "subtracted: {} of interrupts, {} of switches, wakeups and recorded calls\n",
         totals.interrupts, totals.overhead
     );
-    if totals.calls > 0 {
-        let _ = writeln!(
-            text,
-            "calls: {} moved data; {} of them ({:.0} %) through {} objects whose ends are known; {} polls \
-             were for these; {} waits for futexes found a token\n",
-            totals.calls,
-            totals.calls - totals.calls_unknown,
-            100.0 * (totals.calls - totals.calls_unknown) as f64 / totals.calls as f64,
-            inferred.demand.objects.len(),
-            totals.polls,
-            totals.futex_tokens
-        );
-    }
-    if totals.contradictory > 0 {
-        let _ = writeln!(
-            text,
-            "{} objects are taken as unknown: with them tasks would wait for each other for ever\n",
-            totals.contradictory
-        );
-    }
+    text.push_str(&calls(inferred));
     let mut rows: Vec<&Account> = inferred.accounts.iter().collect();
     rows.sort_by_key(|one| (std::cmp::Reverse(one.cpu_time), one.pid));
     let mut table = Table::new(&[
@@ -107,6 +88,32 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
         ]);
     }
     text + &table.text(top)
+}
+
+/// What became of recorded calls; nothing if there are none.
+fn calls(inferred: &Inferred) -> String {
+    let (totals, mut text) = (&inferred.totals, String::new());
+    if totals.calls > 0 {
+        let _ = writeln!(
+            text,
+            "calls: {} moved data; {} of them ({:.0} %) through {} objects whose ends are known; {} polls \
+             were for these; {} waits for futexes found a token\n",
+            totals.calls,
+            totals.calls - totals.calls_unknown,
+            100.0 * (totals.calls - totals.calls_unknown) as f64 / totals.calls as f64,
+            inferred.demand.objects.len(),
+            totals.polls,
+            totals.futex_tokens
+        );
+    }
+    if totals.contradictory > 0 {
+        let _ = writeln!(
+            text,
+            "{} objects are taken as unknown: with them tasks would wait for each other for ever\n",
+            totals.contradictory
+        );
+    }
+    text
 }
 
 fn fidelity(runs: &Runs) -> String {
