@@ -146,6 +146,8 @@ struct Known {
     fair: bool,
     /// It woke before it had left its queue.
     requeued: bool,
+    /// A wakeup in the recording placed it.
+    placed: bool,
     /// What was asked when it was about to wake.
     asked: Option<Asked>,
 }
@@ -301,6 +303,7 @@ impl<'f> Follower<'f> {
             sure: false,
             fair,
             requeued: false,
+            placed: false,
             asked: None,
         });
         self.ids.insert(pid, task);
@@ -391,6 +394,7 @@ impl<'f> Follower<'f> {
         if !std::mem::take(&mut self.known[at].requeued) {
             self.policy.enqueue(&self.scene, to, task, arrival);
         }
+        self.known[at].placed = true;
         let anew = !new && self.policy.placed_anew(task);
         if self.is_told() && stood.is_some() {
             self.was_placed(to, task, arrival, stood);
@@ -447,8 +451,18 @@ impl<'f> Follower<'f> {
         if next.0.is_idle() {
             self.scene.cpus[cpu].idle_since = self.scene.now;
         }
+        self.knows_lone_task(cpu, was_known);
         self.current[cpu] = Some(next.0);
         (self.pending[cpu], self.exiting[cpu], self.called[cpu]) = (None, None, None);
+    }
+
+    /// Where a place follows from all tasks of the queue, one that was placed and is alone there depends on no past.
+    fn knows_lone_task(&mut self, cpu: usize, was_known: bool) {
+        let Some(task) = self.scene.cpus[cpu].running else { return };
+        if was_known && self.policy.places_by_all() && self.policy.queued(cpu).is_empty() {
+            let placed = self.known[task.index()].placed;
+            self.known[task.index()].sure |= placed;
+        }
     }
 
     /// The first event of a CPU tells who ran there.
