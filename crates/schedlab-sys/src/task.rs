@@ -141,6 +141,8 @@ pub fn sleep(time: Nanos) {
 /// that has them (some 20 µs).
 #[must_use]
 pub fn usage(migrations: bool) -> Usage {
+    // The kernel accounts a task at ticks and switches; getrusage does not. Reading the task's clock does.
+    thread_time();
     let raw = rusage(libc::RUSAGE_THREAD);
     let (run_delay, timeslices) = schedstat("/proc/thread-self/schedstat").unwrap_or_default();
     Usage {
@@ -152,6 +154,13 @@ pub fn usage(migrations: bool) -> Usage {
         timeslices,
         migrations: if migrations { migrations_of("/proc/thread-self/sched") } else { None },
     }
+}
+
+/// CPU time of the calling thread, to the nanosecond.
+fn thread_time() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let whole = u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000;
+    Nanos(whole + u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 fn rusage(of: i32) -> libc::rusage {
@@ -310,6 +319,22 @@ mod tests {
             return;
         };
         assert!(both.iter().all(|(before, after)| after > before), "{both:?}");
+    }
+
+    #[test]
+    fn cpu_time_grows_between_two_ticks() {
+        let used = || {
+            let usage = usage(false);
+            usage.user + usage.system
+        };
+        let mut before = used();
+        for _ in 0..50 {
+            // Some 50 us of work, far less than a tick.
+            (0..100_000_u64).fold(0, |sum, n| std::hint::black_box(sum + n));
+            let after = used();
+            assert!(after > before, "{before}");
+            before = after;
+        }
     }
 
     #[test]
