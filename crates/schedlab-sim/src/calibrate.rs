@@ -27,6 +27,8 @@ pub struct Found {
     pub measured_ns: Option<f64>,
     /// The model's number with the costs found, in nanoseconds.
     pub model_ns: Option<f64>,
+    /// The model gives the number with no cost: the costs stay what they were.
+    pub is_beyond: bool,
 }
 
 impl Found {
@@ -52,7 +54,7 @@ impl Calibration {
     /// Free parameters: numbers that the machine decided.
     #[must_use]
     pub fn parameters(&self) -> usize {
-        self.found.iter().filter(|found| found.model_ns.is_some()).count()
+        self.found.iter().filter(|found| found.model_ns.is_some() && !found.is_beyond).count()
     }
 
     /// A file of costs that says how each was found. `of` is the machine.
@@ -67,6 +69,12 @@ impl Calibration {
         for found in &self.found {
             let names = found.costs.join(" and ");
             let line = match (found.measured_ns, found.error()) {
+                (Some(ns), _) if found.is_beyond => {
+                    format!(
+                        "#   {names}: left alone. The model cannot give {ns:.0} ns for {}.\n",
+                        found.what
+                    )
+                }
                 (Some(ns), Some(error)) => format!(
                     "#   {names}: {} takes {ns:.0} ns; the model is off by {:+.1} %.\n",
                     found.what,
@@ -75,7 +83,7 @@ impl Calibration {
                 _ => format!("#   {names}: not measured ({} is not visible).\n", found.what),
             };
             text.push_str(&line);
-            if found.model_ns.is_some() {
+            if found.model_ns.is_some() && !found.is_beyond {
                 explained.extend_from_slice(found.costs);
             }
         }
@@ -98,6 +106,9 @@ struct Solver<'m> {
 const ROUNDS: usize = 10;
 /// Where the rounds end: no number is off by more than this fraction.
 const NEAR: f64 = 0.002;
+/// A number that is further off after all rounds is one that the model cannot give. Its cost would make up for what the
+/// model lacks, and other costs for that.
+const BEYOND: f64 = 0.05;
 
 impl Solver<'_> {
     fn number(&self, probe: &Probe, costs: Costs) -> Result<Option<f64>, MachineError> {
@@ -108,6 +119,20 @@ impl Solver<'_> {
             machine.run(spec, &mut observed)?;
             Ok(observed)
         })
+    }
+
+    /// Rounds over the probes, from the costs of the model on; and how far each number is off.
+    fn rounds(&self, known: &[(&Probe, f64)]) -> Result<(Costs, Vec<f64>), MachineError> {
+        let mut costs = self.model.costs;
+        let mut errors = Vec::new();
+        for _ in 0..ROUNDS {
+            let steps = known.iter().map(|(probe, wanted)| self.step(probe, *wanted, &mut costs));
+            errors = steps.collect::<Result<_, MachineError>>()?;
+            if errors.iter().all(|error| error.abs() < NEAR) {
+                break;
+            }
+        }
+        Ok((costs, errors))
     }
 
     /// The cost with which the model gives the measured number, from a step along a straight line.
@@ -159,24 +184,22 @@ pub fn solve(
     starts: u32,
 ) -> Result<Calibration, MachineError> {
     let solver = Solver { model, starts };
-    let mut costs = model.costs;
-    let known = || probes.iter().zip(measured).filter_map(|(probe, ns)| Some((probe, (*ns)?)));
-    for _ in 0..ROUNDS {
-        let mut worst = 0.0_f64;
-        for (probe, wanted) in known() {
-            worst = worst.max(solver.step(probe, wanted, &mut costs)?.abs());
-        }
-        if worst < NEAR {
-            break;
-        }
-    }
+    let known: Vec<(&Probe, f64)> =
+        probes.iter().zip(measured).filter_map(|(probe, ns)| Some((probe, (*ns)?))).collect();
+    let (_, errors) = solver.rounds(&known)?;
+    let within = |error: &f64| error.abs() <= BEYOND;
+    let kept: Vec<(&Probe, f64)> =
+        known.iter().zip(&errors).filter(|(_, error)| within(error)).map(|(one, _)| *one).collect();
+    let (costs, _) = solver.rounds(&kept)?;
+    let is_kept = |name: &str| kept.iter().any(|(probe, _)| probe.name == name);
     let found = |(probe, measured_ns): (&Probe, &Option<f64>)| {
         let model_ns = match measured_ns {
             Some(_) => solver.number(probe, costs)?,
             None => None,
         };
         let Probe { name, costs, what, .. } = *probe;
-        Ok(Found { probe: name, costs, what, measured_ns: *measured_ns, model_ns })
+        let is_beyond = measured_ns.is_some() && !is_kept(name);
+        Ok(Found { probe: name, costs, what, measured_ns: *measured_ns, model_ns, is_beyond })
     };
     let found = probes.iter().zip(measured).map(found).collect::<Result<_, MachineError>>()?;
     Ok(Calibration { costs, found })

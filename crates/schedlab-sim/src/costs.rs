@@ -138,7 +138,7 @@ const PRESETS: &[(&str, &str)] = &[
 impl Costs {
     /// How many numbers of a kernel decided each file of costs that comes with the program.
     pub const PARAMETERS: &[(&str, usize)] =
-        &[("icount-5.10", 12), ("icount-6.1", 14), ("icount-6.12", 17)];
+        &[("icount-5.10", 12), ("icount-6.1", 14), ("icount-6.12", 10)];
 
     /// A cost by name, in nanoseconds; `None` if there is no such cost.
     #[must_use]

@@ -24,8 +24,12 @@ pub const PUBLISHED: &[Published] = &[
     published("cfs-6.1", "icount-6.1", "pipes, 16 senders", (2.1, 5.4), (31.1, 43.2)),
     published("cfs-6.1", "icount-6.1", "sockets, 3 groups", (1.7, 2.8), (4.1, 11.8)),
     published("cfs-5.10", "icount-5.10", "pipes", (0.6, 3.2), (38.8, 42.2)),
-    published("eevdf-6.12", "icount-6.12", "pipes", (3.3, 3.5), (0.1, 0.3)),
-    published("eevdf-6.12", "icount-6.12", "sockets", (0.7, 2.0), (0.1, 2.2)),
+    published("eevdf-6.12", "icount-6.12", "pipes", (1.0, 1.9), (0.7, 1.0)),
+    published("eevdf-6.12", "icount-6.12", "sockets", (1.2, 4.4), (0.6, 0.6)),
+    published("eevdf-6.12", "icount-6.12", "pipes, 3 groups", (1.3, 1.5), (0.2, 0.2)),
+    published("eevdf-6.12", "icount-6.12", "sockets, 12 senders", (4.9, 7.4), (3.0, 6.2)),
+    published("eevdf-6.12", "icount-6.12", "pipes, 16 senders", (0.6, 1.2), (0.2, 0.5)),
+    published("eevdf-6.12", "icount-6.12", "sockets, 3 groups", (3.2, 3.6), (0.5, 1.3)),
 ];
 
 const fn published(

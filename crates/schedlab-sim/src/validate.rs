@@ -20,6 +20,7 @@ pub const TRUTHS: &[&str] = &[
     include_str!("../data/debian-6.1-third.truth.toml"),
     include_str!("../data/debian-5.10.truth.toml"),
     include_str!("../data/debian-6.12.truth.toml"),
+    include_str!("../data/debian-6.12-second.truth.toml"),
 ];
 
 /// What a kernel did in some cells.
@@ -438,7 +439,7 @@ involuntary = [5.0]
 
     #[test]
     fn the_files_that_come_with_the_program_can_be_read() {
-        for (text, cells) in TRUTHS.iter().zip([18, 24, 18, 9, 6]) {
+        for (text, cells) in TRUTHS.iter().zip([18, 24, 18, 9, 12, 6]) {
             let truth = Truth::parse(text).unwrap();
             assert_eq!(truth.cell.len(), cells);
             assert!(truth.cell.iter().all(|cell| cell.time_s.len() > 1), "starts are shifted");

@@ -51,3 +51,19 @@ fn a_number_that_the_runs_do_not_show_leaves_its_cost_alone() {
     assert_eq!((found.costs, found.parameters()), (model.costs, 0));
     assert!(found.file("it", "usual").contains("fork: not measured"));
 }
+
+#[test]
+fn a_number_that_the_model_cannot_give_leaves_its_cost_alone() {
+    let truth = model("sim:kernel=cfs-6.1", "icount-6.1");
+    let mut numbers = measured(&truth);
+    let all = probes(truth.kernel);
+    let first_read = all.iter().position(|probe| probe.name == "first read").unwrap();
+    numbers[first_read] = Some(1.0);
+    let from = truth.clone().with_costs(Costs::USUAL);
+    let found = solve(&from, &all, &numbers, 1).unwrap();
+    assert_eq!(found.costs.first_read, Costs::USUAL.first_read);
+    assert!(found.found[first_read].is_beyond && found.parameters() == all.len() - 1);
+    let file = found.file("it", "usual");
+    let line = "first_read: left alone. The model cannot give 1 ns for a reader's way to its first sleep.";
+    assert!(file.contains(line), "{file}");
+}

@@ -71,7 +71,11 @@ fn summary(found: &Calibration) -> String {
         String::from("| probe | costs | measured ns | model ns | error |\n|---|---|---|---|---|\n");
     for one in &found.found {
         let ns = |ns: Option<f64>| ns.map_or("not visible".to_owned(), |ns| format!("{ns:.0}"));
-        let error = one.error().map_or(String::new(), |error| format!("{:+.1} %", error * 100.0));
+        let error = match one.error() {
+            Some(_) if one.is_beyond => "not from any cost: left alone".to_owned(),
+            Some(error) => format!("{:+.1} %", error * 100.0),
+            None => String::new(),
+        };
         let (measured, model) = (ns(one.measured_ns), ns(one.model_ns));
         let costs = one.costs.join(", ");
         let _ = writeln!(text, "| {} | {costs} | {measured} | {model} | {error} |", one.probe);
