@@ -64,6 +64,7 @@ fn a_number_that_the_model_cannot_give_leaves_its_cost_alone() {
     assert_eq!(found.costs.first_read, Costs::USUAL.first_read);
     assert!(found.found[first_read].is_beyond && found.parameters() == all.len() - 1);
     let file = found.file("it", "usual");
-    let line = "first_read: left alone. The model cannot give 1 ns for a reader's way to its first sleep.";
+    let line =
+        "first_read: left alone. The model cannot give 1 ns for a reader's way to its first sleep.";
     assert!(file.contains(line), "{file}");
 }
