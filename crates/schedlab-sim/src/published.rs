@@ -15,6 +15,13 @@ pub struct Published {
     pub constant: (f64, f64),
 }
 
+impl Published {
+    /// What the messages go through: pipes or sockets.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.label.split(',').next().unwrap_or(self.label)
+    }
+}
+
 /// What docs/simulation.md publishes, and what each result of a simulation carries. A test computes them again.
 pub const PUBLISHED: &[Published] = &[
     published("cfs-6.1", "icount-6.1", "pipes", (0.7, 1.1), (30.7, 54.1)),

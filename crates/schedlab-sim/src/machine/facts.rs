@@ -6,6 +6,7 @@ use crate::published::{PUBLISHED, Published};
 use schedlab_model::{
     CgroupFacts, Fact, Frequency, KernelFacts, Knob, LoadFacts, MachineFacts, Warning,
 };
+use std::collections::BTreeSet;
 
 /// The kernel as traces and facts name it.
 pub(super) fn kernel(model: &Model) -> String {
@@ -30,15 +31,8 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
     let known: Vec<&Published> =
         PUBLISHED.iter().filter(|one| one.kernel == model.kernel.name()).collect();
     if let Some(first) = known.first() {
-        let one = |told: &&Published| {
-            let Published { label, model, constant, .. } = told;
-            format!(
-                "{label} {:.1} % in the median and {:.1} % at the 90th percentile (the best constant: {:.1} % and \
-                 {:.1} %)",
-                model.0, model.1, constant.0, constant.1
-            )
-        };
-        let errors: Vec<String> = known.iter().map(one).collect();
+        let kinds: BTreeSet<&str> = known.iter().map(|one| one.kind()).collect();
+        let errors: Vec<String> = kinds.into_iter().map(|kind| errors(&known, kind)).collect();
         notes.push(format!(
             "errors of the model's run times, for hackbench on one CPU with costs={}: {}",
             first.costs,
@@ -57,6 +51,24 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
             .push("placement over several CPUs has not been validated against a kernel".to_owned());
     }
     notes
+}
+
+/// The errors over all loads of a kind, as ranges.
+fn errors(known: &[&Published], kind: &str) -> String {
+    let loads: Vec<&&Published> = known.iter().filter(|one| one.kind() == kind).collect();
+    let range = |of: fn(&Published) -> f64| {
+        let all = || loads.iter().map(|one| of(one));
+        let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+        if least < most { format!("{least:.1} to {most:.1} %") } else { format!("{most:.1} %") }
+    };
+    let groups = if loads.len() > 1 { format!(" ({} loads)", loads.len()) } else { String::new() };
+    format!(
+        "{kind}{groups} {} in the median and {} at the 90th percentile (the best constant: {} and {})",
+        range(|one| one.model.0),
+        range(|one| one.model.1),
+        range(|one| one.constant.0),
+        range(|one| one.constant.1)
+    )
 }
 
 /// The facts. A simulated machine has no clock, no temperature and no neighbours.
