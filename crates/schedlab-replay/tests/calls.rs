@@ -161,14 +161,7 @@ fn an_object_whose_reader_sleeps_beside_bytes_is_no_stream() {
 fn a_packet_within_the_call_that_sends_it_names_its_reader() {
     let mut script = Script::default();
     for _ in 0..2 {
-        script.run(11);
-        script.enter(READ, "fd=3 count=500");
-        script.run(12);
-        script.enter(WRITE, "fd=4 count=100");
-        script.wake_in(11, Context::SoftIrq);
-        script.exit(WRITE, 100);
-        script.run(11);
-        script.exit(READ, 100);
+        script.hand_over(Context::SoftIrq);
     }
     script.run(0);
     let (inferred, reader, _) = script.inferred();
@@ -209,14 +202,7 @@ fn an_object_that_two_tasks_read_is_unknown() {
 fn bytes_of_a_write_that_the_trace_does_not_end_are_of_that_write() {
     let mut script = Script::default();
     for _ in 0..20 {
-        script.run(11);
-        script.enter(READ, "fd=3 count=500");
-        script.run(12);
-        script.enter(WRITE, "fd=4 count=100");
-        script.wake(11);
-        script.exit(WRITE, 100);
-        script.run(11);
-        script.exit(READ, 100);
+        script.hand_over(Context::Task);
     }
     script.run(12);
     script.enter(WRITE, "fd=4 count=90000");
@@ -233,14 +219,7 @@ fn bytes_of_a_write_that_the_trace_does_not_end_are_of_that_write() {
 fn a_write_that_waited_for_room_wakes_before_it_puts() {
     let mut script = Script::default();
     for _ in 0..2 {
-        script.run(11);
-        script.enter(READ, "fd=3 count=500");
-        script.run(12);
-        script.enter(WRITE, "fd=4 count=100");
-        script.wake(11);
-        script.exit(WRITE, 100);
-        script.run(11);
-        script.exit(READ, 100);
+        script.hand_over(Context::Task);
         script.call(WRITE, "fd=9 count=1", 1);
     }
     // 12 fills the object and sleeps in the call, 11 polls, writes elsewhere, and reads.

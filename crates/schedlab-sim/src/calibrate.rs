@@ -39,6 +39,11 @@ impl Found {
         let (measured, model) = (self.measured_ns?, self.model_ns?);
         (measured > 0.0).then(|| model / measured - 1.0)
     }
+
+    /// Whether the number decided the costs.
+    fn is_decisive(&self) -> bool {
+        self.model_ns.is_some() && !self.is_beyond
+    }
 }
 
 /// Costs with where they come from.
@@ -54,7 +59,7 @@ impl Calibration {
     /// Free parameters: numbers that the machine decided.
     #[must_use]
     pub fn parameters(&self) -> usize {
-        self.found.iter().filter(|found| found.model_ns.is_some() && !found.is_beyond).count()
+        self.found.iter().filter(|found| found.is_decisive()).count()
     }
 
     /// A file of costs that says how each was found. `of` is the machine.
@@ -83,7 +88,7 @@ impl Calibration {
                 _ => format!("#   {names}: not measured ({} is not visible).\n", found.what),
             };
             text.push_str(&line);
-            if found.model_ns.is_some() && !found.is_beyond {
+            if found.is_decisive() {
                 explained.extend_from_slice(found.costs);
             }
         }
@@ -186,11 +191,13 @@ pub fn solve(
     let solver = Solver { model, starts };
     let known: Vec<(&Probe, f64)> =
         probes.iter().zip(measured).filter_map(|(probe, ns)| Some((probe, (*ns)?))).collect();
-    let (_, errors) = solver.rounds(&known)?;
+    let (mut costs, errors) = solver.rounds(&known)?;
     let within = |error: &f64| error.abs() <= BEYOND;
     let kept: Vec<(&Probe, f64)> =
         known.iter().zip(&errors).filter(|(_, error)| within(error)).map(|(one, _)| *one).collect();
-    let (costs, _) = solver.rounds(&kept)?;
+    if kept.len() < known.len() {
+        (costs, _) = solver.rounds(&kept)?;
+    }
     let is_kept = |name: &str| kept.iter().any(|(probe, _)| probe.name == name);
     let found = |(probe, measured_ns): (&Probe, &Option<f64>)| {
         let model_ns = match measured_ns {

@@ -64,6 +64,18 @@ impl Script {
         self.exit(call, result);
     }
 
+    /// 11 sleeps in a read, 12 writes 100 bytes, which wakes 11 in this context, and 11 reads them.
+    pub(crate) fn hand_over(&mut self, context: Context) {
+        self.run(11);
+        self.enter(READ, "fd=3 count=500");
+        self.run(12);
+        self.enter(WRITE, "fd=4 count=100");
+        self.wake_in(11, context);
+        self.exit(WRITE, 100);
+        self.run(11);
+        self.exit(READ, 100);
+    }
+
     /// What is inferred of it, and the steps of the tasks 11 and 12.
     pub(crate) fn inferred(self) -> (Inferred, Vec<Step>, Vec<Step>) {
         self.inferred_at(Options::default().call)

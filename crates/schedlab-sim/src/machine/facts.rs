@@ -32,7 +32,7 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
         PUBLISHED.iter().filter(|one| one.kernel == model.kernel.name()).collect();
     if let Some(first) = known.first() {
         let kinds: BTreeSet<&str> = known.iter().map(|one| one.kind()).collect();
-        let errors: Vec<String> = kinds.into_iter().map(|kind| errors(&known, kind)).collect();
+        let errors: Vec<String> = kinds.into_iter().map(|kind| errors_of(&known, kind)).collect();
         notes.push(format!(
             "errors of the model's run times, for hackbench on one CPU with costs={}: {}",
             first.costs,
@@ -54,7 +54,7 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
 }
 
 /// The errors over all loads of a kind, as ranges.
-fn errors(known: &[&Published], kind: &str) -> String {
+fn errors_of(known: &[&Published], kind: &str) -> String {
     let loads: Vec<&&Published> = known.iter().filter(|one| one.kind() == kind).collect();
     let range = |of: fn(&Published) -> f64| {
         let all = || loads.iter().map(|one| of(one));

@@ -77,8 +77,9 @@ fn charges() -> RecordSpec {
 const AUTOGROUP: &str = "autogroup";
 
 impl Args {
-    /// Whether the kernel makes a group of each session by default.
-    fn groups_sessions(&self) -> bool {
+    /// Whether sessions must not be groups: on Linux 6.12 the place of a task follows from all tasks in its queue, and
+    /// the model has one queue for each CPU. Linux 6.1 logs virtual times, so there the place is known.
+    fn needs_one_queue(&self) -> bool {
         machines::model(&self.on).is_ok_and(|model| model.kernel == Kernel::Eevdf612)
     }
 
@@ -134,11 +135,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(found > 0)))
 }
 
-/// The model has one queue for each CPU: a kernel that groups sessions by itself is to do so, too.
+/// The load with sessions that are no groups, where the comparison needs it and the load does not say otherwise.
 fn in_one_queue(spec: &RunSpec, args: &Args) -> RunSpec {
     let mut spec = spec.clone();
-    let groups = args.against.kind != "sim" && args.groups_sessions();
-    if groups && spec.settings.iter().all(|of| of.knob != AUTOGROUP) {
+    let ungroups = args.against.kind != "sim" && args.needs_one_queue();
+    if ungroups && spec.settings.iter().all(|of| of.knob != AUTOGROUP) {
         let (knob, value) = (AUTOGROUP.to_owned(), "off".to_owned());
         spec.settings.push(Setting { knob, value });
     }
