@@ -8,6 +8,7 @@
 //! cargo bench -p schedlab --bench audit -- hogs-2ms node gcc 20%    # a piece: methods, programs, speeds
 //! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored, pieces included
 //! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
+//! cargo bench -p schedlab --bench audit -- --gaps              # what a gap costs until caches are warm: 6 minutes
 //! ```
 //!
 //! Each program does as much work slowed as at full speed, where it takes 0.6 s, and prints how long it took. Runs
@@ -18,6 +19,8 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
 
+#[path = "audit/gaps.rs"]
+mod gaps;
 #[path = "audit/programs.rs"]
 mod programs;
 #[path = "audit/table.rs"]
@@ -78,6 +81,7 @@ struct Wanted {
     rounds: usize,
     limit: Duration,
     table: bool,
+    gaps: bool,
     /// Where samples are kept.
     store: Option<PathBuf>,
     words: Vec<String>,
@@ -89,6 +93,7 @@ impl Wanted {
             rounds: ROUNDS,
             limit: Duration::from_secs(25 * 60),
             table: false,
+            gaps: false,
             store: None,
             words: Vec::new(),
         };
@@ -100,6 +105,7 @@ impl Wanted {
                 "--bench" => {}
                 "--short" => wanted.rounds = 2,
                 "--table" => wanted.table = true,
+                "--gaps" => wanted.gaps = true,
                 "--store" => wanted.store = Some(value()?.into()),
                 "--minutes" => {
                     wanted.limit = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0);
@@ -113,7 +119,7 @@ impl Wanted {
                     let names = programs::NAMES;
                     return Err(format!(
                         "'{word}' is none of {methods:?} {names:?}, nor a speed, as in 30%, nor one of --short \
-                         --table --store FILE --minutes N"
+                         --table --gaps --store FILE --minutes N"
                     )
                     .into());
                 }
@@ -274,8 +280,19 @@ fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Re
     Ok(())
 }
 
+/// The points whose gaps are looked at.
+fn gap_points(wanted: &Wanted) -> Vec<Point> {
+    let programs = wanted.named(|word| programs::NAMES.contains(&word), &gaps::PROGRAMS);
+    let of = |name: &String| gaps::PROGRAMS.into_iter().find(|known| known == name);
+    programs.iter().filter_map(of).flat_map(|program| wanted.points(program)).collect()
+}
+
 fn main() -> Result<(), Failure> {
     let wanted = Wanted::read()?;
+    if wanted.gaps {
+        let programs = Programs::prepare(last(&Ground::here().allowed, 2))?;
+        return gaps::print(&programs, &gap_points(&wanted));
+    }
     let mut samples = stored(&wanted.store())?;
     if !wanted.table {
         let load = std::fs::read_to_string("/proc/loadavg")?;

@@ -139,6 +139,12 @@ pub(super) fn wanted(processes: &[Pid]) -> BTreeMap<Pid, Nanos> {
     threads.into_iter().filter_map(|thread| Some((thread, process::wanted_cpu(thread)?))).collect()
 }
 
+/// The next whole second of `CLOCK_MONOTONIC`. Slots of hogs begin there, of any period: a second between two
+/// of them holds whole slots, and so the right part of the time.
+const fn next_second(now: Nanos) -> Nanos {
+    Nanos((now.0 / SECOND.0 + 1) * SECOND.0)
+}
+
 /// Reads the CPU time of one node, second by second, and adds it to the proof.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -156,7 +162,7 @@ impl Watch {
 
     /// Begins with the next look.
     pub(super) const fn start(&mut self, now: Nanos) {
-        self.due = now;
+        self.due = next_second(now);
     }
 
     /// When to look next.
@@ -183,7 +189,7 @@ impl Watch {
     pub(super) fn break_off(&mut self, now: Nanos) {
         self.before = None;
         if self.due != Nanos::MAX {
-            self.due = now;
+            self.due = next_second(now);
         }
     }
 
@@ -192,7 +198,7 @@ impl Watch {
         let all: Vec<f64> = speeds.map(Speed::fraction).collect();
         let (asked, cpus) = (all.iter().sum::<f64>(), all.len() as f64);
         let before = self.before.replace(reading);
-        self.due = self.before.as_ref().map_or(Nanos::ZERO, |now| now.at) + SECOND;
+        self.due = next_second(self.before.as_ref().map_or(Nanos::ZERO, |now| now.at));
         if let (Some(before), Some(now)) = (before, &self.before) {
             self.proof.judge(&before, now, asked / cpus, cpus);
         }

@@ -337,7 +337,8 @@ fn prepare(period: Nanos, burning: &Burning) -> Result<Grid, SlowError> {
     if let Burning::Deadline { group: Some(group) } = burning {
         super::child_entry::enter(std::slice::from_ref(group), &CpuSet::new())?;
     }
-    let soft = Nanos::from_millis(50).max(Nanos(period.0 * 2));
+    // The period may become the longest one later.
+    let soft = Nanos(Grid::PERIOD_MAX.0 * 2);
     process::limit_realtime(soft, Nanos(soft.0 * 2))
         .map_err(|e| SlowError::io("limiting the time a stuck hog can run (RLIMIT_RTTIME)", e))?;
     Ok(grid)

@@ -1,39 +1,149 @@
-//! How often CPUs had nothing to run any more, by counting switches to the idle task.
+//! How often CPUs had nothing to run any more, and how often somebody from outside woke a task there.
+//!
+//! A task that waits for another task of its node is woken by that task. Both stand still together in a gap, so such a
+//! wait is no sleep. A timer, a device or a task on another CPU wakes from outside.
 
 use schedlab_model::{Cpu, CpuSet};
 use schedlab_sys::perf::Counter;
+use schedlab_sys::topology;
 use schedlab_sys::tracefs::Tracefs;
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::path::Path;
 
 /// A burn on an idle CPU ends in idleness too, and no task went to sleep.
-const TO_IDLE: &std::ffi::CStr = c"next_pid == 0 && prev_comm != \"schedlab-hog\"";
+const TO_IDLE: &CStr = c"next_pid == 0 && prev_comm != \"schedlab-hog\"";
+/// Threads of the kernel and of this program, whose wakeups tell nothing of the work.
+const OF_NOBODY: &str = "comm != \"schedlab-hog\" && !(comm ~ \"kworker/*\") && !(comm ~ \"rcu*\") \
+                         && !(comm ~ \"ksoftirqd/*\") && !(comm ~ \"migration/*\")";
+/// In an interrupt (`TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`), or on an idle CPU.
+const BY_INTERRUPT: &str = "common_pid == 0 || common_flags & 24";
 
-/// A counter for each CPU.
+/// What was counted of some CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// How often one of them had nothing to run any more.
+    pub(super) idled: u64,
+    /// How often a task of theirs was woken, but not by a task on one of these CPUs.
+    pub(super) woken: u64,
+}
+
+/// Counters for each slowed CPU, and for the others.
 #[derive(Debug)]
 pub(super) struct Idle {
-    counters: BTreeMap<Cpu, Counter>,
+    idled: BTreeMap<Cpu, Counter>,
+    /// On the slowed CPUs: wakeups by interrupts, and of tasks of other nodes.
+    woken: BTreeMap<Cpu, Counter>,
+    /// Wakeups of tasks of slowed CPUs, on all other CPUs. They count for each node.
+    from_others: Vec<Counter>,
 }
 
 impl Idle {
-    /// Counters that stand still; `None` without the right to observe switches.
-    pub(super) fn open(cpus: &CpuSet) -> Option<Self> {
-        let (number, _) = Tracefs::open().ok()?.event("sched", "sched_switch").ok()?;
-        let one = |cpu| Some((cpu, Counter::open(number, cpu, TO_IDLE).ok()?));
-        Some(Self { counters: cpus.iter().map(one).collect::<Option<_>>()? })
+    /// Counters that stand still, for the CPUs of each node; `None` without the right to observe.
+    pub(super) fn open(nodes: &[CpuSet]) -> Option<Self> {
+        let tracefs = Tracefs::open().ok()?;
+        let (switch, _) = tracefs.event("sched", "sched_switch").ok()?;
+        let (waking, _) = tracefs.event("sched", "sched_waking").ok()?;
+        let slowed: CpuSet = nodes.iter().flat_map(CpuSet::iter).collect();
+        let (mut idled, mut woken) = (BTreeMap::new(), BTreeMap::new());
+        for node in nodes {
+            let others: CpuSet = slowed.iter().filter(|cpu| !node.contains(*cpu)).collect();
+            let outside = filter(&format!("{BY_INTERRUPT}{}", or_on(&others)))?;
+            for cpu in node.iter() {
+                idled.insert(cpu, Counter::open(switch, cpu, TO_IDLE).ok()?);
+                woken.insert(cpu, Counter::open(waking, cpu, &outside).ok()?);
+            }
+        }
+        let from_others = filter(&format!("common_pid == -1{}", or_on(&slowed)))?;
+        let online = topology::online(Path::new("/sys")).ok()?;
+        let others = online.iter().filter(|cpu| !slowed.contains(*cpu));
+        // One that goes offline wakes nobody.
+        let from_others = others.filter_map(|cpu| Counter::open(waking, cpu, &from_others).ok());
+        Some(Self { idled, woken, from_others: from_others.collect() })
     }
 
     /// Lets all of them count, or stand still.
     pub(super) fn run(&self, on: bool) {
-        for counter in self.counters.values() {
+        for counter in self.idled.values().chain(self.woken.values()).chain(&self.from_others) {
             // One that cannot be started counts nothing, and the node looks as if it never slept; only a CPU that went
             // offline does that.
             let _ = if on { counter.start() } else { counter.stop() };
         }
     }
 
-    /// What those of some CPUs have counted.
-    pub(super) fn count(&self, cpus: &CpuSet) -> u64 {
-        let of = |cpu: Cpu| self.counters.get(&cpu)?.count().ok();
-        cpus.iter().filter_map(of).sum()
+    /// What was counted of the CPUs of a node. Wakeups on CPUs of other nodes may be of its tasks, so they count too.
+    pub(super) fn count(&self, cpus: &CpuSet) -> Counted {
+        let of = |counter: &Counter| counter.count().ok();
+        let idled = cpus.iter().filter_map(|cpu| of(self.idled.get(&cpu)?)).sum();
+        let woken = self.woken.values().chain(&self.from_others).filter_map(of).sum();
+        Counted { idled, woken }
+    }
+}
+
+/// A filter of wakeups for which `what` holds.
+fn filter(what: &str) -> Option<CString> {
+    CString::new(format!("({what}) && {OF_NOBODY}")).ok()
+}
+
+/// Or the woken task was last on one of these CPUs.
+fn or_on(cpus: &CpuSet) -> String {
+    cpus.iter().map(|cpu| format!(" || target_cpu == {cpu}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::Pid;
+    use schedlab_sys::sched;
+    use std::time::Duration;
+
+    fn on_a_thread(body: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
+        std::thread::Builder::new().spawn(body).unwrap()
+    }
+
+    /// What is counted of a CPU while a thread there does `work` 100 times.
+    fn counted(work: impl Fn() + Send + 'static) -> Option<Counted> {
+        let cpu = sched::affinity(Pid(0)).unwrap().iter().last().unwrap();
+        let cpus = CpuSet::from_iter([cpu]);
+        let idle = Idle::open(std::slice::from_ref(&cpus))?;
+        assert_eq!(idle.count(&cpus), Counted::default(), "it stands still");
+        idle.run(true);
+        let worker = on_a_thread(move || {
+            sched::set_affinity(Pid(0), &CpuSet::from_iter([cpu])).unwrap();
+            (0..100).for_each(|_| work());
+        });
+        worker.join().unwrap();
+        idle.run(false);
+        Some(idle.count(&cpus))
+    }
+
+    #[test]
+    fn a_timer_wakes_from_outside() {
+        match counted(|| std::thread::sleep(Duration::from_millis(1))) {
+            Some(counted) => assert!(counted.woken >= 100, "{counted:?}"),
+            None => eprintln!("MISSING: the right to count wakeups"),
+        }
+    }
+
+    #[test]
+    fn a_task_that_waits_for_one_on_the_same_cpu_is_not_woken_from_outside() {
+        // Both threads inherit the CPU of the first. Other tests' tasks may wake there too: the fewest of some tries.
+        let pass = || {
+            let (to, from) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+            let (ping, pong) = (to.1, from.0);
+            let peer = on_a_thread(move || while ping.recv().is_ok() && pong.send(()).is_ok() {});
+            for _ in 0..50 {
+                to.0.send(()).unwrap();
+                from.1.recv().unwrap();
+            }
+            drop(to.0);
+            peer.join().unwrap();
+        };
+        let tries: Option<Vec<Counted>> = (0..5).map(|_| counted(pass)).collect();
+        match tries.and_then(|tries| tries.into_iter().map(|counted| counted.woken).min()) {
+            // 10,000 waits for each other.
+            Some(woken) => assert!(woken < 1_000, "{woken}"),
+            None => eprintln!("MISSING: the right to count wakeups"),
+        }
     }
 }

@@ -180,7 +180,7 @@ impl Session {
         if plan.method == Method::Deadline {
             super::deadline::isolate(&cpus, ground, &mut guard)?;
         }
-        let (mut nodes, pace) = (Vec::new(), Pace::open(&plan, &cpus));
+        let (mut nodes, pace) = (Vec::new(), Pace::open(&plan));
         for (node, network) in plan.request.nodes.iter().zip(networks) {
             let following = (&mut guard, pace.is_some());
             nodes.push(Active::apply(&plan, node, network, ground, following)?);

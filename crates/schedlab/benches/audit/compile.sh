@@ -1,8 +1,9 @@
-# Compiles work.c ROUNDS times. Prints the seconds that had passed at each twentieth of them, and a 1: it computes all
-# the time.
+# Compiles work.c ROUNDS times. Prints the seconds that had passed at each of PARTS equal parts of them, and a 1: it
+# computes all the time. Arguments: ROUNDS, one that is not used, PARTS.
 
 cd "$(dirname "$0")" || exit 1
 rounds=$1
+all=$3
 compiled=0
 parts=0
 times=""
@@ -11,7 +12,7 @@ while [ "$compiled" -lt "$rounds" ]; do
   gcc -O1 -c work.c -o work.o || exit 1
   compiled=$((compiled + 1))
   passed=$(($(date +%s%N) - began))
-  while [ "$parts" -lt 20 ] && [ $((compiled * 20)) -ge $(((parts + 1) * rounds)) ]; do
+  while [ "$parts" -lt "$all" ] && [ $((compiled * all)) -ge $(((parts + 1) * rounds)) ]; do
     parts=$((parts + 1))
     times="$times $passed"
   done

@@ -1,7 +1,8 @@
-// Fills maps for ROUNDS rounds. Prints the seconds that had passed at each twentieth of them, and a 1: it computes all
-// the time. A fifth as many rounds go before: how soon code is compiled differs from run to run.
+// Fills maps for ROUNDS rounds. Prints the seconds that had passed at each of PARTS equal parts of them, and a 1: it
+// computes all the time. A fifth as many rounds go before: how soon code is compiled differs from run to run.
+// Arguments: ROUNDS, one that is not used, PARTS.
 
-const rounds = Number(process.argv[2]), times = [];
+const rounds = Number(process.argv[2]), parts = Number(process.argv[4]), times = [];
 
 function round() {
   const entries = new Map();
@@ -15,7 +16,7 @@ for (let done = 0; done < rounds / 5; done++) round();
 const began = performance.now();
 for (let done = 1; done <= rounds; done++) {
   round();
-  while (times.length < 20 && done * 20 >= (times.length + 1) * rounds) {
+  while (times.length < parts && done * parts >= (times.length + 1) * rounds) {
     times.push((performance.now() - began) / 1000);
   }
 }

@@ -1,7 +1,7 @@
 //! The programs that are slowed, none of which knows anything of schedlab.
 
 use super::Failure;
-use super::table::Work;
+use super::table::{PARTS, Work};
 use schedlab_model::CpuSet;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -110,8 +110,9 @@ impl Programs {
         }
     }
 
-    /// The command line of a program that works for some rounds. Only `work.c` needs the steps of a millisecond.
-    fn argv(&self, program: &str, rounds: u64) -> Vec<String> {
+    /// The command line of a program that works for some rounds and times some equal parts of them. Only `work.c` needs
+    /// the steps of a millisecond.
+    fn argv(&self, program: &str, rounds: u64, parts: usize) -> Vec<String> {
         let at = |file: &str| self.folder.path().join(file).display().to_string();
         let mut argv = match program {
             "c" => vec![at("work"), "loop".into()],
@@ -124,7 +125,7 @@ impl Programs {
             "gcc" => vec!["sh".into(), at("compile.sh")],
             kind => vec![at("work"), kind.into()],
         };
-        argv.extend([rounds.to_string(), self.steps_in_ms.round().to_string()]);
+        argv.extend([rounds.to_string(), self.steps_in_ms.round().to_string(), parts.to_string()]);
         argv
     }
 
@@ -135,7 +136,7 @@ impl Programs {
 
     fn run_full(&self, program: &str, rounds: u64) -> Result<Work, Failure> {
         let mut command = Command::new("taskset");
-        command.args(["-c", &self.cpus(program)]).args(self.argv(program, rounds));
+        command.args(["-c", &self.cpus(program)]).args(self.argv(program, rounds, PARTS));
         Ok(output(&mut command)?.parse()?)
     }
 
@@ -146,10 +147,39 @@ impl Programs {
         speed: &str,
         options: &[&str],
     ) -> Result<Work, Failure> {
+        let argv = self.argv(program, self.rounds(program), PARTS);
+        Ok(self.under(program, speed, options, &argv)?.parse()?)
+    }
+
+    /// The seconds that had passed at each of many short parts of a slowed run.
+    pub(super) fn parts(
+        &self,
+        program: &str,
+        speed: &str,
+        options: &[&str],
+        (work_s, parts): (f64, usize),
+    ) -> Result<Vec<f64>, Failure> {
+        let rounds = self.rounds(program) as f64 * work_s / WORK_S;
+        let argv = self.argv(program, rounds as u64, parts);
+        let printed = self.under(program, speed, options, &argv)?;
+        let mut times: Vec<f64> =
+            printed.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        // The last number is no time.
+        times.pop();
+        Ok(times)
+    }
+
+    /// What a command printed that was slowed by these options.
+    fn under(
+        &self,
+        program: &str,
+        speed: &str,
+        options: &[&str],
+        argv: &[String],
+    ) -> Result<String, Failure> {
         let mut command = Command::new(SCHEDLAB);
         command.args(["slow", "--cpu", &format!("{}={speed}", self.cpus(program))]).args(options);
-        command.arg("--").args(self.argv(program, self.rounds(program)));
-        Ok(output(&mut command)?.parse()?)
+        output(command.arg("--").args(argv))
     }
 }
 

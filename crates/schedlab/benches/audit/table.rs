@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 /// Parts of a run that are timed.
-const PARTS: usize = 20;
+pub(super) const PARTS: usize = 20;
 
 /// What a program did.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -212,7 +212,7 @@ pub(super) fn print(samples: &[Sample]) -> String {
 }
 
 /// Sorts them and returns the middle.
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,

@@ -1,12 +1,12 @@
-/* Work that nothing was tuned with: work KIND ROUNDS STEPS, with STEPS the steps of a millisecond at full speed.
+/* Work that nothing was tuned with: work KIND ROUNDS STEPS PARTS, with STEPS the steps of a millisecond at full speed.
  *
  * loop     2000 steps a round
  * phases   1.1 ms of steps, 1.1 ms of sleep
  * short    0.1 ms of steps, 1.1 ms of sleep
  * barrier  two threads on two CPUs that meet after every 0.6 ms of steps
  *
- * Prints the seconds that had passed at each twentieth of the rounds, and the part of the time that one thread
- * computed. */
+ * Prints the seconds that had passed at each of PARTS equal parts of the rounds, and the part of the time that one
+ * thread computed. */
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define PARTS 20
 
 static double now(void)
 {
@@ -39,29 +37,38 @@ static void compute(int thread, long steps)
 }
 
 struct told {
-    double began, computed, times[PARTS];
-    long done, rounds;
-    int parts;
+    double began, computed, *times;
+    long done, rounds, parts;
 };
+
+static long all_parts;
+
+static struct told begin(long rounds)
+{
+    double *times = calloc(all_parts, sizeof *times);
+    if (times == NULL)
+        exit(1);
+    return (struct told){.rounds = rounds, .times = times, .began = now()};
+}
 
 /* Notes a round. */
 static void note(struct told *told)
 {
     told->done++;
-    while (told->parts < PARTS && told->done * PARTS >= (told->parts + 1) * told->rounds)
+    while (told->parts < all_parts && told->done * all_parts >= (told->parts + 1) * told->rounds)
         told->times[told->parts++] = now() - told->began;
 }
 
 static void tell(const struct told *told)
 {
-    for (int part = 0; part < PARTS; part++)
+    for (long part = 0; part < all_parts; part++)
         printf("%.9f ", told->times[part]);
-    printf("%.6f\n", told->computed / told->times[PARTS - 1]);
+    printf("%.6f\n", told->computed / told->times[all_parts - 1]);
 }
 
 static void alone(long rounds, long steps, double sleep)
 {
-    struct told told = {.rounds = rounds, .began = now()};
+    struct told told = begin(rounds);
     struct timespec pause = {.tv_nsec = (long)(sleep * 1e9)};
     while (told.done < rounds) {
         double before = now();
@@ -95,7 +102,7 @@ static void *together(void *argument)
     int thread = argument != NULL;
     bind_to_nth(thread);
     pthread_barrier_wait(&meeting);
-    struct told told = {.rounds = together_rounds, .began = now()};
+    struct told told = begin(together_rounds);
     while (told.done < together_rounds) {
         double before = now();
         compute(thread, together_steps);
@@ -110,8 +117,9 @@ static void *together(void *argument)
 
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc != 5)
         return 2;
+    all_parts = atol(argv[4]);
     long rounds = atol(argv[2]);
     double steps = atof(argv[3]);
     if (strcmp(argv[1], "loop") == 0) {

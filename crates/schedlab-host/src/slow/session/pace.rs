@@ -2,8 +2,8 @@
 
 use super::super::apply::Hold;
 use super::super::follow::{self, Budgets, LOOK, Seen};
-use super::super::idle::Idle;
-use super::super::{Grid, Method, Plan, SlowError, quota};
+use super::super::idle::{Counted, Idle};
+use super::super::{Grid, Method, Node, Plan, SlowError, quota};
 use super::{Active, Session};
 use schedlab_model::{CpuSet, Nanos, Pid};
 use schedlab_sys::{clock, process};
@@ -17,7 +17,7 @@ const THREADS: usize = 256;
 /// When to look at the work, and what is in force by it.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Counts how often CPUs have nothing to run; the kernel counts budgets by itself.
+    /// Counts how often CPUs have nothing to run, and wakeups from outside; the kernel counts budgets by itself.
     idle: Option<Idle>,
     /// The period of burns.
     period: Nanos,
@@ -45,14 +45,17 @@ struct Counters {
     sleeps: u64,
     /// How often threads that live went to sleep.
     slept: u64,
+    /// How often tasks were woken from outside of the node.
+    woken: u64,
 }
 
 impl Pace {
     /// Whether the period can follow the work. It looks at nothing until it is started.
-    pub(super) fn open(plan: &Plan, cpus: &CpuSet) -> Option<Self> {
+    pub(super) fn open(plan: &Plan) -> Option<Self> {
+        let nodes: Vec<CpuSet> = plan.request.nodes.iter().map(Node::cpus).collect();
         let idle = match plan.method {
             _ if !plan.follows() => return None,
-            Method::Hogs => Some(Idle::open(cpus)?),
+            Method::Hogs => Some(Idle::open(&nodes)?),
             _ => None,
         };
         let period = plan.grid.period();
@@ -71,12 +74,12 @@ impl Pace {
             _ if active.failed => None,
             (_, Hold::Quota(quota)) => {
                 let (used, sleeps) = quota.counted()?;
-                Some(Counters { at, used, sleeps, slept: 0 })
+                Some(Counters { at, used, sleeps, ..Counters::default() })
             }
             (Some(idle), _) => {
                 let used = active.held.used(processes)?.0;
-                let sleeps = idle.count(&active.node.cpus());
-                Some(Counters { at, used, sleeps, slept: slept(processes) })
+                let Counted { idled: sleeps, woken } = idle.count(&active.node.cpus());
+                Some(Counters { at, used, sleeps, slept: slept(processes), woken })
             }
             (None, _) => None,
         }
@@ -98,12 +101,17 @@ impl Found {
         let mut sleeps = now.sleeps.saturating_sub(began.sleeps);
         self.budgets.periods += used;
         self.budgets.used_up += sleeps;
+        let looked = now.at.0.saturating_sub(began.at.0);
         // While others compute on its CPUs too, these have something to run although the node sleeps.
-        if (used as f64) < ALL * cpus * now.at.0.saturating_sub(began.at.0) as f64 {
+        if (used as f64) < ALL * cpus * looked as f64 {
             sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
         }
+        let woken = now.woken.saturating_sub(began.woken);
+        self.seen.looked.0 += looked;
         self.seen.used.0 += used;
-        self.seen.sleeps += sleeps;
+        // A task that waits for another one of its node stands still with it in a gap.
+        self.seen.sleeps += sleeps.min(woken);
+        self.seen.woken += woken;
     }
 }
 
@@ -184,21 +192,29 @@ mod tests {
 
     #[test]
     fn looks_add_up_and_a_look_without_a_counter_adds_nothing() {
-        let at = |ms, used, sleeps, slept| {
-            Some(Counters { at: Nanos::from_millis(ms), used, sleeps, slept })
+        let at = |ms, used, sleeps, slept, woken| {
+            Some(Counters { at: Nanos::from_millis(ms), used, sleeps, slept, woken })
+        };
+        let seen = |looked_ms, used_ms, sleeps, woken| {
+            let (looked, used) = (Nanos::from_millis(looked_ms), Nanos::from_millis(used_ms));
+            Seen { looked, used, sleeps, woken }
         };
         let (ms, mut found) = (1_000_000, Found::default());
-        found.began = at(0, ms, 5, 100);
-        found.add(at(100, 21 * ms, 9, 900), 0.2);
+        found.began = at(0, ms, 5, 100, 50);
+        found.add(at(100, 21 * ms, 9, 900, 250), 0.2);
         // It used all that it may have, so its CPUs tell when it slept; its threads wait for each other too.
-        assert_eq!(found.seen, Seen { used: Nanos::from_millis(20), sleeps: 4 });
-        found.add(at(200, 99 * ms, 99, 999), 0.2);
+        assert_eq!(found.seen, seen(100, 20, 4, 200));
+        found.add(at(200, 99 * ms, 99, 999, 999), 0.2);
         assert_eq!(found.seen.sleeps, 4, "no look had begun");
-        found.began = at(200, 0, 0, 0);
+        found.began = at(200, 0, 0, 0, 0);
         found.add(None, 0.2);
-        found.began = at(300, 0, 0, 0);
-        found.add(at(400, 10 * ms, 1, 90), 0.2);
-        assert_eq!(found.seen, Seen { used: Nanos::from_millis(30), sleeps: 94 });
+        found.began = at(300, 0, 0, 0, 0);
+        found.add(at(400, 10 * ms, 1, 90, 100), 0.2);
+        assert_eq!(found.seen, seen(200, 30, 94, 300));
+        // Threads that meet: their CPUs idle, but one of them wakes the other.
+        found.began = at(500, 0, 0, 0, 0);
+        found.add(at(600, 20 * ms, 160, 160, 3), 0.2);
+        assert_eq!(found.seen, seen(300, 50, 97, 303));
     }
 
     #[test]
