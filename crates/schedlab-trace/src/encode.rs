@@ -4,11 +4,13 @@
 //! that every reader of the target knows them. Tracepoints of which only the name is known get a
 //! format with the common fields alone.
 
+mod task_comms;
+
 use crate::mark;
-use crate::names;
 use schedlab_model::{Comm, Context, Event, Left, OtherFormat, Pid, Prio, TraceInfo, What};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use task_comms::TaskComms;
 
 /// Event ids of our formats.
 const SWITCH: u16 = 300;
@@ -31,7 +33,10 @@ const LETTERS: &str = "{ 0x1, \"S\" }, { 0x2, \"D\" }, { 0x4, \"T\" }, { 0x8, \"
 pub struct Encoder {
     formats: Vec<(String, String)>,
     others: Vec<OtherFormat>,
-    comms: BTreeMap<Pid, Comm>,
+    comms: TaskComms,
+    /// The last record of a fixed length: fields at known places are plain stores.
+    fixed: [u8; 64],
+    /// The last record with a text.
     body: Vec<u8>,
 }
 
@@ -41,8 +46,9 @@ impl Encoder {
     pub fn new(info: &TraceInfo) -> Self {
         let mut formats = kernel_formats();
         formats.push((mark::SYSTEM.into(), mark::format_text(MARK, &info.marks)));
-        let mut encoder =
-            Self { formats, others: Vec::new(), comms: info.comms.clone(), body: Vec::new() };
+        let comms = TaskComms::new(info.comms.clone());
+        let (others, body) = (Vec::new(), Vec::new());
+        let mut encoder = Self { formats, others, comms, fixed: [0; 64], body };
         encoder.learn(&info.others);
         encoder
     }
@@ -69,7 +75,7 @@ impl Encoder {
     /// The names of tasks as of the last event.
     #[must_use]
     pub fn comms(&self) -> &BTreeMap<Pid, Comm> {
-        &self.comms
+        self.comms.all()
     }
 
     /// A task's name from now on, without a record.
@@ -85,91 +91,122 @@ impl Encoder {
 
     /// As [`Encoder::body`], with the arguments of a tracepoint beyond the scheduler's as a text of
     /// at most 64 KiB. `None` for what is not a record.
+    #[inline]
     pub fn body_with(&mut self, event: &Event, arguments: &str) -> Option<&[u8]> {
-        self.body.clear();
-        match event.what {
+        let (body, comms) = (&mut self.fixed, &mut self.comms);
+        let length = match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
-                self.head(SWITCH, event).name(prev).pid(prev).prio(prev_prio);
-                self.body.extend(state(left).to_le_bytes());
-                self.name(next).pid(next).prio(next_prio);
+                head(body, SWITCH, event);
+                task(body, 8, (prev, comms.get(prev), prev_prio));
+                put(body, 32, state(left).to_le_bytes());
+                task(body, 40, (next, comms.get(next), next_prio));
+                64
             }
             What::Waking { pid, prio, last_cpu } => {
-                self.head(WAKING, event).name(pid).pid(pid).prio(prio).int(last_cpu.0.into());
+                head(body, WAKING, event);
+                task(body, 8, (pid, comms.get(pid), prio));
+                int(body, 32, last_cpu.0.into());
+                36
             }
             What::Wakeup { pid, prio, cpu, new } => {
-                let id = if new { WAKEUP_NEW } else { WAKEUP };
-                self.head(id, event).name(pid).pid(pid).prio(prio).int(cpu.0.into());
+                head(body, if new { WAKEUP_NEW } else { WAKEUP }, event);
+                task(body, 8, (pid, comms.get(pid), prio));
+                int(body, 32, cpu.0.into());
+                36
             }
+            What::Mark { pid, id, phase, request } => {
+                body[..24].copy_from_slice(&mark::body(MARK, event.by, pid, (id, phase, request)));
+                24
+            }
+            What::Lost { .. } => return None,
+            _ => return self.seldom(event, arguments),
+        };
+        Some(&self.fixed[..length])
+    }
+
+    /// The same for events of which there are few.
+    fn seldom(&mut self, event: &Event, arguments: &str) -> Option<&[u8]> {
+        let (body, comms) = (&mut self.fixed, &mut self.comms);
+        let length = match event.what {
             What::Migrate { pid, from, to } => {
-                self.head(MIGRATE, event).name(pid).pid(pid).prio(Prio::NORMAL);
-                self.int(from.0.into()).int(to.0.into());
+                head(body, MIGRATE, event);
+                task(body, 8, (pid, comms.get(pid), Prio::NORMAL));
+                int(body, 32, from.0.into());
+                int(body, 36, to.0.into());
+                40
             }
             What::Fork { child } => {
-                self.head(FORK, event).name(event.by).pid(event.by).name(child).pid(child);
+                head(body, FORK, event);
+                put(body, 8, comms.get(event.by));
+                int(body, 24, event.by.0);
+                put(body, 28, comms.get(child));
+                int(body, 44, child.0);
+                48
             }
             What::Exec { old } => {
-                self.head(EXEC, event).name(event.by).pid(event.by).pid(old);
+                head(body, EXEC, event);
+                put(body, 8, comms.get(event.by));
+                int(body, 24, event.by.0);
+                int(body, 28, old.0);
+                32
             }
             What::Exit { pid } => {
-                self.head(EXIT, event).name(pid).pid(pid).prio(Prio::NORMAL);
+                head(body, EXIT, event);
+                task(body, 8, (pid, comms.get(pid), Prio::NORMAL));
+                32
             }
             What::Comm { pid, comm } => {
                 // The first name of a task is in the records around it.
-                let before = self.comms.insert(pid, comm)?;
-                self.head(RENAME, event).pid(pid);
-                self.body.extend(before);
-                self.body.extend(comm);
-            }
-            What::Mark { pid, id, phase, request } => {
-                self.body.extend(mark::body(MARK, event.by, pid, (id, phase, request)));
+                let before = comms.insert(pid, comm)?;
+                head(body, RENAME, event);
+                int(body, 8, pid.0);
+                put(body, 12, before);
+                put(body, 28, comm);
+                44
             }
             What::Other { format } => {
-                self.head(OTHERS.saturating_add(format), event);
+                head(body, OTHERS.saturating_add(format), event);
                 // A dynamic text: its length with the final zero, and where it stands.
                 let length = u16::try_from(arguments.len() + 1).unwrap_or(u16::MAX);
-                self.body.extend((u32::from(length) << 16 | 12).to_le_bytes());
+                put(body, 8, (u32::from(length) << 16 | 12).to_le_bytes());
+                self.body.clear();
+                self.body.extend(&body[..12]);
                 self.body.extend(&arguments.as_bytes()[..usize::from(length) - 1]);
                 self.body.push(0);
+                return Some(&self.body);
             }
-            What::Lost { .. } => return None,
-        }
-        Some(&self.body)
-    }
-
-    fn head(&mut self, id: u16, event: &Event) -> &mut Self {
-        let flags: u8 = match event.context {
-            Context::Task => 0,
-            Context::SoftIrq => 0x10,
-            Context::HardIrq => 0x08,
-            Context::Nmi => 0x40,
+            _ => return None,
         };
-        self.body.extend(id.to_le_bytes());
-        self.body.extend([flags, 0]);
-        self.pid(event.by)
+        Some(&self.fixed[..length])
     }
+}
 
-    fn int(&mut self, value: i32) -> &mut Self {
-        self.body.extend(value.to_le_bytes());
-        self
-    }
+/// Puts a field at its place.
+fn put<const N: usize>(body: &mut [u8; 64], at: usize, bytes: [u8; N]) {
+    body[at..at + N].copy_from_slice(&bytes);
+}
 
-    fn pid(&mut self, pid: Pid) -> &mut Self {
-        self.int(pid.0)
-    }
+fn int(body: &mut [u8; 64], at: usize, value: i32) {
+    put(body, at, value.to_le_bytes());
+}
 
-    fn prio(&mut self, prio: Prio) -> &mut Self {
-        self.int(prio.0.into())
-    }
+/// A task's name, pid and priority: 24 bytes.
+fn task(body: &mut [u8; 64], at: usize, (pid, comm, prio): (Pid, Comm, Prio)) {
+    put(body, at, comm);
+    int(body, at + 16, pid.0);
+    int(body, at + 20, prio.0.into());
+}
 
-    fn name(&mut self, pid: Pid) -> &mut Self {
-        let comm = match self.comms.get(&pid) {
-            Some(comm) => *comm,
-            None if pid.is_idle() => names::comm(b"swapper"),
-            None => names::comm(b"<...>"),
-        };
-        self.body.extend(comm);
-        self
-    }
+fn head(body: &mut [u8; 64], id: u16, event: &Event) {
+    let flags: u8 = match event.context {
+        Context::Task => 0,
+        Context::SoftIrq => 0x10,
+        Context::HardIrq => 0x08,
+        Context::Nmi => 0x40,
+    };
+    put(body, 0, id.to_le_bytes());
+    put(body, 2, [flags, 0]);
+    int(body, 4, event.by.0);
 }
 
 /// `prev_state` as kernels since 4.14 count it.

@@ -478,11 +478,17 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
         Ok(())
     }
 
-    /// Adds a page as it is, complete and of the header's size.
-    pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
+    /// Adds whole pages of the header's size as they are.
+    pub(super) fn pages(&mut self, pages: &[u8]) -> io::Result<()> {
         debug_assert!(self.page.is_empty(), "whole pages and records do not mix");
-        self.pages.extend_from_slice(page);
-        self.flush_pages()
+        if self.writer.header.compression == Compression::None {
+            return self.writer.put(pages);
+        }
+        for page in pages.chunks_exact(self.writer.header.page_size as usize) {
+            self.pages.extend_from_slice(page);
+            self.flush_pages()?;
+        }
+        Ok(())
     }
 
     /// Lets go of the writer, which must do nothing else until it is resumed.
