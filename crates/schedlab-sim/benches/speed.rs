@@ -2,7 +2,7 @@
 //! counted, with events that are handed out, and with events that are written to a trace.dat.
 //!
 //! Most calls of hackbench lead to no event, so calls count too. The events of the last two contain two marks for each
-//! round of a sender.
+//! round of a sender. At the end it tells the most memory of a load and of the same load 8 times as long.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -30,7 +30,7 @@ struct Ran {
 }
 
 impl Ran {
-    fn of(cpus: u16, load: &Load, sink: Sink) -> Self {
+    fn of(cpus: u16, load: &Load<'_>, sink: Sink) -> Self {
         let topology = Topology::flat(cpus);
         let allowed = CpuSet::first(cpus.into());
         let around = Surroundings { topology, allowed, speed: 1_000, seed: 1 };
@@ -65,7 +65,7 @@ impl Ran {
     }
 
     /// The fastest of five.
-    fn best(cpus: u16, load: &Load, sink: Sink) -> Self {
+    fn best(cpus: u16, load: &Load<'_>, sink: Sink) -> Self {
         let runs = (0..5).map(|_| Self::of(cpus, load, sink));
         runs.min_by(|a, b| a.real_s.total_cmp(&b.real_s)).unwrap()
     }
@@ -79,14 +79,15 @@ enum Sink {
     Trace,
 }
 
-struct Load {
+#[derive(Clone, Copy)]
+struct Load<'l> {
     name: &'static str,
     workload: &'static str,
-    options: &'static [(&'static str, &'static str)],
+    options: &'l [(&'static str, &'l str)],
     wakeup_granularity: Option<u64>,
 }
 
-const LOADS: [Load; 3] = [
+const LOADS: [Load<'static>; 3] = [
     Load {
         name: "sockets",
         workload: "hackbench",
@@ -132,4 +133,21 @@ fn main() {
     };
     let Ran { virtual_s, real_s, events, .. } = Ran::best(128, &ten, Sink::Counted);
     println!("128 busy CPUs: {virtual_s:.1} virtual seconds in {real_s:.2} s ({events} events)");
+    memory(&LOADS[2]);
+}
+
+/// The most memory of the process during a load, and during the same load 8 times as long.
+fn memory(load: &Load<'_>) {
+    println!("memory | rounds | events | most resident memory");
+    for (what, sink) in [("handed out", Sink::Handed), ("in a trace", Sink::Trace)] {
+        for loops in ["5000", "40000"] {
+            let options = [("groups", "8"), ("fds", "2"), ("loops", loops), ("pipe", "true")];
+            // From now on the kernel counts the most anew (proc(5)).
+            std::fs::write("/proc/self/clear_refs", "5").unwrap();
+            let Ran { events, .. } = Ran::of(8, &Load { options: &options, ..*load }, sink);
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+            println!("{}, events {what} | {loops} | {events} |{most}", load.name);
+        }
+    }
 }

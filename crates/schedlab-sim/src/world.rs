@@ -3,17 +3,19 @@
 //! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has a task's way through its operations, `work` what they cost, `effect` what they do, `messages`
-//! both for channels, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the beginning and the end of a
-//! load, `speed` how fast CPUs work, `channel`, `slub` and `shared_objects` what tasks share, `calls` what a recording
-//! tells of reads and writes, `deadlock` who waits for whom.
+//! both for channels, `short_way` both for most messages, `wake` the way from a wakeup to a CPU, `switch` who runs,
+//! `start` the beginning and the end of a load, `speed` how fast CPUs work, `channel`, `pages`, `slub` and
+//! `shared_objects` what tasks share, `calls` what a recording tells of reads and writes, `deadlock` who waits for whom.
 
 mod calls;
 mod channel;
 mod deadlock;
 mod effect;
 mod messages;
+mod pages;
 mod perform;
 mod shared_objects;
+mod short_way;
 mod slub;
 mod speed;
 mod start;
@@ -31,7 +33,7 @@ use crate::policy_view::{Class, CpuView, FULL_SPEED, Hardware, Scene, TaskId, Ta
 use crate::{Costs, policy};
 use calls::Calls;
 use channel::Channel;
-use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
+use schedlab_model::{Comm, Context, Event, Nanos, Pid, Prio, What};
 use schedlab_stats::Histogram;
 use schedlab_workload::plan::{Block, Placement, Plan, Task};
 use shared_objects::Shared;
@@ -141,8 +143,8 @@ pub struct World {
     timed: bool,
     bodies: Vec<Body>,
     comms: Vec<String>,
-    /// The pids of recorded tasks.
-    origins: Vec<Option<Pid>>,
+    /// The pid of each task.
+    pids: Vec<Pid>,
     starter: Option<TaskId>,
     /// The kernel's RCU thread, and whether it has something to do at the next tick.
     rcu: Option<TaskId>,
@@ -162,6 +164,8 @@ pub struct World {
     cpu_locks: Vec<Option<TaskId>>,
     channels: Vec<Channel>,
     calls: Calls,
+    /// Whether calls may take the short way.
+    short: bool,
     /// Memory of the messages of sockets.
     memory: Memory,
     blocks: Vec<Block>,
@@ -184,6 +188,8 @@ pub struct World {
     told_ready: bool,
     gate: Vec<TaskId>,
     went_at: Option<u64>,
+    /// When the tasks are to stop, if that is known and they were let go.
+    until: Option<Nanos>,
     ended_at: Option<u64>,
     stopping: bool,
     stopped_at: Option<u64>,
@@ -216,15 +222,14 @@ impl World {
         config: Config,
     ) -> Self {
         let tasks = std::mem::take(&mut plan.tasks);
-        let origins = tasks.iter().map(|task| task.origin.map(|origin| origin.pid)).collect();
         let cpus = hardware.cpus();
         let speeds = (0..cpus).map(|cpu| hardware.speed(cpu)).collect();
         let agenda = Agenda::new(cpus, config.seed);
         let mut order: Vec<usize> = (0..cpus).collect();
         order.sort_by_key(|&cpu| agenda.key(cpu));
         let (series, counters_each) = (plan.samples.len(), plan.counters.len());
-        let channels = channels(plan, &tasks);
-        let Cast { bodies, views, comms, spawn, starter, rcu } = cast(plan, tasks, &config);
+        let channels = channels(plan, &tasks, &config.costs);
+        let Cast { bodies, pids, views, comms, spawn, starter, rcu } = cast(plan, tasks, &config);
         let count = starter.map_or(bodies.len(), TaskId::index);
         let task_ids = |fork: &schedlab_workload::plan::Fork| {
             fork.tasks.iter().rev().map(|&task| TaskId(task as u32)).collect()
@@ -235,7 +240,7 @@ impl World {
             policy,
             bodies,
             comms,
-            origins,
+            pids,
             starter,
             rcu,
             stirred: false,
@@ -250,6 +255,7 @@ impl World {
             cpu_locks: vec![None; cpus],
             channels,
             calls: Calls::default(),
+            short: config.start != Start::InPlace,
             memory: Memory::new(cpus),
             blocks: plan.blocks.clone(),
             places: plan.places.clone(),
@@ -266,6 +272,7 @@ impl World {
             told_ready: false,
             gate: Vec::new(),
             went_at: None,
+            until: None,
             ended_at: None,
             stopping: false,
             stopped_at: None,
@@ -311,7 +318,7 @@ impl World {
                 break Ok(Step::Paused);
             }
             self.scene.now = at;
-            match self.agenda.take() {
+            match self.agenda.take_at(at) {
                 Some(Next::Cpu(cpu)) => self.piece_ends(cpu),
                 Some(Next::Other(happening)) => self.happens(happening),
                 None => {}
@@ -458,14 +465,8 @@ impl World {
     /// The pid of a task.
     #[must_use]
     pub fn pid(&self, task: TaskId) -> Pid {
-        if let Some(pid) = self.origins.get(task.index()).copied().flatten() {
-            return pid;
-        }
-        match self.starter {
-            Some(starter) if starter == task => Pid(self.config.first_pid - 1),
-            _ if self.rcu == Some(task) => Pid(self.config.first_pid - 2),
-            _ => Pid(self.config.first_pid + task.0.cast_signed()),
-        }
+        let counted = Pid(self.config.first_pid + task.0.cast_signed());
+        self.pids.get(task.index()).copied().unwrap_or(counted)
     }
 
     /// The name and the affinity of each task, the starter included.
@@ -495,19 +496,23 @@ impl World {
         self.emitted += 1;
         if self.config.record {
             let by = self.scene.cpus[cpu].running.map_or(Pid::IDLE, |task| self.pid(task));
-            let time = schedlab_model::Nanos(self.scene.now);
+            let time = Nanos(self.scene.now);
             self.events.push(Event { time, by, cpu: id(cpu), context, what });
         }
     }
 
     /// How long work takes on a CPU.
+    #[inline]
     fn time_for(&self, cpu: usize, work: u64) -> u64 {
+        /// A function of its own keeps a division of 128 bits out of each operation.
+        #[inline(never)]
+        fn slowed(work: u64, speed: u64) -> u64 {
+            let time = u128::from(work) * u128::from(FULL_SPEED);
+            u64::try_from(time.div_ceil(u128::from(speed))).unwrap_or(u64::MAX)
+        }
         match self.speeds[cpu] {
             FULL_SPEED => work,
-            speed => {
-                let time = u128::from(work) * u128::from(FULL_SPEED);
-                u64::try_from(time.div_ceil(u128::from(speed))).unwrap_or(u64::MAX)
-            }
+            speed => slowed(work, speed),
         }
     }
 
@@ -523,6 +528,7 @@ impl World {
     }
 
     /// Plans the end of the running task's phase.
+    #[inline]
     fn go(&mut self, cpu: usize, task: TaskId) {
         let work = self.bodies[task.index()].left;
         let ends = match work {
@@ -555,7 +561,9 @@ impl World {
         body.left = 0;
         account(body, elapsed);
         self.pieces[cpu].began = self.scene.now;
-        match body.phase {
+        let phase = body.phase;
+        match phase {
+            Phase::Enter if self.goes_short_way(cpu, task) => {}
             Phase::Ask => self.next_act(cpu, task),
             Phase::Enter => self.takes_effect(cpu, task),
             Phase::Blocking => self.blocks_or_goes_on(cpu, task),
@@ -581,6 +589,7 @@ fn scene(tasks: Vec<TaskView>, hardware: Hardware, now: u64) -> Scene {
 /// All tasks of a world.
 struct Cast {
     bodies: Vec<Body>,
+    pids: Vec<Pid>,
     views: Vec<TaskView>,
     comms: Vec<String>,
     /// Those that are started at the beginning.
@@ -595,6 +604,7 @@ fn cast(plan: &Plan, tasks: Vec<Task>, config: &Config) -> Cast {
     let view = |task: &Task| TaskView { cpu: cpu(task), ..TaskView::of(&task.placement) };
     let mut views: Vec<TaskView> = tasks.iter().map(view).collect();
     let mut comms: Vec<String> = tasks.iter().map(|task| task.comm.clone()).collect();
+    let origins: Vec<_> = tasks.iter().map(|task| task.origin.map(|at| at.pid)).collect();
     let mut bodies = bodies(plan, tasks);
     let count = bodies.len();
     let spawn = (0..count).filter(|&at| bodies[at].fork.is_none());
@@ -612,11 +622,14 @@ fn cast(plan: &Plan, tasks: Vec<Task>, config: &Config) -> Cast {
         comms.push("rcu_preempt".to_owned());
     }
     views.resize(bodies.len(), TaskView::default());
-    Cast { bodies, views, comms, spawn, starter, rcu }
+    let first = config.first_pid;
+    let kernel = [(starter, first - 1), (rcu, first - 2)];
+    let pids = pids(bodies.len(), &origins, &kernel, first);
+    Cast { bodies, pids, views, comms, spawn, starter, rcu }
 }
 
 /// The plan's channels, each with the number of its readers.
-fn channels(plan: &Plan, tasks: &[Task]) -> Vec<Channel> {
+fn channels(plan: &Plan, tasks: &[Task], costs: &Costs) -> Vec<Channel> {
     let mut readers = vec![0; plan.channels.len()];
     for channel in tasks.iter().flat_map(|task| &task.receives) {
         readers[*channel as usize] += 1;
@@ -624,8 +637,23 @@ fn channels(plan: &Plan, tasks: &[Task]) -> Vec<Channel> {
     plan.channels
         .iter()
         .zip(readers)
-        .map(|(channel, readers)| Channel::new(channel, readers))
+        .map(|(channel, readers)| Channel::new(channel, readers, costs))
         .collect()
+}
+
+/// The pids of all tasks: recorded ones keep theirs, `kernel` has those beside the plan's, all others count on.
+fn pids(
+    count: usize,
+    origins: &[Option<Pid>],
+    kernel: &[(Option<TaskId>, i32)],
+    first: i32,
+) -> Vec<Pid> {
+    let mut pids: Vec<Pid> = (0..count).map(|at| Pid(first + at as i32)).collect();
+    for &(task, pid) in kernel {
+        task.into_iter().for_each(|task| pids[task.index()] = Pid(pid));
+    }
+    pids.iter_mut().zip(origins).for_each(|(pid, origin)| *pid = origin.unwrap_or(*pid));
+    pids
 }
 
 fn bodies(plan: &Plan, tasks: Vec<Task>) -> Vec<Body> {

@@ -44,6 +44,7 @@ impl World {
     /// From now on calls that read and write are events too.
     pub fn tell_calls(&mut self) {
         self.calls.is_told = true;
+        self.allow_short_way();
     }
 
     /// Whether calls are events.

@@ -6,14 +6,13 @@
 //! size, sending goes on while less than the limit is charged (`sock_alloc_send_pskb`), and all senders that sleep are
 //! woken once at most a quarter is charged (`unix_writable` in net/unix/af_unix.c).
 
+use super::pages::{PAGE, Pages};
 use super::slub::{Memory, Objects};
+use crate::Costs;
 use crate::policy_view::TaskId;
 use schedlab_workload::plan::{Channel as Planned, Transport};
 use std::collections::VecDeque;
 
-const PAGE: u32 = 4_096;
-/// The number of pages in a pipe (`PIPE_DEF_BUFFERS`).
-const SLOTS: usize = 16;
 /// `net.core.wmem_default` on 64-bit machines.
 const SOCKET_LIMIT: u32 = 212_992;
 /// What a TCP connection over the loopback holds after it has grown: an approximation.
@@ -23,17 +22,10 @@ const CHUNK: u32 = 32_768;
 
 #[derive(Debug)]
 enum Store {
-    Pipe { pages: VecDeque<Page> },
+    Pipe { pages: Pages },
     Socket { packets: VecDeque<Packet>, charged: u32, limit: u32 },
     Count(u64),
     Sink,
-}
-
-#[derive(Debug)]
-struct Page {
-    /// Bytes of the page that were written.
-    end: u32,
-    unread: u32,
 }
 
 /// A buffer of a socket.
@@ -52,6 +44,8 @@ pub(super) struct Channel {
     pub(super) transport: Transport,
     pub(super) senders: u32,
     pub(super) readers: u32,
+    /// What a short message costs to read, and to write, in nanoseconds.
+    costs: [u64; 2],
     store: Store,
     written: u64,
     read: u64,
@@ -73,19 +67,26 @@ pub(super) struct Moved {
 }
 
 impl Channel {
-    pub(super) fn new(plan: &Planned, readers: u32) -> Self {
+    pub(super) fn new(plan: &Planned, readers: u32, costs: &Costs) -> Self {
         let socket = |limit| Store::Socket { packets: VecDeque::new(), charged: 0, limit };
         let store = match plan.transport {
-            Transport::Pipe => Store::Pipe { pages: VecDeque::new() },
+            Transport::Pipe => Store::Pipe { pages: Pages::default() },
             Transport::SocketPair => socket(SOCKET_LIMIT),
             Transport::Inet => socket(INET_LIMIT),
             Transport::EventFd => Store::Count(0),
             Transport::Udp | Transport::Device => Store::Sink,
         };
+        let costs = match plan.transport {
+            Transport::Pipe => [costs.receive_pipe, costs.send_pipe],
+            Transport::SocketPair | Transport::Inet => [costs.receive_socket, costs.send_socket],
+            Transport::EventFd => [costs.eventfd; 2],
+            Transport::Udp | Transport::Device => [costs.send_datagram; 2],
+        };
         Self {
             transport: plan.transport,
             senders: plan.senders,
             readers,
+            costs,
             store,
             written: 0,
             read: 0,
@@ -96,14 +97,38 @@ impl Channel {
         }
     }
 
+    /// What reading or writing a short message costs, in nanoseconds.
+    #[inline]
+    pub(super) fn cost(&self, sends: bool) -> u64 {
+        self.costs[usize::from(sends)]
+    }
+
+    /// Whether a write of `bytes` by a task that has not waited moves all of them: if it has a byte's room, a message
+    /// of up to a page in a pipe and of up to a buffer in a socket has room.
+    #[inline]
+    pub(super) fn takes_whole(&self, bytes: u32) -> bool {
+        let most = match self.store {
+            Store::Pipe { .. } => PAGE,
+            Store::Socket { .. } => CHUNK,
+            Store::Count(_) | Store::Sink => return false,
+        };
+        (1..=most).contains(&bytes) && self.is_writable(bytes, false)
+    }
+
+    /// Whether a read finds all of `bytes`.
+    #[inline]
+    pub(super) fn has_whole(&self, bytes: u32) -> bool {
+        matches!(self.store, Store::Pipe { .. } | Store::Socket { .. })
+            && bytes > 0
+            && self.written - self.read >= u64::from(bytes)
+    }
+
     /// Whether a write of `bytes` can move at least one of them. One that has `waited` for a pipe needs a free slot.
+    #[inline]
     pub(super) fn is_writable(&self, bytes: u32, waited: bool) -> bool {
         match &self.store {
             Store::Pipe { pages } => {
-                let odd = bytes % PAGE;
-                let joins = |last: &Page| !waited && odd > 0 && last.end + odd <= PAGE;
-                let fits = pages.back().is_some_and(joins);
-                fits || pages.len() < SLOTS
+                !pages.is_full() || (!waited && pages.last_takes(bytes % PAGE))
             }
             Store::Socket { charged, limit, .. } => charged < limit,
             Store::Count(_) | Store::Sink => true,
@@ -111,6 +136,7 @@ impl Channel {
     }
 
     /// Whether a read finds a byte or the end of the stream.
+    #[inline]
     pub(super) fn is_readable(&self) -> bool {
         let anything = match &self.store {
             Store::Count(count) => *count > 0,
@@ -130,6 +156,7 @@ impl Channel {
 
     /// Writes as many of `bytes` as there is room for, with `memory` of a CPU. A writer of a pipe that has `waited`
     /// begins a page.
+    #[inline]
     pub(super) fn write(
         &mut self,
         bytes: u32,
@@ -137,7 +164,11 @@ impl Channel {
         (memory, cpu): (&mut Memory, usize),
     ) -> Moved {
         let moved = match &mut self.store {
-            Store::Pipe { pages } => write_pages(pages, bytes, waited),
+            Store::Pipe { pages } => {
+                let was_empty = pages.is_empty();
+                let moved = pages.write(bytes, waited);
+                Moved { bytes: moved, wake_readers: was_empty && moved > 0, ..Moved::default() }
+            }
             Store::Socket { packets, charged, limit } => {
                 let mut left = bytes;
                 while left > 0 && *charged < *limit {
@@ -162,9 +193,13 @@ impl Channel {
     }
 
     /// Reads up to `bytes`, and gives `memory` back on a CPU.
+    #[inline]
     pub(super) fn read(&mut self, bytes: u32, (memory, cpu): (&mut Memory, usize)) -> Moved {
         let moved = match &mut self.store {
-            Store::Pipe { pages } => read_pages(pages, bytes),
+            Store::Pipe { pages } => {
+                let wake_one_writer = pages.is_full();
+                Moved { bytes: pages.read(bytes), wake_one_writer, ..Moved::default() }
+            }
             Store::Socket { packets, charged, limit } => {
                 let mut left = bytes;
                 let mut freed = false;
@@ -196,6 +231,7 @@ impl Channel {
     }
 
     /// A message was written whole, and carries this time.
+    #[inline]
     pub(super) fn stamp(&mut self, at: u64) {
         match &mut self.store {
             Store::Pipe { .. } => self.stamps.push_back((self.written, at)),
@@ -209,6 +245,7 @@ impl Channel {
     }
 
     /// The time that the message which was just read carries.
+    #[inline]
     pub(super) fn take_stamp(&mut self) -> u64 {
         let mut stamp = std::mem::take(&mut self.stamp);
         while let Some(&(end, at)) = self.stamps.front() {
@@ -220,40 +257,6 @@ impl Channel {
         }
         stamp
     }
-}
-
-fn write_pages(pages: &mut VecDeque<Page>, bytes: u32, waited: bool) -> Moved {
-    let was_empty = pages.is_empty();
-    let mut left = bytes;
-    let odd = left % PAGE;
-    let joins = |last: &&mut Page| !waited && odd > 0 && last.end + odd <= PAGE;
-    if let Some(last) = pages.back_mut().filter(joins) {
-        last.end += odd;
-        last.unread += odd;
-        left -= odd;
-    }
-    while left > 0 && pages.len() < SLOTS {
-        let part = left.min(PAGE);
-        pages.push_back(Page { end: part, unread: part });
-        left -= part;
-    }
-    let moved = bytes - left;
-    Moved { bytes: moved, wake_readers: was_empty && moved > 0, ..Moved::default() }
-}
-
-fn read_pages(pages: &mut VecDeque<Page>, bytes: u32) -> Moved {
-    let was_full = pages.len() >= SLOTS;
-    let mut left = bytes;
-    while left > 0 {
-        let Some(first) = pages.front_mut() else { break };
-        let taken = left.min(first.unread);
-        first.unread -= taken;
-        left -= taken;
-        if first.unread == 0 {
-            pages.pop_front();
-        }
-    }
-    Moved { bytes: bytes - left, wake_one_writer: was_full, ..Moved::default() }
 }
 
 /// What a buffer of `bytes` is charged: its memory, its head (256 bytes) and its shared part (320 bytes), each piece
@@ -317,7 +320,7 @@ mod tests {
     }
 
     fn channel(transport: Transport) -> Own {
-        let channel = Channel::new(&Planned { transport, senders: 1 }, 1);
+        let channel = Channel::new(&Planned { transport, senders: 1 }, 1, &Costs::NONE);
         Own { channel, memory: Memory::new(1) }
     }
 

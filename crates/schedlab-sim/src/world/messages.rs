@@ -13,20 +13,14 @@ const EPIPE: i32 = 32;
 
 impl World {
     /// What moving a message takes, beside wakeups.
+    #[inline]
     pub(super) fn message_cost(&self, channel: u32, bytes: u32, sends: bool) -> u64 {
-        let costs = &self.config.costs;
-        let base = match (self.channels[channel as usize].transport, sends) {
-            (Transport::Pipe, true) => costs.send_pipe,
-            (Transport::Pipe, false) => costs.receive_pipe,
-            (Transport::SocketPair | Transport::Inet, true) => costs.send_socket,
-            (Transport::SocketPair | Transport::Inet, false) => costs.receive_socket,
-            (Transport::EventFd, _) => costs.eventfd,
-            (Transport::Udp | Transport::Device, _) => costs.send_datagram,
-        };
-        base + u64::from(bytes) * costs.copy_kib / 1_024
+        let base = self.channels[channel as usize].cost(sends);
+        base + u64::from(bytes) * self.config.costs.copy_kib / 1_024
     }
 
     /// A task begins to write: it finds that it must sleep, or the write takes effect after a time.
+    #[inline]
     pub(super) fn begin_send(&mut self, cpu: usize, task: TaskId, channel: ChannelId, bytes: u32) {
         self.bodies[task.index()].act = Act::Op(Op::Send { channel, bytes });
         let to = &self.channels[channel.0 as usize];
@@ -37,6 +31,7 @@ impl World {
     }
 
     /// A task begins to read: it finds that it must sleep, or the read takes effect after a time.
+    #[inline]
     pub(super) fn begin_receive(
         &mut self,
         cpu: usize,
@@ -147,8 +142,14 @@ impl World {
 
     /// The current call pays for what was slow about the memory of its messages.
     fn pays_for_memory(&mut self) {
+        self.owed += self.owed_for_memory();
+    }
+
+    /// What was slow about the memory of messages since the last question, in nanoseconds.
+    #[inline]
+    pub(super) fn owed_for_memory(&mut self) -> u64 {
         let (slow, costs) = (self.memory.slow(), &self.config.costs);
-        self.owed += slow.steps * costs.slab_step + slow.new * costs.slab_new;
+        slow.steps * costs.slab_step + slow.new * costs.slab_new
     }
 
     /// The task sends no more on a channel.

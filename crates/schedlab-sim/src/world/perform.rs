@@ -85,6 +85,11 @@ impl World {
                 op => Act::Op(op),
             }
         };
+        self.begin_act(cpu, task, act);
+    }
+
+    /// Begins what the task performs next.
+    pub(super) fn begin_act(&mut self, cpu: usize, task: TaskId, act: Act) {
         let body = &mut self.bodies[task.index()];
         (body.act, body.moved, body.waited) = (act, 0, false);
         if let Act::Op(op) = act
@@ -116,7 +121,7 @@ impl World {
     }
 
     #[inline]
-    fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
+    pub(super) fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
         let (at, series, counters) = (task.index(), self.series, self.counters_each);
         let body = &mut self.bodies[at];
         if self.stopping {
@@ -138,25 +143,28 @@ impl World {
             done => done,
         };
         let Some(behaviour) = &mut body.behaviour else { return Op::Exit };
-        let until = self.went_at.zip(self.duration).map(|(went, duration)| Nanos(went + duration));
         let mut own = Own {
             histograms: &mut self.histograms[at * series..(at + 1) * series],
             counters: &mut self.counters[at * counters..(at + 1) * counters],
             dials: &self.dials,
-            until,
+            until: self.until,
             marks: self.config.record.then_some(&mut self.marks),
         };
         let op = behaviour.next(Nanos(self.scene.now), done, &mut own);
         if !self.marks.is_empty() {
-            let pid = self.pid(task);
-            let marks = std::mem::take(&mut self.marks);
-            for &(id, phase, request) in &marks {
-                self.emit(cpu, Context::Task, What::Mark { pid, id, phase, request });
-            }
-            self.marks = marks;
-            self.marks.clear();
+            self.emit_marks(cpu, task);
         }
         op
+    }
+
+    fn emit_marks(&mut self, cpu: usize, task: TaskId) {
+        let pid = self.pid(task);
+        let marks = std::mem::take(&mut self.marks);
+        for &(id, phase, request) in &marks {
+            self.emit(cpu, Context::Task, What::Mark { pid, id, phase, request });
+        }
+        self.marks = marks;
+        self.marks.clear();
     }
 
     /// Begins the operation that the task yielded.

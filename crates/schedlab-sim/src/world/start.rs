@@ -5,7 +5,7 @@ use super::task::{Act, On, Phase, Resume, Stand};
 use super::wake::Waker;
 use super::{Happening, Start, World};
 use crate::policy_view::TaskId;
-use schedlab_model::{Context, What};
+use schedlab_model::{Context, Nanos, What};
 use schedlab_workload::{Done, Op};
 
 impl World {
@@ -105,6 +105,7 @@ impl World {
     /// The load begins: from now on its time counts.
     fn go_off(&mut self) {
         self.went_at = Some(self.scene.now);
+        self.until = self.duration.map(|duration| Nanos(self.scene.now + duration));
         self.plan_speeds();
         if let Some(duration) = self.duration {
             self.agenda.post(self.scene.now + duration, 0, Happening::Stop);
@@ -240,6 +241,7 @@ impl World {
             return;
         }
         self.stopped_at = Some(self.scene.now);
+        self.allow_short_way();
         self.forget_sleepers();
         for at in 0..self.bodies.len() {
             let task = TaskId(at as u32);
