@@ -43,8 +43,8 @@ fn takes(loops: u32) -> (u64, u64) {
 
 #[test]
 fn memory_does_not_grow_with_virtual_time() {
-    let (_, short) = takes(1_000);
-    let (events, long) = takes(8_000);
+    let (_, short) = takes(10_000);
+    let (events, long) = takes(80_000);
     // Kept, each event would take 40 bytes.
     assert!(events * 40 > 6 * MIB, "{events} events prove nothing");
     // The histograms of tasks fill up, to 30 KiB each.
