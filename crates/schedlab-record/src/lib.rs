@@ -15,6 +15,7 @@ mod ftrace;
 mod groups;
 pub mod mark_file;
 mod options;
+mod probes;
 mod recorder;
 mod requests;
 mod rings;

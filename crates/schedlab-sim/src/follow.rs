@@ -11,19 +11,23 @@
 
 mod charges;
 mod decide;
+mod held;
+mod notes;
 mod phase;
 mod random;
 mod score;
 
-pub use charges::{CHARGE, CHARGES, Charged};
+pub use charges::Charged;
+pub use notes::{ASKED, Notes};
 pub use phase::phase;
 pub use random::random_load;
 pub use score::{HISTORY_NS, Score};
 
-use crate::policy::{Arrival, Departure, Policy, Wake};
+use crate::policy::{Arrival, Departure, Policy, Standing, Wake};
 use crate::policy_view::{CpuView, Hardware, Scene, TaskId, TaskView};
 use charges::Ledger;
 use decide::{Cause, Pending};
+use notes::Held;
 use schedlab_model::{Affinity, Context, CpuSet, Event, Left, Nanos, Pid, Prio, TraceInfo, What};
 use score::Asked;
 use std::collections::BTreeMap;
@@ -39,8 +43,10 @@ pub enum Kind {
     Next,
     /// Where a task that wakes or is new stands in the queue: its virtual time.
     Place,
-    /// The virtual time of a task after a charge.
+    /// The virtual time of a task after a charge, and its deadline where the recording tells it.
     Charge,
+    /// Whether a task that sleeps leaves its queue, and its lag then.
+    Leave,
 }
 
 impl Kind {
@@ -53,6 +59,7 @@ impl Kind {
             Self::Next => "next task",
             Self::Place => "place in the queue",
             Self::Charge => "charge",
+            Self::Leave => "leaving the queue",
         }
     }
 }
@@ -166,6 +173,12 @@ pub struct Follower<'f> {
     next_tick: Option<u64>,
     /// What the recording tells of charges; `None`: nothing, so time charges as it passes.
     ledger: Option<Ledger>,
+    /// What the recorded kernel held of tasks, by the number of the event.
+    held: BTreeMap<usize, Vec<Held>>,
+    /// Whether wakeups are sync, by the number of their first event.
+    sync: BTreeMap<usize, bool>,
+    /// By CPU: whether the policy's queue is what the kernel held when it last told.
+    queue_known: Vec<bool>,
     /// By CPU: whether the least virtual time of the queue is known.
     least_known: Vec<bool>,
     /// By CPU: its task, which is about to leave its group since it ends.
@@ -223,6 +236,9 @@ impl<'f> Follower<'f> {
             pending: vec![None; cpus],
             next_tick: None,
             ledger: None,
+            held: BTreeMap::new(),
+            sync: BTreeMap::new(),
+            queue_known: vec![false; cpus],
             least_known: vec![false; cpus],
             exiting: vec![None; cpus],
             called: vec![None; cpus],
@@ -232,16 +248,22 @@ impl<'f> Follower<'f> {
         })
     }
 
-    /// Follows all events, and what they told of charges.
+    /// Follows all events, and what the recording tells beside them.
     ///
     /// # Errors
-    /// When events were lost: the state after that is not known.
-    pub fn follow(
-        mut self,
-        events: &[Event],
-        charges: &[Charged],
-    ) -> Result<Comparison, FollowError> {
-        self.reads_ledger(events, charges);
+    /// When events were lost: the state after that is not known. When the recording tells the queues of several CPUs:
+    /// the policy cannot follow moves between them yet.
+    pub fn follow(mut self, events: &[Event], notes: &Notes) -> Result<Comparison, FollowError> {
+        if self.policy.queue(0).is_some() {
+            self.held = notes.held.clone();
+        }
+        if self.is_held() && self.scene.cpus.len() > 1 {
+            let what = "this scheduler follows recordings of one CPU only: set cpus=1 on both sides, or use \
+                kernel=cfs-6.1 with a kernel of its kind";
+            return Err(FollowError(what.to_owned()));
+        }
+        self.sync = notes.sync.clone();
+        self.reads_ledger(events, &notes.charges);
         for (at, event) in events.iter().enumerate() {
             self.event = at;
             self.step(event)?;
@@ -348,8 +370,14 @@ impl<'f> Follower<'f> {
             known.sure = self.following.from_the_start;
             self.scene.tasks[task.index()].cpu = last;
         }
+        if self.scene.task(task).cpu != last {
+            self.goes_late(task, last);
+        }
         let waker = self.scene.cpus[cpu].running.filter(|_| event.context == Context::Task);
-        let sync = self.following.sync && waker.is_some();
+        let told = self.sync.get(&self.event).copied();
+        let exits = self.exiting[cpu].is_some();
+        let sync = told.map_or(self.following.sync && waker.is_some(), |sync| sync && !exits);
+        self.slept(task, pid);
         let wake = Wake { task, cpu, waker, new: false, sync };
         let asked = self.asks(&wake);
         self.known[task.index()].asked = Some(asked);
@@ -391,12 +419,18 @@ impl<'f> Follower<'f> {
         self.known[at].stand = Stand::Queued;
         let stood = self.policy.vruntime(task);
         let all_sure = self.is_sure(to);
+        let lag_known = self.known[at].sure;
+        if before != to && std::mem::take(&mut self.known[at].requeued) {
+            self.policy.dequeue(&self.scene, before, task, Departure::Moves);
+        }
         if !std::mem::take(&mut self.known[at].requeued) {
             self.policy.enqueue(&self.scene, to, task, arrival);
         }
         self.known[at].placed = true;
         let anew = !new && self.policy.placed_anew(task);
-        if self.is_told() && stood.is_some() {
+        if let Some(held) = self.held(pid) {
+            self.is_placed(to, task, &held, all_sure && lag_known);
+        } else if self.is_told() && stood.is_some() && !self.policy.places_by_all() {
             self.was_placed(to, task, arrival, stood);
         } else if self.policy.places_by_all() {
             self.known[at].sure = anew || all_sure && (new || self.known[at].sure);
@@ -431,7 +465,7 @@ impl<'f> Follower<'f> {
         if compared && (prev_fair.is_some() || prev.0.is_idle()) {
             self.judge_next(cpu, prev_fair.filter(|_| left.is_runnable()), to_fair, judged);
         }
-        if next.0.is_idle() && !compared {
+        if (next.0.is_idle() || self.is_held()) && !compared {
             // Tasks whose dequeue is delayed leave.
             self.policy.pick(&self.scene, cpu);
         }
@@ -452,6 +486,7 @@ impl<'f> Follower<'f> {
             self.scene.cpus[cpu].idle_since = self.scene.now;
         }
         self.knows_lone_task(cpu, was_known);
+        self.holds_after_switch(cpu, prev.0, left, next.0);
         self.current[cpu] = Some(next.0);
         (self.pending[cpu], self.exiting[cpu], self.called[cpu]) = (None, None, None);
     }
@@ -480,6 +515,7 @@ impl<'f> Follower<'f> {
             self.policy.force(&self.scene, cpu, Some(task));
             (self.known[task.index()].stand, self.known[task.index()].sure) =
                 (Stand::Running, false);
+            self.queue_known[cpu] = false;
             self.found_by_charge(cpu, task);
             self.scene.cpus[cpu].running = Some(task);
         }
@@ -497,11 +533,15 @@ impl<'f> Follower<'f> {
             Stand::Running => {
                 (self.scene.cpus[before].running, self.current[before]) = (None, None);
                 self.pending[before] = None;
+                self.policy.force(&self.scene, before, None);
                 (self.known[at].stand, self.known[at].sure) = (Stand::Queued, false);
                 self.moves(self.known[at].pid, cpu);
             }
             Stand::Asleep | Stand::Waking | Stand::Gone => {
                 self.known[at].sure = false;
+                if before != cpu {
+                    self.goes_late(task, cpu);
+                }
                 self.scene.tasks[at].cpu = cpu;
                 self.known[at].stand = Stand::Queued;
                 let arrival = if before == cpu { Arrival::Woken } else { Arrival::WokenElsewhere };
@@ -542,16 +582,31 @@ impl<'f> Follower<'f> {
             return;
         }
         // A waking task's move is its placement, which its wakeup tells.
+        if self.known[task.index()].stand == Stand::Asleep && self.policy.is_delayed(task) {
+            self.goes_late(task, to);
+        }
         if self.known[task.index()].stand == Stand::Queued {
             self.policy.dequeue(&self.scene, from, task, Departure::Moves);
             self.scene.tasks[task.index()].cpu = to;
             self.policy.enqueue(&self.scene, to, task, Arrival::Moved);
+            // Where it stands there follows from two queues at two times: its next charge tells.
+            self.known[task.index()].sure &= !self.is_told();
             if self.scene.cpus[to].running.is_some()
                 && self.policy.preempts(&self.scene, to, task, Arrival::Moved)
             {
                 self.expect(to, Cause::Wakeup(task));
             }
         }
+    }
+
+    /// A task that sleeps is on another CPU from now on: one that had not left its queue has done so.
+    fn goes_late(&mut self, task: TaskId, to: usize) {
+        let from = self.scene.task(task).cpu;
+        if let Some(standing) = self.policy.held_of(task).filter(|of| of.delayed) {
+            let out = Standing { queued: false, delayed: false, ..standing };
+            self.policy.take_standing(from, task, &out);
+        }
+        self.scene.tasks[task.index()].cpu = to;
     }
 
     /// A task in words.

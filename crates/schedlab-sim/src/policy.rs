@@ -103,6 +103,38 @@ pub struct Charge {
     pub vruntime: Option<i64>,
 }
 
+/// What a kernel, or a model of it, holds of a task: the fields of `sched_entity` by which Linux 6.12 decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its virtual time in nanoseconds.
+    pub vruntime: i64,
+    /// Its virtual deadline; relative to its virtual time if `relative`.
+    pub deadline: i64,
+    /// Its lag; while it runs, the deadline at which it was picked.
+    pub vlag: i64,
+    /// What it asks for at a time, in nanoseconds.
+    pub slice: u64,
+    /// It sleeps and has not left the queue.
+    pub delayed: bool,
+    /// Its deadline is a distance.
+    pub relative: bool,
+    /// It is in the queue, or runs.
+    pub queued: bool,
+}
+
+/// What a kernel, or a model of it, holds of a CPU's queue: the fields of `cfs_rq` of Linux 6.12.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Its tasks, the running one and those that have not left it yet included.
+    pub nr: u64,
+    /// The sum of weight times virtual time from `zero`, without the running task.
+    pub sum: i64,
+    /// The sum of weights, without the running task.
+    pub load: i64,
+    /// The virtual time from which `sum` counts.
+    pub zero: i64,
+}
+
 /// What balancing did, and what it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
@@ -271,6 +303,28 @@ pub trait Policy {
     /// there by the credit of a sleeper, which tells the queue's least virtual time.
     fn adopt(&mut self, cpu: usize, task: TaskId, vruntime: i64, credited: bool) {
         let _ = (cpu, task, vruntime, credited);
+    }
+
+    /// What the policy holds of a task; `None`: it holds other things.
+    fn held_of(&self, task: TaskId) -> Option<Standing> {
+        let _ = task;
+        None
+    }
+
+    /// What it holds of a task, which is or was on `cpu`, becomes what a recording tells.
+    fn take_standing(&mut self, cpu: usize, task: TaskId, standing: &Standing) {
+        let _ = (cpu, task, standing);
+    }
+
+    /// What the policy holds of the queue of `cpu`; `None`: it holds other things.
+    fn queue(&self, cpu: usize) -> Option<Queue> {
+        let _ = cpu;
+        None
+    }
+
+    /// The zero point of the queue of `cpu` becomes the one that a recording tells.
+    fn take_zero(&mut self, cpu: usize, zero: i64) {
+        let _ = (cpu, zero);
     }
 
     /// What the policy holds of a task that is queued on `cpu`, in words, for the one that looks for a cause.

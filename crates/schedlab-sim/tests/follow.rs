@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use schedlab_model::{
     Clock, Context, Cpu, Event, Left, Nanos, Pid, Prio, Setting, TraceInfo, What,
 };
-use schedlab_sim::follow::{Charged, Comparison, Count, Follower, Following, Kind, phase};
+use schedlab_sim::follow::{Charged, Comparison, Count, Follower, Following, Kind, Notes, phase};
 use schedlab_sim::policy::Charge;
 use schedlab_sim::{Hardware, Model, Simulated};
 use schedlab_workload::{Machine, Observed, RecordSpec, RunSpec, WorkloadSpec};
@@ -55,7 +55,7 @@ fn follow_part(
     let info = told.info.as_ref().unwrap();
     Follower::new(following, hardware, policy, info)
         .unwrap()
-        .follow(&told.events[from..], &[])
+        .follow(&told.events[from..], &Notes::default())
         .unwrap()
 }
 
@@ -125,7 +125,7 @@ fn virtual_times_that_the_kernel_logs_are_compared_to_the_nanosecond() {
         let following = Following::new(4_000_000, None);
         Follower::new(following, hardware, policy, &info)
             .unwrap()
-            .follow(&events, &charges)
+            .follow(&events, &Notes::of(charges))
             .unwrap()
     };
     let found = follow(0);

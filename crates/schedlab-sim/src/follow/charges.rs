@@ -10,11 +10,6 @@ use crate::policy_view::TaskId;
 use schedlab_model::{Context, Event, Pid, Prio, What};
 use std::collections::BTreeMap;
 
-/// The tracepoint that tells charges, as a recording asks for it where the kernel has it.
-pub const CHARGES: &str = "sched:sched_stat_runtime?";
-/// Its name in a recording.
-pub const CHARGE: &str = "sched_stat_runtime";
-
 /// A charge in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged {
@@ -49,6 +44,8 @@ struct Waiting {
     prio: Prio,
     cpu: usize,
     charge: Charge,
+    /// The event at which it begins to run.
+    event: usize,
 }
 
 /// The charges of a recording, and what they tell of the time before them.
@@ -106,7 +103,7 @@ fn waiting(events: &[Event], ahead: &BTreeMap<usize, Charge>) -> Vec<Waiting> {
                 let fresh = seen.insert(next) && !next.is_idle() && next_prio.0 >= 100;
                 if let Some(&charge) = ahead.get(&index).filter(|_| fresh) {
                     let cpu = event.cpu.index();
-                    found.push(Waiting { pid: next, prio: next_prio, cpu, charge });
+                    found.push(Waiting { pid: next, prio: next_prio, cpu, charge, event: index });
                 }
             }
             What::Waking { pid, .. } | What::Wakeup { pid, .. } => drop(seen.insert(pid)),
@@ -129,6 +126,11 @@ impl Follower<'_> {
         let cpus = self.current.len();
         for of in waiting.into_iter().filter(|of| of.cpu < cpus) {
             let task = self.task(of.pid, of.prio, of.cpu);
+            let held = self.held.get(&of.event).into_iter().flatten();
+            if let Some(held) = held.copied().find(|held| held.pid == of.pid) {
+                self.waited(of.cpu, task, &held);
+                continue;
+            }
             self.known[task.index()].stand = Stand::Queued;
             self.policy.enqueue(&self.scene, of.cpu, task, Arrival::Woken);
             self.stood(of.cpu, task, of.charge);
@@ -202,11 +204,15 @@ impl Follower<'_> {
             return;
         }
         let sure = self.known[task.index()].sure;
-        self.renices(cpu, task, of.charge);
+        let reniced = self.renices(cpu, task, of.charge);
         let shift = self.policy.requeue_shift(cpu);
         let beyond = self.policy.charge(&self.scene, cpu, of.charge);
+        let moved = |beyond: i64| match self.is_held() {
+            true => beyond == shift || reniced || self.has_another_slice(task, of.pid),
+            false => beyond > 0 && (beyond == shift || !self.least_known[cpu]),
+        };
         match beyond.filter(|_| sure) {
-            Some(beyond) if beyond > 0 && (beyond == shift || !self.least_known[cpu]) => {
+            Some(beyond) if beyond != 0 && moved(beyond) => {
                 // A call took it out of the queue and put it back, and may have asked for a new choice.
                 self.skip(Kind::Charge, "a call took the task out of its queue and put it back");
                 self.pending[cpu].get_or_insert(Pending::of_a_call(self.scene.now));
@@ -224,6 +230,7 @@ impl Follower<'_> {
             None => {}
         }
         self.known[task.index()].sure |= beyond.is_some();
+        self.holds_after_charge(cpu, task, of.pid, sure);
         self.acts_on_charge(events, cpu);
     }
 
@@ -234,16 +241,19 @@ impl Follower<'_> {
     }
 
     /// A call changed the priority of the running task: its next event tells it, and this charge whether it was before.
-    fn renices(&mut self, cpu: usize, task: TaskId, charge: Charge) {
-        let Some(ledger) = &self.ledger else { return };
-        let Some(prio) = ledger.prios.get(&self.event) else { return };
+    fn renices(&mut self, cpu: usize, task: TaskId, charge: Charge) -> bool {
+        let Some(prio) = self.ledger.as_ref().and_then(|of| of.prios.get(&self.event)) else {
+            return false;
+        };
         let nice = i32::from(prio.0) - 120;
         let stands = self.policy.vruntime(task);
         let fits = stands.is_some() && self.policy.before(task, charge) == stands;
-        if nice != self.scene.task(task).nice && !fits {
+        let changes = nice != self.scene.task(task).nice && !fits;
+        if changes {
             self.scene.tasks[task.index()].nice = nice;
             self.policy.renice(&self.scene, cpu, task);
         }
+        changes
     }
 
     /// A charge shows the tick, or that the kernel looked for its next task and found the same.

@@ -60,6 +60,9 @@ impl Follower<'_> {
 
     /// Whether the policy's state of all tasks of a CPU follows from the recording.
     pub(super) fn is_sure(&self, cpu: usize) -> bool {
+        if self.is_held() {
+            return self.queue_known[cpu];
+        }
         let waiting = self.policy.queued(cpu);
         let mut all = waiting.iter().chain(&self.scene.cpus[cpu].running);
         all.all(|task| self.known[task.index()].sure)

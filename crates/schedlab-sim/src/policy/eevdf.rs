@@ -1,15 +1,17 @@
-//! `eevdf-6.12`: the fair scheduler of Debian's Linux 6.12.117, . `groups` builds
+//! `eevdf-6.12`: the fair scheduler of Debian's Linux 6.12.117. `groups` builds
 //! hierarchies of it.
 //!
 //! The functions named in the comments are those of kernel/sched/fair.c of that version. A task is eligible when it
 //! received no more than its share; of the eligible tasks the one with the earliest virtual deadline runs. Left out:
 //! HRTICK.
 
+mod told;
+
 use super::balance::{self, Balancer, Queues};
 use super::groups::Nested;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
-use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Wake};
+use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Queue, Standing, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
 use std::collections::BTreeSet;
 
@@ -85,6 +87,8 @@ struct Entity {
     group: bool,
     /// Its last wakeup found the queue empty.
     anew: bool,
+    /// The CPU in whose queue it is, or was last.
+    home: usize,
 }
 
 impl Entity {
@@ -158,7 +162,7 @@ impl Eevdf {
     fn insert(&mut self, cpu: usize, task: u32) {
         self.turns += 1;
         let entity = &mut self.entities[task as usize];
-        entity.turn = self.turns;
+        (entity.turn, entity.home) = (self.turns, cpu);
         let rq = &mut self.rqs[cpu];
         rq.sum += (entity.vruntime - rq.zero) * entity.weight as i64;
         rq.load += entity.weight as i64;
@@ -414,6 +418,10 @@ impl Policy for Eevdf {
 
     /// Adds a task to the queue (`enqueue_task_fair`, `enqueue_entity`).
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
+        let delayed = self.entity(task).delayed;
+        if self.is_told && !(delayed && self.of(task.0).home == cpu) {
+            self.takes_out(task.0);
+        }
         if self.entity(task).delayed {
             let weight = self.entities[task.index()].weight;
             self.placer.queued(scene, cpu, task, weight);
@@ -478,6 +486,9 @@ impl Policy for Eevdf {
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
         self.account(scene.now, cpu);
         self.placer.left(scene, cpu, task);
+        if self.is_told {
+            self.comes_home(cpu, task.0);
+        }
         let rq = &mut self.rqs[cpu];
         rq.next = rq.next.filter(|next| *next != task.0);
         let sleeps = departure == Departure::Sleeps;
@@ -527,6 +538,9 @@ impl Policy for Eevdf {
             self.account(scene.now, cpu);
         }
         let next = task.map(|task| task.0);
+        if let Some(next) = next {
+            self.comes_home(cpu, next);
+        }
         if next != self.rqs[cpu].curr {
             self.put(scene, cpu, next);
         }
@@ -575,11 +589,40 @@ impl Policy for Eevdf {
         self.entities.get(task.index()).is_some_and(|of| of.anew)
     }
 
-    /// Linux 6.12 does not log virtual times.
+    /// The tracepoint of Linux 6.12 has no virtual time, a probe beside it may tell it.
     fn charge(&mut self, _: &Scene, cpu: usize, charge: Charge) -> Option<i64> {
         let task = self.rqs[cpu].curr?;
         self.charge_for(cpu, task, charge.time);
-        None
+        charge.vruntime.map(|told| told - self.of(task).vruntime)
+    }
+
+    fn before(&self, task: TaskId, charge: Charge) -> Option<i64> {
+        let weight = self.entities.get(task.index())?.weight;
+        Some(charge.vruntime? - virtual_time(charge.time, weight) as i64)
+    }
+
+    fn vruntime(&self, task: TaskId) -> Option<i64> {
+        Some(self.entities.get(task.index())?.vruntime)
+    }
+
+    fn requeue_shift(&self, cpu: usize) -> i64 {
+        self.shift_of_return(cpu)
+    }
+
+    fn held_of(&self, task: TaskId) -> Option<Standing> {
+        self.standing_of(task)
+    }
+
+    fn take_standing(&mut self, cpu: usize, task: TaskId, standing: &Standing) {
+        self.adopts(cpu, task.0, standing);
+    }
+
+    fn queue(&self, cpu: usize) -> Option<Queue> {
+        Some(self.queue_of(cpu))
+    }
+
+    fn take_zero(&mut self, cpu: usize, zero: i64) {
+        self.begins_at(cpu, zero);
     }
 
     fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {

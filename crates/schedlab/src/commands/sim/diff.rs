@@ -1,13 +1,14 @@
 //! `schedlab sim diff`: the first decision in which a model and a machine differ, from the same state.
 
 use super::follow::{self, Follow, Recording};
+use super::placement;
 use crate::commands::UsageError;
 use crate::commands::observe::observe;
 use crate::commands::result_file::Ground;
 use crate::machines;
 use schedlab_model::Setting;
 use schedlab_sim::Kernel;
-use schedlab_sim::follow::{CHARGES, random_load};
+use schedlab_sim::follow::{ASKED, random_load};
 use schedlab_workload::{MachineName, RecordSpec, RunSpec, WorkloadSpec};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -69,9 +70,12 @@ fn settings(given: &[String]) -> anyhow::Result<Vec<Setting>> {
     Ok(all.into_iter().map(|(knob, value)| Setting { knob, value }).collect())
 }
 
-/// Scheduler events, and what the kernel charges its tasks.
+/// Scheduler events, and what the kernel knew at its decisions.
 fn charges() -> RecordSpec {
-    RecordSpec { events: vec![CHARGES.to_owned()], ..RecordSpec::default() }
+    RecordSpec {
+        events: ASKED.iter().map(|&event| event.to_owned()).collect(),
+        ..RecordSpec::default()
+    }
 }
 
 const AUTOGROUP: &str = "autogroup";
@@ -117,6 +121,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let follow = Follow { on: &args.on, settings: &settings, sync: true };
         let comparison = follow.follow(&recording)?;
         write!(out, "{}", follow::table(&comparison))?;
+        if comparison.score.counted > 0 {
+            let told = recording.notes.tells_sync();
+            let how = if told { "sync as recorded" } else { "all wakeups sync" };
+            write!(out, "{}", placement::table(&[(how, comparison.score)]))?;
+        }
         if args.list {
             write!(out, "{}", follow::list(&comparison, &recording))?;
         }

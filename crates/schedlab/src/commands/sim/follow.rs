@@ -5,9 +5,7 @@ use crate::machines;
 use anyhow::{anyhow, bail};
 use schedlab_model::{Event, EventSource, Nanos, Setting, Span, TraceInfo, Warning, What};
 use schedlab_sim::Hardware;
-use schedlab_sim::follow::{
-    CHARGE, Charged, Comparison, Difference, Follower, Following, Kind, phase,
-};
+use schedlab_sim::follow::{Comparison, Difference, Follower, Following, Kind, Notes, phase};
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_workload::{MachineName, Observed};
 use std::fmt::Write as _;
@@ -17,8 +15,8 @@ use std::path::Path;
 pub(super) struct Recording {
     pub(super) info: TraceInfo,
     pub(super) events: Vec<Event>,
-    /// What the kernel charged its tasks.
-    charges: Vec<Charged>,
+    /// What it tells beside the scheduler's events.
+    pub(super) notes: Notes,
     /// Whether it was simulated: ticks come at multiples of their distance.
     simulated: bool,
 }
@@ -28,19 +26,19 @@ impl Recording {
     pub(super) fn of(seen: Observed, machine: &MachineName) -> anyhow::Result<Self> {
         let info = seen.info.ok_or_else(|| anyhow!("'{machine}' recorded no scheduler events"))?;
         let simulated = machine.kind == "sim";
-        let mut charges = charges(&info, &seen.events, &seen.arguments);
+        let mut notes = Notes::read(&info, &seen.events, &seen.arguments);
         let mut events = seen.events;
         events.truncate(until_undone(&info, &events));
-        charges.retain(|of| of.event < events.len());
-        Ok(Self { info, events, charges, simulated })
+        notes.truncate(events.len());
+        Ok(Self { info, events, notes, simulated })
     }
 
     /// Reads a trace.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let (info, events, arguments) = whole_trace(path)?;
         let simulated = info.kernel.as_deref().is_some_and(|name| name.starts_with("simulated"));
-        let charges = charges(&info, &events, &arguments);
-        Ok(Self { info, events, charges, simulated })
+        let notes = Notes::read(&info, &events, &arguments);
+        Ok(Self { info, events, notes, simulated })
     }
 
     /// When it begins.
@@ -67,17 +65,6 @@ fn until_undone(info: &TraceInfo, events: &[Event]) -> usize {
     let by = events[end].by;
     let wakes = |event: &Event| matches!(event.what, What::Wakeup { pid, .. } if pid == by);
     events[..end].iter().rposition(wakes).unwrap_or(end)
-}
-
-/// What the kernel charged tasks, where the recording has it.
-fn charges(info: &TraceInfo, events: &[Event], arguments: &[String]) -> Vec<Charged> {
-    let others = events.iter().enumerate().filter_map(|(at, event)| match event.what {
-        What::Other { format } => Some((at, usize::from(format))),
-        _ => None,
-    });
-    let is_charge = |format: usize| info.others.get(format).is_some_and(|of| of.name == CHARGE);
-    let told = others.zip(arguments).filter(|((_, format), _)| is_charge(*format));
-    told.filter_map(|((at, _), text)| Charged::read(at, text)).collect()
 }
 
 /// Columns of a timeline in text.
@@ -111,7 +98,7 @@ impl Follow<'_> {
         let following =
             Following { sync: self.sync, from_the_start, ..Following::new(tick, found) };
         let follower = Follower::new(following, hardware, policy, &recording.info)?;
-        Ok(follower.follow(&recording.events, &recording.charges)?)
+        Ok(follower.follow(&recording.events, &recording.notes)?)
     }
 }
 

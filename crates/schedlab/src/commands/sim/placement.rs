@@ -4,6 +4,7 @@ use super::follow::{Follow, Recording};
 use anyhow::bail;
 use schedlab_sim::follow::{HISTORY_NS, Score};
 use schedlab_workload::MachineName;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,10 +25,15 @@ const ENOUGH: u64 = 30;
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let file = args.file.display();
     let recording = Recording::read(&args.file)?;
+    // Where the recording does not tell which wakeups are sync, there are two scores.
+    let cases: &[(&str, bool)] = match recording.notes.tells_sync() {
+        true => &[("sync as recorded", true)],
+        false => &[("all wakeups sync", true), ("no wakeup sync", false)],
+    };
     let mut scores = Vec::new();
-    for sync in [true, false] {
+    for &(how, sync) in cases {
         let follow = Follow { on: &args.on, settings: &[], sync };
-        scores.push((sync, follow.follow(&recording)?.score));
+        scores.push((how, follow.follow(&recording)?.score));
     }
     let mut out = crate::output::stdout();
     let all = scores[0].1;
@@ -49,26 +55,30 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             all.counted
         );
     }
-    writeln!(out, "| | right | share |\n|---|---|---|")?;
-    let share = |right: u64| 100.0 * right as f64 / all.counted as f64;
-    let rules = ["previous CPU", "waker's CPU", "first idle CPU"];
-    for (rule, right) in rules.iter().zip(all.naive) {
-        writeln!(out, "| {rule} | {right} | {:.1} % |", share(right))?;
+    write!(out, "{}", table(&scores))?;
+    writeln!(out, "The score is (model - best naive) / (1 - best naive).")?;
+    if scores.len() > 1 {
+        writeln!(out, "The recording does not tell which wakeups are sync (WF_SYNC).")?;
     }
-    for (sync, score) in &scores {
-        let how = if *sync { "all wakeups sync" } else { "none sync" };
-        writeln!(out, "| model, {how} | {} | {:.1} % |", score.model, share(score.model))?;
-    }
-    for (sync, score) in &scores {
-        let how = if *sync { "all wakeups sync" } else { "no wakeup sync" };
-        writeln!(out, "Score with {how}: {}", value(score))?;
-    }
-    writeln!(
-        out,
-        "The score is (model - best naive) / (1 - best naive). A recording does not tell which wakeups are sync \
-         (WF_SYNC)."
-    )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How often each rule and the model are right, and the scores, by how wakeups are taken.
+pub(super) fn table(scores: &[(&str, Score)]) -> String {
+    let mut text = String::from("| | right | share |\n|---|---|---|\n");
+    let Some((_, first)) = scores.first() else { return text };
+    let share = |right: u64| 100.0 * right as f64 / first.counted.max(1) as f64;
+    let rules = ["previous CPU", "waker's CPU", "first idle CPU"];
+    for (rule, right) in rules.iter().zip(first.naive) {
+        let _ = writeln!(text, "| {rule} | {right} | {:.1} % |", share(right));
+    }
+    for (how, score) in scores {
+        let _ = writeln!(text, "| model, {how} | {} | {:.1} % |", score.model, share(score.model));
+    }
+    for (how, score) in scores {
+        let _ = writeln!(text, "Score with {how}: {}", value(score));
+    }
+    text
 }
 
 fn value(score: &Score) -> String {
