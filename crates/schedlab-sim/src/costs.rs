@@ -68,8 +68,10 @@ costs! {
     copy_kib = 60,
     /// From the beginning of a call that finds it must sleep to the switch away.
     block = 900,
-    /// A call that waits for a futex, or sleeps for a time, up to the switch away.
+    /// A call that waits for a futex, up to the switch away.
     wait = 800,
+    /// A call that sleeps for a time, up to the switch away.
+    sleep = 800,
     /// What the waker spends on each task that it wakes, beside its call.
     wake = 1_000,
     /// A futex call that wakes, beside what each woken task costs.
@@ -78,6 +80,8 @@ costs! {
     step = 30,
     /// From the switch event to the next task's own work.
     switch = 1_500,
+    /// What a switch takes longer where tasks are processes, not threads of one.
+    switch_process = 0,
     /// The scheduler tick on a busy CPU.
     tick = 2_000,
     /// A timer interrupt that wakes a task, beside the wakeup.
@@ -138,7 +142,7 @@ const PRESETS: &[(&str, &str)] = &[
 impl Costs {
     /// How many numbers of a kernel decided each file of costs that comes with the program.
     pub const PARAMETERS: &[(&str, usize)] =
-        &[("icount-5.10", 12), ("icount-6.1", 14), ("icount-6.12", 10)];
+        &[("icount-5.10", 12), ("icount-6.1", 22), ("icount-6.12", 18)];
 
     /// A cost by name, in nanoseconds; `None` if there is no such cost.
     #[must_use]
@@ -177,10 +181,11 @@ impl Costs {
     /// ways between CPUs and calls that find they must sleep cost anything.
     #[must_use]
     pub const fn of_recorded(&self) -> Self {
-        let Self { switch, wake, ipi, idle_exit, block, .. } = *self;
+        let Self { switch, switch_process, wake, ipi, idle_exit, block, .. } = *self;
         let Self { migrate_smt, migrate_llc, migrate_node, migrate_machine, .. } = *self;
         Self {
             switch,
+            switch_process,
             wake,
             ipi,
             idle_exit,

@@ -18,7 +18,7 @@ pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 
 use crate::policy_view::Class;
 use crate::policy_view::FULL_SPEED;
-use crate::{Config, Hardware, Start, World};
+use crate::{Config, Hardware, Start, World, published};
 use groups::{Grouping, OwnGroup};
 use run::Run;
 use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
@@ -26,7 +26,7 @@ use schedlab_workload::jobs::Crew;
 use schedlab_workload::knobs;
 use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
-use schedlab_workload::plan::{Placement, Plan};
+use schedlab_workload::plan::{Placement, Plan, Policy};
 use schedlab_workload::{
     Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, SpeedSettings,
     plans_around,
@@ -70,16 +70,15 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// What the result says of parts that are modelled and were not compared with a kernel.
+    /// What the result says of the parts that it uses: their errors, or that they were not compared with a kernel.
     fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.above {
-            let told = "real-time and deadline tasks have not been validated against a kernel";
-            notes.push(told.to_owned());
-        }
-        notes.extend(self.grouping.note());
+        let (kernel, cpus) = (self.model.kernel.name(), self.model.topology.places().len());
+        let parts = self.parts();
+        let mut notes: Vec<String> =
+            parts.iter().map(|part| published::sentence(kernel, part, cpus)).collect();
         if self.model.autogroup {
-            notes.push("autogroup=true: the load is one group, like a session".to_owned());
+            let what = "autogroup=true: the load is one group, like a session";
+            notes.push(format!("{what}; autogroup has not been compared with a kernel"));
         }
         let smt = self.model.smt_speed;
         if smt < FULL_SPEED {
@@ -90,6 +89,27 @@ impl Prepared {
             ));
         }
         notes
+    }
+
+    /// Parts of the model beside plain fair tasks that the run uses.
+    fn parts(&self) -> Vec<&'static str> {
+        let tasks = self.plan.tasks.iter().map(|task| &task.placement);
+        let has = |is: fn(&Placement) -> bool| tasks.clone().chain(&self.plan.places).any(is);
+        let nice = has(|place| place.nice.is_some_and(|nice| nice != 0));
+        let policies = has(|place| matches!(place.policy, Some(Policy::Batch | Policy::Idle)));
+        let deadline = has(|place| matches!(place.policy, Some(Policy::Deadline { .. })));
+        let real_time =
+            has(|place| matches!(place.policy, Some(Policy::Fifo(_) | Policy::RoundRobin(_))));
+        let groups = &self.grouping.groups;
+        let all = [
+            (nice, published::NICE),
+            (policies, published::POLICIES),
+            (real_time, published::REAL_TIME),
+            (deadline, published::DEADLINE),
+            (!groups.is_empty(), published::GROUPS),
+            (groups.iter().any(|group| group.limit.is_some()), published::LIMITS),
+        ];
+        all.into_iter().filter_map(|(uses, part)| uses.then_some(part)).collect()
     }
 }
 

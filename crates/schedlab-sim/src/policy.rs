@@ -208,6 +208,11 @@ pub trait Policy {
         None
     }
 
+    /// Whether each fair task gets a CPU within some time: only then the task that began a load can end it.
+    fn serves_all(&self) -> bool {
+        false
+    }
+
     /// Whether the policy acts by itself: only then the world asks for alarms, and has it settle.
     fn is_timed(&self) -> bool {
         false

@@ -4,10 +4,17 @@
 //! that began differently. The dummies are the constant that fits all cells of a workload best, and the table with one
 //! number for each value of one knob. A model that does not beat them explains nothing.
 
+mod compared;
+mod file;
+mod metrics;
+
+pub use compared::{COMPARED, Compared, Judged, judged, page};
+pub use file::comment;
+pub use metrics::{CellErrors, MetricErrors, overall, table_of};
+
 use crate::{Model, Simulated};
-use schedlab_model::Setting;
 use schedlab_stats::Sample;
-use schedlab_workload::{Machine as _, MachineError, Observed, RunSpec, WorkloadSpec};
+use schedlab_workload::{Machine as _, MachineError, Observed};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,11 +61,25 @@ pub struct Cell {
     #[serde(default)]
     pub edge: bool,
     /// Time of each run in seconds.
+    #[serde(default)]
     pub time_s: Vec<f64>,
     /// Voluntary switches of each run.
+    #[serde(default)]
     pub voluntary: Vec<f64>,
     /// Involuntary switches of each run.
+    #[serde(default)]
     pub involuntary: Vec<f64>,
+    /// In place of the three: what each run gave for any metrics, by their names; `METRIC of ROLE` for one role.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, Vec<f64>>,
+}
+
+impl Cell {
+    /// Whether the cell has metrics of its own choice, in place of time and switches.
+    #[must_use]
+    pub fn is_of_metrics(&self) -> bool {
+        !self.metrics.is_empty()
+    }
 }
 
 /// What the model says of one start of a cell.
@@ -170,9 +191,12 @@ impl Truth {
     /// # Errors
     /// A sentence: text that is not such a file (with the line), or a cell without a run.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let truth: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        let lacks = |cell: &&Cell| {
-            [&cell.time_s, &cell.voluntary, &cell.involuntary].iter().any(|runs| runs.is_empty())
+        let truth = Self::read(text)?;
+        let lacks = |cell: &&Cell| match cell.is_of_metrics() {
+            true => cell.metrics.values().any(Vec::is_empty),
+            false => {
+                [&cell.time_s, &cell.voluntary, &cell.involuntary].iter().any(|r| r.is_empty())
+            }
         };
         match truth.cell.iter().find(lacks) {
             Some(cell) => {
@@ -191,7 +215,7 @@ impl Truth {
         mut say: impl FnMut(&Cell) -> Result<Vec<Said>, E>,
     ) -> Result<Validation, E> {
         let mut rows = Vec::new();
-        for cell in &self.cell {
+        for cell in self.cell.iter().filter(|cell| !cell.is_of_metrics()) {
             let said = say(cell)?;
             let switches = cell.voluntary.iter().zip(&cell.involuntary).map(|(a, b)| a + b);
             rows.push(Row {
@@ -204,14 +228,15 @@ impl Truth {
                 said_switches: Spread::of(said.iter().map(|one| one.voluntary + one.involuntary)),
             });
         }
-        let mut labels: Vec<&String> = self.cell.iter().map(|cell| &cell.label).collect();
+        let mut labels: Vec<&String> = rows.iter().map(|row| &row.label).collect();
         labels.dedup();
         let groups = labels.into_iter().map(|label| self.group(label, &rows)).collect();
         Ok(Validation { rows, groups })
     }
 
     fn group(&self, label: &str, rows: &[Row]) -> Group {
-        let cells = self.cell.iter().zip(rows).filter(|(cell, _)| cell.label == label);
+        let cells = self.cell.iter().filter(|cell| !cell.is_of_metrics()).zip(rows);
+        let cells = cells.filter(|(cell, _)| cell.label == label);
         let rows: Vec<&Row> = cells.clone().map(|(_, row)| row).collect();
         let truths: Vec<f64> = rows.iter().map(|row| row.truth_s.median).collect();
         let model = errors(rows.iter().map(|row| row.error()));
@@ -284,15 +309,23 @@ pub fn simulate(cell: &Cell, model: &Model) -> Result<Vec<Said>, MachineError> {
     (0..starts).map(|repeat| start(cell, model, repeat)).collect()
 }
 
-fn start(cell: &Cell, model: &Model, repeat: u32) -> Result<Said, MachineError> {
-    let workload =
-        WorkloadSpec::Builtin { name: cell.workload.clone(), options: cell.options.clone() };
-    let setting =
-        |(knob, value): (&String, &String)| Setting { knob: knob.clone(), value: value.clone() };
-    let settings = cell.knobs.iter().map(setting).collect();
-    let spec = RunSpec { settings, repeat, ..RunSpec::of(workload) };
+/// What a model says of a cell of metrics: their values in each start.
+///
+/// # Errors
+/// When the model cannot run the cell, or its runs lack a metric.
+pub fn simulate_metrics(cell: &Cell, model: &Model) -> Result<Vec<Vec<f64>>, MachineError> {
+    let one = |repeat| cell.read(&observe(cell, model, repeat)?).map_err(MachineError::Load);
+    (0..STARTS as u32).map(one).collect()
+}
+
+fn observe(cell: &Cell, model: &Model, repeat: u32) -> Result<Observed, MachineError> {
     let mut seen = Observed::default();
-    Simulated::new(model.clone()).run(&spec, &mut seen)?;
+    Simulated::new(model.clone()).run(&cell.spec(repeat), &mut seen)?;
+    Ok(seen)
+}
+
+fn start(cell: &Cell, model: &Model, repeat: u32) -> Result<Said, MachineError> {
+    let seen = observe(cell, model, repeat)?;
     let figure = |name: &str| {
         let lacks = || MachineError::Load(format!("the workload {} has no {name}", cell.workload));
         seen.figures.get(name).copied().ok_or_else(lacks)

@@ -4,8 +4,9 @@
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has a task's way through its operations, `work` what they cost, `effect` what they do, `messages`
 //! both for channels, `short_way` both for most messages, `wake` the way from a wakeup to a CPU, `switch` who runs,
-//! `start` the beginning and the end of a load, `speed` how fast CPUs work, `channel`, `pages`, `slub` and
-//! `shared_objects` what tasks share, `calls` what a recording tells of reads and writes, `deadlock` who waits for whom.
+//! `start` the beginning and the end of a load, `timers` which sleeps end together, `speed` how fast CPUs work,
+//! `channel`, `pages`, `slub` and `shared_objects` what tasks share, `calls` what a recording tells of reads and writes,
+//! `deadlock` who waits for whom.
 
 mod calls;
 mod channel;
@@ -21,6 +22,7 @@ mod speed;
 mod start;
 mod switch;
 mod task;
+mod timers;
 mod wake;
 mod work;
 
@@ -40,6 +42,7 @@ use shared_objects::Shared;
 use slub::Memory;
 use std::collections::BTreeMap;
 use task::{Act, Body, Phase, Stand};
+use timers::Timers;
 
 /// How a load begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,6 +134,17 @@ struct Piece {
     ends: u64,
 }
 
+/// How far the end of a load is that has a duration.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ending {
+    /// Its time is over; the task that ends it has to get a CPU.
+    time_is_up: bool,
+    /// That task has run.
+    is_asked_for: bool,
+    /// When the tasks were asked to stop.
+    stopped_at: Option<u64>,
+}
+
 /// Events that are kept before the caller gets them.
 const FLUSH: usize = 4_096;
 
@@ -157,6 +171,8 @@ pub struct World {
     slowing: Vec<(u64, usize, u64)>,
     /// The mark of the first change, if changes are marked.
     speed_marks: Option<u32>,
+    /// Timers of sleeps, by the CPU that fires them.
+    timers: Timers,
     /// CPUs in their order at equal times.
     order: Vec<usize>,
     tick_armed: bool,
@@ -191,8 +207,8 @@ pub struct World {
     /// When the tasks are to stop, if that is known and they were let go.
     until: Option<Nanos>,
     ended_at: Option<u64>,
+    ending: Ending,
     stopping: bool,
-    stopped_at: Option<u64>,
     started: u64,
     alive: usize,
     /// Tasks that have ended, and how many of them the starter has seen.
@@ -249,6 +265,7 @@ impl World {
             speeds,
             slowing: Vec::new(),
             speed_marks: None,
+            timers: Timers::new(cpus),
             order,
             tick_armed: false,
             shared: Shared::of(plan),
@@ -274,8 +291,8 @@ impl World {
             went_at: None,
             until: None,
             ended_at: None,
+            ending: Ending::default(),
             stopping: false,
-            stopped_at: None,
             started: 0,
             alive: 0,
             gone: 0,
@@ -292,8 +309,9 @@ impl World {
         }
     }
 
-    /// Goes on until all tasks have ended, or until `limit` (nanoseconds on the world's clock). `sink` gets the
-    /// events, in batches, in order of time.
+    /// Goes on until all tasks have ended, or until `limit` (nanoseconds on the world's clock). It also pauses before a
+    /// load that has a duration is stopped, and stops it when it goes on. `sink` gets the events, in batches, in order of
+    /// time.
     ///
     /// # Errors
     /// When tasks are alive and nothing can happen any more.
@@ -305,9 +323,15 @@ impl World {
         if self.spawned == 0 {
             self.begin();
         }
+        if self.asks_to_stop() {
+            self.stop();
+        }
         let ended = loop {
             if self.ended_at.is_some() {
                 break Ok(Step::Ended);
+            }
+            if self.asks_to_stop() {
+                break Ok(Step::Paused);
             }
             let at = self.agenda.next_at();
             if at == NEVER {
@@ -350,7 +374,7 @@ impl World {
             Happening::Alarm(alarm) => self.alarm(alarm),
             Happening::Speed(number) => self.change_speed(number),
             Happening::Tick => self.tick(),
-            Happening::Stop => self.stop(),
+            Happening::Stop => self.ends_its_time(),
         }
     }
 
@@ -388,7 +412,7 @@ impl World {
     /// When the tasks were asked to stop, in nanoseconds; `None` if they were not.
     #[must_use]
     pub fn stopped_at(&self) -> Option<u64> {
-        self.stopped_at
+        self.ending.stopped_at
     }
 
     /// Scheduler events so far, kept or not.

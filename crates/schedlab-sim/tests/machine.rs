@@ -70,10 +70,11 @@ fn a_run_has_figures_intervals_and_events_like_any_other() {
         let machine = format!("sim:cpus=4,kernel={kernel}");
         let options = [("duration", "3s"), ("warmup", "1s"), ("interval", "1s"), ("tasks", "8")];
         let told = run(&machine, "mixed", &options);
-        assert!((told.figures["time_s"] - 3.0).abs() < 1e-6, "{kernel}: {:?}", told.figures);
+        // The task that ends the load has to get a CPU.
+        assert!((3.0..3.1).contains(&told.figures["time_s"]), "{kernel}: {:?}", told.figures);
         assert!(told.figures["loops"] > 0.0 && told.figures["burst_ns_p99"] > 0.0, "{kernel}");
         let last = told.intervals.last().unwrap();
-        assert!(last.last && last.covers == Nanos::from_secs(2), "{kernel}: {:?}", last.covers);
+        assert!(last.last && last.covers >= Nanos::from_secs(2), "{kernel}: {:?}", last.covers);
         assert!(told.traced && !told.events.is_empty(), "{kernel}");
     }
 }
@@ -158,11 +159,13 @@ fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
         assert!(real_time.notes.iter().any(|note| note.contains("real-time")));
         let whole = busy(&settled(&machine, "cpu", &load, &[]));
         let limited = settled(&machine, "cpu", &load, &[("cgroup_max", "25ms")]);
-        assert!(limited.notes.iter().any(|note| note.contains("control groups (load)")));
+        let says = |told: &Told, what: &str| told.notes.iter().any(|note| note.contains(what));
+        assert!(says(&limited, "limits of control groups have not been compared"));
         let quarter = busy(&limited);
         assert!(whole >= 195 && (45..=75).contains(&quarter), "{kernel}: {whole} {quarter}");
         let weighed = settled(&machine, "cpu", &[load[0], load[1], ("weight", "50")], &[]);
-        assert!(weighed.notes.iter().any(|note| note.contains("control groups (@all)")));
+        assert!(says(&weighed, "control groups were compared"));
+        assert!(!says(&weighed, "limits of control groups"));
         let grouped = settled(&format!("{machine},autogroup=true"), "cpu", &load, &[]);
         assert!(grouped.notes.iter().any(|note| note.contains("autogroup=true")));
         let slowed = settled(&machine, "cpu", &load, &[("speed:0", "100% 50%@100ms")]);

@@ -1,6 +1,7 @@
 //! What a run told, in memory.
 
-use crate::{Figure, Output, Stream};
+use crate::metrics::QUANTILES;
+use crate::{Figure, Interval, Output, Stream};
 use schedlab_model::{Event, TraceInfo, Warning};
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +13,8 @@ use std::path::PathBuf;
 pub struct Observed {
     /// Figures of the whole run, by name; without those of workloads beside it.
     pub figures: BTreeMap<String, f64>,
-    /// Figures of one role of the tasks, by name and role; without those of workloads beside it.
+    /// Figures of one role of the tasks, by name and role, with the quantiles of its series; without those of workloads
+    /// beside it.
     pub of_roles: BTreeMap<(String, String), f64>,
     /// What is known of the trace; `None`: nothing was recorded.
     pub info: Option<TraceInfo>,
@@ -33,6 +35,17 @@ impl Output for Observed {
             false => self.of_roles.insert((figure.metric.name, figure.of), figure.value),
         };
         Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        for series in interval.total.iter().filter(|_| interval.last) {
+            for (name, q) in QUANTILES {
+                if let Some(value) = series.histogram.quantile(q) {
+                    let name = format!("{}_{name}", series.metric.name);
+                    self.of_roles.insert((name, series.of.clone()), value as f64);
+                }
+            }
+        }
     }
 
     fn trace(&mut self, info: &TraceInfo) -> io::Result<()> {

@@ -123,7 +123,7 @@ fn costs_of_a_machine_are_measured_and_can_be_used() {
         ["sim", "calibrate", "--against", against, "--on", on, "--repeat", "1", "-o", "own.toml"];
     let run = schedlab(&arguments, folder.path());
     assert!(run.status.success(), "{}", text(&run));
-    assert!(text(&run).contains("12 free parameters"), "{}", text(&run));
+    assert!(text(&run).contains("20 free parameters"), "{}", text(&run));
     let file = std::fs::read_to_string(folder.path().join("own.toml")).unwrap();
     assert!(file.contains(against) && file.contains("exit = "), "{file}");
     let load = ["load", "hackbench", "-g", "1", "-l", "5", "--on", "sim:costs=own.toml"];

@@ -132,7 +132,114 @@ pub fn probes(kernel: Kernel) -> Vec<Probe> {
         runs: vec![pair("100", false, &calm), pair("250", false, &calm)],
         read: |seen| each(seen, 150.0),
     });
+    if kernel.is_linux() {
+        all.extend(times());
+        all.extend(objects(&calm));
+    }
     all
+}
+
+/// What sleeps, ticks and timers take.
+fn times() -> Vec<Probe> {
+    const LONE: &str = r#"{"tasks":{"t":{"run":100,"timer":{"ref":"unique","period":3100}}}}"#;
+    const ABOVE: &str = r#"{"tasks":{"t":{"policy":"SCHED_FIFO","priority":10,"run":100,
+        "timer":{"ref":"unique","period":3100}},"hog":{"run":1000}}}"#;
+    let probe = |name, costs, what, runs, read| Probe { name, costs, what, runs, read };
+    let sleeps =
+        |time| run("mixed", &[("work", "10us"), ("sleep", "1ms"), ("duration", time)], &[]);
+    let rt_app = |text| run("rt-app", &[("program", text), ("duration", "200ms")], &[]);
+    let ticks = run("cpu", &[("work", "10us"), ("duration", "200ms")], &[]);
+    vec![
+        probe(
+            "sleep",
+            &["sleep"],
+            "the CPU time of a sleep",
+            vec![sleeps("50ms"), sleeps("250ms")],
+            |s| {
+                let [short, long] = s else { return None };
+                let of = |seen: &Observed, name: &str| seen.figures.get(name).copied();
+                let cpu =
+                    |seen: &Observed| Some(of(seen, "cpu_user_s")? + of(seen, "cpu_system_s")?);
+                Some((cpu(long)? - cpu(short)?) * 1e9 / (of(long, "loops")? - of(short, "loops")?))
+            },
+        ),
+        probe("tick", &["tick"], "a tick", vec![ticks], |seen| {
+            Some(figure(seen, "burst_ns_p999")? - figure(seen, "burst_ns_p50")?)
+        }),
+        probe(
+            "timer on an idle CPU",
+            &["idle_exit"],
+            "the lateness of a lone task",
+            vec![rt_app(LONE)],
+            |seen| figure(seen, "wakeup_latency_ns_p50"),
+        ),
+        probe(
+            "timer on a busy CPU",
+            &["timer"],
+            "the lateness of a real-time task beside another",
+            vec![rt_app(ABOVE)],
+            |seen| figure(seen, "wakeup_latency_ns_p50"),
+        ),
+    ]
+}
+
+/// What switches between processes, futexes, eventfds and products of matrices take.
+fn objects(calm: &Options) -> Vec<Probe> {
+    let probe = |name, costs, what, runs, read| Probe { name, costs, what, runs, read };
+    let schbench = |operations| {
+        let options = [("threads", "1"), ("cache_footprint", "32"), ("sleep_usec", "200")];
+        let more = [("operations", operations), ("runtime", "60ms")];
+        run("schbench", &[&options[..], &more[..]].concat(), &[])
+    };
+    let futex = |processes, rounds| {
+        run("pingpong", &[("via", "futex"), ("processes", processes), ("rounds", rounds)], calm)
+    };
+    let round = |via| vec![pingpong("200", via, calm), pingpong("1000", via, calm)];
+    vec![
+        probe(
+            "threads and processes",
+            &["switch_process"],
+            "what a switch between processes takes longer",
+            ["true", "false"]
+                .into_iter()
+                .flat_map(|of| ["200", "1000"].map(|n| futex(of, n)))
+                .collect(),
+            |seen| {
+                let (processes, threads) = seen.split_at_checked(2)?;
+                Some((each(processes, 800.0)? - each(threads, 800.0)?) / 2.0)
+            },
+        ),
+        probe(
+            "futex",
+            &["post", "wait"],
+            "a round trip through two futexes",
+            round("futex"),
+            |seen| each(seen, 800.0),
+        ),
+        probe(
+            "eventfd",
+            &["eventfd"],
+            "a round trip through two eventfds",
+            round("eventfd"),
+            |seen| each(seen, 800.0),
+        ),
+        probe(
+            "matrices",
+            &["multiply_1000"],
+            "two products of matrices of 32 KiB",
+            vec![schbench("1"), schbench("3")],
+            |seen| {
+                let [one, three] = seen else { return None };
+                let time = |seen: &Observed| seen.figures.get("request_latency_ns_p50").copied();
+                Some(time(three)? - time(one)?)
+            },
+        ),
+    ]
+}
+
+/// A figure of the first run.
+fn figure(seen: &[Observed], name: &str) -> Option<f64> {
+    seen.first()?.figures.get(name).copied()
 }
 
 /// What sleeping, waking and switching take, and messages of sockets, where knobs decide whether a reader preempts.

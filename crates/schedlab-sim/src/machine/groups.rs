@@ -82,15 +82,4 @@ impl Grouping {
         }
         last
     }
-
-    /// What results say about groups: they have not been compared with a kernel.
-    pub(super) fn note(&self) -> Option<String> {
-        let names: Vec<&str> = self.groups.iter().map(|group| &*group.name).collect();
-        (!names.is_empty()).then(|| {
-            format!(
-                "control groups ({}) have not been validated against a kernel",
-                names.join(", ")
-            )
-        })
-    }
 }

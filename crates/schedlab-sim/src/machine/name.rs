@@ -38,7 +38,7 @@ impl Kernel {
         (Self::LlcFifo, "llc-fifo"),
     ];
 
-    pub(super) fn is_linux(self) -> bool {
+    pub(crate) fn is_linux(self) -> bool {
         self.is_cfs() || self == Self::Eevdf612
     }
 

@@ -166,12 +166,14 @@ impl<'r> Run<'r> {
         out: &mut dyn Output,
     ) -> Result<(Option<Interval>, bool), MachineError> {
         let counters = self.counters();
-        // The world stops its tasks at `end`: the last look comes a moment before.
-        let before_end = end - Nanos(1);
+        // A world without a task that ends the load stops its tasks at `end`: the last look comes a moment before.
+        let before_end = if self.world.has_starter() { Nanos::MAX } else { end - Nanos(1) };
         let mut next = go;
         loop {
             let now = self.now();
-            let stop = next.max(now + Nanos(1)).min(now + LOOK).min(before_end);
+            // After the end nothing is due but the stop, for which the world pauses.
+            let due = if now < end { next.max(now + Nanos(1)) } else { Nanos::MAX };
+            let stop = due.min(now + LOOK).min(before_end);
             if self.step(stop, out)? == Step::Ended {
                 return Ok((None, false));
             }
@@ -179,6 +181,9 @@ impl<'r> Run<'r> {
             let seen = Seen { world: self.world, counters };
             if now >= before_end {
                 return Ok((Some(self.measuring.last(end, true, &seen)), false));
+            }
+            if seen.world.asks_to_stop() {
+                return Ok((Some(self.measuring.last(now, true, &seen)), false));
             }
             if out.stopped() {
                 let last = self.measuring.last(now, true, &seen);

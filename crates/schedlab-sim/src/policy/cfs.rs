@@ -335,6 +335,10 @@ impl Cfs {
 }
 
 impl Policy for Cfs {
+    fn serves_all(&self) -> bool {
+        true
+    }
+
     fn select(&mut self, scene: &Scene, wake: &Wake) -> usize {
         if let Some(cpu) = balance::idlest(self, scene, wake) {
             return cpu;

@@ -526,6 +526,11 @@ impl Policy for Classes {
         Some(task)
     }
 
+    fn serves_all(&self) -> bool {
+        let limited = self.knobs.rt_runtime < self.knobs.rt_period;
+        self.fair.serves_all() && (limited || !self.knobs.throttled)
+    }
+
     fn is_timed(&self) -> bool {
         true
     }

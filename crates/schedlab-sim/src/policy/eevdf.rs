@@ -397,6 +397,10 @@ impl Eevdf {
 }
 
 impl Policy for Eevdf {
+    fn serves_all(&self) -> bool {
+        true
+    }
+
     fn select(&mut self, scene: &Scene, wake: &Wake) -> usize {
         if self.entity(wake.task).delayed {
             return scene.task(wake.task).cpu;

@@ -493,6 +493,10 @@ impl Policy for Groups {
         balance::with(self, |balancer, queues| balancer.push(scene, queues, push)).flatten()
     }
 
+    fn serves_all(&self) -> bool {
+        true
+    }
+
     fn is_timed(&self) -> bool {
         true
     }

@@ -25,6 +25,7 @@ const FUTEX: u16 = 4;
 const WORDS: u64 = 0x10_0000;
 const WAIT: u32 = 0;
 const WAKE: u32 = 1;
+const EINTR: i64 = 4;
 const EAGAIN: i64 = 11;
 const ETIMEDOUT: i64 = 110;
 /// The first number of an end of a channel: the three before are a process's usual streams.
@@ -118,6 +119,8 @@ impl World {
                 let ret = match done {
                     Done::Failed(errno) => -i64::from(errno),
                     Done::Closed => 0,
+                    Done::Stopped if body.moved > 0 => i64::from(body.moved),
+                    Done::Stopped => -EINTR,
                     _ => i64::from(bytes),
                 };
                 (format, ret)

@@ -4,7 +4,6 @@ use super::World;
 use super::perform::Effect;
 use super::task::{On, Resume, Stand};
 use super::wake::Waker;
-use crate::event_queue::NEVER;
 use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Nanos};
 use schedlab_workload::{Done, Op};
@@ -127,16 +126,6 @@ impl World {
     pub(super) fn went(&mut self, task: TaskId, done: Done) -> Effect {
         self.bodies[task.index()].done = done;
         Effect::Done
-    }
-
-    fn sleeps_until(&mut self, cpu: usize, task: TaskId, until: u64) -> Effect {
-        let at = until.saturating_add(self.config.costs.timer_slack);
-        if at < NEVER / 2 {
-            let sleep = self.bodies[task.index()].sleeps;
-            let exact = self.config.start == super::Start::InPlace;
-            self.agenda.post(at, cpu, super::Happening::Timer(task, sleep, exact));
-        }
-        Effect::Sleep(On::Time)
     }
 
     /// The lock of a CPU is free: the task that turns round there looks again.

@@ -191,6 +191,11 @@ impl World {
         if self.config.start == super::Start::InPlace {
             effect = self.same_call(cpu, task, effect);
         }
+        if matches!(effect, Effect::Sleep(_) | Effect::Spin) && self.is_told_to_stop(task) {
+            // Nobody would wake it any more.
+            self.bodies[task.index()].done = Done::Stopped;
+            effect = Effect::Done;
+        }
         self.acting = None;
         let owed = std::mem::take(&mut self.owed);
         let body = &mut self.bodies[task.index()];
@@ -269,17 +274,23 @@ impl World {
             On::Semaphore(semaphore) => self.shared.semaphores[semaphore as usize].count > 0,
             _ => false,
         };
-        if !came {
+        if !came && !self.is_told_to_stop(task) {
             return self.sleep(cpu, task, on);
         }
         let cost = self.cost(act) + self.call_work(task, act);
         let body = &mut self.bodies[task.index()];
         body.on = None;
         match on {
+            _ if !came => (body.phase, body.done, body.left) = (Phase::Ask, Done::Stopped, 0),
             On::Gate => (body.phase, body.done, body.left) = (Phase::Ask, Done::Start, 0),
             _ => (body.phase, body.left) = (Phase::Enter, cost),
         }
         self.go(cpu, task);
+    }
+
+    /// Whether a task of the load was asked to stop.
+    fn is_told_to_stop(&self, task: TaskId) -> bool {
+        self.stopping && Some(task) != self.starter && Some(task) != self.rcu
     }
 
     fn sleep(&mut self, cpu: usize, task: TaskId, on: On) {

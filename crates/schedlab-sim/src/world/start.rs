@@ -17,7 +17,7 @@ impl World {
         let Some(starter) = self.starter else { return self.begin_at_once() };
         self.bodies[starter.index()].stand = Stand::Asleep;
         self.policy.leads(&self.scene, 0, starter);
-        self.in_interrupt(0, |world| {
+        self.in_interrupt(0, self.config.costs.timer, |world| {
             let by = Waker { cpu: 0, context: Context::HardIrq, sync: false };
             world.bodies[starter.index()].newborn = false;
             world.wake(starter, Resume::With(Done::Ok), by);
@@ -108,7 +108,9 @@ impl World {
         self.until = self.duration.map(|duration| Nanos(self.scene.now + duration));
         self.plan_speeds();
         if let Some(duration) = self.duration {
-            self.agenda.post(self.scene.now + duration, 0, Happening::Stop);
+            // The task that ends the load sleeps until then, as others do.
+            let slack = self.starter.map_or(0, |_| self.config.costs.timer_slack);
+            self.agenda.post(self.scene.now + duration + slack, 0, Happening::Stop);
         }
     }
 
@@ -159,6 +161,10 @@ impl World {
                     // It comes out of its wait before it asks what to do.
                     self.bodies[waiting.index()].left += self.config.costs.first;
                 }
+            }
+            Act::AwaitEnd if self.ending.time_is_up && !self.stopping => {
+                self.ending.is_asked_for = true;
+                return Effect::Again(self.config.costs.wait.max(1));
             }
             Act::AwaitEnd if self.processes && self.reaped < self.gone => {
                 let work = (self.gone - self.reaped) * self.config.costs.reap;
@@ -235,12 +241,42 @@ impl World {
         Effect::Ended
     }
 
-    /// Asks all tasks to stop. Tasks that sleep are woken.
+    /// The time of the load is over. The task that started it has to get a CPU before it can end it: it is a fair task.
+    /// Where tasks may wait for ever, it does not wait for one.
+    pub(super) fn ends_its_time(&mut self) {
+        let Some(starter) = self.starter else { return self.stop() };
+        self.ending.time_is_up = true;
+        if !self.policy.serves_all() {
+            self.ending.is_asked_for = true;
+            return;
+        }
+        if self.bodies[starter.index()].stand == Stand::Asleep {
+            let cpu = self.scene.tasks[starter.index()].cpu;
+            self.in_interrupt(cpu, self.config.costs.timer, |world| {
+                let by = Waker { cpu, context: Context::HardIrq, sync: false };
+                world.wake(starter, Resume::Retry, by);
+            });
+        }
+    }
+
+    /// Whether the load is about to be stopped: the next step does it.
+    #[must_use]
+    pub fn asks_to_stop(&self) -> bool {
+        self.ending.is_asked_for && !self.stopping
+    }
+
+    /// Whether a task of the world starts the load and ends it.
+    #[must_use]
+    pub fn has_starter(&self) -> bool {
+        self.starter.is_some()
+    }
+
+    /// Asks all tasks to stop. Tasks that sleep are woken; one that computes looks up every 10 ms.
     pub fn stop(&mut self) {
         if std::mem::replace(&mut self.stopping, true) {
             return;
         }
-        self.stopped_at = Some(self.scene.now);
+        self.ending.stopped_at = Some(self.scene.now);
         self.allow_short_way();
         self.forget_sleepers();
         for at in 0..self.bodies.len() {
@@ -250,30 +286,30 @@ impl World {
             }
             let cpu = self.scene.tasks[at].cpu;
             match self.bodies[at].stand {
-                Stand::Asleep => self.in_interrupt(cpu, |world| {
+                Stand::Asleep => self.in_interrupt(cpu, self.config.costs.timer, |world| {
                     let by = Waker { cpu, context: Context::HardIrq, sync: false };
                     world.wake(task, Resume::With(Done::Stopped), by);
                 }),
-                Stand::Running if self.is_cut_short(at) => {
+                Stand::Running => {
                     self.pause(cpu, task);
                     self.cut_short(at);
                     self.go(cpu, task);
                 }
-                _ if self.is_cut_short(at) => self.cut_short(at),
-                _ => {}
+                _ => self.cut_short(at),
             }
         }
     }
 
-    /// Whether a stop ends what a task does: all but its last operations and its preparation.
-    fn is_cut_short(&self, task: usize) -> bool {
-        !matches!(self.bodies[task].act, Act::Op(Op::Exit | Op::Close(_)) | Act::Prepare)
-    }
-
+    /// What a task does ends where it looks whether it shall stop: a call at its end, work in pieces of 10 ms.
     fn cut_short(&mut self, task: usize) {
+        const PIECE: u64 = 10_000_000;
         let body = &mut self.bodies[task];
-        (body.phase, body.done, body.left) = (Phase::Ask, Done::Stopped, 0);
-        (body.spinning, body.on) = (false, None);
+        if body.spinning {
+            (body.phase, body.done, body.left) = (Phase::Ask, Done::Stopped, 0);
+            (body.spinning, body.on) = (false, None);
+        } else if body.phase == Phase::Enter && body.act.is_user() {
+            body.left = if body.left > PIECE { body.left % PIECE } else { body.left };
+        }
     }
 
     fn forget_sleepers(&mut self) {

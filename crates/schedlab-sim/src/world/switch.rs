@@ -21,6 +21,7 @@ impl World {
                 self.displace(cpu, cpu);
             }
             self.wake_rcu(cpu);
+            self.tick_fires_timers(cpu);
         }
         let mut moves = std::mem::take(&mut self.moves);
         self.policy.balance(&self.scene, &mut moves);
@@ -253,6 +254,8 @@ impl World {
                 Distance::Socket | Distance::Machine => costs.migrate_machine,
             }
         });
+        let address_space = if self.processes { costs.switch_process } else { 0 };
+        let switch = costs.switch + address_space;
         let body = &mut self.bodies[task.index()];
         body.usage.run_delay_ns += now - body.since;
         body.usage.timeslices += 1;
@@ -263,7 +266,7 @@ impl World {
             body.spinning = false;
             body.left = 0;
         }
-        body.left = body.left.saturating_add(costs.switch + cold);
+        body.left = body.left.saturating_add(switch + cold);
         self.go(cpu, task);
         self.arm_tick();
     }

@@ -1,11 +1,10 @@
 //! From a wakeup to a CPU.
 
-use super::task::{On, Phase, Resume, Stand};
+use super::task::{Phase, Resume, Stand};
 use super::{Happening, World};
 use crate::policy::{Arrival, Wake};
 use crate::policy_view::{TaskId, id};
 use schedlab_model::{Context, What};
-use schedlab_workload::Done;
 
 /// Who wakes: on which CPU, in which context, and whether it says that it will sleep soon.
 #[derive(Clone, Copy, Debug)]
@@ -100,41 +99,19 @@ impl World {
         self.settle(cpu);
     }
 
-    /// The timer of a sleep fires where the task went to sleep.
-    pub(super) fn timer_fires(&mut self, task: TaskId, sleep: u64, late: bool) {
-        let body = &self.bodies[task.index()];
-        if body.stand != Stand::Asleep || body.sleeps != sleep {
-            return;
-        }
-        let cpu = self.scene.tasks[task.index()].cpu;
-        let way = self.config.costs.idle_exit;
-        if !late && way > 0 && self.scene.cpus[cpu].running.is_none() {
-            let at = self.scene.now + way;
-            return self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
-        }
-        if let Some(On::Word(word)) = self.bodies[task.index()].on {
-            // The time of its wait is over, and nobody has woken it.
-            self.shared.words[word as usize].sleeping.retain(|sleeping| *sleeping != task);
-        }
-        self.in_interrupt(cpu, |world| {
-            let by = Waker { cpu, context: Context::HardIrq, sync: false };
-            world.wake(task, Resume::With(Done::Ok), by);
-        });
-    }
-
-    /// Does something in an interrupt on `cpu`, whose running task pays.
-    pub(super) fn in_interrupt(&mut self, cpu: usize, act: impl FnOnce(&mut Self)) {
+    /// Does something in an interrupt on `cpu`, of so much work. What runs after it waits for it, and for the wakeups
+    /// in it. From an idle CPU the way out of idle is all there is.
+    pub(super) fn in_interrupt(&mut self, cpu: usize, work: u64, act: impl FnOnce(&mut Self)) {
         self.owed = 0;
-        self.interrupt(cpu, self.config.costs.timer);
         let before = self.scene.cpus[cpu].running;
         act(self);
         let owed = std::mem::take(&mut self.owed);
         // A recorded burst contains what interrupts took from it.
         if self.config.start == super::Start::InPlace {
-            return;
+            return self.interrupt(cpu, work);
         }
-        if before.is_some() && self.scene.cpus[cpu].running == before {
-            self.interrupt(cpu, owed);
+        if before.is_some() {
+            self.interrupt(cpu, work + owed);
         }
     }
 }

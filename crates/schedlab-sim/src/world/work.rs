@@ -49,7 +49,7 @@ impl World {
                 }
                 _ => 0,
             },
-            Op::Sleep(_) | Op::SleepUntil(_) => costs.wait,
+            Op::Sleep(_) | Op::SleepUntil(_) => costs.sleep,
             Op::Wait(word) | Op::WaitUntil { word, .. } => {
                 match self.shared.words[word.0 as usize].pending {
                     Some(_) => costs.step,

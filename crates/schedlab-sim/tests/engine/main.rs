@@ -8,6 +8,7 @@ mod hand;
 mod jobs;
 mod property;
 mod speed;
+mod timers;
 mod workloads;
 
 use schedlab_model::{Clock, CpuSet, Event, KindSet, Nanos, Topology, TraceInfo};
@@ -15,7 +16,7 @@ use schedlab_sim::policy::{
     Cfs, CfsKnobs, ClassKnobs, Classes, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy,
     SharedFifo,
 };
-use schedlab_sim::{Config, Costs, Hardware, Start, World};
+use schedlab_sim::{Config, Costs, Hardware, Start, Step, World};
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_workload::plan::{Plan, Task};
 use schedlab_workload::{Behaviour, Done, Instruments, Op};
@@ -94,9 +95,8 @@ fn policy(name: &str, cpus: u16) -> Box<dyn Policy> {
 /// Runs to the end; all events.
 fn events(world: &mut World) -> Vec<Event> {
     let mut events = Vec::new();
-    world
-        .run_until(u64::MAX - 1, &mut |batch| events.extend_from_slice(batch))
-        .expect("no deadlock");
+    let mut keep = |batch: &[Event]| events.extend_from_slice(batch);
+    while world.run_until(u64::MAX - 1, &mut keep).expect("no deadlock") != Step::Ended {}
     events
 }
 

@@ -3,7 +3,7 @@
 use super::temporary_folder::Scratch;
 use anyhow::Context as _;
 use schedlab_model::{Event, TraceInfo, Warning, What};
-use schedlab_workload::{Figure, Machine, Observed, Output, RunSpec, Stream};
+use schedlab_workload::{Figure, Interval, Machine, Observed, Output, RunSpec, Stream};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,10 @@ impl Output for Keeper {
 
     fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
         self.observed.figure(figure)
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.observed.interval(interval);
     }
 
     fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {

@@ -5,11 +5,12 @@ mod diff;
 mod follow;
 mod picture;
 mod placement;
+mod truth;
 
 use crate::machines;
 use anyhow::{Context as _, anyhow};
 use schedlab_sim::Costs;
-use schedlab_sim::validate::{TRUTHS, Truth};
+use schedlab_sim::validate::{COMPARED, TRUTHS, Truth, table_of};
 use schedlab_workload::MachineName;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ enum Action {
         #[arg(long, value_name = "MACHINE")]
         on: Option<MachineName>,
     },
+    /// Run the cells of a file on the machine that it names, and write what they took into it
+    Truth(truth::Args),
     /// Measure the costs of a machine by small runs, and write a file of costs
     Calibrate(calibrate::Args),
     /// Find the first decision in which the model and a machine differ, from the same state
@@ -49,6 +52,7 @@ enum Action {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Validate { truth, on } => validate(truth, on.as_ref()),
+        Action::Truth(args) => truth::run(&args),
         Action::Calibrate(args) => calibrate::run(&args),
         Action::Diff(args) => diff::run(&args),
         Action::Placement(args) => placement::run(&args),
@@ -64,7 +68,10 @@ fn validate(file: Option<PathBuf>, on: Option<&MachineName>) -> anyhow::Result<E
             let text = std::fs::read_to_string(&path).with_context(|| place.clone())?;
             vec![(place, text)]
         }
-        None => TRUTHS.iter().map(|text| (own.clone(), (*text).to_owned())).collect(),
+        None => {
+            let texts = TRUTHS.iter().copied().chain(COMPARED.iter().map(|file| file.text));
+            texts.map(|text| (own.clone(), text.to_owned())).collect()
+        }
     };
     let mut out = crate::output::stdout();
     for (place, text) in texts {
@@ -78,12 +85,20 @@ fn validate(file: Option<PathBuf>, on: Option<&MachineName>) -> anyhow::Result<E
         let name = on.map_or_else(named, |name| Ok(name.clone()))?;
         let model = machines::model(&name)?;
         let found = truth.compare(|cell| schedlab_sim::validate::simulate(cell, &model))?;
+        let simulate = |cell: &_| schedlab_sim::validate::simulate_metrics(cell, &model);
+        let metrics = truth.compare_metrics(simulate)?;
         let of_costs = Costs::PARAMETERS
             .iter()
             .find(|(preset, _)| name.settings.get("costs").is_some_and(|file| file == preset));
         let parameters =
             of_costs.map_or(String::new(), |(_, count)| format!(", {count} free parameters"));
-        writeln!(out, "Kernel: {}.\nModel: {name}{parameters}.\n\n{found}", truth.measured)?;
+        writeln!(out, "Kernel: {}.\nModel: {name}{parameters}.\n", truth.measured)?;
+        if !found.rows.is_empty() {
+            writeln!(out, "{found}")?;
+        }
+        if !metrics.is_empty() {
+            writeln!(out, "{}", table_of(&metrics))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

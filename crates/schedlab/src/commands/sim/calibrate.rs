@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Run each probe N times, at shifted phases of the tick, and use the median
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
+    /// Decide only these costs (post,tick); others stay those of the simulated machine
+    #[arg(long, value_name = "COSTS", value_delimiter = ',')]
+    only: Vec<String>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -41,7 +44,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             args.against
         );
     }
-    let all = probes(model.kernel);
+    let mut all = probes(model.kernel);
+    if !args.only.is_empty() {
+        all.retain(|probe| probe.costs.iter().any(|cost| args.only.iter().any(|o| o == cost)));
+    }
+    if all.is_empty() {
+        bail!("no probe decides {}: see `schedlab sim costs`", args.only.join(" or "));
+    }
     let mut measured = Vec::new();
     let mut progress = crate::output::stderr();
     for (at, probe) in all.iter().enumerate() {

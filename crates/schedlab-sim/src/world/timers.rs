@@ -1,0 +1,119 @@
+//! Timers of sleeps: when they fire, and which fire together.
+//!
+//! A timer has two times: the one that its task asked for, and a later one, by the slack of the task. The CPU's clock is
+//! set to the later time of the first timer. That interrupt, and the tick, also fire the timers that follow, up to the
+//! first whose own time has not come (Linux 6.1.192 and 6.12.117, kernel/time/hrtimer.c, `hrtimer_interrupt` and
+//! `__hrtimer_run_queues`). Real-time and deadline tasks have no slack (`__setscheduler_params`).
+
+use super::perform::Effect;
+use super::task::{On, Resume, Stand};
+use super::wake::Waker;
+use super::{Happening, World};
+use crate::event_queue::NEVER;
+use crate::policy_view::TaskId;
+use schedlab_model::Context;
+use schedlab_workload::Done;
+use std::collections::BTreeSet;
+
+/// A timer of a CPU, in the order in which timers fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Timer {
+    /// The time at which it fires at the latest.
+    latest: u64,
+    /// Counts timers: of two with one time the older fires first.
+    number: u64,
+    task: TaskId,
+    /// The number of the task's sleep.
+    sleep: u64,
+    /// The time that the task asked for.
+    due: u64,
+}
+
+/// The timers of all sleeps.
+#[derive(Clone, Debug)]
+pub(super) struct Timers {
+    /// By the CPU that fires them.
+    of_cpu: Vec<BTreeSet<Timer>>,
+    /// How many were set.
+    set: u64,
+}
+
+impl Timers {
+    pub(super) fn new(cpus: usize) -> Self {
+        Self { of_cpu: vec![BTreeSet::new(); cpus], set: 0 }
+    }
+}
+
+impl World {
+    /// The task on `cpu` sleeps until a time.
+    pub(super) fn sleeps_until(&mut self, cpu: usize, task: TaskId, until: u64) -> Effect {
+        let slack = match self.scene.task(task).class.is_above() {
+            true => 0,
+            false => self.config.costs.timer_slack,
+        };
+        let latest = until.saturating_add(slack);
+        if latest < NEVER / 2 {
+            let sleep = self.bodies[task.index()].sleeps;
+            let exact = self.config.start == super::Start::InPlace;
+            self.agenda.post(latest, cpu, Happening::Timer(task, sleep, exact));
+            self.timers.set += 1;
+            let number = self.timers.set;
+            self.timers.of_cpu[cpu].insert(Timer { latest, number, task, sleep, due: until });
+        }
+        Effect::Sleep(On::Time)
+    }
+
+    /// The timer of a sleep fires where the task went to sleep.
+    pub(super) fn timer_fires(&mut self, task: TaskId, sleep: u64, late: bool) {
+        if !self.sleeps_still(task, sleep) {
+            return;
+        }
+        let cpu = self.scene.tasks[task.index()].cpu;
+        let way = self.config.costs.idle_exit;
+        if !late && way > 0 && self.scene.cpus[cpu].running.is_none() {
+            let at = self.scene.now + way;
+            return self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
+        }
+        self.in_interrupt(cpu, self.config.costs.timer, |world| {
+            world.timer_ends(cpu, task);
+            world.fire_due(cpu);
+        });
+    }
+
+    /// The tick of `cpu` fires what is due.
+    pub(super) fn tick_fires_timers(&mut self, cpu: usize) {
+        let now = self.scene.now;
+        if self.timers.of_cpu[cpu].first().is_some_and(|first| first.due <= now) {
+            self.in_interrupt(cpu, 0, |world| world.fire_due(cpu));
+        }
+    }
+
+    fn sleeps_still(&self, task: TaskId, sleep: u64) -> bool {
+        let body = &self.bodies[task.index()];
+        body.stand == Stand::Asleep && body.sleeps == sleep
+    }
+
+    /// Fires timers in their order, up to the first that is not due.
+    fn fire_due(&mut self, cpu: usize) {
+        while let Some(timer) = self.timers.of_cpu[cpu].first().copied() {
+            let waits = self.sleeps_still(timer.task, timer.sleep);
+            if waits && timer.due > self.scene.now {
+                break;
+            }
+            self.timers.of_cpu[cpu].pop_first();
+            if waits {
+                self.timer_ends(cpu, timer.task);
+            }
+        }
+    }
+
+    /// The sleep of a task is over.
+    fn timer_ends(&mut self, cpu: usize, task: TaskId) {
+        if let Some(On::Word(word)) = self.bodies[task.index()].on {
+            // The time of its wait is over, and nobody has woken it.
+            self.shared.words[word as usize].sleeping.retain(|sleeping| *sleeping != task);
+        }
+        let by = Waker { cpu, context: Context::HardIrq, sync: false };
+        self.wake(task, Resume::With(Done::Ok), by);
+    }
+}

@@ -1,0 +1,47 @@
+//! `docs/simulation-errors.md` and the published errors of parts are those of the model.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read files and start peers; the crate does not"
+)]
+
+use schedlab_sim::PUBLISHED_PARTS;
+use schedlab_sim::validate::{judged, overall, page};
+use std::path::Path;
+
+#[test]
+fn published_errors_of_parts_are_those_of_the_model() {
+    let all = judged().unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulation-errors.md");
+    let page = page(&all);
+    if std::env::var_os("SCHEDLAB_DOCS").is_some_and(|word| word == "write") {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let mut found = Vec::new();
+    for one in &all {
+        if found.contains(&(one.kernel, one.of.part)) {
+            continue;
+        }
+        found.push((one.kernel, one.of.part));
+        let same =
+            all.iter().filter(|other| (other.kernel, other.of.part) == (one.kernel, one.of.part));
+        let errors: Vec<_> = same.flat_map(|one| one.errors.clone()).collect();
+        let (model, constant) = overall(&errors);
+        let told = PUBLISHED_PARTS
+            .iter()
+            .find(|told| (told.kernel, told.part) == (one.kernel, one.of.part));
+        let told = told.expect("each part is published");
+        for (told, found) in [
+            (told.model.0, model.median),
+            (told.model.1, model.p90),
+            (told.model.2, model.worst),
+            (told.constant.0, constant.median),
+            (told.constant.1, constant.p90),
+        ] {
+            let all = (one.kernel, one.of.part, model, constant);
+            assert!((told - found * 100.0).abs() < 0.051, "{told}: {all:?}");
+        }
+    }
+    assert_eq!(found.len(), PUBLISHED_PARTS.len());
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(kept == page, "docs/simulation-errors.md is out of date: SCHEDLAB_DOCS=write");
+}
