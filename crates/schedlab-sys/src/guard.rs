@@ -75,7 +75,7 @@ pub enum Undo {
     RemoveProbe {
         /// The system that it is shown under.
         group: String,
-        /// Its name there.
+        /// The name of the event within its system, as `dynamic_events` lists it.
         name: String,
     },
     /// Write this into a file of tracefs, wherever that is mounted then.
