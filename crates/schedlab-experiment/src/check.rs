@@ -97,6 +97,9 @@ fn missing(
 
 /// Why a setting cannot be made on a machine at all.
 fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
+    if setting.starts_with(MachineName::FILE) {
+        return None;
+    }
     if setting.starts_with("speed:") {
         // A speed of CPUs is no knob of the kernel, but held around the run.
         let Fact::Unknown(why) = &offers.speeds else { return None };

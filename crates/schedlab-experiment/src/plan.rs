@@ -150,6 +150,7 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
             Varies::Machine => machine = value.parse().expect("the file was checked"),
         }
     }
+    settings.extend(files_of(&machine));
     let spec = RunSpec {
         workload,
         beside,
@@ -162,6 +163,16 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
     let id = RunId::with_hooks(&machine, &spec, &hooks);
     let workload = cell.workload.label.clone();
     Planned { id, workload, point, block, spec, hooks, machine }
+}
+
+/// The texts of the files that a simulated machine's name names. A name without a file is one of the program's own.
+fn files_of(machine: &MachineName) -> Vec<Setting> {
+    let named = ["costs", "machine"].into_iter().filter_map(|key| machine.settings.get(key));
+    let read = |file: &String| {
+        let knob = format!("{}{file}", MachineName::FILE);
+        Some(Setting { knob, value: std::fs::read_to_string(file).ok()? })
+    };
+    named.filter(|_| machine.kind == "sim").filter_map(read).collect()
 }
 
 fn set_option(workload: &mut WorkloadSpec, name: &str, value: &str) {
@@ -221,6 +232,27 @@ mod tests {
         }
         assert_ne!(order(rounds[0]), order(rounds[1]), "rounds are shuffled unlike each other");
         assert_eq!(plan, Plan::new(&experiment("interleaved")), "and alike in every execution");
+    }
+
+    #[test]
+    fn a_run_is_another_one_if_the_file_of_its_machine_says_something_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.toml");
+        let text = format!(
+            "machine = [\"sim:machine={}\", \"sim\"]\n[[workload]]\nname = \"hackbench\"\n",
+            file.display()
+        );
+        let ids = |said: &str| {
+            std::fs::write(&file, said).unwrap();
+            let plan = Plan::new(&Experiment::parse(&text, Path::new("x.toml")).unwrap());
+            let texts = plan.runs.iter().map(|run| run.spec.settings.clone()).collect::<Vec<_>>();
+            (plan.runs.into_iter().map(|run| run.id).collect::<Vec<_>>(), texts)
+        };
+        let (one, texts) = ids("cpus = 2");
+        assert_eq!((texts[0][0].value.as_str(), texts[1].len()), ("cpus = 2", 0));
+        let (other, _) = ids("cpus = 4");
+        assert_ne!(one[0], other[0]);
+        assert_eq!(one[1], other[1]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub mod validate;
 mod world;
 
 pub use costs::{CostError, Costs};
-pub use machine::{CPUS_MAX, Kernel, Model, SETTINGS, Simulated, SimulatedPool};
+pub use machine::{CPUS_MAX, Kernel, MachineFile, Model, SETTINGS, Simulated, SimulatedPool};
 pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use published::{PUBLISHED, PUBLISHED_PARTS, Published, PublishedPart};
 pub use world::{Config, Deadlock, Start, Step, TaskUsage, World};

@@ -1,10 +1,12 @@
 //! The simulated machine as a [`Machine`]: the same specs as on the host, in virtual time.
 //!
 //! `name` reads which machine is wanted, `tuned` has the schedulers' knobs, `facts` what a result carries about the
-//! machine, `run` performs and measures, `pool` is an executor of jobs whose workers are tasks of the machine.
+//! machine, `file` reads files of machines, `run` performs and measures, `pool` is an executor of jobs whose workers
+//! are tasks of the machine.
 
 mod conditions;
 mod facts;
+mod file;
 mod groups;
 mod name;
 mod pool;
@@ -12,6 +14,7 @@ mod run;
 mod scheduler;
 mod tuned;
 
+pub use file::MachineFile;
 pub use pool::SimulatedPool;
 
 pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
@@ -28,8 +31,8 @@ use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Placement, Plan, Policy};
 use schedlab_workload::{
-    Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, SpeedSettings,
-    plans_around,
+    Machine, MachineError, MachineName, Offers, Outcome, Output, Recording, RunSpec, Speed,
+    SpeedSettings, plans_around,
 };
 use std::sync::Arc;
 
@@ -165,7 +168,10 @@ impl Simulated {
             let slack = &mut model.costs.timer_slack;
             *slack = jobs.timer_slack.0.min(*slack);
         }
-        let (speeds, settings) = SpeedSettings::part(&spec.settings);
+        let (files, settings): (Vec<Setting>, Vec<Setting>) =
+            spec.settings.iter().cloned().partition(|one| one.knob.starts_with(MachineName::FILE));
+        self.check_files(&files)?;
+        let (speeds, settings) = SpeedSettings::part(&settings);
         let changes = self.slow(&speeds, &mut hardware)?;
         let mut own = OwnGroup::default();
         for setting in &settings {
@@ -187,6 +193,19 @@ impl Simulated {
             return Err(self.refused("put tasks into groups", why));
         }
         Ok(Prepared { plan, crew, model, hardware, changes, grouping, above })
+    }
+
+    /// Whether the files that the machine's name names still say what they said when the run was planned.
+    fn check_files(&self, planned: &[Setting]) -> Result<(), MachineError> {
+        let changed = planned.iter().find(|one| {
+            let now = self.model.files.iter().find(|file| file.knob == one.knob);
+            now.is_some_and(|now| now.value != one.value)
+        });
+        let Some(file) = changed.and_then(|one| one.knob.strip_prefix(MachineName::FILE)) else {
+            return Ok(());
+        };
+        let why = format!("'{file}' has changed since the run was planned: plan the runs again");
+        Err(self.refused("run this", &why))
     }
 
     fn check_record(&self, spec: &RunSpec) -> Result<(), MachineError> {

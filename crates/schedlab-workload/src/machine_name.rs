@@ -20,6 +20,10 @@ pub struct MachineName {
 pub const HOST: &str = "host";
 
 impl MachineName {
+    /// A setting of this prefix holds the text of a file that a machine's name names. So a run is another one if the
+    /// file says something else.
+    pub const FILE: &str = "machine:";
+
     /// A machine of this kind without settings.
     #[must_use]
     pub fn of(kind: &str) -> Self {

@@ -1,7 +1,8 @@
 //! The one place that makes machines from their names.
 
 use schedlab_host::Host;
-use schedlab_model::{Conditions, Cpu, CpuSet, Place, Topology};
+use schedlab_model::{Conditions, Cpu, CpuSet, Place, Setting, Topology};
+use schedlab_sim::MachineFile;
 use schedlab_workload::knobs::FEATURES;
 use schedlab_workload::{HOST, Machine, MachineError, MachineName};
 use std::path::Path;
@@ -15,6 +16,8 @@ pub(crate) const VM: &str = "vm";
 pub(crate) const SIM: &str = "sim";
 /// The setting of a simulated machine that names a trace: the machine is like the recorded one.
 pub(crate) const LIKE: &str = "like";
+/// The setting of a simulated machine that names a file which describes it.
+const FILE: &str = "machine";
 
 /// Makes the machine of a name.
 ///
@@ -91,14 +94,17 @@ pub(crate) fn model(name: &MachineName) -> Result<schedlab_sim::Model, MachineEr
         return Err(refused("use sim:KEY=VALUE,...".to_owned()));
     }
     let (mut model, _) = liken(name).map_err(refused)?;
+    model.files = texts(name);
     name.to_string().clone_into(&mut model.name);
     Ok(model)
 }
 
 /// The model of a name, with what its trace says about the machine; and what was assumed, in sentences.
 fn liken(name: &MachineName) -> Result<(schedlab_sim::Model, Vec<String>), String> {
-    let mut likeness = Likeness::of(name)?;
-    let costs = costs(&likeness.name)?;
+    let mut name = name.clone();
+    let of_file = described(&mut name)?;
+    let mut likeness = Likeness::of(&name)?;
+    let costs = costs(&likeness.name)?.or(of_file);
     let mut model = schedlab_sim::Model::of(&likeness.name, costs.as_deref())?;
     if let Some(topology) = likeness.topology.take() {
         model.topology = topology;
@@ -350,6 +356,33 @@ fn nearest(kernel: Option<&str>) -> (&'static str, String) {
 /// When its trace cannot be read.
 pub(crate) fn assumptions(name: &MachineName) -> anyhow::Result<Vec<String>> {
     liken(name).map(|(_, assumed)| assumed).map_err(anyhow::Error::msg)
+}
+
+/// Completes a name by the file that its setting `machine` names: one of the program's own by name, or a path. Returns
+/// the costs of the file.
+fn described(name: &mut MachineName) -> Result<Option<String>, String> {
+    let Some(file) = name.settings.remove(FILE) else { return Ok(None) };
+    let text = match MachineFile::preset(&file) {
+        Some(text) => text.to_owned(),
+        None => std::fs::read_to_string(&file).map_err(|error| {
+            let own: Vec<&str> = MachineFile::presets().collect();
+            let own = own.join(", ");
+            format!("cannot read the machine in '{file}': {error}: use a file, or one of {own}")
+        })?,
+    };
+    let described = MachineFile::parse(&text).map_err(|why| format!("{file}, {why}"))?;
+    described.complete(name);
+    Ok(described.costs)
+}
+
+/// The texts of the files that a name names, as a plan keeps them. The program's own have none.
+fn texts(name: &MachineName) -> Vec<Setting> {
+    let files = ["costs", FILE].into_iter().filter_map(|key| name.settings.get(key));
+    let read = |file: &String| {
+        let knob = format!("{}{file}", MachineName::FILE);
+        Some(Setting { knob, value: std::fs::read_to_string(file).ok()? })
+    };
+    files.filter_map(read).collect()
 }
 
 /// The text of the file of costs that a simulated machine is given: one of the program's own by name, or a path.

@@ -61,6 +61,39 @@ fn what_has_no_model_is_refused_with_the_reason() {
     }
 }
 
+#[test]
+fn a_machine_can_come_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = schedlab(&["sim", "machines"], folder.path());
+    assert!(text(&list).contains("server-128"), "{}", text(&list));
+    let printed = schedlab(&["sim", "machines", "server-64"], folder.path());
+    assert!(printed.status.success(), "{}", text(&printed));
+    let own = text(&printed).replace("cores = 16", "cores = 1");
+    std::fs::write(folder.path().join("own.toml"), own + "hz = 100\n").unwrap();
+    let experiment = "name = \"grid\"\nrepeats = 1\n\
+        machine = [\"sim:machine=own.toml\", \"sim:machine=own.toml,smt=1\"]\n\
+        [workload]\nname = \"cpu\"\noptions = { tasks = 4, duration = \"20ms\" }\n";
+    std::fs::write(folder.path().join("grid.toml"), experiment).unwrap();
+    let run = schedlab(&["run", "grid.toml", "--output", "."], folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    let manifests = std::fs::read_dir(folder.path().join("grid/runs")).unwrap();
+    let manifests = manifests
+        .map(|run| std::fs::read_to_string(run.unwrap().path().join("manifest.json")).unwrap());
+    let mut machines: Vec<(bool, bool)> = manifests
+        .map(|text| (text.contains("HZ=100") && text.contains("cores = 1"), text.contains("0-3")))
+        .collect();
+    machines.sort_unstable();
+    assert_eq!(machines, [(true, false), (true, true)], "of 2 and of 4 CPUs");
+    std::fs::write(folder.path().join("bad.toml"), "cpus = 2\nhz = 0\n").unwrap();
+    for (machine, part) in [
+        ("sim:machine=bad.toml", "bad.toml, line 2, hz: invalid hz=0: use 10 to 10000"),
+        ("sim:machine=none.toml", "use a file, or one of chiplets-32"),
+    ] {
+        let refused = schedlab(&["load", "cpu", "--on", machine], folder.path());
+        assert!(!refused.status.success() && text(&refused).contains(part), "{}", text(&refused));
+    }
+}
+
 /// Both granularities of CFS, three values each.
 const GRID: &str = r#"
 name = "grid"

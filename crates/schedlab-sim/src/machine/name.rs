@@ -3,7 +3,7 @@
 use super::tuned::Tuned;
 use crate::Costs;
 use crate::policy::{CfsKnobs, ClassKnobs, EevdfKnobs, PlacerKnobs};
-use schedlab_model::{Cpu, Nanos, Place, Topology};
+use schedlab_model::{Cpu, Nanos, Place, Setting, Topology};
 use schedlab_workload::{MachineName, Speed};
 use std::str::FromStr;
 
@@ -90,6 +90,8 @@ pub struct Model {
     pub(super) autogroup: bool,
     /// The speed of a thread whose core's other threads are busy, in millionths.
     pub(super) smt_speed: u64,
+    /// The texts of files that its name names, each a setting as [`MachineName::FILE`] says.
+    pub files: Vec<Setting>,
 }
 
 /// The settings of `sim`, for messages.
@@ -107,51 +109,95 @@ pub const SETTINGS: &[&str] = &[
     "smt-speed",
     "autogroup",
     "costs",
+    "machine",
 ];
+
+/// Those of [`SETTINGS`] that say which CPUs there are.
+pub(super) const CPU_SETTINGS: [&str; 5] = ["cpus", "sockets", "llcs", "cores", "smt"];
+
+/// A setting that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    /// The name of the setting.
+    pub(super) field: String,
+    /// Why, in a sentence that may begin with the kind of machine.
+    why: String,
+}
+
+/// How sentences about settings of a name begin.
+const OF_NAME: &str = "machine 'sim': ";
+
+impl Wrong {
+    pub(super) fn new(field: &str, why: String) -> Self {
+        Self { field: field.to_owned(), why }
+    }
+
+    /// Why, for a reader who knows which machine it is about.
+    pub(super) fn plain(&self) -> &str {
+        self.why.strip_prefix(OF_NAME).unwrap_or(&self.why)
+    }
+}
+
+/// Takes a setting out of a name.
+fn take<T: FromStr>(name: &mut MachineName, key: &str) -> Result<Option<T>, Wrong>
+where
+    T::Err: std::fmt::Display,
+{
+    name.take(key).map_err(|why| Wrong::new(key, why))
+}
 
 /// The slice of queues that CPUs share, in nanoseconds.
 const SLICE: u64 = 5_000_000;
 
 impl Model {
-    /// Reads the settings of a machine's name. `costs` is the text of the file that the setting `costs` names, which
-    /// the caller has read and taken out.
+    /// Reads the settings of a machine's name. `costs` is the text of the file that the setting `costs` names. The
+    /// caller has completed the name by the file that the setting `machine` names ([`crate::MachineFile::complete`]).
     ///
     /// # Errors
     /// A sentence: a setting that does not exist, a value that is wrong, a topology that is impossible.
     pub fn of(name: &MachineName, costs: Option<&str>) -> Result<Self, String> {
+        Self::read(name, costs).map_err(|wrong| wrong.why)
+    }
+
+    pub(super) fn read(name: &MachineName, costs: Option<&str>) -> Result<Self, Wrong> {
         let written = name.to_string();
         let mut name = name.clone();
         name.settings.remove("costs");
-        let kernel: Kernel = name.take("kernel")?.unwrap_or_default();
+        name.settings.remove("machine");
+        let kernel: Kernel = take(&mut name, "kernel")?.unwrap_or_default();
         let topology = topology(&mut name)?;
-        let hz: u64 = name.take("hz")?.unwrap_or(250);
+        let hz: u64 = take(&mut name, "hz")?.unwrap_or(250);
         if !(10..=10_000).contains(&hz) {
-            return Err(format!("machine 'sim': invalid hz={hz}: use 10 to 10000"));
+            return Err(Wrong::new("hz", format!("{OF_NAME}invalid hz={hz}: use 10 to 10000")));
         }
-        let preempt: String = name.take("preempt")?.unwrap_or_else(|| "voluntary".to_owned());
+        let preempt: String = take(&mut name, "preempt")?.unwrap_or_else(|| "voluntary".to_owned());
         let preempt_kernel = match preempt.as_str() {
             "voluntary" | "none" => false,
             "full" => true,
             other => {
                 let why = "use voluntary, none or full";
-                return Err(format!("machine 'sim': invalid preempt={other}: {why}"));
+                return Err(Wrong::new(
+                    "preempt",
+                    format!("{OF_NAME}invalid preempt={other}: {why}"),
+                ));
             }
         };
-        let slice: Option<Nanos> = name.take("slice")?;
+        let slice: Option<Nanos> = take(&mut name, "slice")?;
         if slice.is_some() && kernel.is_linux() {
             let why = "kernels of Linux have knobs instead (--set)";
-            return Err(format!("machine 'sim': invalid slice: {why}"));
+            return Err(Wrong::new("slice", format!("{OF_NAME}invalid slice: {why}")));
         }
-        let idle_prev_first: Option<bool> = name.take("idle-prev-first")?;
-        let smt_speed: Option<Speed> = name.take("smt-speed")?;
+        let idle_prev_first: Option<bool> = take(&mut name, "idle-prev-first")?;
+        let smt_speed: Option<Speed> = take(&mut name, "smt-speed")?;
         let smt_speed = u64::from(smt_speed.unwrap_or(Speed::FULL).millionths());
-        let autogroup: bool = name.take("autogroup")?.unwrap_or(false);
+        let autogroup: bool = take(&mut name, "autogroup")?.unwrap_or(false);
         if autogroup && !kernel.is_linux() {
             let why = "use a kernel of Linux";
-            return Err(format!("machine 'sim': invalid autogroup: {why}"));
+            return Err(Wrong::new("autogroup", format!("{OF_NAME}invalid autogroup: {why}")));
         }
-        name.finish(SETTINGS)?;
-        let costs = costs.map_or(Ok(Costs::USUAL), Costs::parse).map_err(|e| e.to_string())?;
+        name.finish(SETTINGS).map_err(|why| Wrong::new("", why))?;
+        let costs = costs.map_or(Ok(Costs::USUAL), Costs::parse);
+        let costs = costs.map_err(|error| Wrong::new("costs", error.to_string()))?;
         let cpus = topology.places().len();
         let tuned = match kernel {
             Kernel::Fifo => Tuned::Fifo { slice_ns: slice.map(|slice| slice.0) },
@@ -178,6 +224,7 @@ impl Model {
             bandwidth_slice: 5_000_000,
             autogroup,
             smt_speed,
+            files: Vec::new(),
         })
     }
 }
@@ -199,12 +246,12 @@ impl Model {
 
 /// `cpus=N` is N cores of one LLC; otherwise sockets of LLCs of cores of threads. Threads of a core are numbered as on
 /// most machines: first one of each core, then the others.
-fn topology(name: &mut MachineName) -> Result<Topology, String> {
-    let cpus: Option<u32> = name.take("cpus")?;
+fn topology(name: &mut MachineName) -> Result<Topology, Wrong> {
+    let cpus: Option<u32> = take(name, "cpus")?;
     let mut parts = [1_u32; 4];
     let mut given = false;
-    for (part, key) in parts.iter_mut().zip(["sockets", "llcs", "cores", "smt"]) {
-        if let Some(count) = name.take(key)? {
+    for (part, key) in parts.iter_mut().zip(&CPU_SETTINGS[1..]) {
+        if let Some(count) = take(name, key)? {
             (*part, given) = (count, true);
         }
     }
@@ -222,12 +269,14 @@ fn topology(name: &mut MachineName) -> Result<Topology, String> {
         if all(cores) != u64::from(cpus) {
             let parts = format!("sockets={sockets},llcs={llcs},cores={cores},smt={smt}");
             let count = all(cores);
-            return Err(format!("machine 'sim': cpus={cpus} and {parts} ({count} CPUs) disagree"));
+            let why = format!("{OF_NAME}cpus={cpus} and {parts} ({count} CPUs) disagree");
+            return Err(Wrong::new("cpus", why));
         }
     }
     if !(1..=u64::from(CPUS_MAX)).contains(&all(cores)) {
         let count = all(cores);
-        return Err(format!("machine 'sim': invalid number of CPUs {count}: use 1 to {CPUS_MAX}"));
+        let why = format!("{OF_NAME}invalid number of CPUs {count}: use 1 to {CPUS_MAX}");
+        return Err(Wrong::new(if cpus.is_some() { "cpus" } else { "" }, why));
     }
     let total = sockets * llcs * cores;
     let place = |cpu: u32| {

@@ -9,8 +9,8 @@ mod truth;
 
 use crate::machines;
 use anyhow::{Context as _, anyhow};
-use schedlab_sim::Costs;
 use schedlab_sim::validate::{COMPARED, TRUTHS, Truth, table_of};
+use schedlab_sim::{Costs, MachineFile};
 use schedlab_workload::MachineName;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -47,6 +47,11 @@ enum Action {
         /// Name of a file in the program [default: the usual costs]
         name: Option<String>,
     },
+    /// Print a file that describes a machine, to edit and use as sim:machine=FILE; or list those in the program
+    Machines {
+        /// Name of a file in the program [default: list all]
+        name: Option<String>,
+    },
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -57,6 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Diff(args) => diff::run(&args),
         Action::Placement(args) => placement::run(&args),
         Action::Costs { name } => costs(name.as_deref()),
+        Action::Machines { name } => machine_files(name.as_deref()),
     }
 }
 
@@ -118,6 +124,24 @@ fn costs(name: Option<&str>) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{cost} = {ns}")?;
             }
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn machine_files(name: Option<&str>) -> anyhow::Result<ExitCode> {
+    let mut out = crate::output::stdout();
+    if let Some(name) = name {
+        let text = MachineFile::preset(name).ok_or_else(|| {
+            let own: Vec<&str> = MachineFile::presets().collect();
+            anyhow!("unknown machine '{}': use one of {}", name.escape_default(), own.join(", "))
+        })?;
+        write!(out, "{text}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for name in MachineFile::presets() {
+        let text = MachineFile::preset(name).unwrap_or_default();
+        let file = MachineFile::parse(text).map_err(anyhow::Error::msg)?;
+        writeln!(out, "{name:<14} {}", file.about)?;
     }
     Ok(ExitCode::SUCCESS)
 }
