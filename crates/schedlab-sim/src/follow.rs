@@ -214,6 +214,7 @@ impl<'f> Follower<'f> {
             )));
         }
         let scene = Scene {
+            tick_of: None,
             now: 0,
             tasks: Vec::new(),
             first_group: usize::MAX,

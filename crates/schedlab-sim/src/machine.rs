@@ -1,17 +1,20 @@
 //! The simulated machine as a [`Machine`]: the same specs as on the host, in virtual time.
 //!
 //! `name` reads which machine is wanted, `tuned` has the schedulers' knobs, `facts` what a result carries about the
-//! machine, `file` reads files of machines, `run` performs and measures, `pool` is an executor of jobs whose workers
-//! are tasks of the machine.
+//! machine, `file` reads files of machines, `run` performs and measures, `parts` has what is off by default, `pool` is an
+//! executor of jobs whose workers are tasks of the machine.
 
 mod conditions;
+mod each_cpu;
 mod facts;
 mod file;
 mod groups;
 mod name;
+mod parts;
 mod pool;
 mod run;
 mod scheduler;
+mod setting;
 mod tuned;
 
 pub use file::MachineFile;
@@ -91,6 +94,7 @@ impl Prepared {
                 smt as f64 / 1e4
             ));
         }
+        notes.extend(self.model.parts.notes());
         notes
     }
 
@@ -163,6 +167,7 @@ impl Simulated {
         }
         let (mut model, mut hardware) =
             (self.model.clone(), Hardware::new(self.model.topology.clone()));
+        hardware.set_capacities(&self.model.parts.capacities);
         if let Some(jobs) = jobs {
             // All tasks are workers, and each asks the kernel for this.
             let slack = &mut model.costs.timer_slack;
@@ -306,7 +311,8 @@ impl Simulated {
         let changes = changes.collect::<Result<Vec<_>, MachineError>>()?;
         for (cpu, speed) in first.speeds {
             let cpu = there(cpu)?;
-            hardware.set_speed(cpu, u64::from(speed.millionths()).min(FULL_SPEED));
+            let speed = u64::from(speed.millionths()).min(FULL_SPEED);
+            hardware.set_speed(cpu, hardware.speed_of(cpu, speed));
         }
         Ok(changes)
     }
@@ -422,13 +428,17 @@ impl Machine for Simulated {
             record: spec.record.is_some(),
             begin_ns: begin_ns + phase(spec.repeat),
             smt_speed: model.smt_speed,
+            skew_tick: model.parts.skew_tick,
             ..Config::default()
         };
         let shape = Shape::of(&plan, &plan.tasks);
         let policy = model.policy_of(&hardware, spec.seed, &grouping.groups, above);
+        let of_fastest = |&(after, cpu, speed)| (after, cpu, hardware.speed_of(cpu, speed));
+        let speeds: Vec<(u64, usize, u64)> = changes.iter().map(of_fastest).collect();
         let mut world = World::new(&mut plan, hardware, policy, config);
         world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
-        world.set_speeds_over_time(&changes);
+        world.set_speeds_over_time(&speeds);
+        model.parts.set_up(&model.topology, &mut world, spec.seed);
         if let Some(record) = &spec.record {
             let calls = record.events.iter().any(|event| CALLS.contains(&event.as_str()));
             let mut info = trace_info(&model, &world, &plan, calls);

@@ -154,6 +154,11 @@ pub struct CpuView {
     pub above: u32,
     /// Since when it has been idle, in nanoseconds.
     pub idle_since: u64,
+    /// Time that went to interrupts and to the hypervisor while a task was on it, in nanoseconds, all of the current
+    /// gap included.
+    pub gone: u64,
+    /// When the last such gap ends, in nanoseconds.
+    pub gap_until: u64,
 }
 
 /// The CPUs and how they share hardware, in tables.
@@ -167,7 +172,14 @@ pub struct Hardware {
     siblings: Vec<Vec<usize>>,
     /// Speed of each CPU in millionths of full speed.
     speeds: Vec<u64>,
+    /// What the kernel holds each CPU to be able to do, in 1,024ths of the fastest (`arch_scale_cpu_capacity`).
+    capacities: Vec<u64>,
+    /// Where capacities differ: the CPUs of the smallest LLC, node or machine around each CPU that has all of them.
+    whole: Vec<Vec<usize>>,
 }
+
+/// The capacity of the fastest CPU (`SCHED_CAPACITY_SCALE`).
+pub(crate) const FULL_CAPACITY: u64 = 1_024;
 
 /// Full speed, in millionths.
 pub(crate) const FULL_SPEED: u64 = 1_000_000;
@@ -191,7 +203,8 @@ impl Hardware {
         };
         let siblings = places.iter().map(|place| of_core(place.core)).collect();
         let speeds = vec![FULL_SPEED; places.len()];
-        Self { llc, llcs, siblings, speeds, topology }
+        let capacities = vec![FULL_CAPACITY; places.len()];
+        Self { llc, llcs, siblings, speeds, capacities, whole: Vec::new(), topology }
     }
 
     /// How many CPUs there are.
@@ -248,6 +261,63 @@ impl Hardware {
         self.speeds[cpu]
     }
 
+    /// Gives each CPU a capacity, in 1,024ths of the fastest, and the speed that goes with it.
+    pub fn set_capacities(&mut self, capacities: &[u64]) {
+        self.capacities.copy_from_slice(capacities);
+        for (cpu, &capacity) in capacities.iter().enumerate() {
+            self.speeds[cpu] = self.speed_of(cpu, FULL_SPEED);
+            debug_assert!((1..=FULL_CAPACITY).contains(&capacity));
+        }
+        self.whole.clear();
+        if capacities.iter().all(|one| Some(one) == capacities.first()) {
+            return;
+        }
+        let all = |cpus: &[usize]| {
+            capacities.iter().all(|one| cpus.iter().any(|&cpu| capacities[cpu] == *one))
+        };
+        let places = self.topology.places();
+        let spans = (0..capacities.len()).map(|cpu| {
+            let node = (0..places.len()).filter(|&at| places[at].node == places[cpu].node);
+            let mut spans = [self.llc_of(cpu).to_vec(), node.collect()].into_iter();
+            spans.find(|span| all(span)).unwrap_or_else(|| (0..places.len()).collect())
+        });
+        self.whole = spans.collect();
+    }
+
+    /// A CPU's capacity in 1,024ths of the fastest.
+    #[must_use]
+    pub fn capacity(&self, cpu: usize) -> u64 {
+        self.capacities[cpu]
+    }
+
+    /// The largest capacity of all CPUs.
+    #[must_use]
+    pub fn most_capacity(&self) -> u64 {
+        self.capacities.iter().copied().max().unwrap_or(FULL_CAPACITY)
+    }
+
+    /// Whether CPUs differ in what they can do.
+    #[must_use]
+    pub fn is_asymmetric(&self) -> bool {
+        !self.whole.is_empty()
+    }
+
+    /// The CPUs among which one is looked for that fits a task: the smallest domain around `cpu` with all capacities
+    /// (`sd_asym_cpucapacity`). Only where capacities differ.
+    #[must_use]
+    pub fn all_capacities(&self, cpu: usize) -> &[usize] {
+        &self.whole[cpu]
+    }
+
+    /// The speed, in millionths of the fastest CPU's, that is `part` millionths of a CPU's own full speed.
+    #[must_use]
+    pub fn speed_of(&self, cpu: usize, part: u64) -> u64 {
+        match self.capacities[cpu] {
+            FULL_CAPACITY => part,
+            capacity => part * capacity / FULL_CAPACITY,
+        }
+    }
+
     /// Sets a CPU's speed in millionths of full speed.
     pub fn set_speed(&mut self, cpu: usize, millionths: u64) {
         self.speeds[cpu] = millionths.clamp(1, FULL_SPEED);
@@ -267,9 +337,19 @@ pub struct Scene {
     pub cpus: Vec<CpuView>,
     /// How CPUs share hardware.
     pub hardware: Hardware,
+    /// The CPU whose tick it is; `None`: all CPUs tick at once.
+    pub tick_of: Option<usize>,
 }
 
 impl Scene {
+    /// The clock by which a CPU's tasks are charged, in nanoseconds: it stands still in interrupts and while the
+    /// hypervisor has the CPU (`rq_clock_task`; Linux 6.1, kernel/sched/core.c, `update_rq_clock_task`).
+    #[must_use]
+    pub fn task_clock(&self, cpu: usize) -> u64 {
+        let of = &self.cpus[cpu];
+        self.now.max(of.gap_until).saturating_sub(of.gone)
+    }
+
     /// What is known of a task.
     #[must_use]
     pub fn task(&self, task: TaskId) -> &TaskView {

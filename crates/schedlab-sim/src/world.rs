@@ -4,15 +4,19 @@
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has a task's way through its operations, `work` what they cost, `effect` what they do, `messages`
 //! both for channels, `short_way` both for most messages, `wake` the way from a wakeup to a CPU, `switch` who runs,
-//! `start` the beginning and the end of a load, `timers` which sleeps end together, `speed` how fast CPUs work,
-//! `channel`, `pages`, `slub` and `shared_objects` what tasks share, `calls` what a recording tells of reads and writes,
-//! `deadlock` who waits for whom.
+//! `start` the beginning and the end of a load, `timers` which sleeps end together, `speed` how fast CPUs work, `gaps`
+//! interrupts and the hypervisor, `bandwidth` shared memory, `noise` what varies by chance, `channel`, `pages`, `slub`
+//! and `shared_objects` what tasks share, `calls` what a recording tells of reads and writes, `deadlock` who waits for
+//! whom.
 
+mod bandwidth;
 mod calls;
 mod channel;
 mod deadlock;
 mod effect;
+mod gaps;
 mod messages;
+mod noise;
 mod pages;
 mod perform;
 mod shared_objects;
@@ -27,6 +31,7 @@ mod wake;
 mod work;
 
 pub use deadlock::Deadlock;
+pub use gaps::Gap;
 pub use task::TaskUsage;
 
 use crate::event_queue::{Agenda, NEVER, Next};
@@ -80,6 +85,8 @@ pub struct Config {
     /// The speed of a thread while other threads of its core are busy, in millionths of what it has
     /// alone.
     pub smt_speed: u64,
+    /// Whether the ticks of CPUs are spread over half a tick (`skew_tick=1`); otherwise all CPUs tick at once.
+    pub skew_tick: bool,
 }
 
 impl Default for Config {
@@ -95,6 +102,7 @@ impl Default for Config {
             // Not 0: a message whose stamp is 0 carries none.
             begin_ns: 1_000_000_000,
             smt_speed: FULL_SPEED,
+            skew_tick: false,
         }
     }
 }
@@ -123,6 +131,12 @@ enum Happening {
     Alarm(policy::Alarm),
     /// A CPU gets another speed: the change of this number.
     Speed(usize),
+    /// Interrupts or the hypervisor take a CPU: the source of this number.
+    Gap(usize),
+    /// A CPU comes back from interrupts or the hypervisor.
+    GapEnds(usize),
+    /// One CPU ticks by itself.
+    TickOf(usize),
     Tick,
     Stop,
 }
@@ -143,6 +157,19 @@ struct Ending {
     is_asked_for: bool,
     /// When the tasks were asked to stop.
     stopped_at: Option<u64>,
+}
+
+/// Parts of the machine that are off by default.
+#[derive(Default)]
+struct Extras {
+    /// CPUs whose own tick is planned, where ticks are skewed.
+    ticks_armed: Vec<bool>,
+    /// What takes CPUs from their tasks.
+    gaps: Vec<gaps::Source>,
+    /// What makes costs vary, if they do.
+    noise: Option<noise::Noise>,
+    /// Bandwidth of memory, if that has a limit.
+    bandwidth: Option<bandwidth::Bandwidth>,
 }
 
 /// Events that are kept before the caller gets them.
@@ -176,6 +203,7 @@ pub struct World {
     /// CPUs in their order at equal times.
     order: Vec<usize>,
     tick_armed: bool,
+    extras: Extras,
     shared: Shared,
     cpu_locks: Vec<Option<TaskId>>,
     channels: Vec<Channel>,
@@ -268,6 +296,7 @@ impl World {
             timers: Timers::new(cpus),
             order,
             tick_armed: false,
+            extras: Extras { ticks_armed: vec![false; cpus], ..Extras::default() },
             shared: Shared::of(plan),
             cpu_locks: vec![None; cpus],
             channels,
@@ -363,6 +392,9 @@ impl World {
     }
 
     fn happens(&mut self, happening: Happening) {
+        if !self.extras.gaps.is_empty() && self.is_put_off(happening) {
+            return;
+        }
         match happening {
             Happening::Timer(task, sleep, late) => self.timer_fires(task, sleep, late),
             Happening::Arrive(cpu, task) => {
@@ -373,6 +405,9 @@ impl World {
             Happening::Push(push) => self.push(push),
             Happening::Alarm(alarm) => self.alarm(alarm),
             Happening::Speed(number) => self.change_speed(number),
+            Happening::Gap(source) => self.gap(source),
+            Happening::GapEnds(cpu) => self.gap_ends(cpu),
+            Happening::TickOf(cpu) => self.tick_of(cpu),
             Happening::Tick => self.tick(),
             Happening::Stop => self.ends_its_time(),
         }
@@ -525,25 +560,31 @@ impl World {
         }
     }
 
-    /// How long work takes on a CPU.
+    /// How long work of a task takes on a CPU.
     #[inline]
-    fn time_for(&self, cpu: usize, work: u64) -> u64 {
-        /// A function of its own keeps a division of 128 bits out of each operation.
-        #[inline(never)]
-        fn slowed(work: u64, speed: u64) -> u64 {
-            let time = u128::from(work) * u128::from(FULL_SPEED);
-            u64::try_from(time.div_ceil(u128::from(speed))).unwrap_or(u64::MAX)
-        }
+    fn time_for(&mut self, cpu: usize, task: TaskId, work: u64) -> u64 {
         match self.speeds[cpu] {
             FULL_SPEED => work,
-            speed => slowed(work, speed),
+            speed => self.slowed(cpu, task, work, speed),
         }
+    }
+
+    /// The same where the CPU is slowed, in a gap, or costs vary. A function of its own keeps a division of 128 bits
+    /// out of each operation.
+    #[inline(never)]
+    fn slowed(&mut self, cpu: usize, task: TaskId, work: u64, speed: u64) -> u64 {
+        if speed == 0 {
+            return NEVER;
+        }
+        let work = u128::from(self.with_noise(cpu, task, work)) * u128::from(FULL_SPEED);
+        let time = work.div_ceil(u128::from(speed.min(FULL_SPEED)));
+        u64::try_from(time).unwrap_or(u64::MAX)
     }
 
     /// How much work a CPU does in a time.
     fn work_in(&self, cpu: usize, time: u64) -> u64 {
         match self.speeds[cpu] {
-            FULL_SPEED => time,
+            FULL_SPEED.. => time,
             speed => {
                 let work = u128::from(time) * u128::from(speed) / u128::from(FULL_SPEED);
                 u64::try_from(work).unwrap_or(u64::MAX)
@@ -557,7 +598,10 @@ impl World {
         let work = self.bodies[task.index()].left;
         let ends = match work {
             NEVER => NEVER,
-            work => self.scene.now.saturating_add(self.time_for(cpu, work)).min(NEVER - 1),
+            work => {
+                let time = self.time_for(cpu, task, work);
+                self.scene.now.saturating_add(time).min(NEVER - 1)
+            }
         };
         self.pieces[cpu] = Piece { began: self.scene.now, ends };
         self.agenda.set(cpu, ends);
@@ -565,6 +609,11 @@ impl World {
 
     /// Accounts what the running task did since its piece began, and takes the piece off the agenda.
     fn pause(&mut self, cpu: usize, task: TaskId) {
+        if self.speeds[cpu] == 0 {
+            // In a gap the task does nothing and is charged nothing.
+            self.pieces[cpu].began = self.scene.now;
+            return self.agenda.set(cpu, NEVER);
+        }
         let Piece { began, ends } = self.pieces[cpu];
         let now = self.scene.now;
         let rest = self.work_in(cpu, ends.saturating_sub(now));
@@ -607,7 +656,7 @@ fn account(body: &mut Body, elapsed: u64) {
 /// What policies see at the beginning.
 fn scene(tasks: Vec<TaskView>, hardware: Hardware, now: u64) -> Scene {
     let cpus = vec![CpuView { idle_since: now, ..CpuView::default() }; hardware.cpus()];
-    Scene { now, first_group: tasks.len(), tasks, cpus, hardware }
+    Scene { now, first_group: tasks.len(), tasks, cpus, hardware, tick_of: None }
 }
 
 /// All tasks of a world.

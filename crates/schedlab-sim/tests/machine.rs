@@ -176,6 +176,27 @@ fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
 }
 
 #[test]
+fn a_result_names_the_parts_that_were_not_validated() {
+    let load = [("tasks", "4"), ("duration", "20ms")];
+    let told = run("sim:cpus=4", "cpu", &load);
+    for setting in [
+        "capacity=0:500",
+        "noise=5%",
+        "skew-tick=true",
+        "irq=10us/1ms",
+        "steal=0:2ms/10ms",
+        "node-bandwidth=10GB",
+        "llc-bandwidth=10GB",
+    ] {
+        let name = setting.split('=').next().unwrap();
+        let named = |note: &String| note.starts_with(&format!("{name} was not validated"));
+        let with = run(&format!("sim:cpus=4,{setting}"), "cpu", &load);
+        assert!(with.notes.iter().any(named), "{setting}: {:?}", with.notes);
+        assert!(!told.notes.iter().any(named), "{setting}");
+    }
+}
+
+#[test]
 fn a_speed_that_changes_is_a_mark_of_the_recording() {
     let load = [("duration", "200ms"), ("tasks", "2")];
     let told = settled("sim:cpus=2", "cpu", &load, &[("speed:0-1", "100% 50%@50ms 80%@150ms")]);

@@ -10,7 +10,8 @@
 //! switch = 4_000
 //! ```
 
-use super::name::{CPU_SETTINGS, Model, SETTINGS, Wrong};
+use super::name::{CPU_SETTINGS, Model, SETTINGS};
+use super::setting::Wrong;
 use crate::Costs;
 use schedlab_workload::MachineName;
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use toml::{Table, Value};
 
 /// Files of machines that come with the program, by name.
 const PRESETS: &[(&str, &str)] = &[
+    ("big-little-8", include_str!("../../data/machines/big-little-8.toml")),
     ("chiplets-32", include_str!("../../data/machines/chiplets-32.toml")),
     ("server-64", include_str!("../../data/machines/server-64.toml")),
     ("server-128", include_str!("../../data/machines/server-128.toml")),
@@ -77,6 +79,7 @@ impl MachineFile {
                 return Ok(());
             }
             ("costs", Value::Table(costs)) => return self.take_costs(costs),
+            ("capacity" | "irq" | "steal", Value::Table(values)) => of_cpus(field, values)?,
             (_, Value::String(text)) => text.clone(),
             (_, Value::Integer(number)) => number.to_string(),
             (_, Value::Boolean(yes)) => yes.to_string(),
@@ -116,6 +119,23 @@ impl MachineFile {
             name.settings.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
+}
+
+/// A table `{ "0-1" = "10us/1ms" }` as a name writes it.
+fn of_cpus(field: &str, values: &Table) -> Result<String, Wrong> {
+    let mut parts = Vec::new();
+    for (cpus, value) in values {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            other => {
+                let why = format!("invalid value '{other}' of CPUs {cpus}: use a string");
+                return Err(Wrong::new(field, why));
+            }
+        };
+        parts.extend(cpus.split(',').map(|cpus| format!("{}:{value}", cpus.trim())));
+    }
+    Ok(parts.join("+"))
 }
 
 /// The line, from 1, on which a field of a file is set.
@@ -177,6 +197,10 @@ mod tests {
             ("hz = 100\ncpus = 7\nsockets = 2", "line 2, cpus: cpus=7 and sockets=2"),
             ("sockets = 64\ncores = 64", "invalid number of CPUs 4096: use 1 to 1024"),
             ("cpus = 2\n[costs]\nswich = 7", "line 3, swich: unknown cost 'swich': use syscall"),
+            (
+                "cpus = 2\nirq = { \"0,5\" = \"1us/1ms\" }",
+                "line 2, irq: invalid irq=0:1us/1ms+5:1us/1ms",
+            ),
             ("[costs]\nswitch = -7", "line 2, switch: cost switch: invalid value '-7'"),
         ] {
             let error = MachineFile::parse(text).unwrap_err();

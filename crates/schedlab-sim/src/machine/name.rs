@@ -1,5 +1,7 @@
 //! From the name of a machine, `sim:cpus=8,kernel=cfs-6.1`, to what is simulated.
 
+use super::parts::Parts;
+use super::setting::{OF_NAME, Wrong, take};
 use super::tuned::Tuned;
 use crate::Costs;
 use crate::policy::{CfsKnobs, ClassKnobs, EevdfKnobs, PlacerKnobs};
@@ -90,6 +92,8 @@ pub struct Model {
     pub(super) autogroup: bool,
     /// The speed of a thread whose core's other threads are busy, in millionths.
     pub(super) smt_speed: u64,
+    /// Parts of the machine that are off by default.
+    pub(super) parts: Parts,
     /// The texts of files that its name names, each a setting as [`MachineName::FILE`] says.
     pub files: Vec<Setting>,
 }
@@ -107,6 +111,13 @@ pub const SETTINGS: &[&str] = &[
     "slice",
     "idle-prev-first",
     "smt-speed",
+    "capacity",
+    "noise",
+    "skew-tick",
+    "irq",
+    "steal",
+    "node-bandwidth",
+    "llc-bandwidth",
     "autogroup",
     "costs",
     "machine",
@@ -114,37 +125,6 @@ pub const SETTINGS: &[&str] = &[
 
 /// Those of [`SETTINGS`] that say which CPUs there are.
 pub(super) const CPU_SETTINGS: [&str; 5] = ["cpus", "sockets", "llcs", "cores", "smt"];
-
-/// A setting that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
-    /// The name of the setting.
-    pub(super) field: String,
-    /// Why, in a sentence that may begin with the kind of machine.
-    why: String,
-}
-
-/// How sentences about settings of a name begin.
-const OF_NAME: &str = "machine 'sim': ";
-
-impl Wrong {
-    pub(super) fn new(field: &str, why: String) -> Self {
-        Self { field: field.to_owned(), why }
-    }
-
-    /// Why, for a reader who knows which machine it is about.
-    pub(super) fn plain(&self) -> &str {
-        self.why.strip_prefix(OF_NAME).unwrap_or(&self.why)
-    }
-}
-
-/// Takes a setting out of a name.
-fn take<T: FromStr>(name: &mut MachineName, key: &str) -> Result<Option<T>, Wrong>
-where
-    T::Err: std::fmt::Display,
-{
-    name.take(key).map_err(|why| Wrong::new(key, why))
-}
 
 /// The slice of queues that CPUs share, in nanoseconds.
 const SLICE: u64 = 5_000_000;
@@ -195,6 +175,7 @@ impl Model {
             let why = "use a kernel of Linux";
             return Err(Wrong::new("autogroup", format!("{OF_NAME}invalid autogroup: {why}")));
         }
+        let parts = Parts::take(&mut name, &topology)?;
         name.finish(SETTINGS).map_err(|why| Wrong::new("", why))?;
         let costs = costs.map_or(Ok(Costs::USUAL), Costs::parse);
         let costs = costs.map_err(|error| Wrong::new("costs", error.to_string()))?;
@@ -224,6 +205,7 @@ impl Model {
             bandwidth_slice: 5_000_000,
             autogroup,
             smt_speed,
+            parts,
             files: Vec::new(),
         })
     }
@@ -328,6 +310,15 @@ mod tests {
             ("sim:preempt=lazy", "use voluntary"),
             ("sim:smt=2,smt-speed=0", "more than 0"),
             ("sim:kernel=fifo,autogroup=true", "use a kernel of Linux"),
+            ("sim:cpus=2,capacity=0:500+1:600", "the fastest CPU has 1024"),
+            ("sim:cpus=2,capacity=0:2000", "use 1 to 1024"),
+            ("sim:cores=2,smt=2,capacity=0:500", "use smt=1"),
+            ("sim:noise=5", "use 0% to 90%"),
+            ("sim:skew-tick=1", "invalid skew-tick=1"),
+            ("sim:cpus=2,irq=2:10us/1ms", "there is no CPU 2: use 0 to 1"),
+            ("sim:irq=600us/1ms,steal=6ms/10ms", "take more than 95 % of CPU 0"),
+            ("sim:node-bandwidth=7", "invalid node-bandwidth=7: use bytes a second"),
+            ("sim:node-bandwidth=7GB,llc-bandwidth=7GB", "exclude each other"),
         ] {
             let error = model(text).map(|_| ()).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -38,6 +38,8 @@ pub(super) trait Queues {
     fn nr(&self, cpu: usize) -> usize;
     /// The load averages of CPUs and tasks.
     fn placer(&mut self) -> &mut Placer;
+    /// The load of the running task of a CPU that is too small for it; else 0.
+    fn misfit(&self, cpu: usize) -> u64;
     /// Tasks that wait on a CPU, the one that was queued or picked longest ago first.
     fn by_age(&self, cpu: usize) -> Vec<TaskId>;
     /// Whether a task is the one that a CPU runs next, or goes back to.
@@ -169,6 +171,7 @@ impl Balancer {
         cpu: usize,
         moves: &mut Moves,
     ) {
+        queues.placer().note_misfit(scene, cpu, None);
         if self.levels.is_empty() || scene.cpus[cpu].pending > 0 {
             return;
         }
@@ -233,7 +236,7 @@ impl Balancer {
         }
         let now = self.jiffies(scene);
         let mut kicked = None;
-        for cpu in 0..self.rqs.len() {
+        for cpu in scene.tick_of.map_or(0..self.rqs.len(), |cpu| cpu..cpu + 1) {
             if scene.cpus[cpu].running.is_none() {
                 continue;
             }
@@ -271,6 +274,13 @@ impl Balancer {
     /// `nohz_balancer_kick`: whether a busy CPU sees that it has too much, or that its neighbours may.
     fn kicks(&self, scene: &Scene, queues: &dyn Queues, cpu: usize) -> bool {
         let busy = |cpu: &&usize| scene.cpus[**cpu].running.is_some();
+        let hardware = &scene.hardware;
+        if hardware.is_asymmetric() {
+            // Only whether each task has a CPU that is large enough counts there (`check_misfit_status`).
+            let large = queues.misfit(cpu) > 0;
+            let small = hardware.capacity(cpu) < hardware.most_capacity();
+            return runnable(scene, queues, cpu) >= 2 || (large && small);
+        }
         runnable(scene, queues, cpu) >= 2
             || scene.hardware.llc_of(cpu).iter().filter(busy).count() > 1
     }

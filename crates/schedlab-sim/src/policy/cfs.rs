@@ -321,7 +321,7 @@ impl Cfs {
             self.remove(cpu, next);
             self.turns += 1;
             let entity = &mut self.entities[next as usize];
-            (entity.accounted, entity.touched) = (scene.now, self.turns);
+            (entity.accounted, entity.touched) = (scene.task_clock(cpu), self.turns);
             entity.ran_when_picked = entity.ran;
         }
         self.rqs[cpu].curr = next;
@@ -357,7 +357,7 @@ impl Policy for Cfs {
         if parent.is_none() {
             return;
         }
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         let curr = self.rqs[cpu].curr.map_or(0, |curr| self.entities[curr as usize].vruntime);
         let mut least = self.rqs[cpu].min_vruntime;
         if self.knobs.start_debit {
@@ -389,7 +389,7 @@ impl Policy for Cfs {
             entity.weight = weight::weight(view.nice, entity.idle);
         }
         let from = std::mem::replace(&mut entity.cpu, cpu);
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         if std::mem::take(&mut self.entities[task.index()].relative) {
             self.entities[task.index()].vruntime += self.rqs[cpu].min_vruntime;
         } else if arrival != Arrival::Woken {
@@ -432,7 +432,7 @@ impl Policy for Cfs {
             if woken.idle || woken.batch || !self.knobs.wakeup_preemption {
                 return false;
             }
-            self.account(scene.now, cpu);
+            self.account(scene.task_clock(cpu), cpu);
             if self.precedes(curr, task.0) < 1 {
                 return false;
             }
@@ -448,7 +448,7 @@ impl Policy for Cfs {
 
     /// Takes a task off the queue (`dequeue_entity`).
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, _: Departure) {
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         self.clear_buddies(cpu, task.0);
         if self.rqs[cpu].curr != Some(task.0) {
             self.remove(cpu, task.0);
@@ -468,10 +468,11 @@ impl Policy for Cfs {
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         let curr = self.running(cpu);
         if curr.is_some() {
-            self.account(scene.now, cpu);
+            self.account(scene.task_clock(cpu), cpu);
         }
         let next = self.choose(cpu, curr);
         self.put(scene, cpu, next);
+        self.placer.note_misfit(scene, cpu, next.map(TaskId));
         next.map(TaskId)
     }
 
@@ -481,7 +482,7 @@ impl Policy for Cfs {
 
     fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
         if self.running(cpu).is_some() {
-            self.account(scene.now, cpu);
+            self.account(scene.task_clock(cpu), cpu);
         }
         self.put(scene, cpu, task.map(|task| task.0));
         true
@@ -575,7 +576,7 @@ impl Policy for Cfs {
 
     /// Handles the tick of a CPU (`entity_tick`).
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         self.placer.tick(scene, cpu);
         let Some(curr) = self.rqs[cpu].curr else { return false };
         self.rqs[cpu].nr > 1 && self.check_tick(cpu, curr)
@@ -586,7 +587,7 @@ impl Policy for Cfs {
         let Some(curr) = self.rqs[cpu].curr else { return };
         if self.nr(cpu) > 1 {
             self.clear_buddies(cpu, curr);
-            self.account(scene.now, cpu);
+            self.account(scene.task_clock(cpu), cpu);
             self.rqs[cpu].skip = Some(curr);
         }
     }
@@ -615,7 +616,7 @@ impl Policy for Cfs {
 impl Nested for Cfs {
     fn reweigh(&mut self, scene: &Scene, cpu: usize, entity: TaskId, weight: u64) {
         if self.rqs[cpu].curr == Some(entity.0) {
-            self.account(scene.now, cpu);
+            self.account(scene.task_clock(cpu), cpu);
         }
         let of = self.entity(entity);
         let before = std::mem::replace(&mut of.weight, weight);
@@ -655,6 +656,10 @@ impl Queues for Cfs {
 
     fn nr(&self, cpu: usize) -> usize {
         self.rqs[cpu].nr as usize
+    }
+
+    fn misfit(&self, cpu: usize) -> u64 {
+        self.placer.misfit(cpu)
     }
 
     fn placer(&mut self) -> &mut Placer {

@@ -129,7 +129,8 @@ impl Classes {
     /// `update_curr` of each class: the task that runs has used its CPU until now.
     fn account(&mut self, scene: &Scene, cpu: usize) {
         let lane = &mut self.lanes[cpu];
-        let time = scene.now.saturating_sub(std::mem::replace(&mut lane.since, scene.now));
+        let now = scene.task_clock(cpu);
+        let time = now.saturating_sub(std::mem::replace(&mut lane.since, now));
         match lane.current {
             Current::Idle => {
                 if !self.knobs.throttled {
@@ -465,7 +466,8 @@ impl Policy for Classes {
             self.fair.force(scene, cpu, None);
         }
         let lane = &mut self.lanes[cpu];
-        (lane.current, lane.resched, lane.since) = (current, false, scene.now);
+        (lane.current, lane.resched) = (current, false);
+        lane.since = scene.task_clock(cpu);
         next
     }
 

@@ -367,7 +367,7 @@ impl Eevdf {
             self.turns += 1;
             let entity = &mut self.entities[next as usize];
             entity.vlag = entity.deadline;
-            (entity.accounted, entity.touched) = (scene.now, self.turns);
+            (entity.accounted, entity.touched) = (scene.task_clock(cpu), self.turns);
         }
         self.rqs[cpu].curr = next;
     }
@@ -441,7 +441,7 @@ impl Policy for Eevdf {
         if entity.custom {
             entity.slice = view.slice_ns.clamp(100_000, 100_000_000);
         }
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         self.place(cpu, task.0, arrival == Arrival::New);
         self.insert(cpu, task.0);
         let entity = &mut self.entities[task.index()];
@@ -478,7 +478,7 @@ impl Policy for Eevdf {
         if woken.idle || woken.batch {
             return false;
         }
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         if self.beats_by_its_slice(cpu, task.0, curr) {
             let entity = &mut self.entities[curr as usize];
             entity.vlag += i64::from(entity.is_protected());
@@ -488,7 +488,7 @@ impl Policy for Eevdf {
 
     /// Takes a task off the queue (`dequeue_entity`).
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         self.placer.left(scene, cpu, task);
         if self.is_told {
             self.comes_home(cpu, task.0);
@@ -512,7 +512,7 @@ impl Policy for Eevdf {
                 break None;
             }
             if self.running(cpu).is_some() {
-                self.account(scene.now, cpu);
+                self.account(scene.task_clock(cpu), cpu);
             }
             let buddy = self.rqs[cpu].next.filter(|_| self.knobs.pick_buddy);
             if let Some(buddy) = buddy.filter(|&buddy| self.is_eligible(cpu, buddy)) {
@@ -525,6 +525,7 @@ impl Policy for Eevdf {
         };
         if next != prev {
             self.put(scene, cpu, next);
+            self.placer.note_misfit(scene, cpu, next.map(TaskId));
         }
         self.rqs[cpu].resched = false;
         next.map(TaskId)
@@ -539,7 +540,7 @@ impl Policy for Eevdf {
 
     fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
         if self.running(cpu).is_some() {
-            self.account(scene.now, cpu);
+            self.account(scene.task_clock(cpu), cpu);
         }
         let next = task.map(|task| task.0);
         if let Some(next) = next {
@@ -644,7 +645,7 @@ impl Policy for Eevdf {
 
     /// Handles the tick of a CPU (`entity_tick`).
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         self.placer.tick(scene, cpu);
         std::mem::take(&mut self.rqs[cpu].resched)
     }
@@ -656,7 +657,7 @@ impl Policy for Eevdf {
             return;
         }
         self.rqs[cpu].next = self.rqs[cpu].next.filter(|next| *next != curr);
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         if self.is_eligible(cpu, curr) {
             let entity = &mut self.entities[curr as usize];
             entity.vruntime = entity.deadline;
@@ -700,7 +701,7 @@ impl Nested for Eevdf {
             (of.vlag, of.weight) = (scaled(of.vlag), weight);
             return;
         }
-        self.account(scene.now, cpu);
+        self.account(scene.task_clock(cpu), cpu);
         let average = self.average(cpu);
         let runs = self.rqs[cpu].curr == Some(entity.0);
         if !runs {
@@ -742,6 +743,10 @@ impl Queues for Eevdf {
 
     fn nr(&self, cpu: usize) -> usize {
         self.runnable(cpu)
+    }
+
+    fn misfit(&self, cpu: usize) -> u64 {
+        self.placer.misfit(cpu)
     }
 
     fn placer(&mut self) -> &mut Placer {

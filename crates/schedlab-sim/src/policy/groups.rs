@@ -193,7 +193,8 @@ impl Groups {
     /// The task that runs has used its CPU until now: limited groups pay for it.
     fn account(&mut self, scene: &Scene, cpu: usize) {
         let of = &mut self.cpus[cpu];
-        let time = scene.now.saturating_sub(std::mem::replace(&mut of.since, scene.now));
+        let now = scene.task_clock(cpu);
+        let time = now.saturating_sub(std::mem::replace(&mut of.since, now));
         let Some(task) = of.current.filter(|_| time > 0) else { return };
         for group in self.chain(self.own(scene, task)) {
             if let Some(pool) = &mut self.branches[group].pool {
@@ -218,7 +219,7 @@ impl Groups {
     fn update_shares(&mut self, scene: &Scene, group: usize, cpu: usize) {
         let branch = &mut self.branches[group];
         let seat = &mut branch.seats[cpu];
-        seat.load.update(scene.now, seat.weight, seat.nr as u64, false, 1);
+        seat.load.update(scene.task_clock(cpu), seat.weight, seat.nr as u64, false, 1);
         seat.weight = branch.tree.weights(cpu, TaskId(u32::MAX)).1;
         let own = seat.weight.max(seat.load.load);
         let others: u64 = branch
@@ -454,7 +455,8 @@ impl Policy for Groups {
             self.touch(next);
         }
         let of = &mut self.cpus[cpu];
-        (of.current, of.since, of.resched) = (next, scene.now, false);
+        (of.current, of.since, of.resched) = (next, scene.task_clock(cpu), false);
+        self.placer.note_misfit(scene, cpu, next);
         next
     }
 
@@ -559,6 +561,10 @@ impl Queues for Groups {
 
     fn nr(&self, cpu: usize) -> usize {
         self.runnable(cpu)
+    }
+
+    fn misfit(&self, cpu: usize) -> u64 {
+        self.placer.misfit(cpu)
     }
 
     fn placer(&mut self) -> &mut Placer {

@@ -76,15 +76,20 @@ impl Average {
     }
 
     /// The use that a task is taken to make of its first CPU, whose averages are `cpu`: its part of what is used
-    /// there, and at most half of what is free (`post_init_entity_util_avg`).
-    pub(super) fn guess(&mut self, cpu: &Self, weight: u64) {
-        let most = 1_024_u64.saturating_sub(cpu.util) / 2;
+    /// there, and at most half of what is free of its `capacity` (`post_init_entity_util_avg`).
+    pub(super) fn guess(&mut self, cpu: &Self, capacity: u64, weight: u64) {
+        let most = capacity.saturating_sub(cpu.util) / 2;
         let guess = match cpu.util {
             0 => most,
             util => (util * weight / (cpu.load + 1)).min(most),
         };
         (self.util, self.runnable) = (guess, guess);
         (self.util_sum, self.runnable_sum) = (guess * self.divider(), guess * self.divider());
+    }
+
+    /// Whether a CPU was busy all the time that counts (`update_idle_rq_clock_pelt`).
+    pub(super) fn is_full(&self) -> bool {
+        self.util_sum >= ((MAX - PERIOD) << 10) - MAX
     }
 
     fn divider(&self) -> u64 {
@@ -130,6 +135,11 @@ impl Average {
             self.runnable = self.runnable_sum / self.divider();
             self.util = self.util_sum / self.divider();
         }
+    }
+
+    /// From now on it is accounted by a clock that shows `there` where the one before shows `here`.
+    pub(super) fn change_clock(&mut self, here: u64, there: u64) {
+        self.at = self.at.wrapping_add(there.wrapping_sub(here));
     }
 
     /// A task's load joins a CPU (`attach_entity_load_avg`).

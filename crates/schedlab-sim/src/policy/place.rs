@@ -1,8 +1,8 @@
 //! Which CPU a waking task goes to (Linux 6.1 and 6.12, `select_task_rq_fair` and what it calls).
 //!
 //! First `wake_affine` decides between the waker's CPU and the task's previous one, then `select_idle_sibling` looks
-//! for an idle CPU near it. Both look at load averages, which are kept here too. Left out: asymmetric capacities,
-//! energy-aware placement, the exception for kernel threads of one CPU. An idle core is found by looking, where the
+//! for an idle CPU near it. Both look at load averages, which are kept here too. Left out: energy-aware
+//! placement, the exception for kernel threads of one CPU. An idle core is found by looking, where the
 //! kernel keeps a hint. Where new tasks begin is in `balance`.
 
 use super::Wake;
@@ -50,6 +50,13 @@ struct OfCpu {
     /// Weights of all queued tasks, and how many there are.
     weight: u64,
     nr: u64,
+    /// The clock of load averages, and the task clock up to which it stands, in nanoseconds.
+    clock: u64,
+    task_clock: u64,
+    /// Idle time that a slow CPU would not have had (`lost_idle_time`), in nanoseconds.
+    lost: u64,
+    /// The load of the running task, if the CPU is too small for it (`misfit_task_load`); else 0.
+    misfit: u64,
     /// The flips of its idle task, which is current when an interrupt wakes somebody.
     flips: Flips,
 }
@@ -81,11 +88,62 @@ impl Placer {
         &mut self.tasks[task.index()]
     }
 
+    /// The clock of a CPU's load averages: its task clock, which goes slower while a CPU of less capacity works and is
+    /// set right when that idles (`update_rq_clock_pelt`).
+    fn clock(&mut self, scene: &Scene, cpu: usize) -> u64 {
+        let now = scene.task_clock(cpu);
+        let of = &mut self.cpus[cpu];
+        let passed = now.saturating_sub(std::mem::replace(&mut of.task_clock, now));
+        match scene.cpus[cpu].running {
+            Some(_) => of.clock += (passed * scene.hardware.capacity(cpu)) >> 10,
+            None => of.clock = now,
+        }
+        of.clock - of.lost
+    }
+
+    /// A CPU has no runnable task any more. Was it busy all the time, a faster CPU would not have idled either
+    /// (`update_idle_rq_clock_pelt`).
+    fn runs_dry(&mut self, cpu: usize) {
+        let of = &mut self.cpus[cpu];
+        if of.load.is_full() {
+            of.lost += of.task_clock.saturating_sub(of.clock);
+        }
+        of.clock = of.task_clock;
+    }
+
+    /// Whether a CPU has room for a task of this use, with a fifth to spare (`util_fits_cpu`).
+    fn has_room(scene: &Scene, used: u64, cpu: usize) -> bool {
+        used * 1_280 < scene.hardware.capacity(cpu) * 1_024
+    }
+
+    /// Whether a task fits a CPU (`task_fits_cpu`).
+    pub(super) fn fits(&self, scene: &Scene, task: TaskId, cpu: usize) -> bool {
+        Self::has_room(scene, self.task_loads(task).1, cpu)
+    }
+
+    /// The load of the running task, if a CPU is too small for it; else 0.
+    pub(super) fn misfit(&self, cpu: usize) -> u64 {
+        self.cpus[cpu].misfit
+    }
+
+    /// Notes whether the task that runs on a CPU, or is to run there, is too large for it (`update_misfit_status`).
+    pub(super) fn note_misfit(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) {
+        if self.cpus.len() == 1 || !scene.hardware.is_asymmetric() {
+            return;
+        }
+        let bound = |task: TaskId| {
+            scene.task(task).allowed.as_ref().is_some_and(|allowed| allowed.len() == 1)
+        };
+        let large = task.filter(|&task| !bound(task) && !self.fits(scene, task, cpu));
+        self.cpus[cpu].misfit = large.map_or(0, |task| self.task_loads(task).0.max(1));
+    }
+
     /// Accounts the load of a CPU up to now.
     pub(super) fn sync(&mut self, scene: &Scene, cpu: usize) {
+        let now = self.clock(scene, cpu);
         let of = &mut self.cpus[cpu];
         let runs = scene.cpus[cpu].running.is_some_and(|task| !scene.task(task).class.is_above());
-        of.load.update(scene.now, of.weight, of.nr, runs, 1);
+        of.load.update(now, of.weight, of.nr, runs, 1);
     }
 
     /// A task exists from now on.
@@ -100,13 +158,19 @@ impl Placer {
             return;
         }
         self.sync(scene, cpu);
+        let (here, before) = (self.clock(scene, cpu), self.task(task).attached);
+        let there = match before {
+            Some(before) if before != cpu => self.clock(scene, before),
+            Some(_) => here,
+            None => scene.now,
+        };
         let of = self.task(task);
-        of.load.update(scene.now, 0, 0, false, of.weight);
-        (of.queued, of.weight) = (true, weight);
-        let before = of.attached.replace(cpu);
+        of.load.update(there, 0, 0, false, of.weight);
+        of.load.change_clock(there, here);
+        (of.queued, of.weight, of.attached) = (true, weight, Some(cpu));
         if before.is_none() {
             let there = self.cpus[cpu].load;
-            self.task(task).load.guess(&there, weight);
+            self.task(task).load.guess(&there, scene.hardware.capacity(cpu), weight);
         }
         let load = self.task(task).load;
         if before != Some(cpu) {
@@ -127,12 +191,16 @@ impl Placer {
         }
         self.sync(scene, cpu);
         let runs = scene.cpus[cpu].running == Some(task);
+        let now = self.clock(scene, cpu);
         let of = self.task(task);
-        of.load.update(scene.now, 1, 1, runs, of.weight);
+        of.load.update(now, 1, 1, runs, of.weight);
         of.queued = false;
         let weight = of.weight;
         self.cpus[cpu].weight = self.cpus[cpu].weight.saturating_sub(weight);
         self.cpus[cpu].nr = self.cpus[cpu].nr.saturating_sub(1);
+        if self.cpus[cpu].nr == 0 {
+            self.runs_dry(cpu);
+        }
     }
 
     /// The tick on a busy CPU.
@@ -142,9 +210,11 @@ impl Placer {
         }
         self.sync(scene, cpu);
         if let Some(task) = scene.cpus[cpu].running {
+            let now = self.clock(scene, cpu);
             let of = self.task(task);
-            of.load.update(scene.now, 1, 1, true, of.weight);
+            of.load.update(now, 1, 1, true, of.weight);
         }
+        self.note_misfit(scene, cpu, scene.cpus[cpu].running);
     }
 
     /// Load, use and runnable tasks of a CPU, as they were last accounted.
@@ -237,26 +307,42 @@ impl Placer {
         let task = of(wake.task);
         // Half the imbalance that domains allow: 117 % between LLCs and cores.
         let there = self.cpus[prev].load.load.saturating_sub(task) * (100 + 17 / 2);
-        (here + task) * 100 < there + u64::from(wake.sync)
+        let capacity = |cpu| look.scene.hardware.capacity(cpu);
+        (here + task) * 100 * capacity(prev) < there * capacity(this) + u64::from(wake.sync)
+    }
+
+    /// The use of a task that has slept since it left the CPU `prev` (`sync_entity_load_avg`).
+    fn use_now(&mut self, scene: &Scene, task: TaskId, prev: usize) -> u64 {
+        let now = self.clock(scene, prev);
+        let of = self.task(task);
+        let (mut load, weight) = (of.load, of.weight);
+        load.update(now, 0, 0, false, weight);
+        load.util
     }
 
     /// An idle CPU near the target (`select_idle_sibling`).
     fn idle_sibling(&mut self, look: &Look<'_>, task: TaskId, prev: usize, target: usize) -> usize {
         let hardware = &look.scene.hardware;
         let view = look.scene.task(task);
-        if look.is_idle(target) {
+        let used = if hardware.is_asymmetric() { self.use_now(look.scene, task, prev) } else { 0 };
+        let fits = |cpu: usize| !hardware.is_asymmetric() || Self::has_room(look.scene, used, cpu);
+        if look.is_idle(target) && fits(target) {
             return target;
         }
         let near = |cpu: usize| hardware.share_llc(cpu, target);
-        if prev != target && near(prev) && look.is_idle(prev) {
+        if prev != target && near(prev) && look.is_idle(prev) && fits(prev) {
             return prev;
         }
         let recent = self.task(task).recent.replace(prev);
         let fits = |&cpu: &usize| {
-            cpu != prev && cpu != target && near(cpu) && look.is_idle(cpu) && view.may_use(cpu)
+            let other = cpu != prev && cpu != target && near(cpu) && fits(cpu);
+            other && look.is_idle(cpu) && view.may_use(cpu)
         };
         if let Some(recent) = recent.filter(fits) {
             return recent;
+        }
+        if hardware.is_asymmetric() {
+            return idle_capacity(look, task, used, target);
         }
         let free = |&cpu: &usize| view.may_use(cpu) && look.is_idle(cpu);
         let llc = hardware.llc_of(target);
@@ -280,6 +366,29 @@ impl Placer {
         };
         round.take(limit).find(free).unwrap_or(target)
     }
+}
+
+/// Where capacities differ: the first idle CPU from the target on that fits the task; if none does, the idle one with
+/// the most capacity (`select_idle_capacity`).
+fn idle_capacity(look: &Look<'_>, task: TaskId, used: u64, target: usize) -> usize {
+    let hardware = &look.scene.hardware;
+    let span = hardware.all_capacities(target);
+    let start = span.iter().position(|&cpu| cpu == target).unwrap_or(0);
+    let view = look.scene.task(task);
+    let mut best: Option<(u64, usize)> = None;
+    for &cpu in span[start..].iter().chain(&span[..start]) {
+        if !view.may_use(cpu) || !look.is_idle(cpu) {
+            continue;
+        }
+        if Placer::has_room(look.scene, used, cpu) {
+            return cpu;
+        }
+        let capacity = hardware.capacity(cpu);
+        if best.is_none_or(|(most, _)| capacity > most) {
+            best = Some((capacity, cpu));
+        }
+    }
+    best.map_or(target, |(_, cpu)| cpu)
 }
 
 /// The machine as placement looks at it.

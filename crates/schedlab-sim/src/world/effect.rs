@@ -115,7 +115,11 @@ impl World {
                 }
                 *count -= 1;
             }
-            // Work on memory has no effect beside its time; messages have their own way.
+            // It has no effect beside its time.
+            Op::Fill { .. } | Op::Walk { .. } | Op::Allocate { .. } | Op::Stream { .. } => {
+                self.memory_changes(cpu, None);
+            }
+            // Messages have their own way.
             _ => {}
         }
         self.went(task, Done::Ok)

@@ -177,6 +177,7 @@ impl World {
         body.fresh = false;
         (body.phase, body.on, body.left) = (Phase::Enter, None, left);
         self.go(cpu, task);
+        self.memory_changes(cpu, Some(task));
     }
 
     /// The operation's time has passed.

@@ -39,6 +39,9 @@ impl World {
 
     /// A CPU became busy or idle: the other threads of its core become slower or faster.
     pub(super) fn core_changes(&mut self, cpu: usize) {
+        if self.scene.cpus[cpu].running.is_some() {
+            self.arm_gaps(cpu);
+        }
         if self.config.smt_speed == FULL_SPEED {
             return;
         }
@@ -49,16 +52,19 @@ impl World {
     }
 
     /// The speed of a CPU now; work under way goes on at it.
-    fn respeed(&mut self, cpu: usize) {
+    pub(super) fn respeed(&mut self, cpu: usize) {
         let own = self.scene.hardware.speed(cpu);
         let threads = self.scene.hardware.siblings(cpu);
         let shares = threads
             .iter()
             .any(|&thread| thread != cpu && self.scene.cpus[thread].running.is_some());
         let speed = match shares {
+            _ if self.is_in_gap(cpu) => 0,
             true => (own * self.config.smt_speed / FULL_SPEED).max(1),
             false => own,
         };
+        let speed = self.extras.bandwidth.as_ref().map_or(speed, |of| of.limited(cpu, speed));
+        let speed = self.extras.noise.as_ref().map_or(speed, |_| super::noise::marked(speed));
         if speed == self.speeds[cpu] {
             return;
         }

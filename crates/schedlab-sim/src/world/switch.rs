@@ -8,28 +8,55 @@ use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Distance, Left, Pid, Prio, What};
 
 impl World {
-    /// The scheduler tick, on all busy CPUs at once.
+    /// The scheduler tick, on all busy CPUs at once: a CPU in a gap ticks at the gap's end.
     pub(super) fn tick(&mut self) {
         self.tick_armed = false;
         for at in 0..self.order.len() {
             let cpu = self.order[at];
-            if self.scene.cpus[cpu].running.is_none() {
-                continue;
+            if self.is_in_gap(cpu) {
+                let at = self.scene.cpus[cpu].gap_until;
+                self.agenda.post(at, cpu, Happening::TickOf(cpu));
+            } else if self.scene.cpus[cpu].running.is_some() {
+                self.tick_on(cpu);
             }
-            self.interrupt(cpu, self.config.costs.tick);
-            if self.policy.tick(&self.scene, cpu) {
-                self.displace(cpu, cpu);
-            }
-            self.wake_rcu(cpu);
-            self.tick_fires_timers(cpu);
         }
+        self.balance();
+        self.arm_tick(0);
+    }
+
+    /// One CPU ticks: by itself where ticks are skewed, or late after a gap.
+    pub(super) fn tick_of(&mut self, cpu: usize) {
+        if self.config.skew_tick {
+            self.extras.ticks_armed[cpu] = false;
+        }
+        if self.scene.cpus[cpu].running.is_none() {
+            return;
+        }
+        self.tick_on(cpu);
+        self.scene.tick_of = Some(cpu);
+        self.balance();
+        self.scene.tick_of = None;
+        if self.config.skew_tick {
+            self.arm_tick(cpu);
+        }
+    }
+
+    fn tick_on(&mut self, cpu: usize) {
+        self.interrupt(cpu, self.config.costs.tick);
+        if self.policy.tick(&self.scene, cpu) {
+            self.displace(cpu, cpu);
+        }
+        self.wake_rcu(cpu);
+        self.tick_fires_timers(cpu);
+    }
+
+    fn balance(&mut self) {
         let mut moves = std::mem::take(&mut self.moves);
         self.policy.balance(&self.scene, &mut moves);
         self.moves = moves;
         self.apply_moves();
         self.send_pushes();
         self.set_alarms();
-        self.arm_tick();
     }
 
     /// The first busy CPU of a tick wakes the kernel's RCU thread if tasks were forked or ended since the last one.
@@ -41,13 +68,28 @@ impl World {
         }
     }
 
-    /// Plans the next tick if a CPU is busy and none is planned.
-    fn arm_tick(&mut self) {
+    /// Plans the next tick if a CPU is busy and none is planned; where ticks are skewed, that of `cpu`.
+    fn arm_tick(&mut self, cpu: usize) {
+        if self.config.skew_tick {
+            return self.arm_own_tick(cpu);
+        }
         if !self.tick_armed && self.scene.cpus.iter().any(|cpu| cpu.running.is_some()) {
             let tick = self.config.tick_ns;
             self.tick_armed = true;
             self.agenda.post((self.scene.now / tick + 1) * tick, 0, Happening::Tick);
         }
+    }
+
+    /// The tick of each CPU comes later than that of the CPU before: all lie in half a tick (Linux 6.1,
+    /// kernel/time/tick-sched.c, `tick_setup_sched_timer`).
+    fn arm_own_tick(&mut self, cpu: usize) {
+        if std::mem::replace(&mut self.extras.ticks_armed[cpu], true) {
+            return;
+        }
+        let tick = self.config.tick_ns;
+        let shift = tick / 2 / self.scene.cpus.len() as u64 * cpu as u64;
+        let whole = self.scene.now.checked_sub(shift).map_or(0, |past| past / tick + 1);
+        self.agenda.post(whole * tick + shift, cpu, Happening::TickOf(cpu));
     }
 
     /// An interrupt takes time from the task that runs.
@@ -77,6 +119,10 @@ impl World {
     /// preemptible.
     pub(super) fn look(&mut self, cpu: usize) {
         let Some(task) = self.scene.cpus[cpu].running else { return self.schedule(cpu, None) };
+        // After a gap it looks again.
+        if self.is_in_gap(cpu) {
+            return;
+        }
         // While an operation takes effect its CPU has no piece of work: the way out of the call looks again.
         if !self.scene.cpus[cpu].resched || self.acting == Some(cpu) {
             return;
@@ -213,6 +259,7 @@ impl World {
         if prev.is_none() != next.is_none() {
             self.core_changes(cpu);
         }
+        self.memory_changes(cpu, next);
     }
 
     /// A task that waited in a queue that CPUs share is picked by another CPU than the one it waited on.
@@ -268,7 +315,7 @@ impl World {
         }
         body.left = body.left.saturating_add(switch + cold);
         self.go(cpu, task);
-        self.arm_tick();
+        self.arm_tick(cpu);
     }
 
     /// Tells what a policy moved, and has the CPUs look that got something.

@@ -133,6 +133,17 @@ proptest! {
     }
 }
 
+/// As above, but A is of `SCHED_BATCH` and displaces nobody when it wakes.
+#[test]
+fn a_batch_task_does_not_preempt_when_it_wakes() {
+    let batch = Placement { policy: Some(TaskPolicy::Batch), ..Placement::default() };
+    let nap = Op::Sleep(Nanos(4_000));
+    let sleeper = Task { placement: batch, ..script("A", &[us(1), nap, us(1)]) };
+    let knobs = CfsKnobs { min_granularity: 20_000, ..micro(CfsKnobs::of(1)) };
+    let mut world = one_cpu(plan(vec![sleeper, script("B", &[us(9)])]), cfs(knobs), 100);
+    assert_eq!(rows(&mut world), "0 | ABBBBBBBBBA.\n| b    aaaaa\n");
+}
+
 /// A task of `SCHED_IDLE` gets the CPU at the tick after 6 µs, since A's slice is 5,982 ns. Its own share of the period
 /// is 17 ns. Linux 6.1 rounds it up to `idle_min_granularity`, which is over at the next tick; 5.10 has no such knob
 /// and takes `min_granularity`, so the tick after that displaces it.

@@ -1,8 +1,11 @@
 //! The engine: schedules computed by hand, properties of any run, the same bytes for the same input.
 
+mod asymmetric;
 mod balance;
 mod classes;
+mod delays;
 mod fair;
+mod gaps;
 mod groups;
 mod hand;
 mod jobs;

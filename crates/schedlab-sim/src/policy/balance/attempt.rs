@@ -2,7 +2,7 @@
 //! `load_balance`, `find_busiest_queue`, `detach_tasks`, `can_migrate_task`).
 
 use super::domains::Kind;
-use super::stats::{Idleness, Migration, OfCpu, OfGroup, Pair};
+use super::stats::{Idleness, Migration, OfCpu, OfGroup, Pair, is_greater};
 use super::{Balancer, MIGRATION_COST, Queues, runnable};
 use crate::policy::{Move, Moves, Push};
 use crate::policy_view::{Scene, TaskId};
@@ -37,7 +37,7 @@ impl Balancer {
                 self.is_balanced(at, left_out.is_empty());
                 return (0, true);
             };
-            let Some(from) = self.busiest_queue(level, queues, group, what, amount, &left_out)
+            let Some(from) = self.busiest_queue(at, queues, (group, what, amount), &left_out)
             else {
                 self.is_balanced(at, left_out.is_empty());
                 return (0, true);
@@ -89,7 +89,7 @@ impl Balancer {
         let tries = self.levels[level].cache_nice_tries() + 2;
         let state = &mut self.states[cpu][level];
         state.failed += u32::from(idle != Idleness::New);
-        if what == Migration::Task && state.failed > tries {
+        if what == Migration::Misfit || (what == Migration::Task && state.failed > tries) {
             let runs = scene.cpus[from].running;
             if !runs.is_some_and(|task| scene.task(task).may_use(cpu)) {
                 return;
@@ -135,7 +135,10 @@ impl Balancer {
         let nr = runnable(scene, queues, cpu) as u64;
         let (load, util, runnable) = queues.placer().loads(cpu);
         let idle = self.is_idle(scene, queues, cpu);
-        OfCpu { load, util, runnable, nr, idle }
+        let capacity = scene.hardware.capacity(cpu);
+        // cpu_util_cfs
+        let util = if scene.hardware.is_asymmetric() { util.min(capacity) } else { util };
+        OfCpu { load, util, runnable, nr, idle, capacity, misfit: 0 }
     }
 
     /// The group to take tasks from (`find_busiest_group`).
@@ -146,18 +149,26 @@ impl Balancer {
         left_out: &[usize],
     ) -> Option<(usize, Migration, u64)> {
         let (mut local, mut best): (OfGroup, Option<(usize, OfGroup)>) = Default::default();
-        let (mut load, mut cpus, mut util, mut overload) = (0, 0, 0, false);
+        let (mut load, mut capacity, mut util, mut overload) = (0, 0, 0, false);
         let level = &self.levels[at.level];
+        let (asymmetric, own) = (level.is_asymmetric(at.cpu), level.group_of(at.cpu));
         for group in level.groups(at.cpu) {
             let members = level.group(group).iter().filter(|cpu| !left_out.contains(cpu));
-            let members = members.map(|&cpu| self.of_cpu(at.scene, queues, cpu));
+            let members = members.map(|&cpu| {
+                let of = self.of_cpu(at.scene, queues, cpu);
+                let counts = asymmetric && group != own && !of.idle;
+                OfCpu { misfit: if counts { queues.placer().misfit(cpu) } else { 0 }, ..of }
+            });
             let members: Vec<OfCpu> = members.collect();
-            overload |= members.iter().any(|cpu| cpu.nr > 1);
+            overload |= members.iter().any(|cpu| cpu.nr > 1 || cpu.misfit > 0);
             let imbalanced = level.imbalanced[group];
             let of = OfGroup::of(members.into_iter(), level.imbalance_pct(), imbalanced);
-            (load, cpus, util) = (load + of.load, cpus + of.cpus, util + of.util);
-            if group == level.group_of(at.cpu) {
+            (load, capacity, util) = (load + of.load, capacity + of.capacity, util + of.util);
+            let here = at.scene.hardware.capacity(at.cpu);
+            if group == own {
                 local = of;
+            } else if asymmetric && !of.can_be_helped(&local, here) {
+                continue;
             } else if of.beats(best.as_ref().map(|(_, best)| best)) {
                 best = Some((group, of));
             }
@@ -170,7 +181,7 @@ impl Balancer {
             queues.placer().set_scan(at.scene.hardware.llc(at.cpu), width as u64, util);
         }
         let (group, busiest) = best?;
-        let pair = Pair { local, busiest, load, cpus };
+        let pair = Pair { local, busiest, load, capacity, asymmetric };
         let (what, amount) = pair.imbalance(&self.levels[at.level], at.idle)?;
         Some((group, what, amount))
     }
@@ -178,30 +189,37 @@ impl Balancer {
     /// The CPU to take tasks from (`find_busiest_queue`).
     fn busiest_queue(
         &self,
-        level: usize,
+        at: &Attempt<'_>,
         queues: &mut dyn Queues,
-        group: usize,
-        what: Migration,
-        amount: u64,
+        (group, what, amount): (usize, Migration, u64),
         left_out: &[usize],
     ) -> Option<usize> {
-        let mut busiest: Option<(u64, usize)> = None;
-        for &cpu in self.levels[level].group(group) {
+        // Its measure, its capacity where that counts, and the CPU.
+        let mut busiest: Option<(u64, u64, usize)> = None;
+        let (level, hardware) = (&self.levels[at.level], &at.scene.hardware);
+        let asymmetric = level.is_asymmetric(at.cpu);
+        for &cpu in level.group(group) {
             let nr = queues.nr(cpu) as u64;
             if nr == 0 || left_out.contains(&cpu) {
                 continue;
             }
+            let own = hardware.capacity(cpu);
+            if asymmetric && nr == 1 && !is_greater(hardware.capacity(at.cpu), own) {
+                continue;
+            }
             let (load, util, _) = queues.placer().loads(cpu);
-            let (measure, fits) = match what {
-                Migration::Load => (load, nr > 1 || load <= amount),
-                Migration::Util => (util, nr > 1),
-                Migration::Task => (nr, true),
+            let (measure, capacity, fits) = match what {
+                Migration::Load => (load, own, nr > 1 || load <= amount),
+                Migration::Util => (util, 1, nr > 1),
+                Migration::Task => (nr, 1, true),
+                Migration::Misfit => (queues.placer().misfit(cpu), 1, true),
             };
-            if fits && busiest.map_or(0, |(most, _)| most) < measure {
-                busiest = Some((measure, cpu));
+            let (most, of) = busiest.map_or((0, 1), |(most, of, _)| (most, of));
+            if fits && most * capacity < measure * of {
+                busiest = Some((measure, capacity, cpu));
             }
         }
-        busiest.map(|(_, cpu)| cpu)
+        busiest.map(|(.., cpu)| cpu)
     }
 
     /// `detach_tasks`: how many moved, what of the imbalance is left, whether any and whether all may not come here.
@@ -238,8 +256,10 @@ impl Balancer {
                 Migration::Load => load.max(1),
                 Migration::Util => util,
                 Migration::Task => 1,
+                Migration::Misfit if queues.placer().fits(at.scene, task, from) => continue,
+                Migration::Misfit => left,
             };
-            if what != Migration::Task && size >> failed.min(63) > left {
+            if matches!(what, Migration::Load | Migration::Util) && size >> failed.min(63) > left {
                 continue;
             }
             left = left.saturating_sub(size);

@@ -37,6 +37,8 @@ pub(super) struct Level {
     pub(super) imbalanced: Vec<bool>,
     /// Whether the level below wants its tasks spread over its domains (`SD_PREFER_SIBLING`).
     pub(super) prefer_sibling: bool,
+    /// The domains whose CPUs differ in capacity (`SD_ASYM_CPUCAPACITY`).
+    asymmetric: Vec<bool>,
     /// Running tasks up to which an imbalance of two between nodes is allowed (`imb_numa_nr`).
     pub(super) imb_numa_nr: usize,
 }
@@ -64,6 +66,11 @@ impl Level {
     /// The CPUs of the domain that `cpu` is in.
     pub(super) fn span(&self, cpu: usize) -> &[usize] {
         &self.spans[self.domain[cpu]]
+    }
+
+    /// Whether the CPUs of the domain that `cpu` is in differ in capacity.
+    pub(super) fn is_asymmetric(&self, cpu: usize) -> bool {
+        self.asymmetric[self.domain[cpu]]
     }
 
     /// The group that `cpu` is in.
@@ -109,8 +116,12 @@ pub(super) fn levels(hardware: &Hardware) -> Vec<Level> {
             within.dedup();
             within
         };
+        let differ = |span: &Vec<usize>| {
+            span.iter().any(|&cpu| hardware.capacity(cpu) != hardware.capacity(span[0]))
+        };
         let level = Level {
             kind,
+            asymmetric: spans.iter().map(differ).collect(),
             parts: spans.iter().map(within).collect(),
             imbalanced: vec![false; groups.len()],
             prefer_sibling: levels.last().is_some_and(|child| child.kind != Kind::Numa),

@@ -3,7 +3,7 @@
 //! Left out: idle states that differ in depth, NUMA balancing's preferred node.
 
 use super::domains::{Kind, Level};
-use super::stats::{GroupType, Idleness, OfGroup};
+use super::stats::{GroupType, Idleness, OfCpu, OfGroup};
 use super::{Attempt, Balancer, Queues};
 use crate::policy::Wake;
 use crate::policy_view::Scene;
@@ -46,7 +46,14 @@ impl Balancer {
                 continue;
             }
             let members = level.group(group).iter();
-            let members = members.map(|&cpu| self.of_cpu(at.scene, queues, cpu));
+            let mut members: Vec<OfCpu> =
+                members.map(|&cpu| self.of_cpu(at.scene, queues, cpu)).collect();
+            if level.is_asymmetric(at.cpu) {
+                let mut usable = level.group(group).iter().filter(|&&cpu| task.may_use(cpu));
+                let fits = usable.any(|&cpu| queues.placer().fits(at.scene, wake.task, cpu));
+                members[0].misfit = u64::from(!fits);
+            }
+            let members = members.into_iter();
             let imbalanced = level.imbalanced[group];
             let of = OfGroup::of(members, level.imbalance_pct(), imbalanced);
             if group == own {
@@ -107,6 +114,7 @@ fn goes_away(level: &Level, local: &OfGroup, idlest: &OfGroup, usable: usize) ->
             far && other < own + margin && 100 * own > percent * other
         }
         GroupType::Imbalanced => false,
+        GroupType::Misfit => local.most < idlest.most,
         GroupType::HasSpare => {
             if level.kind == Kind::Numa {
                 let difference = local.idle.abs_diff(idlest.idle);

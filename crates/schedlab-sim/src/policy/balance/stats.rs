@@ -1,6 +1,6 @@
 //! Which group of a domain is the busiest, and how much it should give away (Linux 6.1.192, kernel/sched/fair.c:
 //! `update_sg_lb_stats`, `group_classify`, `update_sd_pick_busiest`, `find_busiest_group`, `calculate_imbalance`).
-//! Left out: asymmetric packing and capacities, misfit tasks, NUMA balancing.
+//! Left out: asymmetric packing, capacity that other classes take, NUMA balancing.
 
 use super::domains::{Kind, Level};
 
@@ -28,6 +28,10 @@ pub(super) struct OfCpu {
     /// Tasks that are runnable now.
     pub(super) nr: u64,
     pub(super) idle: bool,
+    /// What the CPU can do, in 1,024ths of the fastest.
+    pub(super) capacity: u64,
+    /// The load of a running task that is too large for the CPU; 0: there is none.
+    pub(super) misfit: u64,
 }
 
 /// How busy a group is; a greater one is busier (`enum group_type`).
@@ -36,6 +40,7 @@ pub(super) enum GroupType {
     #[default]
     HasSpare,
     FullyBusy,
+    Misfit,
     Imbalanced,
     Overloaded,
 }
@@ -51,13 +56,22 @@ pub(super) struct OfGroup {
     pub(super) cpus: u64,
     pub(super) average: u64,
     pub(super) kind: GroupType,
+    /// The capacities of its CPUs: all together, the least and the most.
+    pub(super) capacity: u64,
+    pub(super) least: u64,
+    pub(super) most: u64,
+    /// The largest load of a task that is too large for its CPU; 0: there is none.
+    pub(super) misfit: u64,
 }
 
 impl OfGroup {
     /// The sum over its CPUs.
     pub(super) fn of(cpus: impl Iterator<Item = OfCpu>, percent: u64, imbalanced: bool) -> Self {
-        let mut all = Self::default();
+        let mut all = Self { least: u64::MAX, ..Self::default() };
         for cpu in cpus {
+            all.capacity += cpu.capacity;
+            (all.least, all.most) = (all.least.min(cpu.capacity), all.most.max(cpu.capacity));
+            all.misfit = all.misfit.max(cpu.misfit);
             all.load += cpu.load;
             all.util += cpu.util;
             all.runnable += cpu.runnable;
@@ -73,7 +87,7 @@ impl OfGroup {
     }
 
     fn capacity(&self) -> u64 {
-        (self.cpus * CAPACITY).max(1)
+        self.capacity.max(1)
     }
 
     fn classify(&self, percent: u64, imbalanced: bool) -> GroupType {
@@ -84,6 +98,9 @@ impl OfGroup {
         }
         if imbalanced {
             return GroupType::Imbalanced;
+        }
+        if self.misfit > 0 {
+            return GroupType::Misfit;
         }
         let spare = capacity * percent >= runnable * 100 && capacity * 100 > util * percent;
         if self.nr < self.cpus || spare { GroupType::HasSpare } else { GroupType::FullyBusy }
@@ -104,9 +121,21 @@ impl OfGroup {
                 self.load_of_each() < idlest.load_of_each()
             }
             GroupType::Imbalanced => false,
+            GroupType::Misfit => self.most > idlest.most,
             GroupType::HasSpare => {
                 self.idle > idlest.idle || (self.idle == idlest.idle && self.util < idlest.util)
             }
+        }
+    }
+
+    /// In a domain whose CPUs differ: whether a CPU with the capacity `here`, in the group `local`, can help this one. It
+    /// does not take a large task without being larger itself, nor the only task of a larger CPU
+    /// (`update_sd_pick_busiest`).
+    pub(super) fn can_be_helped(&self, local: &Self, here: u64) -> bool {
+        match self.kind {
+            GroupType::Misfit => is_greater(here, self.most) && local.kind == GroupType::HasSpare,
+            GroupType::HasSpare | GroupType::FullyBusy => !is_greater(self.least, here),
+            _ => true,
         }
     }
 
@@ -125,6 +154,7 @@ impl OfGroup {
         match self.kind {
             GroupType::Overloaded => self.average > busiest.average,
             GroupType::Imbalanced | GroupType::FullyBusy => false,
+            GroupType::Misfit => self.misfit >= busiest.misfit,
             GroupType::HasSpare => {
                 self.idle < busiest.idle || (self.idle == busiest.idle && self.nr > busiest.nr)
             }
@@ -141,6 +171,13 @@ pub(super) enum Migration {
     Util,
     /// A number of tasks, independent of their load.
     Task,
+    /// A task that is too large for its CPU.
+    Misfit,
+}
+
+/// Whether a capacity is noticeably greater, by 5 % (`capacity_greater`).
+pub(super) fn is_greater(capacity: u64, than: u64) -> bool {
+    capacity * 1_024 > than * 1_078
 }
 
 /// Local and busiest group, and the sums over the domain.
@@ -149,17 +186,27 @@ pub(super) struct Pair {
     pub(super) local: OfGroup,
     pub(super) busiest: OfGroup,
     pub(super) load: u64,
-    pub(super) cpus: u64,
+    pub(super) capacity: u64,
+    /// Whether the CPUs of the domain differ in capacity.
+    pub(super) asymmetric: bool,
 }
 
 impl Pair {
     fn average(&self) -> u64 {
-        self.load * CAPACITY / (self.cpus * CAPACITY).max(1)
+        self.load * CAPACITY / self.capacity.max(1)
+    }
+
+    /// Whether tasks are spread over the groups. They are not spread over CPUs of different capacities.
+    fn spreads(&self, level: &Level) -> bool {
+        level.prefer_sibling && !self.asymmetric
     }
 
     /// What is to be moved, and how much of it; `None`: the groups are balanced.
     pub(super) fn imbalance(&self, level: &Level, idle: Idleness) -> Option<(Migration, u64)> {
         let (local, busiest) = (&self.local, &self.busiest);
+        if busiest.kind == GroupType::Misfit {
+            return Some((Migration::Misfit, 1));
+        }
         if busiest.kind != GroupType::Imbalanced && self.is_balanced(level, idle) {
             return None;
         }
@@ -179,7 +226,7 @@ impl Pair {
             }
         }
         let spare = local.kind == GroupType::HasSpare;
-        if level.prefer_sibling && spare && busiest.nr > local.nr + 1 {
+        if self.spreads(level) && spare && busiest.nr > local.nr + 1 {
             return false;
         }
         busiest.kind != GroupType::Overloaded
@@ -206,7 +253,7 @@ impl Pair {
                     false => (Migration::Util, free),
                 };
             }
-            let mut difference = match busiest.cpus == 1 || level.prefer_sibling {
+            let mut difference = match busiest.cpus == 1 || self.spreads(level) {
                 true => busiest.nr.saturating_sub(local.nr),
                 false => local.idle.saturating_sub(busiest.idle),
             };
@@ -240,7 +287,8 @@ mod tests {
 
     fn cpu(nr: u64) -> OfCpu {
         let load = nr * 1_024;
-        OfCpu { load, util: load.min(1_024), runnable: load, nr, idle: nr == 0 }
+        let (capacity, misfit) = (CAPACITY, 0);
+        OfCpu { load, util: load.min(1_024), runnable: load, nr, idle: nr == 0, capacity, misfit }
     }
 
     fn group(queues: &[u64]) -> OfGroup {
@@ -249,7 +297,8 @@ mod tests {
 
     fn pair(local: &[u64], busiest: &[u64]) -> Pair {
         let (local, busiest) = (group(local), group(busiest));
-        Pair { local, busiest, load: local.load + busiest.load, cpus: local.cpus + busiest.cpus }
+        let (load, capacity) = (local.load + busiest.load, local.capacity + busiest.capacity);
+        Pair { local, busiest, load, capacity, asymmetric: false }
     }
 
     #[test]
