@@ -269,8 +269,7 @@ impl World {
         let cpus = hardware.cpus();
         let speeds = (0..cpus).map(|cpu| hardware.speed(cpu)).collect();
         let agenda = Agenda::new(cpus, config.seed);
-        let mut order: Vec<usize> = (0..cpus).collect();
-        order.sort_by_key(|&cpu| agenda.key(cpu));
+        let order = in_order(cpus, &agenda);
         let (series, counters_each) = (plan.samples.len(), plan.counters.len());
         let channels = channels(plan, &tasks, &config.costs);
         let Cast { bodies, pids, views, comms, spawn, starter, rcu } = cast(plan, tasks, &config);
@@ -651,6 +650,13 @@ fn account(body: &mut Body, elapsed: u64) {
     } else {
         body.usage.system_ns += elapsed;
     }
+}
+
+/// CPUs in their order at equal times.
+fn in_order(cpus: usize, agenda: &Agenda<Happening>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..cpus).collect();
+    order.sort_by_key(|&cpu| agenda.key(cpu));
+    order
 }
 
 /// What policies see at the beginning.
