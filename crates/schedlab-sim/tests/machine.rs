@@ -1,7 +1,7 @@
 //! The simulated machine through the traits that the host has too.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
-use schedlab_model::{Event, Nanos, Setting, TraceInfo, Warning, What};
+use schedlab_model::{Event, Nanos, Setting, Topology, TraceInfo, Warning, What};
 use schedlab_sim::{Model, Simulated};
 use schedlab_workload::{
     Figure, Interval, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec,
@@ -77,6 +77,25 @@ fn a_run_has_figures_intervals_and_events_like_any_other() {
         assert!(last.last && last.covers >= Nanos::from_secs(2), "{kernel}: {:?}", last.covers);
         assert!(told.traced && !told.events.is_empty(), "{kernel}");
     }
+}
+
+#[test]
+fn a_part_of_a_machine_keeps_what_its_cpus_can_do() {
+    let time = |from: &[usize]| {
+        let name = "sim:cpus=4,capacity=0-1:512".parse().unwrap();
+        let mut model = Model::of(&name, None).unwrap();
+        model.arrange(Topology::flat(from.len() as u16), from);
+        let options = [("tasks", "1"), ("duration", "200ms"), ("work", "1ms")];
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let workload = WorkloadSpec::Builtin { name: "mixed".to_owned(), options };
+        let mut told = Told::default();
+        Simulated::new(model).run(&RunSpec::of(workload), &mut told).unwrap();
+        told.figures["burst_ns_p50"]
+    };
+    let (small, large) = (time(&[0, 1]), time(&[2, 3]));
+    assert!((1.9..2.1).contains(&(small / large)), "{small} and {large}");
+    // CPUs that the machine did not have are usual ones.
+    assert_eq!(time(&[7, 8, 9]), large);
 }
 
 #[test]

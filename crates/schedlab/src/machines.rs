@@ -76,7 +76,8 @@ pub(crate) fn part(name: &MachineName, cpus: &CpuSet) -> Result<Box<dyn Machine>
         }),
     };
     let places: Result<Vec<Place>, MachineError> = (0..).zip(cpus.iter()).map(own).collect();
-    model.topology = Topology::new(places?);
+    let from: Vec<usize> = cpus.iter().map(Cpu::index).collect();
+    model.arrange(Topology::new(places?), &from);
     Ok(Box::new(schedlab_sim::Simulated::new(model)))
 }
 
@@ -107,7 +108,8 @@ fn liken(name: &MachineName) -> Result<(schedlab_sim::Model, Vec<String>), Strin
     let costs = costs(&likeness.name)?.or(of_file);
     let mut model = schedlab_sim::Model::of(&likeness.name, costs.as_deref())?;
     if let Some(topology) = likeness.topology.take() {
-        model.topology = topology;
+        let from: Vec<usize> = (0..topology.places().len()).collect();
+        model.arrange(topology, &from);
     }
     if likeness.is_like {
         likeness.adopt_knobs(&mut model);

@@ -262,8 +262,10 @@ impl Follower<'_> {
         if event.cpu.index() != cpu {
             return;
         }
-        let next = events[self.event + 1..].iter().find(|next| next.cpu == event.cpu);
-        let then = next.map(|next| next.what);
+        let of_cpu =
+            |index: &usize| events[*index].cpu == event.cpu && !self.is_note(events, *index);
+        let next = (self.event + 1..events.len()).find(of_cpu);
+        let then = next.map(|next| events[next].what);
         match (event.context, then) {
             (_, Some(What::Wakeup { .. })) => {}
             (Context::HardIrq, _) => {
@@ -285,13 +287,26 @@ impl Follower<'_> {
             self.policy.requeue(&self.scene, cpu);
             return self.expect(cpu, Cause::End);
         }
+        let running = self.scene.cpus[cpu].running;
+        let picked = self.policy.would_pick(cpu);
+        // One that stayed in the queue in its sleep leaves it when it is picked, and another one is.
+        let leaves = picked.is_some_and(|task| self.policy.is_delayed(task));
         if self.pending[cpu].is_none() {
             self.called[cpu] = Some(at);
-        } else if self.policy.would_pick(cpu) == self.scene.cpus[cpu].running {
-            self.policy.pick(&self.scene, cpu);
-            self.scene.cpus[cpu].resched = false;
-            self.pending[cpu] = None;
+        } else if leaves || picked == running {
+            if self.policy.pick(&self.scene, cpu) == running {
+                self.scene.cpus[cpu].resched = false;
+                self.pending[cpu] = None;
+            } else {
+                self.policy.force(&self.scene, cpu, running);
+            }
         }
+    }
+
+    /// Whether an event only tells what the kernel knew at the one before.
+    fn is_note(&self, events: &[Event], index: usize) -> bool {
+        let charges = self.ledger.as_ref().is_some_and(|ledger| ledger.at.contains_key(&index));
+        self.is_held() && !charges && matches!(events[index].what, What::Other { .. })
     }
 }
 

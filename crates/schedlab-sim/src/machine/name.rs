@@ -212,6 +212,13 @@ impl Model {
 }
 
 impl Model {
+    /// Makes it a machine of other CPUs. What was set for each CPU goes with it: each CPU of `topology` is as the CPU of
+    /// the number in `from` was, or usual if there was none.
+    pub fn arrange(&mut self, topology: Topology, from: &[usize]) {
+        self.parts.arrange(from);
+        self.topology = topology;
+    }
+
     /// Whether its scheduler shares CPUs between groups of tasks.
     #[must_use]
     pub fn has_groups(&self) -> bool {

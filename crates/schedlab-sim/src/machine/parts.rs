@@ -4,6 +4,7 @@
 use super::each_cpu::{Takes, bytes, gaps, values};
 use super::setting::{OF_NAME, Wrong, take};
 use crate::World;
+use crate::policy_view::FULL_CAPACITY;
 use schedlab_model::{Place, Topology};
 use schedlab_workload::MachineName;
 
@@ -32,6 +33,16 @@ impl Parts {
         let (node_bandwidth, llc_bandwidth) = bandwidths(name)?;
         let (capacities, noise) = (capacities(name, topology)?, noise(name)?);
         Ok(Self { capacities, noise, skew_tick, irq, steal, node_bandwidth, llc_bandwidth })
+    }
+
+    /// Makes a machine of other CPUs of it: each is as the CPU of this number was, or usual if there was none.
+    pub(super) fn arrange(&mut self, from: &[usize]) {
+        let of = |all: &[Option<Takes>]| {
+            from.iter().map(|&cpu| all.get(cpu).copied().flatten()).collect()
+        };
+        (self.irq, self.steal) = (of(&self.irq), of(&self.steal));
+        let capacity = |cpu: &usize| self.capacities.get(*cpu).copied().unwrap_or(FULL_CAPACITY);
+        self.capacities = from.iter().map(capacity).collect();
     }
 
     /// Those that are in use, a sentence each.
