@@ -87,7 +87,7 @@ fn a_machine_can_come_from_a_file() {
     std::fs::write(folder.path().join("bad.toml"), "cpus = 2\nhz = 0\n").unwrap();
     for (machine, part) in [
         ("sim:machine=bad.toml", "bad.toml, line 2, hz: invalid hz=0: use 10 to 10000"),
-        ("sim:machine=none.toml", "use a file, or one of chiplets-32"),
+        ("sim:machine=none.toml", "use a file, or one of big-little-8, chiplets-32"),
     ] {
         let refused = schedlab(&["load", "cpu", "--on", machine], folder.path());
         assert!(!refused.status.success() && text(&refused).contains(part), "{}", text(&refused));
