@@ -123,7 +123,7 @@ fn the_first_choice_that_differs_is_of_the_planted_kind() {
     let preemptions = [
         (&MIXED, ("features", "NO_WAKEUP_PREEMPTION"), false),
         (&CFS, ("wakeup_granularity", "0"), true),
-        (&CFS, ("wakeup_granularity", "500us"), true),
+        (&CFS, ("wakeup_granularity", "300us"), true),
     ];
     for (load, planted, is_after) in preemptions {
         let cause = cause(load, planted).unwrap();
