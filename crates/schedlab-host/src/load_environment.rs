@@ -140,14 +140,20 @@ fn make(hierarchy: &Hierarchy, path: &Path, guard: &mut Guard) -> io::Result<()>
     std::fs::create_dir(path)?;
     if hierarchy.version == Version::V2 {
         std::fs::write(path.join("cgroup.type"), "threaded")?;
-        let control = above.join("cgroup.subtree_control");
-        let handed = std::fs::read_to_string(&control).unwrap_or_default();
-        if !handed.split_whitespace().any(|name| name == "cpu") {
-            guard.before(Undo::Write { path: control.clone(), content: "-cpu".to_owned() })?;
-            std::fs::write(&control, "+cpu")?;
-        }
+        hand_on_cpu(above, guard)?;
     }
     Ok(())
+}
+
+/// Has a group of the unified hierarchy hand the cpu controller on to the groups below it, until the guard ends.
+pub(crate) fn hand_on_cpu(group: &Path, guard: &mut Guard) -> io::Result<()> {
+    let control = group.join("cgroup.subtree_control");
+    let handed = std::fs::read_to_string(&control).unwrap_or_default();
+    if handed.split_whitespace().any(|name| name == "cpu") {
+        return Ok(());
+    }
+    guard.before(Undo::Write { path: control.clone(), content: "-cpu".to_owned() })?;
+    std::fs::write(&control, "+cpu")
 }
 
 /// The file of a weight and its content. Version 1 counts in shares: 1024 is the weight 100.

@@ -1,6 +1,7 @@
 //! Making changes under the guard.
 
 use super::{Entry, KnobError, TaskKnob};
+use crate::load_environment::hand_on_cpu;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::guard::{self, Guard, Undo};
 use schedlab_sys::lock::{Lock, LockError};
@@ -286,6 +287,9 @@ impl GroupChange {
         };
         guard.before(Undo::RemoveDir { path: path.clone() }).map_err(refused)?;
         fs::create_dir_all(&path).map_err(refused)?;
+        if self.is_v2 {
+            hand_on_cpu(&self.parent, guard).map_err(refused)?;
+        }
         for (file, value) in &self.files {
             fs::write(path.join(file), value).map_err(refused)?;
         }
