@@ -141,25 +141,30 @@ fn longer(now: Nanos) -> Nanos {
     BURNS.into_iter().find(|longer| *longer > now).unwrap_or(Grid::PERIOD_MAX)
 }
 
-/// The periods of a budget that were seen, and those in which it was used up.
+/// What was seen of budgets. Whether the kernel throttled in a period does not count: it charges at ticks, so a task
+/// that always computes goes beyond some budgets, and is not throttled in others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Budgets {
+    /// The periods that were seen.
     pub(super) periods: u64,
-    pub(super) used_up: u64,
+    /// The CPU time that was used.
+    pub(super) used: Nanos,
+    /// The CPU time that was there.
+    pub(super) there: Nanos,
 }
 
 /// The period of budgets that fits; `None` until enough was seen.
 pub(super) fn budgets(seen: &mut Budgets, usual: Nanos) -> Option<Period> {
-    if seen.periods < BUDGETS {
+    if seen.periods < BUDGETS || seen.there == Nanos::ZERO {
         return None;
     }
-    let Budgets { periods, used_up } = std::mem::take(seen);
-    let (period, how) = match used_up * 10 >= periods * 9 {
-        true => (BUDGET_LONG.max(usual), "it used up"),
-        false => (usual, "it did not use up"),
+    let Budgets { used, there, .. } = std::mem::take(seen);
+    let part = used.0 * 100 / there.0;
+    let (period_ns, how) = match part >= 90 {
+        true => (BUDGET_LONG.max(usual), ""),
+        false => (usual, "only "),
     };
-    let of = if used_up * 10 >= periods * 9 { used_up } else { periods - used_up };
-    Some(Period { period_ns: period, why: format!("{how} {of} of {periods} budgets") })
+    Some(Period { period_ns, why: format!("it used {how}{} % of its budgets", part.min(100)) })
 }
 
 #[cfg(test)]
@@ -241,17 +246,18 @@ mod tests {
     #[test]
     fn a_budget_that_is_always_used_up_gets_a_longer_period() {
         let usual = Nanos::from_millis(10);
-        let of = |periods, used_up| budgets(&mut Budgets { periods, used_up }, usual);
-        assert_eq!(of(7, 7), None);
-        let long = of(10, 9).unwrap();
+        let (used, there) = (Nanos::from_millis, Nanos::from_millis(100));
+        let of = |periods, ms| budgets(&mut Budgets { periods, used: used(ms), there }, usual);
+        assert_eq!(of(7, 100), None);
+        let long = of(10, 90).unwrap();
         assert_eq!(
             (long.period_ns, long.why.as_str()),
-            (BUDGET_LONG, "it used up 9 of 10 budgets")
+            (BUDGET_LONG, "it used 90 % of its budgets")
         );
-        let short = of(10, 8).unwrap();
+        let short = of(10, 89).unwrap();
         assert_eq!(
             (short.period_ns, short.why.as_str()),
-            (usual, "it did not use up 2 of 10 budgets")
+            (usual, "it used only 89 % of its budgets")
         );
     }
 

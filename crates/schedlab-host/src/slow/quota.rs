@@ -70,9 +70,9 @@ impl Quota {
         Ok(())
     }
 
-    /// Budgets that there were, and those that were used up.
-    pub(super) fn counted(&self) -> Option<(u64, u64)> {
-        cgroup::throttled_in(&self.dir).map(|(periods, used_up, _)| (periods, used_up))
+    /// How many budgets there were.
+    pub(super) fn counted(&self) -> Option<u64> {
+        cgroup::throttled_in(&self.dir).map(|(periods, _, _)| periods)
     }
 
     pub(super) fn set(&self, speed: Speed) -> Result<(), SlowError> {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(longer.counted(), None, "nobody counts here");
         let stat = "nr_periods 5\nnr_throttled 2\nthrottled_usec 7\n";
         std::fs::write(dir.path().join("cpu.stat"), stat).unwrap();
-        assert_eq!(longer.counted(), Some((5, 2)));
+        assert_eq!(longer.counted(), Some(5));
         Quota::apply(&zone(Version::V1), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();
         assert_eq!(read("cpu.cfs_quota_us"), "-1");
         Quota::apply(&zone(Version::V2), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();

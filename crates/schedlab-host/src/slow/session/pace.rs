@@ -39,9 +39,11 @@ pub(super) struct Found {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     at: Nanos,
-    /// CPU time; or budgets.
+    /// CPU time.
     used: u64,
-    /// How often a CPU had nothing to run; or budgets that were used up.
+    /// Budgets of CPU time.
+    budgets: u64,
+    /// How often a CPU had nothing to run.
     sleeps: u64,
     /// How often threads that live went to sleep.
     slept: u64,
@@ -73,13 +75,14 @@ impl Pace {
         match (&self.idle, &active.held.hold) {
             _ if active.failed => None,
             (_, Hold::Quota(quota)) => {
-                let (used, sleeps) = quota.counted()?;
-                Some(Counters { at, used, sleeps, ..Counters::default() })
+                let (used, budgets) = (active.held.used(processes)?.0, quota.counted()?);
+                Some(Counters { at, used, budgets, ..Counters::default() })
             }
             (Some(idle), _) => {
                 let used = active.held.used(processes)?.0;
                 let Counted { idled: sleeps, woken } = idle.count(&active.node.cpus());
-                Some(Counters { at, used, sleeps, slept: slept(processes), woken })
+                let slept = slept(processes);
+                Some(Counters { at, used, sleeps, slept, woken, ..Counters::default() })
             }
             (None, _) => None,
         }
@@ -99,9 +102,10 @@ impl Found {
         let (Some(began), Some(now)) = (self.began.take(), now) else { return };
         let used = now.used.saturating_sub(began.used);
         let mut sleeps = now.sleeps.saturating_sub(began.sleeps);
-        self.budgets.periods += used;
-        self.budgets.used_up += sleeps;
         let looked = now.at.0.saturating_sub(began.at.0);
+        self.budgets.periods += now.budgets.saturating_sub(began.budgets);
+        self.budgets.used.0 += used;
+        self.budgets.there.0 += (cpus * looked as f64) as u64;
         // While others compute on its CPUs too, these have something to run although the node sleeps.
         if (used as f64) < ALL * cpus * looked as f64 {
             sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
@@ -193,7 +197,8 @@ mod tests {
     #[test]
     fn looks_add_up_and_a_look_without_a_counter_adds_nothing() {
         let at = |ms, used, sleeps, slept, woken| {
-            Some(Counters { at: Nanos::from_millis(ms), used, sleeps, slept, woken })
+            let at = Nanos::from_millis(ms);
+            Some(Counters { at, used, sleeps, slept, woken, ..Counters::default() })
         };
         let seen = |looked_ms, used_ms, sleeps, woken| {
             let (looked, used) = (Nanos::from_millis(looked_ms), Nanos::from_millis(used_ms));
@@ -218,10 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn budgets_are_counted_as_the_kernel_tells_them() {
-        let counted = |used, sleeps| Some(Counters { used, sleeps, ..Counters::default() });
-        let mut found = Found { began: counted(100, 50), ..Found::default() };
-        found.add(counted(110, 59), 0.2);
-        assert_eq!(found.budgets, Budgets { periods: 10, used_up: 9 });
+    fn budgets_are_counted_with_the_time_that_was_used_of_them() {
+        let counted = |ms, used: u64, budgets| {
+            let (at, used) = (Nanos::from_millis(ms), used * 1_000_000);
+            Some(Counters { at, used, budgets, ..Counters::default() })
+        };
+        let mut found = Found { began: counted(50, 7, 100), ..Found::default() };
+        found.add(counted(150, 25, 110), 0.2);
+        let (used, there) = (Nanos::from_millis(18), Nanos::from_millis(20));
+        assert_eq!(found.budgets, Budgets { periods: 10, used, there });
     }
 }
