@@ -159,7 +159,11 @@ impl Wanted {
             "gcc" => (&["hogs", "quota-filled", "weight", "stop-group"], &SPEEDS),
             _ => (&["hogs", "quota-filled", "weight"], &SPEEDS),
         };
-        let methods = self.named(|word| METHODS.iter().any(|method| method.name == word), methods);
+        let mut methods =
+            self.named(|word| METHODS.iter().any(|method| method.name == word), methods);
+        if matches!(program, "barrier" | "phases" | "short") {
+            methods.retain(|name| name.starts_with("hogs"));
+        }
         let speeds = self.named(|word| word.ends_with('%'), speeds);
         let known = METHODS.iter().filter(|method| methods.iter().any(|name| name == method.name));
         known

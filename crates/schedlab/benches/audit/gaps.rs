@@ -94,7 +94,7 @@ pub(super) fn print(programs: &Programs, points: &[Point]) -> Result<(), Failure
         let row = format!("| {program} | {method} | {speed}");
         match Cost::of(&times) {
             Some(Cost { gaps_in_s, first, lost: (lost, half) }) => println!(
-                "{row} | {gaps_in_s:.0} | +{:.0} % | {:.0} ± {:.0} µs | {:.1} ± {:.1} |",
+                "{row} | {gaps_in_s:.0} | {:+.0} % | {:.0} ± {:.0} µs | {:.1} ± {:.1} |",
                 (first - 1.0) * 100.0,
                 lost * 1e6,
                 half * 1e6,

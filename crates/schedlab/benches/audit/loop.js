@@ -20,4 +20,4 @@ for (let done = 1; done <= rounds; done++) {
     times.push((performance.now() - began) / 1000);
   }
 }
-console.log(...times, 1);
+console.log(times.concat(1).join(" "));

@@ -159,8 +159,11 @@ impl Programs {
         options: &[&str],
         (work_s, parts): (f64, usize),
     ) -> Result<Vec<f64>, Failure> {
-        let rounds = self.rounds(program) as f64 * work_s / WORK_S;
-        let argv = self.argv(program, rounds as u64, parts);
+        let rounds = (self.rounds(program) as f64 * work_s / WORK_S) as u64;
+        // Each part has as many rounds as any other.
+        let each = (rounds / parts as u64).max(1);
+        let parts = rounds / each;
+        let argv = self.argv(program, parts * each, parts as usize);
         let printed = self.under(program, speed, options, &argv)?;
         let mut times: Vec<f64> =
             printed.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
