@@ -157,6 +157,8 @@ struct Known {
     placed: bool,
     /// What was asked when it was about to wake.
     asked: Option<Asked>,
+    /// The CPU to which its wakeup is on its way.
+    on_its_way: Option<usize>,
 }
 
 /// A policy that follows a recording.
@@ -177,6 +179,8 @@ pub struct Follower<'f> {
     held: BTreeMap<usize, Vec<Held>>,
     /// Whether wakeups are sync, by the number of their first event.
     sync: BTreeMap<usize, bool>,
+    /// The policy cannot follow the queues of several CPUs: only placements are compared.
+    queues_unknown: bool,
     /// By CPU: whether the policy's queue is what the kernel held when it last told.
     queue_known: Vec<bool>,
     /// By CPU: whether the least virtual time of the queue is known.
@@ -239,6 +243,7 @@ impl<'f> Follower<'f> {
             ledger: None,
             held: BTreeMap::new(),
             sync: BTreeMap::new(),
+            queues_unknown: false,
             queue_known: vec![false; cpus],
             least_known: vec![false; cpus],
             exiting: vec![None; cpus],
@@ -252,19 +257,20 @@ impl<'f> Follower<'f> {
     /// Follows all events, and what the recording tells beside them.
     ///
     /// # Errors
-    /// When events were lost: the state after that is not known. When the recording tells the queues of several CPUs:
-    /// the policy cannot follow moves between them yet.
+    /// When events were lost: the state after that is not known.
     pub fn follow(mut self, events: &[Event], notes: &Notes) -> Result<Comparison, FollowError> {
+        let mut charges = notes.charges.clone();
         if self.policy.queue(0).is_some() {
-            self.held = notes.held.clone();
-        }
-        if self.is_held() && self.scene.cpus.len() > 1 {
-            let what = "this scheduler follows recordings of one CPU only: set cpus=1 on both sides, or use \
-                kernel=cfs-6.1 with a kernel of its kind";
-            return Err(FollowError(what.to_owned()));
+            // Queues change together when a task moves, and the recording tells each at another time.
+            self.queues_unknown = !notes.held.is_empty() && self.scene.cpus.len() > 1;
+            if self.queues_unknown {
+                charges.iter_mut().for_each(|of| of.charge.vruntime = None);
+            } else {
+                self.held = notes.held.clone();
+            }
         }
         self.sync = notes.sync.clone();
-        self.reads_ledger(events, &notes.charges);
+        self.reads_ledger(events, &charges);
         for (at, event) in events.iter().enumerate() {
             self.event = at;
             self.step(event)?;
@@ -284,7 +290,9 @@ impl<'f> Follower<'f> {
         }
         if self.began.is_none() {
             self.began = Some(at);
-            let (tick, phase) = (self.following.tick_ns, self.following.phase_ns);
+            let tick = self.following.tick_ns;
+            // Where charges show the tick of each CPU, only balancing needs to know when it comes, and roughly.
+            let phase = self.following.phase_ns.or(self.is_told().then_some(0));
             self.next_tick = phase.map(|phase| at - at % tick + phase % tick);
         }
         self.ticks_until(at);
@@ -328,6 +336,7 @@ impl<'f> Follower<'f> {
             requeued: false,
             placed: false,
             asked: None,
+            on_its_way: None,
         });
         self.ids.insert(pid, task);
         self.policy.fork(&self.scene, cpu, None, task);
@@ -379,9 +388,14 @@ impl<'f> Follower<'f> {
         let exits = self.exiting[cpu].is_some();
         let sync = told.map_or(self.following.sync && waker.is_some(), |sync| sync && !exits);
         self.slept(task, pid);
-        let wake = Wake { task, cpu, waker, new: false, sync };
-        let asked = self.asks(&wake);
-        self.known[task.index()].asked = Some(asked);
+        if self.stays_where_it_is(task, told.is_some()) {
+            self.comparison.score.stayed += 1;
+        } else {
+            let wake = Wake { task, cpu, waker, new: false, sync };
+            let asked = self.asks(&wake);
+            self.known[task.index()].asked = Some(asked);
+        }
+        self.is_on_its_way(task, Some(self.scene.task(task).cpu));
         // It returns to its place before the running task is charged.
         if self.is_told() && self.policy.is_delayed(task) {
             self.known[task.index()].requeued = true;
@@ -404,6 +418,7 @@ impl<'f> Follower<'f> {
         } else if self.known[at].stand == Stand::Asleep {
             self.known[at].stand = Stand::Waking;
         }
+        self.is_on_its_way(task, None);
         if matches!(self.known[at].stand, Stand::Queued | Stand::Running) {
             return;
         }
@@ -525,6 +540,7 @@ impl<'f> Follower<'f> {
     /// A task that runs must have been in the queue, whether its wakeup was seen or not.
     fn must_be_queued(&mut self, cpu: usize, task: TaskId) {
         let at = task.index();
+        self.is_on_its_way(task, None);
         let before = self.scene.tasks[at].cpu;
         match self.known[at].stand {
             Stand::Queued if before == cpu => {}
@@ -583,6 +599,9 @@ impl<'f> Follower<'f> {
             return;
         }
         // A waking task's move is its placement, which its wakeup tells.
+        if self.known[task.index()].on_its_way.is_some() {
+            self.is_on_its_way(task, Some(to));
+        }
         if self.known[task.index()].stand == Stand::Asleep && self.policy.is_delayed(task) {
             self.goes_late(task, to);
         }
@@ -597,6 +616,28 @@ impl<'f> Follower<'f> {
             {
                 self.expect(to, Cause::Wakeup(task));
             }
+        }
+    }
+
+    /// Whether a task wakes where it is, since it has not left its queue: then the kernel asks for no CPU, which the
+    /// recording tells if it tells sync wakeups. The policy's state becomes the same.
+    fn stays_where_it_is(&mut self, task: TaskId, kernel_asks: bool) -> bool {
+        if self.sync.is_empty() || !self.policy.places_by_all() {
+            return false;
+        }
+        if kernel_asks {
+            self.goes_late(task, self.scene.task(task).cpu);
+        }
+        !kernel_asks
+    }
+
+    /// A wakeup is on its way to a CPU, which no other takes for idle until it has come (`ttwu_pending`).
+    fn is_on_its_way(&mut self, task: TaskId, to: Option<usize>) {
+        let before = std::mem::replace(&mut self.known[task.index()].on_its_way, to);
+        for (cpu, comes) in [(before, false), (to, true)] {
+            let Some(cpu) = cpu else { continue };
+            let pending = &mut self.scene.cpus[cpu].pending;
+            *pending = if comes { *pending + 1 } else { pending.saturating_sub(1) };
         }
     }
 

@@ -5,7 +5,7 @@
 )]
 
 use schedlab_sim::PUBLISHED_PARTS;
-use schedlab_sim::validate::{judged, overall, page};
+use schedlab_sim::validate::{Judged, judged, overall, page};
 use std::path::Path;
 
 #[test]
@@ -16,19 +16,19 @@ fn published_errors_of_parts_are_those_of_the_model() {
     if std::env::var_os("SCHEDLAB_DOCS").is_some_and(|word| word == "write") {
         std::fs::write(&path, &page).unwrap();
     }
+    let key = |one: &Judged| (one.kernel, one.of.part, one.of.is_held_back);
     let mut found = Vec::new();
     for one in &all {
-        if found.contains(&(one.kernel, one.of.part)) {
+        if found.contains(&key(one)) {
             continue;
         }
-        found.push((one.kernel, one.of.part));
-        let same =
-            all.iter().filter(|other| (other.kernel, other.of.part) == (one.kernel, one.of.part));
+        found.push(key(one));
+        let same = all.iter().filter(|other| key(other) == key(one));
         let errors: Vec<_> = same.flat_map(|one| one.errors.clone()).collect();
         let (model, constant) = overall(&errors);
         let told = PUBLISHED_PARTS
             .iter()
-            .find(|told| (told.kernel, told.part) == (one.kernel, one.of.part));
+            .find(|told| (told.kernel, told.part, told.is_held_back) == key(one));
         let told = told.expect("each part is published");
         for (told, found) in [
             (told.model.0, model.median),
@@ -37,7 +37,7 @@ fn published_errors_of_parts_are_those_of_the_model() {
             (told.constant.0, constant.median),
             (told.constant.1, constant.p90),
         ] {
-            let all = (one.kernel, one.of.part, model, constant);
+            let all = (key(one), model, constant);
             assert!((told - found * 100.0).abs() < 0.051, "{told}: {all:?}");
         }
     }

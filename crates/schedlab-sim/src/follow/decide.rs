@@ -25,6 +25,7 @@ pub(super) enum Cause {
 }
 
 const PAST: &str = "a task's past is not known";
+const QUEUES: &str = "the model cannot follow the queues of several CPUs on this kernel";
 const CALL: &str = "a call that the recording does not hold asked for a new choice";
 
 impl Pending {
@@ -58,8 +59,16 @@ impl Follower<'_> {
         self.pending[cpu].get_or_insert(Pending { at, by, sure });
     }
 
+    /// Why the state of a CPU's tasks is not known.
+    const fn why_unknown(&self) -> &'static str {
+        if self.queues_unknown { QUEUES } else { PAST }
+    }
+
     /// Whether the policy's state of all tasks of a CPU follows from the recording.
     pub(super) fn is_sure(&self, cpu: usize) -> bool {
+        if self.queues_unknown {
+            return false;
+        }
         if self.is_held() {
             return self.queue_known[cpu];
         }
@@ -100,7 +109,7 @@ impl Follower<'_> {
             let why = match (compared, by_call) {
                 (false, _) => "another class runs next, or the next task was not seen before",
                 (_, true) => CALL,
-                _ => PAST,
+                _ => self.why_unknown(),
             };
             self.skip(Kind::Displacement, why);
             return true;
@@ -172,7 +181,8 @@ impl Follower<'_> {
         // That it was displaced has been judged.
         let judged = stays.is_some() && model == stays && !(self.is_told() && agrees);
         if !sure || judged {
-            self.skip(Kind::Next, if sure { "the displacement was judged" } else { PAST });
+            let why = if sure { "the displacement was judged" } else { self.why_unknown() };
+            self.skip(Kind::Next, why);
         } else if model == next {
             self.count(Kind::Next).same += 1;
         } else {

@@ -38,6 +38,8 @@ pub struct Score {
     pub agreed: u64,
     /// Number of first wakeups after a fork; they are not counted.
     pub new: u64,
+    /// Wakeups of tasks that had not left their queue, or that may use one CPU only: the kernel did not ask for a CPU.
+    pub stayed: u64,
 }
 
 impl Score {

@@ -1,8 +1,8 @@
 //! `schedlab sim placement`: how well a model places the wakeups of a recording, beside naive rules.
 
-use super::follow::{Follow, Recording};
+use super::follow::{self, Follow, Recording};
 use anyhow::bail;
-use schedlab_sim::follow::{HISTORY_NS, Score};
+use schedlab_sim::follow::{HISTORY_NS, Kind, Score};
 use schedlab_workload::MachineName;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Use this simulated machine; it needs the CPUs of the recorded one
     #[arg(long, value_name = "MACHINE")]
     on: MachineName,
+    /// List the wakeups that the model places elsewhere, a line each
+    #[arg(long)]
+    list: bool,
 }
 
 /// Wakeups below which a score says nothing.
@@ -30,23 +33,27 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => &[("sync as recorded", true)],
         false => &[("all wakeups sync", true), ("no wakeup sync", false)],
     };
-    let mut scores = Vec::new();
+    let (mut scores, mut elsewhere) = (Vec::new(), String::new());
     for &(how, sync) in cases {
         let follow = Follow { on: &args.on, settings: &[], sync };
-        scores.push((how, follow.follow(&recording)?.score));
+        let mut comparison = follow.follow(&recording)?;
+        comparison.differences.retain(|of| of.kind == Kind::Placement);
+        elsewhere = follow::list(&comparison, &recording);
+        scores.push((how, comparison.score));
     }
     let mut out = crate::output::stdout();
     let all = scores[0].1;
     writeln!(
         out,
         "Wakeups: {} counted. Not counted: {} in the first {} s, {} first wakeups, {} of tasks bound to a CPU, {} on \
-         which the naive rules agree.",
+         which the naive rules agree, {} for which the kernel chose no CPU.",
         all.counted,
         all.early,
         HISTORY_NS / 1_000_000_000,
         all.new,
         all.bound,
-        all.agreed
+        all.agreed,
+        all.stayed
     )?;
     if all.counted < ENOUGH {
         bail!(
@@ -59,6 +66,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     writeln!(out, "The score is (model - best naive) / (1 - best naive).")?;
     if scores.len() > 1 {
         writeln!(out, "The recording does not tell which wakeups are sync (WF_SYNC).")?;
+    }
+    if args.list {
+        write!(out, "{elsewhere}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
