@@ -14,6 +14,7 @@ use std::process::Command;
 mod counterfactuals;
 mod kernels;
 mod needs;
+mod placement;
 mod prediction;
 mod simulated;
 
@@ -90,6 +91,15 @@ pub(crate) fn prediction(step: &str) -> Result<()> {
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let program = release(Path::new(&target))?;
     prediction::run(step, &program, &Path::new(&target).join("evidence/prediction"))
+}
+
+/// Scores where the simulated machine puts waking tasks, beside recordings of kernels on several CPUs, and keeps the
+/// table. It needs a QEMU that boots them, which it fetches.
+pub(crate) fn placement() -> Result<()> {
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let program = release(Path::new(&target))?;
+    steps::run(Command::new(&program).args(["vm", "fetch", "qemu"]))?;
+    placement::run(&program)
 }
 
 /// A release build: the one that $SCHEDLAB_PROGRAM names, so that results of several chores are of one program, or

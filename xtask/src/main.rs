@@ -61,6 +61,8 @@ cargo xtask CHORE
             `evidence prediction` records a load on this machine and writes what a replay predicts of
             another slice and of one CPU less; once that is committed, `evidence prediction measure`
             measures both (each step some minutes, on a quiet machine);
+            `evidence placement` records loads in guests with several CPUs and scores where the
+            simulated machine puts their waking tasks (half an hour);
             `evidence two-loops` and `evidence static` run a test on a real guest, with a file of
             times and a static program
   publish   packages the libraries, and compiles a program outside the workspace against the packages
@@ -112,6 +114,7 @@ fn chore() -> Result<()> {
         ["evidence", "kills", count] => evidence::kills(count),
         ["evidence", "prediction"] => evidence::prediction("record"),
         ["evidence", "prediction", step] => evidence::prediction(step),
+        ["evidence", "placement"] => evidence::placement(),
         ["evidence", "static"] => evidence::static_init(),
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),

@@ -124,6 +124,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if comparison.score.counted > 0 {
             let told = recording.notes.tells_sync();
             let how = if told { "sync as recorded" } else { "all wakeups sync" };
+            writeln!(out, "{}", placement::counted(&comparison.score))?;
             write!(out, "{}", placement::table(&[(how, comparison.score)]))?;
         }
         if args.list {

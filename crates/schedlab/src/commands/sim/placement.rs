@@ -43,18 +43,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut out = crate::output::stdout();
     let all = scores[0].1;
-    writeln!(
-        out,
-        "Wakeups: {} counted. Not counted: {} in the first {} s, {} first wakeups, {} of tasks bound to a CPU, {} on \
-         which the naive rules agree, {} for which the kernel chose no CPU.",
-        all.counted,
-        all.early,
-        HISTORY_NS / 1_000_000_000,
-        all.new,
-        all.bound,
-        all.agreed,
-        all.stayed
-    )?;
+    writeln!(out, "{}", counted(&all))?;
     if all.counted < ENOUGH {
         bail!(
             "{file}: a score needs {ENOUGH} wakeups, and the trace holds {}: record more than a \
@@ -71,6 +60,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write!(out, "{elsewhere}")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How many wakeups counted, and why others did not.
+pub(super) fn counted(all: &Score) -> String {
+    format!(
+        "Wakeups: {} counted. Not counted: {} in the first {} s, {} first wakeups, {} of tasks bound to a CPU, {} on \
+         which the naive rules agree, {} for which the kernel chose no CPU.",
+        all.counted,
+        all.early,
+        HISTORY_NS / 1_000_000_000,
+        all.new,
+        all.bound,
+        all.agreed,
+        all.stayed
+    )
 }
 
 /// How often each rule and the model are right, and the scores, by how wakeups are taken.
