@@ -150,6 +150,21 @@ fn knobs_of_classes_and_groups_are_offered() {
 }
 
 #[test]
+fn linux_5_10_has_no_burst() {
+    let model = Model::of(&"sim:kernel=cfs-5.10".parse().unwrap(), None).unwrap();
+    let names: Vec<String> = model.knobs().into_iter().map(|knob| knob.name).collect();
+    assert!(names.iter().any(|name| name == "cgroup_max"), "{names:?}");
+    assert!(names.iter().all(|name| name != "cgroup_burst"), "{names:?}");
+    let workload = WorkloadSpec::Builtin { name: "cpu".to_owned(), options: BTreeMap::new() };
+    let setting =
+        |knob: &str, value: &str| Setting { knob: knob.to_owned(), value: value.to_owned() };
+    let settings = vec![setting("cgroup_max", "50ms"), setting("cgroup_burst", "10ms")];
+    let spec = RunSpec { settings, ..RunSpec::of(workload) };
+    let why = Simulated::new(model).run(&spec, &mut Told::default()).unwrap_err().to_string();
+    assert!(why.contains("Linux 5.10 does not have it"), "{why}");
+}
+
+#[test]
 fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
     let load = [("duration", "200ms"), ("tasks", "2")];
     for kernel in ["cfs-6.1", "eevdf-6.12"] {

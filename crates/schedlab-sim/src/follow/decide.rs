@@ -11,6 +11,8 @@ pub(super) struct Pending {
     by: Cause,
     /// Whether the policy's state of all that decided it follows from the recording.
     sure: bool,
+    /// Whether the policy would look and find its own task again.
+    finds_itself: bool,
 }
 
 /// Why a kernel looks for another task than the one that runs.
@@ -31,7 +33,7 @@ const CALL: &str = "a call that the recording does not hold asked for a new choi
 impl Pending {
     /// A call that the recording does not hold may have asked for a new choice.
     pub(super) const fn of_a_call(at: u64) -> Self {
-        Self { at, by: Cause::Call, sure: false }
+        Self { at, by: Cause::Call, sure: false, finds_itself: false }
     }
 }
 
@@ -48,15 +50,15 @@ impl Follower<'_> {
 
     /// The policy would displace the task of `cpu`.
     pub(super) fn expect(&mut self, cpu: usize, by: Cause) {
-        let running = self.scene.cpus[cpu].running;
-        // A CPU that looks and finds its own task again shows nothing.
-        if !self.is_told() && self.policy.would_pick(cpu) == running {
+        let finds_itself = self.policy.would_pick(cpu) == self.scene.cpus[cpu].running;
+        // A CPU that looks and finds its own task again shows nothing. Where charges are told it may show one.
+        if !self.is_told() && finds_itself {
             self.policy.pick(&self.scene, cpu);
             return;
         }
         self.scene.cpus[cpu].resched = true;
         let (at, sure) = (self.scene.now, self.is_sure(cpu));
-        self.pending[cpu].get_or_insert(Pending { at, by, sure });
+        self.pending[cpu].get_or_insert(Pending { at, by, sure, finds_itself });
     }
 
     /// Why the state of a CPU's tasks is not known.
@@ -135,6 +137,10 @@ impl Follower<'_> {
                     recorded,
                     format!("{} goes on", self.name(task)),
                 );
+            }
+            // The kernel looked at once, without another charge (`rq_clock_skip_update`), and found its own task again.
+            (false, Some(Pending { by: Cause::Wakeup(_), finds_itself: true, .. })) => {
+                self.count(Kind::Displacement).same += 1;
             }
             // The kernel looked, or would have, and found its own task again.
             (false, Some(_)) if self.is_told() && self.policy.would_pick(cpu) == Some(task) => {

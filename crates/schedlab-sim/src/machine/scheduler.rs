@@ -31,7 +31,9 @@ impl Model {
             ("cgroup_max", None),
             ("cgroup_burst", None),
         ];
-        for (name, value) in own.into_iter().chain(groups) {
+        let is_there =
+            |(name, _): &(&str, _)| *name != "cgroup_burst" || self.kernel != super::Kernel::Cfs510;
+        for (name, value) in own.into_iter().chain(groups).filter(is_there) {
             let tunable = knobs::tunable(name).expect("the table has it");
             knobs.push(knob(name, value, tunable.unit, tunable.meaning));
         }

@@ -28,6 +28,9 @@ pub struct CfsKnobs {
     pub nr_latency: u64,
     /// Whether `SCHED_IDLE` tasks have a slice and a credit of their own, as since Linux 5.15.
     pub idle_slices: bool,
+    /// Whether the task that runs loses its buddies also when it is picked again, as in Linux 5.10
+    /// (`pick_next_entity`). Linux 6.1 takes them from a task that others displaced before (`set_next_entity`).
+    pub clears_at_pick: bool,
     /// `GENTLE_FAIR_SLEEPERS`: sleepers get half a period of credit, not a whole one.
     pub gentle_fair_sleepers: bool,
     /// `START_DEBIT`: a new task begins a slice behind.
@@ -52,6 +55,7 @@ impl CfsKnobs {
             wakeup_granularity: 1_000_000 * factor,
             nr_latency: 8,
             idle_slices: true,
+            clears_at_pick: false,
             gentle_fair_sleepers: true,
             start_debit: true,
             next_buddy: false,
@@ -311,6 +315,9 @@ impl Cfs {
     /// Exchanges the running task (`put_prev_entity`, `set_next_entity`).
     fn put(&mut self, scene: &Scene, cpu: usize, next: Option<u32>) {
         if next == self.rqs[cpu].curr {
+            if let Some(again) = next.filter(|_| self.knobs.clears_at_pick) {
+                self.clear_buddies(cpu, again);
+            }
             return;
         }
         if let Some(curr) = self.running(cpu) {

@@ -61,6 +61,31 @@ fn cfs_lets_a_sleeper_preempt_beyond_the_wakeup_granularity() {
     assert_eq!(rows(&mut world), "0 | ABBBBBBBBBA.\n| b    aaaaa\n");
 }
 
+/// A is 5 µs behind B when it yields, and is picked again. C preempts it, and ends when A is 1 µs behind B: within the
+/// granularity of 2 µs. Linux 6.1 still remembers the yield, and picks B. Linux 5.10 forgot it when it picked A again.
+#[test]
+fn a_yield_is_forgotten_at_the_next_pick_by_linux_5_10() {
+    let tasks = || {
+        let nap = |us: u64| Op::Sleep(Nanos(us * 1_000));
+        let yields = [us(1), nap(8), us(1), Op::Yield, us(8)];
+        let (b, c) = (script("B", &[us(12)]), script("C", &[nap(13), us(1)]));
+        vec![script("A", &yields), c, b]
+    };
+    let knobs = CfsKnobs { min_granularity: 20_000, ..micro(CfsKnobs::of(1)) };
+    let new = CfsKnobs { wakeup_granularity: 2_000, gentle_fair_sleepers: false, ..knobs };
+    let old = CfsKnobs { clears_at_pick: true, ..new };
+    let picked = |knobs| rows(&mut one_cpu(plan(tasks()), cfs(knobs), 100));
+
+    assert_eq!(
+        picked(new),
+        "0 | ABBBBBBBBAAAAACBBBBAAAA.\n| c        bbbbbb\n| b             aaaaa\n"
+    );
+    assert_eq!(
+        picked(old),
+        "0 | ABBBBBBBBAAAAACAAAABBBB.\n| c        bbbbbbbbbb\n| b             a\n"
+    );
+}
+
 #[test]
 fn cfs_shares_a_cpu_by_weight() {
     // Nice 5 has weight 335 beside 1,024: a quarter of the CPU.
