@@ -19,5 +19,7 @@ mod world;
 pub use costs::{CostError, Costs};
 pub use machine::{CPUS_MAX, Kernel, MachineFile, Model, SETTINGS, Simulated, SimulatedPool};
 pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
-pub use published::{PUBLISHED, PUBLISHED_PARTS, Published, PublishedPart};
+pub use published::{
+    PUBLISHED, PUBLISHED_PARTS, PUBLISHED_PLACEMENTS, Published, PublishedPart, PublishedPlacement,
+};
 pub use world::{Config, Deadlock, Gap, Start, Step, TaskUsage, World};

@@ -111,6 +111,39 @@ pub(crate) fn sentence(kernel: &str, part: &str, cpus: usize) -> String {
     }
 }
 
+/// How the model places waking tasks on several CPUs, beside recordings of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PublishedPlacement {
+    /// The simulated kernel, as it is written.
+    pub kernel: &'static str,
+    /// The share of wakeups that the model places as the kernel did, in percent: the least and the most of all recordings.
+    pub right: (f64, f64),
+    /// The score beside the best naive rule, which would be 0: the least and the most.
+    pub score: (f64, f64),
+}
+
+/// The published placements. A test reads them from `examples/evidence/placement`.
+pub const PUBLISHED_PLACEMENTS: &[PublishedPlacement] = &[
+    PublishedPlacement { kernel: "cfs-6.1", right: (0.0, 0.0), score: (0.0, 0.0) },
+    PublishedPlacement { kernel: "eevdf-6.12", right: (0.0, 0.0), score: (0.0, 0.0) },
+];
+
+/// What results on several CPUs say.
+pub(crate) fn several_cpus(kernel: &str) -> String {
+    let known = PUBLISHED_PLACEMENTS.iter().find(|one| one.kernel == kernel);
+    let placed = known.map_or_else(
+        || "nor has placement".to_owned(),
+        |one| {
+            let ((least, most), (low, high)) = (one.right, one.score);
+            format!(
+                "of the wakeups recorded on 4 to 8 CPUs, the model places {least:.0} to {most:.0} % as the kernel \
+                 (score {low:.2} to {high:.2}, where 0 is the best naive rule)"
+            )
+        },
+    );
+    format!("run times on several CPUs have not been compared with a kernel; {placed}")
+}
+
 /// What docs/simulation.md publishes, and what each result of a simulation carries. A test computes them again.
 pub const PUBLISHED: &[Published] = &[
     published("cfs-6.1", "icount-6.1", "pipes", (0.9, 1.3), (30.7, 54.1)),

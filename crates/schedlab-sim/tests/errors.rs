@@ -4,8 +4,8 @@
     reason = "tests read files and start peers; the crate does not"
 )]
 
-use schedlab_sim::PUBLISHED_PARTS;
 use schedlab_sim::validate::{Judged, judged, overall, page};
+use schedlab_sim::{PUBLISHED_PARTS, PUBLISHED_PLACEMENTS};
 use std::path::Path;
 
 #[test]
@@ -44,4 +44,35 @@ fn published_errors_of_parts_are_those_of_the_model() {
     assert_eq!(found.len(), PUBLISHED_PARTS.len());
     let kept = std::fs::read_to_string(&path).unwrap();
     assert!(kept == page, "docs/simulation-errors.md is out of date: SCHEDLAB_DOCS=write");
+}
+
+/// The table is measured by `cargo xtask evidence placement`.
+#[test]
+fn published_placements_are_those_of_the_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = std::fs::read_to_string(root.join("examples/evidence/placement/table.md")).unwrap();
+    let document = std::fs::read_to_string(root.join("docs/simulation.md")).unwrap();
+    for told in PUBLISHED_PLACEMENTS {
+        let kernel = told.kernel.split('-').nth(1).unwrap();
+        let rows: Vec<Vec<&str>> = table
+            .lines()
+            .filter(|line| line.starts_with(&format!("| {kernel} |")))
+            .map(|line| line.split('|').map(str::trim).collect())
+            .collect();
+        assert!(rows.len() > 5, "{table}");
+        let range = |column: usize| {
+            let number =
+                |row: &Vec<&str>| row[column].trim_end_matches(" %").parse::<f64>().unwrap();
+            let all: Vec<f64> = rows.iter().map(number).collect();
+            (all.iter().copied().fold(f64::MAX, f64::min), all.iter().copied().fold(0.0, f64::max))
+        };
+        assert_eq!((told.right, told.score), (range(7), range(8)), "{}", told.kernel);
+        for row in rows {
+            let row = row.join(" | ").trim().to_owned();
+            assert!(
+                document.contains(row.trim_matches('|').trim()),
+                "docs/simulation.md lacks '{row}'"
+            );
+        }
+    }
 }

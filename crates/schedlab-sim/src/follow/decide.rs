@@ -51,7 +51,7 @@ impl Follower<'_> {
     /// The policy would displace the task of `cpu`.
     pub(super) fn expect(&mut self, cpu: usize, by: Cause) {
         let finds_itself = self.policy.would_pick(cpu) == self.scene.cpus[cpu].running;
-        // A CPU that looks and finds its own task again shows nothing. Where charges are told it may show one.
+        // A CPU that looks and finds its own task again shows nothing. In a recording with charges it may show one.
         if !self.is_told() && finds_itself {
             self.policy.pick(&self.scene, cpu);
             return;

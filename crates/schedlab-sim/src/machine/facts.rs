@@ -2,7 +2,7 @@
 
 use super::name::{Kernel, Model};
 use crate::Costs;
-use crate::published::{PUBLISHED, Published};
+use crate::published::{PUBLISHED, Published, several_cpus};
 use schedlab_model::{
     CgroupFacts, Fact, Frequency, KernelFacts, Knob, LoadFacts, MachineFacts, Warning,
 };
@@ -47,8 +47,7 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
         notes.push("this scheduler is in no real kernel, so the model was not compared".to_owned());
     }
     if cpus > 1 && model.kernel.is_linux() {
-        notes
-            .push("placement over several CPUs has not been validated against a kernel".to_owned());
+        notes.push(several_cpus(model.kernel.name()));
     }
     notes
 }

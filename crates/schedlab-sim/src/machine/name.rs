@@ -184,11 +184,7 @@ impl Model {
             Kernel::Fifo => Tuned::Fifo { slice_ns: slice.map(|slice| slice.0) },
             Kernel::GlobalFifo => Tuned::Global { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
             Kernel::LlcFifo => Tuned::Llc { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
-            Kernel::Cfs510 => {
-                let old =
-                    CfsKnobs { idle_slices: false, clears_at_pick: true, ..CfsKnobs::of(cpus) };
-                Tuned::Cfs(old)
-            }
+            Kernel::Cfs510 => Tuned::Cfs(CfsKnobs::of_5_10(cpus)),
             Kernel::Cfs61 => Tuned::Cfs(CfsKnobs::of(cpus)),
             Kernel::Eevdf612 => Tuned::Eevdf(EevdfKnobs::of(cpus, 1_000_000_000 / hz)),
         };

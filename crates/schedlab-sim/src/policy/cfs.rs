@@ -64,6 +64,12 @@ impl CfsKnobs {
         }
     }
 
+    /// The same of Linux 5.10.
+    #[must_use]
+    pub fn of_5_10(cpus: usize) -> Self {
+        Self { idle_slices: false, clears_at_pick: true, ..Self::of(cpus) }
+    }
+
     /// Recomputes how many slices a period holds (`sched_update_scaling`). A sysctl does so by itself; in debugfs
     /// schedlab writes `tunable_scaling` after these knobs, which does the same.
     pub fn fit_period(&mut self) {

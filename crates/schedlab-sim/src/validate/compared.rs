@@ -91,8 +91,8 @@ pub fn page(all: &[Judged]) -> String {
          \x20   SCHEDLAB_DOCS=write cargo test -p schedlab-sim --test errors\n\n\
          A row has the errors of the model in the median of its cells, at their 90th percentile and at worst.\n\
          Beside them are those of the best constant, and of the best table over one knob or option. Where a\n\
-         metric has one cell, the constant is the kernel's own number. Cells that were held back were compared\n\
-         once, when the model was done, and nothing was changed afterwards.\n",
+         metric has one cell, the constant is the kernel's own number. Cells that were held back were\n\
+         compared once, when the model was done, and nothing was changed afterwards.\n",
     );
     for one in all {
         let held = if one.of.is_held_back { ", held back" } else { "" };

@@ -39,7 +39,7 @@ pub(super) struct Found {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     at: Nanos,
-    /// CPU time.
+    /// CPU time that its tasks used, in nanoseconds.
     used: u64,
     /// Budgets of CPU time.
     budgets: u64,
