@@ -33,7 +33,7 @@ struct Scored {
 /// Records each load on each kernel, scores the model's placement, and keeps a table.
 pub(super) fn run(program: &Path) -> Result<()> {
     let mut rows = String::from(
-        "| kernel | CPUs | load | cells | wakeups counted | best naive rule | model | score |\n|---|---|---|---|---|---|---|---|\n",
+        "| kernel | CPUs | load | load is | wakeups counted | best naive rule | model | score |\n|---|---|---|---|---|---|---|---|\n",
     );
     for (kernel, model) in KERNELS {
         for (cpus, load, options, is_held_back) in LOADS {
