@@ -103,8 +103,9 @@ const WITH_RIGHTS: &[(&str, &[&str])] = &[
     ("record -o r.dat --cgroup --json -- true", &["record"]),
     ("trace tasks r.dat --by cgroup --json", &["trace-groups"]),
     ("jobs posts --time 100ms --json", &["jobs-posts"]),
+    // It is long enough for a whole second of the clock, which a verdict needs.
     (
-        "slow --no-measure --method quota --cpu 0=50% --json -- sleep 1.5",
+        "slow --no-measure --method quota --cpu 0=50% --json -- sleep 2.2",
         &["slow", "slow-held", "slow-warning"],
     ),
     (
