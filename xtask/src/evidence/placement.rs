@@ -32,8 +32,10 @@ struct Scored {
 
 /// Records each load on each kernel, scores the model's placement, and keeps a table.
 pub(super) fn run(program: &Path) -> Result<()> {
-    let mut rows = String::from(
-        "| kernel | CPUs | load | load is | wakeups counted | best naive rule | model | score |\n|---|---|---|---|---|---|---|---|\n",
+    let mut rows = format!(
+        "Program of commit {}, seed 1 of each load; guests of Debian's kernels in Debian's QEMU, clock=instructions.\n\n\
+         | kernel | CPUs | load | load is | wakeups counted | best naive rule | model | score |\n|---|---|---|---|---|---|---|---|\n",
+        commit()?,
     );
     for (kernel, model) in KERNELS {
         for (cpus, load, options, is_held_back) in LOADS {
@@ -63,6 +65,13 @@ pub(super) fn run(program: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The commit of the checkout, which the program was built from.
+fn commit() -> Result<String> {
+    let out = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output().context("git")?;
+    ensure!(out.status.success(), "git rev-parse: {}", out.status);
+    Ok(String::from_utf8(out.stdout)?.trim().to_owned())
 }
 
 /// Reads the score that `sim diff` prints of a recording on several CPUs.
