@@ -33,7 +33,7 @@ struct Scored {
 /// Records each load on each kernel, scores the model's placement, and keeps a table.
 pub(super) fn run(program: &Path) -> Result<()> {
     let mut rows = format!(
-        "Program of commit {}, seed 1 of each load; guests of Debian's kernels in Debian's QEMU, clock=instructions.\n\n\
+        "Program of commit {}, seed 1 of each load; Debian's kernels in Debian's QEMU.\n\n\
          | kernel | CPUs | load | load is | wakeups counted | best naive rule | model | score |\n|---|---|---|---|---|---|---|---|\n",
         commit()?,
     );
