@@ -271,7 +271,7 @@ impl Simulated {
             return Ok(false);
         }
         let wrong = |why: String| self.refused(&format!("set {name} to {}", setting.value), &why);
-        if name == "cgroup_burst" && self.model.kernel == Kernel::Cfs510 {
+        if name == "cgroup_burst" && !self.model.kernel.has_burst() {
             return Err(wrong("Linux 5.10 does not have it: it came with 5.14".to_owned()));
         }
         let tunable = knobs::tunable(name).expect("the table has it");

@@ -213,6 +213,12 @@ fn placement_is_scored_beside_naive_rules() {
     let all = text(&scored);
     let value = all.lines().find_map(|line| line.strip_prefix("Score with no wakeup sync: "));
     assert!(value.unwrap().parse::<f64>().unwrap() > 0.8, "{all}");
+    let listed = schedlab(&["sim", "placement", "a.dat", "--on", on, "--list"], folder.path());
+    let listed = text(&listed);
+    assert!(listed.contains("Placed elsewhere with all wakeups sync:"), "{listed}");
+    let row = listed.lines().find(|line| line.contains(" µs  placement: "));
+    assert!(row.is_some_and(|row| row.contains("; model: ")), "{listed}");
+    assert!(!all.contains("Placed elsewhere"), "{all}");
     let short = ["load", "cpu", "--duration", "10ms", "--on", on, "--trace", "b.dat"];
     let run = schedlab(&short, folder.path());
     assert!(run.status.success(), "{}", text(&run));

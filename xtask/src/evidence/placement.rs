@@ -33,7 +33,7 @@ struct Scored {
 /// Records each load on each kernel, scores the model's placement, and keeps a table.
 pub(super) fn run(program: &Path) -> Result<()> {
     let mut rows = format!(
-        "Program of commit {}, seed 1 of each load; Debian's kernels in Debian's QEMU.\n\n\
+        "Checkout of commit {}, seed 1 of each load; Debian's kernels in Debian's QEMU.\n\n\
          | kernel | CPUs | load | load is | wakeups counted | best naive rule | model | score |\n|---|---|---|---|---|---|---|---|\n",
         commit()?,
     );
@@ -53,10 +53,10 @@ pub(super) fn run(program: &Path) -> Result<()> {
             let told = String::from_utf8(out.stdout)?;
             let Scored { counted, best, model, score } =
                 scored(&told).with_context(|| format!("no score in: {told}"))?;
-            let cells = if is_held_back { "held back" } else { "known" };
+            let known = if is_held_back { "held back" } else { "known" };
             let _ = writeln!(
                 rows,
-                "| {kernel} | {cpus} | {load} {options} | {cells} | {counted} | {} ({}) | {model} | {score} |",
+                "| {kernel} | {cpus} | {load} {options} | {known} | {counted} | {} ({}) | {model} | {score} |",
                 best.1, best.0
             );
             let to = Path::new("examples/evidence/placement");
@@ -67,7 +67,7 @@ pub(super) fn run(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The commit of the checkout, which the program was built from.
+/// The commit of the checkout.
 fn commit() -> Result<String> {
     let out = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output().context("git")?;
     ensure!(out.status.success(), "git rev-parse: {}", out.status);

@@ -350,6 +350,22 @@ fn a_value_that_somebody_else_changes_meanwhile_is_a_warning_and_is_put_back() {
 }
 
 #[test]
+fn the_group_above_hands_the_controller_on_for_as_long() {
+    let (root, v2) = with_group(true);
+    let folder = tempfile::tempdir().unwrap();
+    let mut changes = v2.resolve(&[set("cgroup_max", "50ms")]).unwrap();
+    let mut guard =
+        schedlab_sys::guard::Guard::arm_with(folder.path(), Path::new("/bin/true")).unwrap();
+    changes.make(&mut guard).unwrap();
+    let control = || fs::read_to_string(root.path().join("group/cgroup.subtree_control")).unwrap();
+    assert_eq!(control(), "+cpu");
+    // The kernel's files go with their folder; ours do not.
+    fs::remove_file(changes.task.group().unwrap().join("cpu.max")).unwrap();
+    assert!(guard.finish().is_empty());
+    assert_eq!(control(), "-cpu");
+}
+
+#[test]
 fn each_tunable_has_places_and_each_place_is_of_one() {
     let places: Vec<&str> = KNOBS.iter().map(|entry| entry.name).collect();
     let tunables: Vec<&str> = knobs::TUNABLES.iter().map(|tunable| tunable.name).collect();

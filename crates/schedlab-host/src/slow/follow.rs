@@ -38,6 +38,8 @@ const LEAST: Nanos = Nanos::from_millis(15);
 const PHASES: u64 = 50;
 /// The period of budgets that are always used up: the kernel's usual one.
 const BUDGET_LONG: Nanos = Nanos::from_millis(100);
+/// A node that uses less than this part of what it may have, in percent, sleeps, or others take its CPUs.
+pub(super) const ALL: u64 = 90;
 /// Fewer periods of a budget tell nothing.
 const BUDGETS: u64 = 8;
 
@@ -160,7 +162,7 @@ pub(super) fn budgets(seen: &mut Budgets, usual: Nanos) -> Option<Period> {
     }
     let Budgets { used, there, .. } = std::mem::take(seen);
     let part = used.0 * 100 / there.0;
-    let (period_ns, how) = match part >= 90 {
+    let (period_ns, how) = match part >= ALL {
         true => (BUDGET_LONG.max(usual), ""),
         false => (usual, "only "),
     };

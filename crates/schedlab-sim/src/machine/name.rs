@@ -49,6 +49,11 @@ impl Kernel {
         matches!(self, Self::Cfs510 | Self::Cfs61)
     }
 
+    /// Whether a group with a limit may have a burst: it came with Linux 5.14.
+    pub(crate) fn has_burst(self) -> bool {
+        self != Self::Cfs510
+    }
+
     /// As it is written.
     #[must_use]
     pub fn name(self) -> &'static str {

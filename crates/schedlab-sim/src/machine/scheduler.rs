@@ -31,8 +31,7 @@ impl Model {
             ("cgroup_max", None),
             ("cgroup_burst", None),
         ];
-        let is_there =
-            |(name, _): &(&str, _)| *name != "cgroup_burst" || self.kernel != super::Kernel::Cfs510;
+        let is_there = |(name, _): &(&str, _)| *name != "cgroup_burst" || self.kernel.has_burst();
         for (name, value) in own.into_iter().chain(groups).filter(is_there) {
             let tunable = knobs::tunable(name).expect("the table has it");
             knobs.push(knob(name, value, tunable.unit, tunable.meaning));

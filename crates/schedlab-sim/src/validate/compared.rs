@@ -17,39 +17,41 @@ pub struct Compared {
     pub text: &'static str,
 }
 
-const fn known(part: &'static str, text: &'static str) -> Compared {
+const fn file(part: &'static str, text: &'static str) -> Compared {
     Compared { part, is_held_back: false, text }
 }
 
-const fn held_back(part: &'static str, text: &'static str) -> Compared {
-    Compared { part, is_held_back: true, text }
+impl Compared {
+    const fn held_back(self) -> Self {
+        Self { is_held_back: true, ..self }
+    }
 }
 
 /// The files that come with the program.
 pub const COMPARED: &[Compared] = &[
-    known(LOADS, include_str!("../../data/debian-6.1-loads.truth.toml")),
-    known(NICE, include_str!("../../data/debian-6.1-nice.truth.toml")),
-    known(REAL_TIME, include_str!("../../data/debian-6.1-realtime.truth.toml")),
-    known(DEADLINE, include_str!("../../data/debian-6.1-deadline.truth.toml")),
-    known(GROUPS, include_str!("../../data/debian-6.1-groups.truth.toml")),
-    held_back(LOADS, include_str!("../../data/debian-6.1-held-loads.truth.toml")),
-    held_back(NICE, include_str!("../../data/debian-6.1-held-nice.truth.toml")),
-    held_back(POLICIES, include_str!("../../data/debian-6.1-policies.truth.toml")),
-    held_back(REAL_TIME, include_str!("../../data/debian-6.1-held-realtime.truth.toml")),
-    held_back(DEADLINE, include_str!("../../data/debian-6.1-held-deadline.truth.toml")),
-    held_back(GROUPS, include_str!("../../data/debian-6.1-held-groups.truth.toml")),
-    held_back(LIMITS, include_str!("../../data/debian-6.1-limits.truth.toml")),
-    known(LOADS, include_str!("../../data/debian-6.12-loads.truth.toml")),
-    known(REAL_TIME, include_str!("../../data/debian-6.12-realtime.truth.toml")),
-    known(DEADLINE, include_str!("../../data/debian-6.12-deadline.truth.toml")),
-    known(GROUPS, include_str!("../../data/debian-6.12-groups.truth.toml")),
-    held_back(LOADS, include_str!("../../data/debian-6.12-held-loads.truth.toml")),
-    held_back(NICE, include_str!("../../data/debian-6.12-nice.truth.toml")),
-    held_back(POLICIES, include_str!("../../data/debian-6.12-policies.truth.toml")),
-    held_back(REAL_TIME, include_str!("../../data/debian-6.12-held-realtime.truth.toml")),
-    held_back(DEADLINE, include_str!("../../data/debian-6.12-held-deadline.truth.toml")),
-    held_back(GROUPS, include_str!("../../data/debian-6.12-held-groups.truth.toml")),
-    held_back(LIMITS, include_str!("../../data/debian-6.12-limits.truth.toml")),
+    file(LOADS, include_str!("../../data/debian-6.1-loads.truth.toml")),
+    file(NICE, include_str!("../../data/debian-6.1-nice.truth.toml")),
+    file(REAL_TIME, include_str!("../../data/debian-6.1-realtime.truth.toml")),
+    file(DEADLINE, include_str!("../../data/debian-6.1-deadline.truth.toml")),
+    file(GROUPS, include_str!("../../data/debian-6.1-groups.truth.toml")),
+    file(LOADS, include_str!("../../data/debian-6.1-held-loads.truth.toml")).held_back(),
+    file(NICE, include_str!("../../data/debian-6.1-held-nice.truth.toml")).held_back(),
+    file(POLICIES, include_str!("../../data/debian-6.1-policies.truth.toml")).held_back(),
+    file(REAL_TIME, include_str!("../../data/debian-6.1-held-realtime.truth.toml")).held_back(),
+    file(DEADLINE, include_str!("../../data/debian-6.1-held-deadline.truth.toml")).held_back(),
+    file(GROUPS, include_str!("../../data/debian-6.1-held-groups.truth.toml")).held_back(),
+    file(LIMITS, include_str!("../../data/debian-6.1-limits.truth.toml")).held_back(),
+    file(LOADS, include_str!("../../data/debian-6.12-loads.truth.toml")),
+    file(REAL_TIME, include_str!("../../data/debian-6.12-realtime.truth.toml")),
+    file(DEADLINE, include_str!("../../data/debian-6.12-deadline.truth.toml")),
+    file(GROUPS, include_str!("../../data/debian-6.12-groups.truth.toml")),
+    file(LOADS, include_str!("../../data/debian-6.12-held-loads.truth.toml")).held_back(),
+    file(NICE, include_str!("../../data/debian-6.12-nice.truth.toml")).held_back(),
+    file(POLICIES, include_str!("../../data/debian-6.12-policies.truth.toml")).held_back(),
+    file(REAL_TIME, include_str!("../../data/debian-6.12-held-realtime.truth.toml")).held_back(),
+    file(DEADLINE, include_str!("../../data/debian-6.12-held-deadline.truth.toml")).held_back(),
+    file(GROUPS, include_str!("../../data/debian-6.12-held-groups.truth.toml")).held_back(),
+    file(LIMITS, include_str!("../../data/debian-6.12-limits.truth.toml")).held_back(),
 ];
 
 /// A file with the errors of its metrics.

@@ -75,7 +75,6 @@ fn a_yield_is_forgotten_at_the_next_pick_by_linux_5_10() {
     let new = CfsKnobs { wakeup_granularity: 2_000, gentle_fair_sleepers: false, ..knobs };
     let old = CfsKnobs { clears_at_pick: true, ..new };
     let picked = |knobs| rows(&mut one_cpu(plan(tasks()), cfs(knobs), 100));
-
     assert_eq!(
         picked(new),
         "0 | ABBBBBBBBAAAAACBBBBAAAA.\n| c        bbbbbb\n| b             aaaaa\n"

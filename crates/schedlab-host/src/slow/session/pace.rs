@@ -9,8 +9,6 @@ use schedlab_model::{CpuSet, Nanos, Pid};
 use schedlab_sys::{clock, process};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A node that uses less than this part of what it may have sleeps, or others take its CPUs.
-const ALL: f64 = 0.9;
 /// Beyond this many threads nobody is asked how often it slept: each costs a file that is read.
 const THREADS: usize = 256;
 
@@ -105,9 +103,10 @@ impl Found {
         let looked = now.at.0.saturating_sub(began.at.0);
         self.budgets.periods += now.budgets.saturating_sub(began.budgets);
         self.budgets.used.0 += used;
-        self.budgets.there.0 += (cpus * looked as f64) as u64;
+        let there = (cpus * looked as f64) as u64;
+        self.budgets.there.0 += there;
         // While others compute on its CPUs too, these have something to run although the node sleeps.
-        if (used as f64) < ALL * cpus * looked as f64 {
+        if used * 100 < follow::ALL * there {
             sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
         }
         let woken = now.woken.saturating_sub(began.woken);

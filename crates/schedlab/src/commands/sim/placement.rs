@@ -37,8 +37,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for &(how, sync) in cases {
         let follow = Follow { on: &args.on, settings: &[], sync };
         let mut comparison = follow.follow(&recording)?;
-        comparison.differences.retain(|of| of.kind == Kind::Placement);
-        elsewhere = follow::list(&comparison, &recording);
+        if args.list {
+            comparison.differences.retain(|of| of.kind == Kind::Placement);
+            let all = follow::list(&comparison, &recording);
+            let _ = write!(elsewhere, "Placed elsewhere with {how}:\n{all}");
+        }
         scores.push((how, comparison.score));
     }
     let mut out = crate::output::stdout();
@@ -56,9 +59,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if scores.len() > 1 {
         writeln!(out, "The recording does not tell which wakeups are sync (WF_SYNC).")?;
     }
-    if args.list {
-        write!(out, "{elsewhere}")?;
-    }
+    write!(out, "{elsewhere}")?;
     Ok(ExitCode::SUCCESS)
 }
 
