@@ -9,6 +9,7 @@ mod classes;
 mod eevdf;
 mod fifo;
 mod groups;
+mod ordered;
 mod pelt;
 mod place;
 mod shared_queues;

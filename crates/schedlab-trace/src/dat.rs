@@ -7,6 +7,7 @@
 //! Source of truth: the manual pages `trace-cmd.dat.v6.5` and `trace-cmd.dat.v7.5`, the format texts
 //! inside the files, and what `trace-cmd` does with the files that the tests make.
 
+mod byte_lanes;
 mod clock;
 mod decode_threads;
 mod divide;
@@ -30,8 +31,9 @@ mod walk;
 mod writer;
 mod written_head;
 
+pub(crate) use byte_lanes::ByteLanes;
 pub(crate) use page_run::PageRun;
-pub(crate) use page_writer::longest_body;
+pub(crate) use page_writer::{SHORT, longest_body};
 pub use private_option::Companion;
 pub(crate) use read_head::{MAGIC, read_embedded};
 pub(crate) use reader::DatReader;

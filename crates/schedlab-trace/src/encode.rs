@@ -4,10 +4,13 @@
 //! that every reader of the target knows them. Tracepoints of which only the name is known get a
 //! format with the common fields alone.
 
+mod packed;
 mod task_comms;
 
+use crate::dat::SHORT;
 use crate::mark;
-use schedlab_model::{Comm, Context, Event, Left, OtherFormat, Pid, Prio, TraceInfo, What};
+pub(crate) use packed::{BYTES, Entry, Packed};
+use schedlab_model::{Comm, Event, Left, OtherFormat, Pid, Prio, TraceInfo, What};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use task_comms::TaskComms;
@@ -26,6 +29,9 @@ const MARK: u16 = 309;
 /// The first id of tracepoints of which only the name is known.
 const OTHERS: u16 = 1000;
 
+/// The priority of tasks of which none is known.
+const NORMAL: [i16; 2] = [Prio::NORMAL.0, 0];
+
 const LETTERS: &str = "{ 0x1, \"S\" }, { 0x2, \"D\" }, { 0x4, \"T\" }, { 0x8, \"t\" }, { 0x10, \"X\" }, \
     { 0x20, \"Z\" }, { 0x40, \"P\" }, { 0x80, \"I\" }";
 
@@ -34,9 +40,7 @@ pub struct Encoder {
     formats: Vec<(String, String)>,
     others: Vec<OtherFormat>,
     comms: TaskComms,
-    /// The last record of a fixed length: fields at known places are plain stores.
-    fixed: [u8; 64],
-    /// The last record with a text.
+    /// The body of the record that was asked for last.
     body: Vec<u8>,
 }
 
@@ -48,7 +52,7 @@ impl Encoder {
         formats.push((mark::SYSTEM.into(), mark::format_text(MARK, &info.marks)));
         let comms = TaskComms::new(info.comms.clone());
         let (others, body) = (Vec::new(), Vec::new());
-        let mut encoder = Self { formats, others, comms, fixed: [0; 64], body };
+        let mut encoder = Self { formats, others, comms, body };
         encoder.learn(&info.others);
         encoder
     }
@@ -86,127 +90,165 @@ impl Encoder {
     /// The body of an event's record (little-endian, 64-bit); `None` for what is no record: a loss,
     /// and a task's first name.
     pub fn body(&mut self, event: &Event) -> Option<&[u8]> {
-        self.body_with(event, "")
+        let packed = self.pack(event, "")?;
+        Some(self.body_of(packed, &[]))
     }
 
-    /// As [`Encoder::body`], with the arguments of a tracepoint beyond the scheduler's as a text of
-    /// at most 64 KiB. `None` for what is not a record.
+    /// What the body of an event's record will say; `None` for what is no record. The arguments of a tracepoint beyond
+    /// the scheduler's are a text of at most 64 KiB.
     #[inline]
-    pub fn body_with(&mut self, event: &Event, arguments: &str) -> Option<&[u8]> {
-        let (body, comms) = (&mut self.fixed, &mut self.comms);
-        let length = match event.what {
-            What::Switch { prev, prev_prio, left, next, next_prio } => {
-                head(body, SWITCH, event);
-                task(body, 8, (prev, comms.get(prev), prev_prio));
-                put(body, 32, state(left).to_le_bytes());
-                task(body, 40, (next, comms.get(next), next_prio));
-                64
-            }
-            What::Waking { pid, prio, last_cpu } => {
-                head(body, WAKING, event);
-                task(body, 8, (pid, comms.get(pid), prio));
-                int(body, 32, last_cpu.0.into());
-                36
-            }
-            What::Wakeup { pid, prio, cpu, new } => {
-                head(body, if new { WAKEUP_NEW } else { WAKEUP }, event);
-                task(body, 8, (pid, comms.get(pid), prio));
-                int(body, 32, cpu.0.into());
-                36
-            }
-            What::Mark { pid, id, phase, request } => {
-                body[..24].copy_from_slice(&mark::body(MARK, event.by, pid, (id, phase, request)));
-                24
-            }
-            What::Lost { .. } => return None,
-            _ => return self.seldom(event, arguments),
-        };
-        Some(&self.fixed[..length])
+    pub(crate) fn pack(&mut self, event: &Event, arguments: &str) -> Option<Packed> {
+        let comms = &mut self.comms;
+        let packed = |id| Packed::by(event, id);
+        Some(match event.what {
+            What::Switch { prev, prev_prio, left, next, next_prio } => Packed {
+                how: packed::state_to_byte(state(left)),
+                first: comms.number(prev),
+                second: comms.number(next),
+                prios: [prev_prio.0, next_prio.0],
+                ..packed(SWITCH)
+            },
+            What::Waking { pid, prio, last_cpu } => Packed {
+                first: comms.number(pid),
+                second: last_cpu.0.into(),
+                prios: [prio.0, 0],
+                ..packed(WAKING)
+            },
+            What::Wakeup { pid, prio, cpu, new } => Packed {
+                first: comms.number(pid),
+                second: cpu.0.into(),
+                prios: [prio.0, 0],
+                ..packed(if new { WAKEUP_NEW } else { WAKEUP })
+            },
+            What::Mark { pid, id, phase, request } => packed(MARK).mark(pid, id, phase, request),
+            _ => return self.pack_seldom(event, arguments),
+        })
     }
 
     /// The same for events of which there are few.
-    fn seldom(&mut self, event: &Event, arguments: &str) -> Option<&[u8]> {
-        let (body, comms) = (&mut self.fixed, &mut self.comms);
-        let length = match event.what {
-            What::Migrate { pid, from, to } => {
-                head(body, MIGRATE, event);
-                task(body, 8, (pid, comms.get(pid), Prio::NORMAL));
-                int(body, 32, from.0.into());
-                int(body, 36, to.0.into());
-                40
-            }
-            What::Fork { child } => {
-                head(body, FORK, event);
-                put(body, 8, comms.get(event.by));
-                int(body, 24, event.by.0);
-                put(body, 28, comms.get(child));
-                int(body, 44, child.0);
-                48
-            }
-            What::Exec { old } => {
-                head(body, EXEC, event);
-                put(body, 8, comms.get(event.by));
-                int(body, 24, event.by.0);
-                int(body, 28, old.0);
-                32
-            }
+    fn pack_seldom(&mut self, event: &Event, arguments: &str) -> Option<Packed> {
+        let comms = &mut self.comms;
+        let packed = |id| Packed::by(event, id);
+        Some(match event.what {
+            What::Migrate { pid, from, to } => Packed {
+                first: comms.number(pid),
+                second: u32::from(from.0) << 16 | u32::from(to.0),
+                prios: NORMAL,
+                ..packed(MIGRATE)
+            },
+            What::Fork { child } => Packed {
+                first: comms.number(event.by),
+                second: comms.number(child),
+                ..packed(FORK)
+            },
+            What::Exec { old } => Packed {
+                first: comms.number(event.by),
+                second: old.0.cast_unsigned(),
+                ..packed(EXEC)
+            },
             What::Exit { pid } => {
-                head(body, EXIT, event);
-                task(body, 8, (pid, comms.get(pid), Prio::NORMAL));
-                32
+                Packed { first: comms.number(pid), prios: NORMAL, ..packed(EXIT) }
             }
             What::Comm { pid, comm } => {
+                let first = comms.number(pid);
                 // The first name of a task is in the records around it.
-                let before = comms.insert(pid, comm)?;
-                head(body, RENAME, event);
-                int(body, 8, pid.0);
-                put(body, 12, before);
-                put(body, 28, comm);
-                44
+                comms.insert(pid, comm)?;
+                Packed { first, second: comms.number(pid), ..packed(RENAME) }
             }
             What::Other { format } => {
-                head(body, OTHERS.saturating_add(format), event);
-                // A dynamic text: its length with the final zero, and where it stands.
+                // With the final zero.
                 let length = u16::try_from(arguments.len() + 1).unwrap_or(u16::MAX);
-                put(body, 8, (u32::from(length) << 16 | 12).to_le_bytes());
-                self.body.clear();
-                self.body.extend(&body[..12]);
-                self.body.extend(&arguments.as_bytes()[..usize::from(length) - 1]);
-                self.body.push(0);
-                return Some(&self.body);
+                Packed { first: length.into(), ..packed(OTHERS.saturating_add(format)) }
             }
             _ => return None,
-        };
-        Some(&self.fixed[..length])
+        })
+    }
+
+    /// The body of a record; `text` are the arguments with which it was packed.
+    pub(crate) fn body_of(&mut self, packed: Packed, text: &[u8]) -> &[u8] {
+        let mut fixed = [0; SHORT];
+        self.write(packed, &mut fixed);
+        self.body.clear();
+        if packed.is_short() {
+            self.body.extend_from_slice(&fixed[..packed.length()]);
+        } else {
+            self.body.extend_from_slice(&fixed[..12]);
+            self.body.extend_from_slice(text);
+            self.body.push(0);
+        }
+        &self.body
+    }
+
+    /// Writes the body of a record, up to its text. Fields at known places are plain stores.
+    #[inline]
+    pub(crate) fn write(&self, packed: Packed, body: &mut [u8; SHORT]) {
+        let comms = &self.comms;
+        let [one, other] = packed.prios;
+        let (first, second) = (packed.first, packed.second.cast_signed());
+        put(body, 0, packed.head());
+        match packed.id {
+            SWITCH => {
+                task(body, 8, comms.named(first), one);
+                put(body, 32, packed::byte_to_state(packed.how).to_le_bytes());
+                task(body, 40, comms.named(packed.second), other);
+            }
+            WAKING | WAKEUP | WAKEUP_NEW => {
+                task(body, 8, comms.named(first), one);
+                int(body, 32, second);
+            }
+            MARK => {
+                let (pid, said) = packed.as_mark();
+                put(body, 0, mark::body(MARK, packed.current(), pid, said));
+            }
+            MIGRATE => {
+                task(body, 8, comms.named(first), one);
+                int(body, 32, second >> 16 & 0xffff);
+                int(body, 36, second & 0xffff);
+            }
+            FORK => {
+                named(body, 8, comms.named(first));
+                named(body, 28, comms.named(packed.second));
+            }
+            EXEC => {
+                named(body, 8, comms.named(first));
+                int(body, 28, second);
+            }
+            EXIT => task(body, 8, comms.named(first), one),
+            RENAME => {
+                let ((pid, before), (_, after)) = (comms.named(first), comms.named(packed.second));
+                int(body, 8, pid.0);
+                put(body, 12, before);
+                put(body, 28, after);
+            }
+            // A dynamic text: its length with the final zero, and where it stands.
+            _ => put(body, 8, (first << 16 | 12).to_le_bytes()),
+        }
     }
 }
 
 /// Puts a field at its place.
-fn put<const N: usize>(body: &mut [u8; 64], at: usize, bytes: [u8; N]) {
+#[inline]
+fn put<const N: usize>(body: &mut [u8; SHORT], at: usize, bytes: [u8; N]) {
     body[at..at + N].copy_from_slice(&bytes);
 }
 
-fn int(body: &mut [u8; 64], at: usize, value: i32) {
+#[inline]
+fn int(body: &mut [u8; SHORT], at: usize, value: i32) {
     put(body, at, value.to_le_bytes());
 }
 
-/// A task's name, pid and priority: 24 bytes.
-fn task(body: &mut [u8; 64], at: usize, (pid, comm, prio): (Pid, Comm, Prio)) {
+/// A task's name and pid: 20 bytes.
+#[inline]
+fn named(body: &mut [u8; SHORT], at: usize, (pid, comm): (Pid, Comm)) {
     put(body, at, comm);
     int(body, at + 16, pid.0);
-    int(body, at + 20, prio.0.into());
 }
 
-fn head(body: &mut [u8; 64], id: u16, event: &Event) {
-    let flags: u8 = match event.context {
-        Context::Task => 0,
-        Context::SoftIrq => 0x10,
-        Context::HardIrq => 0x08,
-        Context::Nmi => 0x40,
-    };
-    put(body, 0, id.to_le_bytes());
-    put(body, 2, [flags, 0]);
-    int(body, 4, event.by.0);
+/// A task's name, pid and priority: 24 bytes.
+#[inline]
+fn task(body: &mut [u8; SHORT], at: usize, of: (Pid, Comm), prio: i16) {
+    named(body, at, of);
+    int(body, at + 20, prio.into());
 }
 
 /// `prev_state` as kernels since 4.14 count it.

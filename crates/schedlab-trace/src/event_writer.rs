@@ -1,20 +1,29 @@
 //! Events, spelt as records of a trace.dat.
 
-use crate::dat::{Companion, Compression, Header, Spool, Version};
-use crate::encode::Encoder;
+use crate::dat::{ByteLanes, Companion, Compression, Header, Version, Writer, longest_body};
+use crate::encode::{BYTES, Encoder, Entry};
 use crate::order::Order;
 use crate::selection::Part;
-use schedlab_model::{Clock, Event, TraceInfo, What};
+use schedlab_model::{Clock, Cpu, Event, Nanos, TraceInfo, What};
 use std::io;
-use std::path::Path;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 
 /// Writes a trace.dat from events: of a simulator, or of a format without records.
 ///
 /// Events come in ascending order of time. Equal times keep the order in which they come, also across
 /// CPUs: where a reader would turn two of them around, the later one is written a nanosecond later.
 pub struct EventWriter {
+    path: PathBuf,
+    header: Header,
     encoder: Encoder,
-    spool: Spool,
+    /// The entries of each CPU; texts follow theirs.
+    lanes: ByteLanes,
+    /// The time of each CPU's last record.
+    last: Vec<Nanos>,
+    /// Bytes of all bodies.
+    bodies: u64,
+    records: u64,
     order: Order,
     info: TraceInfo,
 }
@@ -38,9 +47,17 @@ impl EventWriter {
         version: Version,
         compression: Compression,
     ) -> io::Result<Self> {
-        let spool = Spool::create(path, head(info, version, compression))?;
-        let (encoder, order) = (Encoder::new(info), Order::default());
-        Ok(Self { encoder, spool, order, info: info.clone() })
+        Ok(Self {
+            path: path.to_owned(),
+            header: head(info, version, compression),
+            encoder: Encoder::new(info),
+            lanes: ByteLanes::create(path)?,
+            last: Vec::new(),
+            bodies: 0,
+            records: 0,
+            order: Order::default(),
+            info: info.clone(),
+        })
     }
 
     /// Writes an event. A task's first name goes into the head of the file.
@@ -72,14 +89,51 @@ impl EventWriter {
     ///
     /// # Errors
     /// I/O.
+    #[inline]
     pub(crate) fn event_with(&mut self, event: &Event, arguments: &str) -> io::Result<bool> {
         if let What::Lost { count } = event.what {
-            self.spool.lost(event.cpu, count)?;
+            let lost = Entry::Lost(count.map_or(0, NonZeroU32::get));
+            self.put(event.cpu, lost, &[])?;
             return Ok(false);
         }
-        let Some(body) = self.encoder.body_with(event, arguments) else { return Ok(false) };
-        self.spool.record(event.cpu, self.order.time(event), body)?;
+        let Some(packed) = self.encoder.pack(event, arguments) else { return Ok(false) };
+        if !packed.is_short() {
+            let room = longest_body(self.header.encoding, self.header.page_size as usize);
+            if packed.length() > room {
+                let what = format!("a record of {} bytes does not fit a page", packed.length());
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+            }
+        }
+        self.bodies += packed.length() as u64;
+        self.records += 1;
+        let time = self.order.time(event);
+        let delta = self.delta(event.cpu, time)?;
+        let text = &arguments.as_bytes()[..packed.text()];
+        self.put(event.cpu, Entry::Record(delta, packed), text)?;
         Ok(true)
+    }
+
+    /// The nanoseconds since the last record of a CPU.
+    #[inline]
+    fn delta(&mut self, cpu: Cpu, time: Nanos) -> io::Result<u32> {
+        if cpu.index() >= self.last.len() {
+            self.last.resize(cpu.index() + 1, Nanos(0));
+        }
+        let last = std::mem::replace(&mut self.last[cpu.index()], time);
+        match u32::try_from(time.0.wrapping_sub(last.0)) {
+            Ok(delta) => Ok(delta),
+            Err(_) => self.put(cpu, Entry::Time(time), &[]).map(|()| 0),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, cpu: Cpu, entry: Entry, text: &[u8]) -> io::Result<()> {
+        self.lanes.append(cpu, |lane| {
+            lane.extend_from_slice(&entry.to_bytes());
+            if !text.is_empty() {
+                lane.extend_from_slice(text);
+            }
+        })
     }
 
     /// Writes events, as [`Self::event`] does.
@@ -122,13 +176,51 @@ impl EventWriter {
     /// # Errors
     /// I/O.
     pub(crate) fn finish_as(mut self, info: &TraceInfo, part: &Part) -> io::Result<()> {
-        let header = self.spool.header();
+        let header = &mut self.header;
         header.formats = Encoder::new(info).formats().to_vec();
         header.cmdlines = self.encoder.comms().iter().map(|(pid, comm)| (*pid, *comm)).collect();
         header.companion = Some(companion(info));
-        header.cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
+        let known = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
+        header.cpus = known.max(self.lanes.cpus() as u32);
         part.tell(header);
-        self.spool.finish()
+        self.write()
+    }
+
+    /// Writes what has come, CPU by CPU.
+    fn write(mut self) -> io::Result<()> {
+        let mut writer = Writer::create(&self.path, &self.header)?;
+        if self.header.compression == Compression::None {
+            // A page has 4,080 bytes, and room for up to one record is left over.
+            let records = self.bodies + 4 * self.records;
+            writer.reserve(records + records / 64);
+        }
+        for cpu in self.lanes.with_bytes() {
+            let mut out = writer.cpu(cpu)?;
+            let mut time = Nanos(0);
+            self.lanes.read(cpu, |mut run| {
+                while let Some((entry, rest)) = run.split_first_chunk::<BYTES>() {
+                    run = rest;
+                    match Entry::from_bytes(entry) {
+                        Entry::Record(delta, packed) => {
+                            time = Nanos(time.0 + u64::from(delta));
+                            if packed.is_short() {
+                                let write = |body: &mut _| self.encoder.write(packed, body);
+                                out.short_record(time, packed.length(), write)?;
+                            } else {
+                                let (text, rest) = run.split_at(packed.text());
+                                run = rest;
+                                out.record(time, self.encoder.body_of(packed, text))?;
+                            }
+                        }
+                        Entry::Lost(count) => out.lost(NonZeroU32::new(count))?,
+                        Entry::Time(whole) => time = whole,
+                    }
+                }
+                Ok(())
+            })?;
+            out.finish()?;
+        }
+        writer.close()
     }
 }
 

@@ -7,11 +7,11 @@
 
 use super::balance::{self, Balancer, Queues};
 use super::groups::Nested;
+use super::ordered::{Key, Ordered};
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
 use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
-use std::collections::BTreeSet;
 
 /// The tunables and features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +110,10 @@ struct Place {
     parts: Vec<(u64, u64)>,
 }
 
-type Key = (i64, u64, u32);
-
 #[derive(Debug, Default)]
 struct Rq {
     /// Queued tasks beside the one that runs.
-    tree: BTreeSet<Key>,
+    tree: Ordered,
     min_vruntime: i64,
     curr: Option<u32>,
     load: u64,
@@ -179,7 +177,7 @@ impl Cfs {
 
     fn remove(&mut self, cpu: usize, task: u32) {
         let key = self.key(task);
-        self.rqs[cpu].tree.remove(&key);
+        self.rqs[cpu].tree.remove(key);
     }
 
     fn running(&self, cpu: usize) -> Option<u32> {

@@ -9,11 +9,11 @@ mod told;
 
 use super::balance::{self, Balancer, Queues};
 use super::groups::Nested;
+use super::ordered::Ordered;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
 use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Queue, Standing, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
-use std::collections::BTreeSet;
 
 /// The tunables and features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,12 +97,10 @@ impl Entity {
     }
 }
 
-type Key = (i64, u64, u32);
-
 #[derive(Debug, Default)]
 struct Rq {
     /// Queued tasks beside the one that runs, by deadline.
-    tree: BTreeSet<Key>,
+    tree: Ordered,
     /// The zero point of `sum`.
     zero: i64,
     /// The sum of weight times vruntime (from `zero`), and of weights, over the tree.
@@ -173,7 +171,7 @@ impl Eevdf {
     fn remove(&mut self, cpu: usize, task: u32) {
         let entity = &self.entities[task as usize];
         let rq = &mut self.rqs[cpu];
-        rq.tree.remove(&(entity.deadline, entity.turn, task));
+        rq.tree.remove((entity.deadline, entity.turn, task));
         rq.sum -= (entity.vruntime - rq.zero) * entity.weight as i64;
         rq.load -= entity.weight as i64;
     }

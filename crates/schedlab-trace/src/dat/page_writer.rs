@@ -18,6 +18,9 @@ const LOST: u64 = 1 << 31;
 /// Bit of `commit`: their number stands behind the records.
 const LOST_STORED: u64 = 1 << 30;
 
+/// The longest body that is written into a page in place, in bytes.
+pub(crate) const SHORT: usize = 64;
+
 /// The longest body that a page of this size holds: behind the page's head and that of a long record. A
 /// lost count before such a record has a page of its own.
 pub(crate) fn longest_body(encoding: Encoding, page_size: usize) -> usize {
@@ -27,8 +30,10 @@ pub(crate) fn longest_body(encoding: Encoding, page_size: usize) -> usize {
 /// One page being filled.
 pub(super) struct PageWriter {
     encoding: Encoding,
-    /// As long as a page; what lies from `at` on is rubbish until the page is taken.
+    /// As long as a page and a short body; what lies from `at` on is rubbish until the page is taken.
     page: Vec<u8>,
+    /// Bytes of a page.
+    size: usize,
     /// Where the next record begins.
     at: usize,
     /// Bytes up to which records may reach.
@@ -40,9 +45,9 @@ pub(super) struct PageWriter {
 
 impl PageWriter {
     pub(super) fn new(encoding: Encoding, page_size: usize) -> Self {
-        let page = vec![0; page_size];
-        let (limit, time, lost, used) = (page_size, 0, None, false);
-        let mut page = Self { encoding, page, at: 0, limit, time, lost, used };
+        let (page, size) = (vec![0; page_size + SHORT], page_size);
+        let (limit, time, lost, used) = (size, 0, None, false);
+        let mut page = Self { encoding, page, size, at: 0, limit, time, lost, used };
         page.clear();
         page
     }
@@ -54,13 +59,13 @@ impl PageWriter {
 
     /// The longest body that fits a page of its own.
     pub(super) fn longest_body(&self) -> usize {
-        longest_body(self.encoding, self.page.len())
+        longest_body(self.encoding, self.size)
     }
 
     fn clear(&mut self) {
         self.at = self.head();
         self.page[..self.at].fill(0);
-        self.limit = self.page.len();
+        self.limit = self.size;
         self.lost = None;
         self.used = false;
     }
@@ -76,7 +81,7 @@ impl PageWriter {
         self.lost = Some(self.lost.unwrap_or(0).saturating_add(count));
         self.used = true;
         if count > 0 {
-            self.limit = self.page.len() - usize::from(self.encoding.long);
+            self.limit = self.size - usize::from(self.encoding.long);
         }
     }
 
@@ -96,6 +101,32 @@ impl PageWriter {
         }
         self.put(words as u32, delta as u32);
         self.put_body(body, end);
+        self.time = time;
+        true
+    }
+
+    /// The same for a body of `length` bytes, a multiple of four, which `write` puts into the page itself. It may write
+    /// beyond the body's end.
+    #[inline]
+    pub(super) fn push_short(
+        &mut self,
+        time: u64,
+        length: usize,
+        write: impl FnOnce(&mut [u8; SHORT]),
+    ) -> bool {
+        debug_assert!(length.is_multiple_of(4) && length <= SHORT);
+        let first = self.at == self.head();
+        let delta = time.wrapping_sub(self.time);
+        let end = self.at + 4 + length;
+        if first || delta >= DELTA_LIMIT || end > self.limit {
+            let mut body = [0; SHORT];
+            write(&mut body);
+            return self.push(time, &body[..length]);
+        }
+        self.put((length / 4) as u32, delta as u32);
+        let body = self.page[self.at..].first_chunk_mut();
+        write(body.expect("behind the page's end there is room for a short body"));
+        self.at = end;
         self.time = time;
         true
     }
@@ -169,8 +200,8 @@ impl PageWriter {
             let stamp = self.encoding.put_u64(self.time);
             self.page[..8].copy_from_slice(&stamp);
         }
-        self.page[self.at..].fill(0);
-        out.extend_from_slice(&self.page);
+        self.page[self.at..self.size].fill(0);
+        out.extend_from_slice(&self.page[..self.size]);
         self.clear();
     }
 

@@ -1,11 +1,12 @@
 //! Writes a trace.dat: the head first, then each CPU's records in turn.
 //!
-//! One pass and one page of memory (one chunk of ten pages when compressing). The tables that say
+//! One pass and a few pages of memory. The tables that say
 //! where each CPU's data lies are filled in at the end; a file whose writer died before
 //! [`Writer::finish`] is not readable, so write under another name and rename.
 
+use super::byte_lanes::reserve;
 use super::options as id;
-use super::page_writer::PageWriter;
+use super::page_writer::{PageWriter, SHORT};
 use super::written_head::{Compression, HEADER_EVENT, Header, Version};
 use schedlab_model::{Cpu, Nanos};
 use std::fs::File;
@@ -15,6 +16,9 @@ use std::path::Path;
 
 /// Pages in a compressed chunk, as trace-cmd has it.
 const CHUNK_PAGES: usize = 10;
+
+/// Pages that are written at once where nothing is compressed.
+const PLAIN_PAGES: usize = 16;
 
 /// A trace.dat being written. See [`Header`] for what it needs to know first.
 pub struct Writer<W: Write + Seek> {
@@ -46,6 +50,17 @@ impl Writer<BufWriter<File>> {
     /// I/O; or `InvalidInput` when the header contradicts itself.
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
         Self::new(BufWriter::with_capacity(1 << 16, File::create(path)?), header)
+    }
+
+    /// Gives the next bytes their place on the disk, about as many as will follow. [`Self::close`] gives back the rest.
+    pub(crate) fn reserve(&self, bytes: u64) {
+        reserve(self.out.get_ref(), self.at, bytes);
+    }
+
+    /// The same as [`Self::finish`] after [`Self::reserve`].
+    pub(crate) fn close(self) -> io::Result<()> {
+        let end = self.at;
+        self.finish()?.get_ref().set_len(end)
     }
 }
 
@@ -466,6 +481,23 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
         Ok(())
     }
 
+    /// Adds a record with a body of `length` bytes, a multiple of four up to [`SHORT`], which `write` puts into the page
+    /// itself.
+    #[inline]
+    pub(crate) fn short_record(
+        &mut self,
+        time: Nanos,
+        length: usize,
+        write: impl Fn(&mut [u8; SHORT]),
+    ) -> io::Result<()> {
+        if !self.page.push_short(time.0, length, &write) {
+            self.flush_page()?;
+            let fits = self.page.push_short(time.0, length, &write);
+            debug_assert!(fits, "an empty page takes every short body");
+        }
+        Ok(())
+    }
+
     /// Notes that events of this CPU are missing here; `None`: unknown how many.
     ///
     /// # Errors
@@ -528,7 +560,7 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
     /// Writes pages once there are enough for a chunk.
     fn flush_pages(&mut self) -> io::Result<()> {
         let wait = match self.writer.header.compression {
-            Compression::None => 1,
+            Compression::None => PLAIN_PAGES,
             Compression::Zlib | Compression::Zstd => CHUNK_PAGES,
         };
         if self.pages.len() >= wait * self.writer.header.page_size as usize {
