@@ -10,9 +10,9 @@
     reason = "a benchmark prints and reads the clock"
 )]
 
-use schedlab_model::{Clock, CpuSet, Topology, TraceInfo};
+use schedlab_model::{Clock, CpuSet, Event, Topology, TraceInfo};
 use schedlab_sim::policy::{Cfs, CfsKnobs, Placer, PlacerKnobs};
-use schedlab_sim::{Config, Hardware, World};
+use schedlab_sim::{Config, Hardware, Step, World};
 use schedlab_trace::EventWriter;
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::workloads;
@@ -53,12 +53,15 @@ impl Ran {
         // Writing over an old file would take longer.
         let _ = std::fs::remove_file(&path);
         let began = Instant::now();
+        // A load with a duration pauses before it is stopped.
         if sink == Sink::Trace {
             let mut trace = EventWriter::create(&path, &info).unwrap();
-            world.run_until(u64::MAX - 1, &mut |events| trace.events(events).unwrap()).unwrap();
+            let mut write = |events: &[Event]| trace.events(events).unwrap();
+            while world.run_until(u64::MAX - 1, &mut write).unwrap() != Step::Ended {}
             trace.finish().unwrap();
         } else {
-            world.run_until(u64::MAX - 1, &mut |events| handed += events.len()).unwrap();
+            let mut count = |events: &[Event]| handed += events.len();
+            while world.run_until(u64::MAX - 1, &mut count).unwrap() != Step::Ended {}
         }
         let real_s = began.elapsed().as_secs_f64();
         let virtual_s = (world.ended_at().unwrap() - world.went_at().unwrap()) as f64 / 1e9;

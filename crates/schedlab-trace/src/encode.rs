@@ -96,7 +96,7 @@ impl Encoder {
 
     /// What the body of an event's record will say; `None` for what is no record. The arguments of a tracepoint beyond
     /// the scheduler's are a text of at most 64 KiB.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pack(&mut self, event: &Event, arguments: &str) -> Option<Packed> {
         let comms = &mut self.comms;
         let packed = |id| Packed::by(event, id);
@@ -180,7 +180,7 @@ impl Encoder {
     }
 
     /// Writes the body of a record, up to its text. Fields at known places are plain stores.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(&self, packed: Packed, body: &mut [u8; SHORT]) {
         let comms = &self.comms;
         let [one, other] = packed.prios;

@@ -126,7 +126,7 @@ impl EventWriter {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, cpu: Cpu, entry: Entry, text: &[u8]) -> io::Result<()> {
         self.lanes.append(cpu, |lane| {
             lane.extend_from_slice(&entry.to_bytes());
@@ -203,9 +203,12 @@ impl EventWriter {
                     match Entry::from_bytes(entry) {
                         Entry::Record(delta, packed) => {
                             time = Nanos(time.0 + u64::from(delta));
-                            if packed.is_short() {
-                                let write = |body: &mut _| self.encoder.write(packed, body);
-                                out.short_record(time, packed.length(), write)?;
+                            let place = match packed.is_short() {
+                                true => out.short(time, packed.length()),
+                                false => None,
+                            };
+                            if let Some(body) = place {
+                                self.encoder.write(packed, body);
                             } else {
                                 let (text, rest) = run.split_at(packed.text());
                                 run = rest;

@@ -51,15 +51,20 @@ impl ByteLanes {
     }
 
     /// Lets `write` append to the bytes of `cpu`. What it appends at once is read at once.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append(&mut self, cpu: Cpu, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         if cpu.index() >= self.lanes.len() {
-            self.lanes.resize_with(cpu.index() + 1, Lane::default);
-            self.enough = (WAITING / self.lanes.len()).min(RUN);
+            self.grow(cpu);
         }
         let waiting = &mut self.lanes[cpu.index()].waiting;
         write(waiting);
         if waiting.len() < self.enough { Ok(()) } else { self.put_by(cpu) }
+    }
+
+    #[cold]
+    fn grow(&mut self, cpu: Cpu) {
+        self.lanes.resize_with(cpu.index() + 1, Lane::default);
+        self.enough = (WAITING / self.lanes.len()).min(RUN);
     }
 
     /// Moves a CPU's waiting bytes into the file.

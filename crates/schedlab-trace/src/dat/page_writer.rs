@@ -105,30 +105,20 @@ impl PageWriter {
         true
     }
 
-    /// The same for a body of `length` bytes, a multiple of four, which `write` puts into the page itself. It may write
-    /// beyond the body's end.
-    #[inline]
-    pub(super) fn push_short(
-        &mut self,
-        time: u64,
-        length: usize,
-        write: impl FnOnce(&mut [u8; SHORT]),
-    ) -> bool {
-        debug_assert!(length.is_multiple_of(4) && length <= SHORT);
+    /// Adds a record and gives the place for its body of `length` bytes, a multiple of four up to [`SHORT`]; bytes of the
+    /// place beyond them may be written too. `None`: nothing was done, and it is a case for [`Self::push`].
+    #[inline(always)]
+    pub(super) fn short(&mut self, time: u64, length: usize) -> Option<&mut [u8; SHORT]> {
         let first = self.at == self.head();
         let delta = time.wrapping_sub(self.time);
         let end = self.at + 4 + length;
         if first || delta >= DELTA_LIMIT || end > self.limit {
-            let mut body = [0; SHORT];
-            write(&mut body);
-            return self.push(time, &body[..length]);
+            return None;
         }
         self.put((length / 4) as u32, delta as u32);
-        let body = self.page[self.at..].first_chunk_mut();
-        write(body.expect("behind the page's end there is room for a short body"));
-        self.at = end;
+        let at = std::mem::replace(&mut self.at, end);
         self.time = time;
-        true
+        self.page[at..].first_chunk_mut()
     }
 
     /// The same for what is rare: the first record of a page, a long record, a long time.

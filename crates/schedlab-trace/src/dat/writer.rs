@@ -481,21 +481,11 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
         Ok(())
     }
 
-    /// Adds a record with a body of `length` bytes, a multiple of four up to [`SHORT`], which `write` puts into the page
-    /// itself.
-    #[inline]
-    pub(crate) fn short_record(
-        &mut self,
-        time: Nanos,
-        length: usize,
-        write: impl Fn(&mut [u8; SHORT]),
-    ) -> io::Result<()> {
-        if !self.page.push_short(time.0, length, &write) {
-            self.flush_page()?;
-            let fits = self.page.push_short(time.0, length, &write);
-            debug_assert!(fits, "an empty page takes every short body");
-        }
-        Ok(())
+    /// Adds a record and gives the place for its body of `length` bytes, a multiple of four up to [`SHORT`]; bytes of the
+    /// place beyond them may be written too. `None`: nothing was done, and it is a case for [`Self::record`].
+    #[inline(always)]
+    pub(crate) fn short(&mut self, time: Nanos, length: usize) -> Option<&mut [u8; SHORT]> {
+        self.page.short(time.0, length)
     }
 
     /// Notes that events of this CPU are missing here; `None`: unknown how many.

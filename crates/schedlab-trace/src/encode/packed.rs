@@ -16,9 +16,9 @@ const TIME: u16 = 1;
 /// What a record says, without the names of its tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Packed {
-    /// The id of its format.
+    /// The event id of the format of its record.
     pub(super) id: u16,
-    /// `common_flags`.
+    /// `common_flags` of the record: where its CPU was.
     pub(super) flags: u8,
     /// Why a task left, by [`state_to_byte`], or the phase of a mark.
     pub(super) how: u8,
