@@ -36,22 +36,24 @@ const SHORT: u64 = 4;
 /// Less CPU time than this, and fewer phases, tell nothing.
 const LEAST: Nanos = Nanos::from_millis(15);
 const PHASES: u64 = 50;
-/// The period of budgets that are always used up: the kernel's usual one.
+/// The period of budgets that are always used up, where nobody counts wakeups from outside: the kernel's usual one.
 const BUDGET_LONG: Nanos = Nanos::from_millis(100);
+/// The same where nobody outside waits. Only tasks of the node stand still then, so it may be longer than that of burns.
+const BUDGET_LONGEST: Nanos = Nanos::from_millis(250);
 /// A node that uses less than this part of what it may have, in percent, sleeps, or others take its CPUs.
 pub(super) const ALL: u64 = 90;
 /// Fewer periods of a budget tell nothing.
 const BUDGETS: u64 = 8;
 
-/// How long a look takes. What a look counts costs a switch of tasks some 0.2 us.
+/// How long a look takes, or a period if that is longer. What a look counts costs a switch of tasks some 0.2 us.
 pub(super) const LOOK: Nanos = Nanos::from_millis(100);
 
 /// The pause after a number of looks: the first ones follow each other, so that a program that runs for a second has
-/// its period for most of it.
-pub(super) const fn pause(looks: u32) -> Nanos {
+/// its period for most of it. Later a look begins each second.
+pub(super) const fn pause(looks: u32, look: Nanos) -> Nanos {
     match looks {
         0..3 => Nanos::ZERO,
-        _ => Nanos::from_millis(900),
+        _ => Nanos(1_000_000_000 - look.0),
     }
 }
 
@@ -76,8 +78,13 @@ impl Seen {
 
     /// Whether nobody outside waits for what the node does.
     const fn is_alone(self) -> bool {
-        self.woken * WOKEN.0 < self.looked.0
+        is_alone(self.woken, self.looked)
     }
+}
+
+/// Whether nobody outside waits for a node that was woken so often from there.
+const fn is_alone(woken: u64, looked: Nanos) -> bool {
+    woken * WOKEN.0 < looked.0
 }
 
 /// A period that was chosen, and why.
@@ -153,20 +160,27 @@ pub(super) struct Budgets {
     pub(super) used: Nanos,
     /// The CPU time that was there.
     pub(super) there: Nanos,
+    /// How long was looked.
+    pub(super) looked: Nanos,
+    /// How often somebody from outside woke a task.
+    pub(super) woken: u64,
 }
 
-/// The period of budgets that fits; `None` until enough was seen.
-pub(super) fn budgets(seen: &mut Budgets, usual: Nanos) -> Option<Period> {
+/// The period of budgets that fits; `None` until enough was seen. `counts`: wakeups from outside could be counted.
+pub(super) fn budgets(seen: &mut Budgets, usual: Nanos, counts: bool) -> Option<Period> {
     if seen.periods < BUDGETS || seen.there == Nanos::ZERO {
         return None;
     }
-    let Budgets { used, there, .. } = std::mem::take(seen);
+    let Budgets { used, there, looked, woken, .. } = std::mem::take(seen);
     let part = used.0 * 100 / there.0;
-    let (period_ns, how) = match part >= ALL {
-        true => (BUDGET_LONG.max(usual), ""),
-        false => (usual, "only "),
+    let (period_ns, how, and) = match part >= ALL {
+        false => (usual, "only ", ""),
+        true if !counts => (BUDGET_LONG, "", ""),
+        true if is_alone(woken, looked) => (BUDGET_LONGEST, "", " and waits for nobody outside"),
+        true => (AWAKE, "", ", and others wake it"),
     };
-    Some(Period { period_ns, why: format!("it used {how}{} % of its budgets", part.min(100)) })
+    let why = format!("it used {how}{} % of its budgets{and}", part.min(100));
+    Some(Period { period_ns: period_ns.max(usual), why })
 }
 
 #[cfg(test)]
@@ -247,25 +261,31 @@ mod tests {
 
     #[test]
     fn a_budget_that_is_always_used_up_gets_a_longer_period() {
-        let usual = Nanos::from_millis(10);
-        let (used, there) = (Nanos::from_millis, Nanos::from_millis(100));
-        let of = |periods, ms| budgets(&mut Budgets { periods, used: used(ms), there }, usual);
-        assert_eq!(of(7, 100), None);
-        let long = of(10, 90).unwrap();
-        assert_eq!(
-            (long.period_ns, long.why.as_str()),
-            (BUDGET_LONG, "it used 90 % of its budgets")
-        );
-        let short = of(10, 89).unwrap();
-        assert_eq!(
-            (short.period_ns, short.why.as_str()),
-            (usual, "it used only 89 % of its budgets")
-        );
+        let (usual, looked) = (Nanos::from_millis(10), LOOK);
+        let told = |periods, ms, woken, counts| {
+            let (used, there) = (Nanos::from_millis(ms), Nanos::from_millis(100));
+            let mut seen = Budgets { periods, used, there, looked, woken };
+            Some(budgets(&mut seen, usual, counts)?.to_string())
+        };
+        assert_eq!(told(7, 100, 0, true), None);
+        for (ms, woken, counts, expected) in [
+            (90, 4, true, "250ms, since it used 90 % of its budgets and waits for nobody outside"),
+            (100, 5, true, "20ms, since it used 100 % of its budgets, and others wake it"),
+            (120, 0, false, "100ms, since it used 100 % of its budgets"),
+            (89, 0, true, "10ms, since it used only 89 % of its budgets"),
+        ] {
+            assert_eq!(told(10, ms, woken, counts), Some(format!("period {expected}")));
+        }
+        let mut seen = Budgets { periods: 10, used: looked, there: looked, looked, woken: 50 };
+        let period = budgets(&mut seen, Nanos::from_millis(50), true).unwrap().period_ns;
+        assert_eq!(period, Nanos::from_millis(50), "the budget of a low speed needs it");
+        assert_eq!(seen, Budgets::default());
     }
 
     #[test]
     fn first_looks_follow_each_other_and_later_ones_take_a_tenth_of_the_time() {
-        assert_eq!(pause(0), Nanos::ZERO);
-        assert_eq!(pause(9) + LOOK, Nanos::from_secs(1));
+        assert_eq!(pause(0, LOOK), Nanos::ZERO);
+        assert_eq!(pause(9, LOOK), Nanos::from_millis(900));
+        assert_eq!(pause(9, BUDGET_LONGEST) + BUDGET_LONGEST, Nanos::from_secs(1));
     }
 }

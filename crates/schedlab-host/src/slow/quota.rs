@@ -70,6 +70,11 @@ impl Quota {
         Ok(())
     }
 
+    /// How often budgets come, in nanoseconds.
+    pub(super) const fn period(&self) -> Nanos {
+        self.period
+    }
+
     /// How many budgets there were.
     pub(super) fn counted(&self) -> Option<u64> {
         cgroup::throttled_in(&self.dir).map(|(periods, _, _)| periods)

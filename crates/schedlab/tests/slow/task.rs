@@ -535,7 +535,7 @@ fn the_period_follows_the_work_unless_one_is_named() {
         (80, &["--method", "hogs"][..], 20_000_000, "since tasks of node all "),
         (80, &["--method", "hogs", "--period", "2ms"], 0, ""),
         // Other tests leave it a fifth of the CPU.
-        (15, &["--method", "quota", "--filler", "off"], 100_000_000, "it used "),
+        (15, &["--method", "quota", "--filler", "off"], 20_000_000, "it used "),
     ] {
         let cpu = format!("{}={percent}%", last_cpu());
         let arguments = [options, &["--no-measure", "--cpu", &cpu, "--"]].concat();

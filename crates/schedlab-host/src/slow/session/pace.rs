@@ -15,11 +15,16 @@ const THREADS: usize = 256;
 /// When to look at the work, and what is in force by it.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Counts how often CPUs have nothing to run, and wakeups from outside; the kernel counts budgets by itself.
+    /// Counts how often CPUs have nothing to run, and wakeups from outside. Budgets do without, since the kernel counts
+    /// them by itself.
     idle: Option<Idle>,
+    /// Whether nodes have budgets.
+    budgets: bool,
     /// The period of burns.
     period: Nanos,
     looks: u32,
+    /// How long a look takes: whole periods of budgets.
+    look: Nanos,
     looking: bool,
     due: Nanos,
 }
@@ -56,10 +61,10 @@ impl Pace {
         let idle = match plan.method {
             _ if !plan.follows() => return None,
             Method::Hogs => Some(Idle::open(&nodes)?),
-            _ => None,
+            _ => Idle::open(&nodes),
         };
-        let period = plan.grid.period();
-        Some(Self { idle, period, looks: 0, looking: false, due: Nanos::MAX })
+        let (budgets, period) = (plan.method == Method::Quota, plan.grid.period());
+        Some(Self { idle, budgets, period, looks: 0, look: LOOK, looking: false, due: Nanos::MAX })
     }
 
     /// Begins with a look.
@@ -69,16 +74,17 @@ impl Pace {
 
     /// What was counted of a node until now.
     fn counters(&self, active: &Active, processes: &[Pid]) -> Option<Counters> {
-        let at = clock::monotonic();
+        let (at, cpus) = (clock::monotonic(), active.node.cpus());
         match (&self.idle, &active.held.hold) {
             _ if active.failed => None,
             (_, Hold::Quota(quota)) => {
                 let (used, budgets) = (active.held.used(processes)?.0, quota.counted()?);
-                Some(Counters { at, used, budgets, ..Counters::default() })
+                let woken = self.idle.as_ref().map_or(0, |idle| idle.count(&cpus).woken);
+                Some(Counters { at, used, budgets, woken, ..Counters::default() })
             }
             (Some(idle), _) => {
                 let used = active.held.used(processes)?.0;
-                let Counted { idled: sleeps, woken } = idle.count(&active.node.cpus());
+                let Counted { idled: sleeps, woken } = idle.count(&cpus);
                 let slept = slept(processes);
                 Some(Counters { at, used, sleeps, slept, woken, ..Counters::default() })
             }
@@ -105,11 +111,13 @@ impl Found {
         self.budgets.used.0 += used;
         let there = (cpus * looked as f64) as u64;
         self.budgets.there.0 += there;
+        let woken = now.woken.saturating_sub(began.woken);
+        self.budgets.looked.0 += looked;
+        self.budgets.woken += woken;
         // While others compute on its CPUs too, these have something to run although the node sleeps.
         if used * 100 < follow::ALL * there {
             sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
         }
-        let woken = now.woken.saturating_sub(began.woken);
         self.seen.looked.0 += looked;
         self.seen.used.0 += used;
         // A task that waits for another one of its node stands still with it in a gap.
@@ -144,11 +152,11 @@ impl Session {
                 }
             }
         }
-        pace.due = now + LOOK;
+        pace.due = now + pace.look;
         if !pace.looking {
             pace.looks += 1;
-            pace.due = now + follow::pause(pace.looks);
             self.choose(&mut pace)?;
+            pace.due = now + follow::pause(pace.looks, pace.look);
         }
         let due = pace.due;
         self.pace = Some(pace);
@@ -157,8 +165,13 @@ impl Session {
 
     /// Puts the period into force that fits what was found, where enough was found.
     fn choose(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
-        if pace.idle.is_none() {
-            return self.nodes.iter_mut().try_for_each(choose_budget);
+        if pace.budgets {
+            let counts = pace.idle.is_some();
+            pace.look = LOOK;
+            for active in &mut self.nodes {
+                pace.look = pace.look.max(choose_budget(active, counts)?);
+            }
+            return Ok(());
         }
         let seen = self.nodes.iter_mut();
         let mut seen = seen.map(|active| (active.node.name.as_str(), &mut active.found.seen));
@@ -176,17 +189,17 @@ impl Session {
     }
 }
 
-/// A node under `quota` has a period of its own.
-fn choose_budget(active: &mut Active) -> Result<(), SlowError> {
-    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(()) };
-    let Some(period) = follow::budgets(&mut active.found.budgets, quota::PERIOD) else {
-        return Ok(());
+/// A node under `quota` has a period of its own, which is returned.
+fn choose_budget(active: &mut Active, counts: bool) -> Result<Nanos, SlowError> {
+    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(Nanos::ZERO) };
+    let Some(period) = follow::budgets(&mut active.found.budgets, quota::PERIOD, counts) else {
+        return Ok(quota.period());
     };
     if let Some(speed) = active.node.speeds.values().next() {
         quota.pace(period.period_ns, *speed)?;
     }
     active.proof.follows(period);
-    Ok(())
+    Ok(quota.period())
 }
 
 #[cfg(test)]
@@ -225,11 +238,12 @@ mod tests {
     fn budgets_are_counted_with_the_time_that_was_used_of_them() {
         let counted = |ms, used: u64, budgets| {
             let (at, used) = (Nanos::from_millis(ms), used * 1_000_000);
-            Some(Counters { at, used, budgets, ..Counters::default() })
+            Some(Counters { at, used, budgets, woken: budgets * 7 / 10, ..Counters::default() })
         };
         let mut found = Found { began: counted(50, 7, 100), ..Found::default() };
         found.add(counted(150, 25, 110), 0.2);
         let (used, there) = (Nanos::from_millis(18), Nanos::from_millis(20));
-        assert_eq!(found.budgets, Budgets { periods: 10, used, there });
+        let (looked, woken) = (Nanos::from_millis(100), 7);
+        assert_eq!(found.budgets, Budgets { periods: 10, used, there, looked, woken });
     }
 }
