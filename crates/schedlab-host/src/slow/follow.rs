@@ -42,8 +42,12 @@ const BUDGET_LONG: Nanos = Nanos::from_millis(100);
 const BUDGET_LONGEST: Nanos = Nanos::from_millis(250);
 /// A node that uses less than this part of what it may have, in percent, sleeps, or others take its CPUs.
 pub(super) const ALL: u64 = 90;
-/// Fewer periods of a budget tell nothing.
+/// A node that has more than the usual period keeps it if it uses this part, in percent: the kernel charges at ticks, so
+/// what a short look sees varies.
+const KEPT: u64 = 75;
+/// Fewer periods of a budget tell nothing, and fewer than the second of wakeups in them.
 const BUDGETS: u64 = 8;
+const WAKING: u64 = 3;
 
 /// How long a look takes, or a period if that is longer. What a look counts costs a switch of tasks some 0.2 us.
 pub(super) const LOOK: Nanos = Nanos::from_millis(100);
@@ -82,7 +86,7 @@ impl Seen {
     }
 }
 
-/// Whether nobody outside waits for a node that was woken so often from there.
+/// Whether nobody outside waits for a node, by how often it was woken from there in a time.
 const fn is_alone(woken: u64, looked: Nanos) -> bool {
     woken * WOKEN.0 < looked.0
 }
@@ -166,21 +170,31 @@ pub(super) struct Budgets {
     pub(super) woken: u64,
 }
 
-/// The period of budgets that fits; `None` until enough was seen. `counts`: wakeups from outside could be counted.
-pub(super) fn budgets(seen: &mut Budgets, usual: Nanos, counts: bool) -> Option<Period> {
-    if seen.periods < BUDGETS || seen.there == Nanos::ZERO {
+/// The period of budgets that fits; `None` until enough was seen. After the usual one comes [`AWAKE`] at most, since a
+/// program may only be starting. `counts`: wakeups from outside could be counted.
+pub(super) fn budgets(
+    seen: &mut Budgets,
+    (usual, now): (Nanos, Nanos),
+    counts: bool,
+) -> Option<Period> {
+    let alone = is_alone(seen.woken, seen.looked);
+    // Soon, since whoever waits for an answer waits for whole periods.
+    let wakes = counts && !alone && now > AWAKE && seen.periods >= WAKING;
+    if (seen.periods < BUDGETS && !wakes) || seen.there == Nanos::ZERO {
         return None;
     }
-    let Budgets { used, there, looked, woken, .. } = std::mem::take(seen);
+    let Budgets { used, there, .. } = std::mem::take(seen);
     let part = used.0 * 100 / there.0;
-    let (period_ns, how, and) = match part >= ALL {
+    let least = if now > usual { KEPT } else { ALL };
+    let (period_ns, how, and) = match part >= least {
         false => (usual, "only ", ""),
         true if !counts => (BUDGET_LONG, "", ""),
-        true if is_alone(woken, looked) => (BUDGET_LONGEST, "", " and waits for nobody outside"),
+        true if alone => (BUDGET_LONGEST, "", " and waits for nobody outside"),
         true => (AWAKE, "", ", and others wake it"),
     };
+    let longest = if now < AWAKE { AWAKE } else { BUDGET_LONGEST };
     let why = format!("it used {how}{} % of its budgets{and}", part.min(100));
-    Some(Period { period_ns: period_ns.max(usual), why })
+    Some(Period { period_ns: period_ns.min(longest).max(usual), why })
 }
 
 #[cfg(test)]
@@ -262,24 +276,35 @@ mod tests {
     #[test]
     fn a_budget_that_is_always_used_up_gets_a_longer_period() {
         let (usual, looked) = (Nanos::from_millis(10), LOOK);
-        let told = |periods, ms, woken, counts| {
-            let (used, there) = (Nanos::from_millis(ms), Nanos::from_millis(100));
+        let there = Nanos::from_millis(100);
+        let told = |now, (periods, ms, woken), counts| {
+            let (used, now) = (Nanos::from_millis(ms), Nanos::from_millis(now));
             let mut seen = Budgets { periods, used, there, looked, woken };
-            Some(budgets(&mut seen, usual, counts)?.to_string())
+            Some(budgets(&mut seen, (usual, now), counts)?.to_string())
         };
-        assert_eq!(told(7, 100, 0, true), None);
-        for (ms, woken, counts, expected) in [
-            (90, 4, true, "250ms, since it used 90 % of its budgets and waits for nobody outside"),
-            (100, 5, true, "20ms, since it used 100 % of its budgets, and others wake it"),
-            (120, 0, false, "100ms, since it used 100 % of its budgets"),
-            (89, 0, true, "10ms, since it used only 89 % of its budgets"),
+        assert_eq!(told(20, (7, 100, 9), true), None);
+        assert_eq!(told(250, (3, 100, 4), true), None);
+        assert_eq!(told(250, (2, 100, 5), true), None);
+        let alone = "250ms, since it used 75 % of its budgets and waits for nobody outside";
+        let woken = "20ms, since it used 100 % of its budgets, and others wake it";
+        for (now, seen, counts, expected) in [
+            (20, (8, 75, 4), true, alone),
+            (20, (8, 100, 5), true, woken),
+            (250, (3, 100, 5), true, woken),
+            (20, (8, 120, 0), false, "100ms, since it used 100 % of its budgets"),
+            (10, (8, 89, 0), true, "10ms, since it used only 89 % of its budgets"),
+            (20, (8, 74, 0), true, "10ms, since it used only 74 % of its budgets"),
         ] {
-            assert_eq!(told(10, ms, woken, counts), Some(format!("period {expected}")));
+            assert_eq!(told(now, seen, counts), Some(format!("period {expected}")));
         }
-        let mut seen = Budgets { periods: 10, used: looked, there: looked, looked, woken: 50 };
-        let period = budgets(&mut seen, Nanos::from_millis(50), true).unwrap().period_ns;
-        assert_eq!(period, Nanos::from_millis(50), "the budget of a low speed needs it");
+        let all = Budgets { periods: 10, used: there, there, looked, woken: 50 };
+        let (mut seen, long) = (all, Nanos::from_millis(50));
+        let period = budgets(&mut seen, (long, long), true).unwrap().period_ns;
+        assert_eq!(period, long, "the budget of a low speed needs it");
         assert_eq!(seen, Budgets::default());
+        let mut seen = Budgets { woken: 0, ..all };
+        let period = budgets(&mut seen, (usual, usual), true).unwrap().period_ns;
+        assert_eq!(period, AWAKE, "it may only be starting");
     }
 
     #[test]

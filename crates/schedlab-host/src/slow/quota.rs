@@ -63,11 +63,8 @@ impl Quota {
 
     /// Changes how often budgets come, at the speed in force. The kernel gives a new budget at once.
     pub(super) fn pace(&mut self, period: Nanos, speed: Speed) -> Result<(), SlowError> {
-        if self.period != period {
-            self.period = period;
-            self.set(speed)?;
-        }
-        Ok(())
+        self.period = period;
+        self.set(speed)
     }
 
     /// How often budgets come, in nanoseconds.

@@ -192,11 +192,14 @@ impl Session {
 /// A node under `quota` has a period of its own, which is returned.
 fn choose_budget(active: &mut Active, counts: bool) -> Result<Nanos, SlowError> {
     let Hold::Quota(quota) = &mut active.held.hold else { return Ok(Nanos::ZERO) };
-    let Some(period) = follow::budgets(&mut active.found.budgets, quota::PERIOD, counts) else {
-        return Ok(quota.period());
-    };
-    if let Some(speed) = active.node.speeds.values().next() {
+    let (seen, periods) = (&mut active.found.budgets, (quota::PERIOD, quota.period()));
+    let Some(period) = follow::budgets(seen, periods, counts) else { return Ok(quota.period()) };
+    if period.period_ns != quota.period()
+        && let Some(speed) = active.node.speeds.values().next()
+    {
         quota.pace(period.period_ns, *speed)?;
+        // The second under way has a part of a budget too much or too little.
+        active.proof.break_off(clock::monotonic());
     }
     active.proof.follows(period);
     Ok(quota.period())
