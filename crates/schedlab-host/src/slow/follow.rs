@@ -178,7 +178,7 @@ pub(super) fn budgets(
     counts: bool,
 ) -> Option<Period> {
     let alone = is_alone(seen.woken, seen.looked);
-    // Soon, since whoever waits for an answer waits for whole periods.
+    // Soon, since those who wait for an answer wait for whole periods.
     let wakes = counts && !alone && now > AWAKE && seen.periods >= WAKING;
     if (seen.periods < BUDGETS && !wakes) || seen.there == Nanos::ZERO {
         return None;
