@@ -24,6 +24,20 @@ pub(crate) fn run() -> Result<()> {
     run_built()
 }
 
+/// Whether the wheel's lock names all dependencies. A lock that is behind looks like crates that cannot be had, so cargo
+/// is asked without the network.
+fn lock_is_current() -> Result<()> {
+    let manifest = ["--manifest-path", "python/Cargo.toml", "--format-version", "1"];
+    let mut ask = Command::new("cargo");
+    let asked = ask.args(["metadata", "--locked", "--offline"]).args(manifest).output()?;
+    let said = String::from_utf8_lossy(&asked.stderr);
+    ensure!(
+        !said.contains("cannot update the lock file"),
+        "python/Cargo.lock is behind: run `cargo metadata --offline` in python/ and commit it"
+    );
+    Ok(())
+}
+
 /// The same with the command that is there. A machine that cannot get the packages says so.
 pub(crate) fn run_built() -> Result<()> {
     format()?;
@@ -34,6 +48,7 @@ pub(crate) fn run_built() -> Result<()> {
         );
         return Ok(());
     };
+    lock_is_current()?;
     let fetch = ["fetch", "--quiet", "--locked", "--manifest-path", "python/Cargo.toml"];
     if steps::cargo(&fetch).is_err() {
         steps::say(
