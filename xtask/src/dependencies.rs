@@ -1,9 +1,10 @@
 //! Each dependency of any manifest has its reason in `docs/dependencies.md`, and the table names nothing else. Each
-//! dependency of the workspace is used by a crate.
+//! dependency of the workspace is used by a crate. The locks outside of the workspace name all dependencies.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::process::Command;
 
 const REASONS: &str = "docs/dependencies.md";
 const WORKSPACE: &str = "[workspace.dependencies]";
@@ -31,7 +32,22 @@ pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
     for name in reasons.difference(&used) {
         found.push(format!("{REASONS}: names `{name}`, which no manifest has"));
     }
+    for folder in ["fuzz", "python"] {
+        if lock_is_behind(folder)? {
+            let mend = format!("run `cargo metadata --offline` in {folder}/ and commit it");
+            found.push(format!("{folder}/Cargo.lock: does not name all dependencies: {mend}"));
+        }
+    }
     Ok(found)
+}
+
+/// Whether the lock of a folder outside of the workspace names too few dependencies. cargo is asked without the network:
+/// crates that cannot be had are another error.
+pub(crate) fn lock_is_behind(folder: &str) -> Result<bool> {
+    let mut ask = Command::new("cargo");
+    ask.args(["metadata", "--locked", "--offline", "--format-version", "1", "--manifest-path"]);
+    let said = ask.arg(format!("{folder}/Cargo.toml")).output().context("cargo")?.stderr;
+    Ok(String::from_utf8_lossy(&said).contains("cannot update the lock file"))
 }
 
 fn read(path: &str) -> Result<String> {

@@ -1,6 +1,6 @@
 //! The wheel for Python: built by maturin, installed into an environment of its own, and tested there.
 
-use crate::steps;
+use crate::{dependencies, steps};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,20 +24,6 @@ pub(crate) fn run() -> Result<()> {
     run_built()
 }
 
-/// Whether the wheel's lock names all dependencies. A lock that is behind looks like crates that cannot be had, so cargo
-/// is asked without the network.
-fn lock_is_current() -> Result<()> {
-    let manifest = ["--manifest-path", "python/Cargo.toml", "--format-version", "1"];
-    let mut ask = Command::new("cargo");
-    let asked = ask.args(["metadata", "--locked", "--offline"]).args(manifest).output()?;
-    let said = String::from_utf8_lossy(&asked.stderr);
-    ensure!(
-        !said.contains("cannot update the lock file"),
-        "python/Cargo.lock is behind: run `cargo metadata --offline` in python/ and commit it"
-    );
-    Ok(())
-}
-
 /// The same with the command that is there. A machine that cannot get the packages says so.
 pub(crate) fn run_built() -> Result<()> {
     format()?;
@@ -48,7 +34,11 @@ pub(crate) fn run_built() -> Result<()> {
         );
         return Ok(());
     };
-    lock_is_current()?;
+    // It would look like crates that cannot be had.
+    ensure!(
+        !dependencies::lock_is_behind("python")?,
+        "python/Cargo.lock is behind: see `cargo xtask tidy`"
+    );
     let fetch = ["fetch", "--quiet", "--locked", "--manifest-path", "python/Cargo.toml"];
     if steps::cargo(&fetch).is_err() {
         steps::say(

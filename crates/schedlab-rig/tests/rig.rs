@@ -166,35 +166,42 @@ fn recording(output: &Path) -> Option<Recording> {
 
 #[test]
 fn a_recording_puts_each_moment_of_each_worker_down_to_one_cause() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("run.dat");
-    let threads = Threads::default();
-    let options = Options {
-        events: 1 << 12,
-        on_start: Some(threads.told(None)),
-        run_delay: Some(|| schedlab_sys::task::own_run_delay().map(|delay| delay.0)),
-        ..Options::new(WORKERS)
+    // For how long workers were in jobs and on a CPU; `None`: nothing may be recorded.
+    let in_jobs = || {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("run.dat");
+        let threads = Threads::default();
+        let options = Options {
+            events: 1 << 12,
+            on_start: Some(threads.told(None)),
+            run_delay: Some(|| schedlab_sys::task::own_run_delay().map(|delay| delay.0)),
+            ..Options::new(WORKERS)
+        };
+        let recording = recording(&output)?;
+        let (run, before) = (run(), steal());
+        let mut ours = Ours::new(options);
+        ours.run(&run).unwrap();
+        let report = ours.take_report().unwrap();
+        let pids = threads.of(&[true; WORKERS]).unwrap();
+        let recorded = recording.finish(&run, &pids, Some(&report)).unwrap();
+        let stalls = &recorded.stalls;
+        let all: u64 = Cause::ALL.into_iter().map(|cause| stalls.sum(cause).0).sum();
+        assert_eq!(all, WORKERS as u64 * stalls.window.duration().0);
+        assert!(Account::of(stalls, run.base()).sums.contains_key("in_jobs_ns"));
+        let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+        assert!(files.map(|file| file.path()).eq([output.clone()]), "the spool is gone");
+        let mut source = schedlab_trace::open(&output).unwrap();
+        let slices = schedlab_timeline::Slices::new(1 << 16);
+        assert!(schedlab_timeline::ask(source.as_mut(), slices).is_ok());
+        let figures = Witness::of(&run, WORKERS, &report, before).figures();
+        assert!((0.0..=1.0).contains(&figures.share_aside));
+        Some(stalls.sum(Cause::Job))
     };
-    let Some(recording) = recording(&output) else { return };
-    let (run, before) = (run(), steal());
-    let mut ours = Ours::new(options);
-    ours.run(&run).unwrap();
-    let report = ours.take_report().unwrap();
-    let pids = threads.of(&[true; WORKERS]).unwrap();
-    let recorded = recording.finish(&run, &pids, Some(&report)).unwrap();
-    let stalls = &recorded.stalls;
-    let all: u64 = Cause::ALL.into_iter().map(|cause| stalls.sum(cause).0).sum();
-    assert_eq!(all, WORKERS as u64 * stalls.window.duration().0);
-    // On some virtual machines a CPU that leaves idleness records no switch, and a worker there seems to wait.
-    assert!(stalls.sum(Cause::Job) + stalls.sum(Cause::JobDelayed) > Nanos::ZERO);
-    assert!(Account::of(stalls, run.base()).sums.contains_key("in_jobs_ns"));
-    let files = std::fs::read_dir(folder.path()).unwrap().flatten();
-    assert!(files.map(|file| file.path()).eq([output.clone()]), "the spool is gone");
-    let mut source = schedlab_trace::open(&output).unwrap();
-    let slices = schedlab_timeline::Slices::new(1 << 16);
-    assert!(schedlab_timeline::ask(source.as_mut(), slices).is_ok());
-    let figures = Witness::of(&run, WORKERS, &report, before).figures();
-    assert!((0.0..=1.0).contains(&figures.share_aside));
+    // Now and then a virtual CPU leaves idleness without a recorded switch, and a worker there seems to wait in its jobs.
+    let mut tries = (0..5).map_while(|_| in_jobs()).peekable();
+    if tries.peek().is_some() {
+        assert!(tries.any(|time| time > Nanos::ZERO), "no recording shows a worker in a job");
+    }
 }
 
 #[test]

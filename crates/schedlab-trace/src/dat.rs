@@ -33,7 +33,7 @@ mod written_head;
 
 pub(crate) use byte_lanes::ByteLanes;
 pub(crate) use page_run::PageRun;
-pub(crate) use page_writer::{SHORT, longest_body};
+pub(crate) use page_writer::{SHORT, check_body, longest_body};
 pub use private_option::Companion;
 pub(crate) use read_head::{MAGIC, read_embedded};
 pub(crate) use reader::DatReader;

@@ -1,6 +1,8 @@
 //! Events, spelt as records of a trace.dat.
 
-use crate::dat::{ByteLanes, Companion, Compression, Header, Version, Writer, longest_body};
+use crate::dat::{
+    ByteLanes, Companion, Compression, Header, Version, Writer, check_body, longest_body,
+};
 use crate::encode::{BYTES, Encoder, Entry};
 use crate::order::Order;
 use crate::selection::Part;
@@ -21,9 +23,8 @@ pub struct EventWriter {
     lanes: ByteLanes,
     /// The time of each CPU's last record.
     last: Vec<Nanos>,
-    /// Bytes of all bodies.
-    bodies: u64,
-    records: u64,
+    /// Bytes of all records.
+    bytes: u64,
     order: Order,
     info: TraceInfo,
 }
@@ -53,8 +54,7 @@ impl EventWriter {
             encoder: Encoder::new(info),
             lanes: ByteLanes::create(path)?,
             last: Vec::new(),
-            bodies: 0,
-            records: 0,
+            bytes: 0,
             order: Order::default(),
             info: info.clone(),
         })
@@ -99,13 +99,9 @@ impl EventWriter {
         let Some(packed) = self.encoder.pack(event, arguments) else { return Ok(false) };
         if !packed.is_short() {
             let room = longest_body(self.header.encoding, self.header.page_size as usize);
-            if packed.length() > room {
-                let what = format!("a record of {} bytes does not fit a page", packed.length());
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-            }
+            check_body(packed.length(), room)?;
         }
-        self.bodies += packed.length() as u64;
-        self.records += 1;
+        self.bytes += packed.length() as u64 + 4;
         let time = self.order.time(event);
         let delta = self.delta(event.cpu, time)?;
         let text = &arguments.as_bytes()[..packed.text()];
@@ -191,8 +187,7 @@ impl EventWriter {
         let mut writer = Writer::create(&self.path, &self.header)?;
         if self.header.compression == Compression::None {
             // A page has 4,080 bytes, and room for up to one record is left over.
-            let records = self.bodies + 4 * self.records;
-            writer.reserve(records + records / 64);
+            writer.reserve(self.bytes + self.bytes / 64);
         }
         for cpu in self.lanes.with_bytes() {
             let mut out = writer.cpu(cpu)?;

@@ -57,7 +57,7 @@ pub(super) const LOOK: Nanos = Nanos::from_millis(100);
 pub(super) const fn pause(looks: u32, look: Nanos) -> Nanos {
     match looks {
         0..3 => Nanos::ZERO,
-        _ => Nanos(1_000_000_000 - look.0),
+        _ => Nanos(Nanos::from_secs(1).0 - look.0),
     }
 }
 
@@ -82,13 +82,8 @@ impl Seen {
 
     /// Whether nobody outside waits for what the node does.
     const fn is_alone(self) -> bool {
-        is_alone(self.woken, self.looked)
+        self.woken * WOKEN.0 < self.looked.0
     }
-}
-
-/// Whether nobody outside waits for a node, by how often it was woken from there in a time.
-const fn is_alone(woken: u64, looked: Nanos) -> bool {
-    woken * WOKEN.0 < looked.0
 }
 
 /// A period that was chosen, and why.
@@ -154,37 +149,31 @@ fn longer(now: Nanos) -> Nanos {
     BURNS.into_iter().find(|longer| *longer > now).unwrap_or(Grid::PERIOD_MAX)
 }
 
-/// What was seen of budgets. Whether the kernel throttled in a period does not count: it charges at ticks, so a task
+/// What was seen of budgets beside [`Seen`]. Whether the kernel throttled in a period does not count: it charges at ticks, so a task
 /// that always computes goes beyond some budgets, and is not throttled in others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Budgets {
     /// The periods that were seen.
     pub(super) periods: u64,
-    /// The CPU time that was used.
-    pub(super) used: Nanos,
     /// The CPU time that was there.
     pub(super) there: Nanos,
-    /// How long was looked.
-    pub(super) looked: Nanos,
-    /// How often somebody from outside woke a task.
-    pub(super) woken: u64,
 }
 
 /// The period of budgets that fits; `None` until enough was seen. After the usual one comes [`AWAKE`] at most, since a
 /// program may only be starting. `counts`: wakeups from outside could be counted.
 pub(super) fn budgets(
-    seen: &mut Budgets,
+    (seen, of): (&mut Seen, &mut Budgets),
     (usual, now): (Nanos, Nanos),
     counts: bool,
 ) -> Option<Period> {
-    let alone = is_alone(seen.woken, seen.looked);
+    let alone = seen.is_alone();
     // Soon, since those who wait for an answer wait for whole periods.
-    let wakes = counts && !alone && now > AWAKE && seen.periods >= WAKING;
-    if (seen.periods < BUDGETS && !wakes) || seen.there == Nanos::ZERO {
+    let wakes = counts && !alone && now > AWAKE && of.periods >= WAKING;
+    if (of.periods < BUDGETS && !wakes) || of.there == Nanos::ZERO {
         return None;
     }
-    let Budgets { used, there, .. } = std::mem::take(seen);
-    let part = used.0 * 100 / there.0;
+    let (seen, of) = (std::mem::take(seen), std::mem::take(of));
+    let part = seen.used.0 * 100 / of.there.0;
     let least = if now > usual { KEPT } else { ALL };
     let (period_ns, how, and) = match part >= least {
         false => (usual, "only ", ""),
@@ -279,8 +268,9 @@ mod tests {
         let there = Nanos::from_millis(100);
         let told = |now, (periods, ms, woken), counts| {
             let (used, now) = (Nanos::from_millis(ms), Nanos::from_millis(now));
-            let mut seen = Budgets { periods, used, there, looked, woken };
-            Some(budgets(&mut seen, (usual, now), counts)?.to_string())
+            let mut seen = Seen { looked, used, sleeps: 0, woken };
+            let mut of = Budgets { periods, there };
+            Some(budgets((&mut seen, &mut of), (usual, now), counts)?.to_string())
         };
         assert_eq!(told(20, (7, 100, 9), true), None);
         assert_eq!(told(250, (3, 100, 4), true), None);
@@ -297,13 +287,14 @@ mod tests {
         ] {
             assert_eq!(told(now, seen, counts), Some(format!("period {expected}")));
         }
-        let all = Budgets { periods: 10, used: there, there, looked, woken: 50 };
-        let (mut seen, long) = (all, Nanos::from_millis(50));
-        let period = budgets(&mut seen, (long, long), true).unwrap().period_ns;
+        let all = Seen { looked, used: there, sleeps: 0, woken: 50 };
+        let (mut seen, mut of) = (all, Budgets { periods: 10, there });
+        let long = Nanos::from_millis(50);
+        let period = budgets((&mut seen, &mut of), (long, long), true).unwrap().period_ns;
         assert_eq!(period, long, "the budget of a low speed needs it");
-        assert_eq!(seen, Budgets::default());
-        let mut seen = Budgets { woken: 0, ..all };
-        let period = budgets(&mut seen, (usual, usual), true).unwrap().period_ns;
+        assert_eq!((seen, of), (Seen::default(), Budgets::default()));
+        let (mut seen, mut of) = (Seen { woken: 0, ..all }, Budgets { periods: 10, there });
+        let period = budgets((&mut seen, &mut of), (usual, usual), true).unwrap().period_ns;
         assert_eq!(period, AWAKE, "it may only be starting");
     }
 

@@ -10,19 +10,15 @@ pub(super) struct Ordered(Vec<Key>);
 
 impl Ordered {
     pub(super) fn insert(&mut self, key: Key) {
-        let at = self.place(key);
+        let at = self.0.len() - self.before(key);
         self.0.insert(at, key);
     }
 
     /// Takes a key out, if it is there.
     pub(super) fn remove(&mut self, key: Key) {
-        if self.0.last() == Some(&key) {
-            self.0.pop();
-            return;
-        }
-        let at = self.place(key);
-        if self.0.get(at) == Some(&key) {
-            self.0.remove(at);
+        let behind = self.0.len() - self.before(key);
+        if behind > 0 && self.0[behind - 1] == key {
+            self.0.remove(behind - 1);
         }
     }
 
@@ -37,17 +33,14 @@ impl Ordered {
         self.0.iter().rev()
     }
 
-    /// Where a key stands or would stand.
-    fn place(&self, key: Key) -> usize {
+    /// How many keys come before this one.
+    fn before(&self, key: Key) -> usize {
         /// Keys that are looked at one by one before the rest is halved.
         const FEW: usize = 8;
-        let split = self.0.len().saturating_sub(FEW);
-        let (far, near) = self.0.split_at(split);
-        match near.first() {
-            Some(&greatest) if greatest > key => {
-                split + near.iter().take_while(|&&other| other > key).count()
-            }
-            _ => far.partition_point(|&other| other > key),
+        let near = self.0.iter().rev().take(FEW).take_while(|&&other| other < key).count();
+        match near {
+            FEW => self.0.len() - self.0.partition_point(|&other| other >= key),
+            _ => near,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! grew field by field took two fifths more instructions (callgrind).
 
 use crate::encoding::Encoding;
+use std::io;
 
 /// The time delta of a record has 27 bits.
 const DELTA_LIMIT: u64 = 1 << 27;
@@ -25,6 +26,15 @@ pub(crate) const SHORT: usize = 64;
 /// lost count before such a record has a page of its own.
 pub(crate) fn longest_body(encoding: Encoding, page_size: usize) -> usize {
     page_size - 8 - usize::from(encoding.long) - 8
+}
+
+/// Refuses a body of `length` bytes where the longest is shorter.
+pub(crate) fn check_body(length: usize, longest: usize) -> io::Result<()> {
+    if length <= longest {
+        return Ok(());
+    }
+    let what = format!("a record of {length} bytes does not fit a page");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
 /// One page being filled.

@@ -3,7 +3,7 @@
 //! Whole pages wait in [`ByteLanes`] and are copied in order at the end.
 
 use super::byte_lanes::ByteLanes;
-use super::page_writer::PageWriter;
+use super::page_writer::{PageWriter, check_body};
 use super::writer::Writer;
 use super::written_head::Header;
 use schedlab_model::{Cpu, Nanos};
@@ -47,10 +47,7 @@ impl Spool {
         if page.push(time.0, body) {
             return Ok(());
         }
-        if body.len() > page.longest_body() {
-            let what = format!("a record of {} bytes does not fit a page", body.len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
+        check_body(body.len(), page.longest_body())?;
         self.flush(cpu)?;
         let fits = self.page(cpu).push(time.0, body);
         debug_assert!(fits, "an empty page takes every body that passed the check");

@@ -6,7 +6,7 @@
 
 use super::byte_lanes::reserve;
 use super::options as id;
-use super::page_writer::{PageWriter, SHORT};
+use super::page_writer::{PageWriter, SHORT, check_body};
 use super::written_head::{Compression, HEADER_EVENT, Header, Version};
 use schedlab_model::{Cpu, Nanos};
 use std::fs::File;
@@ -469,10 +469,7 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
     /// # Errors
     /// I/O; or `InvalidInput` when the body does not fit a page.
     pub fn record(&mut self, time: Nanos, body: &[u8]) -> io::Result<()> {
-        if body.len() > self.page.longest_body() {
-            let what = format!("a record of {} bytes does not fit a page", body.len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
+        check_body(body.len(), self.page.longest_body())?;
         if !self.page.push(time.0, body) {
             self.flush_page()?;
             let fits = self.page.push(time.0, body);

@@ -15,11 +15,9 @@ const THREADS: usize = 256;
 /// When to look at the work, and what is in force by it.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Counts how often CPUs have nothing to run, and wakeups from outside. Budgets do without, since the kernel counts
-    /// them by itself.
+    /// Counts how often CPUs have nothing to run, and wakeups from outside. `None` where nodes have budgets and
+    /// schedlab may not count: the kernel counts budgets by itself.
     idle: Option<Idle>,
-    /// Whether nodes have budgets.
-    budgets: bool,
     /// The period of burns.
     period: Nanos,
     looks: u32,
@@ -63,8 +61,8 @@ impl Pace {
             Method::Hogs => Some(Idle::open(&nodes)?),
             _ => Idle::open(&nodes),
         };
-        let (budgets, period) = (plan.method == Method::Quota, plan.grid.period());
-        Some(Self { idle, budgets, period, looks: 0, look: LOOK, looking: false, due: Nanos::MAX })
+        let period = plan.grid.period();
+        Some(Self { idle, period, looks: 0, look: LOOK, looking: false, due: Nanos::MAX })
     }
 
     /// Begins with a look.
@@ -108,16 +106,13 @@ impl Found {
         let mut sleeps = now.sleeps.saturating_sub(began.sleeps);
         let looked = now.at.0.saturating_sub(began.at.0);
         self.budgets.periods += now.budgets.saturating_sub(began.budgets);
-        self.budgets.used.0 += used;
         let there = (cpus * looked as f64) as u64;
         self.budgets.there.0 += there;
-        let woken = now.woken.saturating_sub(began.woken);
-        self.budgets.looked.0 += looked;
-        self.budgets.woken += woken;
         // While others compute on its CPUs too, these have something to run although the node sleeps.
         if used * 100 < follow::ALL * there {
             sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
         }
+        let woken = now.woken.saturating_sub(began.woken);
         self.seen.looked.0 += looked;
         self.seen.used.0 += used;
         // A task that waits for another one of its node stands still with it in a gap.
@@ -165,7 +160,7 @@ impl Session {
 
     /// Puts the period into force that fits what was found, where enough was found.
     fn choose(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
-        if pace.budgets {
+        if self.plan.method == Method::Quota {
             let counts = pace.idle.is_some();
             pace.look = LOOK;
             for active in &mut self.nodes {
@@ -192,7 +187,8 @@ impl Session {
 /// A node under `quota` has a period of its own, which is returned.
 fn choose_budget(active: &mut Active, counts: bool) -> Result<Nanos, SlowError> {
     let Hold::Quota(quota) = &mut active.held.hold else { return Ok(Nanos::ZERO) };
-    let (seen, periods) = (&mut active.found.budgets, (quota::PERIOD, quota.period()));
+    let Found { seen, budgets, .. } = &mut active.found;
+    let (seen, periods) = ((seen, budgets), (quota::PERIOD, quota.period()));
     let Some(period) = follow::budgets(seen, periods, counts) else { return Ok(quota.period()) };
     if period.period_ns != quota.period()
         && let Some(speed) = active.node.speeds.values().next()
@@ -247,6 +243,7 @@ mod tests {
         found.add(counted(150, 25, 110), 0.2);
         let (used, there) = (Nanos::from_millis(18), Nanos::from_millis(20));
         let (looked, woken) = (Nanos::from_millis(100), 7);
-        assert_eq!(found.budgets, Budgets { periods: 10, used, there, looked, woken });
+        assert_eq!(found.budgets, Budgets { periods: 10, there });
+        assert_eq!(found.seen, Seen { looked, used, sleeps: 0, woken });
     }
 }
