@@ -129,6 +129,13 @@ pub enum Undo {
         /// The attributes that the thread had.
         attributes: crate::sched::Attributes,
     },
+    /// Give the fair tasks of a control group that have a slice of ours the kernel's own back.
+    Slice {
+        /// The directory of the group.
+        group: PathBuf,
+        /// The slice that they were given.
+        slice: schedlab_model::Nanos,
+    },
     /// Give a thread its allowed CPUs back.
     Affinity {
         /// The id of the thread.
@@ -322,6 +329,9 @@ impl Undo {
             }
             Self::Attributes { pid, started, attributes } => {
                 same(*pid, *started).and_then(|()| crate::sched::set(*pid, attributes))
+            }
+            Self::Slice { group, slice } => {
+                crate::slice::give(group, &[*slice], schedlab_model::Nanos::ZERO)
             }
             Self::Affinity { pid, started, cpus } => {
                 same(*pid, *started).and_then(|()| crate::sched::set_affinity(*pid, cpus))

@@ -8,6 +8,7 @@
 //! cargo bench -p schedlab --bench audit -- hogs-2ms node gcc 20%    # a piece: methods, programs, speeds
 //! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored, pieces included
 //! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
+//! cargo bench -p schedlab --bench audit -- --turns             # the same, where a host's speed drifts: an hour
 //! cargo bench -p schedlab --bench audit -- --gaps              # what a gap costs until caches are warm: 6 minutes
 //! ```
 //!
@@ -16,6 +17,9 @@
 //! round has each point once; the order changes from round to round, so a point comes before the full run as often as
 //! after it. Each group is stored as it ends (`--store FILE`); a run that was cut goes on with what is stored. Rounds
 //! come first, so after a cut all points have the same number of pairs.
+//!
+//! Where the speed of the host drifts, `--turns` tells more: one run of a program is slowed and at full speed by turns of
+//! three seconds, and each slowed turn is compared with the two beside it.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
 
@@ -25,6 +29,8 @@ mod gaps;
 mod programs;
 #[path = "audit/table.rs"]
 mod table;
+#[path = "audit/turns.rs"]
+mod turns;
 
 use programs::Programs;
 use schedlab_host::slow::{Ground, last};
@@ -82,6 +88,7 @@ struct Wanted {
     limit: Duration,
     table: bool,
     gaps: bool,
+    turns: bool,
     /// Where samples are kept.
     store: Option<PathBuf>,
     words: Vec<String>,
@@ -94,6 +101,7 @@ impl Wanted {
             limit: Duration::from_secs(25 * 60),
             table: false,
             gaps: false,
+            turns: false,
             store: None,
             words: Vec::new(),
         };
@@ -106,6 +114,7 @@ impl Wanted {
                 "--short" => wanted.rounds = 2,
                 "--table" => wanted.table = true,
                 "--gaps" => wanted.gaps = true,
+                "--turns" => wanted.turns = true,
                 "--store" => wanted.store = Some(value()?.into()),
                 "--minutes" => {
                     wanted.limit = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0);
@@ -119,7 +128,7 @@ impl Wanted {
                     let names = programs::NAMES;
                     return Err(format!(
                         "'{word}' is none of {methods:?} {names:?}, nor a speed, as in 30%, nor one of --short \
-                         --table --gaps --store FILE --minutes N"
+                         --table --gaps --turns --store FILE --minutes N"
                     )
                     .into());
                 }
@@ -284,6 +293,15 @@ fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Re
     Ok(())
 }
 
+/// The points that take turns.
+fn turn_points(wanted: &Wanted) -> Vec<Point> {
+    let programs = wanted.named(|word| programs::NAMES.contains(&word), &turns::PROGRAMS);
+    let of = |name: &String| programs::NAMES.into_iter().find(|known| known == name);
+    let points = programs.iter().filter_map(of).flat_map(|program| wanted.points(program));
+    // `stop` compares with the whole life of a process, which has had two speeds.
+    points.filter(|point| !point.method.starts_with("stop") && point.method != "quota").collect()
+}
+
 /// The points whose gaps are looked at.
 fn gap_points(wanted: &Wanted) -> Vec<Point> {
     let programs = wanted.named(|word| programs::NAMES.contains(&word), &gaps::PROGRAMS);
@@ -296,6 +314,10 @@ fn main() -> Result<(), Failure> {
     if wanted.gaps {
         let programs = Programs::prepare(last(&Ground::here().allowed, 2))?;
         return gaps::print(&programs, &gap_points(&wanted));
+    }
+    if wanted.turns {
+        let programs = Programs::prepare(last(&Ground::here().allowed, 2))?;
+        return turns::print(&programs, &turn_points(&wanted), wanted.rounds);
     }
     let mut samples = stored(&wanted.store())?;
     if !wanted.table {

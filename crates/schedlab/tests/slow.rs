@@ -16,6 +16,8 @@ mod patience;
 mod runs;
 #[path = "slow/safety.rs"]
 mod safety;
+#[path = "slow/slices.rs"]
+mod slices;
 #[path = "slow/targets.rs"]
 mod targets;
 #[path = "slow/task.rs"]

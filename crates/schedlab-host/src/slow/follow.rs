@@ -84,12 +84,24 @@ impl Seen {
     const fn is_alone(self) -> bool {
         self.woken * WOKEN.0 < self.looked.0
     }
+
+    /// What its tasks did, as a reason for a period.
+    fn why(self) -> String {
+        match self.phase() {
+            _ if self.is_alone() => "wait for nobody outside of it".to_owned(),
+            None => "left no CPU idle".to_owned(),
+            Some(phase) => {
+                let phase = Nanos::from_micros(phase.0 / 1_000);
+                format!("computed for {phase} until a CPU had nothing to run")
+            }
+        }
+    }
 }
 
 /// A period that was chosen, and why.
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Period {
-    /// The period of burns or budgets, in nanoseconds.
+    /// The period of burns, budgets or slices, in nanoseconds; 0 for slices of the kernel's length.
     pub period_ns: Nanos,
     /// The reason for this period, in words that follow "since".
     pub why: String,
@@ -97,7 +109,10 @@ pub struct Period {
 
 impl std::fmt::Display for Period {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "period {}, since {}", self.period_ns, self.why)
+        match self.period_ns {
+            Nanos::ZERO => write!(f, "the kernel's slices, since {}", self.why),
+            period => write!(f, "period {period}, since {}", self.why),
+        }
     }
 }
 
@@ -133,20 +148,23 @@ pub(super) fn burns<'s>(
     let (period, name, seen) = fitting.min_by_key(|(period, ..)| *period)?;
     // Periods between the usual one and the longest are for phases only.
     let next = if period == Grid::PERIOD_MAX && now < AWAKE { AWAKE } else { longer(now) };
-    let why = match seen.phase() {
-        _ if seen.is_alone() => format!("tasks of node {name} wait for nobody outside of it"),
-        None => format!("tasks of node {name} left no CPU idle"),
-        Some(phase) => {
-            let phase = Nanos::from_micros(phase.0 / 1_000);
-            format!("tasks of node {name} computed for {phase} until a CPU had nothing to run")
-        }
-    };
+    let why = format!("tasks of node {name} {}", seen.why());
     Some(Period { period_ns: period.min(next), why })
 }
 
 /// The next longer period; the longest after itself.
 fn longer(now: Nanos) -> Nanos {
     BURNS.into_iter().find(|longer| *longer > now).unwrap_or(Grid::PERIOD_MAX)
+}
+
+/// The period of slices that fits a node under weights; zero for the kernel's own slices, which are for all that
+/// sleeps. `None` until enough was seen. After the kernel's come those of [`AWAKE`], since a program may only be starting.
+pub(super) fn slices(seen: &mut Seen, now: Nanos) -> Option<Period> {
+    let period = fits(*seen)?;
+    let seen = std::mem::take(seen);
+    let longest = if now < AWAKE { AWAKE } else { Grid::PERIOD_MAX };
+    let period_ns = if period < AWAKE { Nanos::ZERO } else { period.min(longest) };
+    Some(Period { period_ns, why: format!("its tasks {}", seen.why()) })
 }
 
 /// What was seen of budgets beside [`Seen`]. Whether the kernel throttled in a period does not count: it charges at ticks, so a task
@@ -260,6 +278,24 @@ mod tests {
             let why = "tasks of node a wait for nobody outside of it";
             assert_eq!(period, format!("period {next}, since {why}"));
         }
+    }
+
+    #[test]
+    fn only_tasks_that_never_sleep_get_longer_slices_than_the_kernels() {
+        let ms = Nanos::from_millis;
+        let told = |now, mut seen| slices(&mut seen, ms(now)).unwrap().to_string();
+        let why = "since its tasks wait for nobody outside of it";
+        assert_eq!(told(0, alone(30)), format!("period 20ms, {why}"), "it may only be starting");
+        assert_eq!(told(20, alone(30)), format!("period 100ms, {why}"));
+        assert_eq!(told(100, seen(30, 0)), "period 20ms, since its tasks left no CPU idle");
+        let slept = told(100, seen(100, 25));
+        assert!(
+            slept.starts_with("the kernel's slices, since its tasks computed for 4ms"),
+            "{slept}"
+        );
+        let mut little = seen(5, 1);
+        assert_eq!(slices(&mut little, ms(20)), None);
+        assert_eq!(little, seen(5, 1), "what was not judged adds up");
     }
 
     #[test]

@@ -15,7 +15,8 @@ use schedlab_sys::process;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A second is right if what was granted is within this much of what was asked, in parts of full speed.
+/// A second is right if what was granted is within this much of what was asked, in parts of full speed; more where
+/// periods begin at any time, see [`tolerance`].
 const TOLERANCE: f64 = 0.02;
 /// How often a node is looked at.
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -59,7 +60,8 @@ pub struct Proof {
     pub seconds: u32,
     /// Those in which it was busy.
     pub busy: u32,
-    /// Busy seconds in which it was granted what was asked, to within 2 % of full speed.
+    /// Busy seconds in which it was granted what was asked, to within 2 % of full speed. Under
+    /// weights with slices of a period P, to within 2 % + s (1 - s) P / 1 s at speed s.
     pub right: u32,
     /// Seconds in which it was granted more than that.
     pub above: u32,
@@ -151,13 +153,15 @@ pub(super) struct Watch {
     proof: Proof,
     before: Option<Reading>,
     due: Nanos,
+    /// How often there is a gap, where gaps begin at any time; zero where whole seconds hold whole periods.
+    shift: Nanos,
 }
 
 impl Watch {
     /// A watch that looks at nothing until it is started.
     pub(super) fn new(node: &str, by_work: bool) -> Self {
         let proof = Proof { node: node.to_owned(), by_work, ..Proof::default() };
-        Self { proof, before: None, due: Nanos::MAX }
+        Self { proof, before: None, due: Nanos::MAX, shift: Nanos::ZERO }
     }
 
     /// Begins with the next look.
@@ -185,6 +189,11 @@ impl Watch {
         self.proof.period = Some(period);
     }
 
+    /// Notes that gaps come once in a period, but begin at any time.
+    pub(super) const fn shifts(&mut self, period: Nanos) {
+        self.shift = period;
+    }
+
     /// The second under way does not count: its speed changes, or the node stands still. The next begins at `now`.
     pub(super) fn break_off(&mut self, now: Nanos) {
         self.before = None;
@@ -200,14 +209,28 @@ impl Watch {
         let before = self.before.replace(reading);
         self.due = next_second(self.before.as_ref().map_or(Nanos::ZERO, |now| now.at));
         if let (Some(before), Some(now)) = (before, &self.before) {
-            self.proof.judge(&before, now, asked / cpus, cpus);
+            let asked = asked / cpus;
+            let asked = (asked, tolerance(asked, self.shift));
+            self.proof.judge(&before, now, asked, cpus);
         }
     }
 }
 
+/// How far a second may be off. One that begins in the midst of a period holds a part of a gap more or less: at most
+/// s (1 - s) of a period.
+fn tolerance(asked: f64, shift: Nanos) -> f64 {
+    TOLERANCE + asked * (1.0 - asked) * shift.0 as f64 / SECOND.0 as f64
+}
+
 impl Proof {
     /// Judges the time between two readings.
-    fn judge(&mut self, before: &Reading, now: &Reading, asked: f64, cpus: f64) {
+    fn judge(
+        &mut self,
+        before: &Reading,
+        now: &Reading,
+        (asked, tolerance): (f64, f64),
+        cpus: f64,
+    ) {
         let wall = (now.at - before.at).0 as f64;
         let Some(pace) = now.pace.filter(|_| wall >= SECOND.0 as f64 / 2.0) else { return };
         let granted = (now.used.0 - before.used.0.min(now.used.0)) as f64 / wall / cpus * pace;
@@ -217,12 +240,12 @@ impl Proof {
         let busy = wanted as f64 >= BUSY * wall * cpus;
         self.seconds += 1;
         self.last = Some((asked, granted));
-        self.above += u32::from(granted > asked + TOLERANCE);
+        self.above += u32::from(granted > asked + tolerance);
         if busy {
             let sum = self.mean.unwrap_or(0.0) * f64::from(self.busy) + granted;
             self.busy += 1;
             self.mean = Some(sum / f64::from(self.busy));
-            self.right += u32::from((granted - asked).abs() <= TOLERANCE);
+            self.right += u32::from((granted - asked).abs() <= tolerance);
             let (least, most) = self.granted.unwrap_or((granted, granted));
             self.granted = Some((least.min(granted), most.max(granted)));
         }
@@ -295,6 +318,26 @@ mod tests {
         assert!(worked(25, &[(500, 500, Some(0.5))]).holds());
         let unknown = worked(50, &[all(None), all(Some(0.5)), all(None)]);
         assert_eq!((unknown.seconds, unknown.right), (1, 1), "nobody measured the others");
+    }
+
+    #[test]
+    fn a_second_may_hold_a_part_of_a_gap_more_or_less_where_gaps_begin_at_any_time() {
+        let granted = |ms, shift| {
+            let mut watch = Watch::new("n", false);
+            watch.shifts(Nanos::from_millis(shift));
+            let reading = |second: u64, ms: u64| Reading {
+                at: Nanos::from_secs(second),
+                used: Nanos::from_millis(ms),
+                wanted: BTreeMap::from([(Pid(1), Nanos::from_secs(second))]),
+                pace: Some(1.0),
+            };
+            let half = || std::iter::once(Speed::percent(50).unwrap());
+            watch.see(reading(1, 0), &mut half());
+            watch.see(reading(2, ms), &mut half());
+            watch.proof().holds()
+        };
+        assert!(granted(519, 0) && !granted(521, 0) && !granted(479, 0));
+        assert!(granted(544, 100) && !granted(546, 100) && granted(456, 100) && !granted(454, 100));
     }
 
     #[test]

@@ -37,6 +37,11 @@ impl Aide {
         }
     }
 
+    /// Its process.
+    pub(super) fn pid(&self) -> Pid {
+        Pid(self.child.id().cast_signed())
+    }
+
     /// Readable when it has ended.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.end.as_fd()
@@ -55,7 +60,7 @@ impl Aide {
 
     /// Sends it a signal, if it lives.
     pub(super) fn signal(&self, signal: i32) {
-        let _ = process::kill(Pid(self.child.id().cast_signed()), signal);
+        let _ = process::kill(self.pid(), signal);
     }
 }
 

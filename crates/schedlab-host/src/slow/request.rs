@@ -17,7 +17,7 @@ pub struct Request {
     pub method: Option<Method>,
     /// The nodes, with their CPUs and speeds.
     pub nodes: Vec<Node>,
-    /// Period of the hogs' grid; `None`: see [`Request::follows`].
+    /// Period of the hogs' grid, or of slices under weights; `None`: see [`Request::follows`].
     pub period: Option<Nanos>,
     /// Period of budgets; `None`: see [`Request::follows`].
     pub quota_period: Option<Nanos>,
@@ -154,7 +154,9 @@ impl Plan {
         let Request { period, quota_period, quota_burst, follows, .. } = &self.request;
         *follows
             && match self.method {
-                Method::Hogs => period.is_none(),
+                Method::Hogs | Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
+                    period.is_none()
+                }
                 // What may be saved up depends on the budget.
                 Method::Quota => quota_period.is_none() && *quota_burst == Nanos::ZERO,
                 _ => false,

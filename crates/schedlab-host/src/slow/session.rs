@@ -300,6 +300,13 @@ impl Session {
                     launch(argv, active, &addresses, self.plan.request.keep, &mut self.guard)?;
                 active.commands.push(running);
             }
+            // What they start inherits the slices.
+            if let (Hold::Weight(weight), Some(period)) =
+                (&mut active.held.hold, self.plan.request.period)
+            {
+                weight.pace(period, &mut self.guard)?;
+                active.proof.shifts(period);
+            }
         }
         self.look_now();
         // A command's time and a script's begin when all is in place.

@@ -8,8 +8,9 @@
 use super::group::write;
 use super::helper_process::Aide;
 use super::node_groups::{Wants, make};
+use super::slices::Slices;
 use super::{Ground, SlowError, Speed, Speeds};
-use schedlab_model::Cpu;
+use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_sys::cgroup::Version;
 use schedlab_sys::guard::Guard;
 use std::path::PathBuf;
@@ -31,7 +32,10 @@ pub(super) struct Weight {
     pub(super) tasks: PathBuf,
     groups: Vec<(Vec<Cpu>, PathBuf)>,
     speeds: Speeds,
+    /// One for each CPU, in the order of the groups.
     pub(super) burners: Vec<Aide>,
+    /// `None` where the kernel takes no slices.
+    slices: Option<Slices>,
 }
 
 impl Weight {
@@ -55,6 +59,7 @@ impl Weight {
         let burners = Wants { keep: None, ..wants.clone() };
         let mut made = Self {
             version: *version,
+            slices: Slices::of(&tasks),
             tasks,
             groups: Vec::new(),
             speeds: speeds.clone(),
@@ -78,9 +83,35 @@ impl Weight {
     }
 
     /// Changes the speed of a CPU (with one group: of all).
-    pub(super) fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
+    pub(super) fn set(
+        &mut self,
+        cpu: Cpu,
+        speed: Speed,
+        guard: &mut Guard,
+    ) -> Result<(), SlowError> {
         self.speeds.insert(cpu, speed);
-        self.write()
+        self.write()?;
+        self.give_slices(guard)
+    }
+
+    /// How often there is a gap; zero for the kernel's slices, and `None` where it takes no others.
+    pub(super) fn period(&self) -> Option<Nanos> {
+        self.slices.as_ref().map(Slices::period)
+    }
+
+    /// Changes how often there is a gap (zero: by the kernel's slices), and gives slices to tasks that came meanwhile.
+    pub(super) fn pace(&mut self, period: Nanos, guard: &mut Guard) -> Result<(), SlowError> {
+        self.slices.iter_mut().for_each(|slices| slices.pace(period));
+        self.give_slices(guard)
+    }
+
+    fn give_slices(&mut self, guard: &mut Guard) -> Result<(), SlowError> {
+        let Some(slices) = &mut self.slices else { return Ok(()) };
+        let cpus = self.groups.iter().flat_map(|(cpus, _)| cpus);
+        let burners = self.burners.iter().zip(cpus);
+        let burners: Vec<(Pid, Speed)> =
+            burners.map(|(aide, cpu)| (aide.pid(), self.speeds[cpu])).collect();
+        slices.give(&burners, guard)
     }
 
     fn write(&self) -> Result<(), SlowError> {
@@ -165,6 +196,7 @@ fn burners(tasks: u64, speed: Speed, least: u64, most: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn the_rest_of_the_machine_keeps_a_part() {
@@ -212,12 +244,13 @@ mod tests {
             (Cpu(1), Speed::percent(75).unwrap()),
         ]);
         let version = Version::V1;
-        let mut weight =
-            Weight { version, tasks, groups: groups.into(), speeds, burners: Vec::new() };
+        let (groups, burners) = (groups.into(), Vec::new());
+        let mut weight = Weight { version, tasks, groups, speeds, burners, slices: None };
+        let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
         weight.write().unwrap();
         let share = |cpu: u32| read("tasks") / (read("tasks") + read(&format!("burners-{cpu}")));
         assert!((share(0) - 0.10).abs() < 0.001 && (share(1) - 0.75).abs() < 0.001);
-        weight.set(Cpu(1), Speed::percent(1).unwrap()).unwrap();
+        weight.set(Cpu(1), Speed::percent(1).unwrap(), &mut guard).unwrap();
         assert!((share(0) - 0.10).abs() < 0.001 && (share(1) - 0.01).abs() < 0.001);
     }
 }

@@ -1,5 +1,5 @@
-# Compiles work.c ROUNDS times. Prints the seconds that had passed at each of PARTS equal parts of them, and a 1: it
-# computes all the time. Arguments: ROUNDS, one that is not used, PARTS.
+# Compiles work.c ROUNDS times. Prints when it began (of the day, in seconds), the seconds that had passed at each of PARTS
+# equal parts of them, and a 1: it computes all the time. Arguments: ROUNDS, one that is not used, PARTS.
 
 cd "$(dirname "$0")" || exit 1
 rounds=$1
@@ -17,4 +17,4 @@ while [ "$compiled" -lt "$rounds" ]; do
     times="$times $passed"
   done
 done
-echo "$times" | awk '{ for (i = 1; i <= NF; i++) printf "%.9f ", $i / 1e9; print 1 }'
+echo "$began $times" | awk '{ for (i = 1; i <= NF; i++) printf "%.9f ", $i / 1e9; print 1 }'

@@ -90,7 +90,7 @@ pub(super) fn print(programs: &Programs, points: &[Point]) -> Result<(), Failure
         let part: f64 = speed.trim_end_matches('%').parse::<f64>()? / 100.0;
         let work_s = RUN_S * part;
         let parts = (work_s / PART_S) as usize;
-        let times = programs.parts(program, speed, options, (work_s, parts))?;
+        let (_, times) = programs.parts(program, speed, options, (work_s, parts))?;
         let row = format!("| {program} | {method} | {speed}");
         match Cost::of(&times) {
             Some(Cost { gaps_in_s, first, lost: (lost, half) }) => println!(

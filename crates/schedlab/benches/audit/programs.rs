@@ -6,7 +6,7 @@ use schedlab_model::CpuSet;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-const SCHEDLAB: &str = env!("CARGO_BIN_EXE_schedlab");
+pub(super) const SCHEDLAB: &str = env!("CARGO_BIN_EXE_schedlab");
 
 /// `node-single` is `node` without helper threads. `node-small` has 1 MiB for young objects and not 16, so that they
 /// fit into the caches of a core.
@@ -103,7 +103,7 @@ impl Programs {
     }
 
     /// The CPUs of a program.
-    fn cpus(&self, program: &str) -> String {
+    pub(super) fn cpus(&self, program: &str) -> String {
         match program {
             "barrier" => self.cpus.to_string(),
             _ => self.cpus.iter().last().unwrap_or_default().to_string(),
@@ -137,7 +137,7 @@ impl Programs {
     fn run_full(&self, program: &str, rounds: u64) -> Result<Work, Failure> {
         let mut command = Command::new("taskset");
         command.args(["-c", &self.cpus(program)]).args(self.argv(program, rounds, PARTS));
-        Ok(output(&mut command)?.parse()?)
+        Ok(began(&output(&mut command)?)?.1.parse()?)
     }
 
     /// Runs a program slowed by these options of `schedlab slow`.
@@ -148,28 +148,29 @@ impl Programs {
         options: &[&str],
     ) -> Result<Work, Failure> {
         let argv = self.argv(program, self.rounds(program), PARTS);
-        Ok(self.under(program, speed, options, &argv)?.parse()?)
+        Ok(began(&self.under(program, speed, options, &argv)?)?.1.parse()?)
     }
 
-    /// The seconds that had passed at each of many short parts of a slowed run.
+    /// When a slowed run began, and the seconds that had passed at each of many short parts of it.
     pub(super) fn parts(
         &self,
         program: &str,
         speed: &str,
         options: &[&str],
         (work_s, parts): (f64, usize),
-    ) -> Result<Vec<f64>, Failure> {
+    ) -> Result<(f64, Vec<f64>), Failure> {
         let rounds = (self.rounds(program) as f64 * work_s / WORK_S) as u64;
         // Each part has as many rounds as any other.
         let each = (rounds / parts as u64).max(1);
         let parts = rounds / each;
         let argv = self.argv(program, parts * each, parts as usize);
         let printed = self.under(program, speed, options, &argv)?;
+        let (began, times) = began(&printed)?;
         let mut times: Vec<f64> =
-            printed.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+            times.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         // The last number is no time.
         times.pop();
-        Ok(times)
+        Ok((began, times))
     }
 
     /// What a command printed that was slowed by these options.
@@ -184,6 +185,13 @@ impl Programs {
         command.args(["slow", "--cpu", &format!("{}={speed}", self.cpus(program))]).args(options);
         output(command.arg("--").args(argv))
     }
+}
+
+/// When a program began, and the rest of what it printed.
+fn began(printed: &str) -> Result<(f64, &str), Failure> {
+    let parts = printed.trim_start().split_once(' ');
+    let (began, rest) = parts.ok_or_else(|| format!("'{printed}' is not what a program prints"))?;
+    Ok((began.parse()?, rest))
 }
 
 /// What a command printed.

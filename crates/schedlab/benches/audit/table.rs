@@ -23,6 +23,11 @@ impl Work {
         self.times[PARTS - 1]
     }
 
+    /// The part of the time that it computed.
+    pub(super) const fn computed(&self) -> f64 {
+        self.computed
+    }
+
     /// How fast it was, in points of another run of as many rounds.
     fn beside(&self, full: &Self) -> f64 {
         full.seconds() / self.seconds() * 100.0
@@ -142,36 +147,46 @@ impl<'s> Row<'s> {
         Self { sample, ideal, work, first }
     }
 
-    /// How far off it is and may be, with the unit.
-    fn judged(&self, got: f64) -> (f64, Option<f64>, &'static str) {
-        let relative = (got / self.ideal - 1.0) * 100.0;
-        match self.sample.program.as_str() {
-            "barrier" => (relative, Some(4.0), " %"),
-            "phases" | "short" => (relative, Some(5.0), " %"),
-            _ => {
-                let method = METHODS.iter().find(|method| method.name == self.sample.method);
-                (got - self.ideal, method.and_then(|method| method.promise), "")
-            }
-        }
-    }
-
     fn print(&mut self) -> String {
+        let Sample { program, method, speed, .. } = self.sample;
         let (pairs, work, first) =
             (self.work.len(), median(&mut self.work), median(&mut self.first));
         let (least, most) = (self.work[0], self.work[pairs - 1]);
-        let (off, promise, unit) = self.judged(work);
-        let (off_first, ..) = self.judged(first);
-        let promise = promise.map_or("-".to_owned(), |promise| {
-            let kept = if off.abs() <= promise { "" } else { ", missed" };
-            format!("{promise}{unit}{kept}")
-        });
-        let Sample { program, method, speed, .. } = self.sample;
+        let (off, promise, unit) = judged(program, method, work, self.ideal);
+        let (off_first, ..) = judged(program, method, first, self.ideal);
+        let promise = verdict(off, promise, unit);
         let ideal = self.ideal;
         format!(
             "| {program} | {method} | {speed} | {ideal:.1} | {work:.1} | {least:.1} to {most:.1} | {off:+.1}{unit} | \
              {promise} | {off_first:+.1}{unit} | {pairs} |\n"
         )
     }
+}
+
+/// How far off a program is that did this part of the ideal one, and how far it may be, with the unit.
+pub(super) fn judged(
+    program: &str,
+    method: &str,
+    got: f64,
+    ideal: f64,
+) -> (f64, Option<f64>, &'static str) {
+    let relative = (got / ideal - 1.0) * 100.0;
+    match program {
+        "barrier" => (relative, Some(4.0), " %"),
+        "phases" | "short" => (relative, Some(5.0), " %"),
+        _ => {
+            let method = METHODS.iter().find(|known| known.name == method);
+            (got - ideal, method.and_then(|method| method.promise), "")
+        }
+    }
+}
+
+/// What is promised, and whether it is kept.
+pub(super) fn verdict(off: f64, promise: Option<f64>, unit: &str) -> String {
+    promise.map_or("-".to_owned(), |promise| {
+        let kept = if off.abs() <= promise { "" } else { ", missed" };
+        format!("{promise}{unit}{kept}")
+    })
 }
 
 /// The table of all samples, in Markdown.

@@ -5,8 +5,8 @@
  * short    0.1 ms of steps, 1.1 ms of sleep
  * barrier  two threads on two CPUs that meet after every 0.6 ms of steps
  *
- * Prints the seconds that had passed at each of PARTS equal parts of the rounds, and the part of the time that one
- * thread computed. */
+ * Prints when it began (CLOCK_MONOTONIC, in seconds), the seconds that had passed at each of PARTS equal parts of the
+ * rounds, and the part of the time that one thread computed. */
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -61,6 +61,7 @@ static void note(struct told *told)
 
 static void tell(const struct told *told)
 {
+    printf("%.9f ", told->began);
     for (long part = 0; part < all_parts; part++)
         printf("%.9f ", told->times[part]);
     printf("%.6f\n", told->computed / told->times[all_parts - 1]);

@@ -75,7 +75,7 @@ pub(crate) struct How {
     /// Method: auto, hogs, weight, quota, stop, freq, gov and variants; help lists them
     #[arg(long, value_name = "NAME", default_value = "auto")]
     method: String,
-    /// Length of the hogs' slots [default: follows the work, from 2ms on]
+    /// How often hogs burn, or a gap of weights comes [default: follows the work; hogs from 2ms on]
     #[arg(long, value_name = "TIME")]
     period: Option<Nanos>,
     /// Period of budgets (quota) [default: follows the work, from 10ms on]

@@ -562,6 +562,35 @@ fn the_period_follows_the_work_unless_one_is_named() {
 }
 
 #[test]
+fn a_filler_stops_at_full_speed() {
+    if !has_rights() {
+        return;
+    }
+    let (cpu, mark) =
+        (format!("{}=100%", last_cpu()), format!("SLOW_FILLER={}", std::process::id()));
+    let (key, value) = mark.split_once('=').unwrap();
+    let arguments = ["--no-measure", "--method", "quota", "--filler", "on", "--cpu", &cpu, "--"];
+    let mut session =
+        slow(&[&arguments[..], &["sleep", "600"]].concat()).env(key, value).spawn().unwrap();
+    let is_stopped = || {
+        let all = super::marked(&mark);
+        let (pid, _) = all.iter().find(|(_, command)| command.contains("\"fill\""))?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(stat.rsplit(") ").next()?.starts_with('T'))
+    };
+    until(|| is_stopped() == Some(true));
+    let id = session.id().to_string();
+    for (speed, stopped) in [("50%", false), ("100%", true)] {
+        let set = run(&["set", &format!("all={speed}"), "--session", &id]);
+        assert!(set.status.success(), "{}", stderr(&set));
+        until(|| is_stopped() == Some(stopped));
+    }
+    signal(session.id(), "KILL");
+    session.wait().unwrap();
+    until(|| left(session.id()).is_empty() && super::marked(&mark).is_empty());
+}
+
+#[test]
 fn a_speed_alone_places_the_command_and_end_ends_the_session() {
     if !has_rights() {
         return;

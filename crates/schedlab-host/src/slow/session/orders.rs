@@ -74,7 +74,7 @@ impl Session {
         let active = &mut self.nodes[index];
         active.proof.break_off(clock::monotonic());
         for (&cpu, now) in &mut active.node.speeds {
-            active.held.set(cpu, speed)?;
+            active.held.set(cpu, speed, &mut self.guard)?;
             self.under.set(cpu, speed)?;
             // Only now: what is reported to be in force is in force.
             *now = speed;

@@ -6,7 +6,8 @@ use super::super::idle::{Counted, Idle};
 use super::super::{Grid, Method, Node, Plan, SlowError, quota};
 use super::{Active, Session};
 use schedlab_model::{CpuSet, Nanos, Pid};
-use schedlab_sys::{clock, process};
+use schedlab_sys::guard::Guard;
+use schedlab_sys::{clock, process, slice};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Beyond this many threads nobody is asked how often it slept: each costs a file that is read.
@@ -58,8 +59,11 @@ impl Pace {
         let nodes: Vec<CpuSet> = plan.request.nodes.iter().map(Node::cpus).collect();
         let idle = match plan.method {
             _ if !plan.follows() => return None,
+            Method::Quota => Idle::open(&nodes),
             Method::Hogs => Some(Idle::open(&nodes)?),
-            _ => Idle::open(&nodes),
+            // Weights, where the kernel takes no slices.
+            _ if slice::usual().is_none() => return None,
+            _ => Some(Idle::open(&nodes)?),
         };
         let period = plan.grid.period();
         Some(Self { idle, period, looks: 0, look: LOOK, looking: false, due: Nanos::MAX })
@@ -160,6 +164,11 @@ impl Session {
 
     /// Puts the period into force that fits what was found, where enough was found.
     fn choose(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
+        if matches!(self.plan.method, Method::Weight | Method::WeightPerCpu | Method::WeightPinned)
+        {
+            let nodes = self.nodes.iter_mut();
+            return nodes.map(|active| choose_slices(active, &mut self.guard)).collect();
+        }
         if self.plan.method == Method::Quota {
             let counts = pace.idle.is_some();
             pace.look = LOOK;
@@ -199,6 +208,24 @@ fn choose_budget(active: &mut Active, counts: bool) -> Result<Nanos, SlowError> 
     }
     active.proof.follows(period);
     Ok(quota.period())
+}
+
+/// Each node under weights has slices of its own.
+fn choose_slices(active: &mut Active, guard: &mut Guard) -> Result<(), SlowError> {
+    let Hold::Weight(weight) = &mut active.held.hold else { return Ok(()) };
+    let Some(now) = weight.period() else { return Ok(()) };
+    let period = follow::slices(&mut active.found.seen, now);
+    // Also without a change: for tasks that came meanwhile.
+    let next = period.as_ref().map_or(now, |period| period.period_ns);
+    if next > Nanos::ZERO || next != now {
+        weight.pace(next, guard)?;
+    }
+    if let Some(period) = period {
+        // Slices begin at any time, so a second may hold a part of a period more or less.
+        active.proof.shifts(period.period_ns);
+        active.proof.follows(period);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

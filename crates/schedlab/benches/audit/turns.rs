@@ -1,0 +1,182 @@
+//! One run of a program is at full speed and slowed by turns. Each slowed turn makes a pair with the two turns at full
+//! speed beside it, so a host whose speed drifts over seconds disturbs little.
+//!
+//! What a hypervisor takes of a turn does not count. Burns and slices lose their part of it as the program does. A budget
+//! does not: the kernel counts only time that the program had, so under budgets all of a slowed turn counts.
+
+use super::programs::Programs;
+use super::table::median;
+use super::{Failure, METHODS, Point};
+use schedlab_model::{Cpu, CpuSet, Nanos};
+use schedlab_sys::clock;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// Programs of the table.
+pub(super) const PROGRAMS: [&str; 7] = super::programs::USUAL;
+/// How long a turn is. What counts of it is whole periods of all methods.
+const TURN: Nanos = Nanos::from_secs(3);
+/// What does not count of a turn at its beginning: until the new speed is in force, with warm caches or cold ones. And at
+/// its end, since a part of the work that ends in the next turn is no measure of this one.
+const SETTLE: Nanos = Nanos::from_millis(500);
+/// A part of the work whose end is noted, in seconds at full speed. A compiler notes whole rounds.
+const PART_S: f64 = 2e-3;
+/// Pairs in a run, for each of the rounds that are asked for.
+const PAIRS: usize = 2;
+/// Before the first turn the period is found.
+const WARM_UP: Nanos = Nanos::from_secs(3);
+
+/// What counts of a turn: from when to when, in seconds, which part a hypervisor took, and whether it was slowed.
+struct Turn {
+    from: f64,
+    to: f64,
+    stolen: f64,
+    slowed: bool,
+}
+
+/// The parts of the work that were done at a time, between its first and its last.
+fn done(times: &[f64], at: f64) -> Option<f64> {
+    let after = times.partition_point(|time| *time <= at);
+    let (before, after) = (after.checked_sub(1)?, times.get(after)?);
+    Some(before as f64 + (at - times[before]) / (after - times[before]))
+}
+
+/// Parts of the work in a second of each turn that lies within the run.
+fn rates(times: &[f64], turns: &[Turn], budget: bool) -> Vec<(f64, bool)> {
+    let rate = |turn: &Turn| {
+        let work = done(times, turn.to)? - done(times, turn.from)?;
+        let there = if budget && turn.slowed { 1.0 } else { 1.0 - turn.stolen };
+        Some((work / (turn.to - turn.from) / there, turn.slowed))
+    };
+    turns.iter().filter_map(rate).collect()
+}
+
+/// The rate of each slowed turn and that of its neighbours at full speed.
+fn pairs(rates: &[(f64, bool)]) -> Vec<(f64, f64)> {
+    let pair = |three: &[(f64, bool)]| match three {
+        [(before, false), (slowed, true), (after, false)] => {
+            Some((*slowed, f64::midpoint(*before, *after)))
+        }
+        _ => None,
+    };
+    rates.windows(3).filter_map(pair).collect()
+}
+
+/// The 95 % interval of the median of sorted values, by their ranks (binomial, one half).
+fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
+    let count = sorted.len();
+    let (mut part, mut sum, mut rank) = (0.5f64.powi(i32::try_from(count).ok()?), 0.0, 0);
+    while sum + part <= 0.025 {
+        sum += part;
+        part *= (count - rank) as f64 / (rank + 1) as f64;
+        rank += 1;
+    }
+    Some((*sorted.get(rank.checked_sub(1)?)?, *sorted.get(count - rank)?))
+}
+
+/// Seconds that a hypervisor took from some CPUs so far, for each of them.
+fn stolen_s(cpus: &CpuSet) -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let of = |line: &str| {
+        let cpu = line.strip_prefix("cpu")?.split_whitespace().next()?.parse().ok()?;
+        // In hundredths of a second.
+        let stolen: f64 = line.split_whitespace().nth(8)?.parse().ok()?;
+        cpus.contains(Cpu(cpu)).then_some(stolen / 100.0)
+    };
+    text.lines().filter_map(of).sum::<f64>() / cpus.len() as f64
+}
+
+/// Sets the speed of the session by turns until the run has ended.
+fn take_turns(speed: &str, cpus: &CpuSet, has_ended: &dyn Fn() -> bool) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    let mut begins = Nanos((clock::monotonic() + WARM_UP).0 / TURN.0 * TURN.0);
+    let mut slowed = false;
+    loop {
+        clock::sleep_until(begins);
+        if has_ended() {
+            return turns;
+        }
+        let asked = if slowed { speed } else { "100%" };
+        let set = Command::new(super::programs::SCHEDLAB)
+            .args(["slow", "set", &format!("all={asked}")])
+            .output();
+        let from = begins + SETTLE;
+        begins = begins + TURN;
+        let to = begins - SETTLE;
+        if !set.is_ok_and(|set| set.status.success()) {
+            continue;
+        }
+        clock::sleep_until(from);
+        let before = stolen_s(cpus);
+        clock::sleep_until(to);
+        let (from, to) = (from.0 as f64 / 1e9, to.0 as f64 / 1e9);
+        let stolen = (stolen_s(cpus) - before) / (to - from);
+        turns.push(Turn { from, to, stolen, slowed });
+        slowed = !slowed;
+    }
+}
+
+/// What is added to a time of the day to get one of `CLOCK_MONOTONIC`, in seconds.
+fn offset() -> Result<f64, Failure> {
+    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    Ok(clock::monotonic().0 as f64 / 1e9 - day.as_secs_f64())
+}
+
+/// The pairs of a point, with the parts of the work in a second, and the part of the time that a hypervisor took.
+fn measure(
+    programs: &Programs,
+    Point { program, method, speed }: &Point,
+    count: usize,
+) -> Result<(Vec<(f64, f64)>, f64), Failure> {
+    let options = METHODS.iter().find(|known| known.name == *method);
+    let options = options.map(|method| method.options).unwrap_or_default();
+    let part: f64 = speed.trim_end_matches('%').parse::<f64>()? / 100.0;
+    let turn = TURN.0 as f64 / 1e9;
+    let work_s = turn * ((count + 2) as f64 + (count + 2) as f64 * part);
+    let parts = (work_s / PART_S) as usize;
+    std::thread::scope(|scope| {
+        let run =
+            || programs.parts(program, speed, options, (work_s, parts)).map_err(|e| e.to_string());
+        let run = std::thread::Builder::new().spawn_scoped(scope, run)?;
+        let cpus = programs.cpus(program).parse()?;
+        let turns = take_turns(speed, &cpus, &|| run.is_finished());
+        let (began, times) = run.join().map_err(|_| "a run failed")??;
+        let began = if *program == "gcc" { began + offset()? } else { began };
+        let times: Vec<f64> = times.iter().map(|time| began + time).collect();
+        let stolen = turns.iter().map(|turn| turn.stolen).sum::<f64>() / turns.len() as f64;
+        Ok((pairs(&rates(&times, &turns, method.starts_with("quota"))), stolen))
+    })
+}
+
+/// The part of full speed that work has which sleeps too, where computing has another part.
+fn ideal(computed: f64, speed: f64) -> f64 {
+    1.0 / (1.0 - computed + computed / speed)
+}
+
+/// Measures and prints a table. `rounds` says how many pairs.
+pub(super) fn print(programs: &Programs, points: &[Point], rounds: usize) -> Result<(), Failure> {
+    println!(
+        "| program | method | asked | ideal | work | 95 % interval | off | promised | pairs | taken by a hypervisor |\n\
+         |---|---|---|---|---|---|---|---|---|---|"
+    );
+    for point in points {
+        let Point { program, method, speed } = point;
+        let sleeps = matches!(*program, "phases" | "short");
+        let computed = if sleeps { programs.full(program)?.computed() } else { 1.0 };
+        let ideal = ideal(computed, speed.trim_end_matches('%').parse::<f64>()? / 100.0) * 100.0;
+        let (pairs, stolen) = measure(programs, point, rounds * PAIRS)?;
+        let mut work: Vec<f64> = pairs.iter().map(|(slowed, full)| slowed / full * 100.0).collect();
+        let middle = median(&mut work);
+        let (low, high) = interval(&work).ok_or("too few pairs: --short is too short for turns")?;
+        let (off, promise, unit) = super::table::judged(program, method, middle, ideal);
+        let promise = super::table::verdict(off, promise, unit);
+        println!(
+            "| {program} | {method} | {speed} | {ideal:.1} | {middle:.1} | {low:.1} to {high:.1} | {off:+.1}{unit} | \
+             {promise} | {} | {:.1} % |",
+            work.len(),
+            stolen * 100.0
+        );
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}
