@@ -3,7 +3,8 @@
 //! The only crate with unsafe code beside `schedlab-jobs-c`. Each module is one subject: [`perf`] (events and their rings),
 //! [`sched`] (policies and affinity), [`mod@slice`] (of fair tasks), [`futex`], [`clock`], [`topology`],
 //! [`cgroup`], [`tracefs`], [`process`], [`lock`] and [`signal`]; [`temporary`] folders; [`netns`]; [`port`] and
-//! [`mount`] for guests; for loads [`channel`], [`shared`] memory, [`task`] and [`thread`]; and the [`guard`] that undoes what was changed, even if a process dies.
+//! [`mount`] for guests; for loads [`channel`], [`shared`] memory, [`task`] and [`thread`]; and the [`guard`] that
+//! undoes what was changed, even if a process dies.
 //! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
 //! root as a parameter, so that tests can give them a tree of their own.
 #![expect(

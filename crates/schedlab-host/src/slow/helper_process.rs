@@ -37,7 +37,7 @@ impl Aide {
         }
     }
 
-    /// Its process.
+    /// The id of the child process.
     pub(super) fn pid(&self) -> Pid {
         Pid(self.child.id().cast_signed())
     }

@@ -13,7 +13,7 @@ use schedlab_model::Nanos;
 /// This much is believed in any case, and more up to this part of a period.
 const SURE: Nanos = Nanos::from_micros(10);
 const PART: u64 = 100;
-/// So many gaps tell it. An interrupt in one of them changes nothing.
+/// The gaps that tell it. An interrupt in one of them changes nothing.
 const GAPS: usize = 15;
 
 /// The CPU time of a hog between burns.
@@ -62,9 +62,9 @@ mod tests {
         let mut used = Nanos::ZERO;
         for gap in 0..100 {
             switching.begins(used);
-            used = used + us(1_500);
+            used += us(1_500);
             switching.ends(used);
-            used = used + us(if gap % 5 == 4 { 400 } else { 20 });
+            used += us(if gap % 5 == 4 { 400 } else { 20 });
         }
         assert_eq!(switching.cost(us(3_000), us(4_000)), us(20));
         assert_eq!(switching.cost(us(1_500), us(1_900)), us(19), "a hundredth");

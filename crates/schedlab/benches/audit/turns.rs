@@ -101,7 +101,7 @@ fn take_turns(speed: &str, cpus: &CpuSet, has_ended: &dyn Fn() -> bool) -> Vec<T
             .args(["slow", "set", &format!("all={asked}")])
             .output();
         let from = begins + SETTLE;
-        begins = begins + TURN;
+        begins += TURN;
         let to = begins - SETTLE;
         if !set.is_ok_and(|set| set.status.success()) {
             continue;

@@ -166,8 +166,8 @@ impl Session {
     fn choose(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
         if matches!(self.plan.method, Method::Weight | Method::WeightPerCpu | Method::WeightPinned)
         {
-            let nodes = self.nodes.iter_mut();
-            return nodes.map(|active| choose_slices(active, &mut self.guard)).collect();
+            let mut nodes = self.nodes.iter_mut();
+            return nodes.try_for_each(|active| choose_slices(active, &mut self.guard));
         }
         if self.plan.method == Method::Quota {
             let counts = pace.idle.is_some();
