@@ -6,7 +6,7 @@
 //! catching up can lock into burning most of the time.
 //!
 //! Switching from the workload to the hog and back is time that neither computes in: the first lies in
-//! the burn, since the burn ends by the clock, and the second is taken off its end ([`Switching`]).
+//! the burn, since the burn ends by the clock, and the second is taken off its end (`Switching`).
 //!
 //! The threads run in a child process of their own ([`HogProcess`]): its limit of real-time running
 //! kills a hog that is stuck without hurting anybody else, terminal signals pass it by, and it dies
