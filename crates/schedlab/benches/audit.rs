@@ -55,6 +55,15 @@ struct Method {
     promise: Option<f64>,
 }
 
+/// The options of `schedlab slow` that make a method.
+fn options(name: &str) -> &'static [&'static str] {
+    METHODS
+        .iter()
+        .find(|method| method.name == name)
+        .map(|method| method.options)
+        .unwrap_or_default()
+}
+
 const fn method(name: &'static str, options: &'static [&'static str], promise: f64) -> Method {
     Method { name, options, promise: Some(promise) }
 }
@@ -80,6 +89,11 @@ struct Point {
     program: &'static str,
     method: &'static str,
     speed: String,
+}
+
+/// The part of full speed that a speed such as `30%` is.
+fn part(speed: &str) -> Result<f64, std::num::ParseFloatError> {
+    Ok(speed.trim_end_matches('%').parse::<f64>()? / 100.0)
 }
 
 /// What was asked for on the command line.
@@ -212,11 +226,7 @@ fn measure(
             let stolen = stolen_ns();
             let work = match point {
                 None => programs.full(program)?,
-                Some(point) => {
-                    let method = METHODS.iter().find(|method| method.name == point.method);
-                    let options = method.map(|method| method.options).unwrap_or_default();
-                    programs.slowed(program, &point.speed, options)?
-                }
+                Some(point) => programs.slowed(program, &point.speed, options(point.method))?,
             };
             let (method, speed) = point.as_ref().map_or(("full", "100%"), |p| (p.method, &p.speed));
             Ok(Sample {
@@ -293,36 +303,27 @@ fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Re
     Ok(())
 }
 
-/// The points that take turns.
-fn turn_points(wanted: &Wanted) -> Vec<Point> {
-    let programs = wanted.named(|word| programs::NAMES.contains(&word), &turns::PROGRAMS);
-    let of = |name: &String| programs::NAMES.into_iter().find(|known| known == name);
-    let points = programs.iter().filter_map(of).flat_map(|program| wanted.points(program));
-    // `stop` compares with the whole life of a process, which has had two speeds.
-    points.filter(|point| !point.method.starts_with("stop") && point.method != "quota").collect()
-}
-
-/// The points whose gaps are looked at.
-fn gap_points(wanted: &Wanted) -> Vec<Point> {
-    let programs = wanted.named(|word| programs::NAMES.contains(&word), &gaps::PROGRAMS);
-    let of = |name: &String| gaps::PROGRAMS.into_iter().find(|known| known == name);
+/// The points of those programs that are wanted and can be measured so; of the usual ones where none is named.
+fn points_of(wanted: &Wanted, can: &[&'static str], usual: &[&str]) -> Vec<Point> {
+    let programs = wanted.named(|word| programs::NAMES.contains(&word), usual);
+    let of = |name: &String| can.iter().find(|known| *known == name);
     programs.iter().filter_map(of).flat_map(|program| wanted.points(program)).collect()
 }
 
 fn main() -> Result<(), Failure> {
     let wanted = Wanted::read()?;
+    let cpus = last(&Ground::here().allowed, 2);
     if wanted.gaps {
-        let programs = Programs::prepare(last(&Ground::here().allowed, 2))?;
-        return gaps::print(&programs, &gap_points(&wanted));
+        let points = points_of(&wanted, &gaps::PROGRAMS, &gaps::PROGRAMS);
+        return gaps::print(&Programs::prepare(cpus)?, &points);
     }
     if wanted.turns {
-        let programs = Programs::prepare(last(&Ground::here().allowed, 2))?;
-        return turns::print(&programs, &turn_points(&wanted), wanted.rounds);
+        let points = points_of(&wanted, &programs::NAMES, &programs::USUAL);
+        return turns::print(&Programs::prepare(cpus)?, &points, wanted.rounds);
     }
     let mut samples = stored(&wanted.store())?;
     if !wanted.table {
         let load = std::fs::read_to_string("/proc/loadavg")?;
-        let cpus = last(&Ground::here().allowed, 2);
         println!(
             "CPUs {cpus}, load average {}, stored in {}",
             load.trim(),

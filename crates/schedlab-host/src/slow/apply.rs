@@ -194,8 +194,8 @@ fn burner(
     HogProcess::start(&node.speeds, plan.grid, Burning::Deadline { group }, guard)
 }
 
-/// At full speed there are no gaps, and a filler stops. The kernel lets it have a slice now and then when one process of
-/// the node ends and another one waits: gcc lost 3 % of its time so.
+/// Stops a filler at full speed, where there are no gaps, and lets it go on below. A filler that runs gets a slice now
+/// and then when one process of the node ends and another one waits: gcc lost 3 % of its time at full speed.
 fn rest(filler: &Aide, speed: Speed) {
     filler.signal(if speed == Speed::FULL { 19 } else { 18 });
 }

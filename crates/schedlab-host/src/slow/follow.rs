@@ -167,8 +167,8 @@ pub(super) fn slices(seen: &mut Seen, now: Nanos) -> Option<Period> {
     Some(Period { period_ns, why: format!("its tasks {}", seen.why()) })
 }
 
-/// What was seen of budgets beside [`Seen`]. Whether the kernel throttled in a period does not count: it charges at ticks, so a task
-/// that always computes goes beyond some budgets, and is not throttled in others.
+/// What was seen of budgets beside [`Seen`]. Whether the kernel throttled in a period does not count: it charges at
+/// ticks, so a task that always computes goes beyond some budgets, and is not throttled in others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Budgets {
     /// The periods that were seen.

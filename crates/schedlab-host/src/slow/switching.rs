@@ -10,10 +10,10 @@
 
 use schedlab_model::Nanos;
 
-/// This much is believed in any case, and more up to this part of a period.
+/// No more than this is taken off, or a hundredth of the period where that is more.
 const SURE: Nanos = Nanos::from_micros(10);
 const PART: u64 = 100;
-/// The gaps that tell it. An interrupt in one of them changes nothing.
+/// How many gaps tell the cost. An interrupt in one of them changes nothing.
 const GAPS: usize = 15;
 
 /// The CPU time of a hog between burns.

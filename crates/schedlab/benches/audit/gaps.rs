@@ -6,7 +6,7 @@
 
 use super::programs::Programs;
 use super::table::median;
-use super::{Failure, METHODS, Point};
+use super::{Failure, Point, options, part};
 
 /// Programs whose rounds are short enough.
 pub(super) const PROGRAMS: [&str; 3] = ["c", "python", "node"];
@@ -85,12 +85,9 @@ pub(super) fn print(programs: &Programs, points: &[Point]) -> Result<(), Failure
          points lost |\n|---|---|---|---|---|---|---|"
     );
     for Point { program, method, speed } in points {
-        let options = METHODS.iter().find(|known| known.name == *method);
-        let options = options.map(|method| method.options).unwrap_or_default();
-        let part: f64 = speed.trim_end_matches('%').parse::<f64>()? / 100.0;
-        let work_s = RUN_S * part;
+        let work_s = RUN_S * part(speed)?;
         let parts = (work_s / PART_S) as usize;
-        let (_, times) = programs.parts(program, speed, options, (work_s, parts))?;
+        let (_, times) = programs.parts(program, speed, options(method), (work_s, parts))?;
         let row = format!("| {program} | {method} | {speed}");
         match Cost::of(&times) {
             Some(Cost { gaps_in_s, first, lost: (lost, half) }) => println!(

@@ -1,6 +1,6 @@
 // Fills maps for ROUNDS rounds. Prints when it began (CLOCK_MONOTONIC, in seconds), the seconds that had passed at each of
-// PARTS equal parts of them, and a 1: it computes all the time. A fifth as many rounds go before: how soon code is compiled differs from run to run.
-// Arguments: ROUNDS, one that is not used, PARTS.
+// PARTS equal parts of them, and a 1: it computes all the time. A fifth as many rounds go before: how soon code is
+// compiled differs from run to run. Arguments: ROUNDS, one that is not used, PARTS.
 
 const rounds = Number(process.argv[2]), parts = Number(process.argv[4]), times = [];
 

@@ -23,9 +23,12 @@ impl Work {
         self.times[PARTS - 1]
     }
 
-    /// The part of the time that it computed.
-    pub(super) const fn computed(&self) -> f64 {
-        self.computed
+    /// What this program, that did this at full speed, should do at a speed, as a part of it. Only computing takes
+    /// longer. Threads that wait for each other compute less while they wait, but at each speed.
+    pub(super) fn ideal(&self, program: &str, speed: f64) -> f64 {
+        let sleeps = matches!(program, "phases" | "short");
+        let computed = if sleeps { self.computed } else { 1.0 };
+        1.0 / (1.0 - computed + computed / speed)
     }
 
     /// How fast it was, in points of another run of as many rounds.
@@ -124,7 +127,7 @@ struct Row<'s> {
 
 impl<'s> Row<'s> {
     fn of(sample: &'s Sample, samples: &'s [Sample]) -> Self {
-        let speed = sample.speed.trim_end_matches('%').parse().unwrap_or(100.0) / 100.0;
+        let speed = super::part(&sample.speed).unwrap_or(1.0);
         let (mut work, mut first, mut ideals) = (Vec::new(), Vec::new(), Vec::new());
         for slowed in samples {
             if !slowed.is(&sample.program, &sample.method, &sample.speed) {
@@ -134,11 +137,7 @@ impl<'s> Row<'s> {
                 full.is(&sample.program, "full", "100%") && full.at(slowed.round, &slowed.group)
             });
             let Some(full) = full else { continue };
-            // Only computing takes longer. Threads that wait for each other compute less while they wait, but at each
-            // speed.
-            let sleeps = matches!(sample.program.as_str(), "phases" | "short");
-            let computed = if sleeps { full.work.computed } else { 1.0 };
-            let ideal = 1.0 / (1.0 - computed + computed / speed);
+            let ideal = full.work.ideal(&sample.program, speed);
             work.push(slowed.work.beside(&full.work));
             first.push(slowed.work.first_beside(&full.work, ideal));
             ideals.push(ideal * 100.0);

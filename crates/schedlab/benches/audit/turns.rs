@@ -6,14 +6,12 @@
 
 use super::programs::Programs;
 use super::table::median;
-use super::{Failure, METHODS, Point};
+use super::{Failure, Point, options, part};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_sys::clock;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-/// Programs of the table.
-pub(super) const PROGRAMS: [&str; 7] = super::programs::USUAL;
 /// How long a turn is. What counts of it is whole periods of all methods.
 const TURN: Nanos = Nanos::from_secs(3);
 /// What does not count of a turn at its beginning: until the new speed is in force, with warm caches or cold ones. And at
@@ -62,7 +60,7 @@ fn pairs(rates: &[(f64, bool)]) -> Vec<(f64, f64)> {
     rates.windows(3).filter_map(pair).collect()
 }
 
-/// The 95 % interval of the median of sorted values, by their ranks (binomial, one half).
+/// The 95 % interval of the median of sorted values, by their ranks (binomial, one half). `None`: fewer than 6 values.
 fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let count = sorted.len();
     let (mut part, mut sum, mut rank) = (0.5f64.powi(i32::try_from(count).ok()?), 0.0, 0);
@@ -128,15 +126,15 @@ fn measure(
     Point { program, method, speed }: &Point,
     count: usize,
 ) -> Result<(Vec<(f64, f64)>, f64), Failure> {
-    let options = METHODS.iter().find(|known| known.name == *method);
-    let options = options.map(|method| method.options).unwrap_or_default();
-    let part: f64 = speed.trim_end_matches('%').parse::<f64>()? / 100.0;
-    let turn = TURN.0 as f64 / 1e9;
-    let work_s = turn * ((count + 2) as f64 + (count + 2) as f64 * part);
+    let (turns, turn_s) = ((count + 2) as f64, TURN.0 as f64 / 1e9);
+    let work_s = turns * turn_s * (1.0 + part(speed)?);
     let parts = (work_s / PART_S) as usize;
     std::thread::scope(|scope| {
-        let run =
-            || programs.parts(program, speed, options, (work_s, parts)).map_err(|e| e.to_string());
+        let run = || {
+            programs
+                .parts(program, speed, options(method), (work_s, parts))
+                .map_err(|e| e.to_string())
+        };
         let run = std::thread::Builder::new().spawn_scoped(scope, run)?;
         let cpus = programs.cpus(program).parse()?;
         let turns = take_turns(speed, &cpus, &|| run.is_finished());
@@ -148,35 +146,31 @@ fn measure(
     })
 }
 
-/// The part of full speed that work has which sleeps too, where computing has another part.
-fn ideal(computed: f64, speed: f64) -> f64 {
-    1.0 / (1.0 - computed + computed / speed)
-}
-
 /// Measures and prints a table. `rounds` says how many pairs.
 pub(super) fn print(programs: &Programs, points: &[Point], rounds: usize) -> Result<(), Failure> {
     println!(
         "| program | method | asked | ideal | work | 95 % interval | off | promised | pairs | taken by a hypervisor |\n\
          |---|---|---|---|---|---|---|---|---|---|"
     );
-    for point in points {
+    // `stop` compares with the whole life of a process, which has had two speeds.
+    let takes_turns = |point: &&Point| !point.method.starts_with("stop") && point.method != "quota";
+    for point in points.iter().filter(takes_turns) {
         let Point { program, method, speed } = point;
-        let sleeps = matches!(*program, "phases" | "short");
-        let computed = if sleeps { programs.full(program)?.computed() } else { 1.0 };
-        let ideal = ideal(computed, speed.trim_end_matches('%').parse::<f64>()? / 100.0) * 100.0;
+        let ideal = programs.full(program)?.ideal(program, part(speed)?) * 100.0;
         let (pairs, stolen) = measure(programs, point, rounds * PAIRS)?;
         let mut work: Vec<f64> = pairs.iter().map(|(slowed, full)| slowed / full * 100.0).collect();
         let middle = median(&mut work);
-        let (low, high) = interval(&work).ok_or("too few pairs: --short is too short for turns")?;
+        let interval = interval(&work);
+        let interval =
+            interval.map_or("-".to_owned(), |(low, high)| format!("{low:.1} to {high:.1}"));
         let (off, promise, unit) = super::table::judged(program, method, middle, ideal);
         let promise = super::table::verdict(off, promise, unit);
         println!(
-            "| {program} | {method} | {speed} | {ideal:.1} | {middle:.1} | {low:.1} to {high:.1} | {off:+.1}{unit} | \
+            "| {program} | {method} | {speed} | {ideal:.1} | {middle:.1} | {interval} | {off:+.1}{unit} | \
              {promise} | {} | {:.1} % |",
             work.len(),
             stolen * 100.0
         );
-        std::thread::sleep(Duration::from_millis(200));
     }
     Ok(())
 }

@@ -164,19 +164,25 @@ impl Session {
 
     /// Puts the period into force that fits what was found, where enough was found.
     fn choose(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
-        if matches!(self.plan.method, Method::Weight | Method::WeightPerCpu | Method::WeightPinned)
-        {
-            let mut nodes = self.nodes.iter_mut();
-            return nodes.try_for_each(|active| choose_slices(active, &mut self.guard));
-        }
-        if self.plan.method == Method::Quota {
-            let counts = pace.idle.is_some();
-            pace.look = LOOK;
-            for active in &mut self.nodes {
-                pace.look = pace.look.max(choose_budget(active, counts)?);
+        match self.plan.method {
+            Method::Hogs => self.choose_burns(pace),
+            Method::Quota => {
+                let counts = pace.idle.is_some();
+                pace.look = LOOK;
+                for active in &mut self.nodes {
+                    pace.look = pace.look.max(choose_budget(active, counts)?);
+                }
+                Ok(())
             }
-            return Ok(());
+            // Weights.
+            _ => {
+                self.nodes.iter_mut().try_for_each(|active| choose_slices(active, &mut self.guard))
+            }
         }
+    }
+
+    /// All nodes have one grid of burns.
+    fn choose_burns(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
         let seen = self.nodes.iter_mut();
         let mut seen = seen.map(|active| (active.node.name.as_str(), &mut active.found.seen));
         let Some(period) = follow::burns(&mut seen, pace.period) else { return Ok(()) };
