@@ -144,19 +144,17 @@ fn realtime() -> Check {
             Check::yes(name, what, format!("SCHED_FIFO works, {guard}"))
         }
         Err(error) => {
-            let grouped = cgroup::here("cpu").is_some_and(|cpu| {
-                cpu.version == Version::V1
-                    && std::fs::read_to_string(cpu.group().join("cpu.rt_runtime_us"))
-                        .is_ok_and(|runtime| runtime.trim() == "0")
-            });
+            // Where threads get it in the root group only, our own allows none.
+            let grouped = cgroup::of_cpu().is_some_and(|cpu| !cpu.is_root());
             if grouped && crate::slow::takes_realtime() {
                 let found = "SCHED_FIFO works in the root CPU group, where hogs and probes go";
                 let cost = "your loads and commands cannot have real-time tasks in this group";
-                let remedy = "this group's cpu.rt_runtime_us is 0: start from the root group";
+                let remedy = "this group has no real-time runtime (CONFIG_RT_GROUP_SCHED): start from the root group, \
+                              or boot with rt_group_sched=0";
                 return Check::short(name, what, Verdict::Partly, strings([found, cost, remedy]));
             }
-            let remedy = match grouped {
-                true => "this control group has cpu.rt_runtime_us = 0: start from the root group",
+            let remedy = match process::has_capability(crate::slow::CAP_SYS_NICE) {
+                true => "start from the root control group: this one has no real-time runtime",
                 false => "run as root, or `setcap cap_sys_nice+ep`, or raise `ulimit -r`",
             };
             let parts = [format!("SCHED_FIFO: {error}"), cost.into(), remedy.into()];
@@ -227,7 +225,8 @@ fn slice() -> Check {
 fn bandwidth() -> Check {
     let (name, what) = ("cgroup", "control groups of our own (weights, quotas, virtual nodes)");
     let cost = "`slow` loses quota and weight; only affinity binds virtual nodes";
-    let Some(cpu) = cgroup::here("cpu") else {
+    let ground = crate::slow::Ground::here();
+    let Some(cpu) = &ground.cpu_group else {
         let parts = strings([
             "the CPU controller is not available",
             cost,
@@ -235,19 +234,20 @@ fn bandwidth() -> Check {
         ]);
         return Check::short(name, what, Verdict::No, parts);
     };
-    let probe = cpu.group().join(format!("schedlab-doctor-{}", std::process::id()));
+    let parent = ground.parent(cpu);
+    let probe = parent.join(format!("schedlab-doctor-{}", std::process::id()));
     let made = std::fs::create_dir(&probe);
     let _ = std::fs::remove_dir(&probe);
     let version = if cpu.version == Version::V1 { "1" } else { "2" };
     match made {
         Ok(()) => {
-            let found = format!("version {version}, below {}", cpu.group().display());
+            let found = format!("version {version}, below {}", parent.display());
             Check::yes(name, what, found)
         }
         Err(error) => {
             let remedy =
                 "run as root, or `systemd-run --user --scope -p Delegate=yes schedlab ...`";
-            let parts = [format!("{}: {error}", cpu.group().display()), cost.into(), remedy.into()];
+            let parts = [format!("{}: {error}", parent.display()), cost.into(), remedy.into()];
             Check::short(name, what, Verdict::No, parts)
         }
     }

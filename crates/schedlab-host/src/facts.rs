@@ -7,7 +7,7 @@ use schedlab_model::{
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::{sched, topology};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Configuration symbols that change how tasks are scheduled or how they are measured.
 const CONFIG: [&str; 30] = [
@@ -315,7 +315,7 @@ fn frequency(root: &Path) -> Frequency {
 
 fn control_group() -> CgroupFacts {
     let none = || "the CPU controller is not mounted".to_owned();
-    let Some(cpu) = cgroup::here("cpu") else {
+    let Some(cpu) = cgroup::of_cpu() else {
         return CgroupFacts {
             version: Fact::Unknown(none()),
             path: Fact::Unknown(none()),
@@ -329,33 +329,41 @@ fn control_group() -> CgroupFacts {
         (Version::V1, false) => "1",
         (Version::V2, _) => "2",
     };
-    let group = cpu.group();
-    let limit = match cpu.version {
-        Version::V1 => limit_v1(&group),
-        // The root group has no file: it cannot be limited.
-        Version::V2 => Ok(text(&group, "cpu.max").ok().and_then(|max| limit_v2(&max))),
-    };
     CgroupFacts {
         version: Fact::Known(version.into()),
         path: Fact::Known(format!("/{}", cpu.path.display())),
-        cpu_limit: Fact::from_result(limit),
+        cpu_limit: Fact::from_result(limit(cpu.version, &cpu.groups())),
     }
 }
 
-fn limit_v1(group: &Path) -> Result<Option<String>, String> {
+/// The lowest limit of groups, in CPUs: a group has no more than each of those above it.
+fn limit(version: Version, groups: &[PathBuf]) -> Result<Option<String>, String> {
+    let mut lowest: Option<f64> = None;
+    for group in groups {
+        let own = match version {
+            Version::V1 => limit_v1(group)?,
+            // A group without the file has no limit of its own: the root, and where the controller is not handed down.
+            Version::V2 => text(group, "cpu.max").ok().and_then(|max| limit_v2(&max)),
+        };
+        lowest = lowest.into_iter().chain(own).reduce(f64::min);
+    }
+    Ok(lowest.map(|cpus| format!("{cpus:.2}")))
+}
+
+fn limit_v1(group: &Path) -> Result<Option<f64>, String> {
     let Ok(quota) = text(group, "cpu.cfs_quota_us") else { return Ok(None) };
     let period = text(group, "cpu.cfs_period_us")?;
     Ok(if quota.starts_with('-') { None } else { cpus(&quota, &period) })
 }
 
-fn limit_v2(max: &str) -> Option<String> {
+fn limit_v2(max: &str) -> Option<f64> {
     let (quota, period) = max.split_once(' ')?;
     if quota == "max" { None } else { cpus(quota, period) }
 }
 
-fn cpus(quota: &str, period: &str) -> Option<String> {
+fn cpus(quota: &str, period: &str) -> Option<f64> {
     let (quota, period): (f64, f64) = (quota.parse().ok()?, period.trim().parse().ok()?);
-    Some(format!("{:.2}", quota / period))
+    Some(quota / period)
 }
 
 fn load(root: &Path) -> LoadFacts {
@@ -430,7 +438,31 @@ mod tests {
     #[test]
     fn limits_are_numbers_of_cpus() {
         assert_eq!(limit_v2("max 100000"), None);
-        assert_eq!(limit_v2("150000 100000"), Some("1.50".into()));
+        assert_eq!(limit_v2("150000 100000"), Some(1.5));
+    }
+
+    #[test]
+    fn a_limit_of_a_group_above_holds_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |group: &str, file: &str, text: &str| {
+            std::fs::create_dir_all(dir.path().join(group)).unwrap();
+            std::fs::write(dir.path().join(group).join(file), text).unwrap();
+        };
+        write("a/b/c", "cpu.weight", "100");
+        write("a/b", "cpu.max", "max 100000\n");
+        write("a", "cpu.max", "250000 100000\n");
+        let groups = |version, path: &str| {
+            let (mount, path) = (dir.path().to_owned(), path.into());
+            cgroup::Hierarchy { version, mount, path }.groups()
+        };
+        assert_eq!(limit(Version::V2, &groups(Version::V2, "a/b/c")).unwrap().unwrap(), "2.50");
+        write("a", "cpu.max", "max 100000\n");
+        assert_eq!(limit(Version::V2, &groups(Version::V2, "a/b/c")), Ok(None));
+        for (group, quota) in [("d", "150000"), ("d/e", "-1"), ("d/e/f", "200000")] {
+            write(group, "cpu.cfs_quota_us", quota);
+            write(group, "cpu.cfs_period_us", "100000\n");
+        }
+        assert_eq!(limit(Version::V1, &groups(Version::V1, "d/e/f")).unwrap().unwrap(), "1.50");
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl Tree {
 
     fn group_value(&self, file: &str, old: Option<&str>) -> (Option<String>, String) {
         let Some((group, is_v2)) = &self.group else {
-            return (None, "control groups with the CPU controller are not mounted".into());
+            return (None, schedlab_sys::cgroup::why_no_cpu());
         };
         if !is_v2 && old.is_none() {
             return (None, "only control groups of version 2 have it".into());

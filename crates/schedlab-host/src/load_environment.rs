@@ -40,9 +40,7 @@ impl Sites {
         let wanted = wanted(plan);
         if !wanted.is_empty() {
             let refused = |why: String| refused("make control groups", why);
-            let hierarchy = cgroup::here("cpu").ok_or_else(|| {
-                refused("control groups with the cpu controller are not mounted".to_owned())
-            })?;
+            let hierarchy = cgroup::here("cpu").ok_or_else(|| refused(cgroup::why_no_cpu()))?;
             let own = format!("schedlab-{}{label}", std::process::id());
             let guard = self.guard().map_err(|e| refused(e.to_string()))?;
             site.groups =

@@ -65,6 +65,7 @@ mod target;
 mod unslowed_tasks;
 mod weight;
 
+pub(crate) use capabilities::CAP_SYS_NICE;
 pub use capabilities::{Ground, last};
 pub use child_entry::{ARGUMENT, Work, set_program};
 pub use child_main::hidden;

@@ -30,6 +30,24 @@ impl Hierarchy {
     pub fn group(&self) -> PathBuf {
         self.mount.join(&self.path)
     }
+
+    /// The directories of this process's group and of all groups above it, up to the root. Limits of each of them hold.
+    #[must_use]
+    pub fn groups(&self) -> Vec<PathBuf> {
+        self.path.ancestors().map(|path| self.mount.join(path)).collect()
+    }
+
+    /// Whether this process is in the root of the hierarchy, as far as it can see.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.path.as_os_str().is_empty()
+    }
+
+    /// Whether we may go to the root of the hierarchy.
+    #[must_use]
+    pub fn root_takes_us(&self) -> bool {
+        writable(&self.mount.join("cgroup.procs"))
+    }
 }
 
 /// Finds `controller` (`cpu`, `cpuset`, `freezer`) from the text of `/proc/self/mountinfo` and of
@@ -80,8 +98,11 @@ pub fn mounts() -> Vec<PathBuf> {
 pub fn delegated() -> Option<Hierarchy> {
     let found = unified()?;
     let group = found.group();
-    let ours = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
-    (ours(&group) && ours(&group.join("cgroup.procs"))).then_some(found)
+    (writable(&group) && writable(&group.join("cgroup.procs"))).then_some(found)
+}
+
+fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// In a container the mount shows only a part of the tree, `root`; paths are reported from its top.
@@ -142,6 +163,20 @@ pub fn here(controller: &str) -> Option<Hierarchy> {
         Version::V2 => lists(&found.group(), controller),
     };
     enabled.then_some(found)
+}
+
+/// Why [`here`] finds no controller `cpu`, with what helps where something does: under version 2 a login session has
+/// none as a rule.
+#[must_use]
+pub fn why_no_cpu() -> String {
+    match at_root("cpu") {
+        None => "control groups with the CPU controller are not mounted".to_owned(),
+        Some(cpu) => format!(
+            "the control group /{} has no CPU controller: `systemd-run --scope -p Delegate=yes schedlab ...` starts \
+             schedlab in one that has it",
+            cpu.path.display()
+        ),
+    }
 }
 
 /// The group that a task is in, in the hierarchy where the group `dir` is; `None` when the task is gone.
@@ -317,6 +352,9 @@ mod tests {
             (found.version, found.group().as_path()),
             (Version::V2, Path::new("/sys/fs/cgroup/job"))
         );
+        assert!(!found.is_root());
+        assert_eq!(found.groups(), ["/sys/fs/cgroup/job", "/sys/fs/cgroup/"].map(PathBuf::from));
+        assert!(find("cpu", mounts, "0::/ctr/x\n").unwrap().is_root());
         assert_eq!(find("cpu", "", "0::/\n"), None);
     }
 }

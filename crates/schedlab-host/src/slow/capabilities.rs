@@ -3,11 +3,12 @@
 use super::frequency::{self, Domain};
 use schedlab_model::{Cpu, CpuSet, Pid, Topology};
 use schedlab_sys::cgroup::{self, Hierarchy};
-use schedlab_sys::process;
+use schedlab_sys::sched::Policy;
+use schedlab_sys::{process, sched};
 use std::path::{Path, PathBuf};
 
 /// The capability to use real-time scheduling.
-const CAP_SYS_NICE: u32 = 23;
+pub(crate) const CAP_SYS_NICE: u32 = 23;
 
 /// What this machine and our rights allow: a [`super::Request`] is checked against it.
 #[derive(Clone, Debug)]
@@ -25,8 +26,8 @@ pub struct Ground {
     /// Whether schedlab's own group of version 2 was delegated: groups below it can be made without
     /// root.
     pub delegated: bool,
-    /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
-    pub realtime: bool,
+    /// Why there are no real-time threads; `None` where there are.
+    pub realtime_refused: Option<&'static str>,
     /// The part of each second that real-time tasks may have; 1 without a limit.
     pub realtime_share: f64,
     /// The hierarchy of the CPU controller, if mounted.
@@ -54,7 +55,7 @@ impl Ground {
     #[must_use]
     pub fn here() -> Self {
         let sys = Path::new("/sys");
-        let allowed = schedlab_sys::sched::affinity(Pid(0)).unwrap_or_default();
+        let allowed = sched::affinity(Pid(0)).unwrap_or_default();
         let online = schedlab_sys::topology::online(sys).unwrap_or_else(|_| allowed.clone());
         let present = std::fs::read_to_string("/sys/devices/system/cpu/present");
         let present = present.ok().and_then(|text| text.parse().ok());
@@ -73,7 +74,7 @@ impl Ground {
             allowed,
             root,
             delegated,
-            realtime: process::has_capability(CAP_SYS_NICE),
+            realtime_refused: realtime_refused(),
             realtime_share: realtime_share(Path::new("/proc/sys/kernel")),
             cpu_group: cgroup::at_root("cpu"),
             cpuset_group: cgroup::at_root("cpuset"),
@@ -85,7 +86,7 @@ impl Ground {
             deadline_obstacle: deadline_obstacle(),
             clamp_obstacle: super::clamp::obstacle(
                 &sys.join("devices/system/cpu"),
-                schedlab_sys::sched::takes_clamps(),
+                sched::takes_clamps(),
             ),
         }
     }
@@ -93,8 +94,8 @@ impl Ground {
     /// Why hogs cannot burn at this speed here; `None` if they can.
     #[must_use]
     pub fn realtime_obstacle(&self, slowest: f64) -> Option<String> {
-        if !self.realtime {
-            return Some("real-time burners need CAP_SYS_NICE: run as root".into());
+        if let Some(why) = self.realtime_refused {
+            return Some(why.to_owned());
         }
         // The rest is for the probe, for interrupts that count as the burner's time, and for jitter.
         const ROOM: f64 = 0.04;
@@ -111,7 +112,7 @@ impl Ground {
 
     /// Where new control groups of a hierarchy go: below ours, or, as version 2 wants no processes
     /// beside groups that have controllers, below the root. Without root they have none, and go below ours.
-    pub(super) fn parent(&self, hierarchy: &Hierarchy) -> PathBuf {
+    pub(crate) fn parent(&self, hierarchy: &Hierarchy) -> PathBuf {
         match hierarchy.version {
             cgroup::Version::V2 if !self.delegated => hierarchy.mount.clone(),
             _ => hierarchy.group(),
@@ -148,7 +149,7 @@ impl Ground {
             allowed: CpuSet::first(cpus),
             root: true,
             delegated: false,
-            realtime: true,
+            realtime_refused: None,
             realtime_share: 0.95,
             cpu_group: Some(hierarchy.clone()),
             cpuset_group: Some(hierarchy.clone()),
@@ -170,9 +171,23 @@ pub fn last(cpus: &CpuSet, count: usize) -> CpuSet {
     all.into_iter().rev().take(count).collect()
 }
 
+/// Tried, since what the capability allows a control group may refuse. Hogs and probes go to the root group then.
+fn realtime_refused() -> Option<&'static str> {
+    if !process::has_capability(CAP_SYS_NICE) {
+        return Some("real-time burners need CAP_SYS_NICE: run as root");
+    }
+    let policy = Policy::Fifo { priority: 1 };
+    let had = process::on_a_thread(|| sched::set(Pid(0), &policy.into())).is_ok();
+    let leaves = || cgroup::of_cpu().is_some_and(|cpu| !cpu.is_root() && cpu.root_takes_us());
+    (!had && !leaves()).then_some(
+        "real-time burners are refused: this control group has no real-time runtime (CONFIG_RT_GROUP_SCHED), and \
+         its processes cannot go to the root group; start schedlab there, or boot with rt_group_sched=0",
+    )
+}
+
 /// Refusals that are about the right or the CPUs are no matter of the kernel: later checks name them.
 fn deadline_obstacle() -> Option<String> {
-    let error = schedlab_sys::sched::takes_deadlines().err()?;
+    let error = sched::takes_deadlines().err()?;
     let other = matches!(error.raw_os_error(), Some(1 | 16));
     (!other).then(|| format!("this kernel lacks SCHED_DEADLINE: {error}"))
 }
@@ -201,7 +216,7 @@ mod tests {
         let tight = Ground { realtime_share: 0.5, ..Ground::fake(2) };
         assert!(tight.realtime_obstacle(0.25).unwrap().contains("sched_rt_runtime_us"));
         assert_eq!(tight.realtime_obstacle(0.75), None);
-        let bare = Ground { realtime: false, ..Ground::fake(2) };
+        let bare = Ground { realtime_refused: Some("run as root"), ..Ground::fake(2) };
         assert!(bare.realtime_obstacle(0.9).unwrap().contains("root"));
     }
 

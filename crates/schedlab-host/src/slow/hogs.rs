@@ -316,10 +316,11 @@ fn obey(hogs: &Hogs, line: &str) -> Option<()> {
 }
 
 /// Leaves a control group that allows no real-time threads (`CONFIG_RT_GROUP_SCHED`: every one but the root, as
-/// it is made). Where this is refused, making a thread real-time says so.
+/// it is made). Under version 2 a group without the controller shares the time of one above it, so it is left too.
+/// Where this is refused, making a thread real-time says so.
 pub(super) fn leave_fair_group() {
-    if let Some(cpu) = schedlab_sys::cgroup::here("cpu")
-        && !cpu.path.as_os_str().is_empty()
+    if let Some(cpu) = schedlab_sys::cgroup::of_cpu()
+        && !cpu.is_root()
     {
         let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
     }

@@ -94,6 +94,23 @@ pub(crate) fn takes_realtime() -> bool {
     probe.read(&cpus, None).is_ok_and(|all| all.iter().any(|reading| reading.realtime))
 }
 
+/// Enters groups and binds itself. Returns whether it is a real-time task, and whether it is where it should be. Without
+/// the right, and in groups that take no real-time task, it measures as a fair task, other load included.
+fn settle(groups: &[PathBuf], cpu: Cpu, realtime: bool) -> (bool, bool) {
+    if realtime {
+        hogs::leave_fair_group();
+    }
+    let realtime = realtime && sched::set(Pid(0), &Policy::Fifo { priority: 1 }.into()).is_ok();
+    let cpus = CpuSet::from_iter([cpu]);
+    match enter(groups, &cpus) {
+        Err(_) if realtime => {
+            let fair = sched::set(Pid(0), &Policy::Normal { nice: 0 }.into());
+            (false, fair.is_ok() && enter(groups, &cpus).is_ok())
+        }
+        entered => (realtime, entered.is_ok()),
+    }
+}
+
 /// The life of the child.
 pub(super) fn child(
     groups: &[PathBuf],
@@ -103,13 +120,7 @@ pub(super) fn child(
     realtime: bool,
 ) -> i32 {
     use std::io::Write;
-    let policy = Policy::Fifo { priority: 1 };
-    if realtime {
-        hogs::leave_fair_group();
-    }
-    // Without the right it measures as a fair task, other load included.
-    let realtime = realtime && sched::set(Pid(0), &policy.into()).is_ok();
-    let ready = enter(groups, &CpuSet::from_iter([cpu])).is_ok();
+    let (realtime, ready) = settle(groups, cpu, realtime);
     let reading = Reading { realtime, ..measure(cpu, time, align) };
     let text = serde_json::to_string(&reading).expect("plain values");
     if !ready || writeln!(std::io::stdout(), "{text}").is_err() { 1 } else { 0 }

@@ -1,4 +1,4 @@
-//! One run of a program is at full speed and slowed by turns. Each slowed turn makes a pair with the two turns at full
+//! One run of a program is at full speed and slowed by turns. Each slowed turn is compared with the two turns at full
 //! speed beside it, so a host whose speed drifts over seconds disturbs little.
 //!
 //! What a hypervisor takes of a turn does not count. Burns and slices lose their part of it as the program does. A budget
@@ -12,15 +12,27 @@ use schedlab_sys::clock;
 use std::process::Command;
 use std::time::SystemTime;
 
-/// How long a turn is. What counts of it is whole periods of all methods.
-const TURN: Nanos = Nanos::from_secs(3);
-/// What does not count of a turn at its beginning: until the new speed is in force, with warm caches or cold ones. And at
-/// its end, since a part of the work that ends in the next turn is no measure of this one.
-const SETTLE: Nanos = Nanos::from_millis(500);
+/// The turns of a program. What counts of a turn is whole periods of all methods.
+#[derive(Clone, Copy)]
+struct Pitch {
+    turn: Nanos,
+    /// What does not count of a turn at its beginning: until the new speed is in force, with warm caches or cold ones.
+    /// And at its end, since a part of the work that ends in the next turn is no measure of this one.
+    settle: Nanos,
+}
+
+/// Where parts of the work are short, short turns leave less noise in as much time.
+const SHORT: Pitch = Pitch { turn: Nanos::from_secs(1), settle: Nanos::from_millis(250) };
+const LONG: Pitch = Pitch { turn: Nanos::from_secs(3), settle: Nanos::from_millis(500) };
+
+fn pitch(program: &str) -> Pitch {
+    if matches!(program, "c" | "python" | "node" | "node-small") { SHORT } else { LONG }
+}
+
 /// A part of the work whose end is noted, in seconds at full speed. A compiler notes whole rounds.
 const PART_S: f64 = 2e-3;
-/// Pairs in a run, for each of the rounds that are asked for.
-const PAIRS: usize = 2;
+/// How long a run at most is, for each of the rounds that are asked for, in seconds.
+const ROUND_S: f64 = 12.0;
 /// Before the first turn the period is found.
 const WARM_UP: Nanos = Nanos::from_secs(3);
 
@@ -49,27 +61,33 @@ fn rates(times: &[f64], turns: &[Turn], budget: bool) -> Vec<(f64, bool)> {
     turns.iter().filter_map(rate).collect()
 }
 
-/// The rate of each slowed turn and that of its neighbours at full speed.
-fn pairs(rates: &[(f64, bool)]) -> Vec<(f64, f64)> {
-    let pair = |three: &[(f64, bool)]| match three {
+/// What each slowed turn did as a part of the turn before it, and of the one after it, at full speed: two values for each
+/// turn that has both neighbours, sorted. Not as a part of their mean: where a host has two speeds and one of them is
+/// rare, the median of such parts is a point off, also where nothing is slowed.
+fn ratios(rates: &[(f64, bool)]) -> Vec<f64> {
+    let two = |three: &[(f64, bool)]| match three {
         [(before, false), (slowed, true), (after, false)] => {
-            Some((*slowed, f64::midpoint(*before, *after)))
+            Some([slowed / before, slowed / after])
         }
         _ => None,
     };
-    rates.windows(3).filter_map(pair).collect()
+    let mut ratios: Vec<f64> = rates.windows(3).filter_map(two).flatten().collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios
 }
 
-/// The 95 % interval of the median of sorted values, by their ranks (binomial, one half). `None`: fewer than 6 values.
+/// The 95 % interval of the median of sorted ratios, by their ranks (binomial, one half). The two of a turn tell little
+/// more than one, so turns are counted. `None`: fewer than 6 turns.
 fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
-    let count = sorted.len();
+    let count = sorted.len() / 2;
     let (mut part, mut sum, mut rank) = (0.5f64.powi(i32::try_from(count).ok()?), 0.0, 0);
     while sum + part <= 0.025 {
         sum += part;
         part *= (count - rank) as f64 / (rank + 1) as f64;
         rank += 1;
     }
-    Some((*sorted.get(rank.checked_sub(1)?)?, *sorted.get(count - rank)?))
+    let low = 2 * rank.checked_sub(1)?;
+    Some((*sorted.get(low)?, *sorted.get(sorted.len() - 1 - low)?))
 }
 
 /// Seconds that a hypervisor took from some CPUs so far, for each of them.
@@ -85,9 +103,14 @@ fn stolen_s(cpus: &CpuSet) -> f64 {
 }
 
 /// Sets the speed of the session by turns until the run has ended.
-fn take_turns(speed: &str, cpus: &CpuSet, has_ended: &dyn Fn() -> bool) -> Vec<Turn> {
+fn take_turns(
+    speed: &str,
+    Pitch { turn, settle }: Pitch,
+    cpus: &CpuSet,
+    has_ended: &dyn Fn() -> bool,
+) -> Vec<Turn> {
     let mut turns = Vec::new();
-    let mut begins = Nanos((clock::monotonic() + WARM_UP).0 / TURN.0 * TURN.0);
+    let mut begins = Nanos((clock::monotonic() + WARM_UP).0 / turn.0 * turn.0);
     let mut slowed = false;
     loop {
         clock::sleep_until(begins);
@@ -98,9 +121,9 @@ fn take_turns(speed: &str, cpus: &CpuSet, has_ended: &dyn Fn() -> bool) -> Vec<T
         let set = Command::new(super::programs::SCHEDLAB)
             .args(["slow", "set", &format!("all={asked}")])
             .output();
-        let from = begins + SETTLE;
-        begins += TURN;
-        let to = begins - SETTLE;
+        let from = begins + settle;
+        begins += turn;
+        let to = begins - settle;
         if !set.is_ok_and(|set| set.status.success()) {
             continue;
         }
@@ -120,14 +143,14 @@ fn offset() -> Result<f64, Failure> {
     Ok(clock::monotonic().0 as f64 / 1e9 - day.as_secs_f64())
 }
 
-/// The pairs of a point, with the parts of the work in a second, and the part of the time that a hypervisor took.
+/// The ratios of a point, and the part of the time that a hypervisor took.
 fn measure(
     programs: &Programs,
     Point { program, method, speed }: &Point,
-    count: usize,
-) -> Result<(Vec<(f64, f64)>, f64), Failure> {
-    let (turns, turn_s) = ((count + 2) as f64, TURN.0 as f64 / 1e9);
-    let work_s = turns * turn_s * (1.0 + part(speed)?);
+    rounds: usize,
+) -> Result<(Vec<f64>, f64), Failure> {
+    // Half of the time it is slowed.
+    let work_s = (rounds + 1) as f64 * ROUND_S * (1.0 + part(speed)?) / 2.0;
     let parts = (work_s / PART_S) as usize;
     std::thread::scope(|scope| {
         let run = || {
@@ -137,16 +160,16 @@ fn measure(
         };
         let run = std::thread::Builder::new().spawn_scoped(scope, run)?;
         let cpus = programs.cpus(program).parse()?;
-        let turns = take_turns(speed, &cpus, &|| run.is_finished());
+        let turns = take_turns(speed, pitch(program), &cpus, &|| run.is_finished());
         let (began, times) = run.join().map_err(|_| "a run failed")??;
         let began = if *program == "gcc" { began + offset()? } else { began };
         let times: Vec<f64> = times.iter().map(|time| began + time).collect();
         let stolen = turns.iter().map(|turn| turn.stolen).sum::<f64>() / turns.len() as f64;
-        Ok((pairs(&rates(&times, &turns, method.starts_with("quota"))), stolen))
+        Ok((ratios(&rates(&times, &turns, method.starts_with("quota"))), stolen))
     })
 }
 
-/// Measures and prints a table. `rounds` says how many pairs.
+/// Measures and prints a table. `rounds` says how long.
 pub(super) fn print(programs: &Programs, points: &[Point], rounds: usize) -> Result<(), Failure> {
     println!(
         "| program | method | asked | ideal | work | 95 % interval | off | promised | pairs | taken by a hypervisor |\n\
@@ -157,8 +180,8 @@ pub(super) fn print(programs: &Programs, points: &[Point], rounds: usize) -> Res
     for point in points.iter().filter(takes_turns) {
         let Point { program, method, speed } = point;
         let ideal = programs.full(program)?.ideal(program, part(speed)?) * 100.0;
-        let (pairs, stolen) = measure(programs, point, rounds * PAIRS)?;
-        let mut work: Vec<f64> = pairs.iter().map(|(slowed, full)| slowed / full * 100.0).collect();
+        let (mut work, stolen) = measure(programs, point, rounds)?;
+        work.iter_mut().for_each(|ratio| *ratio *= 100.0);
         let middle = median(&mut work);
         let interval = interval(&work);
         let interval =
@@ -168,7 +191,7 @@ pub(super) fn print(programs: &Programs, points: &[Point], rounds: usize) -> Res
         println!(
             "| {program} | {method} | {speed} | {ideal:.1} | {middle:.1} | {interval} | {off:+.1}{unit} | \
              {promise} | {} | {:.1} % |",
-            work.len(),
+            work.len() / 2,
             stolen * 100.0
         );
     }
