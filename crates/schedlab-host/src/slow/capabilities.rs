@@ -177,9 +177,11 @@ fn realtime_refused() -> Option<&'static str> {
         return Some("real-time burners need CAP_SYS_NICE: run as root");
     }
     let policy = Policy::Fifo { priority: 1 };
-    let had = process::on_a_thread(|| sched::set(Pid(0), &policy.into())).is_ok();
+    let tried = process::on_a_thread(|| sched::set(Pid(0), &policy.into()));
+    // Where no thread can be started, the start of the hogs says so.
+    let refused = tried.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     let leaves = || cgroup::of_cpu().is_some_and(|cpu| !cpu.is_root() && cpu.root_takes_us());
-    (!had && !leaves()).then_some(
+    (refused && !leaves()).then_some(
         "real-time burners are refused: this control group has no real-time runtime (CONFIG_RT_GROUP_SCHED), and \
          its processes cannot go to the root group; start schedlab there, or boot with rt_group_sched=0",
     )
