@@ -8,7 +8,7 @@
 //! cargo bench -p schedlab --bench audit -- hogs-2ms node gcc 20%    # a piece: methods, programs, speeds
 //! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored, pieces included
 //! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
-//! cargo bench -p schedlab --bench audit -- --rounds 30         # and so many, where eight leave too much noise
+//! cargo bench -p schedlab --bench audit -- --rounds 30         # thirty pairs of each; with --turns, 6 minutes each
 //! cargo bench -p schedlab --bench audit -- --turns             # the same, where a host's speed drifts: an hour
 //! cargo bench -p schedlab --bench audit -- --gaps              # what a gap costs until caches are warm: 6 minutes
 //! ```
@@ -143,8 +143,8 @@ impl Wanted {
                     let methods = METHODS.map(|method| method.name);
                     let names = programs::NAMES;
                     return Err(format!(
-                        "'{word}' is none of {methods:?} {names:?}, nor a speed, as in 30%, nor one of --short --rounds N \
-                         --table --gaps --turns --store FILE --minutes N"
+                        "'{word}' is none of {methods:?} {names:?}, nor a speed, as in 30%, nor one of --short \
+                         --rounds N --table --gaps --turns --store FILE --minutes N"
                     )
                     .into());
                 }

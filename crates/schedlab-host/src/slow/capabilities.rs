@@ -26,8 +26,10 @@ pub struct Ground {
     /// Whether schedlab's own group of version 2 was delegated: groups below it can be made without
     /// root.
     pub delegated: bool,
-    /// Why there are no real-time threads; `None` where there are.
-    pub realtime_refused: Option<&'static str>,
+    /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
+    pub realtime: bool,
+    /// Whether a control group that we cannot leave has no real-time runtime. `SCHED_DEADLINE` needs none.
+    pub no_realtime_runtime: bool,
     /// The part of each second that real-time tasks may have; 1 without a limit.
     pub realtime_share: f64,
     /// The hierarchy of the CPU controller, if mounted.
@@ -74,7 +76,8 @@ impl Ground {
             allowed,
             root,
             delegated,
-            realtime_refused: realtime_refused(),
+            realtime: process::has_capability(CAP_SYS_NICE),
+            no_realtime_runtime: no_realtime_runtime(),
             realtime_share: realtime_share(Path::new("/proc/sys/kernel")),
             cpu_group: cgroup::at_root("cpu"),
             cpuset_group: cgroup::at_root("cpuset"),
@@ -94,8 +97,14 @@ impl Ground {
     /// Why hogs cannot burn at this speed here; `None` if they can.
     #[must_use]
     pub fn realtime_obstacle(&self, slowest: f64) -> Option<String> {
-        if let Some(why) = self.realtime_refused {
-            return Some(why.to_owned());
+        if !self.realtime {
+            return Some("real-time burners need CAP_SYS_NICE: run as root".into());
+        }
+        if self.no_realtime_runtime {
+            let why = "real-time burners are refused: this control group has no real-time runtime \
+                       (CONFIG_RT_GROUP_SCHED), and its processes cannot go to the root group; start schedlab there, \
+                       or boot with rt_group_sched=0";
+            return Some(why.into());
         }
         // The rest is for the probe, for interrupts that count as the burner's time, and for jitter.
         const ROOM: f64 = 0.04;
@@ -149,7 +158,8 @@ impl Ground {
             allowed: CpuSet::first(cpus),
             root: true,
             delegated: false,
-            realtime_refused: None,
+            realtime: true,
+            no_realtime_runtime: false,
             realtime_share: 0.95,
             cpu_group: Some(hierarchy.clone()),
             cpuset_group: Some(hierarchy.clone()),
@@ -171,20 +181,15 @@ pub fn last(cpus: &CpuSet, count: usize) -> CpuSet {
     all.into_iter().rev().take(count).collect()
 }
 
-/// Tried, since what the capability allows a control group may refuse. Hogs and probes go to the root group then.
-fn realtime_refused() -> Option<&'static str> {
-    if !process::has_capability(CAP_SYS_NICE) {
-        return Some("real-time burners need CAP_SYS_NICE: run as root");
-    }
+/// A thread that becomes real-time tells, since no file does under version 2. Whether the root group allows it is not
+/// tried: that takes a process, so this program would start itself before it knows what it was started for.
+fn no_realtime_runtime() -> bool {
     let policy = Policy::Fifo { priority: 1 };
     let tried = process::on_a_thread(|| sched::set(Pid(0), &policy.into()));
     // Where no thread can be started, the start of the hogs says so.
     let refused = tried.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     let leaves = || cgroup::of_cpu().is_some_and(|cpu| !cpu.is_root() && cpu.root_takes_us());
-    (refused && !leaves()).then_some(
-        "real-time burners are refused: this control group has no real-time runtime (CONFIG_RT_GROUP_SCHED), and \
-         its processes cannot go to the root group; start schedlab there, or boot with rt_group_sched=0",
-    )
+    refused && !leaves()
 }
 
 /// Refusals that are about the right or the CPUs are no matter of the kernel: later checks name them.
@@ -218,8 +223,10 @@ mod tests {
         let tight = Ground { realtime_share: 0.5, ..Ground::fake(2) };
         assert!(tight.realtime_obstacle(0.25).unwrap().contains("sched_rt_runtime_us"));
         assert_eq!(tight.realtime_obstacle(0.75), None);
-        let bare = Ground { realtime_refused: Some("run as root"), ..Ground::fake(2) };
+        let bare = Ground { realtime: false, ..Ground::fake(2) };
         assert!(bare.realtime_obstacle(0.9).unwrap().contains("root"));
+        let grouped = Ground { no_realtime_runtime: true, ..Ground::fake(2) };
+        assert!(grouped.realtime_obstacle(0.9).unwrap().contains("CONFIG_RT_GROUP_SCHED"));
     }
 
     #[test]

@@ -41,7 +41,7 @@ const BUDGET_LONG: Nanos = Nanos::from_millis(100);
 /// The same where nobody outside waits. Only tasks of the node stand still then, so it may be longer than that of burns.
 const BUDGET_LONGEST: Nanos = Nanos::from_millis(250);
 /// The longest period of budgets in the first second. A budget comes before its gap, so a program that ends between two
-/// gaps did up to s (1 - s) P more than it should have: with 250 ms and runs of 0.7 s, two points at 80 %.
+/// gaps did up to s (1 - s) P more than it should have, which is much of a short run.
 const BUDGET_FIRST: Nanos = Nanos::from_millis(50);
 /// A node that uses less than this part of what it may have, in percent, sleeps, or others take its CPUs.
 pub(super) const ALL: u64 = 90;

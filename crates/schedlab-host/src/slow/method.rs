@@ -239,14 +239,9 @@ mod tests {
             assert!(why.contains("50% of each second"), "{why}");
             assert_eq!(choose(&speeds(&[percent, percent]), true, &tight).0, Method::Weight);
         }
-        let given = Ground {
-            root: false,
-            realtime_refused: Some("run as root"),
-            delegated: true,
-            ..Ground::fake(4)
-        };
+        let given = Ground { root: false, realtime: false, delegated: true, ..Ground::fake(4) };
         assert_eq!(choose(&speeds(&[50]), true, &given).0, Method::StopGroup);
-        let bare = Ground { root: false, realtime_refused: Some("run as root"), ..Ground::fake(4) };
+        let bare = Ground { root: false, realtime: false, ..Ground::fake(4) };
         assert_eq!(choose(&speeds(&[50]), true, &bare).0, Method::Stop);
     }
 }

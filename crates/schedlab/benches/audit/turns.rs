@@ -21,17 +21,18 @@ struct Pitch {
     settle: Nanos,
 }
 
-/// Where parts of the work are short, short turns leave less noise in as much time.
+/// Short turns leave less noise in as much time. Rounds of a compiler are too long for them, and periods for work that
+/// sleeps are found too slowly.
 const SHORT: Pitch = Pitch { turn: Nanos::from_secs(1), settle: Nanos::from_millis(250) };
 const LONG: Pitch = Pitch { turn: Nanos::from_secs(3), settle: Nanos::from_millis(500) };
 
 fn pitch(program: &str) -> Pitch {
-    if matches!(program, "c" | "python" | "node" | "node-small") { SHORT } else { LONG }
+    if matches!(program, "gcc" | "barrier" | "phases" | "short") { LONG } else { SHORT }
 }
 
 /// A part of the work whose end is noted, in seconds at full speed. A compiler notes whole rounds.
 const PART_S: f64 = 2e-3;
-/// How long a run at most is, for each of the rounds that are asked for, in seconds.
+/// How long a run is, in seconds, for each of the rounds that are asked for. One more is for the start.
 const ROUND_S: f64 = 12.0;
 /// Before the first turn the period is found.
 const WARM_UP: Nanos = Nanos::from_secs(3);
@@ -172,7 +173,7 @@ fn measure(
 /// Measures and prints a table. `rounds` says how long.
 pub(super) fn print(programs: &Programs, points: &[Point], rounds: usize) -> Result<(), Failure> {
     println!(
-        "| program | method | asked | ideal | work | 95 % interval | off | promised | pairs | taken by a hypervisor |\n\
+        "| program | method | asked | ideal | work | 95 % interval | off | promised | turns | taken by a hypervisor |\n\
          |---|---|---|---|---|---|---|---|---|---|"
     );
     // `stop` compares with the whole life of a process, which has had two speeds.

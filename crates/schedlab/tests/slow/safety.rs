@@ -85,41 +85,6 @@ fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
     until(|| std::fs::remove_dir(&parent).is_ok());
 }
 
-/// `CONFIG_RT_GROUP_SCHED`: a new group has no real-time runtime. Hogs leave it, and a probe in it measures all the same.
-#[test]
-fn in_a_group_without_real_time_runtime_cpus_are_slowed_and_measured() {
-    let dir = Path::new("/sys/fs/cgroup/cpu").join(format!("slow-test-rt-{}", std::process::id()));
-    if !has_rights() || std::fs::create_dir(&dir).is_err() {
-        eprintln!(
-            "MISSING: the CPU controller of version 1; no group without real-time runtime is tried"
-        );
-        return;
-    }
-    let allows = std::fs::read_to_string(dir.join("cpu.rt_runtime_us"));
-    if allows.is_ok_and(|runtime| runtime.trim() == "0") {
-        let cpu = last_cpu();
-        let script = format!(
-            "echo $$ > {}/cgroup.procs; chrt -f 1 true && exit 9
-             exec {PROGRAM} slow --share --method hogs --cpu {cpu}=50% -- sleep 0.2",
-            dir.display()
-        );
-        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        assert!(said.contains("asked 50%, granted"), "{said}");
-        let probe = serde_json::json!({"probe": {
-            "groups": [dir], "cpu": cpu.parse::<u16>().unwrap(), "time": 1_000_000, "align": 0, "realtime": true
-        }});
-        let output = Command::new(PROGRAM).args(["__slow", &probe.to_string()]).output().unwrap();
-        let reading: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(reading["realtime"], false, "{reading}");
-        assert!(reading["rounds"].as_u64().unwrap() > 0, "{reading}");
-    } else {
-        eprintln!("MISSING: CONFIG_RT_GROUP_SCHED; every group allows real-time tasks");
-    }
-    until(|| std::fs::remove_dir(&dir).is_ok());
-}
-
 #[test]
 fn a_guardian_that_dies_is_replaced_and_the_next_one_does_its_duty() {
     if !has_rights() {

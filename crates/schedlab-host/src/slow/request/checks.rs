@@ -214,7 +214,7 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<()
     if let Some(why) = &ground.deadline_obstacle {
         return missing(why.clone());
     }
-    if !ground.root || ground.realtime_refused.is_some() {
+    if !ground.root || !ground.realtime {
         return missing("its burners and their cpusets need root: use --method stop".into());
     }
     match &ground.cpuset_group {

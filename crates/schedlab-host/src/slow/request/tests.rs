@@ -70,7 +70,7 @@ fn hogs_are_refused_below_a_tenth_and_without_rights() {
     let (usage, why) = refused(Method::Hogs, vec![node("a", "0=9%")], &ground);
     assert!(usage && why.contains("weight"), "{why}");
     assert!(plan(Some(Method::Hogs), vec![node("a", "0=10%")], &ground).is_ok());
-    let bare = Ground { root: false, realtime_refused: Some("run as root"), ..Ground::fake(4) };
+    let bare = Ground { root: false, realtime: false, ..Ground::fake(4) };
     for method in [Method::Hogs, Method::Weight, Method::Quota] {
         let (usage, why) = refused(method, vec![node("a", "0=50%")], &bare);
         assert!(!usage && why.contains("root"), "{method}: {why}");
@@ -88,7 +88,7 @@ fn a_scripted_speed_is_checked_like_the_first() {
 #[test]
 fn a_network_needs_root_and_commands_that_end_with_it() {
     let node = || Node { net: Some(Link::default()), ..node("a", "0=50%") };
-    let bare = Ground { root: false, realtime_refused: Some("run as root"), ..Ground::fake(2) };
+    let bare = Ground { root: false, realtime: false, ..Ground::fake(2) };
     let (usage, why) = refused(Method::Stop, vec![node()], &bare);
     assert!(!usage && why.contains("needs root") && why.contains("leave out its net"), "{why}");
     assert!(plan(Some(Method::Stop), vec![node()], &Ground::fake(2)).is_ok());
