@@ -24,6 +24,7 @@
 
 mod apply;
 mod bandwidth;
+mod budget_change;
 mod burner;
 mod capabilities;
 mod child_entry;

@@ -40,6 +40,13 @@ pub fn tick() -> Nanos {
     Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second())
 }
 
+/// How often the kernel's timer interrupts a CPU (1 / `CONFIG_HZ`): the resolution of its coarse clocks.
+#[must_use]
+pub fn interrupt() -> Nanos {
+    let time = rustix::time::clock_getres(ClockId::MonotonicCoarse);
+    Nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 fn read(clock: ClockId) -> Nanos {
     let time = clock_gettime(clock);
     let secs = u64::try_from(time.tv_sec).expect("these clocks start at zero");

@@ -14,10 +14,10 @@
 //! ```
 //!
 //! Each program does as much work slowed as at full speed, where it takes 0.6 s, and prints how long it took. Runs
-//! come in groups: up to six points with a run at full speed in their middle, with which each of them makes a pair. A
-//! round has each point once; the order changes from round to round, so a point comes before the full run as often as
-//! after it. Each group is stored as it ends (`--store FILE`); a run that was cut goes on with what is stored. Rounds
-//! come first, so after a cut all points have the same number of pairs.
+//! come in groups: two points with a run at full speed between them, with which each of them makes a pair. A round has
+//! each point once; the order changes from round to round, so a point comes before the full run as often as after it.
+//! Each group is stored as it ends (`--store FILE`); a run that was cut goes on with what is stored. Rounds come first,
+//! so after a cut all points have the same number of pairs.
 //!
 //! Where the speed of the host drifts, `--turns` tells more: one run of a program is slowed and at full speed by turns of
 //! three seconds, and each slowed turn is compared with the two beside it.
@@ -45,7 +45,7 @@ type Failure = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 8;
 /// Points that share a run at full speed.
-const GROUP: usize = 6;
+const GROUP: usize = 2;
 const SPEEDS: [&str; 3] = ["20%", "50%", "80%"];
 
 /// What makes a method, and how far off it may be.

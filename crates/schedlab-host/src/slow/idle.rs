@@ -2,8 +2,12 @@
 //!
 //! A task that waits for another task of its node is woken by that task. Both stand still together in a gap, so such a
 //! wait is no sleep. A timer, a device or a task on another CPU wakes from outside.
+//!
+//! Others are woken on the CPUs of a node too: daemons, or the shell of a user. So the threads that a node has when a look
+//! begins are counted by themselves. Those that are born during it are not among them. If a task forked meanwhile, all
+//! that were woken on these CPUs count.
 
-use schedlab_model::{Cpu, CpuSet};
+use schedlab_model::{Cpu, CpuSet, Pid};
 use schedlab_sys::perf::Counter;
 use schedlab_sys::topology;
 use schedlab_sys::tracefs::Tracefs;
@@ -16,6 +20,10 @@ const TO_IDLE: &CStr = c"next_pid == 0 && prev_comm != \"schedlab-hog\"";
 /// Threads of the kernel and of this program, whose wakeups tell nothing of the work.
 const OF_NOBODY: &str = "comm != \"schedlab-hog\" && !(comm ~ \"kworker/*\") && !(comm ~ \"rcu*\") \
                          && !(comm ~ \"ksoftirqd/*\") && !(comm ~ \"migration/*\")";
+/// Of how many threads wakeups are counted by themselves, since a filter has a limit. Of more, these stand for all.
+const KNOWN: usize = 64;
+/// Opening a counter takes some 20 us, so there are no more than this for each look.
+const COUNTERS: usize = 256;
 /// In an interrupt (`TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`), or on an idle CPU.
 const BY_INTERRUPT: &str = "common_pid == 0 || common_flags & 24";
 
@@ -26,6 +34,10 @@ pub(super) struct Counted {
     pub(super) idled: u64,
     /// How often a task of theirs was woken, but not by a task on one of these CPUs.
     pub(super) woken: u64,
+    /// The same of the threads that were there when the look began; `None` where they were not counted.
+    pub(super) known: Option<u64>,
+    /// How many tasks were born on them.
+    pub(super) born: u64,
 }
 
 /// Counters for each slowed CPU, and for the others.
@@ -36,6 +48,30 @@ pub(super) struct Idle {
     woken: BTreeMap<Cpu, Counter>,
     /// Wakeups of tasks of slowed CPUs, on all other CPUs. They count for each node.
     from_others: Vec<Counter>,
+    born: BTreeMap<Cpu, Counter>,
+    /// The number of the tracepoint of wakeups, and where these may be.
+    waking: u64,
+    online: CpuSet,
+    /// How many nodes there are.
+    nodes: usize,
+    /// Wakeups of the threads that a node had when its look began, by its first CPU.
+    known: BTreeMap<Option<Cpu>, Known>,
+}
+
+/// Counters of wakeups of the first of some threads, on each CPU.
+#[derive(Debug)]
+struct Known {
+    threads: usize,
+    counters: Vec<Counter>,
+}
+
+impl Known {
+    fn count(&self) -> Option<u64> {
+        let counts: Option<Vec<u64>> =
+            self.counters.iter().map(|counter| counter.count().ok()).collect();
+        let woken: u64 = counts?.iter().sum();
+        (woken * self.threads as u64).checked_div(self.threads.min(KNOWN) as u64)
+    }
 }
 
 impl Idle {
@@ -45,13 +81,15 @@ impl Idle {
         let (switch, _) = tracefs.event("sched", "sched_switch").ok()?;
         let (waking, _) = tracefs.event("sched", "sched_waking").ok()?;
         let slowed: CpuSet = nodes.iter().flat_map(CpuSet::iter).collect();
-        let (mut idled, mut woken) = (BTreeMap::new(), BTreeMap::new());
+        let (fork, _) = tracefs.event("sched", "sched_process_fork").ok()?;
+        let (mut idled, mut woken, mut born) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for node in nodes {
             let others: CpuSet = slowed.iter().filter(|cpu| !node.contains(*cpu)).collect();
             let outside = filter(&format!("{BY_INTERRUPT}{}", or_on(&others)))?;
             for cpu in node.iter() {
                 idled.insert(cpu, Counter::open(switch, cpu, TO_IDLE).ok()?);
                 woken.insert(cpu, Counter::open(waking, cpu, &outside).ok()?);
+                born.insert(cpu, Counter::open(fork, cpu, c"child_pid > 0").ok()?);
             }
         }
         let from_others = filter(&format!("common_pid == -1{}", or_on(&slowed)))?;
@@ -59,12 +97,40 @@ impl Idle {
         let others = online.iter().filter(|cpu| !slowed.contains(*cpu));
         // One that goes offline wakes nobody.
         let from_others = others.filter_map(|cpu| Counter::open(waking, cpu, &from_others).ok());
-        Some(Self { idled, woken, from_others: from_others.collect() })
+        let from_others = from_others.collect();
+        let (known, nodes) = (BTreeMap::new(), nodes.len());
+        Some(Self { idled, woken, from_others, born, waking, online, nodes, known })
+    }
+
+    /// Counts wakeups of these threads of a node by themselves from now on.
+    pub(super) fn know(&mut self, cpus: &CpuSet, threads: &[Pid]) {
+        let first = cpus.iter().next();
+        self.known.remove(&first);
+        if threads.is_empty() || self.nodes * self.online.len() > COUNTERS {
+            return;
+        }
+        let numbers: Vec<String> =
+            threads.iter().take(KNOWN).map(|thread| format!("pid == {thread}")).collect();
+        let numbers = numbers.join(" || ");
+        let counter = |cpu: Cpu| {
+            let filter = match cpus.contains(cpu) {
+                true => format!("({BY_INTERRUPT}) && ({numbers})"),
+                false => numbers.clone(),
+            };
+            let counter = Counter::open(self.waking, cpu, &CString::new(filter).ok()?).ok()?;
+            counter.start().ok()?;
+            Some(counter)
+        };
+        let counters: Option<Vec<Counter>> = self.online.iter().map(counter).collect();
+        if let Some(counters) = counters {
+            self.known.insert(first, Known { threads: threads.len(), counters });
+        }
     }
 
     /// Lets all of them count, or stand still.
     pub(super) fn run(&self, on: bool) {
-        for counter in self.idled.values().chain(self.woken.values()).chain(&self.from_others) {
+        let of_cpus = self.idled.values().chain(self.woken.values()).chain(self.born.values());
+        for counter in of_cpus.chain(&self.from_others) {
             // One that cannot be started counts nothing, and the node looks as if it never slept; only a CPU that went
             // offline does that.
             let _ = if on { counter.start() } else { counter.stop() };
@@ -76,7 +142,9 @@ impl Idle {
         let of = |counter: &Counter| counter.count().ok();
         let idled = cpus.iter().filter_map(|cpu| of(self.idled.get(&cpu)?)).sum();
         let woken = self.woken.values().chain(&self.from_others).filter_map(of).sum();
-        Counted { idled, woken }
+        let born = cpus.iter().filter_map(|cpu| of(self.born.get(&cpu)?)).sum();
+        let known = self.known.get(&cpus.iter().next()).and_then(Known::count);
+        Counted { idled, woken, known, born }
     }
 }
 
@@ -94,7 +162,7 @@ fn or_on(cpus: &CpuSet) -> String {
 mod tests {
     use super::*;
     use schedlab_model::Pid;
-    use schedlab_sys::sched;
+    use schedlab_sys::{process, sched};
     use std::time::Duration;
 
     fn on_a_thread(body: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
@@ -145,5 +213,37 @@ mod tests {
             Some(woken) => assert!(woken < 1_000, "{woken}"),
             None => eprintln!("MISSING: the right to count wakeups"),
         }
+    }
+
+    #[test]
+    fn wakeups_of_others_on_the_same_cpu_do_not_count_where_the_threads_of_a_node_are_known() {
+        let cpus: CpuSet = sched::affinity(Pid(0)).unwrap().iter().last().into_iter().collect();
+        let Some(mut idle) = Idle::open(std::slice::from_ref(&cpus)) else {
+            eprintln!("MISSING: the right to count wakeups");
+            return;
+        };
+        let sleeper = |sleeps: u32| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let (go, begin) = std::sync::mpsc::channel::<()>();
+            let cpus = cpus.clone();
+            let thread = on_a_thread(move || {
+                sched::set_affinity(Pid(0), &cpus).unwrap();
+                tell.send(process::thread_id()).unwrap();
+                let _ = begin.recv();
+                (0..sleeps).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+            });
+            (told.recv().unwrap(), go, thread)
+        };
+        let (own, other) = (sleeper(50), sleeper(150));
+        idle.know(&cpus, &[own.0]);
+        idle.run(true);
+        for (_, go, thread) in [own, other] {
+            drop(go);
+            thread.join().unwrap();
+        }
+        idle.run(false);
+        let Counted { woken, known, .. } = idle.count(&cpus);
+        assert!(woken >= 200, "{woken}");
+        assert!((50..60).contains(&known.unwrap()), "{known:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! A budget of CPU time in each period (bandwidth control of the fair class).
 
+use super::budget_change::budget;
 use super::group::write;
 use super::{SlowError, Speed};
 use schedlab_model::Nanos;
@@ -45,10 +46,6 @@ pub(super) fn check(speed: Speed, period: Nanos, burst: Nanos) -> Result<(), Str
     Ok(())
 }
 
-fn budget(speed: Speed, period: Nanos) -> Nanos {
-    Nanos(period.0 - speed.lost(period.0))
-}
-
 impl Quota {
     pub(super) fn apply(
         zone: &(Version, PathBuf),
@@ -61,10 +58,12 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Changes how often budgets come, at the speed in force. The kernel gives a new budget at once.
-    pub(super) fn pace(&mut self, period: Nanos, speed: Speed) -> Result<(), SlowError> {
+    /// Writes another budget, and how often it comes; `None` for no limit. The kernel gives it at once.
+    pub(super) fn pace(&mut self, period: Nanos, budget: Option<Nanos>) -> Result<(), SlowError> {
+        let shorter = period < self.period;
         self.period = period;
-        self.set(speed)
+        // The kernel takes no burst that is longer than the budget.
+        self.write(budget.map(|budget| budget.max(self.burst)), shorter)
     }
 
     /// How often budgets come, in nanoseconds.
@@ -81,9 +80,16 @@ impl Quota {
         check(speed, self.period, self.burst).map_err(SlowError::Usage)?;
         // A budget of the whole period still throttles now and then: full speed has none.
         let budget = (speed != Speed::FULL).then(|| budget(speed, self.period));
-        files(self.version, &self.dir, budget, self.period, self.burst)
-            .into_iter()
-            .try_for_each(|(path, text)| write(&path, &text))
+        self.write(budget, false)
+    }
+
+    fn write(&self, budget: Option<Nanos>, shorter: bool) -> Result<(), SlowError> {
+        let mut files = files(self.version, &self.dir, budget, self.period, self.burst);
+        // The old budget in a shorter period is more than a group above may allow.
+        if shorter && self.version == Version::V1 {
+            files.swap(0, 1);
+        }
+        files.into_iter().try_for_each(|(path, text)| write(&path, &text))
     }
 }
 
@@ -139,7 +145,7 @@ mod tests {
         Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap();
         assert_eq!((read("cpu.max"), read("cpu.max.burst")), ("3000 10000".into(), "2000".into()));
         let mut longer = Quota::apply(&zone(Version::V2), speed, PERIOD, Nanos::ZERO).unwrap();
-        longer.pace(Nanos::from_millis(50), speed).unwrap();
+        longer.pace(Nanos::from_millis(50), Some(Nanos::from_millis(15))).unwrap();
         assert_eq!(read("cpu.max"), "15000 50000");
         assert_eq!(longer.counted(), None, "nobody counts here");
         let stat = "nr_periods 5\nnr_throttled 2\nthrottled_usec 7\n";

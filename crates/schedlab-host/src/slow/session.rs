@@ -294,6 +294,7 @@ impl Session {
             if let Hold::Stop(limiter) = &mut active.held.hold {
                 limiter.restart();
             }
+            active.found.begin(active.held.used(&[]));
             attach(active, &mut self.guard)?;
             for argv in &active.node.commands {
                 let running =

@@ -3,6 +3,9 @@
 //! One slowed run is cut into parts of 0.1 ms of work. A part in which the CPU was away is a gap. The parts after a gap
 //! are compared with parts of the same run that come late after one, so a host whose speed drifts disturbs little, and
 //! hundreds of gaps give a narrow interval where pairs of runs do not.
+//!
+//! The CPU time that the program had, by its own clock, is exact on any host. What it did in that time is less by what
+//! gaps cost. So both together tell the work of a second, also where the host's speed hides a point.
 
 use super::programs::Programs;
 use super::table::median;
@@ -82,24 +85,30 @@ impl Cost {
 pub(super) fn print(programs: &Programs, points: &[Point]) -> Result<(), Failure> {
     println!(
         "| program | method | speed | gaps a second | first 0.1 ms of work after a gap | work lost for each gap | \
-         points lost |\n|---|---|---|---|---|---|---|"
+         points lost | CPU time had | off |\n|---|---|---|---|---|---|---|---|---|"
     );
     for Point { program, method, speed } in points {
         let work_s = RUN_S * part(speed)?;
         let parts = (work_s / PART_S) as usize;
-        let (_, times) = programs.parts(program, speed, options(method), (work_s, parts))?;
+        let (_, times, granted) =
+            programs.parts(program, speed, options(method), (work_s, parts))?;
         let row = format!("| {program} | {method} | {speed}");
         match Cost::of(&times) {
             Some(Cost { gaps_in_s, first, lost: (lost, half) }) => println!(
-                "{row} | {gaps_in_s:.0} | {:+.0} % | {:.0} ± {:.0} µs | {:.1} ± {:.1} |",
+                "{row} | {gaps_in_s:.0} | {:+.0} % | {:.0} ± {:.0} µs | {:.1} ± {:.1} | {:.1} % | {:+.1} |",
                 (first - 1.0) * 100.0,
                 lost * 1e6,
                 half * 1e6,
                 lost * gaps_in_s * 100.0,
-                half * gaps_in_s * 100.0
+                half * gaps_in_s * 100.0,
+                granted * 100.0,
+                (granted - lost * gaps_in_s - part(speed)?) * 100.0
             ),
             None => {
-                println!("{row} | its gaps leave no time in which caches are warm | - | - | - |");
+                println!(
+                    "{row} | its gaps leave no time in which caches are warm | - | - | - | {:.1} % | - |",
+                    granted * 100.0
+                );
             }
         }
     }

@@ -151,14 +151,15 @@ impl Programs {
         Ok(began(&self.under(program, speed, options, &argv)?)?.1.parse()?)
     }
 
-    /// When a slowed run began, and the seconds that had passed at each of many short parts of it.
+    /// When a slowed run began, the seconds that had passed at each of many short parts of it, and the part of the time
+    /// that it had a CPU.
     pub(super) fn parts(
         &self,
         program: &str,
         speed: &str,
         options: &[&str],
         (work_s, parts): (f64, usize),
-    ) -> Result<(f64, Vec<f64>), Failure> {
+    ) -> Result<(f64, Vec<f64>, f64), Failure> {
         let rounds = (self.rounds(program) as f64 * work_s / WORK_S) as u64;
         // Each part has as many rounds as any other.
         let each = (rounds / parts as u64).max(1);
@@ -169,8 +170,8 @@ impl Programs {
         let mut times: Vec<f64> =
             times.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
         // The last number is no time.
-        times.pop();
-        Ok((began, times))
+        let granted = times.pop().ok_or("it printed nothing")?;
+        Ok((began, times, granted))
     }
 
     /// What a command printed that was slowed by these options.

@@ -13,7 +13,7 @@ pub(super) const PARTS: usize = 20;
 pub(super) struct Work {
     /// The seconds that had passed at each twentieth of its rounds.
     times: [f64; PARTS],
-    /// The part of the time that it computed.
+    /// The part of the time that it had a CPU, by its own clock. (A compiler prints a 1.)
     computed: f64,
 }
 
@@ -123,12 +123,14 @@ struct Row<'s> {
     work: Vec<f64>,
     /// The same of the first second.
     first: Vec<f64>,
+    /// The CPU time that it had, as a part of the time.
+    had: Vec<f64>,
 }
 
 impl<'s> Row<'s> {
     fn of(sample: &'s Sample, samples: &'s [Sample]) -> Self {
         let speed = super::part(&sample.speed).unwrap_or(1.0);
-        let (mut work, mut first, mut ideals) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut work, mut first, mut had, mut ideals) = (vec![], vec![], vec![], vec![]);
         for slowed in samples {
             if !slowed.is(&sample.program, &sample.method, &sample.speed) {
                 continue;
@@ -140,10 +142,11 @@ impl<'s> Row<'s> {
             let ideal = full.work.ideal(&sample.program, speed);
             work.push(slowed.work.beside(&full.work));
             first.push(slowed.work.first_beside(&full.work, ideal));
+            had.push(slowed.work.computed * 100.0);
             ideals.push(ideal * 100.0);
         }
         let ideal = median(&mut ideals);
-        Self { sample, ideal, work, first }
+        Self { sample, ideal, work, first, had }
     }
 
     fn print(&mut self) -> String {
@@ -155,9 +158,13 @@ impl<'s> Row<'s> {
         let (off_first, ..) = judged(program, method, first, self.ideal);
         let promise = verdict(off, promise, unit);
         let ideal = self.ideal;
+        let had = match program.as_str() {
+            "gcc" => "-".to_owned(),
+            _ => format!("{:.1}", median(&mut self.had)),
+        };
         format!(
             "| {program} | {method} | {speed} | {ideal:.1} | {work:.1} | {least:.1} to {most:.1} | {off:+.1}{unit} | \
-             {promise} | {off_first:+.1}{unit} | {pairs} |\n"
+             {promise} | {off_first:+.1}{unit} | {had} | {pairs} |\n"
         )
     }
 }
@@ -191,7 +198,7 @@ pub(super) fn verdict(off: f64, promise: Option<f64>, unit: &str) -> String {
 /// The table of all samples, in Markdown.
 pub(super) fn print(samples: &[Sample]) -> String {
     let mut text = "| program | method | asked | ideal | work | least to most | off | promised | off in the first \
-                    second | pairs |\n|---|---|---|---|---|---|---|---|---|---|\n"
+                    second | CPU time had | pairs |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     let mut told: Vec<(&str, &str, &str)> = Vec::new();
     for sample in samples.iter().filter(|sample| sample.method != "full") {

@@ -162,7 +162,7 @@ fn measure(
         let run = std::thread::Builder::new().spawn_scoped(scope, run)?;
         let cpus = programs.cpus(program).parse()?;
         let turns = take_turns(speed, pitch(program), &cpus, &|| run.is_finished());
-        let (began, times) = run.join().map_err(|_| "a run failed")??;
+        let (began, times, _) = run.join().map_err(|_| "a run failed")??;
         let began = if *program == "gcc" { began + offset()? } else { began };
         let times: Vec<f64> = times.iter().map(|time| began + time).collect();
         let stolen = turns.iter().map(|turn| turn.stolen).sum::<f64>() / turns.len() as f64;

@@ -6,7 +6,7 @@
  * barrier  two threads on two CPUs that meet after every 0.6 ms of steps
  *
  * Prints when it began (CLOCK_MONOTONIC, in seconds), the seconds that had passed at each of PARTS equal parts of the
- * rounds, and the part of the time that one thread computed. */
+ * rounds, and the part of the time that its first thread had a CPU, by that thread's clock. */
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -16,11 +16,16 @@
 #include <string.h>
 #include <time.h>
 
-static double now(void)
+static double read_clock(clockid_t id)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(id, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static double now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 /* 128 KiB for each thread, so that caches matter; not static, or the compiler may leave them out. */
@@ -37,7 +42,7 @@ static void compute(int thread, long steps)
 }
 
 struct told {
-    double began, computed, *times;
+    double began, cpu, *times;
     long done, rounds, parts;
 };
 
@@ -48,7 +53,8 @@ static struct told begin(long rounds)
     double *times = calloc(all_parts, sizeof *times);
     if (times == NULL)
         exit(1);
-    return (struct told){.rounds = rounds, .times = times, .began = now()};
+    return (struct told){.rounds = rounds, .times = times, .began = now(),
+                         .cpu = read_clock(CLOCK_THREAD_CPUTIME_ID)};
 }
 
 /* Notes a round. */
@@ -64,7 +70,8 @@ static void tell(const struct told *told)
     printf("%.9f ", told->began);
     for (long part = 0; part < all_parts; part++)
         printf("%.9f ", told->times[part]);
-    printf("%.6f\n", told->computed / told->times[all_parts - 1]);
+    double cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - told->cpu;
+    printf("%.6f\n", cpu / (now() - told->began));
 }
 
 static void alone(long rounds, long steps, double sleep)
@@ -72,9 +79,7 @@ static void alone(long rounds, long steps, double sleep)
     struct told told = begin(rounds);
     struct timespec pause = {.tv_nsec = (long)(sleep * 1e9)};
     while (told.done < rounds) {
-        double before = now();
         compute(0, steps);
-        told.computed += now() - before;
         if (sleep > 0)
             nanosleep(&pause, NULL);
         note(&told);
@@ -105,9 +110,7 @@ static void *together(void *argument)
     pthread_barrier_wait(&meeting);
     struct told told = begin(together_rounds);
     while (told.done < together_rounds) {
-        double before = now();
         compute(thread, together_steps);
-        told.computed += now() - before;
         pthread_barrier_wait(&meeting);
         note(&told);
     }

@@ -79,6 +79,7 @@ impl Session {
             // Only now: what is reported to be in force is in force.
             *now = speed;
         }
+        active.found.begin(active.held.used(&active.held.processes(&active.roots())));
         if let Some(sentinel) = &mut self.sentinel {
             sentinel.forget(&active.node.cpus());
         }
@@ -95,6 +96,7 @@ impl Session {
             limiter.thawed();
         }
         active.proof.break_off(clock::monotonic());
+        active.found.begin(active.held.used(&active.held.processes(&active.roots())));
         if active.held.zone.freeze(still, &mut self.guard)? {
             return Ok(());
         }

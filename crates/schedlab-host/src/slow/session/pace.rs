@@ -1,9 +1,10 @@
 //! The period of a session that follows the work of its nodes: looks at them, and changes of the period.
 
 use super::super::apply::Hold;
-use super::super::follow::{self, Budgets, LOOK, Seen};
+use super::super::budget_change::{Change, Lead};
+use super::super::follow::{self, Budgets, Seen};
 use super::super::idle::{Counted, Idle};
-use super::super::{Grid, Method, Node, Plan, SlowError, quota};
+use super::super::{Grid, Method, Node, Plan, SlowError, Speed, quota};
 use super::{Active, Session};
 use schedlab_model::{CpuSet, Nanos, Pid};
 use schedlab_sys::guard::Guard;
@@ -22,8 +23,8 @@ pub(super) struct Pace {
     /// The period of burns.
     period: Nanos,
     looks: u32,
-    /// How long a look takes: whole periods of budgets.
-    look: Nanos,
+    /// How often budgets come; zero where there are none.
+    budgets: Nanos,
     looking: bool,
     due: Nanos,
 }
@@ -35,6 +36,10 @@ pub(super) struct Found {
     budgets: Budgets,
     /// What the counters were when the look began.
     began: Option<Counters>,
+    /// How far it is ahead of its budgets; `None` where nobody counts what it uses.
+    lead: Option<Lead>,
+    /// A change of how often its budgets come.
+    change: Option<Change>,
 }
 
 /// What was counted until a moment.
@@ -51,6 +56,10 @@ struct Counters {
     slept: u64,
     /// How often tasks were woken from outside of the node.
     woken: u64,
+    /// The same of the threads that it had when the look began; `None` where they were not counted.
+    known: Option<u64>,
+    /// How many tasks were born on its CPUs.
+    born: u64,
 }
 
 impl Pace {
@@ -66,12 +75,17 @@ impl Pace {
             _ => Some(Idle::open(&nodes)?),
         };
         let period = plan.grid.period();
-        Some(Self { idle, period, looks: 0, look: LOOK, looking: false, due: Nanos::MAX })
+        Some(Self { idle, period, looks: 0, budgets: Nanos::ZERO, looking: false, due: Nanos::MAX })
     }
 
     /// Begins with a look.
     pub(super) const fn start(&mut self, now: Nanos) {
         self.due = now;
+    }
+
+    /// How long a look takes: a budget at least.
+    fn look(&self) -> Nanos {
+        follow::look(self.looks).max(self.budgets)
     }
 
     /// What was counted of a node until now.
@@ -81,28 +95,49 @@ impl Pace {
             _ if active.failed => None,
             (_, Hold::Quota(quota)) => {
                 let (used, budgets) = (active.held.used(processes)?.0, quota.counted()?);
-                let woken = self.idle.as_ref().map_or(0, |idle| idle.count(&cpus).woken);
-                Some(Counters { at, used, budgets, woken, ..Counters::default() })
+                let counted = self.idle.as_ref().map(|idle| idle.count(&cpus));
+                let Counted { woken, known, born, .. } = counted.unwrap_or_default();
+                Some(Counters { at, used, budgets, woken, known, born, ..Counters::default() })
             }
             (Some(idle), _) => {
                 let used = active.held.used(processes)?.0;
-                let Counted { idled: sleeps, woken } = idle.count(&cpus);
+                let Counted { idled: sleeps, woken, known, born } = idle.count(&cpus);
                 let slept = slept(processes);
-                Some(Counters { at, used, sleeps, slept, woken, ..Counters::default() })
+                Some(Counters { at, used, budgets: 0, sleeps, slept, woken, known, born })
             }
             (None, _) => None,
         }
     }
 }
 
+fn threads(processes: &[Pid]) -> Vec<Pid> {
+    processes.iter().flat_map(|pid| process::threads(*pid)).collect()
+}
+
 /// How often the living threads of processes went to sleep by themselves; 0 where there are too many.
 fn slept(processes: &[Pid]) -> u64 {
-    let threads: Vec<Pid> = processes.iter().flat_map(|pid| process::threads(*pid)).collect();
+    let threads = threads(processes);
     let some = if threads.len() > THREADS { &[] } else { &threads[..] };
     some.iter().filter_map(|thread| process::voluntary_switches(*thread)).sum()
 }
 
 impl Found {
+    /// Its tasks come, its speed changes, or it stands still: what it `used` until now tells nothing of what it will have.
+    pub(super) fn begin(&mut self, used: Option<Nanos>) {
+        let at = clock::monotonic();
+        self.lead = used.map(|used| Lead { at, used, more: 0 });
+        self.change = None;
+    }
+
+    /// Begins the first look.
+    fn start(&mut self, now: Option<Counters>, node: &Node) {
+        if let (Some(lead), Some(Counters { at, used, .. })) = (self.lead, now)
+            && let Some(speed) = node.speeds.values().next()
+        {
+            self.lead = Some(lead.starting(at, Nanos(used), *speed));
+        }
+    }
+
     /// Ends a look: adds what was counted since it began. `cpus` is how many CPUs at full speed the node may use.
     fn add(&mut self, now: Option<Counters>, cpus: f64) {
         let (Some(began), Some(now)) = (self.began.take(), now) else { return };
@@ -116,7 +151,10 @@ impl Found {
         if used * 100 < follow::ALL * there {
             sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
         }
-        let woken = now.woken.saturating_sub(began.woken);
+        let woken = match now.known {
+            Some(known) if now.born == began.born => known,
+            _ => now.woken.saturating_sub(began.woken),
+        };
         self.seen.looked.0 += looked;
         self.seen.used.0 += used;
         // A task that waits for another one of its node stands still with it in a gap.
@@ -128,6 +166,10 @@ impl Found {
 impl Session {
     /// Looks at the work if it is time to, and changes the period if another one fits. Returns when to look next.
     pub(super) fn follow(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
+        let changing = self.change_budgets(now)?;
+        if changing < Nanos::MAX {
+            return Ok(changing);
+        }
         let Some(mut pace) = self.pace.take() else { return Ok(Nanos::MAX) };
         if pace.due > now {
             let due = pace.due;
@@ -142,20 +184,28 @@ impl Session {
         for active in &mut self.nodes {
             let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
             let processes = active.held.processes(&roots);
+            if let Some(idle) = pace.idle.as_mut().filter(|_| pace.looking) {
+                idle.know(&active.node.cpus(), &threads(&processes));
+            }
             let counters = pace.counters(active, &processes);
             match pace.looking {
-                true => active.found.began = counters,
+                true => {
+                    active.found.began = counters;
+                    if pace.looks == 0 {
+                        active.found.start(counters, &active.node);
+                    }
+                }
                 false => {
                     let speeds = active.node.speeds.values();
                     active.found.add(counters, speeds.map(|speed| speed.fraction()).sum());
                 }
             }
         }
-        pace.due = now + pace.look;
+        pace.due = now + pace.look();
         if !pace.looking {
             pace.looks += 1;
             self.choose(&mut pace)?;
-            pace.due = now + follow::pause(pace.looks, pace.look);
+            pace.due = now + follow::pause(pace.looks, pace.look());
         }
         let due = pace.due;
         self.pace = Some(pace);
@@ -168,9 +218,9 @@ impl Session {
             Method::Hogs => self.choose_burns(pace),
             Method::Quota => {
                 let counts = pace.idle.is_some();
-                pace.look = LOOK;
+                pace.budgets = Nanos::ZERO;
                 for active in &mut self.nodes {
-                    pace.look = pace.look.max(choose_budget(active, counts)?);
+                    pace.budgets = pace.budgets.max(choose_budget(active, counts)?);
                 }
                 Ok(())
             }
@@ -179,6 +229,14 @@ impl Session {
                 self.nodes.iter_mut().try_for_each(|active| choose_slices(active, &mut self.guard))
             }
         }
+    }
+
+    /// Goes on with changes of budgets. Looks wait for them, since a first budget is smaller than later ones.
+    fn change_budgets(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
+        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        self.nodes.iter_mut().try_fold(Nanos::MAX, |next, active| {
+            Ok(next.min(change_budget(active, admitted, now)?))
+        })
     }
 
     /// All nodes have one grid of burns.
@@ -205,15 +263,47 @@ fn choose_budget(active: &mut Active, counts: bool) -> Result<Nanos, SlowError> 
     let Found { seen, budgets, .. } = &mut active.found;
     let (seen, periods) = ((seen, budgets), (quota::PERIOD, quota.period()));
     let Some(period) = follow::budgets(seen, periods, counts) else { return Ok(quota.period()) };
-    if period.period_ns != quota.period()
-        && let Some(speed) = active.node.speeds.values().next()
-    {
-        quota.pace(period.period_ns, *speed)?;
-        // The second under way has a part of a budget too much or too little.
-        active.proof.break_off(clock::monotonic());
+    let (to, now) = (period.period_ns, clock::monotonic());
+    match active.node.speeds.values().next() {
+        Some(&Speed::FULL) => quota.pace(to, None)?,
+        Some(speed) if to != quota.period() => {
+            let budgets = (now, quota.counted().unwrap_or(0));
+            let periods = (quota.period(), to);
+            let change = Change::begin(*speed, periods, clock::interrupt(), budgets);
+            active.found.change = Some(change);
+        }
+        _ => {}
     }
     active.proof.follows(period);
-    Ok(quota.period())
+    Ok(to)
+}
+
+/// Goes on with the change of how often a node's budgets come; returns when to go on next.
+fn change_budget(
+    active: &mut Active,
+    admitted: Option<Pid>,
+    now: Nanos,
+) -> Result<Nanos, SlowError> {
+    let Some(mut change) = active.found.change.filter(|_| !active.failed) else {
+        return Ok(Nanos::MAX);
+    };
+    if change.due > now {
+        return Ok(change.due);
+    }
+    let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
+    let used = active.held.used(&active.held.processes(&roots));
+    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(Nanos::MAX) };
+    let at = clock::monotonic();
+    let used = used.unwrap_or(Nanos::ZERO);
+    let lead = active.found.lead.get_or_insert(Lead { at, used, more: 0 });
+    let write = change.step(at, quota.counted().unwrap_or(0), used, lead);
+    if let Some(write) = write {
+        quota.pace(write.period, Some(write.budget))?;
+        // The second under way has a part of a budget too much or too little.
+        active.proof.break_off(at);
+    }
+    active.found.change = Some(change).filter(|_| write.is_none_or(|write| !write.last));
+    Ok(active.found.change.map_or(at, |change| change.due))
 }
 
 /// Each node under weights has slices of its own.
