@@ -105,16 +105,16 @@ impl Change {
         Self { speed, from, to, tick, stage, due: now + LOOK, limit }
     }
 
-    /// Goes on, and returns what is to be written now.
+    /// Goes on, and returns what is to be written now. `used` reads the CPU time that the node has used until now.
     pub(super) fn step(
         &mut self,
         now: Nanos,
         budgets: u64,
-        used: Nanos,
+        used: &dyn Fn() -> Nanos,
         lead: &mut Lead,
     ) -> Option<Write> {
         match self.stage {
-            Stage::Awaiting { .. } if now >= self.limit => Some(self.last(now, used, lead)),
+            Stage::Awaiting { .. } if now >= self.limit => Some(self.last(now, used(), lead)),
             Stage::Awaiting { budgets: before, at } => {
                 let came = budgets != before && (now - at) <= EXACT;
                 let next = at + self.from;
@@ -126,7 +126,7 @@ impl Change {
                 None
             }
             // Also too late: the period in force is the new one, so all that is given twice is what was used since.
-            Stage::First => Some(self.last(now, used, lead)),
+            Stage::First => Some(self.last(now, used(), lead)),
             // Too late: it has come. When the next one does is seen anew.
             Stage::Timed { budgets: before, next } if budgets > before || now >= next => {
                 self.stage = Stage::Awaiting { budgets, at: now };
@@ -136,7 +136,7 @@ impl Change {
             Stage::Timed { next, .. } => {
                 self.stage = Stage::First;
                 self.due = next + self.to - EARLY;
-                Some(self.smaller(now, used, lead))
+                Some(self.smaller(now, used(), lead))
             }
         }
     }
@@ -261,7 +261,7 @@ mod tests {
                     kernel.step();
                 }
                 let (now, used) = (kernel.now, kernel.used);
-                let Some(write) = change.step(now, kernel.budgets, used, &mut lead) else {
+                let Some(write) = change.step(now, kernel.budgets, &|| used, &mut lead) else {
                     continue;
                 };
                 (0..stolen.0 / STEP.0).for_each(|_| kernel.step());

@@ -19,16 +19,19 @@ use serde::{Deserialize, Serialize};
 
 /// The periods of burns to choose from. Each divides the next, so hogs change from one to another between two slots
 /// of both.
-const BURNS: [Nanos; 6] = [
+const BURNS: [Nanos; 7] = [
     Grid::PERIOD_MIN,
     Nanos::from_millis(1),
     Grid::PERIOD,
     Nanos::from_millis(4),
     AWAKE,
+    ALONE,
     Grid::PERIOD_MAX,
 ];
 /// The longest period of a node that somebody outside of it waits for.
 const AWAKE: Nanos = Nanos::from_millis(20);
+/// The longest period of a node that is woken from outside at all: what wakes it waits for the end of a gap.
+const ALONE: Nanos = Nanos::from_millis(100);
 /// A node is hardly ever woken from outside if it is less often than this.
 const WOKEN: Nanos = Nanos::from_millis(20);
 /// Phases are short if this many of them fit into a usual slot.
@@ -40,27 +43,45 @@ const PHASES: u64 = 25;
 const BUDGET_LONG: Nanos = Nanos::from_millis(100);
 /// The same where nobody outside waits. Only tasks of the node stand still then, so it may be longer than that of burns.
 const BUDGET_LONGEST: Nanos = Nanos::from_millis(250);
-/// The longest period of budgets in the first second. A budget comes before its gap, so a program that ends between two
-/// gaps did up to s (1 - s) P more than it should have, which is much of a short run.
+/// The longest period of budgets in the first second; [`BUDGET_LONG`] follows for some more. A program that ends between
+/// two gaps is ahead or behind by up to half of s (1 - s) P, which is much of a short run.
 const BUDGET_FIRST: Nanos = Nanos::from_millis(50);
 /// A node that uses less than this part of what it may have, in percent, sleeps, or others take its CPUs.
 pub(super) const ALL: u64 = 90;
 /// A node that has more than the usual period keeps it if it uses this part, in percent: the kernel charges at ticks, so
 /// what a short look sees varies.
 const KEPT: u64 = 75;
-/// Fewer periods of a budget tell nothing, and fewer than the second of wakeups in them.
+/// Fewer periods of a budget tell nothing, where periods are short; less CPU time that was there, where they are long: the
+/// kernel charges a task at its ticks. Fewer periods than the last tell nothing of wakeups.
 const BUDGETS: u64 = 8;
+const THERE: Nanos = Nanos::from_millis(16);
 const WAKING: u64 = 3;
 
 /// How many looks follow each other at the start, so that a program that runs for a second has its period for most of
 /// it. Later a look begins each second.
 const FIRST: u32 = 10;
+/// When this many looks have ended, a program has run for some five seconds.
+const SOME: u32 = FIRST + 4;
 
 /// How long a look takes after a number of `looks`, or a period of budgets if that is longer. The first ones are short: while phases
 /// of 0.1 ms had a period of 2 ms, they were 20 % slower than they should have been. What a look counts costs a switch
 /// of tasks some 0.2 us.
 pub(super) const fn look(looks: u32) -> Nanos {
-    Nanos::from_millis(if looks < FIRST { 50 } else { 100 })
+    Nanos::from_millis(if is_young(looks) { 50 } else { 100 })
+}
+
+/// Whether looks follow each other after a number of them, since the node has only begun.
+pub(super) const fn is_young(looks: u32) -> bool {
+    looks < FIRST
+}
+
+/// The longest period of budgets after a number of looks. From the [`FIRST`] on, each takes a second.
+pub(super) const fn most(looks: u32) -> Nanos {
+    match looks {
+        0..FIRST => BUDGET_FIRST,
+        FIRST..SOME => BUDGET_LONG,
+        _ => BUDGET_LONGEST,
+    }
 }
 
 /// The pause after a number of looks.
@@ -78,7 +99,9 @@ pub(super) struct Seen {
     pub(super) looked: Nanos,
     /// CPU time that the tasks of the node used.
     pub(super) used: Nanos,
-    /// How often one of its CPUs had nothing to run until somebody from outside woke a task.
+    /// How often one of its CPUs had nothing to run.
+    pub(super) idled: u64,
+    /// How often that was until somebody from outside woke a task.
     pub(super) sleeps: u64,
     /// How often somebody from outside woke a task.
     pub(super) woken: u64,
@@ -95,9 +118,15 @@ impl Seen {
         self.woken * WOKEN.0 < self.looked.0
     }
 
+    /// Whether its tasks wait for each other on several CPUs: one of these often has nothing to run.
+    const fn meets(self) -> bool {
+        self.idled * WOKEN.0 >= self.looked.0 && self.idled > 0
+    }
+
     /// What its tasks did, as a reason for a period.
     fn why(self) -> String {
         match self.phase() {
+            _ if self.is_alone() && self.meets() => "only wait for each other".to_owned(),
             _ if self.is_alone() => "wait for nobody outside of it".to_owned(),
             None => "left no CPU idle".to_owned(),
             Some(phase) => {
@@ -133,7 +162,15 @@ fn fits(seen: Seen) -> Option<Nanos> {
     }
     let longest = |limit: Nanos| BURNS.iter().copied().rev().find(|period| *period <= limit);
     Some(match seen.phase() {
-        _ if seen.is_alone() => Grid::PERIOD_MAX,
+        // Two threads that meet every 0.6 ms at 25 %, 10 pairs of runs: 2.4 % too slow, and 7 to 12 with more.
+        _ if seen.is_alone() && seen.meets() => AWAKE,
+        _ if seen.is_alone() => {
+            if seen.woken == 0 {
+                Grid::PERIOD_MAX
+            } else {
+                ALONE
+            }
+        }
         None => AWAKE,
         Some(phase) if phase.0 * SHORT < Grid::PERIOD.0 => {
             longest(Nanos(phase.0 * 2)).unwrap_or(Grid::PERIOD_MIN)
@@ -145,21 +182,23 @@ fn fits(seen: Seen) -> Option<Nanos> {
 }
 
 /// The period of burns for all nodes, which have one grid: the shortest that fits one of them, but at most the next
-/// longer one after `now`, since a program may only be starting. Takes the looks of those that it judges. `None` if
-/// nobody can be judged yet.
+/// longer one after `now`, since a program may only be starting. While it is `young`, it is not the longest, which is much
+/// of a short run. Takes the looks of those that it judges. `None` if nobody can be judged yet.
 pub(super) fn burns<'s>(
     nodes: impl Iterator<Item = (&'s str, &'s mut Seen)>,
     now: Nanos,
+    young: bool,
 ) -> Option<Period> {
     let fitting = nodes.filter_map(|(name, seen)| {
         let period = fits(*seen)?;
         Some((period, name, std::mem::take(seen)))
     });
     let (period, name, seen) = fitting.min_by_key(|(period, ..)| *period)?;
-    // Periods between the usual one and the longest are for phases only.
-    let next = if period == Grid::PERIOD_MAX && now < AWAKE { AWAKE } else { longer(now) };
+    // Periods between the usual one and these are for phases only.
+    let next = if period >= ALONE && now < AWAKE { AWAKE } else { longer(now) };
+    let longest = if young { ALONE } else { Grid::PERIOD_MAX };
     let why = format!("tasks of node {name} {}", seen.why());
-    Some(Period { period_ns: period.min(next), why })
+    Some(Period { period_ns: period.min(next).min(longest), why })
 }
 
 /// The next longer period; the longest after itself.
@@ -172,7 +211,8 @@ fn longer(now: Nanos) -> Nanos {
 pub(super) fn slices(seen: &mut Seen, now: Nanos) -> Option<Period> {
     let period = fits(*seen)?;
     let seen = std::mem::take(seen);
-    let longest = if now < AWAKE { AWAKE } else { Grid::PERIOD_MAX };
+    // The kernel takes no slice above 100 ms.
+    let longest = if now < AWAKE { AWAKE } else { ALONE };
     let period_ns = if period < AWAKE { Nanos::ZERO } else { period.min(longest) };
     Some(Period { period_ns, why: format!("its tasks {}", seen.why()) })
 }
@@ -188,16 +228,17 @@ pub(super) struct Budgets {
 }
 
 /// The period of budgets that fits; `None` until enough was seen. After the usual one comes [`AWAKE`] at most, since a
-/// program may only be starting, and then [`BUDGET_FIRST`]. `counts`: wakeups from outside could be counted.
+/// program may only be starting, and never more than `most`, see [`most`]. `counts`: wakeups from outside could be counted.
 pub(super) fn budgets(
     (seen, of): (&mut Seen, &mut Budgets),
     (usual, now): (Nanos, Nanos),
-    counts: bool,
+    (counts, most): (bool, Nanos),
 ) -> Option<Period> {
     let alone = seen.is_alone();
     // Soon, since those who wait for an answer wait for whole periods.
     let wakes = counts && !alone && now > AWAKE && of.periods >= WAKING;
-    if (of.periods < BUDGETS && !wakes) || of.there == Nanos::ZERO {
+    let enough = of.periods >= BUDGETS || (now > AWAKE && of.there >= THERE) || wakes;
+    if !enough || of.there == Nanos::ZERO {
         return None;
     }
     let (seen, of) = (std::mem::take(seen), std::mem::take(of));
@@ -209,11 +250,7 @@ pub(super) fn budgets(
         true if alone => (BUDGET_LONGEST, "", " and waits for nobody outside"),
         true => (AWAKE, "", ", and others wake it"),
     };
-    let longest = match now {
-        _ if now < AWAKE => AWAKE,
-        _ if now < BUDGET_FIRST => BUDGET_FIRST,
-        _ => BUDGET_LONGEST,
-    };
+    let longest = if now < AWAKE { AWAKE } else { most };
     let why = format!("it used {how}{} % of its budgets{and}", part.min(100));
     Some(Period { period_ns: period_ns.min(longest).max(usual), why })
 }
@@ -225,11 +262,11 @@ mod tests {
     /// What a look of 0.1 s gives of a node that a client calls from outside.
     fn seen(used_ms: u64, sleeps: u64) -> Seen {
         let (looked, used) = (Nanos::from_millis(100), Nanos::from_millis(used_ms));
-        Seen { looked, used, sleeps, woken: sleeps.max(20) }
+        Seen { looked, used, idled: sleeps, sleeps, woken: sleeps.max(20) }
     }
 
     fn alone(used_ms: u64) -> Seen {
-        Seen { woken: 4, ..seen(used_ms, 0) }
+        Seen { woken: 0, ..seen(used_ms, 0) }
     }
 
     #[test]
@@ -256,7 +293,8 @@ mod tests {
         // A compiler, whose parts wait for each other only.
         assert_eq!(fits(alone(20)), Some(Grid::PERIOD_MAX));
         assert_eq!(fits(Seen { woken: 5, ..alone(20) }), Some(AWAKE), "50 times a second");
-        assert_eq!(fits(Seen { sleeps: 2, ..alone(20) }), Some(Grid::PERIOD_MAX), "a file is read");
+        assert_eq!(fits(Seen { sleeps: 2, woken: 2, ..alone(20) }), Some(ALONE), "a file is read");
+        assert_eq!(fits(Seen { idled: 5, ..alone(20) }), Some(AWAKE), "threads meet");
         assert_eq!(fits(seen(5, 24)), None, "too little was seen");
         assert_eq!(fits(Seen::default()), None);
     }
@@ -271,7 +309,7 @@ mod tests {
     #[test]
     fn nodes_have_one_grid_and_the_shortest_phases_decide() {
         let judge = |all: &mut [(&'static str, Seen)], now| {
-            burns(all.iter_mut().map(|(name, seen)| (*name, seen)), Nanos::from_millis(now))
+            burns(all.iter_mut().map(|(name, seen)| (*name, seen)), Nanos::from_millis(now), false)
         };
         let mut all = [("a", seen(50, 0)), ("idle", seen(2, 3)), ("b", seen(10, 100))];
         let period = judge(&mut all, 20).unwrap();
@@ -286,12 +324,15 @@ mod tests {
             let period = judge(&mut all, now).unwrap().to_string();
             assert_eq!(period, format!("period {next}, since tasks of node a left no CPU idle"));
         }
-        for (now, next) in [(2, "20ms"), (20, "100ms"), (100, "100ms")] {
+        for (now, next) in [(2, "20ms"), (20, "100ms"), (100, "200ms"), (200, "200ms")] {
             all[0].1 = alone(30);
             let period = judge(&mut all, now).unwrap().to_string();
             let why = "tasks of node a wait for nobody outside of it";
             assert_eq!(period, format!("period {next}, since {why}"));
         }
+        let mut short = [("a", alone(30))];
+        let short = short.iter_mut().map(|(name, seen)| (*name, seen));
+        assert_eq!(burns(short, ALONE, true).unwrap().period_ns, ALONE, "it may end soon");
     }
 
     #[test]
@@ -316,41 +357,53 @@ mod tests {
     fn a_budget_that_is_always_used_up_gets_a_longer_period() {
         let (usual, looked) = (Nanos::from_millis(10), Nanos::from_millis(100));
         let there = Nanos::from_millis(100);
-        let told = |now, (periods, ms, woken), counts| {
+        let told = |now, (periods, ms, woken), (counts, looks)| {
             let (used, now) = (Nanos::from_millis(ms), Nanos::from_millis(now));
-            let mut seen = Seen { looked, used, sleeps: 0, woken };
+            let mut seen = Seen { looked, used, woken, ..Seen::default() };
             let mut of = Budgets { periods, there };
-            Some(budgets((&mut seen, &mut of), (usual, now), counts)?.to_string())
+            Some(budgets((&mut seen, &mut of), (usual, now), (counts, most(looks)))?.to_string())
         };
-        assert_eq!(told(20, (7, 100, 9), true), None);
-        assert_eq!(told(250, (3, 100, 4), true), None);
-        assert_eq!(told(250, (2, 100, 5), true), None);
-        let (first, alone) = ["50ms", "250ms"]
+        assert_eq!(told(20, (7, 100, 9), (true, 0)), None);
+        let little = |periods, woken| {
+            let used = Nanos::from_millis(15);
+            let mut seen = Seen { looked, used, woken, ..Seen::default() };
+            let (mut of, now) = (Budgets { periods, there: used }, Nanos::from_millis(250));
+            budgets((&mut seen, &mut of), (usual, now), (true, most(SOME)))
+                .map(|found| found.period_ns)
+        };
+        assert_eq!(little(3, 4), None);
+        assert_eq!(little(2, 5), None);
+        assert_eq!(little(3, 5), Some(AWAKE), "others wait for it");
+        let (first, later, alone) = ["50ms", "100ms", "250ms"]
             .map(|period| {
                 format!("{period}, since it used 75 % of its budgets and waits for nobody outside")
             })
             .into();
         let woken = "20ms, since it used 100 % of its budgets, and others wake it";
-        for (now, seen, counts, expected) in [
-            (20, (8, 75, 4), true, first.as_str()),
-            (50, (8, 75, 4), true, &alone),
-            (20, (8, 100, 5), true, woken),
-            (250, (3, 100, 5), true, woken),
-            (20, (8, 120, 0), false, "50ms, since it used 100 % of its budgets"),
-            (50, (8, 120, 0), false, "100ms, since it used 100 % of its budgets"),
-            (10, (8, 89, 0), true, "10ms, since it used only 89 % of its budgets"),
-            (20, (8, 74, 0), true, "10ms, since it used only 74 % of its budgets"),
+        for (now, seen, how, expected) in [
+            (20, (8, 75, 4), (true, 1), first.as_str()),
+            (50, (8, 75, 4), (true, FIRST - 1), &first),
+            (50, (8, 75, 4), (true, FIRST), &later),
+            (50, (8, 75, 4), (true, SOME), &alone),
+            (20, (8, 100, 5), (true, SOME), woken),
+            (250, (3, 100, 5), (true, SOME), woken),
+            (20, (8, 120, 0), (false, 1), "50ms, since it used 100 % of its budgets"),
+            (50, (8, 120, 0), (false, SOME), "100ms, since it used 100 % of its budgets"),
+            (10, (8, 89, 0), (true, SOME), "10ms, since it used only 89 % of its budgets"),
+            (20, (8, 74, 0), (true, SOME), "10ms, since it used only 74 % of its budgets"),
         ] {
-            assert_eq!(told(now, seen, counts), Some(format!("period {expected}")));
+            assert_eq!(told(now, seen, how), Some(format!("period {expected}")));
         }
-        let all = Seen { looked, used: there, sleeps: 0, woken: 50 };
+        let all = Seen { looked, used: there, woken: 50, ..Seen::default() };
         let (mut seen, mut of) = (all, Budgets { periods: 10, there });
         let long = Nanos::from_millis(50);
-        let period = budgets((&mut seen, &mut of), (long, long), true).unwrap().period_ns;
+        let period =
+            budgets((&mut seen, &mut of), (long, long), (true, most(0))).unwrap().period_ns;
         assert_eq!(period, long, "the budget of a low speed needs it");
         assert_eq!((seen, of), (Seen::default(), Budgets::default()));
         let (mut seen, mut of) = (Seen { woken: 0, ..all }, Budgets { periods: 10, there });
-        let period = budgets((&mut seen, &mut of), (usual, usual), true).unwrap().period_ns;
+        let period =
+            budgets((&mut seen, &mut of), (usual, usual), (true, most(SOME))).unwrap().period_ns;
         assert_eq!(period, AWAKE, "it may only be starting");
     }
 

@@ -24,7 +24,7 @@ impl Grid {
     /// The shortest period: below it, waking the hog is a large part of the burn.
     pub const PERIOD_MIN: Nanos = Nanos::from_micros(200);
     /// The longest period: the longest burn must stay short for the one that uses the machine.
-    pub const PERIOD_MAX: Nanos = Nanos::from_millis(100);
+    pub const PERIOD_MAX: Nanos = Nanos::from_millis(200);
 
     /// A grid of this period; `None` outside [`Grid::PERIOD_MIN`] ..= [`Grid::PERIOD_MAX`].
     #[must_use]

@@ -2,6 +2,7 @@
 
 mod attach;
 mod background;
+mod budgets;
 mod command;
 mod orders;
 mod pace;

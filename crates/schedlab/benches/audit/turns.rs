@@ -92,7 +92,7 @@ fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Seconds that a hypervisor took from some CPUs so far, for each of them.
-fn stolen_s(cpus: &CpuSet) -> f64 {
+pub(super) fn stolen_s(cpus: &CpuSet) -> f64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let of = |line: &str| {
         let cpu = line.strip_prefix("cpu")?.split_whitespace().next()?.parse().ok()?;

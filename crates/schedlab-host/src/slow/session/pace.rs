@@ -4,7 +4,8 @@ use super::super::apply::Hold;
 use super::super::budget_change::{Change, Lead};
 use super::super::follow::{self, Budgets, Seen};
 use super::super::idle::{Counted, Idle};
-use super::super::{Grid, Method, Node, Plan, SlowError, Speed, quota};
+use super::super::{Grid, Method, Node, Plan, SlowError};
+use super::budgets::choose_budget;
 use super::{Active, Session};
 use schedlab_model::{CpuSet, Nanos, Pid};
 use schedlab_sys::guard::Guard;
@@ -32,14 +33,14 @@ pub(super) struct Pace {
 /// What looks at a node have found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    seen: Seen,
-    budgets: Budgets,
+    pub(super) seen: Seen,
+    pub(super) budgets: Budgets,
     /// What the counters were when the look began.
     began: Option<Counters>,
     /// How far it is ahead of its budgets; `None` where nobody counts what it uses.
-    lead: Option<Lead>,
+    pub(super) lead: Option<Lead>,
     /// A change of how often its budgets come.
-    change: Option<Change>,
+    pub(super) change: Option<Change>,
 }
 
 /// What was counted until a moment.
@@ -157,6 +158,7 @@ impl Found {
         };
         self.seen.looked.0 += looked;
         self.seen.used.0 += used;
+        self.seen.idled += now.sleeps.saturating_sub(began.sleeps);
         // A task that waits for another one of its node stands still with it in a gap.
         self.seen.sleeps += sleeps.min(woken);
         self.seen.woken += woken;
@@ -209,7 +211,9 @@ impl Session {
         }
         let due = pace.due;
         self.pace = Some(pace);
-        Ok(due)
+        // A change of budgets that begins with this goes on at once, and the next look may be a second away.
+        let changes = self.nodes.iter().filter_map(|active| active.found.change);
+        Ok(changes.map(|change| change.due).fold(due, Nanos::min))
     }
 
     /// Puts the period into force that fits what was found, where enough was found.
@@ -217,10 +221,10 @@ impl Session {
         match self.plan.method {
             Method::Hogs => self.choose_burns(pace),
             Method::Quota => {
-                let counts = pace.idle.is_some();
+                let how = (pace.idle.is_some(), follow::most(pace.looks));
                 pace.budgets = Nanos::ZERO;
                 for active in &mut self.nodes {
-                    pace.budgets = pace.budgets.max(choose_budget(active, counts)?);
+                    pace.budgets = pace.budgets.max(choose_budget(active, how)?);
                 }
                 Ok(())
             }
@@ -231,19 +235,12 @@ impl Session {
         }
     }
 
-    /// Goes on with changes of budgets. Looks wait for them, since a first budget is smaller than later ones.
-    fn change_budgets(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
-        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
-        self.nodes.iter_mut().try_fold(Nanos::MAX, |next, active| {
-            Ok(next.min(change_budget(active, admitted, now)?))
-        })
-    }
-
     /// All nodes have one grid of burns.
     fn choose_burns(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
         let seen = self.nodes.iter_mut();
         let mut seen = seen.map(|active| (active.node.name.as_str(), &mut active.found.seen));
-        let Some(period) = follow::burns(&mut seen, pace.period) else { return Ok(()) };
+        let young = follow::is_young(pace.looks);
+        let Some(period) = follow::burns(&mut seen, pace.period, young) else { return Ok(()) };
         if period.period_ns != pace.period
             && let Some(grid) = Grid::new(period.period_ns)
         {
@@ -255,55 +252,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// A node under `quota` has a period of its own, which is returned.
-fn choose_budget(active: &mut Active, counts: bool) -> Result<Nanos, SlowError> {
-    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(Nanos::ZERO) };
-    let Found { seen, budgets, .. } = &mut active.found;
-    let (seen, periods) = ((seen, budgets), (quota::PERIOD, quota.period()));
-    let Some(period) = follow::budgets(seen, periods, counts) else { return Ok(quota.period()) };
-    let (to, now) = (period.period_ns, clock::monotonic());
-    match active.node.speeds.values().next() {
-        Some(&Speed::FULL) => quota.pace(to, None)?,
-        Some(speed) if to != quota.period() => {
-            let budgets = (now, quota.counted().unwrap_or(0));
-            let periods = (quota.period(), to);
-            let change = Change::begin(*speed, periods, clock::interrupt(), budgets);
-            active.found.change = Some(change);
-        }
-        _ => {}
-    }
-    active.proof.follows(period);
-    Ok(to)
-}
-
-/// Goes on with the change of how often a node's budgets come; returns when to go on next.
-fn change_budget(
-    active: &mut Active,
-    admitted: Option<Pid>,
-    now: Nanos,
-) -> Result<Nanos, SlowError> {
-    let Some(mut change) = active.found.change.filter(|_| !active.failed) else {
-        return Ok(Nanos::MAX);
-    };
-    if change.due > now {
-        return Ok(change.due);
-    }
-    let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
-    let used = active.held.used(&active.held.processes(&roots));
-    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(Nanos::MAX) };
-    let at = clock::monotonic();
-    let used = used.unwrap_or(Nanos::ZERO);
-    let lead = active.found.lead.get_or_insert(Lead { at, used, more: 0 });
-    let write = change.step(at, quota.counted().unwrap_or(0), used, lead);
-    if let Some(write) = write {
-        quota.pace(write.period, Some(write.budget))?;
-        // The second under way has a part of a budget too much or too little.
-        active.proof.break_off(at);
-    }
-    active.found.change = Some(change).filter(|_| write.is_none_or(|write| !write.last));
-    Ok(active.found.change.map_or(at, |change| change.due))
 }
 
 /// Each node under weights has slices of its own.
@@ -334,26 +282,26 @@ mod tests {
             let at = Nanos::from_millis(ms);
             Some(Counters { at, used, sleeps, slept, woken, ..Counters::default() })
         };
-        let seen = |looked_ms, used_ms, sleeps, woken| {
+        let seen = |looked_ms, used_ms, sleeps, woken, idled| {
             let (looked, used) = (Nanos::from_millis(looked_ms), Nanos::from_millis(used_ms));
-            Seen { looked, used, sleeps, woken }
+            Seen { looked, used, idled, sleeps, woken }
         };
         let (ms, mut found) = (1_000_000, Found::default());
         found.began = at(0, ms, 5, 100, 50);
         found.add(at(100, 21 * ms, 9, 900, 250), 0.2);
         // It used all that it may have, so its CPUs tell when it slept; its threads wait for each other too.
-        assert_eq!(found.seen, seen(100, 20, 4, 200));
+        assert_eq!(found.seen, seen(100, 20, 4, 200, 4));
         found.add(at(200, 99 * ms, 99, 999, 999), 0.2);
         assert_eq!(found.seen.sleeps, 4, "no look had begun");
         found.began = at(200, 0, 0, 0, 0);
         found.add(None, 0.2);
         found.began = at(300, 0, 0, 0, 0);
         found.add(at(400, 10 * ms, 1, 90, 100), 0.2);
-        assert_eq!(found.seen, seen(200, 30, 94, 300));
+        assert_eq!(found.seen, seen(200, 30, 94, 300, 5));
         // Threads that meet: their CPUs idle, but one of them wakes the other.
         found.began = at(500, 0, 0, 0, 0);
         found.add(at(600, 20 * ms, 160, 160, 3), 0.2);
-        assert_eq!(found.seen, seen(300, 50, 97, 303));
+        assert_eq!(found.seen, seen(300, 50, 97, 303, 165));
     }
 
     #[test]
@@ -367,6 +315,6 @@ mod tests {
         let (used, there) = (Nanos::from_millis(18), Nanos::from_millis(20));
         let (looked, woken) = (Nanos::from_millis(100), 7);
         assert_eq!(found.budgets, Budgets { periods: 10, there });
-        assert_eq!(found.seen, Seen { looked, used, sleeps: 0, woken });
+        assert_eq!(found.seen, Seen { looked, used, woken, ..Seen::default() });
     }
 }
