@@ -20,7 +20,7 @@
 //! so after a cut all points have the same number of pairs.
 //!
 //! Where the speed of the host drifts, `--turns` tells more: one run of a program is slowed and at full speed by turns of
-//! three seconds, and each slowed turn is compared with the two beside it.
+//! one second or three, and each slowed turn is compared with the one before it and the one after it.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
 

@@ -20,7 +20,7 @@ const EXACT: Nanos = Nanos::from_millis(1);
 /// For how long a budget is awaited, beside three periods.
 const PATIENCE: Nanos = Nanos::from_millis(50);
 /// The least budget of the kernel.
-const LEAST: Nanos = Nanos::from_millis(1);
+pub(super) const LEAST: Nanos = Nanos::from_millis(1);
 
 /// The budget that makes a speed.
 pub(super) fn budget(speed: Speed, period: Nanos) -> Nanos {

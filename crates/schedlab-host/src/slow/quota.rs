@@ -1,6 +1,6 @@
 //! A budget of CPU time in each period (bandwidth control of the fair class).
 
-use super::budget_change::budget;
+use super::budget_change::{LEAST, budget};
 use super::group::write;
 use super::{SlowError, Speed};
 use schedlab_model::Nanos;
@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 /// The period by default: 100 ms, the kernel's own, makes the first seconds up to 7 % too fast; at
 /// 4 ms the kernel's tick is a part of the budget.
 pub const PERIOD: Nanos = Nanos::from_millis(10);
-/// The kernel's bounds of a period, and its least budget.
+/// The kernel's bounds of a period.
 const PERIODS: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(1)..=Nanos::from_secs(1);
-const LEAST: Nanos = Nanos::from_millis(1);
 
 /// A budget in force on a group of one CPU's tasks.
 #[derive(Debug)]

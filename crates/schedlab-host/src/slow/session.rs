@@ -454,6 +454,11 @@ impl Session {
         self.nodes.first().map(|active| active.held.groups.clone()).unwrap_or_default()
     }
 
+    /// The process of the first node that was moved in by the one that holds the session.
+    fn admitted(&self) -> Option<Pid> {
+        Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0)
+    }
+
     fn code(&self) -> i32 {
         let codes = self.nodes.iter().flat_map(|active| &active.commands).filter_map(|r| r.code);
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
@@ -514,7 +519,7 @@ impl Session {
         }
         // A child of ours as probes are, and none of those that are slowed.
         let guardian = self.guard.guardian();
-        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        let admitted = self.admitted();
         let limited =
             |active: &&mut Active| !active.failed && matches!(active.held.hold, Hold::Stop(_));
         for active in self.nodes.iter_mut().filter(limited) {
@@ -554,7 +559,7 @@ impl Session {
 
     /// Reads what nodes were granted in the last second; returns when to read next.
     fn prove(&mut self, now: Nanos) -> Nanos {
-        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        let admitted = self.admitted();
         if let Some(sentinel) = &mut self.sentinel {
             sentinel.hear();
             if !sentinel.lives() {

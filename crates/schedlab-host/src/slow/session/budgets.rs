@@ -6,12 +6,11 @@ use super::super::{SlowError, Speed, follow, quota};
 use super::{Active, Session};
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::clock;
-use std::sync::atomic::Ordering::Relaxed;
 
 impl Session {
     /// Goes on with changes of budgets. Looks wait for them, since a first budget is smaller than later ones.
     pub(super) fn change_budgets(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
-        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        let admitted = self.admitted();
         self.nodes.iter_mut().try_fold(Nanos::MAX, |next, active| {
             Ok(next.min(change_budget(active, admitted, now)?))
         })
@@ -25,15 +24,15 @@ pub(super) fn choose_budget(active: &mut Active, how: (bool, Nanos)) -> Result<N
     let seen = (&mut found.seen, &mut found.budgets);
     let Some(period) = follow::budgets(seen, periods, how) else { return Ok(quota.period()) };
     let (to, now) = (period.period_ns, clock::monotonic());
-    match active.node.speeds.values().next() {
+    match active.node.speeds.values().next().filter(|_| to != quota.period()) {
         Some(&Speed::FULL) => quota.pace(to, None)?,
-        Some(speed) if to != quota.period() => {
+        Some(speed) => {
             let budgets = (now, quota.counted().unwrap_or(0));
             let periods = (quota.period(), to);
             let change = Change::begin(*speed, periods, clock::interrupt(), budgets);
             active.found.change = Some(change);
         }
-        _ => {}
+        None => {}
     }
     active.proof.follows(period);
     Ok(to)

@@ -96,7 +96,6 @@ impl Session {
             limiter.thawed();
         }
         active.proof.break_off(clock::monotonic());
-        active.found.begin(active.held.used(&active.held.processes(&active.roots())));
         if active.held.zone.freeze(still, &mut self.guard)? {
             return Ok(());
         }

@@ -10,7 +10,6 @@ use super::{Active, Session};
 use schedlab_model::{CpuSet, Nanos, Pid};
 use schedlab_sys::guard::Guard;
 use schedlab_sys::{clock, process, slice};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Beyond this many threads nobody is asked how often it slept: each costs a file that is read.
 const THREADS: usize = 256;
@@ -90,7 +89,11 @@ impl Pace {
     }
 
     /// What was counted of a node until now.
-    fn counters(&self, active: &Active, processes: &[Pid]) -> Option<Counters> {
+    fn counters(
+        &self,
+        active: &Active,
+        (processes, threads): (&[Pid], &[Pid]),
+    ) -> Option<Counters> {
         let (at, cpus) = (clock::monotonic(), active.node.cpus());
         match (&self.idle, &active.held.hold) {
             _ if active.failed => None,
@@ -103,7 +106,7 @@ impl Pace {
             (Some(idle), _) => {
                 let used = active.held.used(processes)?.0;
                 let Counted { idled: sleeps, woken, known, born } = idle.count(&cpus);
-                let slept = slept(processes);
+                let slept = slept(threads);
                 Some(Counters { at, used, budgets: 0, sleeps, slept, woken, known, born })
             }
             (None, _) => None,
@@ -115,10 +118,9 @@ fn threads(processes: &[Pid]) -> Vec<Pid> {
     processes.iter().flat_map(|pid| process::threads(*pid)).collect()
 }
 
-/// How often the living threads of processes went to sleep by themselves; 0 where there are too many.
-fn slept(processes: &[Pid]) -> u64 {
-    let threads = threads(processes);
-    let some = if threads.len() > THREADS { &[] } else { &threads[..] };
+/// How often threads that live went to sleep by themselves; 0 where there are too many.
+fn slept(threads: &[Pid]) -> u64 {
+    let some = if threads.len() > THREADS { &[] } else { threads };
     some.iter().filter_map(|thread| process::voluntary_switches(*thread)).sum()
 }
 
@@ -178,7 +180,7 @@ impl Session {
             self.pace = Some(pace);
             return Ok(due);
         }
-        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        let admitted = self.admitted();
         pace.looking = !pace.looking;
         if let Some(idle) = &pace.idle {
             idle.run(pace.looking);
@@ -186,10 +188,11 @@ impl Session {
         for active in &mut self.nodes {
             let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
             let processes = active.held.processes(&roots);
+            let threads = threads(&processes);
             if let Some(idle) = pace.idle.as_mut().filter(|_| pace.looking) {
-                idle.know(&active.node.cpus(), &threads(&processes));
+                idle.know(&active.node.cpus(), &threads);
             }
-            let counters = pace.counters(active, &processes);
+            let counters = pace.counters(active, (&processes, &threads));
             match pace.looking {
                 true => {
                     active.found.began = counters;
