@@ -9,6 +9,7 @@
 //! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored, pieces included
 //! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
 //! cargo bench -p schedlab --bench audit -- --rounds 30         # thirty pairs of each; with --turns, 6 minutes each
+//! cargo bench -p schedlab --bench audit -- --work 2            # runs of 2 s at full speed, where a start weighs less
 //! cargo bench -p schedlab --bench audit -- --turns             # the same, where a host's speed drifts: an hour
 //! cargo bench -p schedlab --bench audit -- --gaps              # what a gap costs until caches are warm: 6 minutes
 //! ```
@@ -99,8 +100,11 @@ fn part(speed: &str) -> Result<f64, std::num::ParseFloatError> {
 
 /// What was asked for on the command line.
 struct Wanted {
-    rounds: usize,
+    /// What is usual depends on the form.
+    rounds: Option<usize>,
     limit: Duration,
+    /// The work of a run, in seconds at full speed.
+    work_s: f64,
     table: bool,
     gaps: bool,
     turns: bool,
@@ -112,8 +116,9 @@ struct Wanted {
 impl Wanted {
     fn read() -> Result<Self, Failure> {
         let mut wanted = Self {
-            rounds: ROUNDS,
+            rounds: None,
             limit: Duration::from_secs(25 * 60),
+            work_s: programs::WORK_S,
             table: false,
             gaps: false,
             turns: false,
@@ -126,11 +131,12 @@ impl Wanted {
             match word.as_str() {
                 // It comes from cargo.
                 "--bench" => {}
-                "--short" => wanted.rounds = 2,
-                "--rounds" => wanted.rounds = value()?.parse()?,
+                "--short" => wanted.rounds = Some(2),
+                "--rounds" => wanted.rounds = Some(value()?.parse()?),
                 "--table" => wanted.table = true,
                 "--gaps" => wanted.gaps = true,
                 "--turns" => wanted.turns = true,
+                "--work" => wanted.work_s = value()?.parse()?,
                 "--store" => wanted.store = Some(value()?.into()),
                 "--minutes" => {
                     wanted.limit = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0);
@@ -144,13 +150,23 @@ impl Wanted {
                     let names = programs::NAMES;
                     return Err(format!(
                         "'{word}' is none of {methods:?} {names:?}, nor a speed, as in 30%, nor one of --short \
-                         --rounds N --table --gaps --turns --store FILE --minutes N"
+                         --rounds N --table --gaps --turns --store FILE --minutes N --work SECONDS"
                     )
                     .into());
                 }
             }
         }
         Ok(wanted)
+    }
+
+    /// The programs that are wanted.
+    fn programs(&self, usual: &[&str]) -> Vec<String> {
+        self.named(|word| programs::NAMES.contains(&word), usual)
+    }
+
+    /// Those of them that run here.
+    fn known(&self, programs: &Programs, usual: &[&str]) -> Vec<&'static str> {
+        self.programs(usual).iter().filter_map(|name| programs.known(name)).collect()
     }
 
     fn store(&self) -> PathBuf {
@@ -269,16 +285,16 @@ fn stored(path: &Path) -> Result<Vec<Sample>, Failure> {
 
 /// Measures round after round until all is measured or the time is over.
 fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Result<(), Failure> {
+    let count = wanted.rounds.unwrap_or(ROUNDS);
     let began = Instant::now();
     let mut longest = Duration::ZERO;
-    for round in 0..wanted.rounds {
+    for round in 0..count {
         if began.elapsed() + longest > wanted.limit {
-            println!("The time limit ended it after {round} of {} rounds.\n", wanted.rounds);
+            println!("The time limit ended it after {round} of {count} rounds.\n");
             break;
         }
         let round_began = Instant::now();
-        for program in wanted.named(|word| programs::NAMES.contains(&word), &programs::USUAL) {
-            let Some(program) = programs.known(&program) else { continue };
+        for program in wanted.known(programs, &programs::USUAL) {
             for (number, points) in groups(wanted.points(program), round).iter().enumerate() {
                 let group = wanted.group(number);
                 let has = |point: &Option<Point>| {
@@ -295,33 +311,24 @@ fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Re
             }
         }
         longest = longest.max(round_began.elapsed());
-        eprintln!(
-            "round {} of {}: {:.0} s so far",
-            round + 1,
-            wanted.rounds,
-            began.elapsed().as_secs_f64()
-        );
+        eprintln!("round {} of {count}: {:.0} s so far", round + 1, began.elapsed().as_secs_f64());
     }
     Ok(())
-}
-
-/// The points of those programs that are wanted and can be measured so; of the usual ones where none is named.
-fn points_of(wanted: &Wanted, can: &[&'static str], usual: &[&str]) -> Vec<Point> {
-    let programs = wanted.named(|word| programs::NAMES.contains(&word), usual);
-    let of = |name: &String| can.iter().find(|known| *known == name);
-    programs.iter().filter_map(of).flat_map(|program| wanted.points(program)).collect()
 }
 
 fn main() -> Result<(), Failure> {
     let wanted = Wanted::read()?;
     let cpus = last(&Ground::here().allowed, 2);
-    if wanted.gaps {
-        let points = points_of(&wanted, &gaps::PROGRAMS, &gaps::PROGRAMS);
-        return gaps::print(&Programs::prepare(cpus)?, &points);
-    }
-    if wanted.turns {
-        let points = points_of(&wanted, &programs::NAMES, &programs::USUAL);
-        return turns::print(&Programs::prepare(cpus)?, &points, wanted.rounds);
+    if wanted.gaps || wanted.turns {
+        let usual: &[&str] = if wanted.gaps { &gaps::PROGRAMS } else { &programs::USUAL };
+        let programs = Programs::prepare(cpus, &wanted.programs(usual), wanted.work_s)?;
+        let can = |program: &&'static str| wanted.turns || gaps::PROGRAMS.contains(program);
+        let known = wanted.known(&programs, usual).into_iter().filter(can);
+        let points: Vec<Point> = known.flat_map(|program| wanted.points(program)).collect();
+        return match wanted.gaps {
+            true => gaps::print(&programs, &points, wanted.rounds.unwrap_or(1)),
+            false => turns::print(&programs, &points, wanted.rounds.unwrap_or(ROUNDS)),
+        };
     }
     let mut samples = stored(&wanted.store())?;
     if !wanted.table {
@@ -332,7 +339,7 @@ fn main() -> Result<(), Failure> {
             wanted.store().display()
         );
         println!("{} samples were there before\n", samples.len());
-        let programs = Programs::prepare(cpus)?;
+        let programs = Programs::prepare(cpus, &wanted.programs(&programs::USUAL), wanted.work_s)?;
         rounds(&wanted, &programs, &mut samples)?;
     }
     print!("{}", table::print(&samples));

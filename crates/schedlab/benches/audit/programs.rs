@@ -24,7 +24,7 @@ const FILES: [(&str, &str); 4] = [
 
 /// Fewer rounds have a start that weighs as much as they do.
 const ROUNDS_MIN: u64 = 10;
-/// What each program works in a run, in seconds at full speed.
+/// What each program works in a run, in seconds at full speed, unless something else is asked for.
 pub(super) const WORK_S: f64 = 0.6;
 
 /// The programs that this machine can run, ready to run.
@@ -36,12 +36,14 @@ pub(super) struct Programs {
     python: String,
     /// Steps of `work.c` in a millisecond at full speed.
     steps_in_ms: f64,
+    /// The work of a run, in seconds at full speed.
+    work_s: f64,
     cpus: CpuSet,
 }
 
 impl Programs {
-    /// Writes the programs, compiles what is C and looks what runs here.
-    pub(super) fn prepare(cpus: CpuSet) -> Result<Self, Failure> {
+    /// Writes the programs, compiles what is C and looks which of those that are wanted run here.
+    pub(super) fn prepare(cpus: CpuSet, wanted: &[String], work_s: f64) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         for (file, text) in FILES {
             std::fs::write(folder.path().join(file), text)?;
@@ -59,19 +61,22 @@ impl Programs {
             "barrier" => compiled && two,
             _ => compiled,
         };
-        let (can, cannot): (Vec<_>, Vec<_>) = NAMES.into_iter().partition(|name| runs(name));
+        // The loop tells how long a step takes.
+        let wanted = |name: &&str| *name == "c" || wanted.iter().any(|wanted| wanted == name);
+        let (can, cannot): (Vec<_>, Vec<_>) =
+            NAMES.into_iter().filter(wanted).partition(|name| runs(name));
         for name in cannot {
             println!("MISSING: {name} does not run here; it is not measured");
         }
         let python = python.unwrap_or_default().trim().to_owned();
-        let mut programs = Self { folder, can: Vec::new(), python, steps_in_ms: 0.0, cpus };
+        let mut programs = Self { folder, can: Vec::new(), python, steps_in_ms: 0.0, work_s, cpus };
         // `c` is the first, and others need its steps.
         for name in can {
             let rounds = programs.calibrate(name)?;
             programs.can.push((name, rounds));
             if name == "c" {
                 // A round of the loop is 2000 steps.
-                programs.steps_in_ms = rounds as f64 / WORK_S * 2.0;
+                programs.steps_in_ms = rounds as f64 / work_s * 2.0;
             }
         }
         Ok(programs)
@@ -81,7 +86,7 @@ impl Programs {
     fn calibrate(&self, program: &str) -> Result<u64, Failure> {
         let mut rounds = ROUNDS_MIN;
         loop {
-            let part = self.run_full(program, rounds)?.seconds() / WORK_S;
+            let part = self.run_full(program, rounds)?.seconds() / self.work_s;
             if part >= 0.5 {
                 return Ok(((rounds as f64 / part) as u64).max(ROUNDS_MIN));
             }
@@ -160,7 +165,7 @@ impl Programs {
         options: &[&str],
         (work_s, parts): (f64, usize),
     ) -> Result<(f64, Vec<f64>, f64), Failure> {
-        let rounds = (self.rounds(program) as f64 * work_s / WORK_S) as u64;
+        let rounds = (self.rounds(program) as f64 * work_s / self.work_s) as u64;
         // Each part has as many rounds as any other.
         let each = (rounds / parts as u64).max(1);
         let parts = rounds / each;

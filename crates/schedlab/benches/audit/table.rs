@@ -1,7 +1,6 @@
 //! Samples, their lines in the file, and the table that they make.
 
 use super::METHODS;
-use super::programs::WORK_S;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -38,7 +37,7 @@ impl Work {
 
     /// The same of the first second, by the rounds that `speed` does in it; of the whole run if that is shorter.
     fn first_beside(&self, full: &Self, speed: f64) -> f64 {
-        let part = speed / WORK_S * PARTS as f64;
+        let part = speed / full.seconds() * PARTS as f64;
         let part = (part.round() as usize).clamp(1, PARTS) - 1;
         full.times[part] / self.times[part] * 100.0
     }
@@ -153,7 +152,7 @@ impl<'s> Row<'s> {
         let Sample { program, method, speed, .. } = self.sample;
         let (pairs, work, first) =
             (self.work.len(), median(&mut self.work), median(&mut self.first));
-        let (least, most) = (self.work[0], self.work[pairs - 1]);
+        let interval = interval(&self.work, 1);
         let (off, promise, unit) = judged(program, method, work, self.ideal);
         let (off_first, ..) = judged(program, method, first, self.ideal);
         let promise = verdict(off, promise, unit);
@@ -163,7 +162,7 @@ impl<'s> Row<'s> {
             _ => format!("{:.1}", median(&mut self.had)),
         };
         format!(
-            "| {program} | {method} | {speed} | {ideal:.1} | {work:.1} | {least:.1} to {most:.1} | {off:+.1}{unit} | \
+            "| {program} | {method} | {speed} | {ideal:.1} | {work:.1} | {interval} | {off:+.1}{unit} | \
              {promise} | {off_first:+.1}{unit} | {had} | {pairs} |\n"
         )
     }
@@ -197,7 +196,7 @@ pub(super) fn verdict(off: f64, promise: Option<f64>, unit: &str) -> String {
 
 /// The table of all samples, in Markdown.
 pub(super) fn print(samples: &[Sample]) -> String {
-    let mut text = "| program | method | asked | ideal | work | least to most | off | promised | off in the first \
+    let mut text = "| program | method | asked | ideal | work | 95 % interval | off | promised | off in the first \
                     second | CPU time had | pairs |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     let mut told: Vec<(&str, &str, &str)> = Vec::new();
@@ -230,6 +229,23 @@ pub(super) fn print(samples: &[Sample]) -> String {
         stolen / 1e3
     );
     text
+}
+
+/// The 95 % interval of the median of sorted values, by their ranks (binomial, one half). Of 6 to 8 values it is from the
+/// least to the most. If `each` values come from one measurement, they tell little more than one.
+pub(super) fn interval(sorted: &[f64], each: usize) -> String {
+    let count = sorted.len() / each;
+    let (mut part, mut sum, mut rank) = (0.5f64.powi(count as i32), 0.0, 0);
+    while sum + part <= 0.025 {
+        sum += part;
+        part *= (count - rank) as f64 / (rank + 1) as f64;
+        rank += 1;
+    }
+    // Fewer than 6 have no such interval.
+    let Some(low) = usize::checked_sub(rank, 1).map(|rank| rank * each) else {
+        return "-".to_owned();
+    };
+    format!("{:.1} to {:.1}", sorted[low], sorted[sorted.len() - 1 - low])
 }
 
 /// Sorts them and returns the middle.

@@ -5,7 +5,7 @@
 //! does not: the kernel counts only time that the program had, so under budgets all of a slowed turn counts.
 
 use super::programs::Programs;
-use super::table::median;
+use super::table::{interval, median};
 use super::{Failure, Point, options, part};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_sys::clock;
@@ -75,20 +75,6 @@ fn ratios(rates: &[(f64, bool)]) -> Vec<f64> {
     let mut ratios: Vec<f64> = rates.windows(3).filter_map(two).flatten().collect();
     ratios.sort_by(f64::total_cmp);
     ratios
-}
-
-/// The 95 % interval of the median of sorted ratios, by their ranks (binomial, one half). The two of a turn tell little
-/// more than one, so turns are counted. `None`: fewer than 6 turns.
-fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
-    let count = sorted.len() / 2;
-    let (mut part, mut sum, mut rank) = (0.5f64.powi(i32::try_from(count).ok()?), 0.0, 0);
-    while sum + part <= 0.025 {
-        sum += part;
-        part *= (count - rank) as f64 / (rank + 1) as f64;
-        rank += 1;
-    }
-    let low = 2 * rank.checked_sub(1)?;
-    Some((*sorted.get(low)?, *sorted.get(sorted.len() - 1 - low)?))
 }
 
 /// Seconds that a hypervisor took from some CPUs so far, for each of them.
@@ -184,9 +170,7 @@ pub(super) fn print(programs: &Programs, points: &[Point], rounds: usize) -> Res
         let (mut work, stolen) = measure(programs, point, rounds)?;
         work.iter_mut().for_each(|ratio| *ratio *= 100.0);
         let middle = median(&mut work);
-        let interval = interval(&work);
-        let interval =
-            interval.map_or("-".to_owned(), |(low, high)| format!("{low:.1} to {high:.1}"));
+        let interval = interval(&work, 2);
         let (off, promise, unit) = super::table::judged(program, method, middle, ideal);
         let promise = super::table::verdict(off, promise, unit);
         println!(
