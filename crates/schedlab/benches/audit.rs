@@ -11,7 +11,7 @@
 //! cargo bench -p schedlab --bench audit -- --rounds 30         # thirty pairs of each; with --turns, 6 minutes each
 //! cargo bench -p schedlab --bench audit -- --work 2            # runs of 2 s at full speed, where a start weighs less
 //! cargo bench -p schedlab --bench audit -- --turns             # the same, where a host's speed drifts: an hour
-//! cargo bench -p schedlab --bench audit -- --gaps              # what a gap costs until caches are warm: 6 minutes
+//! cargo bench -p schedlab --bench audit -- --gaps              # what a gap costs until caches are warm: 8 minutes
 //! ```
 //!
 //! Each program does as much work slowed as at full speed, where it takes 0.6 s, and prints how long it took. Runs
@@ -174,9 +174,9 @@ impl Wanted {
         self.store.clone().unwrap_or_else(there)
     }
 
-    /// The name of a group. Pieces have groups of their own.
+    /// The name of a group. Pieces have groups of their own, and so has another length of runs.
     fn group(&self, number: usize) -> String {
-        format!("{}#{number}", self.words.join(" "))
+        format!("{} {} s#{number}", self.words.join(" "), self.work_s)
     }
 
     /// Those of the words that are of a kind; what is usual where there is none.

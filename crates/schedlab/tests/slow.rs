@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![expect(clippy::print_stderr, reason = "a missing right is said aloud")]
 
+#[path = "slow/budgets.rs"]
+mod budgets;
 #[path = "slow/clocks.rs"]
 mod clocks;
 #[path = "slow/cluster.rs"]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Starts a session; the lines of its stderr come as they are written.
 #[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
-fn session(command: &mut Command) -> (Child, Receiver<String>) {
+pub(super) fn session(command: &mut Command) -> (Child, Receiver<String>) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let (lines, read) = (BufReader::new(child.stderr.take().unwrap()).lines(), channel());
     std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| read.0.send(line)));
@@ -28,7 +28,7 @@ fn says(lines: &Receiver<String>, words: &str) -> String {
         .unwrap_or_else(|| panic!("it never said '{words}'"))
 }
 
-fn end(mut session: Child) {
+pub(super) fn end(mut session: Child) {
     signal(session.id(), "INT");
     session.wait().unwrap();
     until(|| left(session.id()).is_empty());
@@ -81,39 +81,6 @@ fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
         let mine = text.split("\nsession ").find(|part| part.starts_with(&format!("{id},")));
         mine.is_some_and(|mine| mine.contains("=30%") && mine.contains("mind: an order"))
     });
-    end(session);
-    until(|| std::fs::remove_dir(&parent).is_ok());
-}
-
-#[test]
-fn budgets_come_more_often_again_in_a_group_that_has_a_limit_too() {
-    let home = Path::new("/sys/fs/cgroup/cpu");
-    let parent = home.join(format!("slow-limit-{}", std::process::id()));
-    if !has_rights() || std::fs::create_dir(&parent).is_err() {
-        eprintln!("MISSING: the CPU controller of version 1; no group has a limit in this test");
-        return;
-    }
-    // A long budget in a short period would be more than this.
-    std::fs::write(parent.join("cpu.cfs_quota_us"), "20000").unwrap();
-    let (folder, cpu) = (tempfile::tempdir().unwrap(), last_cpu());
-    let stop = folder.path().join("stop");
-    let script = format!(
-        "echo $$ > {}/cgroup.procs; exec {PROGRAM} slow --share --no-measure --method quota --filler off \
-         --cpu {cpu}=15% -- sh -c 'while [ ! -e {} ]; do :; done; while :; do sleep 0.03; done'",
-        parent.display(),
-        stop.display()
-    );
-    let (session, _lines) = session(Command::new("sh").args(["-c", &script]));
-    let period = || {
-        let of = parent.join(format!("schedlab-{}-all/cpu.cfs_period_us", session.id()));
-        std::fs::read_to_string(of).ok()?.trim().parse::<u64>().ok()
-    };
-    // A new group has the kernel's own period.
-    until(|| period() == Some(10_000));
-    // Other tests may take much of the CPU, or wake tasks there: then it is not the longest period.
-    until(|| period().is_some_and(|us| us >= 20_000));
-    std::fs::write(&stop, "").unwrap();
-    until(|| period() == Some(10_000));
     end(session);
     until(|| std::fs::remove_dir(&parent).is_ok());
 }

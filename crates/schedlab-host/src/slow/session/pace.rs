@@ -125,7 +125,7 @@ fn slept(threads: &[Pid]) -> u64 {
 }
 
 impl Found {
-    /// Its tasks come, its speed changes, or it stands still: what it `used` until now tells nothing of what it will have.
+    /// Its tasks come or its speed changes: what it `used` until now tells nothing of what it will have.
     pub(super) fn begin(&mut self, used: Option<Nanos>) {
         let at = clock::monotonic();
         self.lead = used.map(|used| Lead { at, used, more: 0 });
