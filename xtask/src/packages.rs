@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 19] = [
+const NEEDED: [(&str, &str); 20] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -22,6 +22,8 @@ const NEEDED: [(&str, &str); 19] = [
     ("go", "golang-go"),
     // It boots the kernels that tests run workloads on.
     ("qemu-system-x86_64", "qemu-system-x86"),
+    // It lists the archives that they start with.
+    ("cpio", "cpio"),
     // Hosts and jobs on this machine.
     ("sshd", "openssh-server"),
     ("munged", "munge"),

@@ -45,7 +45,7 @@ fn seen(policy: Policy) -> Vec<(usize, Vec<usize>)> {
 fn several() -> Option<Vec<usize>> {
     let cpus = allowed().expect("an affinity");
     if cpus.len() < 2 {
-        let _ = writeln!(std::io::stderr(), "absent: a second CPU: no pool can be bound");
+        let _ = writeln!(std::io::stderr(), "MISSING: a second CPU: no pool can be bound");
         return None;
     }
     Some(cpus)

@@ -58,6 +58,7 @@ pub fn path_of(file: &File) -> PathBuf {
 #[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     #[test]
     fn a_file_in_memory_is_read_and_written_by_its_path() {
@@ -76,7 +77,10 @@ mod tests {
         let (there, absent, too_large) = tried.join().unwrap();
         match there {
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-                eprintln!("absent: this kernel has no NUMA; not checked: binding memory to a node");
+                drop(writeln!(
+                    std::io::stderr(),
+                    "MISSING: this kernel has no NUMA; not checked: binding memory to a node"
+                ));
             }
             there => there.unwrap(),
         }

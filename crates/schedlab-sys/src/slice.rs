@@ -78,6 +78,7 @@ pub fn give_one(thread: Pid, instead_of: Option<&[Nanos]>, slice: Nanos) -> io::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     /// A group that lists this thread.
     fn group(list: &str) -> tempfile::TempDir {
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn tasks_of_a_group_get_a_slice_and_only_those_that_have_one_of_the_named() {
         let Some(usual) = usual() else {
-            eprintln!("MISSING: slices of tasks (Linux 6.12)");
+            drop(writeln!(std::io::stderr(), "MISSING: slices of tasks (Linux 6.12)"));
             return;
         };
         let (long, other) = (Nanos::from_millis(50), Nanos::from_millis(7));

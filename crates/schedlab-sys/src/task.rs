@@ -315,7 +315,7 @@ mod tests {
             [burn.clone(), burn].map(std::thread::spawn).map(|thread| thread.join().unwrap());
         let Some(both) = both.into_iter().collect::<Option<Vec<_>>>() else {
             use std::io::Write;
-            let _ = writeln!(io::stderr(), "absent: /proc/thread-self/schedstat: not checked");
+            let _ = writeln!(io::stderr(), "MISSING: /proc/thread-self/schedstat: not checked");
             return;
         };
         assert!(both.iter().all(|(before, after)| after > before), "{both:?}");

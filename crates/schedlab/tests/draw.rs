@@ -1,5 +1,7 @@
 //! `draw` and `view` as they are typed: files in every format, the names of other tools, refusals.
 
+#[macro_use]
+mod missing;
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use std::fmt::Write as _;
@@ -145,9 +147,7 @@ fn text_of_a_pdf_can_be_searched() {
     let desk = Desk::new("text");
     done(&desk.run("draw cores x.dat -o x.pdf"));
     let Ok(output) = Command::new("pdftotext").arg(desk.0.join("x.pdf")).arg("-").output() else {
-        eprintln!(
-            "MISSING: pdftotext: the text of PDFs was not checked (apt-get install poppler-utils)"
-        );
+        missing!("pdftotext: the text of PDFs was not checked (apt-get install poppler-utils)");
         assert!(std::env::var_os("CI").is_none(), "CI must have poppler-utils");
         return;
     };

@@ -1,11 +1,9 @@
 //! The drop-ins as scripts call them: through a link of another tool's name, read by the rules of the
 //! parsers that people run.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests; clippy sees the functions beside them as none"
-)]
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 mod patience;
 
 use patience::eventually;
@@ -296,7 +294,7 @@ fn peer(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&folders).map(|f| f.join(name)).find(|path| path.is_file());
     if found.is_none() {
-        eprintln!("MISSING: {name}; what it prints was not compared");
+        missing!("{name}; what it prints was not compared");
     }
     found
 }
@@ -348,7 +346,7 @@ fn pinning_is_told_as_the_original_does() {
     let links = Links::new();
     let original = std::env::var_os("SCHBENCH").map(PathBuf::from).filter(|path| path.is_file());
     if original.is_none() {
-        eprintln!("MISSING: schbench; set SCHBENCH to its path to compare what it prints");
+        missing!("schbench; set SCHBENCH to its path to compare what it prints");
     }
     // The original's threads say it themselves, in whatever order they start.
     let pinning = |stderr: &str| {
@@ -403,7 +401,7 @@ fn usage_errors_begin_with_the_line_of_the_original() {
     let links = Links::new();
     let schbench = std::env::var_os("SCHBENCH").map(PathBuf::from).filter(|path| path.is_file());
     if schbench.is_none() {
-        eprintln!("MISSING: schbench; set SCHBENCH to its path to compare what it prints");
+        missing!("schbench; set SCHBENCH to its path to compare what it prints");
     }
     // The line as the originals print it, behind their name.
     for (line, expected) in [

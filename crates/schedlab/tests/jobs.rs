@@ -1,5 +1,7 @@
 //! `schedlab jobs`, as a user runs it.
 
+#[macro_use]
+mod missing;
 mod jobs_in_time;
 mod jobs_outside;
 mod jobs_page;
@@ -7,7 +9,6 @@ mod patience;
 
 use patience::eventually;
 use serde_json::Value;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -35,7 +36,7 @@ fn has(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
         let missing = "the example that needs it was not run";
-        let _ = writeln!(std::io::stderr(), "MISSING: {program}: {missing}");
+        missing!("{program}: {missing}");
     }
     there
 }
@@ -267,7 +268,7 @@ fn fit_tells_two_populations_and_a_change_of_level_from_one_line() {
 #[test]
 fn fit_reproduces_the_published_figures() {
     let Some(data) = std::env::var_os("SCHEDLAB_DATA") else {
-        eprintln!("MISSING: SCHEDLAB_DATA: the published measurements were not fitted");
+        missing!("SCHEDLAB_DATA: the published measurements were not fitted");
         return;
     };
     // Gradient, socket, r, largest residual, sigma, in the digits of the publication.
@@ -290,7 +291,7 @@ fn fit_reproduces_the_published_figures() {
     ] {
         let path = Path::new(&data).join("jobs").join(file);
         if !path.is_file() {
-            eprintln!("MISSING: {}: not fitted", path.display());
+            missing!("{}: not fitted", path.display());
             continue;
         }
         let fit = json(&["fit", "--json", path.to_str().unwrap()]);
@@ -317,7 +318,7 @@ fn fit_reproduces_the_published_figures() {
     // The sheet's table has two more, of which there are no data.
     for absent in ["graph-14.csv", "graph-15.csv"] {
         if !Path::new(&data).join("jobs").join(absent).is_file() {
-            eprintln!("absent: {absent}: its figures (0.190 and 0.210 ms a job) were not checked");
+            missing!("{absent}: its figures (0.190 and 0.210 ms a job) were not checked");
         }
     }
 }
@@ -549,7 +550,7 @@ fn a_recorded_run_puts_all_time_of_all_workers_down_to_causes() {
     over.store(true, std::sync::atomic::Ordering::Relaxed);
     antagonists.into_iter().for_each(|antagonist| antagonist.join().unwrap());
     if said(&out).contains("cannot record the kernel's events") {
-        let _ = writeln!(std::io::stderr(), "MISSING: the right to record: no stall was put down");
+        missing!("the right to record: no stall was put down");
         return;
     }
     assert!(out.status.success(), "{}", said(&out));
@@ -633,10 +634,7 @@ fn each_cause_of_a_stall_is_provoked_and_seen() {
             let record = ["run", "--json", "--record", file.to_str().unwrap()];
             let out = jobs(&[record.as_slice(), own, load].concat());
             if said(&out).contains("cannot record the kernel's events") {
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "MISSING: the right to record: no stall was put down"
-                );
+                missing!("the right to record: no stall was put down");
                 return true;
             }
             assert!(out.status.success(), "{}", said(&out));
@@ -891,7 +889,7 @@ fn cpus_of_threads(command: &[&str]) -> Vec<String> {
 fn workers_of_every_executor_have_a_cpu_of_their_own_and_any_leaves_them_free() {
     let cpus = std::thread::available_parallelism().unwrap().get();
     if cpus < 2 {
-        let _ = writeln!(std::io::stderr(), "absent: a second CPU: no worker can be bound");
+        missing!("a second CPU: no worker can be bound");
         return;
     }
     let long = ["run", "--workers", "2", "--nodes", "12", "--time", "30ms", "--load", "sleep"];

@@ -1,6 +1,8 @@
 //! `schedlab knobs` on this machine's own knobs: one owner at a time, and all as before afterwards.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 mod patience;
 
 use patience::eventually;
@@ -26,9 +28,7 @@ fn now() -> String {
 #[test]
 fn a_knob_is_one_run_s_at_a_time_and_a_foreign_change_is_told() {
     if std::fs::OpenOptions::new().write(true).open(KNOB).is_err() {
-        return eprintln!(
-            "MISSING: the right to set {KNOB}; that a knob has one owner was not tested"
-        );
+        return missing!("the right to set {KNOB}; that a knob has one owner was not tested");
     }
     let before = now();
     let other = if before == "0" { "1" } else { "0" };

@@ -1,6 +1,8 @@
 //! `schedlab load` as a user types it.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 mod patience;
 
 use patience::eventually;
@@ -285,7 +287,7 @@ fn what_each_workload_does_lies_on_the_recorded_timeline() {
     ];
     for (line, expected) in exact {
         match marks_of(&line, folder.path()) {
-            None => return eprintln!("absent: the right to record; not checked: marks of loads"),
+            None => return missing!("the right to record; not checked: marks of loads"),
             found => assert_eq!(found, Some(expected), "{line}"),
         }
     }
@@ -394,11 +396,7 @@ fn the_measured_path_takes_no_lock() {
         |line: &str| (futex_calls(&format!("{line} 100")), futex_calls(&format!("{line} 4000")));
     let line = "pingpong --via futex --rounds";
     let (Some(few), Some(many)) = of(line) else {
-        use std::io::Write as _;
-        let _ = writeln!(
-            std::io::stderr(),
-            "MISSING: perf and the right to count: no locks were looked for"
-        );
+        missing!("perf and the right to count: no locks were looked for");
         return;
     };
     assert!(many > few + 2_000, "futex calls are not counted: {few} and {many}");

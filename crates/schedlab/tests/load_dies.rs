@@ -1,11 +1,9 @@
 //! Loads that are asked for what cannot be, or of which something dies: they end soon, say why, and leave
 //! nothing behind. Each test counts the program's processes before and after, so they run one by one.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests; clippy sees the functions beside them as none"
-)]
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 mod patience;
 
 use patience::eventually;
@@ -92,7 +90,7 @@ impl Links {
         match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
             Ok(child) => Some(ended(child, line)),
             Err(_) => {
-                eprintln!("MISSING: {}; {line} was not tried", before[0]);
+                missing!("{}; {line} was not tried", before[0]);
                 None
             }
         }
@@ -309,7 +307,7 @@ fn a_run_that_is_killed_leaves_no_network_namespace() {
             let output = child.wait_with_output().unwrap();
             let said = text(&output.stderr);
             assert!(said.contains("cannot send over a link"), "{said}");
-            eprintln!("MISSING: a network namespace: {said}");
+            missing!("a network namespace: {said}");
             return;
         }
         std::thread::sleep(Duration::from_millis(10));

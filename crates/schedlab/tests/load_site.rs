@@ -1,10 +1,11 @@
 //! What `schedlab load` makes for a run, control groups and a network, is what the tasks find, and it
 //! is gone afterwards: also after `kill -9`.
 
+#[macro_use]
+mod missing;
 mod patience;
 
 use patience::eventually;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -16,7 +17,7 @@ fn load(words: &str) -> Command {
 }
 
 fn missing(what: &str) {
-    let _ = writeln!(std::io::stderr(), "MISSING: {what}");
+    missing!("{what}");
 }
 
 /// The folder in which the program makes its groups, where it may.

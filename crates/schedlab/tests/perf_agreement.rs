@@ -1,6 +1,8 @@
 //! Our figures beside perf's own, on a trace that perf itself recorded here. What differs by definition
 //! is explained in `docs/answers.md`.
 
+#[macro_use]
+mod missing;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,7 +11,7 @@ use std::process::{Command, Stdio};
 
 /// What cannot be checked here is said; a package that is missing fails in CI.
 fn missing(what: &str, package: bool) {
-    let _ = writeln!(std::io::stderr(), "MISSING: {what}");
+    missing!("{what}");
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(!(package && ci), "CI must have {what}");
 }

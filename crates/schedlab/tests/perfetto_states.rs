@@ -5,12 +5,13 @@
 //! `ThreadStateTracker` documents them: a switch ends the state of both tasks; who leaves is in the state that the switch
 //! says; who comes runs; a waking makes a blocked task runnable and says nothing about others.
 
+#[macro_use]
+mod missing;
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -39,7 +40,7 @@ enum Event {
 }
 
 fn missing(what: &str) {
-    let _ = writeln!(std::io::stderr(), "MISSING: {what}");
+    missing!("{what}");
 }
 
 /// The events in the text that `protoc` makes of a trace by Perfetto's files.

@@ -5,9 +5,10 @@
 //! the CPU of another one, and both alternate there until it is moved back. Each step has a cause, which the lines
 //! before the move tell; a wrong one counts worse than "unexplained".
 
+#[macro_use]
+mod missing;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -145,10 +146,7 @@ fn found(dir: &Path) -> Vec<Found> {
 #[test]
 fn each_planted_placement_is_one_episode_with_its_cause_and_none_is_invented() {
     let Some(program) = program() else {
-        let _ = writeln!(
-            std::io::stderr(),
-            "MISSING: SCHEDLAB_DATA/../repro/placements_128.py: its placements are not looked for"
-        );
+        missing!("SCHEDLAB_DATA/../repro/placements_128.py: its placements are not looked for");
         return;
     };
     let dir = tempfile::tempdir().expect("a temporary directory");

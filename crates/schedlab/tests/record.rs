@@ -1,10 +1,11 @@
 //! `schedlab record` end to end: the peer reads what it wrote and counts the same, the workload's exit
 //! code passes through, and neither Ctrl-C nor `kill -9` loses what was recorded.
 
+#[macro_use]
+mod missing;
 mod patience;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -39,7 +40,7 @@ fn may_record() -> bool {
 }
 
 fn missing(what: &str) {
-    let _ = writeln!(std::io::stderr(), "MISSING: {what}");
+    missing!("{what}");
 }
 
 /// Whether a peer is installed; in CI it must be.

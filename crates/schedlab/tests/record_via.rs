@@ -2,6 +2,8 @@
 //! events where it cannot, and an error that names both rights where neither is there. Each right is
 //! taken away for real, in a mount namespace or by giving capabilities up.
 
+#[macro_use]
+mod missing;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -11,8 +13,7 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 const NO_CAPABILITY: &str = "setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all";
 
 fn missing(what: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "MISSING: {what}: the ways to record were not checked");
+    missing!("{what}: the ways to record were not checked");
 }
 
 /// Runs a line of shell in a mount namespace of its own with a tracefs that can be written; `None`

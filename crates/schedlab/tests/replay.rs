@@ -1,6 +1,8 @@
 //! `schedlab replay`: recorded on a simulated machine, replayed there.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -167,7 +169,7 @@ fn what_cannot_be_replayed_is_said() {
 #[test]
 fn traces_of_others_are_replayed_or_refused_with_a_reason() {
     let Some(data) = std::env::var_os("SCHEDLAB_DATA") else {
-        eprintln!("MISSING: SCHEDLAB_DATA; replays of real traces were not tried");
+        missing!("SCHEDLAB_DATA; replays of real traces were not tried");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,7 @@
 //! The report of the shipped example on paper: headless Chromium prints it, and its pages are counted.
 
+#[macro_use]
+mod missing;
 #[path = "../../schedlab-draw/tests/browser/mod.rs"]
 mod browser;
 
@@ -77,7 +79,7 @@ fn the_report_of_the_shipped_example_prints_on_fewer_than_8_pages() {
     assert!(pdf.is_file(), "{}", String::from_utf8_lossy(&printed.stderr));
     let told = Command::new("pdftotext").arg(&pdf).arg("-").output();
     let Some(told) = told.ok().filter(|told| told.status.success()) else {
-        eprintln!("MISSING: pdftotext: the pages of the report are not counted");
+        missing!("pdftotext: the pages of the report are not counted");
         assert!(std::env::var_os("CI").is_none(), "CI must have poppler-utils");
         return;
     };

@@ -1,11 +1,13 @@
 //! `load rt-app` as a user types it: our example files, each construct seen to be performed, errors.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 mod patience;
 
 use patience::eventually;
 use serde_json::Value;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -211,7 +213,7 @@ impl Under {
 }
 
 fn absent(what: &str) {
-    let _ = writeln!(std::io::stderr(), "absent: {what}");
+    missing!("{what}");
 }
 
 /// The kernel's own word on a task's priority: below zero where it is a real-time one now, lent or its own.

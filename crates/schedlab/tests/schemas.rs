@@ -1,10 +1,11 @@
 //! `docs/schemas` holds the schemas of this program, and what each command prints is valid by them.
 
+#[macro_use]
+mod missing;
 #[path = "schemas/validation.rs"]
 mod validation;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -188,8 +189,7 @@ fn spoken(dir: &Path) -> Vec<String> {
             .output()
             .expect("the built command starts");
         if !output.status.success() && Command::new("python3").arg("-V").output().is_err() {
-            let _ =
-                writeln!(std::io::stderr(), "MISSING: python3: no lines of executors are checked");
+            missing!("python3: no lines of executors are checked");
             return all;
         }
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -234,7 +234,7 @@ fn what_commands_print_is_valid_by_its_schema() {
         let found = [objects(&output.stdout), objects(&output.stderr)].concat();
         if found.is_empty() {
             let why = text(&output.stderr);
-            let _ = writeln!(std::io::stderr(), "MISSING: rights: {line} is not checked: {why}");
+            missing!("rights: {line} is not checked: {why}");
             excused.extend(*names);
         }
         said.extend(found);

@@ -1,14 +1,15 @@
 //! Every figure beside a second implementation of its definition (`second_count/count.py`, from the text of `perf
 //! script`), on a recording of this machine and on one of another: whoever changes a definition changes both.
 
+#[macro_use]
+mod missing;
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What cannot be checked here is said; a package that is missing fails in CI.
 fn missing(what: &str, package: bool) {
-    let _ = writeln!(std::io::stderr(), "MISSING: {what}");
+    missing!("{what}");
     let ci = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(!(package && ci), "CI must have {what}");
 }

@@ -1,8 +1,9 @@
 //! `schedlab slow` as it is built: exit codes, refusals, nodes, and above all that nothing is left.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-#![expect(clippy::print_stderr, reason = "a missing right is said aloud")]
 
+#[macro_use]
+mod missing;
 #[path = "slow/budgets.rs"]
 mod budgets;
 #[path = "slow/clocks.rs"]
@@ -82,7 +83,7 @@ fn has_rights() -> bool {
     if probe.status.success() && groups {
         return true;
     }
-    eprintln!("MISSING: rights to real-time burners and control groups: {}", stderr(&probe));
+    missing!("rights to real-time burners and control groups: {}", stderr(&probe));
     false
 }
 
@@ -407,9 +408,7 @@ fn an_attached_control_group_is_slowed_and_goes_back() {
     let home = Path::new("/sys/fs/cgroup/freezer");
     let group = home.join(format!("slow-test-{}", std::process::id()));
     if !has_rights() || std::fs::create_dir(&group).is_err() {
-        eprintln!(
-            "MISSING: a freezer hierarchy of version 1 that can be written; --cgroup is not tested"
-        );
+        missing!("a freezer hierarchy of version 1 that can be written; --cgroup is not tested");
         return;
     }
     let mut victim = Command::new("sleep").arg("600").spawn().unwrap();

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+#[macro_use]
+mod missing;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::Path;
@@ -67,7 +69,7 @@ fn what_another_user_planted_in_the_temporary_folder_is_left_alone() {
         .and_then(|()| lchown(&treasure, Some(0), None))
         .is_err()
     {
-        eprintln!("MISSING: root; no other user plants anything in this test");
+        missing!("root; no other user plants anything in this test");
         return;
     }
     let trace = format!("{CORPUS}/lost.dat");

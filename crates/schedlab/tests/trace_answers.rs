@@ -414,7 +414,11 @@ fn the_running_intervals_of_the_table_are_the_busy_time_of_the_cpus() {
     assert!(table.exists(), "the intervals beside them");
     let sum = Command::new("python3").args(["-c", SUM]).arg(&table).output();
     let Some(sum) = sum.ok().filter(|output| output.status.success()) else {
-        eprintln!("MISSING: pyarrow: the table of intervals is not read back");
+        use std::io::Write as _;
+        drop(writeln!(
+            std::io::stderr(),
+            "MISSING: pyarrow: the table of intervals is not read back"
+        ));
         return;
     };
     let sum: u64 = String::from_utf8_lossy(&sum.stdout).trim().parse().expect("a number");

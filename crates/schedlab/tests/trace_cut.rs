@@ -1,10 +1,11 @@
 //! `trace cut` and `trace events` as a user runs them; trace-cmd judges what was cut.
 
+#[macro_use]
+mod missing;
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -45,7 +46,7 @@ fn report(dir: &Path, file: &str) -> Option<Vec<Line>> {
         Command::new("trace-cmd").args(["report", "-t", "-N", file]).current_dir(dir).output();
     let Ok(output) = output else {
         assert!(std::env::var_os("CI").is_none(), "trace-cmd is needed in CI");
-        let _ = writeln!(std::io::stderr(), "MISSING: trace-cmd: it does not judge what was cut");
+        missing!("trace-cmd: it does not judge what was cut");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

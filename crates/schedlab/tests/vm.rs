@@ -1,10 +1,8 @@
 //! Experiments on another kernel, in QEMU: a real Debian kernel, fetched by its package's name.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests; clippy sees the functions beside them as none"
-)]
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 #[path = "vm_real/cpus.rs"]
 mod cpus;
 #[path = "vm_real/ext.rs"]
@@ -76,7 +74,7 @@ fn run_with(program: &Path, text: &str, folder: &Path) -> Result<BTreeMap<String
 fn is_missing(error: &str, unchecked: &str) -> bool {
     let missing = error.contains(" is missing:") && std::env::var_os("CI").is_none();
     if missing {
-        eprintln!("MISSING: {}; not checked: {unchecked}", error.trim());
+        missing!("{}; not checked: {unchecked}", error.trim());
     }
     missing
 }

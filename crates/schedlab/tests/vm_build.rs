@@ -2,10 +2,11 @@
 //! is a script. So all paths but the real compiler and the real machine are walked.
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stderr,
     reason = "tests; clippy sees the functions beside them as none; what is missing is said"
 )]
 
+#[macro_use]
+mod missing;
 #[path = "vm_fake/search.rs"]
 mod search;
 #[path = "schemas/validation.rs"]
@@ -148,7 +149,7 @@ fn a_patch_is_in_one_kernel_only() {
     let there = std::env::split_paths(&std::env::var_os("PATH").unwrap())
         .any(|folder| folder.join("patch").is_file());
     if !there {
-        eprintln!("MISSING: patch; not checked: that a patch is taken out after a build");
+        missing!("patch; not checked: that a patch is taken out after a build");
         return;
     }
     let place = Place::new();

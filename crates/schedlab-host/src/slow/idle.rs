@@ -163,6 +163,7 @@ mod tests {
     use super::*;
     use schedlab_model::Pid;
     use schedlab_sys::{process, sched};
+    use std::io::Write as _;
     use std::time::Duration;
 
     fn on_a_thread(body: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
@@ -189,7 +190,7 @@ mod tests {
     fn a_timer_wakes_from_outside() {
         match counted(|| std::thread::sleep(Duration::from_millis(1))) {
             Some(counted) => assert!(counted.woken >= 100, "{counted:?}"),
-            None => eprintln!("MISSING: the right to count wakeups"),
+            None => drop(writeln!(std::io::stderr(), "MISSING: the right to count wakeups")),
         }
     }
 
@@ -211,7 +212,7 @@ mod tests {
         match tries.and_then(|tries| tries.into_iter().map(|counted| counted.woken).min()) {
             // 10,000 waits for each other.
             Some(woken) => assert!(woken < 1_000, "{woken}"),
-            None => eprintln!("MISSING: the right to count wakeups"),
+            None => drop(writeln!(std::io::stderr(), "MISSING: the right to count wakeups")),
         }
     }
 
@@ -219,7 +220,7 @@ mod tests {
     fn wakeups_of_others_on_the_same_cpu_do_not_count_where_the_threads_of_a_node_are_known() {
         let cpus: CpuSet = sched::affinity(Pid(0)).unwrap().iter().last().into_iter().collect();
         let Some(mut idle) = Idle::open(std::slice::from_ref(&cpus)) else {
-            eprintln!("MISSING: the right to count wakeups");
+            drop(writeln!(std::io::stderr(), "MISSING: the right to count wakeups"));
             return;
         };
         let sleeper = |sleeps: u32| {

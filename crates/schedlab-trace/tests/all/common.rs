@@ -5,6 +5,7 @@ use schedlab_trace::dat::{Compression, Header, Instance, Version, Writer};
 use schedlab_trace::{Encoding, mark};
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +15,10 @@ pub(crate) fn data(part: &str) -> Option<PathBuf> {
     match std::env::var_os("SCHEDLAB_DATA").map(|root| Path::new(&root).join(part)) {
         Some(path) if path.exists() => Some(path),
         _ => {
-            eprintln!("MISSING: SCHEDLAB_DATA/{part}: traces of others are not checked");
+            drop(writeln!(
+                std::io::stderr(),
+                "MISSING: SCHEDLAB_DATA/{part}: traces of others are not checked"
+            ));
             None
         }
     }
@@ -34,7 +38,10 @@ pub(crate) fn peer(program: &str, arguments: &[&str], file: &Path) -> Option<(St
         }
         Err(error) => {
             assert!(std::env::var_os("CI").is_none(), "{program} is needed in CI: {error}");
-            eprintln!("MISSING: {program}: its reader is not compared with ours");
+            drop(writeln!(
+                std::io::stderr(),
+                "MISSING: {program}: its reader is not compared with ours"
+            ));
             None
         }
     }

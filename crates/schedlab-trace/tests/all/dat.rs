@@ -9,6 +9,7 @@ use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Census, Encoding, TraceError, mark, open, open_bytes};
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use std::io::Write as _;
 use std::path::Path;
 
 pub(crate) const KINDS: [(Version, Compression); 4] = [
@@ -118,7 +119,11 @@ fn trace_cmd_counts_as_we_do() {
     let Some((known, _)) = peer("trace-cmd", &["list"], Path::new("-c")) else { return };
     for (version, compression) in KINDS {
         if compression != Compression::None && !known.contains(compression.name()) {
-            eprintln!("MISSING: this trace-cmd was built without {}", compression.name());
+            drop(writeln!(
+                std::io::stderr(),
+                "MISSING: this trace-cmd was built without {}",
+                compression.name()
+            ));
             continue;
         }
         for big_endian in [false, true] {

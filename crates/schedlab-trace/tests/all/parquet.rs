@@ -8,6 +8,7 @@ use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::parquet_table::{Cell, ColumnKind, Table};
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Target, convert, open};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -25,7 +26,10 @@ fn by_pyarrow(path: &Path) -> Option<(String, String)> {
     let output = Command::new("python3").args(["-c", SCRIPT]).arg(path).output().ok();
     let output = output.filter(|output| output.status.success());
     if output.is_none() {
-        eprintln!("MISSING: pyarrow: Parquet is read back by the crate that wrote it only");
+        drop(writeln!(
+            std::io::stderr(),
+            "MISSING: pyarrow: Parquet is read back by the crate that wrote it only"
+        ));
     }
     let text = String::from_utf8(output?.stdout).unwrap();
     let (types, rows) = text.split_once('\n').unwrap();

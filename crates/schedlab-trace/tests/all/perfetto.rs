@@ -5,6 +5,7 @@ use schedlab_model::{Event, Kind, What};
 use schedlab_trace::{Target, convert, open};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -61,9 +62,10 @@ fn by_the_official_files(trace: &Path) -> Option<String> {
         .output();
     let Ok(output) = protoc else {
         assert!(std::env::var_os("CI").is_none(), "protoc is needed in CI");
-        eprintln!(
-            "absent: protoc (protobuf-compiler): Perfetto output is judged by ourselves only"
-        );
+        drop(writeln!(
+            std::io::stderr(),
+            "MISSING: protoc (protobuf-compiler): Perfetto output is judged by ourselves only"
+        ));
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -53,6 +53,7 @@ fn is_our_folder(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
 
     #[test]
     fn what_the_killed_left_goes_and_what_others_use_stays() {
@@ -96,7 +97,10 @@ mod tests {
         if root {
             assert!(planted.exists(), "another user's is not ours");
         } else {
-            eprintln!("MISSING: root; no folder of another user is planted in this test");
+            drop(writeln!(
+                crate::output::stderr(),
+                "MISSING: root; no folder of another user is planted in this test"
+            ));
         }
         let meta = std::fs::symlink_metadata(scratch.path()).unwrap();
         assert_eq!(meta.mode() & 0o777, 0o700);

@@ -3,7 +3,6 @@
 
 use super::{example, has, jobs, json, said};
 use serde_json::Value;
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -146,7 +145,7 @@ pub(super) fn openmp(folder: &Path) -> Option<String> {
         let source = example("openmp.cpp");
         return Some(library("g++", &["-std=c++17", "-fopenmp"], &source, folder));
     }
-    let _ = writeln!(std::io::stderr(), "MISSING: g++ with OpenMP: its example was not run");
+    missing!("g++ with OpenMP: its example was not run");
     None
 }
 

@@ -1,7 +1,9 @@
 //! One plan in several processes and on several machines, through ssh and Slurm for real.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
-#![expect(clippy::print_stderr, reason = "a missing program is said aloud")]
 
+#[macro_use]
+#[path = "../missing/mod.rs"]
+mod missing;
 mod submit;
 mod work;
 
@@ -100,7 +102,7 @@ pub(crate) fn has(program: &str, unchecked: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     if !found {
-        eprintln!("MISSING: {program}: {unchecked}");
+        missing!("{program}: {unchecked}");
     }
     found
 }

@@ -78,7 +78,7 @@ fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
     let program = std::env::var("SCHEDLAB_STATIC").ok();
     match &program {
         Some(program) => ask.extend(["--binary", program]),
-        None => eprintln!("MISSING: SCHEDLAB_STATIC: runs through ssh use the ordinary program"),
+        None => missing!("SCHEDLAB_STATIC: runs through ssh use the ordinary program"),
     }
     let mut going =
         schedlab(here, &ask).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -218,7 +218,7 @@ fn a_requeued_job_a_drained_node_and_a_restarted_controller_count_every_run_once
     if std::fs::metadata("/proc/self")
         .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0)
     {
-        eprintln!("MISSING: root: {unchecked}");
+        missing!("root: {unchecked}");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

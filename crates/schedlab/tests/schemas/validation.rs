@@ -1,6 +1,5 @@
 //! What commands print, by an implementation of JSON Schema that is not ours.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -9,7 +8,7 @@ pub(crate) fn validate(file: &Path) {
     let has = Command::new("python3").args(["-c", "import jsonschema"]).output();
     if !has.is_ok_and(|output| output.status.success()) {
         let what = "nothing is validated";
-        let _ = writeln!(std::io::stderr(), "MISSING: python3-jsonschema: {what}");
+        missing!("python3-jsonschema: {what}");
         assert!(std::env::var_os("CI").is_none(), "CI must have python3-jsonschema");
         return;
     }

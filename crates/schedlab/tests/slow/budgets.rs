@@ -19,7 +19,7 @@ fn budget(parent: &Path, session: &Child) -> Option<(u64, u64)> {
 #[test]
 fn a_node_that_fails_while_its_budgets_change_has_a_full_one_again() {
     if !has_rights() || !Path::new(HOME).join("cpu.cfs_quota_us").exists() {
-        eprintln!("MISSING: the CPU controller of version 1; no node fails in this test");
+        missing!("the CPU controller of version 1; no node fails in this test");
         return;
     }
     eventually(|| {
@@ -72,7 +72,7 @@ fn budgets_come_more_often_again_in_a_group_that_has_a_limit_too() {
     let home = Path::new(HOME);
     let parent = home.join(format!("slow-limit-{}", std::process::id()));
     if !has_rights() || std::fs::create_dir(&parent).is_err() {
-        eprintln!("MISSING: the CPU controller of version 1; no group has a limit in this test");
+        missing!("the CPU controller of version 1; no group has a limit in this test");
         return;
     }
     // A long budget in a short period would be more than this.

@@ -13,7 +13,7 @@ fn pair(dir: &Path, rest: &str) -> Option<String> {
     }
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     if online.trim() == "0" {
-        eprintln!("MISSING: a second CPU; two nodes are not tested");
+        missing!("a second CPU; two nodes are not tested");
         return None;
     }
     let one = |name: &str, cpu: &str| {
@@ -126,7 +126,7 @@ fn shape(order: &dyn Fn(&[&str]) -> std::process::Output, from: &UdpSocket, to: 
     let shaped = order(&["link", "a", "b", "--rate", "64kbit"]);
     if !shaped.status.success() {
         assert!(stderr(&shaped).contains("CONFIG_NET_SCH"), "{}", stderr(&shaped));
-        eprintln!("MISSING: htb; no pair is shaped");
+        missing!("htb; no pair is shaped");
         return;
     }
     let began = Instant::now();
@@ -143,7 +143,7 @@ fn shape(order: &dyn Fn(&[&str]) -> std::process::Output, from: &UdpSocket, to: 
     let delayed = order(&["link", "a", "b", "--delay", "5ms", "--loss", "1%"]);
     if !delayed.status.success() {
         assert!(stderr(&delayed).contains("CONFIG_NET_SCH_NETEM"), "{}", stderr(&delayed));
-        eprintln!("MISSING: netem; only its refusal is tested for a pair");
+        missing!("netem; only its refusal is tested for a pair");
     }
 }
 
@@ -165,13 +165,13 @@ fn events_happen_in_their_order_and_are_marks_of_a_recording() {
     command.args(["record", "-o"]).arg(&trace).arg("--").args([PROGRAM, "slow", "--share"]);
     let output = command.arg(&path).arg("--no-measure").output().unwrap();
     if !output.status.success() && stderr(&output).contains("doctor") {
-        eprintln!("MISSING: the right to record: {}", stderr(&output));
+        missing!("the right to record: {}", stderr(&output));
         return;
     }
     assert!(output.status.success(), "{}", stderr(&output));
     let list = Command::new("trace-cmd").args(["report", "-i"]).arg(&trace).output();
     let Ok(list) = list else {
-        eprintln!("MISSING: trace-cmd; the marks are not read back");
+        missing!("trace-cmd; the marks are not read back");
         return;
     };
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
@@ -235,7 +235,7 @@ fn memory_bandwidth_is_limited_or_refused_by_what_is_missing() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let missing = ["CONFIG_X86_CPU_RESCTRL", "lacks Memory Bandwidth Allocation"];
     assert!(missing.iter().any(|why| stderr(&output).contains(why)), "{}", stderr(&output));
-    eprintln!("MISSING: resctrl with MBA; only its refusal is tested");
+    missing!("resctrl with MBA; only its refusal is tested");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn has_networks() -> bool {
     let said = stderr(&probe);
     let missing = ["missing program", "needs root", "CONFIG_NET_SCH"];
     if missing.iter().any(|why| said.contains(why)) {
-        eprintln!("MISSING: networks of nodes are not tested: {said}");
+        missing!("networks of nodes are not tested: {said}");
         return false;
     }
     assert!(probe.status.success(), "{said}");
@@ -105,7 +105,7 @@ fn nodes_reach_each_other_and_a_killed_session_leaves_no_network() {
     let dir = tempfile::tempdir().unwrap();
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     if online.trim() == "0" {
-        eprintln!("MISSING: a second CPU; two nodes are not tested");
+        missing!("a second CPU; two nodes are not tested");
         return;
     }
     let path = dir.path().join("nodes.toml");
@@ -150,7 +150,7 @@ fn a_delay_is_had_or_refused_by_the_name_of_what_is_missing() {
         let dry = run(&[&path, "--dry-run"]);
         assert_eq!(dry.status.code(), Some(1));
         assert!(stderr(&dry).contains("CONFIG_NET_SCH_NETEM"), "{}", stderr(&dry));
-        eprintln!("MISSING: netem; only its refusal is tested");
+        missing!("netem; only its refusal is tested");
     } else {
         assert!(said.contains("1% lost"), "{said}");
     }

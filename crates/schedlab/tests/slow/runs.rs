@@ -45,7 +45,7 @@ fn performed(dir: &Path) -> Vec<(serde_json::Value, String)> {
 fn has_budgets() -> bool {
     let has = has_rights() && Path::new("/sys/fs/cgroup/cpu").exists();
     if !has {
-        eprintln!("MISSING: control groups of version 1; the speed axis is not tested");
+        missing!("control groups of version 1; the speed axis is not tested");
     }
     has
 }
@@ -130,7 +130,7 @@ fn a_wrong_speed_of_an_experiment_is_told_with_its_file_line_and_value() {
 #[test]
 fn what_is_doubted_while_a_run_is_slowed_stands_in_its_warnings() {
     if !has_rights() || Command::new("chrt").arg("--version").output().is_err() {
-        eprintln!("MISSING: chrt of util-linux; the warnings of a slowed run are not tested");
+        missing!("chrt of util-linux; the warnings of a slowed run are not tested");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

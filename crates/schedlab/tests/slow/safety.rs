@@ -56,7 +56,7 @@ fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
     let home = Path::new("/sys/fs/cgroup/cpu");
     let parent = home.join(format!("slow-test-{}", std::process::id()));
     if !has_rights() || std::fs::create_dir(&parent).is_err() {
-        eprintln!("MISSING: the CPU controller of version 1; no order fails in this test");
+        missing!("the CPU controller of version 1; no order fails in this test");
         return;
     }
     // No group may have more than the one above it: 80 % below 50 % is refused by the kernel alone.
@@ -162,7 +162,7 @@ fn a_burner_or_noise_that_is_killed_ends_the_session_with_an_error() {
 #[test]
 fn what_is_left_when_the_guardian_dies_too_is_put_back_by_the_next_start() {
     if !has_rights() || !Path::new("/sys/fs/cgroup/freezer").exists() {
-        eprintln!("MISSING: control groups of version 1; nothing is left behind in this test");
+        missing!("control groups of version 1; nothing is left behind in this test");
         return;
     }
     let mark = format!("SCHEDLAB_SLOW_TEST=both-{}", std::process::id());
@@ -207,7 +207,7 @@ fn what_stopping_grants_is_measured_and_the_command_runs_then() {
 #[test]
 fn without_rights_a_refusal_says_what_is_missing_and_stopping_works() {
     if !has_rights() || Command::new("setpriv").arg("--version").output().is_err() {
-        eprintln!("MISSING: root and setpriv; a user without rights is not tested");
+        missing!("root and setpriv; a user without rights is not tested");
         return;
     }
     // A copy where everybody may read.
@@ -346,7 +346,7 @@ fn deadline_burners_have_their_runtime_and_leave_no_trace() {
         probe = had();
     }
     if !probe.status.success() {
-        eprintln!("MISSING: deadline burners: {}", stderr(&probe));
+        missing!("deadline burners: {}", stderr(&probe));
         return;
     }
     let balance = || std::fs::read_to_string("/sys/fs/cgroup/cpuset/cpuset.sched_load_balance");

@@ -25,7 +25,7 @@ fn attach(pid: u32, options: &[&str]) -> Child {
 #[test]
 fn a_task_that_computes_has_long_slices_and_gets_the_kernels_back() {
     let Some(usual) = slice::usual().filter(|_| has_rights()) else {
-        eprintln!("MISSING: slices of tasks (Linux 6.12), or rights");
+        missing!("slices of tasks (Linux 6.12), or rights");
         return;
     };
     let mut task = burn();
@@ -57,7 +57,7 @@ fn a_task_that_computes_has_long_slices_and_gets_the_kernels_back() {
 #[test]
 fn a_named_period_gives_slices_from_the_start() {
     if slice::usual().is_none() || !has_rights() {
-        eprintln!("MISSING: slices of tasks (Linux 6.12), or rights");
+        missing!("slices of tasks (Linux 6.12), or rights");
         return;
     }
     let mut task = burn();

@@ -55,7 +55,7 @@ fn a_unit_a_container_and_a_name_are_taken_in() {
     let of_unit = group(&format!("{unit}.service"));
     let of_container = group(&format!("docker-{id}.scope"));
     let (Some(of_unit), Some(of_container)) = (of_unit, of_container) else {
-        eprintln!("MISSING: a control group that can be made; no unit is attached");
+        missing!("a control group that can be made; no unit is attached");
         return;
     };
     let target = |kind: &str, name: &str| format!("{kind}:{name}");
@@ -140,7 +140,7 @@ fn nobody(program: &Path, group: Option<&Path>, arguments: &[&str]) -> Command {
 /// A copy of the program where everybody may read; `None`, said aloud, without the means to become another user.
 fn for_nobody() -> Option<(tempfile::TempDir, std::path::PathBuf)> {
     if !has_rights() || Command::new("setpriv").arg("--version").output().is_err() {
-        eprintln!("MISSING: root and setpriv; a user without rights is not tested");
+        missing!("root and setpriv; a user without rights is not tested");
         return None;
     }
     let dir = tempfile::Builder::new().prefix("slow-nobody").tempdir_in("/tmp").unwrap();

@@ -30,7 +30,7 @@ fn a_command_runs_on_the_slowed_cpus_unless_it_is_asked_not_to() {
     let (all, said) = allowed(&["--unbound"]);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     if online.trim() == "0" {
-        eprintln!("MISSING: a second CPU; no command leaves the slowed one");
+        missing!("a second CPU; no command leaves the slowed one");
         return;
     }
     assert!(all != last_cpu() && said.contains("may leave the slowed CPUs"), "{all} {said}");
@@ -98,7 +98,7 @@ impl Drop for Killed {
 fn each_task_returns_to_the_groups_that_it_came_from() {
     let groups = ["freezer", "cpu", "cpuset"].map(|name| Group::new(name, "home"));
     let [Some(freezer), Some(cpu), Some(cpuset)] = &groups else {
-        eprintln!("MISSING: hierarchies of version 1 that can be written; no return is tested");
+        missing!("hierarchies of version 1 that can be written; no return is tested");
         return;
     };
     if !has_rights() {
@@ -139,7 +139,7 @@ fn each_task_returns_to_the_groups_that_it_came_from() {
 #[test]
 fn children_that_are_forked_while_their_parent_is_taken_in_come_too() {
     if !has_rights() || !Path::new("/sys/fs/cgroup/freezer").exists() {
-        eprintln!("MISSING: a freezer of version 1; no fork races with attaching in this test");
+        missing!("a freezer of version 1; no fork races with attaching in this test");
         return;
     }
     // It forks as fast as it can, and its children live on.
@@ -183,7 +183,7 @@ fn schedlab_does_not_take_itself_in_and_restore_thaws_what_froze_itself() {
         assert!(stderr(&refused).contains("schedlab is a child of"), "{}", stderr(&refused));
     }
     let Some(group) = Group::new("freezer", "self") else {
-        eprintln!("MISSING: a freezer of version 1; nothing freezes itself in this test");
+        missing!("a freezer of version 1; nothing freezes itself in this test");
         return;
     };
     let line = format!(
@@ -228,7 +228,7 @@ fn on_a_terminal(line: &str) -> Option<Child> {
     script.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let child = script.spawn().ok();
     if child.is_none() {
-        eprintln!("MISSING: script of bsdutils; nothing is typed in this test");
+        missing!("script of bsdutils; nothing is typed in this test");
     }
     child
 }
@@ -351,7 +351,7 @@ fn ctrl_z_stops_burners_too_and_the_job_goes_on_later() {
 #[test]
 fn where_no_further_process_may_be_started_it_says_so_and_leaves_nothing() {
     let Some(group) = Group::new("pids", "few") else {
-        eprintln!("MISSING: the pids controller of version 1; no process is refused in this test");
+        missing!("the pids controller of version 1; no process is refused in this test");
         return;
     };
     if !has_rights() {
@@ -376,7 +376,7 @@ fn where_no_further_process_may_be_started_it_says_so_and_leaves_nothing() {
 #[test]
 fn where_no_further_thread_may_be_started_commands_do_without_or_say_so() {
     let Some(group) = Group::new("pids", "threads") else {
-        eprintln!("MISSING: the pids controller of version 1; no thread is refused in this test");
+        missing!("the pids controller of version 1; no thread is refused in this test");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -423,9 +423,7 @@ fn where_no_further_thread_may_be_started_commands_do_without_or_say_so() {
 #[test]
 fn in_a_cpu_group_without_real_time_speeds_are_measured_and_doctor_says_where_hogs_go() {
     let Some(group) = Group::new("cpu", "fair") else {
-        eprintln!(
-            "MISSING: the CPU controller of version 1; groups without real-time are not tested"
-        );
+        missing!("the CPU controller of version 1; groups without real-time are not tested");
         return;
     };
     let runtime = std::fs::read_to_string(group.0.join("cpu.rt_runtime_us"));
@@ -439,7 +437,7 @@ fn in_a_cpu_group_without_real_time_speeds_are_measured_and_doctor_says_where_ho
     if !Path::new("/proc/sys/kernel/sched_rt_runtime_us").exists()
         || !group.0.join("cpu.rt_runtime_us").exists()
     {
-        eprintln!("MISSING: CONFIG_RT_GROUP_SCHED; what doctor says of it is not tested");
+        missing!("CONFIG_RT_GROUP_SCHED; what doctor says of it is not tested");
         return;
     }
     let output = group.start(&format!("{PROGRAM} doctor")).output().unwrap();
@@ -639,7 +637,7 @@ fn work_of_more_than_one_cpu_is_spread_evenly_over_several() {
     }
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     if online.trim() == "0" {
-        eprintln!("MISSING: a second CPU; 150 % is not tried");
+        missing!("a second CPU; 150 % is not tried");
         return;
     }
     // Other tests slow CPUs meanwhile. Where their sessions are not seen, all CPUs are free.
@@ -650,7 +648,7 @@ fn work_of_more_than_one_cpu_is_spread_evenly_over_several() {
         command.stdin(Stdio::null()).output()
     };
     if !alone("true", &[]).is_ok_and(|output| output.status.success()) {
-        eprintln!("MISSING: a mount namespace; 150 % is not tried");
+        missing!("a mount namespace; 150 % is not tried");
         return;
     }
     let show = "grep Cpus_allowed_list /proc/self/status";

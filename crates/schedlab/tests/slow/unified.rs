@@ -30,7 +30,7 @@ pub(super) fn group() -> Option<Group> {
         .find(|at| Path::new("/sys/fs/cgroup").join(at).join("cgroup.controllers").exists());
     let group = at.filter(|_| shown).and_then(|at| Group::new(at, "unified"));
     if group.is_none() {
-        eprintln!("MISSING: cgroup version 2 and a mount namespace; no session is tried there");
+        missing!("cgroup version 2 and a mount namespace; no session is tried there");
     }
     group
 }

@@ -39,7 +39,7 @@ fn has_python() -> bool {
     let is_there = Command::new("python3").arg("--version").output().is_ok();
     if !is_there {
         assert!(std::env::var_os("CI").is_none(), "python3 is a package that tests need");
-        eprintln!("MISSING: python3; not checked: comparing and bisecting kernels");
+        missing!("python3; not checked: comparing and bisecting kernels");
     }
     is_there
 }

@@ -34,7 +34,7 @@ fn qemu(unchecked: &str) -> Option<String> {
     };
     for name in needed {
         if let Err(why) = schedlab(&["vm", "fetch", name]) {
-            eprintln!("MISSING: {}; not checked: {unchecked}", why.trim());
+            missing!("{}; not checked: {unchecked}", why.trim());
             return None;
         }
     }

@@ -24,8 +24,8 @@ fn load(scheduler: Option<&str>) -> Result<String, String> {
 fn a_scheduler_of_bpf_programs_is_on_from_before_a_load_to_its_end() {
     let kernels = Command::new(env!("CARGO_BIN_EXE_schedlab")).args(["vm", "kernels"]).output();
     if !String::from_utf8_lossy(&kernels.unwrap().stdout).contains(KERNEL) {
-        eprintln!(
-            "MISSING: the kernel {KERNEL}; not checked: sched_ext (`schedlab vm build linux-source-6.12 \
+        missing!(
+            "the kernel {KERNEL}; not checked: sched_ext (`schedlab vm build linux-source-6.12 \
              --ext` builds it in about 15 CPU minutes)"
         );
         return;

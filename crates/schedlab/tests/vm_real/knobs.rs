@@ -27,7 +27,7 @@ fn place(folder: &Path, knob: &str) -> String {
 fn is_gone(error: &str, unchecked: &str) -> bool {
     let gone = error.contains("kernel debian-5.10 is missing:");
     if gone {
-        eprintln!("MISSING: {}; not checked: {unchecked}", error.trim());
+        missing!("{}; not checked: {unchecked}", error.trim());
     }
     gone || is_missing(error, unchecked)
 }

@@ -18,8 +18,8 @@ fn has_loader(program: &Path) -> bool {
 #[test]
 fn a_static_program_is_init_and_its_runs_are_identical() {
     let Some(program) = std::env::var_os("SCHEDLAB_STATIC") else {
-        eprintln!(
-            "MISSING: SCHEDLAB_STATIC, a schedlab for x86_64-unknown-linux-musl; not checked: a static \
+        missing!(
+            "SCHEDLAB_STATIC, a schedlab for x86_64-unknown-linux-musl; not checked: a static \
              init (`cargo xtask evidence static` builds one and checks it)"
         );
         return;

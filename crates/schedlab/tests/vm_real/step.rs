@@ -58,8 +58,8 @@ fn objects(folder: &Path, since: SystemTime) -> (usize, usize) {
 #[test]
 fn a_commit_of_a_real_history_compiles_few_objects_and_boots() {
     let Some((history, folder)) = warm() else {
-        eprintln!(
-            "MISSING: a history of Linux 6.12 with objects; not checked: a step of `vm bisect` on a real \
+        missing!(
+            "a history of Linux 6.12 with objects; not checked: a step of `vm bisect` on a real \
              kernel (`cargo xtask evidence bisect` leaves them)"
         );
         return;
