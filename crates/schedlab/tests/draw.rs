@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod missing;
+
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use std::fmt::Write as _;

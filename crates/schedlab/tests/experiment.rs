@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod missing;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

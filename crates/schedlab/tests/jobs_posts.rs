@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod missing;
+
 use serde_json::Value;
 use std::process::Command;
 

@@ -3,6 +3,7 @@
 
 #[macro_use]
 mod missing;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod missing;
+
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use serde_json::Value;

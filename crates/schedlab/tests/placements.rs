@@ -7,6 +7,7 @@
 
 #[macro_use]
 mod missing;
+
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

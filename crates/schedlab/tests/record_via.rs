@@ -4,6 +4,7 @@
 
 #[macro_use]
 mod missing;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;

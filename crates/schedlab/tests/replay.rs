@@ -3,6 +3,7 @@
 
 #[macro_use]
 mod missing;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

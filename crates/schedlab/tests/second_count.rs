@@ -3,6 +3,7 @@
 
 #[macro_use]
 mod missing;
+
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};

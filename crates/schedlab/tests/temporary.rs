@@ -5,6 +5,7 @@
 
 #[macro_use]
 mod missing;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::Path;

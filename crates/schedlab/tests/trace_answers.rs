@@ -1,6 +1,10 @@
 //! `schedlab trace QUESTION` end to end, on a trace that is the same on every machine: the keys that scripts
 //! hang on, cuts and choices, and figures that fit each other.
 
+#[cfg(feature = "parquet")]
+#[macro_use]
+mod missing;
+
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use serde_json::Value;
@@ -414,11 +418,7 @@ fn the_running_intervals_of_the_table_are_the_busy_time_of_the_cpus() {
     assert!(table.exists(), "the intervals beside them");
     let sum = Command::new("python3").args(["-c", SUM]).arg(&table).output();
     let Some(sum) = sum.ok().filter(|output| output.status.success()) else {
-        use std::io::Write as _;
-        drop(writeln!(
-            std::io::stderr(),
-            "MISSING: pyarrow: the table of intervals is not read back"
-        ));
+        missing!("pyarrow: the table of intervals is not read back");
         return;
     };
     let sum: u64 = String::from_utf8_lossy(&sum.stdout).trim().parse().expect("a number");

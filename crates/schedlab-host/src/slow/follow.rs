@@ -165,13 +165,8 @@ fn fits(seen: Seen) -> Option<Nanos> {
         // Two threads that meet every 0.6 ms, at 25 and 50 %: 7.9 and 2.6 % too slow; 7.3 and 7.4 with 100 ms, 12.5 and
         // 2.5 with 200.
         _ if seen.is_alone() && seen.meets() => AWAKE,
-        _ if seen.is_alone() => {
-            if seen.woken == 0 {
-                Grid::PERIOD_MAX
-            } else {
-                ALONE
-            }
-        }
+        _ if seen.is_alone() && seen.woken == 0 => Grid::PERIOD_MAX,
+        _ if seen.is_alone() => ALONE,
         None => AWAKE,
         Some(phase) if phase.0 * SHORT < Grid::PERIOD.0 => {
             longest(Nanos(phase.0 * 2)).unwrap_or(Grid::PERIOD_MIN)

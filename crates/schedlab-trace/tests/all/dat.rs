@@ -8,8 +8,7 @@ use schedlab_trace::dat::{Companion, Compression, Header, Version, Writer};
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Census, Encoding, TraceError, mark, open, open_bytes};
 use std::collections::BTreeMap;
-use std::io::Cursor;
-use std::io::Write as _;
+use std::io::{Cursor, Write as _};
 use std::path::Path;
 
 pub(crate) const KINDS: [(Version, Compression); 4] = [
