@@ -165,5 +165,7 @@ fn test() -> Result<()> {
     suite::run(&["--workspace", "--locked"])?;
     // Off by default, since it costs minutes to compile; tested all the same.
     let parquet = ["test", "-p", "schedlab-trace", "--features", "parquet", "--locked"];
-    steps::cargo(&[&parquet[..], &["--test", "all", "--", "parquet"]].concat())
+    steps::cargo(&[&parquet[..], &["--test", "all", "--", "parquet"]].concat())?;
+    let parquet = ["test", "-p", "schedlab", "--features", "parquet", "--locked"];
+    steps::cargo(&[&parquet[..], &["--test", "trace_answers", "--", "of_the_table"]].concat())
 }

@@ -23,6 +23,8 @@ const GROUP: usize = 1 << 16;
 pub enum ColumnKind {
     /// Nanoseconds of the trace's clock: `INT64`, never absent. Signed, so that differences are too.
     Time,
+    /// A length of time in nanoseconds, where there is one: `INT64`.
+    Duration,
     /// A CPU: `INT32` marked as 16 bits without sign.
     Cpu,
     /// A whole number other than a time: `INT32`.
@@ -38,7 +40,7 @@ pub enum ColumnKind {
 pub enum Cell<'a> {
     /// Does not apply, or is not known.
     Absent,
-    /// Of a column of [`ColumnKind::Time`]; times beyond 2⁶³ ns (292 years) are written as that.
+    /// Of a column of [`ColumnKind::Time`] or [`ColumnKind::Duration`]; times beyond 2⁶³ ns (292 years) are written as that.
     Time(u64),
     /// Of a column of [`ColumnKind::Cpu`] or [`ColumnKind::Number`].
     Number(i32),
@@ -58,6 +60,7 @@ pub struct Table {
 /// The values of one column in the row group at hand; levels say which rows have one.
 enum Values {
     Time(Vec<i64>),
+    Duration(Vec<i64>, Vec<i16>),
     Number(Vec<i32>, Vec<i16>),
     Real(Vec<f64>, Vec<i16>),
     Text(Vec<ByteArray>, Vec<i16>, BTreeMap<String, ByteArray>),
@@ -73,6 +76,7 @@ impl Table {
         for (column, kind) in columns {
             let (kind, note) = match kind {
                 ColumnKind::Time => ("REQUIRED INT64", ""),
+                ColumnKind::Duration => ("OPTIONAL INT64", ""),
                 ColumnKind::Cpu => ("OPTIONAL INT32", " (UINT_16)"),
                 ColumnKind::Number => ("OPTIONAL INT32", ""),
                 ColumnKind::Real => ("OPTIONAL DOUBLE", ""),
@@ -147,6 +151,7 @@ impl Values {
     fn new(kind: ColumnKind) -> Self {
         match kind {
             ColumnKind::Time => Self::Time(Vec::new()),
+            ColumnKind::Duration => Self::Duration(Vec::new(), Vec::new()),
             ColumnKind::Cpu | ColumnKind::Number => Self::Number(Vec::new(), Vec::new()),
             ColumnKind::Real => Self::Real(Vec::new(), Vec::new()),
             ColumnKind::Text => Self::Text(Vec::new(), Vec::new(), BTreeMap::new()),
@@ -158,6 +163,10 @@ impl Values {
         match (self, cell) {
             (Self::Time(values), Cell::Time(time)) => {
                 values.push(i64::try_from(time).unwrap_or(i64::MAX));
+            }
+            (Self::Duration(values, levels), Cell::Time(time)) => {
+                values.push(i64::try_from(time).unwrap_or(i64::MAX));
+                levels.push(1);
             }
             (Self::Number(values, levels), Cell::Number(number)) => {
                 values.push(number);
@@ -178,7 +187,10 @@ impl Values {
                 levels.push(1);
             }
             (
-                Self::Number(_, levels) | Self::Real(_, levels) | Self::Text(_, levels, _),
+                Self::Duration(_, levels)
+                | Self::Number(_, levels)
+                | Self::Real(_, levels)
+                | Self::Text(_, levels, _),
                 Cell::Absent,
             ) => levels.push(0),
             _ => return false,
@@ -191,6 +203,11 @@ impl Values {
             (Self::Time(values), ColumnWriter::Int64ColumnWriter(writer)) => {
                 writer.write_batch(values, None, None)?;
                 values.clear();
+            }
+            (Self::Duration(values, levels), ColumnWriter::Int64ColumnWriter(writer)) => {
+                writer.write_batch(values, Some(levels), None)?;
+                values.clear();
+                levels.clear();
             }
             (Self::Number(values, levels), ColumnWriter::Int32ColumnWriter(writer)) => {
                 writer.write_batch(values, Some(levels), None)?;

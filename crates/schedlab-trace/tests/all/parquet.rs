@@ -87,6 +87,20 @@ fn a_table_without_rows_is_a_table() {
 }
 
 #[test]
+fn a_length_of_time_may_be_absent_and_a_moment_may_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.parquet");
+    let columns = [("at", ColumnKind::Time), ("took", ColumnKind::Duration)];
+    let mut table = Table::create(&path, "x", &columns).unwrap();
+    table.row(&[Cell::Time(1), Cell::Time(5)]).unwrap();
+    table.row(&[Cell::Time(2), Cell::Absent]).unwrap();
+    table.finish().unwrap();
+    assert_eq!(by_the_crate(&path), "1,5\n2,\n");
+    let mut table = Table::create(&path, "x", &columns).unwrap();
+    assert!(table.row(&[Cell::Absent, Cell::Time(5)]).is_err());
+}
+
+#[test]
 fn measured_values_keep_all_their_digits_and_may_be_absent() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.parquet");

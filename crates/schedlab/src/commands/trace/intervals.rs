@@ -22,7 +22,7 @@ const COLUMNS: [(&str, ColumnKind); 9] = [
     ("comm", ColumnKind::Text),
     ("left", ColumnKind::Text),
     ("why", ColumnKind::Text),
-    ("interrupts_ns", ColumnKind::Time),
+    ("interrupts_ns", ColumnKind::Duration),
 ];
 
 /// Intervals that are held before they go to the table.
