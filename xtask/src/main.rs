@@ -20,7 +20,6 @@ mod purity;
 mod python;
 mod read_docs;
 mod release;
-mod schemas;
 mod short_docs;
 mod steps;
 mod suite;
@@ -50,7 +49,6 @@ cargo xtask CHORE
             `mutants list SEED AREA` prints those that would be drawn
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
-  schemas   writes docs/schemas anew, from the types of what --json prints
   corpus    writes the small traces of corpus/ anew
   evidence  experiments that repeat exactly: runs them and keeps their figures and hashes in
             examples/evidence; `evidence NAME` runs one, `evidence keep DIR` keeps results that are there;
@@ -100,7 +98,6 @@ fn chore() -> Result<()> {
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         ["model"] => model::run(),
         ["bench", names @ ..] => bench::run(names),
-        ["schemas"] => schemas::run(),
         ["corpus"] => {
             let mut command = std::process::Command::new("cargo");
             command.args(["test", "-p", "schedlab-trace", "--test", "all", "corpus::the_kept"]);

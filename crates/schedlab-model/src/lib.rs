@@ -1,5 +1,7 @@
 //! The nouns of schedlab: what every other crate talks about and none of them owns.
 //!
+//! What a table of an answer has is declared once ([`table`]).
+//!
 //! Nothing here does I/O, reads a clock or knows a file format. Values are plain, small and cheap to
 //! copy where events flow by the million ([`Event`] is 40 bytes), and serialisable where they end up
 //! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
@@ -16,6 +18,7 @@ mod point;
 mod readable;
 mod size;
 mod source;
+pub mod table;
 mod time;
 mod topology;
 mod usage;
