@@ -22,6 +22,7 @@ mod read_docs;
 mod release;
 mod schemas;
 mod short_docs;
+mod sizes;
 mod steps;
 mod suite;
 mod tidy;
@@ -41,6 +42,8 @@ cargo xtask CHORE
             missing when it may not
   tidy      floors, sizes, headers, forbidden words, ways out of pure crates: what no compiler
             checks
+  sizes     counts lines of Rust and of code, public items, tests, words of documents, commands and
+            options
   gallery   every example of the gallery at small size, with the debug build
   types     the page's modules against their JSDoc types, by TypeScript; npm gets it by name
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
@@ -95,6 +98,7 @@ fn chore() -> Result<()> {
         ["ci"] => ci(),
         ["test"] => test(),
         ["tidy"] => tidy::run(),
+        ["sizes"] => sizes::run(&tidy::tracked()?),
         ["types"] => types::run(),
         ["fuzz"] => fuzz::run(20),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),

@@ -82,7 +82,8 @@ pub(crate) fn run() -> Result<()> {
     }
 }
 
-fn tracked() -> Result<Vec<PathBuf>> {
+/// Files that are in git or will be.
+pub(crate) fn tracked() -> Result<Vec<PathBuf>> {
     let listing = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .output()
