@@ -115,10 +115,17 @@ impl Command {
     }
 }
 
-/// An error with what to do where a command was typed and the `--` before it was forgotten: the parser then
-/// takes the command's words for our own, and what it says of them helps nobody.
+/// An error with what to do. What was removed has a successor. Where a command was typed and the `--` before it was
+/// forgotten, the parser takes the command's words for our own, and what it says of them helps nobody.
 pub(crate) fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    use clap::error::ErrorKind::{ArgumentConflict, MissingRequiredArgument, UnknownArgument};
+    use clap::error::ErrorKind::{
+        ArgumentConflict, InvalidSubcommand, MissingRequiredArgument, UnknownArgument,
+    };
+    if matches!(error.kind(), InvalidSubcommand | UnknownArgument)
+        && let Some(text) = crate::removed::successor(arguments)
+    {
+        return Cli::command().error(error.kind(), text);
+    }
     let is_it =
         matches!(error.kind(), UnknownArgument | ArgumentConflict | MissingRequiredArgument)
             && error.get(ContextKind::SuggestedArg).is_none()
