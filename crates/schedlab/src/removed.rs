@@ -7,6 +7,13 @@ use std::ffi::OsString;
 
 /// What was typed, without `schedlab`, and what is to be typed. An option follows the words of its command.
 const REMOVED: &[(&str, &str)] = &[
+    ("submit --slurm", "`schedlab cluster slurm`"),
+    ("submit", "`schedlab cluster ssh --hosts HOST,..`, or `schedlab cluster slurm`"),
+    ("plan --freeze", "`schedlab cluster plan --freeze`"),
+    ("plan", "`schedlab cluster plan`; `schedlab run --dry-run` shows the runs"),
+    ("work --claim", "`schedlab cluster work --shard`: each worker does a shard of its own"),
+    ("work", "`schedlab cluster work`"),
+    ("gather", "`schedlab cluster gather`"),
     ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
     (
         "sim truth",
