@@ -152,7 +152,7 @@ impl Session<'_, '_> {
 
 /// Refuses to add runs under another governor and such: they would be compared with the others as if
 /// only the experiment's axes differed. Hooks may set those things by purpose.
-fn same_conditions(
+pub(crate) fn same_conditions(
     machines: &mut Machines<'_>,
     experiment: &Experiment,
     results: &Path,
@@ -235,7 +235,7 @@ fn warm_up(
 }
 
 /// Does this many runs, the given ones in turns, into a folder that goes.
-fn throw_away(
+pub(crate) fn throw_away(
     machines: &mut Machines<'_>,
     count: u32,
     runs: &[crate::Planned],
