@@ -16,8 +16,8 @@ const TOGETHER: usize = 32;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  schedlab cluster slurm x.toml --dry-run                      the scripts for sbatch
-  schedlab cluster slurm x.toml --sbatch=--partition=quiet     submit an array, and a job that gathers
+  schedlab cluster slurm x.toml --dry-run                     the scripts for sbatch
+  schedlab cluster slurm x.toml --sbatch=--partition=quiet    an array, and a job that gathers
 
 All nodes must share the folders. The same command again does what is missing.")]
 pub(super) struct Args {
