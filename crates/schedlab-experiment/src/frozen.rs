@@ -180,7 +180,8 @@ impl Frozen {
         if let Some(machine) = &head.machine {
             experiment.put_on(machine.parse().map_err(FrozenError::Refused)?);
         }
-        let other = "this version of schedlab gives runs other names: use the version that froze the plan";
+        let other =
+            "this version of schedlab gives runs other names: use the version that froze the plan";
         let runs: Option<Vec<Planned>> = lines.lines().map(planned).collect();
         let plan = Plan { runs: runs.ok_or_else(|| refused(other))? };
         Ok(Self { folder: folder.to_owned(), experiment, plan, head })
@@ -281,7 +282,8 @@ fn lines(plan: &Plan) -> String {
 
 /// A line as a run; `None` where its name is not the hash of its content.
 fn planned(line: &str) -> Option<Planned> {
-    let Line { id, machine, workload, point, block, spec, hooks } = serde_json::from_str(line).ok()?;
+    let Line { id, machine, workload, point, block, spec, hooks } =
+        serde_json::from_str(line).ok()?;
     let machine: MachineName = machine.parse().ok()?;
     let is_same = RunId::with_hooks(&machine, &spec, &hooks) == id;
     is_same.then_some(Planned { id, workload, point, block, spec, hooks, machine })

@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_block_of_measurements_is_one_unit_and_a_simulated_run_is_one() {
-        let sizes = |text: &str| -> Vec<usize> { plan(text).units().iter().map(Vec::len).collect() };
+        let sizes =
+            |text: &str| -> Vec<usize> { plan(text).units().iter().map(Vec::len).collect() };
         assert_eq!(sizes(FOUR), [2, 2]);
         assert_eq!(sizes(&format!("machine = \"sim:cpus=1\"\n{FOUR}")), [1, 1, 1, 1]);
         let hooked = format!("machine = \"sim:cpus=1\"\n{FOUR}[hooks]\nbefore = [\"true\"]\n");

@@ -1,10 +1,10 @@
 //! From the folders of workers to one folder of results, each run once.
 
 use super::{Frozen, FrozenError, run_folders};
-use crate::{Hosts, Planned};
 use crate::run_loop::keep_experiment;
 use crate::session::count_look;
 use crate::store::{Place, StoreError, StoredRun, lock};
+use crate::{Hosts, Planned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

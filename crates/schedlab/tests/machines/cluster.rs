@@ -273,7 +273,8 @@ fn a_refused_host_leaves_no_plan() {
     let refused = run(&odd, &["cluster", "slurm", "x.toml"]);
     assert_eq!(refused.status.code(), Some(2), "sbatch does not take the path");
     for place in [folder.path(), &odd] {
-        let mut left: Vec<_> = std::fs::read_dir(place).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            std::fs::read_dir(place).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.retain(|name| *name != *"x.toml" && *name != *"a folder");
         assert!(left.is_empty(), "{left:?}");
     }

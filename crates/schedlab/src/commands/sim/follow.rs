@@ -86,8 +86,7 @@ impl Follow<'_> {
         let hardware = Hardware::new(model.topology.clone());
         let policy = model.policy(&hardware, 0);
         let from_the_start = recording.simulated;
-        let following =
-            Following { sync: true, from_the_start, ..Following::new(tick, found) };
+        let following = Following { sync: true, from_the_start, ..Following::new(tick, found) };
         let follower = Follower::new(following, hardware, policy, &recording.info)?;
         Ok(follower.follow(&recording.events, &recording.notes)?)
     }
