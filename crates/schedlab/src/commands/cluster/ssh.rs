@@ -9,6 +9,7 @@ use super::{ToFreeze, UsageError, quoted};
 use anyhow::{Context as _, bail, ensure};
 use schedlab_experiment::frozen::Frozen;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -89,7 +90,9 @@ fn file_name(host: &str) -> String {
     for (at, letter) in host.chars().enumerate() {
         match plain(letter) && (at > 0 || letter != '.') {
             true => name.push(letter),
-            false => name += &format!("_{:x}_", u32::from(letter)),
+            false => {
+                let _ = write!(name, "_{:x}_", u32::from(letter));
+            }
         }
     }
     name
