@@ -11,8 +11,6 @@ mod ext;
 mod knobs;
 #[path = "vm_real/program.rs"]
 mod program;
-#[path = "vm_real/step.rs"]
-mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
