@@ -33,9 +33,9 @@ impl Place {
             assert!(tools || std::env::var_os("CI").is_none(), "libcap2-bin must be there in CI");
             return None;
         }
-        let place = Self { dir: tempfile::tempdir().unwrap() };
+        let place = Self { dir: tempfile::tempdir().expect("a temporary folder") };
         open_to(place.dir.path(), 0o777);
-        std::fs::write(place.at("secret"), format!("{SECRET}\n")).unwrap();
+        std::fs::write(place.at("secret"), format!("{SECRET}\n")).expect("a file");
         open_to(&place.at("secret"), 0o600);
         // Whether capabilities of files are in force here (not so on a nosuid mount): `cat` reads what it should not.
         place.copy(Path::new("/bin/cat"), "cat", Some(ALL));
@@ -53,11 +53,11 @@ impl Place {
     }
 
     fn copy(&self, program: &Path, name: &str, capabilities: Option<&str>) {
-        std::fs::copy(program, self.at(name)).unwrap();
+        std::fs::copy(program, self.at(name)).expect("a copy");
         open_to(&self.at(name), 0o755);
         if let Some(capabilities) = capabilities {
             let set = Command::new("setcap").arg(capabilities).arg(self.at(name)).status();
-            assert!(set.unwrap().success(), "{capabilities}");
+            assert!(set.expect("setcap starts").success(), "{capabilities}");
         }
     }
 
@@ -67,7 +67,7 @@ impl Place {
         command.args(USER).arg("--clear-groups").arg(self.at(program)).args(arguments);
         // Where the folder of journals is made.
         command.env("XDG_RUNTIME_DIR", self.dir.path());
-        command.current_dir(self.dir.path()).stdin(Stdio::null()).output().unwrap()
+        command.current_dir(self.dir.path()).stdin(Stdio::null()).output().expect("setpriv starts")
     }
 
     fn read(&self, name: &str) -> String {
@@ -76,7 +76,7 @@ impl Place {
 }
 
 fn open_to(path: &Path, mode: u32) {
-    std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("root may");
 }
 
 /// All that a command printed.
@@ -112,7 +112,8 @@ fn the_code_of_a_library_does_not_run_in_a_program_with_capabilities() {
     if Command::new("g++").arg("--version").output().is_err() {
         return missing!("g++ (Debian package g++): no library was loaded");
     }
-    let text = "#include <cstdio>\n__attribute__((constructor)) static void run() { puts(\"it ran\"); }\n";
+    let text =
+        "#include <cstdio>\n__attribute__((constructor)) static void run() { puts(\"it ran\"); }\n";
     std::fs::write(place.at("x.cpp"), text).unwrap();
     let mut build = Command::new("g++");
     build.args(["-shared", "-fPIC", "x.cpp", "-o", "x.so"]).current_dir(place.dir.path());
