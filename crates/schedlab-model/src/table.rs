@@ -62,12 +62,15 @@ pub struct Head {
     pub on_request: bool,
 }
 
+/// What a row says.
+type Get<R, T> = Box<dyn Fn(&R) -> T>;
+
 /// A column: what it is, and how to get its cell from a row.
 pub struct Column<R> {
     head: Head,
     get: Box<dyn for<'r> Fn(&'r R) -> Cell<'r>>,
-    bound: Option<Box<dyn Fn(&R) -> Bound>>,
-    spelled: Option<Box<dyn Fn(&R) -> String>>,
+    bound: Option<Get<R, Bound>>,
+    spelled: Option<Get<R, String>>,
 }
 
 impl<R> std::fmt::Debug for Column<R> {
@@ -181,10 +184,10 @@ impl<R> Column<R> {
         Column {
             head,
             get: Box::new(move |row| get(inner(row))),
-            bound: bound.map(|bound| -> Box<dyn Fn(&O) -> Bound> {
+            bound: bound.map(|bound| -> Get<O, Bound> {
                 Box::new(move |row| bound(inner(row)))
             }),
-            spelled: spelled.map(|spelled| -> Box<dyn Fn(&O) -> String> {
+            spelled: spelled.map(|spelled| -> Get<O, String> {
                 Box::new(move |row| spelled(inner(row)))
             }),
         }
