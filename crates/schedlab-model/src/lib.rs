@@ -34,7 +34,7 @@ pub use groups::{Count, Groups, Member, Throttling};
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};
 pub use point::Point;
-pub use readable::{readable, significant};
+pub use readable::{percentage, readable, significant};
 pub use size::{Bytes, BytesError};
 pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo};
 pub use time::{Nanos, NanosError, Span};

@@ -184,12 +184,9 @@ impl<R> Column<R> {
         Column {
             head,
             get: Box::new(move |row| get(inner(row))),
-            bound: bound.map(|bound| -> Get<O, Bound> {
-                Box::new(move |row| bound(inner(row)))
-            }),
-            spelled: spelled.map(|spelled| -> Get<O, String> {
-                Box::new(move |row| spelled(inner(row)))
-            }),
+            bound: bound.map(|bound| -> Get<O, Bound> { Box::new(move |row| bound(inner(row))) }),
+            spelled: spelled
+                .map(|spelled| -> Get<O, String> { Box::new(move |row| spelled(inner(row))) }),
         }
     }
 

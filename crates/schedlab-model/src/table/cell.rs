@@ -142,6 +142,7 @@ macro_rules! measure {
 measure! {
     Nanos: Duration, time => Cell::Whole(time.0);
     At: Point, at => Cell::Whole(at.0.0);
+    i32: Number, number => Cell::Signed(number.into());
     u64: Count, count => Cell::Whole(count);
     u32: Count, count => Cell::Whole(count.into());
     usize: Count, count => Cell::Whole(count as u64);
