@@ -136,7 +136,7 @@ fn text_has_three_digits_all_digits_of_the_clock_and_less_where_there_is_no_room
           -1  x,\"y\"  @10.000000123   2.51 ms  25.0 %  a 1 1 ns, b b 2000 2.00 µs\n  \
            7  -      @12.000000000  ≥ 850 ns       -\n";
     assert_eq!(text(74, &[]), all);
-    let narrow = "                           wait ----\n\
+    let narrow = "                           wait ---\n\
          pid  comm            from      took\n \
           -1  x,\"y\"  @10.000000123   2.51 ms\n  \
            7  -      @12.000000000  ≥ 850 ns\n\

@@ -112,12 +112,26 @@ impl TextTable {
 
     /// Columns with their widths, less those that may be left out while they do not fit.
     fn fitting(&self, mut columns: Vec<(usize, usize)>, room: usize) -> Vec<(usize, usize)> {
-        let taken =
-            |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 2).sum::<usize>();
-        while taken(&columns).saturating_sub(2) > room {
+        loop {
+            let wide = self.with_room_for_groups(columns.clone());
+            let taken = wide.iter().map(|(_, width)| width + 2).sum::<usize>().saturating_sub(2);
             let ranked = columns.iter().map(|(at, _)| (self.heads[*at].rank, *at));
-            let Some((_, least)) = ranked.filter(|(rank, _)| *rank > 0).max() else { break };
-            columns.retain(|(at, _)| *at != least);
+            match ranked.filter(|(rank, _)| *rank > 0).max() {
+                Some((_, least)) if taken > room => columns.retain(|(at, _)| *at != least),
+                _ => return wide,
+            }
+        }
+    }
+
+    /// The last column of a group is wide enough for the group's name.
+    fn with_room_for_groups(&self, mut columns: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+        let group = |at: usize| self.heads[at].group.as_deref();
+        for run in columns.chunk_by_mut(|a, b| group(a.0) == group(b.0)) {
+            let room = run.iter().map(|(_, width)| width + 2).sum::<usize>() - 2;
+            let name = run.first().and_then(|(at, _)| group(*at)).unwrap_or_default();
+            if let Some((_, width)) = run.last_mut() {
+                *width += name.chars().count().saturating_sub(room);
+            }
         }
         columns
     }

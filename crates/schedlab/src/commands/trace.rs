@@ -8,7 +8,7 @@ mod cpus;
 mod cut;
 mod episode;
 mod events;
-mod form;
+pub(crate) mod form;
 mod groups;
 mod info;
 pub(crate) mod input;

@@ -49,7 +49,7 @@ pub(super) fn run(inferred: &Inferred, asked: &Asked, search: &str) -> anyhow::R
         }
         candidates.push(candidate);
     }
-    crate::commands::trace::input::print_text(&text(&candidates, machine.to_string().as_str()))?;
+    crate::commands::trace::form::print_text(&text(&candidates, machine.to_string().as_str()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Warnings go to stderr, after the figures.
 pub(super) fn notes(warnings: &[Warning]) {
-    crate::commands::trace::input::print_notes(warnings);
+    crate::commands::trace::form::print_notes(warnings);
 }
 
 pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> String {

@@ -1,5 +1,6 @@
 //! `schedlab trace compare`: two traces side by side. One sample each, so differences, no verdict.
 
+use super::form;
 use super::input::{self, Machine, Part, Selection};
 use crate::json;
 use anyhow::Context as _;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         headline(args, &a, &b) + &table.print(0)
     })?;
     for (name, trace) in [("A", &a), ("B", &b)].into_iter().filter(|_| !form.json) {
-        input::print_named_notes(name, &trace.warnings);
+        form::print_named_notes(name, &trace.warnings);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,6 @@
 //! The form in which an answer is printed: text, JSON or CSV, all from the columns of its rows
 //! ([`schedlab_model::table`]).
 
-use super::input;
 use crate::json::{self, Document};
 use schedlab_model::Warning;
 use schedlab_model::table::{Row, Rows};
@@ -37,8 +36,45 @@ impl Form {
         if self.json {
             return json::print(document);
         }
-        input::print_text(&if self.csv { rows.csv() } else { text() })?;
-        input::print_notes(warnings);
+        print_text(&if self.csv { rows.csv() } else { text() })?;
+        print_notes(warnings);
         Ok(())
     }
+}
+
+/// Prints a finished text.
+pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let mut out = crate::output::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Warnings go to stderr, beside the figures.
+pub(crate) fn print_notes(warnings: &[Warning]) {
+    warnings.iter().for_each(|warning| print_note(&warning.to_string()));
+}
+
+/// Warnings about one of several traces.
+pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
+    warnings.iter().for_each(|warning| print_note(&format!("{name}: {warning}")));
+}
+
+/// A note, wrapped where the line ends.
+fn print_note(text: &str) {
+    use std::io::Write as _;
+    let room = crate::output::room();
+    let mut lines = String::from("note:");
+    let mut length = lines.len();
+    for word in text.split(' ') {
+        length += 1 + word.chars().count();
+        if length > room {
+            lines += "\n     ";
+            length = "      ".len() + word.chars().count();
+        }
+        lines.push(' ');
+        lines += word;
+    }
+    let _ = writeln!(crate::output::stderr(), "{lines}");
 }

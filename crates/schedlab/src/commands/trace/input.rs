@@ -296,43 +296,6 @@ pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
     warnings.iter().any(|warning| CODES.contains(&warning.code.as_str()))
 }
 
-/// Prints a finished text.
-pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    let mut out = crate::output::stdout();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
-}
-
-/// Warnings go to stderr, beside the figures.
-pub(crate) fn print_notes(warnings: &[Warning]) {
-    warnings.iter().for_each(|warning| print_note(&warning.to_string()));
-}
-
-/// Warnings about one of several traces.
-pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
-    warnings.iter().for_each(|warning| print_note(&format!("{name}: {warning}")));
-}
-
-/// A note, wrapped where the line ends.
-fn print_note(text: &str) {
-    use std::io::Write as _;
-    let room = crate::output::room();
-    let mut lines = String::from("note:");
-    let mut length = lines.len();
-    for word in text.split(' ') {
-        length += 1 + word.chars().count();
-        if length > room {
-            lines += "\n     ";
-            length = "      ".len() + word.chars().count();
-        }
-        lines.push(' ');
-        lines += word;
-    }
-    let _ = writeln!(crate::output::stderr(), "{lines}");
-}
-
 /// `, 3 chosen tasks`, where a choice was made.
 pub(crate) fn of_chosen(chosen: &Chosen) -> String {
     match chosen.count() {
