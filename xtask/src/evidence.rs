@@ -102,20 +102,20 @@ pub(crate) fn placement() -> Result<()> {
     placement::run(&program)
 }
 
-/// A release build: the one that $SCHEDLAB_PROGRAM names, so that results of several chores are of one program, or
+/// A build as it is shipped: the one that $SCHEDLAB_PROGRAM names, so that results of several chores are of one program, or
 /// a new one.
 fn release(target: &Path) -> Result<PathBuf> {
     if let Some(program) = std::env::var_os("SCHEDLAB_PROGRAM") {
         return needs::program(Path::new(&program));
     }
-    steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
-    Ok(target.join("release/schedlab"))
+    steps::cargo(&["build", "--profile", "dist", "--locked", "-p", "schedlab"])?;
+    Ok(target.join("dist/schedlab"))
 }
 
 /// Measures what busy loops on two CPUs share, by the test that asserts it, and writes the times. It needs
 /// a QEMU that boots them: $SCHEDLAB_QEMU, qemu-system-x86_64, or Debian's, which it fetches.
 pub(crate) fn two_loops() -> Result<()> {
-    let test = ["test", "--locked", "-p", "schedlab", "--test", "vm"];
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "all"];
     let words = [&test[..], &["two_loops", "--", "--nocapture"]].concat();
     steps::cargo_with(&words, &[("SCHEDLAB_EVIDENCE", "write")])
 }
@@ -124,8 +124,8 @@ pub(crate) fn two_loops() -> Result<()> {
 /// machine.
 pub(crate) fn kills(count: &str) -> Result<()> {
     ensure!(count.parse::<u32>().is_ok(), "'{count}' is no number of kills");
-    let test = ["test", "--locked", "-p", "schedlab", "--test", "slow"];
-    let words = [&test[..], &["kills", "--", "--nocapture"]].concat();
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "all"];
+    let words = [&test[..], &["slow::kills", "--", "--nocapture"]].concat();
     steps::cargo_with(&words, &[("SCHEDLAB_KILLS", count)])
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn kills(count: &str) -> Result<()> {
 pub(crate) fn static_init() -> Result<()> {
     let program = std::path::absolute(static_program()?)?;
     let program = program.to_string_lossy();
-    let test = ["test", "--locked", "-p", "schedlab", "--test", "vm"];
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "all"];
     let words = [&test[..], &["a_static_program", "--", "--nocapture"]].concat();
     steps::cargo_with(&words, &[("SCHEDLAB_STATIC", &program)])
 }
@@ -142,7 +142,7 @@ pub(crate) fn static_init() -> Result<()> {
 /// fixed: any machine writes the same tables.
 pub(crate) fn statistics() -> Result<()> {
     let test = ["test", "--release", "--locked", "-p", "schedlab-experiment"];
-    let words = [&test[..], &["--test", "calibration", "--", "--nocapture"]].concat();
+    let words = [&test[..], &["--test", "all", "calibration::", "--", "--nocapture"]].concat();
     steps::cargo_with(&words, &[("SCHEDLAB_EVIDENCE", "write")])
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn statistics() -> Result<()> {
 pub(crate) fn tune() -> Result<()> {
     let write = [("SCHEDLAB_EVIDENCE", "write")];
     let test = ["test", "--release", "--locked", "-p"];
-    let searches = ["schedlab-tune", "--test", "evidence", "--", "--nocapture"];
+    let searches = ["schedlab-tune", "--test", "all", "evidence::", "--", "--nocapture"];
     steps::cargo_with(&[&test[..], &searches].concat(), &write)?;
     let tunings = ["schedlab-experiment", "--lib", "--", "--nocapture", "tunings_of_dead_knobs"];
     steps::cargo_with(&[&test[..], &tunings].concat(), &write)

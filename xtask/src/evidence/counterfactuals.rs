@@ -3,7 +3,7 @@
 //! that is compared with the runs without them, since calls cost time to record.
 //!
 //! Kept are a row for each pair and figure with the recorded, replayed, changed and true value, a hash of each trace, and
-//! what the guests were. `crates/schedlab-replay/tests/counterfactuals.rs` computes skill and coverage from the rows.
+//! what the guests were. `crates/schedlab-replay/tests/all/counterfactuals.rs` computes skill and coverage from the rows.
 
 use super::{folders, read, write};
 use crate::steps;
