@@ -16,7 +16,7 @@ const WORDS_MAX: usize = 35;
 const WORDS_P90: (usize, usize) = (22, 25);
 
 /// A banned word and what to write instead.
-pub(crate) type Banned = (String, String);
+type Banned = (String, String);
 
 /// Every place in the documents that breaks a measurable rule.
 pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
@@ -33,7 +33,7 @@ pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
 }
 
 /// The banned words of the glossary.
-pub(crate) fn banned_words() -> Result<Vec<Banned>> {
+fn banned_words() -> Result<Vec<Banned>> {
     banned(&std::fs::read_to_string(GLOSSARY).context(GLOSSARY)?)
 }
 
@@ -55,7 +55,7 @@ fn banned(glossary: &str) -> Result<Vec<Banned>> {
 }
 
 /// Whether a line, in lower case, has this word and not only a longer one with it inside.
-pub(crate) fn has_word(line: &str, word: &str) -> bool {
+fn has_word(line: &str, word: &str) -> bool {
     let inside = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
     line.match_indices(word).any(|(at, _)| {
         !inside(line[..at].chars().next_back()) && !inside(line[at + word.len()..].chars().next())

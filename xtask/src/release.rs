@@ -52,7 +52,7 @@ pub(crate) fn check_static() -> Result<()> {
 }
 
 /// Builds the static binary; where it is.
-pub(crate) fn static_program() -> Result<PathBuf> {
+fn static_program() -> Result<PathBuf> {
     let build = ["build", "--profile", "dist", "--locked", "-p", "schedlab", "--target", STATIC];
     steps::cargo(&build).context(format!(
         "a static binary needs `rustup target add {STATIC}` and the package musl-tools"

@@ -9,7 +9,7 @@
 //! (`sysctl_stat_interval`, Linux 6.1, mm/vmstat.c). How long such a thread runs has no source: 20 µs are assumed. The
 //! grain is the barrier's own default, 1 ms. A round is slow if it takes more than one and a half times the median
 //! round of the same seed without kernel threads. Standard output is a table with a row for each run, then what
-//! follows from it (`cargo xtask evidence conservation` keeps it).
+//! follows from it (`examples/evidence/conservation/rows.csv` keeps it).
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,

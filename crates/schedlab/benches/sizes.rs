@@ -5,7 +5,7 @@
 //! temporary folder for the next run (4 GB). The command runs on the first two CPUs. Times are the best of three
 //! runs (of those that begin within ten seconds), from the start of the process to its end, with the file in the
 //! page cache; memory is the highest of its resident memory (the kernel's `VmHWM`). `SCHEDLAB_EVIDENCE=write`
-//! (`cargo xtask evidence sizes`) writes the table of docs/sizes.md.
+//! writes the table of docs/sizes.md.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 

@@ -1,4 +1,4 @@
-//! Skill and coverage of predictions, from what `cargo xtask evidence counterfactuals` stored.
+//! Skill and coverage of predictions, from stored runs of Linux 6.1 and 6.12.
 
 use schedlab_replay::calibration::{BANDS, Pair, held_out, quantile, skill};
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! What is called worse among kernels that differ in neutral code, by what real ones measured: the values that
-//! `cargo xtask evidence placebos` keeps in examples/evidence/placebos.
+//! What is called worse among kernels that differ in neutral code, by what real ones measured: the values in
+//! examples/evidence/placebos.
 
 use schedlab_model::Better;
 use schedlab_vm::placebo::{PLACEBOS, Verdict, judge};

@@ -1,5 +1,5 @@
 //! Which kinds of choices differ between real kernels: Linux 6.12, ten placebos of it, and one planted line in its
-//! wakeup preemption. `cargo xtask evidence planted` keeps the numbers in examples/evidence/planted.
+//! wakeup preemption. The numbers are in examples/evidence/planted.
 
 use schedlab_vm::choices::{self, Answers, Case, Class, Difference, Kind, OfKernel};
 use schedlab_vm::placebo::PLACEBOS;

@@ -4,7 +4,6 @@ mod cpus;
 mod ext;
 mod knobs;
 mod program;
-mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -20,7 +20,7 @@ fn a_static_program_is_init_and_its_runs_are_identical() {
     let Some(program) = std::env::var_os("SCHEDLAB_STATIC") else {
         missing!(
             "SCHEDLAB_STATIC, a schedlab for x86_64-unknown-linux-musl; not checked: a static \
-             init (`cargo xtask evidence static` builds one and checks it)"
+             init (`cargo xtask release` builds one)"
         );
         return;
     };

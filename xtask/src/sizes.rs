@@ -1,0 +1,216 @@
+//! How large the workspace is: lines, public items, tests, words of documents, commands and options.
+//!
+//! A line is a comment if it begins with `//` or lies in `/* */`. What belongs to tests and benchmarks is counted
+//! apart: folders `tests` and `benches`, files `tests.rs`, and a file from its `mod tests {` on.
+
+use crate::steps;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Folders with Rust that others build on or that builds the rest; `fuzz` and `examples` are input of tests.
+const COUNTED: [&str; 3] = ["crates", "python", "xtask"];
+/// Libraries whose public items have a limit together.
+const LIMITED: [&str; 4] = ["model", "stats", "timeline", "trace"];
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Size {
+    /// All lines of Rust.
+    rust: usize,
+    /// Lines of code that are not tests.
+    code: usize,
+    /// Lines of comments outside tests.
+    comments: usize,
+    public: usize,
+    tests: usize,
+}
+
+impl AddAssign<&Self> for Size {
+    fn add_assign(&mut self, other: &Self) {
+        self.rust += other.rust;
+        self.code += other.code;
+        self.comments += other.comments;
+        self.public += other.public;
+        self.tests += other.tests;
+    }
+}
+
+/// Prints all counts. Commands are those of the debug build.
+pub(crate) fn run(files: &[PathBuf]) -> Result<()> {
+    let mut crates: BTreeMap<String, Size> = BTreeMap::new();
+    let is_rust = |path: &&PathBuf| path.extension().is_some_and(|end| end == "rs");
+    for path in files.iter().filter(|path| path.exists()).filter(is_rust) {
+        let mut parts = path.iter().map(|part| part.to_string_lossy());
+        let folder = parts.next().unwrap_or_default();
+        let name = if folder == "crates" { parts.next().unwrap_or_default() } else { folder };
+        if COUNTED.iter().any(|counted| path.starts_with(counted)) {
+            let text = fs::read_to_string(path).context(format!("{}", path.display()))?;
+            *crates.entry(name.into_owned()).or_default() += &size(path, &text);
+        }
+    }
+    let mut table = format!(
+        "{:<20}{:>9}{:>9}{:>10}{:>9}{:>8}\n",
+        "", "rust", "code", "comments", "public", "tests"
+    );
+    let (mut sum, mut limited) = (Size::default(), 0);
+    for (name, size) in &crates {
+        row(&mut table, name, size);
+        sum += size;
+        if LIMITED.iter().any(|noun| name.strip_prefix("schedlab-") == Some(noun)) {
+            limited += size.public;
+        }
+    }
+    row(&mut table, "all", &sum);
+    let _ = writeln!(table, "\npublic items of {}: {limited}", LIMITED.join(", "));
+    let _ = writeln!(table, "words of documents without the changelog: {}", words(files)?);
+    let _ = write!(table, "{}", commands()?);
+    steps::say(&table);
+    Ok(())
+}
+
+fn row(table: &mut String, name: &str, size: &Size) {
+    let Size { rust, code, comments, public, tests } = size;
+    let _ = writeln!(table, "{name:<20}{rust:>9}{code:>9}{comments:>10}{public:>9}{tests:>8}");
+}
+
+fn size(path: &Path, text: &str) -> Size {
+    let mut size = Size { rust: text.lines().count(), ..Size::default() };
+    size.tests = text.lines().filter(|line| line.trim() == "#[test]").count();
+    let of_tests = path.ends_with("tests.rs")
+        || path.iter().any(|folder| folder == "tests" || folder == "benches");
+    if of_tests {
+        return size;
+    }
+    let is_tests = |line: &&str| line.starts_with("mod tests {") || line.ends_with(") mod tests {");
+    let lines: Vec<&str> = text.lines().take_while(|line| !is_tests(line)).collect();
+    let mut in_comment = false;
+    for line in lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty()) {
+        in_comment |= line.starts_with("/*");
+        match in_comment || line.starts_with("//") {
+            true => size.comments += 1,
+            false => size.code += usize::from(line != "#[cfg(test)]"),
+        }
+        in_comment &= !line.contains("*/");
+    }
+    size.public = public_items(&lines);
+    size
+}
+
+/// Items that say `pub`, variants of public enums with their fields, items of public traits, and implementations of
+/// traits that are written out. Re-exports and what a derive or a macro makes do not count.
+fn public_items(lines: &[&str]) -> usize {
+    let mut count = 0;
+    // The indent of a public enum or trait that is open, and whether it is an enum.
+    let mut open: Option<(usize, bool)> = None;
+    for line in lines {
+        let item = line.trim_start();
+        let indent = line.len() - item.len();
+        let says_pub = item.starts_with("pub ") && !item.starts_with("pub use ");
+        let implements = item.starts_with("impl") && item.contains(" for ");
+        let inside = open.is_some_and(|(at, is_enum)| match is_enum {
+            true if indent == at + 4 => item.starts_with(char::is_uppercase),
+            true => indent == at + 8 && item.starts_with(char::is_lowercase) && item.contains(':'),
+            false => {
+                indent == at + 4
+                    && ["fn ", "type ", "const "].iter().any(|word| item.starts_with(word))
+            }
+        });
+        count += usize::from(says_pub || implements || inside);
+        if item == "}" && open.is_some_and(|(at, _)| at == indent) {
+            open = None;
+        }
+        let opens = |word: &str| item.starts_with(word) && item.ends_with('{');
+        if opens("pub enum ") || opens("pub trait ") {
+            open = Some((indent, opens("pub enum ")));
+        }
+    }
+    count
+}
+
+fn words(files: &[PathBuf]) -> Result<usize> {
+    let mut count = 0;
+    for path in crate::prose::documents(files).filter(|path| !path.ends_with("CHANGELOG.md")) {
+        let text = fs::read_to_string(path).context(format!("{}", path.display()))?;
+        count += text.split_whitespace().count();
+    }
+    Ok(count)
+}
+
+/// The commands and options of the built program, by its man pages: one page for each command.
+fn commands() -> Result<String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    let program = target.join("debug/schedlab");
+    if !program.is_file() {
+        return Ok(format!("MISSING: {}: commands were not counted", program.display()));
+    }
+    let pages = target.join("sizes");
+    if pages.exists() {
+        fs::remove_dir_all(&pages).context("target/sizes")?;
+    }
+    let mut command = Command::new(program);
+    steps::run(command.args(["shell", "man", "--output"]).arg(&pages))?;
+    let (mut first, mut all, mut options) = (0, 0, Vec::new());
+    for entry in fs::read_dir(&pages).context("target/sizes")? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // The page of the whole repeats the others.
+        if name != "schedlab" {
+            all += 1;
+            first += usize::from(name.matches('-').count() == 1);
+            options.extend(long_options(&fs::read_to_string(&path)?));
+        }
+    }
+    let places = options.len();
+    options.sort();
+    options.dedup();
+    Ok(format!(
+        "commands: {first}, with their subcommands {all}; options: {} names in {places} places",
+        options.len()
+    ))
+}
+
+/// The long options that a man page describes.
+fn long_options(page: &str) -> Vec<String> {
+    let described = page.lines().zip(page.lines().skip(1)).filter(|(before, _)| *before == ".TP");
+    let names = described.filter_map(|(_, line)| {
+        let (_, name) = line.split_once("\\-\\-")?;
+        let end = name.find("\\f")?;
+        Some(name[..end].replace('\\', ""))
+    });
+    names.filter(|name| name != "help" && name != "version").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_comments_and_blank_lines_are_no_code() {
+        let body = "//! Doc.\n\n/* long\n */\nfn a() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn b() {}\n}\n";
+        let size_of = |path| size(Path::new(path), body);
+        assert_eq!(
+            size_of("crates/a/src/b.rs"),
+            Size { rust: 11, code: 1, comments: 3, public: 0, tests: 1 }
+        );
+        assert_eq!(size_of("crates/a/tests/b.rs").code, 0);
+    }
+
+    #[test]
+    fn what_others_can_name_is_public() {
+        let text = "pub use a::B;\npub struct C {\n    pub d: u8,\n    e: u8,\n}\npub enum F {\n    G,\n    H {\n        \
+                    i: u8,\n    },\n}\npub trait J {\n    fn k();\n}\nimpl J for C {\n    fn k() {}\n}\npub(crate) fn l() {}\n";
+        // C, d, F, G, H, i, J, k, and J for C.
+        assert_eq!(public_items(&text.lines().collect::<Vec<_>>()), 9);
+    }
+
+    #[test]
+    fn options_are_read_from_a_man_page() {
+        let page = ".TP\n\\fB\\-O\\fR, \\fB\\-\\-option\\fR \\fI<KEY=VALUE>\\fR\nas \\-\\-other\n.TP\n\\fB\\-\\-call\\-cost\\fR\n\
+                    .TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\n";
+        assert_eq!(long_options(page), ["option", "call-cost"]);
+    }
+}
