@@ -10,6 +10,7 @@ mod missing;
 
 #[path = "../../../schedlab-draw/tests/all/browser.rs"]
 mod browser;
+mod capabilities;
 mod command_line;
 mod doctor;
 mod draw;

@@ -3,9 +3,6 @@
 //!
 //! The file has more than any advice gives it: what it must not do is tried with the capability that opens every file.
 
-#[macro_use]
-mod missing;
-
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
