@@ -3,6 +3,8 @@
 //! The parser refuses them as words that it never knew. [`successor`] then finds the words in the table, so
 //! that the error names the command to type instead.
 
+use crate::cli::Cli;
+use clap::CommandFactory as _;
 use std::ffi::OsString;
 
 /// What was typed, without `schedlab`, and what is to be typed. An option follows the words of its command.
@@ -14,6 +16,16 @@ const REMOVED: &[(&str, &str)] = &[
     ("work --claim", "`schedlab cluster work --shard`: each worker does a shard of its own"),
     ("work", "`schedlab cluster work`"),
     ("gather", "`schedlab cluster gather`"),
+    (
+        "slow --on",
+        "`schedlab run FILE` with `machine = \"sim:cpus=4\"` and speeds over time as values of an \
+         axis, as in `30% 60%@10s`: nodes are not simulated",
+    ),
+    ("slow --trace", "`schedlab record -o FILE` around the session: its marks are the changes"),
+    (
+        "slow machine",
+        "`schedlab slow 40%`, with the ratio of a program's times on both machines as the speed",
+    ),
     ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
     (
         "sim truth",
@@ -30,7 +42,9 @@ pub(crate) fn successor(arguments: &[OsString]) -> Option<String> {
     let is_typed = |removed: &str| {
         let (command, option) = parts(removed);
         words.starts_with(&command)
-            && option.is_none_or(|option| words.iter().any(|word| is_option(word, option)))
+            && option.is_none_or(|option| {
+                !goes_on(&command, &words) && words.iter().any(|word| is_option(word, option))
+            })
     };
     let (removed, now) = REMOVED.iter().find(|(removed, _)| is_typed(removed))?;
     Some(format!("`schedlab {removed}` is now {now}"))
@@ -43,6 +57,14 @@ fn parts(removed: &str) -> (Vec<&str>, Option<&str>) {
     (command, option)
 }
 
+/// Whether a subcommand of the command was typed, whose options are its own.
+fn goes_on(command: &[&str], words: &[&str]) -> bool {
+    let mut all = Cli::command();
+    let found = command.iter().try_fold(&mut all, |at, word| at.find_subcommand_mut(word));
+    let next = words.get(command.len());
+    found.zip(next).is_some_and(|(command, word)| command.find_subcommand(word).is_some())
+}
+
 fn is_option(word: &str, option: &str) -> bool {
     word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
@@ -50,8 +72,6 @@ fn is_option(word: &str, option: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
-    use clap::CommandFactory as _;
 
     /// The deepest subcommand that these words name, and how many of them it took.
     fn known(words: &[&str]) -> (clap::Command, usize) {
@@ -100,6 +120,8 @@ mod tests {
         let found = typed("schedlab sim truth x.toml").unwrap();
         assert!(found.starts_with("`schedlab sim truth` is now `schedlab load "), "{found}");
         assert_eq!(typed("schedlab slow -- sim truth"), None);
+        assert!(typed("schedlab slow nodes.toml --on=sim").is_some());
+        assert_eq!(typed("schedlab slow evaluate --on host"), None);
         assert_eq!(typed("schedlab sim diff truth"), None);
     }
 }
