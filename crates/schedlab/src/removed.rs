@@ -3,8 +3,7 @@
 //! The parser refuses them as words that it never knew. [`successor`] then finds the words in the table, so
 //! that the error names the command to type instead.
 
-use crate::cli::Cli;
-use clap::CommandFactory as _;
+use clap::Command;
 use std::ffi::OsString;
 
 /// What was typed, without `schedlab`, and what is to be typed. An option follows the words of its command.
@@ -35,7 +34,8 @@ const REMOVED: &[(&str, &str)] = &[
 ];
 
 /// A sentence that names what replaces a removed command or option; `None` if none was typed.
-pub(crate) fn successor(arguments: &[OsString]) -> Option<String> {
+/// `all` is the command line that there is.
+pub(crate) fn successor(arguments: &[OsString], all: &Command) -> Option<String> {
     let words: Vec<&str> = arguments.iter().skip(1).map_while(|word| word.to_str()).collect();
     // What follows belongs to a command of the user's.
     let words: Vec<&str> = words.into_iter().take_while(|word| *word != "--").collect();
@@ -43,7 +43,7 @@ pub(crate) fn successor(arguments: &[OsString]) -> Option<String> {
         let (command, option) = parts(removed);
         words.starts_with(&command)
             && option.is_none_or(|option| {
-                !goes_on(&command, &words) && words.iter().any(|word| is_option(word, option))
+                !goes_on(all, &command, &words) && words.iter().any(|word| is_option(word, option))
             })
     };
     let (removed, now) = REMOVED.iter().find(|(removed, _)| is_typed(removed))?;
@@ -58,9 +58,8 @@ fn parts(removed: &str) -> (Vec<&str>, Option<&str>) {
 }
 
 /// Whether a subcommand of the command was typed, whose options are its own.
-fn goes_on(command: &[&str], words: &[&str]) -> bool {
-    let mut all = Cli::command();
-    let found = command.iter().try_fold(&mut all, |at, word| at.find_subcommand_mut(word));
+fn goes_on(all: &Command, command: &[&str], words: &[&str]) -> bool {
+    let found = command.iter().try_fold(all, |at, word| at.find_subcommand(word));
     let next = words.get(command.len());
     found.zip(next).is_some_and(|(command, word)| command.find_subcommand(word).is_some())
 }
@@ -72,6 +71,8 @@ fn is_option(word: &str, option: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory as _;
 
     /// The deepest subcommand that these words name, and how many of them it took.
     fn known(words: &[&str]) -> (clap::Command, usize) {
@@ -115,7 +116,7 @@ mod tests {
     fn words_of_a_users_command_are_not_looked_up() {
         let typed = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            successor(&words)
+            successor(&words, &Cli::command())
         };
         let found = typed("schedlab sim truth x.toml").unwrap();
         assert!(found.starts_with("`schedlab sim truth` is now `schedlab load "), "{found}");

@@ -1,6 +1,6 @@
 //! From stored runs to figures: each rate against full speed in the same round.
 
-use super::points::{Benchmark, Point};
+use super::points::{Benchmark, Point, Prepared};
 use crate::StoredRun;
 use schedlab_stats::{Sample, t_interval};
 use schemars::JsonSchema;
@@ -71,24 +71,27 @@ impl Seen {
     }
 }
 
-/// The figures of points that have runs.
-pub(super) fn figures(points: &[Point], runs: &[StoredRun]) -> Vec<Figures> {
-    let of = |point: &Point| -> Vec<Seen> {
-        let (axes, name) = (point.axes(), point.benchmark.name);
-        let mine = runs.iter().filter(|run| run.is_whole() && run.manifest.workload == name);
-        mine.filter(|run| run.manifest.point == axes)
-            .filter_map(|run| Seen::of(run, &point.benchmark))
-            .collect()
-    };
-    let mut all = Vec::new();
-    for full in points.iter().filter(|point| point.method.is_none()) {
-        let base = of(full);
-        let group = points
-            .iter()
-            .filter(|point| point.benchmark == full.benchmark && point.cpus == full.cpus);
-        all.extend(group.filter_map(|point| one(point, &of(point), &base)));
+impl Prepared {
+    /// The figures of the points that have runs.
+    #[must_use]
+    pub fn figures(&self, runs: &[StoredRun]) -> Vec<Figures> {
+        let of = |point: &Point| -> Vec<Seen> {
+            let (axes, name) = (point.axes(), point.benchmark.name);
+            let mine = runs.iter().filter(|run| run.is_whole() && run.manifest.workload == name);
+            mine.filter(|run| run.manifest.point == axes)
+                .filter_map(|run| Seen::of(run, &point.benchmark))
+                .collect()
+        };
+        let mut all = Vec::new();
+        for full in self.points.iter().filter(|point| point.method.is_none()) {
+            let base = of(full);
+            let is_beside =
+                |point: &&Point| point.benchmark == full.benchmark && point.cpus == full.cpus;
+            let group = self.points.iter().filter(is_beside);
+            all.extend(group.filter_map(|point| one(point, &of(point), &base)));
+        }
+        all
     }
-    all
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {

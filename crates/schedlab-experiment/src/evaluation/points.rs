@@ -1,6 +1,5 @@
 //! What is evaluated: methods, workloads, numbers of CPUs and speeds, as a plan for the run loop.
 
-use super::figures::{self, Figures};
 use crate::{Hooks, Plan, Planned, RunId, StoredRun};
 use schedlab_model::{Cpu, CpuSet, Nanos, Setting};
 use schedlab_stats::Random;
@@ -286,7 +285,7 @@ pub struct Prepared {
     pub plan: Plan,
     /// What cannot be had here, with why.
     pub left_out: Vec<String>,
-    points: Vec<Point>,
+    pub(super) points: Vec<Point>,
 }
 
 /// What a run takes besides its time: groups, guard, load and results.
@@ -300,12 +299,6 @@ impl Prepared {
         let is_left = |run: &&Planned| stored.iter().all(|stored| stored.manifest.id != run.id);
         let left = self.plan.runs.iter().filter(is_left).map(|run| (duration(run) + AROUND).0);
         left.fold((0, Nanos::ZERO), |(count, time), run| (count + 1, time + Nanos(run)))
-    }
-
-    /// The figures of the points that have runs.
-    #[must_use]
-    pub fn figures(&self, runs: &[StoredRun]) -> Vec<Figures> {
-        figures::figures(&self.points, runs)
     }
 }
 
