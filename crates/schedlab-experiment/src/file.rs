@@ -8,7 +8,6 @@ mod claims;
 mod decode;
 mod locations;
 mod metric_names;
-mod profiles;
 mod sections;
 mod short;
 mod tuning;
@@ -230,13 +229,7 @@ impl Experiment {
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
-        let mut experiment = Self::parse(&text, path)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        profiles::add(&mut experiment, folder).map_err(|mistake| FileError::Wrong {
-            path: path.to_owned(),
-            mistakes: vec![mistake],
-        })?;
-        Ok(experiment)
+        Self::parse(&text, path)
     }
 
     /// Reads an experiment from text; `path` is for the messages, and its stem is the name where the

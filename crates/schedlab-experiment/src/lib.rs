@@ -21,6 +21,7 @@ pub mod analysis;
 mod check;
 mod comparable;
 mod environment;
+pub mod evaluation;
 pub mod export;
 #[cfg(test)]
 mod fake;

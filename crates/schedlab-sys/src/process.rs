@@ -83,6 +83,18 @@ pub fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> io::Result<Vec<bo
     }
 }
 
+/// Opens without waiting for the other end of a pipe, and reads without waiting.
+pub const NONBLOCK: i32 = libc::O_NONBLOCK;
+
+/// Makes a pipe that has a name, for this user only.
+///
+/// # Errors
+/// When there is a file of this name, or the folder cannot be written.
+pub fn make_pipe(path: &std::path::Path) -> io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    Ok(mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?)
+}
+
 /// Sends a signal (0: only asks whether it could be sent).
 ///
 /// # Errors

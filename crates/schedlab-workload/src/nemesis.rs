@@ -188,7 +188,7 @@ pub(crate) fn cluster(
     links: Vec<RawLink>,
     events: Vec<RawEvent>,
     nemesis: Option<&RawNemesis>,
-    settling: &mut Settling<'_, '_>,
+    settling: &Settling<'_, '_>,
 ) -> Result<Cluster, String> {
     let mut read = Cluster::default();
     for raw in links {
@@ -241,7 +241,7 @@ fn named<'n>(name: &str, nodes: &'n [Seat]) -> Result<&'n Seat, String> {
 fn happening(
     raw: RawEvent,
     nodes: &[Seat],
-    settling: &mut Settling<'_, '_>,
+    settling: &Settling<'_, '_>,
 ) -> Result<Happening, String> {
     let net = RawNet { rate: raw.rate, delay: raw.delay, loss: raw.loss };
     let shaped = net.rate.is_some() || net.delay.is_some() || net.loss.is_some();
@@ -339,7 +339,7 @@ mod tests {
                          [[node]]\nname = \"bare\"\ncpus = \"2\"\nspeed = \"80%\"\n";
 
     fn read(rest: &str) -> Result<Cluster, String> {
-        let file = parse(&format!("{NODES}{rest}"), &mut |text, _| Err(text.to_owned()));
+        let file = parse(&format!("{NODES}{rest}"), &|text, _| Err(text.to_owned()));
         file.map(|file| file.cluster).map_err(|error| error.to_string())
     }
 

@@ -15,6 +15,9 @@ use std::str::FromStr;
 pub struct Speed(u32);
 
 const WHOLE: u32 = 1_000_000;
+/// What stands in place of speeds by the profile of a machine.
+pub const PROFILES_GONE: &str = "profiles of machines are no longer read: run a program on both \
+                                 machines, and use the ratio, as in 40%";
 
 impl Speed {
     /// The full speed of a CPU.
@@ -64,6 +67,9 @@ impl FromStr for Speed {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let trimmed = text.trim();
+        if trimmed.starts_with("like:") {
+            return Err(format!("invalid speed '{text}': {PROFILES_GONE}"));
+        }
         let (number, scale) = match trimmed.strip_suffix('%') {
             Some(number) => (number.trim_end(), 10_000.0),
             None => (trimmed, 1_000_000.0),
@@ -199,6 +205,7 @@ mod tests {
             ("inf", "more than 0"),
             ("", "invalid speed"),
             ("fast", "invalid speed"),
+            ("like:pi4.toml", "use the ratio"),
         ] {
             let error = text.parse::<Speed>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

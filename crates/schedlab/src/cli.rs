@@ -113,7 +113,7 @@ pub(crate) fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> cla
         ArgumentConflict, InvalidSubcommand, MissingRequiredArgument, UnknownArgument,
     };
     if matches!(error.kind(), InvalidSubcommand | UnknownArgument)
-        && let Some(text) = crate::removed::successor(arguments)
+        && let Some(text) = crate::removed::successor(arguments, &Cli::command())
     {
         return Cli::command().error(error.kind(), text);
     }

@@ -1,7 +1,7 @@
 //! The one place that makes machines from their names.
 
 use schedlab_host::Host;
-use schedlab_model::{Conditions, Cpu, CpuSet, Place, Setting, Topology};
+use schedlab_model::{Conditions, Cpu, Place, Setting, Topology};
 use schedlab_sim::MachineFile;
 use schedlab_workload::knobs::FEATURES;
 use schedlab_workload::{HOST, Machine, MachineError, MachineName};
@@ -58,27 +58,6 @@ pub(crate) fn measures(name: &MachineName, metric: &str) -> Result<(), String> {
     }
     let request = schedlab_vm::Request::read(&name.settings).map_err(|why| why.to_string())?;
     request.measures(metric)
-}
-
-/// Some CPUs of a simulated machine, as a machine of their own: numbered from 0 in their order, where the machine has
-/// them.
-///
-/// # Errors
-/// As [`model`]; or the machine lacks one of the CPUs.
-pub(crate) fn part(name: &MachineName, cpus: &CpuSet) -> Result<Box<dyn Machine>, MachineError> {
-    let mut model = model(name)?;
-    let own = |(number, cpu): (u16, Cpu)| match model.topology.place(cpu) {
-        Some(place) => Ok(Place { cpu: Cpu(number), ..*place }),
-        None => Err(MachineError::NotOffered {
-            machine: name.to_string(),
-            what: format!("simulate CPU {cpu}"),
-            why: format!("its CPUs are {}", model.topology.cpus()),
-        }),
-    };
-    let places: Result<Vec<Place>, MachineError> = (0..).zip(cpus.iter()).map(own).collect();
-    let from: Vec<usize> = cpus.iter().map(Cpu::index).collect();
-    model.arrange(Topology::new(places?), &from);
-    Ok(Box::new(schedlab_sim::Simulated::new(model)))
 }
 
 /// The model of a simulated machine.

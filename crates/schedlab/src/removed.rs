@@ -3,6 +3,7 @@
 //! The parser refuses them as words that it never knew. [`successor`] then finds the words in the table, so
 //! that the error names the command to type instead.
 
+use clap::Command;
 use std::ffi::OsString;
 
 /// What was typed, without `schedlab`, and what is to be typed. An option follows the words of its command.
@@ -14,6 +15,16 @@ const REMOVED: &[(&str, &str)] = &[
     ("work --claim", "`schedlab cluster work --shard`: each worker does a shard of its own"),
     ("work", "`schedlab cluster work`"),
     ("gather", "`schedlab cluster gather`"),
+    (
+        "slow --on",
+        "`schedlab run FILE` with `machine = \"sim:cpus=4\"` and speeds over time as values of an \
+         axis, as in `30% 60%@10s`: nodes are not simulated",
+    ),
+    ("slow --trace", "`schedlab record -o FILE` around the session: its marks are the changes"),
+    (
+        "slow machine",
+        "`schedlab slow 40%`, with the ratio of a program's times on both machines as the speed",
+    ),
     ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
     (
         "sim truth",
@@ -23,14 +34,17 @@ const REMOVED: &[(&str, &str)] = &[
 ];
 
 /// A sentence that names what replaces a removed command or option; `None` if none was typed.
-pub(crate) fn successor(arguments: &[OsString]) -> Option<String> {
+/// `all` is the command line that there is.
+pub(crate) fn successor(arguments: &[OsString], all: &Command) -> Option<String> {
     let words: Vec<&str> = arguments.iter().skip(1).map_while(|word| word.to_str()).collect();
     // What follows belongs to a command of the user's.
     let words: Vec<&str> = words.into_iter().take_while(|word| *word != "--").collect();
     let is_typed = |removed: &str| {
         let (command, option) = parts(removed);
         words.starts_with(&command)
-            && option.is_none_or(|option| words.iter().any(|word| is_option(word, option)))
+            && option.is_none_or(|option| {
+                !goes_on(all, &command, &words) && words.iter().any(|word| is_option(word, option))
+            })
     };
     let (removed, now) = REMOVED.iter().find(|(removed, _)| is_typed(removed))?;
     Some(format!("`schedlab {removed}` is now {now}"))
@@ -41,6 +55,13 @@ fn parts(removed: &str) -> (Vec<&str>, Option<&str>) {
     let mut command: Vec<&str> = removed.split(' ').collect();
     let option = command.pop_if(|word| word.starts_with('-'));
     (command, option)
+}
+
+/// Whether a subcommand of the command was typed, whose options are its own.
+fn goes_on(all: &Command, command: &[&str], words: &[&str]) -> bool {
+    let found = command.iter().try_fold(all, |at, word| at.find_subcommand(word));
+    let next = words.get(command.len());
+    found.zip(next).is_some_and(|(command, word)| command.find_subcommand(word).is_some())
 }
 
 fn is_option(word: &str, option: &str) -> bool {
@@ -95,11 +116,13 @@ mod tests {
     fn words_of_a_users_command_are_not_looked_up() {
         let typed = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            successor(&words)
+            successor(&words, &Cli::command())
         };
         let found = typed("schedlab sim truth x.toml").unwrap();
         assert!(found.starts_with("`schedlab sim truth` is now `schedlab load "), "{found}");
         assert_eq!(typed("schedlab slow -- sim truth"), None);
+        assert!(typed("schedlab slow nodes.toml --on=sim").is_some());
+        assert_eq!(typed("schedlab slow evaluate --on host"), None);
         assert_eq!(typed("schedlab sim diff truth"), None);
     }
 }

@@ -87,6 +87,13 @@ fn wrong_requests_are_refused_before_anything_is_changed() {
         (vec!["--cpu", "0=50%", "sleep", "1"], 2, "put -- before the command"),
         (vec!["--cpu", "0=50%", "ls"], 2, "put -- before the command"),
         (vec!["--cpu", "0=50%", "ls", "-l"], 2, "slow [OPTIONS] -- CMD"),
+        (vec!["--cpu", "0=99999999MHz"], 2, "MHz"),
+        // What went names what stands in its place.
+        (vec!["like:pi4.toml", "--", "true"], 2, "use the ratio"),
+        (vec!["--cpu", "0=800MHz@pi4.toml", "--", "true"], 2, "use the ratio"),
+        (vec!["nodes.toml", "--on", "sim:cpus=4"], 2, "`schedlab run FILE`"),
+        (vec!["nodes.toml", "--trace", "all.dat"], 2, "schedlab record -o FILE"),
+        (vec!["machine", "pi4"], 2, "the ratio of a program's times"),
         (vec![], 2, "--cpu"),
     ] {
         let output = run(&arguments);

@@ -237,37 +237,3 @@ fn memory_bandwidth_is_limited_or_refused_by_what_is_missing() {
     assert!(missing.iter().any(|why| stderr(&output).contains(why)), "{}", stderr(&output));
     missing!("resctrl with MBA; only its refusal is tested");
 }
-
-#[test]
-fn a_machine_is_imitated_by_its_profile_and_a_faster_one_is_refused() {
-    if !has_rights() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let output = run(&["machine", "me"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let profile = String::from_utf8(output.stdout).unwrap();
-    let scaled = |factor: f64| {
-        let path = dir.path().join(format!("{factor}.toml"));
-        let line = |line: &str| match line.split_once(" = ") {
-            Some((key @ ("integer" | "branches" | "memory"), rate)) => {
-                format!("{key} = {:.1}\n", rate.parse::<f64>().unwrap() * factor)
-            }
-            _ => format!("{line}\n"),
-        };
-        std::fs::write(&path, profile.lines().map(line).collect::<String>()).unwrap();
-        format!("{}=like:{}", last_cpu(), path.display())
-    };
-    let half = run(&["--cpu", &scaled(0.5), "--no-measure", "--", "echo", "ran"]);
-    assert!(half.status.success(), "{}", stderr(&half));
-    assert!(stderr(&half).contains("me does") && stderr(&half).contains("of full speed here"));
-    assert_eq!(half.stdout, b"ran\n");
-    let faster = run(&["--cpu", &scaled(100.0), "--no-measure", "--", "true"]);
-    assert_eq!(faster.status.code(), Some(2), "{}", stderr(&faster));
-    assert!(stderr(&faster).contains("use at most 100 %"), "{}", stderr(&faster));
-    let none = run(&["--cpu", "0=like:/no/such.toml", "--", "true"]);
-    assert!(stderr(&none).contains("schedlab slow machine"), "{}", stderr(&none));
-    assert_eq!(none.status.code(), Some(2));
-    let clock = run(&["--cpu", "0=99999999MHz", "--", "true"]);
-    assert_eq!(clock.status.code(), Some(2), "{}", stderr(&clock));
-}

@@ -1,54 +1,41 @@
 //! From stored runs to figures: each rate against full speed in the same round.
 
-use super::points::{Benchmark, Point};
-use schedlab_experiment::StoredRun;
-use schedlab_model::Warning;
+use super::points::{Benchmark, Point, Prepared};
+use crate::StoredRun;
 use schedlab_stats::{Sample, t_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One point's figures.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
-pub(super) struct Figures {
+pub struct Figures {
     /// The method's name.
-    pub(super) method: String,
+    pub method: String,
     /// The workload's name.
-    pub(super) benchmark: String,
+    pub benchmark: String,
     /// The number of CPUs.
-    pub(super) cpus: usize,
+    pub cpus: usize,
     /// The speed asked for, as a fraction.
-    pub(super) speed: f64,
+    pub speed: f64,
     /// What the rates count.
-    pub(super) unit: String,
+    pub unit: String,
     /// The rates.
-    pub(super) measured: Vec<f64>,
+    pub measured: Vec<f64>,
     /// Their mean.
-    pub(super) mean: f64,
+    pub mean: f64,
     /// Its 95 % interval by Student's t; from two repeats on.
     #[schemars(with = "Option<[Option<f64>; 2]>")]
-    pub(super) ci95: Option<[f64; 2]>,
+    pub ci95: Option<[f64; 2]>,
     /// Each rate as a part of the one at full speed in the same round.
-    pub(super) relative: Vec<f64>,
+    pub relative: Vec<f64>,
     /// What `relative` should be.
-    pub(super) ideal: f64,
+    pub ideal: f64,
     /// CPU time for a unit of work, as a part of that at full speed.
-    pub(super) cpu_time: f64,
+    pub cpu_time: f64,
     /// How unequal the tasks fared: 0 is equal.
-    pub(super) unfairness: f64,
+    pub unfairness: f64,
     /// CPU time of the controller outside its burners, as a part of the time.
-    pub(super) controller: f64,
-}
-
-/// All figures, and what was left out.
-#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
-pub(super) struct Results {
-    pub(super) results: Vec<Figures>,
-    /// What cannot be had here, or failed, with why.
-    pub(super) left_out: Vec<String>,
-    /// Warnings about all of them.
-    pub(super) warnings: Vec<Warning>,
-    /// Whether it was stopped before its end.
-    pub(super) partial: bool,
+    pub controller: f64,
 }
 
 /// What one run measured.
@@ -84,24 +71,27 @@ impl Seen {
     }
 }
 
-/// The figures of points that have runs.
-pub(super) fn figures(points: &[Point], runs: &[StoredRun]) -> Vec<Figures> {
-    let of = |point: &Point| -> Vec<Seen> {
-        let (axes, name) = (point.axes(), point.benchmark.name);
-        let mine = runs.iter().filter(|run| run.is_whole() && run.manifest.workload == name);
-        mine.filter(|run| run.manifest.point == axes)
-            .filter_map(|run| Seen::of(run, &point.benchmark))
-            .collect()
-    };
-    let mut all = Vec::new();
-    for full in points.iter().filter(|point| point.method.is_none()) {
-        let base = of(full);
-        let group = points
-            .iter()
-            .filter(|point| point.benchmark == full.benchmark && point.cpus == full.cpus);
-        all.extend(group.filter_map(|point| one(point, &of(point), &base)));
+impl Prepared {
+    /// The figures of the points that have runs.
+    #[must_use]
+    pub fn figures(&self, runs: &[StoredRun]) -> Vec<Figures> {
+        let of = |point: &Point| -> Vec<Seen> {
+            let (axes, name) = (point.axes(), point.benchmark.name);
+            let mine = runs.iter().filter(|run| run.is_whole() && run.manifest.workload == name);
+            mine.filter(|run| run.manifest.point == axes)
+                .filter_map(|run| Seen::of(run, &point.benchmark))
+                .collect()
+        };
+        let mut all = Vec::new();
+        for full in self.points.iter().filter(|point| point.method.is_none()) {
+            let base = of(full);
+            let is_beside =
+                |point: &&Point| point.benchmark == full.benchmark && point.cpus == full.cpus;
+            let group = self.points.iter().filter(is_beside);
+            all.extend(group.filter_map(|point| one(point, &of(point), &base)));
+        }
+        all
     }
-    all
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -119,7 +109,7 @@ fn one(point: &Point, seen: &[Seen], base: &[Seen]) -> Option<Figures> {
         .filter_map(|seen| Some((seen, base.iter().find(|full| full.block == seen.block)?)))
         .collect();
     Some(Figures {
-        method: point.method.map_or("none", schedlab_host::slow::Method::name).to_owned(),
+        method: point.method_name().to_owned(),
         benchmark: point.benchmark.name.to_owned(),
         cpus: point.cpus,
         speed: point.speed.fraction(),
@@ -160,16 +150,17 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
 
 impl Figures {
     /// The mean of what was reached, as a part of full speed, and its 95 % interval.
-    pub(super) fn reached(&self) -> (f64, Option<(f64, f64)>) {
+    #[must_use]
+    pub fn reached(&self) -> (f64, Option<(f64, f64)>) {
         (mean(self.relative.iter().copied()), interval(&self.relative))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::points::BENCHMARKS;
+    use super::super::points::{BENCHMARKS, Slowing};
     use super::*;
-    use schedlab_host::slow::{Method, Speed};
+    use schedlab_workload::Speed;
 
     fn seen(block: u32, rate: f64) -> Seen {
         Seen { block, rate, done: rate, cpu: 0.001, time: 0.003, unfairness: 0.0, controller: 0.0 }
@@ -178,7 +169,7 @@ mod tests {
     fn point(name: &str, percent: u32) -> Point {
         let benchmark = *BENCHMARKS.iter().find(|b| b.name == name).unwrap();
         let speed = Speed::percent(percent).unwrap();
-        Point { method: Some(Method::Hogs), benchmark, cpus: 1, speed }
+        Point { method: Some(Slowing::new("hogs")), benchmark, cpus: 1, speed }
     }
 
     #[test]

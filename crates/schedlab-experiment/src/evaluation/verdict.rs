@@ -1,19 +1,19 @@
 //! What the figures say about each method, in the study's questions. Computed, never required: the
 //! study's kernel is not this one.
 
-use super::figures::{Figures, Results};
+use super::{Figures, Results};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A question about a method and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-pub(super) struct Verdict {
+pub struct Verdict {
     /// The method's name.
-    pub(super) method: String,
+    pub method: String,
     /// The question, in a few words.
-    pub(super) question: String,
+    pub question: String,
     /// The answer, with its figures.
-    pub(super) answer: String,
+    pub answer: String,
 }
 
 /// Less than this off the ideal counts as right, as a part of it.
@@ -27,7 +27,8 @@ const WIDE: f64 = 0.3;
 const UNEVEN: f64 = 0.25;
 
 /// Judges every method of the results.
-pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
+#[must_use]
+pub fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut methods: Vec<&str> = results.results.iter().map(|f| f.method.as_str()).collect();
     methods.sort_unstable();
     methods.dedup();
