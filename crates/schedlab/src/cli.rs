@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Sim(commands::sim::Args),
     /// Load a job executor with graphs of jobs, and find its breaking point
     Jobs(commands::jobs::Args),
-    /// Fetch, build and compare kernels in QEMU
+    /// Fetch and build kernels for QEMU, and find the commit that made one slower
     Vm(commands::vm::Args),
     /// Run an experiment: plan, run, store, report; continue where it stopped
     Run(commands::run::Args),
@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Gallery(commands::gallery::Args),
     /// Write a report from stored results
     Report(commands::report::Args),
-    /// Compare two sets of stored results, with a verdict
+    /// Compare stored results, commands, or machines under one load, with a verdict
     Compare(commands::compare::Args),
     /// Print the JSON schemas of what --json prints
     Schema(commands::schema::Args),

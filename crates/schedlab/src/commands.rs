@@ -67,7 +67,6 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<replay::Document>(),
         json::of::<view::Document>(),
         json::of::<vm::Document>(),
-        json::of::<vm::compare::Document>(),
         json::of::<compare::Document<'_>>(),
         json::of::<export::Results<'_>>(),
         json::of::<report::Claims>(),

@@ -25,6 +25,7 @@ const REMOVED: &[(&str, &str)] = &[
         "slow machine",
         "`schedlab slow 40%`, with the ratio of a program's times on both machines as the speed",
     ),
+    ("vm compare", "`schedlab compare --side vm:kernel=NAME --side vm:kernel=NAME -- LOAD`"),
     ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
     (
         "sim truth",
@@ -103,7 +104,9 @@ mod tests {
             let is_whole = taken == words || command.get_positionals().next().is_some();
             assert!(taken > 0 && is_whole, "`{removed}`: no command `{}`", named.join(" "));
             // `load` reads its options itself.
-            let options = named.iter().filter(|word| word.starts_with("--") && named[0] != "load");
+            let options = named
+                .iter()
+                .filter(|word| word.len() > 2 && word.starts_with("--") && named[0] != "load");
             for option in options {
                 let name = option.trim_start_matches('-');
                 let is_there = command.get_arguments().any(|one| one.get_long() == Some(name));

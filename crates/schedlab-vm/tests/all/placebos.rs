@@ -2,7 +2,8 @@
 //! examples/evidence/placebos.
 
 use schedlab_model::Better;
-use schedlab_vm::placebo::{PLACEBOS, Verdict, judge};
+use schedlab_stats::median;
+use schedlab_vm::placebo::{PLACEBOS, band, worse_by};
 use serde_json::Value;
 
 /// The values of each kernel, one for each start.
@@ -28,13 +29,14 @@ fn at_most_one_of_twenty_real_placebo_pairs_is_called_worse() {
     let pairs = (1..=2).flat_map(|step| (0..count).map(move |one| (one, (one + step) % count)));
     let mut worse = Vec::new();
     for (one, other) in pairs.take(20) {
-        let band: Vec<Vec<f64>> = (0..count)
+        let others: Vec<Vec<f64>> = (0..count)
             .filter(|index| ![one, other].contains(index))
             .map(|index| kernels[index].clone())
             .collect();
-        let judged = judge(&kernels[one], &kernels[other], &band, Better::Lower).unwrap();
-        if judged.verdict == Verdict::Worse {
-            worse.push((one, other, judged));
+        let middle = |index: usize| median(kernels[index].iter().copied()).unwrap();
+        let by = worse_by(middle(one), middle(other), Better::Lower).unwrap();
+        if by > band(&kernels[one], &others).unwrap() {
+            worse.push((one, other, by));
         }
     }
     assert!(worse.len() <= 1, "{worse:?}");

@@ -298,6 +298,42 @@ fn commands_are_compared_in_one_line_with_parameters() {
 }
 
 #[test]
+fn one_load_is_compared_on_any_machines_and_with_other_knobs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let compare = |sides: &[&str], more: &[&str]| {
+        let sides = sides.iter().flat_map(|side| ["--side", side]);
+        let words: Vec<&str> = std::iter::once("compare").chain(sides).collect();
+        run(folder.path(), &[&words[..], more].concat())
+    };
+    let load = ["--metric", "switches_involuntary", "--", "cpu", "--tasks", "3"];
+    let load = [&load[..], &["--duration", "300ms"]].concat();
+    let base = "sim:cpus=1,kernel=eevdf-6.12";
+    let other = "sim:cpus=1,kernel=eevdf-6.12,knob:base_slice=20ms";
+    let output = compare(&[base, other], &load);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains(&format!("{other}, cpu: different in switches_involuntary")), "{told}");
+    assert!(!told.contains("neutral code"), "there is one code: {told}");
+    let more = ["--json", "-n", "2", "--", "hackbench", "-g", "1", "-f", "2", "-l", "10"];
+    let output = compare(&["host", "sim:cpus=2"], &more);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&document["before"], &document["after"]), (&"host".into(), &"sim:cpus=2".into()));
+    for (sides, more, why) in [
+        (&[base][..], &load[..], "give two machines or more"),
+        (&[base, base], &load, "given before"),
+        (&[base, "sim,knob:x"], &load, "write knob:NAME=VALUE"),
+        (&[base, other], &["--choices", "--", "hackbench"], "compare kernels"),
+        (&[base, "sim:cpus=2"], &["--metric", "nothing", "--", "cpu"], "nothing"),
+        (&[base, "sim:cpus=2"], &["--", "true"], "cannot run a command"),
+    ] {
+        let refused = compare(sides, more);
+        assert!(!refused.status.success(), "{sides:?}");
+        assert!(stderr(&refused).contains(why), "{why}: {}", stderr(&refused));
+    }
+}
+
+#[test]
 fn a_rebuilt_program_is_a_column_of_its_own_that_compare_names() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");

@@ -216,7 +216,7 @@ fn what_commands_print_is_valid_by_its_schema() {
     said.extend(stored(dir));
     let lines = spoken(dir);
     // A comparison of kernels is checked where a made QEMU runs them: tests/vm_build.rs.
-    let mut excused: BTreeSet<&str> = ["slow-warning", "vm-compare"].into();
+    let mut excused: BTreeSet<&str> = ["slow-warning"].into();
     if lines.is_empty() {
         excused.insert("jobs-lines");
     }

@@ -92,9 +92,10 @@ fn times_of_cpus_that_share_instructions_are_refused_everywhere() {
     assert!(stderr(&times).contains("no metric 'time_s' in both sets: "), "{}", stderr(&times));
     assert!(stderr(&times).contains(WHY), "{}", stderr(&times));
 
-    let settings = format!("cpus=2,{qemu}");
-    let how = ["--workload", "hackbench", "--vm", &settings];
-    let compared = place.run(&[&["vm", "compare", one, two], &how[..]].concat());
+    let sides = [one, two].map(|kernel| format!("vm:kernel={kernel},cpus=2,{qemu}"));
+    let sides = ["compare", "--side", &sides[0], "--side", &sides[1], "--metric", "time_s"];
+    let compared = place.run(&[&sides[..], &["--", "hackbench"]].concat());
+    assert_eq!(compared.status.code(), Some(2));
     assert!(stderr(&compared).contains(WHY), "{}", stderr(&compared));
 
     let truth = place.path("truth.toml");

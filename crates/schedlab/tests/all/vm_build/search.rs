@@ -53,16 +53,26 @@ fn a_slower_commit_is_worse_than_neutral_code_and_bisect_finds_it() {
     let tree = place.tree("linux");
     let commits = history(&tree);
     let qemu = place.machine(1);
-    let how = ["--tree", tree.to_str().unwrap(), "--workload", "hackbench -g 1", "--vm", &qemu];
-    let how = [&how[..], &["--starts", "2", "--placebos", "3"]].concat();
-    let run = |words: &[&str]| place.run(&[words, &how].concat());
-
-    let same = run(&["vm", "compare", &commits[0], &commits[4]]);
+    let tree_text = tree.to_str().unwrap();
+    let compare = |after: &str, more: &[&str]| {
+        let side = |commit: &str| format!("vm:kernel={commit},{qemu}");
+        let (before, after) = (side(&commits[0]), side(after));
+        let words = ["compare", "--side", &before, "--side", &after, "--tree", tree_text];
+        let how =
+            ["--placebos", "3", "-n", "6", "--metric", "time_s", "--", "hackbench", "-g", "1"];
+        place.run(&[&words[..], more, &how].concat())
+    };
+    let same = compare(&commits[4], &[]);
     assert!(same.status.success(), "{}", stderr(&same));
-    assert!(stdout(&same).starts_with("no change shown: time_s of "), "{}", stdout(&same));
-    let worse = run(&["vm", "compare", &commits[0], &commits[7], "--json"]);
+    let text = stdout(&same);
+    assert!(
+        text.contains("neutral code changes it by up to ") && !text.contains("worse"),
+        "{text}"
+    );
+    let worse = compare(&commits[7], &["--json"]);
     let document: serde_json::Value = serde_json::from_slice(&worse.stdout).unwrap();
-    assert_eq!(document["verdict"], "worse", "{}", stderr(&worse));
+    let verdict = &document["comparisons"][0]["primary"][0]["verdict"];
+    assert_eq!(verdict, "worse", "{}", stderr(&worse));
     let said = tempfile::NamedTempFile::new().unwrap();
     fs::write(said.path(), &worse.stdout).unwrap();
     crate::validation::validate(said.path());
@@ -70,7 +80,13 @@ fn a_slower_commit_is_worse_than_neutral_code_and_bisect_finds_it() {
     // The traces are one file, so nothing may be called a cause.
     assert_eq!(document["choices"]["first"], serde_json::Value::Null);
 
-    let search = |worse: &str| run(&["vm", "bisect", &commits[0], &commits[7], "--worse", worse]);
+    let how = ["--tree", tree_text, "--workload", "hackbench -g 1", "--vm", &qemu];
+    let how = [&how[..], &["--starts", "2", "--placebos", "3"]].concat();
+    let search = |worse: &str| {
+        place.run(
+            &[&["vm", "bisect", &commits[0], &commits[7], "--worse", worse], &how[..]].concat(),
+        )
+    };
     let within = search("0.1%");
     assert_eq!(within.status.code(), Some(2), "{}", stderr(&within));
     assert!(stderr(&within).contains("is within what neutral code does"), "{}", stderr(&within));
