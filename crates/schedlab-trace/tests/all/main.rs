@@ -22,6 +22,8 @@ mod perf_file;
 mod perf_threads;
 mod perfetto;
 mod smoke;
+#[path = "../../../../fuzz/structure.rs"]
+mod structure;
 mod synthetic;
 mod text;
 mod threads;
