@@ -62,7 +62,8 @@ impl Lines {
         let limit = self.patience.saturating_add(Duration::from_nanos(work_ns + last_start));
         let until = Instant::now() + limit;
         let (told, answers) = mpsc::channel();
-        let (theirs, given) = (Arc::clone(run), asked.clone());
+        let theirs = Arc::clone(run);
+        let given = asked.clone();
         // All is written before anything is read: the process answers after `go`. Both may wait for ever, so
         // another thread does: it ends with the pipes.
         let talk = move || {
@@ -159,7 +160,6 @@ fn wait_for<T>(
     }
 }
 
-/// Whether a process ends by then.
 fn ends(child: &mut Child, until: Instant) -> std::io::Result<bool> {
     while child.try_wait()?.is_none() {
         if Instant::now() > until {
@@ -308,7 +308,9 @@ impl Executor for Library {
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         refuse_times(self, run)?;
         let graph = run.graph();
-        let (mut begin, mut successors, mut waits) = (vec![0u32], Vec::new(), Vec::new());
+        let mut begin = vec![0u32];
+        let mut successors = Vec::new();
+        let mut waits = Vec::new();
         for node in 0..graph.len() {
             successors.extend_from_slice(graph.successors(node));
             begin.push(successors.len() as u32);
@@ -321,7 +323,8 @@ impl Executor for Library {
         let origin = schedlab_sys::clock::monotonic().0.saturating_sub(run.clock().now());
         let start = |node| origin + base + run.schedule().start(node);
         let starts: Option<Vec<u64>> = timed.then(|| (0..graph.len()).map(start).collect());
-        let (jobs, workers) = (graph.len(), self.workers as u32);
+        let jobs = graph.len();
+        let workers = self.workers as u32;
         let stray = Mutex::new(None);
         // A panic would end the process: the caller is C.
         let perform = |node: u32, worker: u32| {

@@ -718,8 +718,9 @@ mod tests {
         let planned = Burner::planned(Kind::Cpu.into());
         let load = Load::new(&graph, planned, 20_000, Length::Fixed, 0);
         let run = Run::new(graph, Schedule::default(), Box::new(load), Clock::still());
-        let (run, costs) = (Arc::new(run), (Costs::USUAL, 1_000));
-        let crew = Crew::man(&mut plan, run.clone(), Policy::new(3), costs, vec!["cpu"]);
+        let run = Arc::new(run);
+        let crew =
+            Crew::man(&mut plan, run.clone(), Policy::new(3), Costs::USUAL, 1_000, vec!["cpu"]);
         let arena = Arena::new(&plan).unwrap();
         std::thread::scope(|scope| {
             for (number, task) in plan.tasks.iter_mut().enumerate() {
