@@ -9,10 +9,10 @@ use crate::marks::Marks;
 use crate::net::Namespace;
 use schedlab_model::{Nanos, Phase, Pid, Usage};
 use schedlab_sys::channel;
+use schedlab_sys::clock;
 use schedlab_sys::sched::{self, Attributes};
 use schedlab_sys::task::{self, Side};
 use schedlab_sys::thread::Thread;
-use schedlab_sys::{clock, shared};
 use schedlab_workload::Done;
 use schedlab_workload::plan::{Block, Fork, Placement, Plan, Policy, Task, Transport};
 use std::fs::File;
@@ -478,7 +478,7 @@ fn work(
     };
     arena.set_ready(index, thread);
     arena.ready().fetch_add(1, AcqRel);
-    let _ = schedlab_sys::futex::wake(shared::low_half(arena.ready()), 1, arena.scope);
+    let _ = schedlab_sys::futex::wake(arena.ready(), 1, arena.scope);
     common.gate.pass(arena);
     let error = match &mut performer {
         Performer::Native(native) => {
@@ -514,7 +514,7 @@ enum Performer<'a> {
 /// Counts the task as ended and tells who waits for that.
 fn leave(arena: &Arena) {
     if arena.leave() {
-        let _ = schedlab_sys::futex::wake(shared::low_half(arena.ended()), 1, arena.scope);
+        let _ = schedlab_sys::futex::wake(arena.ended(), 1, arena.scope);
     }
 }
 
