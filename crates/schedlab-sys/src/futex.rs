@@ -26,7 +26,6 @@ impl Scope {
     }
 }
 
-/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// Woken, perhaps for no reason: look at the word again.
@@ -35,7 +34,6 @@ pub enum Waited {
     Changed,
     /// The timeout passed without a wakeup.
     TimedOut,
-    /// A signal interrupted the wait.
     Interrupted,
 }
 

@@ -92,7 +92,6 @@ impl Ports {
         let _ = (port, bytes);
     }
 
-    /// Reads a byte from a port.
     #[must_use]
     pub fn read_u8(&self, port: Port) -> u8 {
         #[cfg(target_arch = "x86_64")]

@@ -27,7 +27,6 @@ const CONTROL: usize = 6 * LINE;
 /// Words that every task has for itself, before its counters and series.
 const TASK: usize = 16;
 
-/// How a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
     /// It was not started, or has not said that it is ready.
@@ -184,7 +183,6 @@ impl Arena {
         &self.words[self.locks + index as usize * LINE]
     }
 
-    /// What lies in a semaphore.
     pub(super) fn semaphore(&self, index: u32) -> &AtomicU64 {
         &self.words[self.semaphores + index as usize * LINE]
     }

@@ -25,7 +25,6 @@ const AFTER_STOP: u32 = 100_000;
 /// The end of a channel that a task holds.
 #[derive(Clone)]
 pub(super) enum End {
-    /// The end from which the task reads.
     Read(Arc<File>),
     /// The end to which the task writes. The last task of the process that drops this end closes it.
     Write(Arc<File>),
@@ -115,7 +114,8 @@ impl<'a> Interpreter<'a> {
         memory: Vec<Option<Memory>>,
         stage: &'a dyn Stage,
     ) -> Self {
-        let (buffer, batch) = (Vec::new(), Vec::with_capacity(arena.stack_capacity()));
+        let buffer = Vec::new();
+        let batch = Vec::with_capacity(arena.stack_capacity());
         let heap = Heap::default();
         Self { arena, task, ends, memory, stage, buffer, batch, heap, cpu_lock: 0, error: None }
     }
@@ -574,7 +574,8 @@ impl Fifo<'_> {
 
     /// How many lie there now, or `None`: no room.
     fn push(&self, value: u64) -> Option<u64> {
-        let (tail, head) = (&self.words[0], &self.words[LINE]);
+        let tail = &self.words[0];
+        let head = &self.words[LINE];
         loop {
             let turn = tail.load(Relaxed);
             let out = head.load(Acquire);
@@ -636,7 +637,8 @@ mod tests {
         let words = schedlab_sys::shared::words(2 * LINE + 16).unwrap();
         (0..8).for_each(|slot| words[2 * LINE + slot * 2].store(slot as u64, Relaxed));
         let fifo = || Fifo { words, capacity: 8 };
-        let (threads, each) = (3, 5_000);
+        let threads = 3;
+        let each = 5_000;
         let pops = || {
             let mut taken = Vec::new();
             while taken.len() < each {

@@ -24,7 +24,6 @@ pub(super) enum Memory {
     Arrays(Box<[Vec<f64>; 3]>),
 }
 
-/// Words of the task or of all.
 pub(super) enum Words {
     Own(Box<[AtomicU64]>),
     Shared(&'static [AtomicU64]),
@@ -123,7 +122,8 @@ impl Memory {
     /// Every step stores the sum in memory: the naive loop is the work, not a way to it.
     pub(super) fn multiply(&self, times: u32) {
         let Self::Matrices { words, side } = self else { return };
-        let (n, words) = (*side, words.get());
+        let n = *side;
+        let words = words.get();
         let (first, rest) = words.split_at(n * n);
         let (second, product) = rest.split_at(n * n);
         for _ in 0..times {

@@ -34,7 +34,8 @@ pub(super) fn conduct(
     arena: Arena,
     signals: Signals,
     leader: &mut Leader,
-    (part, network): (Part, Option<&Namespace>),
+    part: Part,
+    network: Option<&Namespace>,
 ) -> Result<i32, Told> {
     let failed = |option: &str, doing: &str, error: &io::Error| Told::Failed {
         option: (!option.is_empty()).then(|| option.to_owned()),
@@ -303,7 +304,8 @@ impl Run {
             Told::Warning(Warning::new("interrupted", what, "let it run to its end")).tell();
         }
         let code = i32::from(!failures.is_empty());
-        let (interrupted, censored) = (self.interrupted, cut_at.is_some());
+        let interrupted = self.interrupted;
+        let censored = cut_at.is_some();
         Told::Ended { interrupted, censored, failures }.tell();
         Ok(code)
     }

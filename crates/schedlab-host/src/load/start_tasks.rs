@@ -109,7 +109,6 @@ struct Nursery {
     threads: Mutex<Vec<Thread>>,
 }
 
-/// A task that is not alive.
 struct Unborn {
     index: usize,
     task: Task,
@@ -133,7 +132,6 @@ impl Unborn {
     }
 }
 
-/// Where a task is performed.
 struct OnStage<'c> {
     common: &'c Common,
     thread: Pid,
@@ -180,7 +178,6 @@ impl Stage for OnStage<'_> {
     }
 }
 
-/// The tasks that were started.
 pub(super) struct Crew {
     arena: Arc<Arena>,
     gate: Arc<Gate>,
@@ -215,7 +212,9 @@ impl Crew {
             migrations: tasks.len() <= MIGRATIONS_UP_TO,
             facts: !plan.upstream,
         };
-        let (children, threads, killed) = (Vec::new(), Vec::new(), Vec::new());
+        let children = Vec::new();
+        let threads = Vec::new();
+        let killed = Vec::new();
         let mut crew = Self { arena: arena.clone(), gate, nursery, children, threads, killed };
         match plan.processes {
             true => crew.fork(tasks, Channels::new(plan, network.cloned()), &common)?,
@@ -505,7 +504,6 @@ fn work(
     }
 }
 
-/// Who performs a task.
 enum Performer<'a> {
     Native(Native),
     Interpreter(Interpreter<'a>),
