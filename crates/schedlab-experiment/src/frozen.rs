@@ -4,36 +4,30 @@
 //! FROZEN/
 //!   experiment.toml      the file, word for word
 //!   frozen.json          what holds for all runs, and the hash of runs.jsonl
-//!   runs.jsonl           one run a line, portion by portion
-//!   claims/7             the lease of portion 7: who does it; its time of change is when it was renewed
-//!   done/7               portion 7 is done; inside stands by whom
+//!   runs.jsonl           one run a line
 //!   workers/NAME/        the results of one worker, a folder as `run` makes it
 //! ```
 //!
-//! A portion is what a worker takes at once: a block of measurements, so that what is compared is
-//! measured on one machine, or some runs of machines that do not disturb each other. [`work()`] does
-//! portions, [`gather()`] puts the runs of all workers into one folder of results.
+//! A run is done when the folder of some worker has it. [`work()`] does the runs of a shard that are not done,
+//! [`gather()`] puts the runs of all workers into one folder of results and names those that are missing.
 
 mod gather;
-mod leases;
 mod work;
 
 pub use gather::{Gathered, gather};
-pub use work::{Share, Work, WorkStep, work};
+pub use work::{Work, work};
 
 use crate::run_loop::LoopError;
-use crate::store::{StoreError, write_synced};
-use crate::{Experiment, Hooks, Hosts, MEASURING, Plan, Planned, Point, RunId};
+use crate::store::{StoreError, StoredRun, write_synced};
+use crate::{Experiment, Hooks, MEASURING, Plan, Planned, Point, RunId};
 use schedlab_workload::{MachineName, RunSpec};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The version of the frozen folder.
-pub const SCHEMA: &str = "schedlab/frozen/1";
-/// Runs of a portion on machines that do not disturb each other.
-const TOGETHER: usize = 32;
+pub const SCHEMA: &str = "schedlab/frozen/2";
 
 /// A plan that was frozen.
 #[derive(Clone, Debug)]
@@ -44,8 +38,6 @@ pub struct Frozen {
     pub experiment: Experiment,
     /// Its runs in their order.
     pub plan: Plan,
-    /// The runs of each portion, as indices into the plan.
-    pub portions: Vec<Vec<usize>>,
     head: Head,
 }
 
@@ -64,8 +56,6 @@ pub struct Head {
     machine: Option<String>,
     /// How many runs there are.
     runs: usize,
-    /// How many portions they are in.
-    portions: usize,
     /// Of `runs.jsonl`, in hexadecimal digits.
     sha256: String,
 }
@@ -73,8 +63,6 @@ pub struct Head {
 /// A line of `runs.jsonl`: a run of a frozen plan.
 #[derive(schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Line {
-    /// The portion, from 0.
-    portion: usize,
     /// The run's name: the hash of machine and spec.
     id: RunId,
     /// The machine as it was asked for.
@@ -111,30 +99,16 @@ pub enum FrozenError {
 }
 
 impl Frozen {
-    /// Writes the plan of an experiment into a folder. `parallel` tells which machines do not disturb
-    /// each other's runs. The same plan may be frozen there already.
+    /// Writes the plan of an experiment into a folder. The same plan may be frozen there already.
     ///
     /// # Errors
     /// When the experiment decides from results how many runs it has, another plan is there, or the
     /// folder cannot be written.
-    pub fn freeze(
-        experiment: &Experiment,
-        parallel: &dyn Fn(&MachineName) -> bool,
-        folder: &Path,
-    ) -> Result<Self, FrozenError> {
-        refuse_open(experiment)?;
-        let plan = Plan::new(experiment);
-        let portions = portions(&plan, parallel);
-        let mut lines = String::new();
-        for (portion, index) in
-            portions.iter().enumerate().flat_map(|(p, r)| r.iter().map(move |i| (p, *i)))
-        {
-            let text = serde_json::to_string(&line(portion, &plan.runs[index]));
-            lines += &text.expect("runs are plain values");
-            lines.push('\n');
-        }
+    pub fn freeze(experiment: &Experiment, folder: &Path) -> Result<Self, FrozenError> {
+        let plan = Plan::listed(experiment)?;
         let moved = Experiment::parse(&experiment.text, &experiment.path);
         let moved = moved.is_ok_and(|read| read.machines() != experiment.machines());
+        let lines = lines(&plan);
         let head = Head {
             schema: SCHEMA.into(),
             schedlab: env!("CARGO_PKG_VERSION").into(),
@@ -142,11 +116,9 @@ impl Frozen {
             name: experiment.name.clone(),
             machine: moved.then(|| experiment.machine.to_string()),
             runs: plan.runs.len(),
-            portions: portions.len(),
             sha256: sha256(lines.as_bytes()),
         };
-        let path = folder.join("frozen.json");
-        if path.exists() {
+        if folder.join("frozen.json").exists() {
             let there = Self::read(folder)?;
             if there.head.sha256 == head.sha256 {
                 return Ok(there);
@@ -157,17 +129,20 @@ impl Frozen {
             );
             return Err(FrozenError::Refused(what));
         }
-        for part in ["claims", "done", "workers"] {
-            let path = folder.join(part);
-            std::fs::create_dir_all(&path).map_err(|e| StoreError::io(&path, e))?;
-        }
-        write_synced(&folder.join("experiment.toml"), experiment.text.as_bytes())?;
-        write_synced(&folder.join("runs.jsonl"), lines.as_bytes())?;
-        let mut text = serde_json::to_string_pretty(&head).expect("it is plain values");
-        text.push('\n');
-        // Last: a folder that has it is complete.
-        write_synced(&path, text.as_bytes())?;
+        write(folder, &experiment.text, &lines, &head)?;
         Self::read(folder)
+    }
+
+    /// Writes some units of it into another folder, as a plan of its own.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn write_part(&self, units: &[Vec<usize>], folder: &Path) -> Result<(), FrozenError> {
+        let plan = self.plan.part(units);
+        let lines = lines(&plan);
+        let (runs, sha256) = (plan.runs.len(), sha256(lines.as_bytes()));
+        let head = Head { runs, sha256, ..self.head.clone() };
+        write(folder, &self.experiment.text, &lines, &head)
     }
 
     /// Reads a frozen plan.
@@ -205,21 +180,11 @@ impl Frozen {
         if let Some(machine) = &head.machine {
             experiment.put_on(machine.parse().map_err(FrozenError::Refused)?);
         }
-        let (mut runs, mut portions) = (Vec::new(), vec![Vec::new(); head.portions]);
-        for (index, line) in lines.lines().enumerate() {
-            let (portion, run) = planned(line).ok_or_else(|| {
-                refused(
-                    "this version of schedlab gives runs other names: use the version that \
-                    froze the plan",
-                )
-            })?;
-            portions
-                .get_mut(portion)
-                .ok_or_else(|| refused("runs.jsonl names too many portions"))?
-                .push(index);
-            runs.push(run);
-        }
-        Ok(Self { folder: folder.to_owned(), experiment, plan: Plan { runs }, portions, head })
+        let other =
+            "this version of schedlab gives runs other names: use the version that froze the plan";
+        let runs: Option<Vec<Planned>> = lines.lines().map(planned).collect();
+        let plan = Plan { runs: runs.ok_or_else(|| refused(other))? };
+        Ok(Self { folder: folder.to_owned(), experiment, plan, head })
     }
 
     /// Whether both are the same plan.
@@ -228,31 +193,26 @@ impl Frozen {
         self.head.sha256 == other.head.sha256
     }
 
-    /// The runs of a portion as a plan of its own.
-    #[must_use]
-    pub fn portion(&self, portion: usize) -> Plan {
-        let runs = self.portions[portion].iter().map(|index| self.plan.runs[*index].clone());
-        Plan { runs: runs.collect() }
-    }
-
-    /// Whether a portion is marked as done.
-    #[must_use]
-    pub fn is_done(&self, portion: usize) -> bool {
-        self.done(portion).exists()
-    }
-
-    /// Marks a portion as done by somebody.
+    /// Those of some units that none of these workers has done as a whole.
     ///
     /// # Errors
-    /// When the mark cannot be written.
-    pub fn mark_done(&self, portion: usize, by: &str) -> Result<(), StoreError> {
-        let folder = self.folder.join("done");
-        std::fs::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, e))?;
-        write_synced(&self.done(portion), format!("{by}\n").as_bytes())
-    }
-
-    fn done(&self, portion: usize) -> PathBuf {
-        self.folder.join("done").join(portion.to_string())
+    /// When a folder cannot be read.
+    pub fn unfinished(
+        &self,
+        mut units: Vec<Vec<usize>>,
+        workers: &[PathBuf],
+    ) -> Result<Vec<Vec<usize>>, StoreError> {
+        for worker in workers {
+            let there = run_folders(worker)?;
+            let has = |index: &usize| {
+                there.get(self.plan.runs[*index].id.as_str()).is_some_and(|folders| {
+                    let is_whole = |run: StoredRun| !run.manifest.interrupted;
+                    folders.iter().any(|folder| StoredRun::read(folder).is_ok_and(is_whole))
+                })
+            };
+            units.retain(|unit| !unit.iter().all(has));
+        }
+        Ok(units)
     }
 
     /// The folders of results of all workers, sorted.
@@ -279,59 +239,54 @@ impl Frozen {
     }
 }
 
-/// A frozen plan has a fixed number of runs.
-fn refuse_open(experiment: &Experiment) -> Result<(), FrozenError> {
-    let stop = &experiment.stop;
-    let open = [
-        (stop.width.is_some() || stop.budget.is_some() || !stop.looks.is_empty(), "[stop]"),
-        (experiment.boots > 1, "boots"),
-        (experiment.tune.is_some(), "[tune]"),
-    ];
-    match open.iter().find(|(is_there, _)| *is_there) {
-        None => Ok(()),
-        Some((_, key)) => Err(FrozenError::Refused(format!(
-            "{}: a frozen plan lists all its runs, but {key} chooses runs from results: leave \
-             {key} out",
-            experiment.path.display()
-        ))),
-    }
-}
-
-/// Blocks of measurements, and this many runs of other machines.
-fn portions(plan: &Plan, parallel: &dyn Fn(&MachineName) -> bool) -> Vec<Vec<usize>> {
-    let together: BTreeSet<&MachineName> = plan
-        .runs
-        .iter()
-        .map(|run| &run.machine)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .filter(|m| parallel(m))
-        .collect();
-    let (mut portions, mut free) = (Vec::new(), Vec::new());
-    let mut blocks: std::collections::BTreeMap<u32, Vec<usize>> = std::collections::BTreeMap::new();
-    for (index, run) in plan.runs.iter().enumerate() {
-        match together.contains(&run.machine) && run.hooks == Hooks::default() {
-            true => free.push(index),
-            false => blocks.entry(run.block).or_default().push(index),
+/// The folders of runs of a worker, by the ids of the runs; none where there is no worker.
+fn run_folders(worker: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, StoreError> {
+    let inside = worker.join("runs");
+    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let entries = match std::fs::read_dir(&inside) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(StoreError::io(&inside, error)),
+    };
+    for entry in entries {
+        let path = entry.map_err(|e| StoreError::io(&inside, e))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let id = name.split('-').next().unwrap_or_default();
+        if !name.starts_with('.') {
+            found.entry(id.to_owned()).or_default().push(path);
         }
     }
-    portions.extend(blocks.into_values());
-    portions.extend(free.chunks(TOGETHER).map(<[usize]>::to_vec));
-    portions
+    Ok(found)
 }
 
-fn line(portion: usize, run: &Planned) -> Line {
-    let Planned { id, workload, point, block, spec, hooks, machine } = run.clone();
-    Line { portion, id, machine: machine.to_string(), workload, point, block, spec, hooks }
+fn write(folder: &Path, experiment: &str, lines: &str, head: &Head) -> Result<(), FrozenError> {
+    let workers = folder.join("workers");
+    std::fs::create_dir_all(&workers).map_err(|e| StoreError::io(&workers, e))?;
+    write_synced(&folder.join("experiment.toml"), experiment.as_bytes())?;
+    write_synced(&folder.join("runs.jsonl"), lines.as_bytes())?;
+    let mut text = serde_json::to_string_pretty(head).expect("it is plain values");
+    text.push('\n');
+    // Last: a folder that has it is complete.
+    Ok(write_synced(&folder.join("frozen.json"), text.as_bytes())?)
+}
+
+/// The runs of a plan, one a line.
+fn lines(plan: &Plan) -> String {
+    let line = |run: &Planned| {
+        let Planned { id, workload, point, block, spec, hooks, machine } = run.clone();
+        let line = Line { id, machine: machine.to_string(), workload, point, block, spec, hooks };
+        serde_json::to_string(&line).expect("runs are plain values") + "\n"
+    };
+    plan.runs.iter().map(line).collect()
 }
 
 /// A line as a run; `None` where its name is not the hash of its content.
-fn planned(line: &str) -> Option<(usize, Planned)> {
-    let Line { portion, id, machine, workload, point, block, spec, hooks } =
+fn planned(line: &str) -> Option<Planned> {
+    let Line { id, machine, workload, point, block, spec, hooks } =
         serde_json::from_str(line).ok()?;
     let machine: MachineName = machine.parse().ok()?;
     let is_same = RunId::with_hooks(&machine, &spec, &hooks) == id;
-    is_same.then_some((portion, Planned { id, workload, point, block, spec, hooks, machine }))
+    is_same.then_some(Planned { id, workload, point, block, spec, hooks, machine })
 }
 
 fn read(path: &Path) -> Result<String, StoreError> {
@@ -340,11 +295,6 @@ fn read(path: &Path) -> Result<String, StoreError> {
 
 fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Whether the runs of several hosts belong together as blocks.
-pub(crate) fn are_blocks(experiment: &Experiment) -> bool {
-    experiment.hosts == Hosts::Blocks
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub mod report;
 mod run_loop;
 mod run_metrics;
 mod session;
+mod shard;
 mod store;
 mod trace_metrics;
 pub mod tune;
@@ -52,6 +53,7 @@ pub use machines::{Machines, Make};
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;
+pub use shard::{Shard, run_shard};
 pub use store::{
     Durable, FigureLine, IntervalLine, MEASURING, Manifest, Place, RunWriter, SCHEMA, SCHEMA_OLD,
     StoreError, StoredRun, StoredRuns, mixed_versions, name_places, runs_of,

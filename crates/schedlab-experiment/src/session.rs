@@ -200,6 +200,23 @@ fn is_over(experiment: &Experiment, spent: Duration) -> bool {
     experiment.stop.budget.is_some_and(|budget| spent >= budget.as_duration())
 }
 
+/// Does a fixed part of an experiment: a plan that follows from no result.
+pub(crate) fn run_part(
+    machines: &mut Machines<'_>,
+    experiment: &Experiment,
+    plan: &Plan,
+    results: &Path,
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<Tally, LoopError> {
+    same_conditions(machines, experiment, results)?;
+    keep_experiment(results, &experiment.text)?;
+    if experiment.warm_up > 0 && is_unfinished(plan, results, machines)? {
+        throw_away(machines, experiment.warm_up, &plan.runs, results, stop)?;
+    }
+    run_with(machines, plan, results, stop, progress, experiment.retries)
+}
+
 /// Runs whose results are thrown away: the first points of the plan, into a folder that goes. None
 /// when there are results already: the machine is as warm as it was.
 fn warm_up(

@@ -5,11 +5,9 @@
 //! number for each value of one knob. A model that does not beat them explains nothing.
 
 mod compared;
-mod file;
 mod metrics;
 
 pub use compared::{COMPARED, Compared, Judged, judged, page};
-pub use file::comment;
 pub use metrics::{CellErrors, MetricErrors, overall, table_of};
 
 use crate::{Model, Simulated};
@@ -191,7 +189,7 @@ impl Truth {
     /// # Errors
     /// A sentence: text that is not such a file (with the line), or a cell without a run.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let truth = Self::read(text)?;
+        let truth: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         let lacks = |cell: &&Cell| match cell.is_of_metrics() {
             true => cell.metrics.values().any(Vec::is_empty),
             false => {

@@ -63,14 +63,8 @@ pub(crate) enum Command {
     Run(commands::run::Args),
     /// Search for a setting that beats the default, and confirm the gain with fresh runs
     Tune(commands::tune::Args),
-    /// Show the runs of an experiment, or freeze them for several machines
-    Plan(commands::plan::Args),
-    /// Do runs of a frozen plan on this machine
-    Work(commands::work::Args),
-    /// Collect the runs of all workers into one report
-    Gather(commands::gather::Args),
-    /// Run an experiment on other machines through ssh or Slurm
-    Submit(commands::submit::Args),
+    /// Share the runs of an experiment among several machines: by hand, through ssh or Slurm
+    Cluster(commands::cluster::Args),
     /// Published results about schedulers, repeated: list them, run them, read the verdicts
     Gallery(commands::gallery::Args),
     /// Write a report from stored results
@@ -101,10 +95,7 @@ impl Command {
             Self::Jobs(args) => commands::jobs::run(args),
             Self::Run(args) => commands::run::run(args),
             Self::Tune(args) => commands::tune::run(args),
-            Self::Submit(args) => commands::submit::run(args),
-            Self::Plan(args) => commands::plan::run(args),
-            Self::Work(args) => commands::work::run(args),
-            Self::Gather(args) => commands::gather::run(&args),
+            Self::Cluster(args) => commands::cluster::run(args),
             Self::Vm(args) => commands::vm::run(args),
             Self::Gallery(args) => commands::gallery::run(args),
             Self::Report(args) => commands::report::run(args),
@@ -115,10 +106,17 @@ impl Command {
     }
 }
 
-/// An error with what to do where a command was typed and the `--` before it was forgotten: the parser then
-/// takes the command's words for our own, and what it says of them helps nobody.
+/// An error with what to do. What was removed has a successor. Where a command was typed and the `--` before it was
+/// forgotten, the parser takes the command's words for our own, and what it says of them helps nobody.
 pub(crate) fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    use clap::error::ErrorKind::{ArgumentConflict, MissingRequiredArgument, UnknownArgument};
+    use clap::error::ErrorKind::{
+        ArgumentConflict, InvalidSubcommand, MissingRequiredArgument, UnknownArgument,
+    };
+    if matches!(error.kind(), InvalidSubcommand | UnknownArgument)
+        && let Some(text) = crate::removed::successor(arguments)
+    {
+        return Cli::command().error(error.kind(), text);
+    }
     let is_it =
         matches!(error.kind(), UnknownArgument | ArgumentConflict | MissingRequiredArgument)
             && error.get(ContextKind::SuggestedArg).is_none()

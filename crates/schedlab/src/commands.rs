@@ -1,16 +1,15 @@
 //! The subcommands: one file each, an `Args` and a `run`.
 
+pub(crate) mod cluster;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod draw;
 mod experiment_options;
 pub(crate) mod gallery;
-pub(crate) mod gather;
 pub(crate) mod jobs;
 pub(crate) mod knobs;
 pub(crate) mod load;
 mod observe;
-pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
@@ -20,7 +19,6 @@ pub(crate) mod schema;
 pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod slow;
-pub(crate) mod submit;
 mod temporary_folder;
 pub(crate) mod tour;
 pub(crate) mod trace;
@@ -28,7 +26,6 @@ pub(crate) mod tune;
 mod verdicts;
 pub(crate) mod view;
 pub(crate) mod vm;
-pub(crate) mod work;
 
 use crate::json::{self, Schema};
 use schedlab_experiment::{FigureLine, IntervalLine, Manifest, export, frozen};
@@ -56,7 +53,7 @@ fn stored() -> Vec<Schema> {
         json::lines::<IntervalLine>("schedlab/run-intervals/2"),
         json::lines::<Warning>("schedlab/run-warnings/2"),
         json::stored::<frozen::Head>(frozen::SCHEMA),
-        json::lines::<frozen::Line>("schedlab/frozen-runs/1"),
+        json::lines::<frozen::Line>("schedlab/frozen-runs/2"),
         json::lines::<schedlab_rig::external::Line<'_>>(schedlab_rig::external::SCHEMA_DEADLINES),
     ]
 }

@@ -10,6 +10,7 @@ mod commands;
 mod json;
 mod machines;
 mod output;
+mod removed;
 
 use clap::Parser;
 use std::ffi::OsString;

@@ -91,7 +91,7 @@ const EVERYWHERE: &[&str] = &[
     "jobs fit table.csv --json",
     "run x.toml",
     "run overload.toml",
-    "plan x.toml --freeze frozen",
+    "cluster plan x.toml --freeze frozen",
     "tune t.toml --json",
     "tune t.toml --ask 1",
     "tune t.toml --measure points.jsonl",
@@ -152,7 +152,7 @@ fn named(name: &str, text: &str) -> Vec<String> {
     text.lines().filter(|line| !line.is_empty()).map(line).collect()
 }
 
-/// What `run` and `plan --freeze` wrote.
+/// What `run` and `cluster plan` wrote.
 fn stored(dir: &Path) -> Vec<String> {
     let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let compact = |text: String| {

@@ -201,28 +201,13 @@ fn the_first_decision_that_differs_is_shown_with_its_state() {
 }
 
 #[test]
-fn placement_is_scored_beside_naive_rules() {
+fn placement_on_several_cpus_is_scored_beside_naive_rules() {
     let folder = tempfile::tempdir().unwrap();
     let on = "sim:cpus=4,kernel=cfs-6.1";
-    let load =
-        ["load", "schbench", "-m", "2", "-t", "3", "-r", "2", "--on", on, "--trace", "a.dat"];
-    let run = schedlab(&load, folder.path());
-    assert!(run.status.success(), "{}", text(&run));
-    let scored = schedlab(&["sim", "placement", "a.dat", "--on", on], folder.path());
-    assert!(scored.status.success(), "{}", text(&scored));
-    let all = text(&scored);
-    let value = all.lines().find_map(|line| line.strip_prefix("Score with no wakeup sync: "));
-    assert!(value.unwrap().parse::<f64>().unwrap() > 0.8, "{all}");
-    let listed = schedlab(&["sim", "placement", "a.dat", "--on", on, "--list"], folder.path());
-    let listed = text(&listed);
-    assert!(listed.contains("Placed elsewhere with all wakeups sync:"), "{listed}");
-    let row = listed.lines().find(|line| line.contains(" µs  placement: "));
-    assert!(row.is_some_and(|row| row.contains("; model: ")), "{listed}");
-    assert!(!all.contains("Placed elsewhere"), "{all}");
-    let short = ["load", "cpu", "--duration", "10ms", "--on", on, "--trace", "b.dat"];
-    let run = schedlab(&short, folder.path());
-    assert!(run.status.success(), "{}", text(&run));
-    let refused = schedlab(&["sim", "placement", "b.dat", "--on", on], folder.path());
-    assert!(!refused.status.success());
-    assert!(text(&refused).contains("a score needs"), "{}", text(&refused));
+    let load = ["sim", "diff", "schbench", "-O", "message-threads=2", "-O", "threads=3"];
+    let load = [&load[..], &["-O", "runtime=2", "--against", on, "--on", on]].concat();
+    let all = text(&schedlab(&load, folder.path()));
+    let value = all.lines().find_map(|line| line.strip_prefix("Score with all wakeups sync: "));
+    assert!(value.unwrap().parse::<f64>().unwrap() > 0.0, "{all}");
+    assert!(all.contains("| previous CPU |") && all.contains("Wakeups: "), "{all}");
 }

@@ -1,9 +1,10 @@
 //! From the folders of workers to one folder of results, each run once.
 
-use super::{Frozen, FrozenError, are_blocks};
+use super::{Frozen, FrozenError, run_folders};
 use crate::run_loop::keep_experiment;
 use crate::session::count_look;
 use crate::store::{Place, StoreError, StoredRun, lock};
+use crate::{Hosts, Planned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -15,6 +16,8 @@ pub struct Gathered {
     pub planned: usize,
     /// Runs of the plan that were done on some machine.
     pub done: usize,
+    /// The runs of the plan that nobody has done, each in words.
+    pub missing: Vec<String>,
     /// Executions of a run that was there already: counted once.
     pub twice: usize,
     /// Runs of blocks that another machine did as well: left out, so that each block is of one machine.
@@ -29,7 +32,7 @@ impl Gathered {
     /// Whether all runs of the plan are there.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.done == self.planned
+        self.missing.is_empty()
     }
 }
 
@@ -60,11 +63,14 @@ pub fn gather(folders: &[impl AsRef<Path>], results: &Path) -> Result<Gathered, 
     }
     let mut runs: Vec<StoredRun> = found.into_values().collect();
     let mut left_out = Vec::new();
-    if are_blocks(&first.experiment) {
+    if first.experiment.hosts == Hosts::Blocks {
         left_out = take_other_machines(&mut runs);
         told.left_out = left_out.len();
     }
-    told.done = runs.iter().map(|run| run.manifest.id.as_str()).collect::<BTreeSet<_>>().len();
+    let done: BTreeSet<&str> = runs.iter().map(|run| run.manifest.id.as_str()).collect();
+    let is_missing = |run: &&Planned| !done.contains(run.id.as_str());
+    told.missing = first.plan.runs.iter().filter(is_missing).map(in_words).collect();
+    told.done = done.len();
     for run in &runs {
         *told.machines.entry(machine(&run.manifest.place())).or_default() += 1;
     }
@@ -84,6 +90,11 @@ pub fn gather(folders: &[impl AsRef<Path>], results: &Path) -> Result<Gathered, 
     Ok(told)
 }
 
+fn in_words(run: &Planned) -> String {
+    let point = run.point.iter().map(|(axis, value)| format!(" {axis}={value}"));
+    format!("{} {}{} block {}", run.id, run.workload, point.collect::<String>(), run.block + 1)
+}
+
 fn machine(place: &Place) -> String {
     format!("{}, Linux {}", place.host, place.kernel.0)
 }
@@ -96,15 +107,11 @@ fn read_worker(
     found: &mut BTreeMap<String, StoredRun>,
     told: &mut Gathered,
 ) -> Result<(), StoreError> {
-    let inside = worker.join("runs");
-    for entry in fs::read_dir(&inside).map_err(|e| StoreError::io(&inside, e))? {
-        let entry = entry.map_err(|e| StoreError::io(&inside, e))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_of_plan = name.split('-').next().is_some_and(|id| ids.contains(id));
-        if name.starts_with('.') || !is_of_plan {
-            continue;
-        }
-        let run = match StoredRun::read(&entry.path()) {
+    let mut folders = run_folders(worker)?;
+    folders.retain(|id, _| ids.contains(id.as_str()));
+    for folder in folders.into_values().flatten() {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let run = match StoredRun::read(&folder) {
             Ok(run) => run,
             Err(error) if error.is_damage() => {
                 told.damaged.push(error.to_string());

@@ -1,15 +1,12 @@
-//! Frozen plans over machines with scripted answers: shares, leases, and what is counted.
+//! Frozen plans over machines with scripted answers: shards, and what is counted.
 
-use super::leases::Claims;
 use super::*;
 use crate::fake::Fake;
 use crate::run_loop::{Tally, run_plan};
-use crate::{Machines, runs_of};
+use crate::{Hosts, Machines, Shard, runs_of};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 const NEVER: fn() -> bool = || false;
-const HOUR: Duration = Duration::from_secs(3_600);
 const TEN: &str = "repeats = 5\nmeasure = [\"time_s\"]\n[workload]\nname = \"hackbench\"\n[[axis]]\nknob = \"slice\"\n\
     values = [\"1ms\", \"2ms\"]\n";
 
@@ -18,7 +15,7 @@ fn experiment(text: &str) -> Experiment {
 }
 
 fn freeze(text: &str, folder: &Path) -> Frozen {
-    Frozen::freeze(&experiment(text), &|_| false, folder).unwrap()
+    Frozen::freeze(&experiment(text), folder).unwrap()
 }
 
 /// A machine whose figures depend on the spec alone, with this release of a kernel.
@@ -33,14 +30,14 @@ fn works(
     fake: &mut Fake<'_>,
     frozen: &Frozen,
     name: &str,
-    share: Share,
+    shard: Option<Shard>,
 ) -> Result<Tally, FrozenError> {
-    let asked = Work { share, name: Some(name.to_owned()) };
+    let asked = Work { shard, name: Some(name.to_owned()) };
     work(&mut Machines::one(fake), frozen, &asked, &NEVER, &mut |_| ())
 }
 
-fn shard(index: usize, of: usize) -> Share {
-    Share::Shard { index, of }
+fn shard(index: usize, of: usize) -> Option<Shard> {
+    Some(Shard { index, of })
 }
 
 #[test]
@@ -49,43 +46,15 @@ fn a_frozen_plan_is_read_as_it_was_and_a_changed_one_is_refused() {
     let frozen = freeze(TEN, folder.path());
     assert_eq!(frozen.plan, Plan::new(&experiment(TEN)));
     assert_eq!((&*frozen.experiment.name, &*frozen.experiment.title), ("x", "x"));
-    assert_eq!(frozen.portions.len(), 5, "a block each");
-    for portion in &frozen.portions {
-        let blocks: BTreeSet<u32> =
-            portion.iter().map(|run| frozen.plan.runs[*run].block).collect();
-        assert_eq!((portion.len(), blocks.len()), (2, 1));
-    }
     assert!(freeze(TEN, folder.path()).is_same(&frozen), "again is no harm");
     let other = TEN.replace("repeats = 5", "repeats = 6");
-    let refused = Frozen::freeze(&experiment(&other), &|_| false, folder.path()).unwrap_err();
+    let refused = Frozen::freeze(&experiment(&other), folder.path()).unwrap_err();
     assert!(refused.to_string().contains("the folder holds another plan"), "{refused}");
     let path = folder.path().join("runs.jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replacen("\"1ms\"", "\"3ms\"", 1)).unwrap();
     let refused = Frozen::read(folder.path()).unwrap_err().to_string();
     assert!(refused.contains("was changed"), "{refused}");
-}
-
-#[test]
-fn what_decides_from_results_how_many_runs_there_are_is_refused() {
-    for open in ["boots = 2\n", "[stop]\nwidth = 0.1\n", "[stop]\nlooks = [5, 6]\n"] {
-        let folder = tempfile::tempdir().unwrap();
-        let text = match open.starts_with('[') {
-            true => format!("{TEN}{open}").replace("repeats = 5\n", ""),
-            false => format!("{open}{TEN}"),
-        };
-        let refused = Frozen::freeze(&experiment(&text), &|_| false, folder.path()).unwrap_err();
-        assert!(refused.to_string().contains("a frozen plan lists all its runs"), "{refused}");
-    }
-}
-
-#[test]
-fn runs_of_machines_that_do_not_disturb_each_other_are_taken_by_the_dozen() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = TEN.replace("repeats = 5", "repeats = 50\nmachine = \"sim:cpus=1\"");
-    let frozen = Frozen::freeze(&experiment(&text), &|_| true, folder.path()).unwrap();
-    let sizes: Vec<usize> = frozen.portions.iter().map(Vec::len).collect();
-    assert_eq!(sizes, [32, 32, 32, 4]);
 }
 
 #[test]
@@ -114,55 +83,52 @@ fn shards_do_each_run_once_and_together_give_what_one_call_gives() {
 }
 
 #[test]
-fn a_stopped_worker_leaves_its_portion_to_another_which_does_no_finished_portion_again() {
+fn a_stopped_shard_goes_on_where_it_stopped_and_what_is_missing_is_listed() {
     let folder = tempfile::tempdir().unwrap();
     let frozen = freeze(TEN, folder.path());
     let stop = AtomicBool::new(false);
     let mut fake = on("6.1");
-    fake.stops_at = Some((4, &stop));
-    let asked = Work { share: Share::Claim { lease: HOUR }, name: None };
+    fake.stops_at = Some((2, &stop));
+    let asked = Work { shard: shard(0, 2), name: None };
     let wants = || stop.load(Ordering::Relaxed);
     let tally = work(&mut Machines::one(&mut fake), &frozen, &asked, &wants, &mut |_| ()).unwrap();
     assert!(tally.stopped);
-    let told = gather(&[folder.path()], &folder.path().join("results")).unwrap();
-    assert_eq!(told.done, 4, "the interrupted run does not count");
+    let results = folder.path().join("results");
+    let told = gather(&[folder.path()], &results).unwrap();
+    assert_eq!((told.done, told.missing.len()), (2, 8), "the interrupted run does not count");
+    assert!(told.missing[0].contains(" hackbench slice="), "{:?}", told.missing);
     assert!(!told.is_whole());
-    assert_eq!(
-        std::fs::read_dir(folder.path().join("claims")).unwrap().count(),
-        0,
-        "no claim is left"
-    );
-    let mut other = on("6.1");
-    let tally = works(&mut other, &frozen, "other", Share::Claim { lease: HOUR }).unwrap();
-    assert_eq!(tally.done, 6, "the portions that were not finished");
-    assert!(gather(&[folder.path()], &folder.path().join("results")).unwrap().is_whole());
+    let again = work(&mut Machines::one(&mut on("6.1")), &frozen, &asked, &NEVER, &mut |_| ());
+    let again = again.unwrap();
+    assert_eq!((again.done, again.skipped), (4, 2));
+    assert_eq!(works(&mut on("6.1"), &frozen, "other", shard(1, 2)).unwrap().done, 4);
+    assert!(gather(&[folder.path()], &results).unwrap().is_whole());
 }
 
 #[test]
-fn a_claim_has_one_holder_until_its_lease_runs_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let claims = |worker, lease| Claims::new(folder.path(), worker, lease).unwrap();
-    let first = claims("first", HOUR).take(7).unwrap().unwrap();
-    assert!(claims("second", HOUR).take(7).unwrap().is_none());
-    assert!(claims("second", HOUR).take(8).unwrap().is_some());
-    // A lease of no time has run out.
-    let second = claims("second", Duration::ZERO).take(7).unwrap().unwrap();
-    let path = folder.path().join("claims/7");
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "second\n");
-    // The first one lives on: it takes nothing away from the second.
-    drop(first);
-    assert!(path.exists());
-    drop(second);
-    assert!(!path.exists());
-    assert!(claims("third", HOUR).take(7).unwrap().is_some());
+fn a_part_of_a_frozen_plan_is_a_plan_of_its_own() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let frozen = freeze(&format!("hosts = \"blocks\"\n{TEN}"), folder.path());
+    works(&mut on("6.1"), &frozen, "a", shard(0, 2)).unwrap();
+    let left = frozen.unfinished(frozen.plan.units(), &frozen.workers().unwrap()).unwrap();
+    assert_eq!(left.len(), 2, "of five blocks");
+    frozen.write_part(&left, other.path()).unwrap();
+    let part = Frozen::read(other.path()).unwrap();
+    assert!(!part.is_same(&frozen));
+    assert_eq!(works(&mut on("6.1"), &part, "b", None).unwrap().done, 4);
+    std::fs::rename(other.path().join("workers/b"), folder.path().join("workers/b")).unwrap();
+    let told = gather(&[folder.path()], &folder.path().join("results")).unwrap();
+    assert!(told.is_whole() && told.twice == 0, "{told:?}");
+    // A worker that comes late has nothing to do.
+    assert_eq!(works(&mut on("6.1"), &frozen, "late", None).unwrap().done, 0);
 }
 
 #[test]
 fn a_run_that_two_workers_did_is_counted_once() {
     let folder = tempfile::tempdir().unwrap();
     let frozen = freeze(TEN, folder.path());
-    works(&mut on("6.1"), &frozen, "a", Share::All).unwrap();
-    works(&mut on("6.1"), &frozen, "b", Share::All).unwrap();
+    works(&mut on("6.1"), &frozen, "a", None).unwrap();
+    works(&mut on("6.1"), &frozen, "b", None).unwrap();
     let results = folder.path().join("results");
     let told = gather(&[folder.path()], &results).unwrap();
     assert_eq!((told.done, told.twice), (10, 10));
@@ -195,8 +161,8 @@ fn machines_that_differ_are_not_mixed_but_may_be_an_axis() {
         "{refused}"
     );
     // Each does all: then the machine is an axis of the report.
-    works(&mut on("6.1"), &frozen, "a", Share::All).unwrap();
-    works(&mut on("6.2"), &frozen, "b", Share::All).unwrap();
+    works(&mut on("6.1"), &frozen, "a", None).unwrap();
+    works(&mut on("6.2"), &frozen, "b", None).unwrap();
     let results = folder.path().join("results");
     let told = gather(&[folder.path()], &results).unwrap();
     assert_eq!(told.machines.values().copied().collect::<Vec<_>>(), [10, 10]);
@@ -211,17 +177,10 @@ fn machines_as_blocks_share_the_blocks_and_each_block_counts_of_one_machine() {
     let frozen = freeze(&format!("hosts = \"blocks\"\n{TEN}"), folder.path());
     works(&mut on("6.1"), &frozen, "a", shard(0, 2)).unwrap();
     works(&mut on("6.2"), &frozen, "b", shard(1, 2)).unwrap();
-    // A machine that everybody took for dead finishes a block that another has done meanwhile.
-    let block = frozen.portion(1);
+    // Another machine has begun a block that this one has done as a whole.
+    let block = frozen.plan.part(&[frozen.plan.units()[1][..1].to_vec()]);
     let late = folder.path().join("workers/late");
-    run_plan(
-        &mut Machines::one(&mut on("6.1")),
-        &Plan { runs: block.runs[..1].to_vec() },
-        &late,
-        &NEVER,
-        &mut |_| (),
-    )
-    .unwrap();
+    run_plan(&mut Machines::one(&mut on("6.1")), &block, &late, &NEVER, &mut |_| ()).unwrap();
     let results = folder.path().join("results");
     let told = gather(&[folder.path()], &results).unwrap();
     assert!(told.is_whole() && told.left_out == 1, "{told:?}");

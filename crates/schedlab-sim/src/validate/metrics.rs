@@ -61,8 +61,7 @@ struct Pair<'t> {
 
 impl Cell {
     /// The run of one start of this cell.
-    #[must_use]
-    pub fn spec(&self, repeat: u32) -> RunSpec {
+    pub(super) fn spec(&self, repeat: u32) -> RunSpec {
         let workload =
             WorkloadSpec::Builtin { name: self.workload.clone(), options: self.options.clone() };
         let setting = |(knob, value): (&String, &String)| Setting {
@@ -77,7 +76,7 @@ impl Cell {
     ///
     /// # Errors
     /// A sentence that names the metric that the run lacks.
-    pub fn read(&self, seen: &Observed) -> Result<Vec<f64>, String> {
+    pub(super) fn read(&self, seen: &Observed) -> Result<Vec<f64>, String> {
         let lacks = |name: &String| {
             let known: Vec<&String> = seen.figures.keys().collect();
             format!(
@@ -87,13 +86,6 @@ impl Cell {
         };
         let one = |name: &String| value(seen, name).ok_or_else(|| lacks(name));
         self.metrics.keys().map(one).collect()
-    }
-
-    /// Adds what a run gave.
-    pub fn add(&mut self, values: &[f64]) {
-        for (runs, value) in self.metrics.values_mut().zip(values) {
-            runs.push(*value);
-        }
     }
 }
 

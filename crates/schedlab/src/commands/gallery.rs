@@ -147,7 +147,7 @@ fn run_one(example: &Example, args: &RunArgs) -> anyhow::Result<Done> {
     let mut stderr = crate::output::stderr();
     writeln!(stderr, "{}: {}", example.name, experiment.title)?;
     check(&mut machines, &experiment, &Plan::new(&experiment))?;
-    let tally = perform(&mut machines, &experiment, &results)?;
+    let tally = perform(&mut machines, &experiment, None, &results)?;
     let is_open = tally.stopped || tally.boots_left > 0;
     conclude(&experiment, &results, is_open)?;
     if is_open {

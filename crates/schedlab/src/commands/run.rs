@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use schedlab_experiment::analysis::judge;
 use schedlab_experiment::report::{answer, claims, readable, text_map};
 use schedlab_experiment::{
-    Experiment, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally, is_passing,
-    machine_line, mixed_versions, run_experiment, run_plan, runs_of,
+    Experiment, Machines, Place, Plan, Planned, Progress, Shard, StoredRun, StoredRuns, Tally,
+    is_passing, machine_line, mixed_versions, run_experiment, run_plan, run_shard, runs_of,
 };
 use schedlab_workload::WorkloadSpec;
 use std::collections::BTreeSet;
@@ -23,6 +23,9 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
+    /// Do part I of N of the runs; I starts at 1
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
     /// Print the plan and its duration, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -30,22 +33,30 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { asked, dry_run } = args;
+    let Args { asked, shard, dry_run } = args;
     let mut machines = Machines::made_by(&machines::make);
     let (experiment, results) = asked.read(&mut machines)?;
-    let plan = Plan::new(&experiment);
+    let plan = match shard {
+        Some(shard) => Plan::listed(&experiment)?.shard(shard),
+        None => Plan::new(&experiment),
+    };
     if dry_run {
-        show_plan(&mut machines, &experiment, &results)?;
-        return Ok(ExitCode::SUCCESS);
+        print_plan(&plan)?;
     }
     check(&mut machines, &experiment, &plan)?;
+    if dry_run {
+        let told = estimate(&mut machines, &experiment, &plan, &results)?;
+        crate::output::stdout().write_all(told.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if probe(&mut machines, &experiment, &plan, &results)? {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
     let told = estimate(&mut machines, &experiment, &plan, &results)?;
     crate::output::stderr().write_all(told.as_bytes())?;
-    let tally = perform(&mut machines, &experiment, &results)?;
-    conclude(&experiment, &results, tally.stopped || tally.boots_left > 0)?;
+    let tally = perform(&mut machines, &experiment, shard, &results)?;
+    let is_open = tally.stopped || tally.boots_left > 0 || shard.is_some();
+    conclude(&experiment, &results, is_open)?;
     Ok(exit_code(&tally))
 }
 
@@ -60,19 +71,6 @@ pub(crate) fn conclude(experiment: &Experiment, results: &Path, open: bool) -> a
         writeln!(crate::output::stderr(), "{told}")?;
     }
     Ok(writeln!(crate::output::stdout(), "{}", path.display())?)
-}
-
-/// Prints the plan of an experiment, after its machines were asked whether they can do it.
-pub(crate) fn show_plan(
-    machines: &mut Machines<'_>,
-    experiment: &Experiment,
-    results: &Path,
-) -> anyhow::Result<()> {
-    let plan = Plan::new(experiment);
-    print_plan(&plan)?;
-    check(machines, experiment, &plan)?;
-    let told = estimate(machines, experiment, &plan, results)?;
-    Ok(crate::output::stdout().write_all(told.as_bytes())?)
 }
 
 /// Lines and columns of a terminal.
@@ -127,21 +125,23 @@ fn screen(question: &str, answer: &[String], map: Vec<String>, rest: Vec<String>
     out
 }
 
-/// Does the runs of an experiment with progress on stderr, and keeps the file.
+/// Does the runs of an experiment, or of a shard of it, with progress on stderr, and keeps the file.
 pub(crate) fn perform(
     machines: &mut Machines<'_>,
     experiment: &Experiment,
+    shard: Option<Shard>,
     results: &Path,
 ) -> anyhow::Result<Tally> {
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told = BTreeSet::new();
     let mut tell = |progress: &Progress<'_>| tell(progress, &mut told);
-    let tally = run_experiment(machines, experiment, results, &stop, &mut tell)?;
+    let tally = match shard {
+        Some(shard) => run_shard(machines, experiment, shard, results, &stop, &mut tell)?,
+        None => run_experiment(machines, experiment, results, &stop, &mut tell)?,
+    };
+    tell_failures(&tally)?;
     let mut stderr = crate::output::stderr();
-    for failure in &tally.failed {
-        writeln!(stderr, "schedlab: failed: {failure}")?;
-    }
     if tally.boots_left > 0 && !tally.stopped {
         let left = tally.boots_left;
         writeln!(
@@ -156,6 +156,12 @@ pub(crate) fn perform(
         )?;
     }
     Ok(tally)
+}
+
+/// Each run that failed, in a line.
+pub(crate) fn tell_failures(tally: &Tally) -> std::io::Result<()> {
+    let mut stderr = crate::output::stderr();
+    tally.failed.iter().try_for_each(|why| writeln!(stderr, "schedlab: failed: {why}"))
 }
 
 /// Whether the machines offer what the plan asks for; what falls short goes to stderr.

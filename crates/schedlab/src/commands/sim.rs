@@ -4,8 +4,6 @@ mod calibrate;
 mod diff;
 mod follow;
 mod picture;
-mod placement;
-mod truth;
 
 use crate::machines;
 use anyhow::{Context as _, anyhow};
@@ -34,14 +32,10 @@ enum Action {
         #[arg(long, value_name = "MACHINE")]
         on: Option<MachineName>,
     },
-    /// Run the cells of a file on the machine that it names, and write what they took into it
-    Truth(truth::Args),
     /// Measure the costs of a machine by small runs, and write a file of costs
     Calibrate(calibrate::Args),
     /// Find the first decision in which the model and a machine differ, from the same state
     Diff(diff::Args),
-    /// Score how the model places the wakeups of a recording, against naive rules
-    Placement(placement::Args),
     /// Print a file of costs, to edit and use as costs=FILE
     Costs {
         /// Name of a file in the program [default: the usual costs]
@@ -57,10 +51,8 @@ enum Action {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Validate { truth, on } => validate(truth, on.as_ref()),
-        Action::Truth(args) => truth::run(&args),
         Action::Calibrate(args) => calibrate::run(&args),
         Action::Diff(args) => diff::run(&args),
-        Action::Placement(args) => placement::run(&args),
         Action::Costs { name } => costs(name.as_deref()),
         Action::Machines { name } => machine_files(name.as_deref()),
     }

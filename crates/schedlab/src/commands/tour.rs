@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     experiment.put_on(args.on);
     let plan = Plan::new(&experiment);
     check(&mut machines, &experiment, &plan)?;
-    let tally = perform(&mut machines, &experiment, &results)?;
+    let tally = perform(&mut machines, &experiment, None, &results)?;
 
     let mut runs = runs_of(&results)?.runs;
     let place =

@@ -4,7 +4,7 @@
 #[macro_use]
 #[path = "../missing/mod.rs"]
 mod missing;
-mod submit;
+mod cluster;
 mod work;
 
 use std::collections::BTreeMap;

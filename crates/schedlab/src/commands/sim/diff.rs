@@ -1,7 +1,6 @@
 //! `schedlab sim diff`: the first decision in which a model and a machine differ, from the same state.
 
 use super::follow::{self, Follow, Recording};
-use super::placement;
 use crate::commands::UsageError;
 use crate::commands::observe::observe;
 use crate::commands::result_file::Ground;
@@ -118,14 +117,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let seen = observe(machine.as_mut(), &in_one_queue(spec, args), false)?;
         let recording = Recording::of(seen, &args.against)?;
         let settings: Vec<Setting> = spec.settings.iter().chain(&own).cloned().collect();
-        let follow = Follow { on: &args.on, settings: &settings, sync: true };
+        let follow = Follow { on: &args.on, settings: &settings };
         let comparison = follow.follow(&recording)?;
         write!(out, "{}", follow::table(&comparison))?;
         if comparison.score.counted > 0 {
             let told = recording.notes.tells_sync();
             let how = if told { "sync as recorded" } else { "all wakeups sync" };
-            writeln!(out, "{}", placement::counted(&comparison.score))?;
-            write!(out, "{}", placement::table(&[(how, comparison.score)]))?;
+            writeln!(out, "{}", follow::counted(&comparison.score))?;
+            write!(out, "{}", follow::scores(how, &comparison.score))?;
         }
         if args.list {
             write!(out, "{}", follow::list(&comparison, &recording))?;

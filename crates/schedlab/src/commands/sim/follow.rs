@@ -1,15 +1,15 @@
 //! A model follows a recording: what the comparison gives, in words.
 
-use crate::commands::observe::whole_trace;
 use crate::machines;
 use anyhow::{anyhow, bail};
 use schedlab_model::{Event, EventSource, Nanos, Setting, Span, TraceInfo, Warning, What};
 use schedlab_sim::Hardware;
-use schedlab_sim::follow::{Comparison, Difference, Follower, Following, Kind, Notes, phase};
+use schedlab_sim::follow::{
+    Comparison, Difference, Follower, Following, HISTORY_NS, Kind, Notes, Score, phase,
+};
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_workload::{MachineName, Observed};
 use std::fmt::Write as _;
-use std::path::Path;
 
 /// A recording in memory.
 pub(super) struct Recording {
@@ -30,14 +30,6 @@ impl Recording {
         let mut events = seen.events;
         events.truncate(until_undone(&info, &events));
         notes.truncate(events.len());
-        Ok(Self { info, events, notes, simulated })
-    }
-
-    /// Reads a trace.
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let (info, events, arguments) = whole_trace(path)?;
-        let simulated = info.kernel.as_deref().is_some_and(|name| name.starts_with("simulated"));
-        let notes = Notes::read(&info, &events, &arguments);
         Ok(Self { info, events, notes, simulated })
     }
 
@@ -78,7 +70,6 @@ const TIMELINE: (usize, usize) = (24, 12);
 pub(super) struct Follow<'f> {
     pub(super) on: &'f MachineName,
     pub(super) settings: &'f [Setting],
-    pub(super) sync: bool,
 }
 
 impl Follow<'_> {
@@ -95,8 +86,7 @@ impl Follow<'_> {
         let hardware = Hardware::new(model.topology.clone());
         let policy = model.policy(&hardware, 0);
         let from_the_start = recording.simulated;
-        let following =
-            Following { sync: self.sync, from_the_start, ..Following::new(tick, found) };
+        let following = Following { sync: true, from_the_start, ..Following::new(tick, found) };
         let follower = Follower::new(following, hardware, policy, &recording.info)?;
         Ok(follower.follow(&recording.events, &recording.notes)?)
     }
@@ -114,6 +104,36 @@ pub(super) fn table(comparison: &Comparison) -> String {
     for ((kind, why), count) in &comparison.reasons {
         let _ = writeln!(text, "Not compared, {}: {count}, since {why}.", kind.name());
     }
+    text
+}
+
+/// How many wakeups counted, and why others did not.
+pub(super) fn counted(all: &Score) -> String {
+    format!(
+        "Wakeups: {} counted. Not counted: {} in the first {} s, {} first wakeups, {} of tasks bound to a CPU, {} on \
+         which the naive rules agree, {} for which the kernel chose no CPU.",
+        all.counted,
+        all.early,
+        HISTORY_NS / 1_000_000_000,
+        all.new,
+        all.bound,
+        all.agreed,
+        all.stayed
+    )
+}
+
+/// How often each naive rule and the model are right, and the score; `how` tells which wakeups count as sync.
+pub(super) fn scores(how: &str, score: &Score) -> String {
+    let mut text = String::from("| | right | share |\n|---|---|---|\n");
+    let share = |right: u64| 100.0 * right as f64 / score.counted.max(1) as f64;
+    let rules = ["previous CPU", "waker's CPU", "first idle CPU"];
+    for (rule, right) in rules.iter().zip(score.naive) {
+        let _ = writeln!(text, "| {rule} | {right} | {:.1} % |", share(right));
+    }
+    let _ = writeln!(text, "| model, {how} | {} | {:.1} % |", score.model, share(score.model));
+    let none = || "none, since a naive rule is always right".to_owned();
+    let value = score.value().map_or_else(none, |value| format!("{value:.2}"));
+    let _ = writeln!(text, "Score with {how}: {value}");
     text
 }
 

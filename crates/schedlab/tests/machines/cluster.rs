@@ -74,7 +74,7 @@ fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
     hosts(here, &mut processes);
     write(&here.join("x.toml"), SIMULATED);
     let ssh = format!("ssh -F {}", here.join("ssh/config").display());
-    let mut ask = vec!["submit", "--ssh", "a,b", "--ssh-command", &ssh, "x.toml"];
+    let mut ask = vec!["cluster", "ssh", "--hosts", "a,b", "--ssh-command", &ssh, "x.toml"];
     let program = std::env::var("SCHEDLAB_STATIC").ok();
     match &program {
         Some(program) => ask.extend(["--binary", program]),
@@ -100,7 +100,7 @@ fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
     let done = going.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success(), "{said}");
-    assert!(said.contains("schedlab: b: portion "), "the loss is told: {said}");
+    assert!(said.contains("schedlab: b: "), "the loss is told: {said}");
     assert!(said.contains("96 of 96 runs are done"), "{said}");
     must(here, &["run", "x.toml", "--output", "plain"]);
     assert_eq!(figures(&here.join("results/x")), figures(&here.join("plain/x")));
@@ -225,7 +225,7 @@ fn a_requeued_job_a_drained_node_and_a_restarted_controller_count_every_run_once
     let here = folder.path();
     let mut slurm = Slurm::start(here);
     write(&here.join("x.toml"), SIMULATED);
-    let mut submit = schedlab(here, &["submit", "--slurm", "x.toml"]);
+    let mut submit = schedlab(here, &["cluster", "slurm", "x.toml"]);
     let told = submit.env("SLURM_CONF", &slurm.conf).output().unwrap();
     let said = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
@@ -259,11 +259,23 @@ fn a_requeued_job_a_drained_node_and_a_restarted_controller_count_every_run_once
 }
 
 #[test]
-fn hosts_and_options_that_do_not_fit_are_refused() {
+fn a_refused_host_leaves_no_plan() {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("x.toml"), SIMULATED);
-    let refused = run(folder.path(), &["submit", "x.toml"]);
-    assert_eq!(refused.status.code(), Some(2), "neither ssh nor Slurm");
-    let refused = run(folder.path(), &["submit", "--ssh", "a", "--slurm", "x.toml"]);
-    assert_eq!(refused.status.code(), Some(2));
+    for hosts in ["a,-oProxyCommand=touch planted", "a,,b", "a,a"] {
+        let refused = run(folder.path(), &["cluster", "ssh", "--hosts", hosts, "x.toml"]);
+        assert_eq!(refused.status.code(), Some(2), "{hosts}");
+    }
+    let refused = run(folder.path(), &["cluster", "ssh", "x.toml"]);
+    assert_eq!(refused.status.code(), Some(2), "no hosts");
+    let odd = folder.path().join("a folder");
+    write(&odd.join("x.toml"), SIMULATED);
+    let refused = run(&odd, &["cluster", "slurm", "x.toml"]);
+    assert_eq!(refused.status.code(), Some(2), "sbatch does not take the path");
+    for place in [folder.path(), &odd] {
+        let mut left: Vec<_> =
+            std::fs::read_dir(place).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.retain(|name| *name != *"x.toml" && *name != *"a folder");
+        assert!(left.is_empty(), "{left:?}");
+    }
 }

@@ -1,34 +1,75 @@
 //! Jobs of Slurm: an array whose tasks do shards of a frozen plan, and a job after it that gathers.
 
-use super::{UsageError, quoted};
+use super::{Planned, ToFreeze, UsageError, quoted};
 use anyhow::Context as _;
-use schedlab_experiment::frozen::Frozen;
+use schedlab_experiment::Plan;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Tasks of an array: Slurm's default for MaxArraySize allows indices up to 1000.
 const TASKS_MAX: usize = 1_000;
+/// Simulated runs for which a task is worth its start.
+const TOGETHER: usize = 32;
 
-/// A plan that becomes jobs.
-pub(super) struct Job<'j> {
-    pub(super) frozen: &'j Frozen,
-    /// Where the plan is for the jobs.
-    pub(super) folder: &'j Path,
-    pub(super) results: &'j Path,
-    /// Whether runs measure the node.
-    pub(super) measures: bool,
+/// Options of `schedlab cluster slurm`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  schedlab cluster slurm x.toml --dry-run                     the scripts for sbatch
+  schedlab cluster slurm x.toml --sbatch=--partition=quiet    an array, and a job that gathers
+
+All nodes must share the folders. The same command again does what is missing.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    plan: ToFreeze,
+    /// Program that does the runs, as the nodes see it [default: this one]
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Option for sbatch, such as --sbatch=--partition=quiet (repeatable)
+    #[arg(long, value_name = "OPTION")]
+    sbatch: Vec<String>,
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
-impl Job<'_> {
+/// Runs it.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let planned = args.plan.read()?;
+    if !planned.experiment.may_be_shared() {
+        let file = planned.experiment.path.display();
+        let what = format!(
+            "{file}: nodes would share measurements of a plan that keeps hosts apart: write hosts = \"blocks\""
+        );
+        return Err(UsageError(what).into());
+    }
+    let program = match &args.binary {
+        Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
+        None => std::env::current_exe().context("the path of this program")?,
+    };
+    let (array, gather) = planned.scripts(&program)?;
+    if args.dry_run {
+        write!(crate::output::stdout(), "{array}\n{gather}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    planned.freeze()?;
+    planned.submit(&array, &gather, &args.sbatch)
+}
+
+impl Planned {
     /// The scripts of the array and of the job that gathers.
-    pub(super) fn scripts(&self, program: &Path) -> anyhow::Result<(String, String)> {
-        let name = &self.frozen.experiment.name;
-        let folder = plain(self.folder)?;
+    fn scripts(&self, program: &Path) -> anyhow::Result<(String, String)> {
+        let name = &self.experiment.name;
+        let folder = plain(&self.folder)?;
         let output = plain(self.results.parent().unwrap_or(Path::new(".")))?;
         let program = quoted(&plain(program)?);
-        let tasks = self.frozen.portions.len().min(TASKS_MAX);
-        let node = match self.measures {
+        let measures = self.experiment.measures_its_host();
+        let plan = Plan::listed(&self.experiment)?;
+        let single = plan.runs.iter().filter(|run| run.is_simulated()).count();
+        let blocks = plan.units().len() - single;
+        let tasks = (blocks + single.div_ceil(TOGETHER)).min(TASKS_MAX);
+        let node = match measures {
             // Nothing else runs beside a measurement.
             true => "#SBATCH --exclusive".to_owned(),
             false => format!("#SBATCH --cpus-per-task={}", self.cpus()),
@@ -37,27 +78,26 @@ impl Job<'_> {
             "#!/bin/sh\n#SBATCH --job-name=schedlab-{name}\n#SBATCH --array=1-{tasks}\n#SBATCH --nodes=1\n\
              #SBATCH --ntasks=1\n{node}\n#SBATCH --requeue\n#SBATCH --open-mode=append\n\
              #SBATCH --output={folder}/slurm/%a.log\n\
-             exec {program} work {folder} --shard \"$SLURM_ARRAY_TASK_ID/{tasks}\"\n"
+             exec {program} cluster work {folder} --shard \"$SLURM_ARRAY_TASK_ID/{tasks}\"\n"
         );
         let gather = format!(
             "#!/bin/sh\n#SBATCH --job-name=schedlab-{name}-gather\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n\
              #SBATCH --open-mode=append\n#SBATCH --output={folder}/slurm/gather.log\n\
-             exec {program} gather {folder} --output {output}\n"
+             exec {program} cluster gather {folder} --output {output}\n"
         );
         Ok((array, gather))
     }
 
     /// CPUs of a task: those of the largest virtual machine, or one.
     fn cpus(&self) -> usize {
-        let machines = self.frozen.experiment.machines();
+        let machines = self.experiment.machines();
         let of = machines.iter().filter(|machine| machine.kind == crate::machines::VM);
         let cpus = of.filter_map(|machine| machine.settings.get("cpus")?.parse().ok());
         cpus.max().unwrap_or(1)
     }
 
     /// Writes the scripts into the frozen plan and hands them to sbatch.
-    pub(super) fn submit(&self, program: &Path, options: &[String]) -> anyhow::Result<ExitCode> {
-        let (array, gather) = self.scripts(program)?;
+    fn submit(&self, array: &str, gather: &str, options: &[String]) -> anyhow::Result<ExitCode> {
         let inside = self.folder.join("slurm");
         std::fs::create_dir_all(&inside).with_context(|| inside.display().to_string())?;
         let put = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
@@ -65,7 +105,7 @@ impl Job<'_> {
             std::fs::write(&path, text).with_context(|| path.display().to_string())?;
             Ok(path)
         };
-        let (array, gather) = (put("work.sh", &array)?, put("gather.sh", &gather)?);
+        let (array, gather) = (put("work.sh", array)?, put("gather.sh", gather)?);
         let work = sbatch(&array, options, None)?;
         // After tasks that failed, too: it says which runs are missing.
         let after = sbatch(&gather, options, Some(&format!("--dependency=afterany:{work}")))?;

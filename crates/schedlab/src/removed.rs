@@ -1,0 +1,105 @@
+//! Commands and options that are gone, each with what does its work now.
+//!
+//! The parser refuses them as words that it never knew. [`successor`] then finds the words in the table, so
+//! that the error names the command to type instead.
+
+use std::ffi::OsString;
+
+/// What was typed, without `schedlab`, and what is to be typed. An option follows the words of its command.
+const REMOVED: &[(&str, &str)] = &[
+    ("submit --slurm", "`schedlab cluster slurm`"),
+    ("submit", "`schedlab cluster ssh --hosts HOST,..`, or `schedlab cluster slurm`"),
+    ("plan --freeze", "`schedlab cluster plan --freeze`"),
+    ("plan", "`schedlab cluster plan`; `schedlab run --dry-run` shows the runs"),
+    ("work --claim", "`schedlab cluster work --shard`: each worker does a shard of its own"),
+    ("work", "`schedlab cluster work`"),
+    ("gather", "`schedlab cluster gather`"),
+    ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
+    (
+        "sim truth",
+        "`schedlab load WORKLOAD --on MACHINE --repeat N`: write its metrics into a file for \
+         `schedlab sim validate --truth FILE`",
+    ),
+];
+
+/// A sentence that names what replaces a removed command or option; `None` if none was typed.
+pub(crate) fn successor(arguments: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = arguments.iter().skip(1).map_while(|word| word.to_str()).collect();
+    // What follows belongs to a command of the user's.
+    let words: Vec<&str> = words.into_iter().take_while(|word| *word != "--").collect();
+    let is_typed = |removed: &str| {
+        let (command, option) = parts(removed);
+        words.starts_with(&command)
+            && option.is_none_or(|option| words.iter().any(|word| is_option(word, option)))
+    };
+    let (removed, now) = REMOVED.iter().find(|(removed, _)| is_typed(removed))?;
+    Some(format!("`schedlab {removed}` is now {now}"))
+}
+
+/// The words of a command, and the option after them.
+fn parts(removed: &str) -> (Vec<&str>, Option<&str>) {
+    let mut command: Vec<&str> = removed.split(' ').collect();
+    let option = command.pop_if(|word| word.starts_with('-'));
+    (command, option)
+}
+
+fn is_option(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory as _;
+
+    /// The deepest subcommand that these words name, and how many of them it took.
+    fn known(words: &[&str]) -> (clap::Command, usize) {
+        let (mut command, mut taken) = (Cli::command(), 0);
+        for word in words {
+            let Some(next) = command.find_subcommand(word).cloned() else { break };
+            (command, taken) = (next, taken + 1);
+        }
+        (command, taken)
+    }
+
+    #[test]
+    fn what_is_removed_is_refused_and_its_successor_exists() {
+        for (removed, now) in REMOVED {
+            let (words, option) = parts(removed);
+            let (command, taken) = known(&words);
+            let has = |name: &str| {
+                let long = name.strip_prefix("--");
+                command.get_arguments().any(|one| one.get_long() == long)
+            };
+            let is_gone = option.map_or(taken < words.len(), |option| !has(option));
+            assert!(is_gone, "`schedlab {removed}` exists");
+            let named = now.split('`').nth(1).and_then(|text| text.strip_prefix("schedlab "));
+            let named: Vec<&str> = named.expect("a successor is a command").split(' ').collect();
+            let (command, taken) = known(&named);
+            let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+            let words = named.iter().take_while(|word| is_word(word)).count();
+            let is_whole = taken == words || command.get_positionals().next().is_some();
+            assert!(taken > 0 && is_whole, "`{removed}`: no command `{}`", named.join(" "));
+            // `load` reads its options itself.
+            let options = named.iter().filter(|word| word.starts_with("--") && named[0] != "load");
+            for option in options {
+                let name = option.trim_start_matches('-');
+                let is_there = command.get_arguments().any(|one| one.get_long() == Some(name));
+                assert!(is_there, "`{removed}`: {} has no {option}", named.join(" "));
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_a_users_command_are_not_looked_up() {
+        let typed = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            successor(&words)
+        };
+        let found = typed("schedlab sim truth x.toml").unwrap();
+        assert!(found.starts_with("`schedlab sim truth` is now `schedlab load "), "{found}");
+        assert_eq!(typed("schedlab slow -- sim truth"), None);
+        assert_eq!(typed("schedlab sim diff truth"), None);
+    }
+}
