@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 20] = [
+const NEEDED: [(&str, &str); 21] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -24,6 +24,8 @@ const NEEDED: [(&str, &str); 20] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     // It lists the archives that they start with.
     ("cpio", "cpio"),
+    // It gives a copy of the program capabilities, as an administrator may.
+    ("setcap", "libcap2-bin"),
     // Hosts and jobs on this machine.
     ("sshd", "openssh-server"),
     ("munged", "munge"),

@@ -6,7 +6,7 @@
 use schedlab_model::{Pid, Warning};
 use schedlab_record::{Options, RecordError, Recorder, Via};
 use schedlab_sys::cgroup::{self, Version};
-use schedlab_sys::{guard, process, sched};
+use schedlab_sys::{capability, guard, process, sched};
 use serde::Serialize;
 use std::path::Path;
 
@@ -158,9 +158,9 @@ fn realtime() -> Check {
                               or boot with rt_group_sched=0";
                 return Check::short(name, what, Verdict::Partly, strings([found, cost, remedy]));
             }
-            let remedy = match process::has_capability(crate::slow::CAP_SYS_NICE) {
+            let remedy = match capability::has(crate::slow::CAP_SYS_NICE) {
                 true => "start from the root control group: this one has no real-time runtime",
-                false => "run as root, or `setcap cap_sys_nice+ep`, or raise `ulimit -r`",
+                false => "run as root, or raise `ulimit -r`",
             };
             let parts = [format!("SCHED_FIFO: {error}"), cost.into(), remedy.into()];
             Check::short(name, what, Verdict::No, parts)

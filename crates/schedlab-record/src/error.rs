@@ -1,5 +1,6 @@
 //! Why a recording could not be made, and which right would help.
 
+use schedlab_sys::capability::{self, Need};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -83,17 +84,20 @@ const CAP_PERFMON: u32 = 38;
 /// The number of the capability `CAP_SYS_ADMIN`.
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// How to get both rights that recording through perf events takes. The second is for the numbers and formats of
-/// events: these files have mode 0440 (seen on Linux 6.18), which `mount -o remount,mode=` does not change.
-pub(crate) const RIGHTS: &str = "run as root, or give this program CAP_PERFMON and CAP_DAC_READ_SEARCH: \
-                                 `setcap cap_perfmon,cap_dac_read_search+ep`";
+/// How to get both rights that recording through perf events takes: to open the events, and to read their numbers and
+/// formats in tracefs, whose files have mode 0440 (Linux 6.18; `mount -o remount,gid=` changes their group). The capability
+/// is for a group alone: who may start the file may observe all tasks. SECURITY.md describes this.
+pub(crate) const RIGHTS: &str = "run as root, or let a group record: `groupadd tracing; chgrp tracing FILE; \
+                                 chmod 0750 FILE; setcap cap_perfmon+ep FILE; \
+                                 mount -o remount,gid=tracing,mode=0750 /sys/kernel/tracing`, \
+                                 where FILE is this program";
 
 /// What is known about the right to observe all tasks of a CPU.
 pub(crate) fn perf_right(error: &io::Error) -> RecordError {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned());
-    let capable =
-        [CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(schedlab_sys::process::has_capability);
+    let capable = || [CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(capability::has);
+    let capable = capability::with(Need::PerfEvents, capable);
     let missing = match error.raw_os_error() {
         Some(libc_errno::ENOSYS) => "this kernel has no perf events".to_owned(),
         _ if capable => format!("perf_event_open failed: {error} (perhaps a container's filter)"),

@@ -474,7 +474,14 @@ fn own(path: &Path, user: u32) -> io::Result<()> {
 
 /// The guardian's life: waits for the end of standard input, then undoes what the journal lists.
 /// Call it when the first argument is [`ARGUMENT`]; `journal` is the second.
-pub fn guardian(journal: &Path) {
+///
+/// # Errors
+/// In a program whose file has capabilities: a journal that does not lie in [`directory`].
+pub fn guardian(journal: &Path) -> io::Result<()> {
+    if crate::capability::is_from_file() && journal.parent() != Some(directory()?.as_path()) {
+        let what = format!("{} is not in the folder of journals", journal.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
         let _ = crate::signal::ignore(signal);
     }
@@ -482,6 +489,7 @@ pub fn guardian(journal: &Path) {
     // Nothing is ever written: a read returns at the end of the pipe, when its owner is gone.
     while io::stdin().read(&mut byte).is_ok_and(|count| count > 0) {}
     let _ = undo_journal(journal);
+    Ok(())
 }
 
 /// What [`restore`] did with one journal.

@@ -86,8 +86,14 @@ impl Executor {
     /// `schedlab_execute` stands says that it keeps the contract above. No other file is loaded.
     ///
     /// # Errors
-    /// When it cannot be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`].
+    /// When it cannot be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`]; and in a program
+    /// whose file has capabilities: the library's code could raise them.
     pub fn open(file: &Path) -> io::Result<Self> {
+        if crate::capability::is_from_file() {
+            let what = "the file of this program has capabilities (`setcap`), and a library would run inside it: \
+                        use cmd:PROGRAM, or a copy of this program, which has none";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
         // Without a slash the loader would look in its own folders.
         let file = file.canonicalize()?;
         let name = CString::new(file.as_os_str().as_bytes())?;

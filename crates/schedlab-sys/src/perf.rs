@@ -9,6 +9,7 @@
 
 mod count;
 
+use crate::capability::{self, Need};
 pub use count::Counter;
 use rustix::ioctl::{Opcode, opcode};
 use schedlab_model::{Cpu, Pid};
@@ -200,6 +201,10 @@ impl Event {
 }
 
 fn open(attr: &Attr, cpu: Cpu) -> io::Result<OwnedFd> {
+    capability::with(Need::PerfEvents, || open_in_force(attr, cpu))
+}
+
+fn open_in_force(attr: &Attr, cpu: Cpu) -> io::Result<OwnedFd> {
     let every_task: libc::pid_t = Pid(-1).0;
     // SAFETY: the kernel reads `size` bytes of `attr`, which is that long; the other arguments are
     // plain numbers.
@@ -260,7 +265,8 @@ impl Ring {
         let page = rustix::param::page_size();
         let size = bytes.div_ceil(page).max(1).next_power_of_two() * page;
         let fd = event.fd.try_clone()?;
-        let base = map(Some(event.fd.as_fd()), page + size, overwrite)?;
+        let map = || map(Some(event.fd.as_fd()), page + size, overwrite);
+        let base = capability::with(Need::PerfEvents, map)?;
         Ok(Self { base, header: page, size, event: Some(fd) })
     }
 

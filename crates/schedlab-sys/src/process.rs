@@ -272,19 +272,16 @@ pub fn limit_realtime(soft: Nanos, hard: Nanos) -> io::Result<()> {
     Ok(setrlimit(Resource::Rttime, Rlimit { current: micros(soft), maximum: micros(hard) })?)
 }
 
-/// Whether the process has a capability in force, by its number (`CAP_SYS_NICE` is 23).
+/// The number of the effective user.
 #[must_use]
-pub fn has_capability(number: u32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask >> number & 1 == 1
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Whether the effective user is root.
 #[must_use]
 pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    user() == 0
 }
 
 /// Bytes of a memory page.

@@ -1,8 +1,9 @@
 //! Reading tracefs: where it is mounted, or by a mount of our own that nobody else sees.
 
+use crate::capability::{self, Need};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A mounted tracefs that is open for reading.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Tracefs {
 
 /// Where systems mount it.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// The number by which the kernel tells it from other file systems.
+const MAGIC: rustix::fs::FsWord = 0x7472_6163;
 
 impl Tracefs {
     /// The tracefs of this machine. Where none is mounted (or not for us), one is mounted detached
@@ -80,7 +83,9 @@ impl Tracefs {
     /// I/O, naming the file.
     pub fn read(&self, file: &str) -> io::Result<String> {
         // Format texts are ASCII; what is not is replaced rather than refused.
-        let bytes = slurp(&self.root.join(file))
+        let opened = look(&self.root, file, |path| std::fs::File::open(path));
+        let bytes = opened
+            .and_then(slurp)
             .map_err(|error| io::Error::new(error.kind(), format!("tracefs {file}: {error}")))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -102,38 +107,45 @@ impl Tracefs {
     /// The systems that have an event of this name, sorted.
     #[must_use]
     pub fn systems_of(&self, name: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.root.join("events"));
-        let mut systems: Vec<String> = entries
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|entry| entry.path().join(name).join("id").exists())
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        systems.sort_unstable();
-        systems
+        self.names("events", |system| format!("events/{system}/{name}/id"))
     }
 
     /// The names of a system's events, sorted; empty when there is no such system.
     #[must_use]
     pub fn events(&self, system: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.root.join("events").join(system));
+        self.names(&format!("events/{system}"), |name| format!("events/{system}/{name}/id"))
+    }
+
+    /// The names in a folder for which a file is there, sorted.
+    fn names(&self, folder: &str, file: impl Fn(&str) -> String) -> Vec<String> {
+        let entries = look(&self.root, folder, |path| std::fs::read_dir(path));
         let mut names: Vec<String> = entries
             .into_iter()
             .flatten()
             .flatten()
-            .filter(|entry| entry.path().join("id").exists())
             .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| look(&self.root, &file(name), Path::exists))
             .collect();
         names.sort_unstable();
         names
     }
 }
 
+/// Looks at what is below `root`. Where the program's file has the right to look into tracefs, it is in force meanwhile: only
+/// if `root` is one, and if no part of `below`, which may hold a user's word, leads out of it.
+fn look<T>(root: &Path, below: &str, at: impl FnOnce(&Path) -> T) -> T {
+    let path = root.join(below);
+    let inside = Path::new(below).components().all(|part| matches!(part, Component::Normal(_)));
+    let is_one = || rustix::fs::statfs(root).is_ok_and(|found| found.f_type == MAGIC);
+    if inside && capability::is_from_file() && capability::with(Need::Tracefs, is_one) {
+        return capability::with(Need::Tracefs, || at(&path));
+    }
+    at(&path)
+}
+
 /// Reads with a large buffer: some files here give their content to one read only, for any
 /// length (`header_page`), so a reader that begins small gets a part and an end.
-fn slurp(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = std::fs::File::open(path)?;
+fn slurp(mut file: std::fs::File) -> io::Result<Vec<u8>> {
     let (mut bytes, mut buffer) = (Vec::new(), vec![0; 256 << 10]);
     loop {
         match file.read(&mut buffer)? {
@@ -160,7 +172,7 @@ pub fn sub_buffer_bytes(instance: &Path) -> Option<usize> {
 }
 
 fn is_tracefs(place: &Path) -> bool {
-    place.join("events/header_page").exists()
+    look(place, "events/header_page", Path::exists)
 }
 
 #[cfg(test)]

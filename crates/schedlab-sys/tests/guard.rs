@@ -27,7 +27,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let words: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
     match words.as_slice() {
-        [guard::ARGUMENT, journal] => guard::guardian(Path::new(journal)),
+        [guard::ARGUMENT, journal] => guard::guardian(Path::new(journal)).unwrap(),
         [VICTIM, dir, pid] => victim(&Place::new(Path::new(dir)), Pid(pid.parse().unwrap())),
         [HOLDER, dir] => hold(&Place::new(Path::new(dir))),
         [PROBER, dir, group] => probe(&Place::new(Path::new(dir)), group),

@@ -91,8 +91,9 @@ pub(crate) fn documents() -> Vec<Schema> {
 pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
     match arguments.get(1)?.to_str()? {
         schedlab_sys::guard::ARGUMENT => {
-            schedlab_sys::guard::guardian(std::path::Path::new(arguments.get(2)?));
-            Some(ExitCode::SUCCESS)
+            let journal = std::path::Path::new(arguments.get(2)?);
+            let done = schedlab_sys::guard::guardian(journal);
+            Some(crate::finish(done.map(|()| ExitCode::SUCCESS).map_err(Into::into)))
         }
         schedlab_vm::guest::ARGUMENT => {
             let clock = arguments.get(2).and_then(|word| word.to_str());

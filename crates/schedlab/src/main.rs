@@ -1,7 +1,8 @@
 //! The command `schedlab`: options, help, exit codes, and the wiring of machines.
 //!
 //! Nothing is measured, read or drawn here: each subcommand (one file under `commands/`) turns what
-//! was typed into a call of a library, and prints what came back. Before the options are looked at,
+//! was typed into a call of a library, and prints what came back. First of all, capabilities of the
+//! program's file leave force ([`schedlab_sys::capability`]). Before the options are looked at,
 //! two things are decided by name: the hidden entries by which the program re-executes itself (the
 //! load child and the guardian), and the names of other tools under which it may be called.
 
@@ -21,6 +22,9 @@ use std::process::ExitCode;
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    if let Err(error) = schedlab_sys::capability::lower() {
+        return finish(Err(error.into()));
+    }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = commands::hidden(&arguments).or_else(|| commands::drop_in(&arguments)) {
         return code;

@@ -4,7 +4,7 @@ use super::frequency::{self, Domain};
 use schedlab_model::{Cpu, CpuSet, Pid, Topology};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::sched::Policy;
-use schedlab_sys::{process, sched};
+use schedlab_sys::{capability, process, sched};
 use std::path::{Path, PathBuf};
 
 /// The capability to use real-time scheduling.
@@ -76,7 +76,7 @@ impl Ground {
             allowed,
             root,
             delegated,
-            realtime: process::has_capability(CAP_SYS_NICE),
+            realtime: capability::has(CAP_SYS_NICE),
             no_realtime_runtime: no_realtime_runtime(),
             realtime_share: realtime_share(Path::new("/proc/sys/kernel")),
             cpu_group: cgroup::at_root("cpu"),

@@ -43,10 +43,8 @@ impl Scratch {
 
 /// Whether it is a folder, not a link to one, and belongs to this user: another's is not ours to remove.
 fn is_our_folder(path: &Path) -> bool {
-    let ours = |meta: std::fs::Metadata| {
-        let us = std::fs::metadata("/proc/self").map(|own| own.uid());
-        meta.is_dir() && us.is_ok_and(|us| us == meta.uid())
-    };
+    let us = schedlab_sys::process::user();
+    let ours = |meta: std::fs::Metadata| meta.is_dir() && meta.uid() == us;
     std::fs::symlink_metadata(path).is_ok_and(ours)
 }
 
