@@ -231,7 +231,7 @@ fn alone(test: &str, of: &std::ffi::OsStr) -> String {
 /// Files that are made of random choices; a fuzzer makes more of them (`fuzz/fuzz_targets/structure.rs`).
 #[test]
 fn files_that_repeat_and_loop_take_bounded_memory() {
-    const THIS: &str = "files_that_repeat_and_loop_take_bounded_memory";
+    const THIS: &str = "memory::files_that_repeat_and_loop_take_bounded_memory";
     const SEEDS: u64 = 2;
     let Some(seed) = std::env::var_os(STRUCTURE) else {
         for seed in 0..SEEDS {
@@ -280,7 +280,7 @@ fn looped_names(text: &[u8], times: usize) -> Vec<u8> {
 
 #[test]
 fn a_small_file_that_asks_for_gigabytes_gets_no_more_than_others() {
-    const THIS: &str = "a_small_file_that_asks_for_gigabytes_gets_no_more_than_others";
+    const THIS: &str = "memory::a_small_file_that_asks_for_gigabytes_gets_no_more_than_others";
     if let Some(path) = std::env::var_os(STRUCTURE) {
         // As events, with one thread and with three; and as records.
         for how in [0, 1, 12] {
