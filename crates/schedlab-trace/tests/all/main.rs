@@ -13,6 +13,8 @@ mod convert;
 mod corpus;
 mod cuts;
 mod dat;
+#[cfg(target_os = "linux")]
+mod memory;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod perf;
@@ -20,6 +22,9 @@ mod perf_file;
 mod perf_threads;
 mod perfetto;
 mod smoke;
+#[cfg(target_os = "linux")]
+#[path = "../../../../fuzz/structure.rs"]
+mod structure;
 mod synthetic;
 mod text;
 mod threads;
