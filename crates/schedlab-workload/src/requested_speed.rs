@@ -19,9 +19,7 @@ pub(crate) enum Wish {
     Measured(String),
 }
 
-/// Settles the wishes of a file.
 pub(crate) struct Settling<'f, 'm> {
-    /// The text of the file.
     pub(crate) text: &'f str,
     pub(crate) measure: Measure<'m>,
 }
