@@ -23,7 +23,7 @@ pub(super) fn add(experiment: &mut Experiment, folder: &Path) -> Result<(), Mist
         if read.iter().any(|setting| setting.knob == name) {
             continue;
         }
-        let text = std::fs::read_to_string(folder.join(file)).map_err(|error| {
+        let text = schedlab_sys::regular_file::text(&folder.join(file)).map_err(|error| {
             let what = format!(
                 "{file}: {error}; `schedlab slow machine NAME > FILE` on that machine writes it"
             );

@@ -53,7 +53,8 @@ pub(super) fn assignments(all: &[Asking]) -> anyhow::Result<Vec<Assignment>> {
 
 /// A speed in parts of the full speed of a CPU.
 pub(super) fn part(asked: &Asked, cpu: Cpu) -> anyhow::Result<Speed> {
-    let settled = asked.settle(cpu, &|path: &Path| std::fs::read_to_string(path)).map_err(told)?;
+    let settled =
+        asked.settle(cpu, &|path: &Path| schedlab_sys::regular_file::text(path)).map_err(told)?;
     settled.said.iter().for_each(|text| note(text));
     Ok(settled.speed)
 }
