@@ -14,6 +14,7 @@ pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
 mod result_file;
+mod rounds;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod shell;

@@ -5,11 +5,8 @@ mod choices;
 mod commands;
 mod junit;
 mod markdown;
-mod measure;
 mod sets;
 mod sides;
-
-pub(crate) use measure::{Cell, measure};
 
 use super::UsageError;
 use super::verdicts::print_text;

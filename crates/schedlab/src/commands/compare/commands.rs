@@ -1,9 +1,9 @@
 //! Commands that are measured against each other.
 
 use super::super::UsageError;
+use super::super::rounds::{Cell, measure};
 use super::super::temporary_folder::Folder;
 use super::Set;
-use super::measure::{Cell, measure};
 use crate::machines;
 use schedlab_experiment::Machines;
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};

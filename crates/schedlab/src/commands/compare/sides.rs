@@ -5,9 +5,9 @@
 
 use super::choices::Choices;
 use super::commands::{Measured, argv};
-use super::measure::{Cell, measure};
 use super::{Pair, Placebo, Set};
 use crate::commands::load::workload_of;
+use crate::commands::rounds::{Cell, measure};
 use crate::commands::temporary_folder::Folder;
 use crate::commands::vm::kernels::{Kernels, Sources};
 use crate::commands::{UsageError, result_file};

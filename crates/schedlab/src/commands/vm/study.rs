@@ -2,8 +2,8 @@
 
 use super::kernels::Sources;
 use crate::commands::UsageError;
-use crate::commands::compare::{Cell, measure};
 use crate::commands::load::workload_of;
+use crate::commands::rounds::{Cell, measure};
 use crate::commands::temporary_folder::Folder;
 use crate::machines;
 use anyhow::Context as _;

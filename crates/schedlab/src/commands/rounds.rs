@@ -1,6 +1,6 @@
 //! Runs that are measured against each other: in rounds, each round in an order of its own.
 
-use crate::commands::load::perform;
+use super::load::perform;
 use schedlab_experiment::{Hooks, Machines, Place, Plan, Planned, Point, RunId, StoredRun};
 use schedlab_stats::Random;
 use schedlab_workload::{MachineName, RunSpec};
