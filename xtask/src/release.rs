@@ -53,11 +53,11 @@ pub(crate) fn check_static() -> Result<()> {
 
 /// Builds the static binary; where it is.
 fn static_program() -> Result<PathBuf> {
-    let build = ["build", "--release", "--locked", "-p", "schedlab", "--target", STATIC];
+    let build = ["build", "--profile", "dist", "--locked", "-p", "schedlab", "--target", STATIC];
     steps::cargo(&build).context(format!(
         "a static binary needs `rustup target add {STATIC}` and the package musl-tools"
     ))?;
-    Ok(target().join(STATIC).join("release/schedlab"))
+    Ok(target().join(STATIC).join("dist/schedlab"))
 }
 
 /// The same from a debug build, so that a mistake in the packaging is found before a release.

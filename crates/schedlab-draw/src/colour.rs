@@ -4,7 +4,7 @@
 //! apart for the worst of normal, deuteranope and protanope vision (distance after CIEDE2000, simulation
 //! after Machado, Oliveira and Fernandes 2009). Colours of series can be seen as thin lines. Colours of
 //! tasks are far from each mark and from what is unknown. `assign` says which task gets which;
-//! `tests/palette.rs` measures the distances.
+//! `tests/all/palette.rs` measures the distances.
 
 /// An sRGB colour with opacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn commands_in_documents_and_help_are_understood() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        // What the chapters of the guide hold is run by tests/guide.rs.
+        // What the chapters of the guide hold is run by tests/all/guide.rs.
         let docs = ["docs", "docs/gallery"];
         let docs = docs.map(|folder| std::fs::read_dir(format!("{root}/{folder}")).unwrap());
         let docs = docs.into_iter().flatten().flatten();

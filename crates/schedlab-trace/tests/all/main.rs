@@ -13,6 +13,8 @@ mod convert;
 mod corpus;
 mod cuts;
 mod dat;
+#[cfg(target_os = "linux")]
+mod memory;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod perf;
