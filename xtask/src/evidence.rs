@@ -83,7 +83,8 @@ fn keep(from: &Path, to: &Path) -> Result<()> {
     kept.sort_unstable();
     let head = all.lines().next().unwrap_or_default();
     write(&to.join("figures.csv"), &format!("{head}\n{}\n", kept.join("\n")))?;
-    let (mut sums, mut identity) = (String::new(), Vec::<String>::new());
+    let mut sums = String::new();
+    let mut identity = Vec::<String>::new();
     for run in folders(&from.join("runs"))? {
         let out = Command::new("sha256sum").arg("figures.jsonl").current_dir(&run).output();
         let sum = String::from_utf8(out.context("sha256sum")?.stdout)?;

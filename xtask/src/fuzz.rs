@@ -21,7 +21,8 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
     for target in targets()? {
         let limit = format!("-max_total_time={seconds}");
         // What the fuzzer finds new goes to the first folder; the kept seeds are only read.
-        let (found, seeds) = (format!("target/found/{target}"), format!("corpus/{target}"));
+        let found = format!("target/found/{target}");
+        let seeds = format!("corpus/{target}");
         std::fs::create_dir_all(format!("fuzz/{found}")).context("fuzz/target")?;
         let mut arguments = vec!["+nightly", "fuzz", "run", target.as_str(), found.as_str()];
         if std::path::Path::new("fuzz").join(&seeds).is_dir() {

@@ -22,7 +22,8 @@ const COMPLETIONS: [(&str, &str); 3] =
 
 /// Builds the release: the static binary, what holds it, and an installation by cargo.
 pub(crate) fn run() -> Result<()> {
-    let (target, dist) = (target(), Path::new(DIST));
+    let target = target();
+    let dist = Path::new(DIST);
     let start = Instant::now();
     let binary = static_program()?;
     let seconds = start.elapsed().as_secs_f64();
@@ -114,7 +115,6 @@ fn said(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// An empty folder of this name.
 fn emptied(folder: &Path) -> Result<()> {
     if folder.exists() {
         std::fs::remove_dir_all(folder).context(format!("{}", folder.display()))?;

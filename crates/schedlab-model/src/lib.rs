@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or knows a file format. Values are plain, small and cheap to
 //! copy where events flow by the million ([`Event`] is 40 bytes), and serialisable where they end up
 //! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
+#![warn(missing_docs)]
 
 mod conditions;
 mod cpu;

@@ -9,6 +9,7 @@
 //! [`open`] tells formats apart by content. A reader never trusts a length and never panics: what is
 //! wrong inside a file is a warning or a loss, and what can be read is read. Files are read by
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
+#![warn(missing_docs)]
 
 /// The types of events, times and CPUs.
 pub use schedlab_model as model;

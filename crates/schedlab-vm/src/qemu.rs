@@ -4,6 +4,7 @@ use crate::guest;
 use crate::qmp::{Qmp, Wait};
 use crate::request::{Clock, Request};
 use crate::{Kernel, VmError};
+use schedlab_sys::port::Port;
 use schedlab_sys::signal::{self, Signals};
 use schedlab_sys::{memory, process};
 use serde_json::json;
@@ -104,7 +105,8 @@ impl Qemu {
         command.args(["-chardev", "stdio,id=qmp,signal=off", "-mon", "chardev=qmp,mode=control"]);
         command.args(["-serial", &format!("file:{}", path(&console))]);
         command.args(["-chardev", &format!("file,id=frames,path={}", path(&frames))]);
-        command.args(["-device", &format!("isa-debugcon,iobase={},chardev=frames", guest::FRAMES)]);
+        let port = Port::Console as u16;
+        command.args(["-device", &format!("isa-debugcon,iobase={port},chardev=frames")]);
         match restore {
             None => command.args(["-fw_cfg", &format!("name={},string=none", guest::ITEM)]),
             Some((state, asked)) => command

@@ -63,13 +63,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it has tasks from the start.
     #[must_use]
     pub fn has_tasks(&self) -> bool {
         !(self.commands.is_empty() && self.attach.is_empty() && self.attach_groups.is_empty())
     }
 
-    /// The CPUs of the node.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.speeds.keys().copied().collect()
@@ -81,7 +79,6 @@ impl Node {
 pub struct Step {
     /// Since the start of the session.
     pub at: Nanos,
-    /// What changes at that time.
     pub change: Change,
 }
 

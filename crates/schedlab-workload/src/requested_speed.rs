@@ -18,9 +18,7 @@ pub(crate) enum Wish {
     Clock(String),
 }
 
-/// Settles the wishes of a file.
 pub(crate) struct Settling<'f, 'm> {
-    /// The text of the file.
     pub(crate) text: &'f str,
     pub(crate) of_clock: OfClock<'m>,
 }

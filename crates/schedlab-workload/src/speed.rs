@@ -20,7 +20,6 @@ pub const PROFILES_GONE: &str = "profiles of machines are no longer read: run a 
                                  machines, and use the ratio, as in 40%";
 
 impl Speed {
-    /// The full speed of a CPU.
     pub const FULL: Self = Self(WHOLE);
 
     /// A speed by its millionths; `None` for zero and for more than full speed.
@@ -35,7 +34,6 @@ impl Speed {
         if percent > 100 { None } else { Self::from_millionths(percent * (WHOLE / 100)) }
     }
 
-    /// The speed in millionths of full speed.
     #[must_use]
     pub const fn millionths(self) -> u32 {
         self.0
@@ -134,9 +132,7 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
 /// What `--cpu` takes: a list of CPUs and their speed, `1-3=75%`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The CPUs that get the speed.
     pub cpus: CpuSet,
-    /// The speed of each.
     pub speed: Speed,
 }
 
@@ -154,7 +150,6 @@ impl FromStr for Assignment {
     }
 }
 
-/// The speed of each CPU that has one.
 pub type Speeds = BTreeMap<Cpu, Speed>;
 
 /// Puts assignments together.

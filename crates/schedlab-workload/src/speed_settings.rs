@@ -12,7 +12,6 @@ use schedlab_model::{Cpu, Nanos, NanosError, Setting};
 /// [`MEASURING`]: SpeedSettings::MEASURING
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpeedSettings {
-    /// The speed of each CPU that has one.
     pub speeds: Speeds,
     /// How CPUs are slowed, in the words of the machine; `None` for its usual way.
     pub method: Option<String>,
@@ -25,9 +24,7 @@ pub struct SpeedSettings {
 pub struct SpeedChange {
     /// Since the load began.
     pub after: Nanos,
-    /// The CPU whose speed changes.
     pub cpu: Cpu,
-    /// Its speed from then on.
     pub speed: Speed,
 }
 
@@ -83,7 +80,8 @@ impl SpeedSettings {
     /// # Errors
     /// What is wrong with the first one that makes no sense.
     pub fn read_over_time(settings: &[Setting]) -> Result<(Self, Vec<SpeedChange>), String> {
-        let (mut first, mut changes) = (Vec::new(), Vec::new());
+        let mut first = Vec::new();
+        let mut changes = Vec::new();
         for Setting { knob, value } in settings {
             let changes_later = value.contains('@') && !is_clock(value);
             let Some(cpus) = knob.strip_prefix(SPEED).filter(|_| changes_later) else {

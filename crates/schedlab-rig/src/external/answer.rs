@@ -7,7 +7,6 @@ use schedlab_jobs::run::Unfit;
 use serde_json::Value;
 use std::io::BufRead;
 
-/// A job that ran.
 pub(super) struct Ran {
     pub(super) job: u32,
     pub(super) worker: u32,

@@ -42,7 +42,7 @@ fn published_errors_of_parts_are_those_of_the_model() {
     assert!(kept == page, "docs/simulation-errors.md is out of date: SCHEDLAB_DOCS=write");
 }
 
-/// The table is measured by `cargo xtask evidence placement`.
+/// `schedlab sim diff` measured the table.
 #[test]
 fn published_placements_are_those_of_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -42,7 +42,8 @@ pub fn markdown() -> String {
             Form::Counter => "counter",
             Form::Series => "series",
         };
-        let (unit, better) = (unit(entry.unit), better(entry.better));
+        let unit = unit(entry.unit);
+        let better = better(entry.better);
         let _ =
             writeln!(out, "| `{}` | {form} | {unit} | {better} | {} |", entry.name, entry.about);
     }

@@ -31,7 +31,7 @@ fn world_of(kernel: &str, cpus: u16, groups: &[Group], of: &[(Option<usize>, u64
         }
     };
     let placer = Placer::new(count, PlacerKnobs::default());
-    let policy = Groups::new(groups, &hardware, (MS, 1, 5 * MS), placer, &make);
+    let policy = Groups::new(groups, &hardware, MS, 1, 5 * MS, placer, &make);
     let config = Config { tick_ns: MS, ..bare() };
     let mut world = World::new(&mut plan(tasks), hardware, Box::new(policy), config);
     let of: Vec<Option<usize>> = of.iter().map(|one| one.0).collect();

@@ -34,7 +34,7 @@ fn on_tasks(run: &Arc<Run>, workers: u16, costs: Costs, scheduler: &str) -> Vec<
         task.placement.cpus = Some(std::iter::once(schedlab_model::Cpu(number)).collect());
     }
     let pool = Policy::new(workers.into());
-    let crew = Crew::man(&mut plan, run.clone(), pool, (costs, 1_000), vec!["cpu"]);
+    let crew = Crew::man(&mut plan, run.clone(), pool, costs, 1_000, vec!["cpu"]);
     let hardware = Hardware::new(Topology::flat(workers));
     let mut world = World::new(&mut plan, hardware, policy(scheduler, workers), bare());
     events(&mut world);
