@@ -227,7 +227,7 @@ impl Experiment {
     /// # Errors
     /// When the file cannot be read or says something wrong.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let text = std::fs::read_to_string(path)
+        let text = schedlab_sys::regular_file::text(path)
             .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
         Self::parse(&text, path)
     }

@@ -290,7 +290,7 @@ fn planned(line: &str) -> Option<Planned> {
 }
 
 fn read(path: &Path) -> Result<String, StoreError> {
-    std::fs::read_to_string(path).map_err(|e| StoreError::io(path, e))
+    schedlab_sys::regular_file::text(path).map_err(|e| StoreError::io(path, e))
 }
 
 fn sha256(bytes: &[u8]) -> String {

@@ -246,7 +246,8 @@ fn log(run: &Run, mut events: Vec<Ran>) {
 /// # Errors
 /// When the file cannot be read, a line is none of an executor's, or names a job that the graph has not.
 pub fn read_events(file: &Path, run: &Run) -> Result<usize, RigError> {
-    let opened = std::fs::File::open(file).while_doing(format!("{}", file.display()))?;
+    let opened =
+        schedlab_sys::regular_file::open(file).while_doing(format!("{}", file.display()))?;
     let jobs = run.graph().len();
     let answer =
         read_lines(BufReader::new(opened), None).while_doing(format!("{}", file.display()))?;

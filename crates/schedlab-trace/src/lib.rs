@@ -16,6 +16,7 @@ pub use schedlab_model as model;
 
 mod argument_text;
 mod background_source;
+mod budget;
 mod buffers;
 mod census;
 mod conversion_loss;

@@ -345,7 +345,7 @@ fn described(name: &mut MachineName) -> Result<Option<String>, String> {
     let Some(file) = name.settings.remove(FILE) else { return Ok(None) };
     let text = match MachineFile::preset(&file) {
         Some(text) => text.to_owned(),
-        None => std::fs::read_to_string(&file).map_err(|error| {
+        None => schedlab_sys::regular_file::text(Path::new(&file)).map_err(|error| {
             let own: Vec<&str> = MachineFile::presets().collect();
             let own = own.join(", ");
             format!("cannot read the machine in '{file}': {error}: use a file, or one of {own}")
@@ -361,7 +361,7 @@ fn texts(name: &MachineName) -> Vec<Setting> {
     let files = ["costs", FILE].into_iter().filter_map(|key| name.settings.get(key));
     let read = |file: &String| {
         let knob = format!("{}{file}", MachineName::FILE);
-        Some(Setting { knob, value: std::fs::read_to_string(file).ok()? })
+        Some(Setting { knob, value: schedlab_sys::regular_file::text(Path::new(file)).ok()? })
     };
     files.filter_map(read).collect()
 }
@@ -374,7 +374,7 @@ fn costs(name: &MachineName) -> Result<Option<String>, String> {
     }
     let own: Vec<&str> = schedlab_sim::Costs::presets().collect();
     let own = own.join(" or ");
-    std::fs::read_to_string(file).map(Some).map_err(|error| {
+    schedlab_sys::regular_file::text(Path::new(file)).map(Some).map_err(|error| {
         format!("cannot read the costs in '{file}': {error}: use a file, or {own}")
     })
 }

@@ -22,6 +22,9 @@ mod perf_file;
 mod perf_threads;
 mod perfetto;
 mod smoke;
+#[cfg(target_os = "linux")]
+#[path = "../../../../fuzz/structure.rs"]
+mod structure;
 mod synthetic;
 mod text;
 mod threads;

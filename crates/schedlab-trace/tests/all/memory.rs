@@ -1,4 +1,5 @@
-//! Private memory does not grow with the trace: what `docs/formats.md` promises, by the kernel's own count.
+//! Private memory does not grow with the trace: what `docs/formats.md` promises, by the kernel's own count. And no
+//! file takes the machine: what `SECURITY.md` promises of files that repeat, point back and loop.
 //!
 //! A process of its own for each, since other tests' memory would count. Each kind of trace is read
 //! twice, once four times as long: the reader takes no more, and less than the bound, which the longer file
@@ -11,14 +12,14 @@
     reason = "a test says what it found"
 )]
 
-use crate::perf_file;
+use crate::{perf_file, structure};
 
 use schedlab_model::{Event, EventSource, TraceInfo, Warning};
 use schedlab_timeline::{Latency, ask};
 use schedlab_trace::dat::{Compression, Header, Version};
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Options, Target, convert, open_with};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -201,4 +202,108 @@ fn memory_is_bounded_whatever_the_size_of_the_file() {
         write(&dat, 8, times * 25_000, Version::V6, Compression::None);
         convert(&dat, path, Target::Report).unwrap();
     });
+}
+
+/// Names the file that the process reads, or the seed of those that it makes.
+const STRUCTURE: &str = "SCHEDLAB_TEST_STRUCTURE_OF";
+
+/// Says what is not checked, where the harness does not keep it.
+fn missing(what: &str) {
+    drop(writeln!(std::io::stderr(), "MISSING: {what}"));
+}
+
+/// Runs this test in a process of its own, whose memory is its own and has an end.
+fn alone(test: &str, of: &std::ffi::OsStr) -> String {
+    // A reader that takes all memory fails here, and not the machine.
+    let limited = "ulimit -v 8000000; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited]).arg(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(STRUCTURE, of);
+    // What is freed goes back at once, so what was resident before says nothing about the reader.
+    command.env("MALLOC_MMAP_THRESHOLD_", "131072");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {}\n{said}\n{told}", of.display(), output.status);
+    said
+}
+
+/// Files that are made of random choices; a fuzzer makes more of them (`fuzz/fuzz_targets/structure.rs`).
+#[test]
+fn files_that_repeat_and_loop_take_bounded_memory() {
+    const THIS: &str = "memory::files_that_repeat_and_loop_take_bounded_memory";
+    const SEEDS: u64 = 2;
+    let Some(seed) = std::env::var_os(STRUCTURE) else {
+        for seed in 0..SEEDS {
+            let said = alone(THIS, seed.to_string().as_ref());
+            assert!(said.contains("the largest"), "{said}");
+        }
+        return;
+    };
+    let rounds = std::env::var("SCHEDLAB_TEST_STRUCTURES").map_or(4, |text| text.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let mut random =
+        schedlab_random::XorShiftStar::new(0x57ac ^ seed.to_str().unwrap().parse::<u64>().unwrap());
+    let mut largest = 0;
+    for _ in 0..rounds {
+        let choices: Vec<u8> = (0..512).map(|_| (random.bits() >> 33) as u8).collect();
+        let Some((size, took)) = structure::read(&choices, &dir.path().join("made")) else {
+            missing("/proc/self/clear_refs: the memory of readers is not measured");
+            break;
+        };
+        println!("{:?}: {size} bytes took {} MiB", &choices[..2], took >> 20);
+        largest = largest.max(took);
+    }
+    println!("the largest took {} MiB", largest >> 20);
+}
+
+/// A trace.dat of version 7 with a packed section of names, which its list of options names `times` times; the list
+/// names itself as the next one.
+fn looped_names(text: &[u8], times: usize) -> Vec<u8> {
+    let long = |bytes: &[u8]| [&(bytes.len() as u64).to_le_bytes()[..], bytes].concat();
+    let section = |number: u16, flags: u16, content: &[u8]| {
+        [&number.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 4], &long(content)].concat()
+    };
+    let names = long(text);
+    let packed = zstd::bulk::compress(&names, 3).unwrap();
+    let sizes = [packed.len() as u32, names.len() as u32].map(u32::to_le_bytes).concat();
+    let head = b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0zstd\x001\0";
+    let names_at = head.len() as u64 + 8;
+    let names = section(21, 1, &[sizes, packed].concat());
+    let list_at = names_at + names.len() as u64;
+    let option = |number: u16, at: u64| {
+        [&number.to_le_bytes()[..], &8u32.to_le_bytes(), &at.to_le_bytes()].concat()
+    };
+    let list = [option(21, names_at).repeat(times), option(0, list_at)].concat();
+    [&head[..], &list_at.to_le_bytes(), &names, &section(0, 0, &list)].concat()
+}
+
+#[test]
+fn a_small_file_that_asks_for_gigabytes_gets_no_more_than_others() {
+    const THIS: &str = "memory::a_small_file_that_asks_for_gigabytes_gets_no_more_than_others";
+    if let Some(path) = std::env::var_os(STRUCTURE) {
+        // As events, with one thread and with three; and as records.
+        for how in [0, 1, 12] {
+            match structure::measured(Path::new(&path), how) {
+                Some((size, took)) => println!("{size} bytes took {} MiB", took >> 20),
+                None => missing("/proc/self/clear_refs: memory is not measured"),
+            }
+        }
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let said = alone(THIS, path.as_ref());
+        eprintln!(
+            "{name}: {}",
+            said.lines().filter(|l| l.contains("took")).collect::<Vec<_>>().join(", ")
+        );
+    };
+    write("loop.dat", &looped_names(&b"1 a\n".repeat(20_000), 1));
+    write("large.dat", &looped_names(&b"1 a\n".repeat(60 << 20), 6));
+    write("below.dat", &looped_names(&b"1 a\n".repeat(12 << 20), 6));
+    write("names.perf.data", &perf_file::packed_names(400 << 20, false));
+    write("tasks.perf.data", &perf_file::packed_names(400 << 20, true));
 }

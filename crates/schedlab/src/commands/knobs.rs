@@ -131,7 +131,8 @@ impl Wanted {
     fn settings(&self, tree: &Tree) -> anyhow::Result<Vec<Setting>> {
         let mut settings = Vec::new();
         if let Some(path) = &self.from {
-            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            let text = schedlab_sys::regular_file::text(path)
+                .with_context(|| path.display().to_string())?;
             let profile = knobs::read_profile(&text, tree);
             for warning in &profile.warnings {
                 note(&format!("{}: {warning}", path.display()))?;

@@ -190,7 +190,8 @@ fn words_of(
         (_, []) => {}
         // What the file says is part of the run's identity: the spec holds it, not its path.
         ("rt-app", [file]) => {
-            let text = std::fs::read_to_string(file).with_context(|| file.clone())?;
+            let path = std::path::Path::new(file);
+            let text = schedlab_sys::regular_file::text(path).with_context(|| file.clone())?;
             typed.options.insert("program".to_owned(), text);
         }
         ("replay", [file]) => {

@@ -269,7 +269,7 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
 
 /// Reads a file of nodes; clocks such as `1200MHz` are those of the CPUs of this machine.
 fn read_nodes(path: &Path) -> anyhow::Result<NodesFile> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = schedlab_sys::regular_file::text(path).map_err(|error| {
         let other = path.extension().is_none_or(|extension| extension != "toml");
         let hint =
             if other { " (it is read as a file of nodes; a command goes after --)" } else { "" };

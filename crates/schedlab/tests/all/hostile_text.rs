@@ -110,3 +110,44 @@ fn a_stream_that_is_no_trace_is_refused_by_its_first_bytes() {
     assert!(written < 20 << 20, "{written} bytes were taken");
     assert!(String::from_utf8_lossy(&output.stderr).contains("unknown trace format"), "{output:?}");
 }
+
+/// Runs the command where a reader that takes all memory, or waits for ever, fails by itself.
+fn guarded(dir: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 8000000; exec timeout 60 \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_schedlab")).args(arguments);
+    command.current_dir(dir).stdin(Stdio::null()).output().expect("a shell starts")
+}
+
+#[test]
+fn files_that_never_begin_or_never_end_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = "results/runs/a";
+    std::fs::create_dir_all(dir.path().join(run)).unwrap();
+    for fifo in ["fifo", "results/runs/a/manifest.json"] {
+        let made = Command::new("mkfifo").arg(dir.path().join(fifo)).status();
+        assert!(made.unwrap().success());
+    }
+    let zero = "/dev/zero";
+    for arguments in [
+        &["load", "pingpong", "--on", "sim:machine=/dev/zero"][..],
+        &["load", "pingpong", "--on", "sim:costs=/dev/zero"],
+        &["load", "pingpong", "--on", "sim:costs=fifo"],
+        &["run", "fifo"],
+        &["run", zero],
+        &["report", "results"],
+        &["jobs", "run", "--graph", "fifo"],
+        &["jobs", "run", "--stg", zero],
+        &["sim", "validate", "--truth", "fifo"],
+    ] {
+        let output = guarded(dir.path(), arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains("not a regular file"), "{arguments:?}: {} {told}", output.status);
+        assert!(!output.status.success());
+    }
+    let larger = dir.path().join("large.toml");
+    std::fs::File::create(&larger).unwrap().set_len(300 << 20).unwrap();
+    let told = guarded(dir.path(), &["run", "large.toml"]).stderr;
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("larger than 256 MiB"), "{told}");
+}

@@ -210,8 +210,9 @@ fn is_of_the_machine(error: &anyhow::Error) -> bool {
 
 /// A step: builds and measures what git checked out in the current folder.
 pub(super) fn step(options: &Step) -> anyhow::Result<ExitCode> {
-    let text = std::fs::read(&options.state).context("reading what the search keeps")?;
-    let state: State = serde_json::from_slice(&text).context("reading what the search keeps")?;
+    let text = schedlab_sys::regular_file::text(&options.state);
+    let text = text.context("reading what the search keeps")?;
+    let state: State = serde_json::from_str(&text).context("reading what the search keeps")?;
     let how = How { output: Some(state.folder.clone()), ..state.how.clone() };
     let study = Study::new(&how)?;
     let mut stderr = crate::output::stderr();
