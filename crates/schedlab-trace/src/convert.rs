@@ -8,17 +8,16 @@ mod events;
 mod list;
 mod report;
 mod row;
-mod target;
 
 use crate::conversion_loss::cannot_hold;
 use crate::error::TraceError;
 use crate::event_sink::{EventSink, TaskNames};
+use crate::new_file::replace;
 use crate::perfetto::PerfettoWriter;
 use crate::selection::Part;
 use crate::{Options, dat as trace_dat, open, open_records, open_with};
 pub use list::{Line, List, list};
 use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
-pub use target::{replace, unfinished};
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -110,6 +109,7 @@ fn to_dat(
     dat::encode(source.as_mut(), file, how, part).map_err(failed)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
 fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     if let Target::Dat(version, compression) = target {

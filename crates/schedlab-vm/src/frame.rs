@@ -214,7 +214,8 @@ pub fn replay(
             Frame::Stream(which) => {
                 let path = out.path(which.stream());
                 let doing = || format!("writing {}", path.display());
-                std::fs::write(&path, raw).map_err(|e| MachineError::io(doing(), e))?;
+                schedlab_trace::write_file(&path, raw)
+                    .map_err(|e| MachineError::io(doing(), e))?;
             }
             Frame::After(load) => after = Some(load),
             Frame::Failed(fault) => return Err(fault.into()),

@@ -36,6 +36,7 @@ pub(super) fn add(experiment: &mut Experiment, folder: &Path) -> Result<(), Mist
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
 

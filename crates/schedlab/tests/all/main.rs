@@ -1,5 +1,6 @@
 //! The tests of this crate, in one program: it is linked once.
 
+#![expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 #![expect(
     clippy::unwrap_used,
     reason = "tests stop at the first surprise, read files and start peers"
@@ -56,3 +57,4 @@ mod vm;
 mod vm_build;
 mod vm_fake;
 mod vm_guest;
+mod writers;

@@ -233,6 +233,7 @@ pub(super) fn described<A: Answer>() -> Described {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
     use schedlab_model::{Better, Unit};

@@ -6,7 +6,7 @@ use crate::commands::UsageError;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Converted, Target, convert, unfinished};
+use schedlab_trace::{Converted, Target, convert};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -69,7 +69,7 @@ enum Packing {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let target = target(args)?;
-    leave_nothing_when_interrupted(vec![args.target.clone(), intervals_of(&args.target)])?;
+    leave_nothing_when_interrupted()?;
     match (target, args.table) {
         (Target::Parquet, table) => tables(args, table)?,
         (_, Some(_)) => {
@@ -81,16 +81,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Ctrl-C ends a conversion at once, and takes the unfinished files with it.
-pub(super) fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
+pub(super) fn leave_nothing_when_interrupted() -> anyhow::Result<()> {
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let life = move || {
         while signals.caught().is_none() {
             let _ = schedlab_sys::process::poll(&[signals.fd()], None);
         }
-        for part in targets.iter().filter_map(|target| unfinished(target)) {
-            // What was not begun, or is done, is not there.
-            let _ = std::fs::remove_file(part);
-        }
+        schedlab_trace::remove_unfinished();
         let _ = writeln!(crate::output::stderr(), "schedlab: interrupted: nothing was written");
         std::process::exit(130);
     };
@@ -102,6 +99,7 @@ pub(super) fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::R
 }
 
 /// Where the intervals go that stand beside the events of `target`.
+#[cfg(feature = "parquet")]
 fn intervals_of(target: &Path) -> PathBuf {
     target.with_extension("intervals.parquet")
 }
