@@ -55,6 +55,7 @@ mod tune;
 mod validation;
 mod vm;
 mod vm_build;
+mod vm_cache;
 mod vm_fake;
 mod vm_guest;
 mod writers;
