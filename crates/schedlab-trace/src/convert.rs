@@ -31,7 +31,10 @@ pub enum Target {
     /// The protobuf of Perfetto (ui.perfetto.dev).
     Perfetto,
     /// Comma-separated values, a line for each event.
+    /// An apostrophe goes before names that a spreadsheet takes for formulas.
     Csv,
+    /// The same with names as they are, for programs.
+    RawCsv,
     /// The events as a Parquet table; only with the feature `parquet`.
     Parquet,
     /// The text of `trace-cmd report`.
@@ -121,7 +124,9 @@ fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceErr
     let mut source = open_whole(from)?;
     let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
     let written = match target {
-        Target::Csv => drive(source.as_mut(), &mut csv::Csv::new(out)),
+        Target::Csv | Target::RawCsv => {
+            drive(source.as_mut(), &mut csv::Csv::new(out, target == Target::RawCsv))
+        }
         Target::Report => drive(source.as_mut(), &mut report::Report::new(out)),
         Target::Perfetto | Target::Dat(..) | Target::Parquet => {
             drive(source.as_mut(), &mut PerfettoWriter::new(out, source_clock(from)?))

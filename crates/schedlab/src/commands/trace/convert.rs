@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Write this table only, as Parquet [default: events to TO, intervals next to it]
     #[arg(long, value_name = "TABLE")]
     table: Option<Table>,
+    /// In CSV, write names as they are, for programs: a spreadsheet may run them
+    #[arg(long)]
+    raw: bool,
 }
 
 /// A table of a Parquet file.
@@ -168,6 +171,11 @@ fn target(args: &Args) -> Result<Target, UsageError> {
             ))
         })?,
     };
+    let target = match (target, args.raw) {
+        (Target::Csv, true) => Target::RawCsv,
+        (_, true) => return Err(UsageError("--raw is for CSV (--to csv)".into())),
+        _ => target,
+    };
     if target == Target::Parquet && args.table.is_none() && args.target == Path::new("-") {
         let what = "standard output holds one table: choose it with --table";
         return Err(UsageError(what.into()));
@@ -188,6 +196,8 @@ fn target(args: &Args) -> Result<Target, UsageError> {
 fn version(target: Target) -> Version {
     match target {
         Target::Dat(version, _) => version,
-        Target::Perfetto | Target::Csv | Target::Parquet | Target::Report => Version::V6,
+        Target::Perfetto | Target::Csv | Target::RawCsv | Target::Parquet | Target::Report => {
+            Version::V6
+        }
     }
 }
