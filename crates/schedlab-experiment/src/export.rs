@@ -2,7 +2,7 @@
 
 use crate::analysis::{Cells, Centre, Plane, curves, planes};
 use crate::{Manifest, Point, StoredRun};
-use schedlab_model::{Metric, Unit, Warning};
+use schedlab_model::{Metric, Unit, Warning, as_text};
 use schedlab_workload::Figure;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,12 +46,13 @@ fn line(cells: &[String]) -> String {
     cells.join(",") + "\n"
 }
 
-/// A cell of CSV (RFC 4180).
+/// A cell of CSV (RFC 4180) that no spreadsheet takes for a formula.
 fn quoted(text: &str) -> String {
+    let text = as_text(text);
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
-        text.to_owned()
+        text.into_owned()
     }
 }
 

@@ -93,14 +93,15 @@ impl Lines {
             end_all(&mut child)?;
             return Err(Fault::Interrupted);
         }
+        if let Some(Err(error)) = answer {
+            // It may write for ever, or wait for more.
+            end_all(&mut child)?;
+            return Err(error.into());
+        }
         let ended = answer.is_some() && ends(&mut child, until)?;
         if !ended {
             end_all(&mut child)?;
-            let at = if answer.is_some() { "it did not end after its answer" } else { "no answer" };
-            let limit = Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-            let what =
-                format!("{at} within {limit} (the jobs' own work and --patience): it was ended");
-            return Err(RigError::wrong(what).into());
+            return Err(too_late(answer.is_some(), limit).into());
         }
         let (from, base, answer) = answer.expect("it came")?;
         takes(&answer)?;
@@ -118,6 +119,14 @@ impl Lines {
         answer.gone.iter().for_each(|gone| run.drop_job(gone.job, gone.why));
         Ok(recomputed)
     }
+}
+
+/// Why a process was ended.
+fn too_late(has_answered: bool, limit: Duration) -> RigError {
+    let at = if has_answered { "it did not end after its answer" } else { "no answer" };
+    let limit = Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let own = "the jobs' own work and --patience";
+    RigError::wrong(format!("{at} within {limit} ({own}): it was ended"))
 }
 
 /// Whether a process takes the run.

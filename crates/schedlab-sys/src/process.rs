@@ -34,6 +34,15 @@ pub fn own_session(command: &mut Command) {
     unsafe { command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(Into::into)) };
 }
 
+/// Lets the command, and what it starts, write no file beyond this many bytes: the kernel ends it by SIGXFSZ.
+pub fn limit_files(command: &mut Command, bytes: u64) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    let before_exec = move || setrlimit(Resource::Fsize, limit).map_err(Into::into);
+    // SAFETY: between fork and exec only one system call is made and nothing is allocated.
+    unsafe { command.pre_exec(before_exec) };
+}
+
 /// Lets the command keep open descriptors of ours: it holds a lock or a pipe with us until it ends.
 pub(crate) fn hand_down<'f>(command: &mut Command, fds: impl Iterator<Item = BorrowedFd<'f>>) {
     let numbers: Vec<i32> = fds.map(|fd| fd.as_raw_fd()).collect();

@@ -41,6 +41,7 @@ pub mod mark;
 mod merge;
 mod name_numbers;
 mod names;
+mod new_file;
 mod order;
 #[cfg(feature = "parquet")]
 pub mod parquet_table;
@@ -58,12 +59,13 @@ mod text;
 mod trace;
 
 pub use census::Census;
-pub use convert::{Converted, Line, List, Target, convert, cut, list, replace, unfinished};
+pub use convert::{Converted, Line, List, Target, convert, cut, list};
 pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use event_writer::EventWriter;
+pub use new_file::{NewFile, remove_unfinished, replace, write_file};
 pub use record::open_records;
 pub use selection::Part;
 pub use trace::Trace;

@@ -71,6 +71,7 @@ impl Table {
     ///
     /// # Errors
     /// The file cannot be written, or a name is none that a schema can have.
+    #[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
     pub fn create(path: &Path, name: &str, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
         let mut schema = format!("message {name} {{");
         for (column, kind) in columns {

@@ -40,6 +40,7 @@ impl Kernel {
         }
         let built = cache::built(name);
         if built.is_file() {
+            cache::check(&built)?;
             return Self::at(&built);
         }
         Err(VmError::Setting {

@@ -256,6 +256,7 @@ pub fn mixed_versions(runs: &[StoredRun]) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
 

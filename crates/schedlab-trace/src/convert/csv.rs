@@ -4,21 +4,23 @@ use super::flush;
 use super::row::{COLUMNS, Row, context};
 use crate::conversion_loss::arguments_left_out;
 use crate::event_sink::{EventSink, TaskNames};
-use schedlab_model::{Event, TraceInfo, Warning, What, visible};
+use schedlab_model::{Event, TraceInfo, Warning, What, as_text, visible};
 use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Writes events as lines of CSV.
 pub(super) struct Csv<W: Write> {
     out: W,
+    /// Names are written as they are.
+    raw: bool,
     others: u64,
     /// Of the next event.
     arguments: Option<String>,
 }
 
 impl<W: Write> Csv<W> {
-    pub(super) fn new(out: W) -> Self {
-        Self { out, others: 0, arguments: None }
+    pub(super) fn new(out: W, raw: bool) -> Self {
+        Self { out, raw, others: 0, arguments: None }
     }
 }
 
@@ -33,7 +35,8 @@ impl<W: Write> EventSink for Csv<W> {
         self.others += u64::from(other && arguments.is_none());
         let row = Row::of(event, info);
         let arguments = arguments.filter(|text| !text.is_empty()).or(row.arguments);
-        let comm = |pid| quoted(names.get(pid));
+        let cell = |text: &str| quoted(&if self.raw { text.into() } else { as_text(text) });
+        let comm = |pid| cell(names.get(pid));
         let line = format!(
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             event.time.0,
@@ -43,16 +46,16 @@ impl<W: Write> EventSink for Csv<W> {
             event.by,
             comm(event.by),
             text(row.pid),
-            row.pid.map_or("".into(), comm),
+            row.pid.map_or_else(String::new, comm),
             text(row.prio.map(|prio| prio.0)),
             text(row.state),
             text(row.from),
             text(row.to),
             text(row.next.map(|next| next.0)),
-            row.next.map_or("".into(), |next| comm(next.0)),
+            row.next.map_or_else(String::new, |next| comm(next.0)),
             text(row.next.map(|next| next.1.0)),
-            quoted(row.name.as_deref().unwrap_or_default()),
-            quoted(arguments.as_deref().unwrap_or_default())
+            cell(row.name.as_deref().unwrap_or_default()),
+            cell(arguments.as_deref().unwrap_or_default())
         );
         // Names may hold anything, also the end of a line.
         writeln!(self.out, "{}", visible(&line))
@@ -77,10 +80,10 @@ fn text(value: Option<impl Display>) -> String {
 }
 
 /// A field as RFC 4180 wants it: in quotes where it holds a comma, a quote or a line's end.
-fn quoted(text: &str) -> std::borrow::Cow<'_, str> {
+fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\"")).into()
+        format!("\"{}\"", text.replace('"', "\"\""))
     } else {
-        text.into()
+        text.to_owned()
     }
 }

@@ -9,6 +9,7 @@ mod sets;
 mod sides;
 
 use super::UsageError;
+use super::result_file::save;
 use super::verdicts::print_text;
 use crate::json;
 use choices::Choices;
@@ -182,8 +183,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let comparisons: Vec<Comparison> =
         pairs.into_iter().flat_map(|pair| pair.comparisons).collect();
     if let Some(path) = junit {
-        std::fs::write(&path, junit::junit(&comparisons, &fail_if))
-            .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+        save(&path, junit::junit(&comparisons, &fail_if))?;
     }
     if stopped {
         return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));

@@ -90,6 +90,30 @@ fn names_paths_and_errors_are_shown_without_control_characters() {
 }
 
 #[test]
+fn a_task_named_like_a_formula_is_a_text_in_csv() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.txt");
+    std::fs::write(&path, trace().replace(NAME, "=cmd|'/C calc'!A0")).unwrap();
+    let lines = |arguments: &[&str]| {
+        let output = schedlab(dir.path(), arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for arguments in [
+        &["trace", "convert", "x.txt", "-", "--to", "csv"][..],
+        &["trace", "tasks", "--csv", "x.txt"],
+    ] {
+        let text = lines(arguments);
+        assert!(text.contains(",'=cmd|"), "{text}");
+        assert!(!text.contains(",=cmd|") && !text.contains("\n=cmd|"), "{text}");
+    }
+    let raw = lines(&["trace", "convert", "x.txt", "-", "--to", "csv", "--raw"]);
+    assert!(raw.contains(",=cmd|") && !raw.contains("'=cmd|"), "{raw}");
+    let wrong = schedlab(dir.path(), &["trace", "convert", "x.txt", "y.dat", "--raw"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
 fn a_stream_that_is_no_trace_is_refused_by_its_first_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let output = schedlab(dir.path(), &["trace", "info", "/dev/zero"]);

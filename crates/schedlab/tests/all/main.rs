@@ -1,5 +1,6 @@
 //! The tests of this crate, in one program: it is linked once.
 
+#![expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 #![expect(
     clippy::unwrap_used,
     reason = "tests stop at the first surprise, read files and start peers"
@@ -54,5 +55,7 @@ mod tune;
 mod validation;
 mod vm;
 mod vm_build;
+mod vm_cache;
 mod vm_fake;
 mod vm_guest;
+mod writers;

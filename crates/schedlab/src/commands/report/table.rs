@@ -32,9 +32,11 @@ const COLUMNS: [(&str, schedlab_trace::parquet_table::ColumnKind); 15] = {
 pub(super) fn write(runs: &[StoredRun], path: &Path) -> anyhow::Result<ExitCode> {
     use anyhow::Context as _;
     use schedlab_experiment::export::{Row, rows};
+    use schedlab_trace::NewFile;
     use schedlab_trace::parquet_table::{Cell, Table};
     let context = || path.display().to_string();
-    let mut table = Table::create(path, "runs", &COLUMNS).with_context(context)?;
+    let file = NewFile::create(path).with_context(context)?;
+    let mut table = Table::create(file.path(), "runs", &COLUMNS).with_context(context)?;
     for row in rows(runs) {
         let Row { run, workload, machine, host, kernel, block, started_at, point, .. } = &row;
         table
@@ -58,6 +60,7 @@ pub(super) fn write(runs: &[StoredRun], path: &Path) -> anyhow::Result<ExitCode>
             .with_context(context)?;
     }
     table.finish().with_context(context)?;
+    file.keep().with_context(context)?;
     Ok(ExitCode::SUCCESS)
 }
 

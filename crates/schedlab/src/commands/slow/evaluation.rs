@@ -2,7 +2,7 @@
 
 use super::note;
 use crate::commands::UsageError;
-use crate::commands::result_file::Ground;
+use crate::commands::result_file::{Ground, save};
 use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use crate::machines;
@@ -251,7 +251,7 @@ fn tell(results: &Results, args: &Args) -> anyhow::Result<()> {
 fn store(results: &Results, dir: &Path, theme: &Theme) -> anyhow::Result<()> {
     let write = |name: String, text: String| {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        save(&path, text)
     };
     write("evaluation.json".into(), json::line(&Document::of(results))?)?;
     let mut groups: Vec<(&str, usize)> =

@@ -7,7 +7,7 @@
 use super::input::{self, Part};
 use super::table::{Table, percent};
 use crate::json::{self, Document};
-use schedlab_model::{Nanos, Warning};
+use schedlab_model::{Nanos, Warning, as_text};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
@@ -144,12 +144,13 @@ fn csv_cell(value: &Value) -> String {
     }
 }
 
-/// As RFC 4180 has it.
+/// As RFC 4180 has it, and no formula to a spreadsheet.
 fn quoted(text: &str) -> String {
+    let text = as_text(text);
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
-        text.to_owned()
+        text.into_owned()
     }
 }
 
@@ -233,6 +234,7 @@ pub(super) fn described<A: Answer>() -> Described {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
     use schedlab_model::{Better, Unit};

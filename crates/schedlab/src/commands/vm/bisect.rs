@@ -4,6 +4,7 @@ use super::kernels::Kernels;
 use super::study::{How, Study};
 use super::{EXIT_INTERRUPTED, told};
 use crate::commands::UsageError;
+use crate::commands::result_file::save;
 use anyhow::Context as _;
 use schedlab_experiment::LoopError;
 use schedlab_stats::median;
@@ -160,7 +161,7 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
         if is_begun {
             checkout.git(&["bisect", "reset", "HEAD"]).map_err(told)?;
         }
-        std::fs::write(&path, serde_json::to_vec(state)?).context("keeping the search")?;
+        save(&path, serde_json::to_vec(state)?)?;
         checkout.check_out(&state.good).map_err(told)?;
         checkout.git(&["bisect", "start", &state.bad, &state.good]).map_err(told)?;
     }
@@ -229,7 +230,7 @@ pub(super) fn step(options: &Step) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
         Err(error) if is_of_the_machine(&error) => {
-            std::fs::write(why_stopped(&options.state), format!("{error:#}"))?;
+            save(&why_stopped(&options.state), format!("{error:#}"))?;
             Ok(ExitCode::from(STOP))
         }
         Err(error) => {

@@ -142,6 +142,18 @@ fn interrupt(child: &Child, ticks: u64) {
 }
 
 #[test]
+fn a_line_without_an_end_is_an_error_of_the_executor() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("endless.sh");
+    let lines = "head -c 1048577 /dev/zero | tr '\\0' a\nexec sleep 1000\n";
+    std::fs::write(&script, lines).unwrap();
+    let on = format!("cmd:sh {}", script.display());
+    let out = jobs(&["run", "--shape", "chain", "--nodes", "4", "--executor", &on]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said(&out).contains("line 1: longer than 1 MiB"), "{}", said(&out));
+}
+
+#[test]
 fn an_interrupted_sweep_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rows.csv");
