@@ -214,7 +214,8 @@ impl Events {
             return;
         }
         let row = Row::of(event);
-        let (part, comms) = (&mut self.part, &self.comms);
+        let part = &mut self.part;
+        let comms = &self.comms;
         part.time.append_value(time(event.time));
         part.cpu.append_value(cpu(event.cpu));
         part.event.append_value(event.what.kind() as i8);

@@ -193,7 +193,8 @@ impl Trace {
             Ok::<_, Failure>((slices, waits, reply.warnings))
         })?;
         self.warn(py, &warnings)?;
-        let (slices, waits) = (Py::new(py, slices)?, Py::new(py, waits)?);
+        let slices = Py::new(py, slices)?;
+        let waits = Py::new(py, waits)?;
         *held(&self.intervals) = Some((slices.clone_ref(py), waits.clone_ref(py)));
         Ok((slices, waits))
     }

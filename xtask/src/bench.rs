@@ -3,12 +3,13 @@
 use crate::{packages, steps};
 use anyhow::{Context, Result};
 
-/// Runs the benchmarks named, or all. Each prints its figures beside its peer's, from the same run.
+/// Runs the benchmarks named, or all, as the program is shipped (profile `dist`). Each prints its figures beside its peer's, from the same run.
 pub(crate) fn run(names: &[&str]) -> Result<()> {
     packages::ensure()?;
     for (package, name) in all()? {
         if names.is_empty() || names.contains(&name.as_str()) {
-            let mut arguments = vec!["bench", "-p", &package, "--bench", &name];
+            let mut arguments =
+                vec!["bench", "--profile", "dist", "-p", &package, "--bench", &name];
             // The executors that ours is measured beside are features of that crate.
             if package == "schedlab-jobs" {
                 arguments.extend(["--features", "rayon,tokio"]);

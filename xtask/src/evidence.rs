@@ -35,8 +35,8 @@ pub(crate) fn run(name: &str) -> Result<()> {
     let program = match std::env::var_os("SCHEDLAB_PROGRAM") {
         Some(program) => PathBuf::from(program),
         None => {
-            steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
-            target.join("release/schedlab")
+            steps::cargo(&["build", "--profile", "dist", "--locked", "-p", "schedlab"])?;
+            target.join("dist/schedlab")
         }
     };
     let results = target.join("evidence");
@@ -48,8 +48,8 @@ pub(crate) fn run(name: &str) -> Result<()> {
 /// machine.
 pub(crate) fn kills(count: &str) -> Result<()> {
     ensure!(count.parse::<u32>().is_ok(), "invalid number of kills '{count}'");
-    let test = ["test", "--locked", "-p", "schedlab", "--test", "slow"];
-    let words = [&test[..], &["kills", "--", "--nocapture"]].concat();
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "all"];
+    let words = [&test[..], &["slow::kills", "--", "--nocapture"]].concat();
     steps::cargo_with(&words, &[("SCHEDLAB_KILLS", count)])
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn kills(count: &str) -> Result<()> {
 /// fixed: any machine writes the same tables.
 pub(crate) fn statistics() -> Result<()> {
     let test = ["test", "--release", "--locked", "-p", "schedlab-experiment"];
-    let words = [&test[..], &["--test", "calibration", "--", "--nocapture"]].concat();
+    let words = [&test[..], &["--test", "all", "calibration::", "--", "--nocapture"]].concat();
     steps::cargo_with(&words, &[("SCHEDLAB_EVIDENCE", "write")])
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn statistics() -> Result<()> {
 pub(crate) fn tune() -> Result<()> {
     let write = [("SCHEDLAB_EVIDENCE", "write")];
     let test = ["test", "--release", "--locked", "-p"];
-    let searches = ["schedlab-tune", "--test", "evidence", "--", "--nocapture"];
+    let searches = ["schedlab-tune", "--test", "all", "evidence::", "--", "--nocapture"];
     steps::cargo_with(&[&test[..], &searches].concat(), &write)?;
     let tunings = ["schedlab-experiment", "--lib", "--", "--nocapture", "tunings_of_dead_knobs"];
     steps::cargo_with(&[&test[..], &tunings].concat(), &write)
@@ -83,7 +83,8 @@ fn keep(from: &Path, to: &Path) -> Result<()> {
     kept.sort_unstable();
     let head = all.lines().next().unwrap_or_default();
     write(&to.join("figures.csv"), &format!("{head}\n{}\n", kept.join("\n")))?;
-    let (mut sums, mut identity) = (String::new(), Vec::<String>::new());
+    let mut sums = String::new();
+    let mut identity = Vec::<String>::new();
     for run in folders(&from.join("runs"))? {
         let out = Command::new("sha256sum").arg("figures.jsonl").current_dir(&run).output();
         let sum = String::from_utf8(out.context("sha256sum")?.stdout)?;

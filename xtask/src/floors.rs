@@ -17,10 +17,10 @@ const MAY_IMPORT: [(&str, &[&str]); 19] = [
     ("schedlab-trace", &["model", "random"]),
     ("schedlab-timeline", &["model", "random", "stats"]),
     ("schedlab-record", &["model", "sys", "trace", "workload"]),
-    ("schedlab-host", &["model", "random", "stats", "sys", "workload", "jobs", "record"]),
+    ("schedlab-host", &["model", "random", "stats", "sys", "trace", "workload", "jobs", "record"]),
     ("schedlab-sim", &["model", "stats", "workload", "jobs"]),
     ("schedlab-replay", &["model", "stats", "timeline", "workload"]),
-    ("schedlab-vm", &["model", "stats", "sys", "workload"]),
+    ("schedlab-vm", &["model", "stats", "sys", "trace", "workload"]),
     ("schedlab-rig", &["jobs", "model", "record", "sys", "timeline", "trace"]),
     ("schedlab-draw", &["model", "stats", "timeline"]),
     (

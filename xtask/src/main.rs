@@ -124,10 +124,6 @@ fn ci() -> Result<()> {
 
 fn test() -> Result<()> {
     packages::ensure()?;
-    suite::run(&["--workspace", "--locked"])?;
-    // Off by default, since it costs minutes to compile; tested all the same.
-    let parquet = ["test", "-p", "schedlab-trace", "--features", "parquet", "--locked"];
-    steps::cargo(&[&parquet[..], &["--test", "all", "--", "parquet"]].concat())?;
-    let parquet = ["test", "-p", "schedlab", "--features", "parquet", "--locked"];
-    steps::cargo(&[&parquet[..], &["--test", "trace_answers", "--", "of_the_table"]].concat())
+    // With Parquet, which is off by default: its tests need it, and one build serves all.
+    suite::run(&["--workspace", "--locked", "--features", "schedlab/parquet"])
 }

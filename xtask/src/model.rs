@@ -20,7 +20,7 @@ pub(crate) fn run() -> Result<()> {
         pool()?;
         // These read the environment and a file or two.
         miri(&[&["--lib", "--"], SHARED.as_slice()].concat(), "-Zmiri-disable-isolation")?;
-        miri(&["--test", "growth"], "")?;
+        miri(&["--test", "all", "growth::"], "")?;
     }
     Ok(())
 }
@@ -32,7 +32,7 @@ pub(crate) fn short() -> Result<()> {
 
 fn loom() -> Result<()> {
     let loom = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
-    let tests = ["--test", "loom", "--test", "life"];
+    let tests = ["--test", "all", "--", "loom::", "life::"];
     steps::cargo_with(
         &[&["test", "-p", "schedlab-jobs", "--release"], tests.as_slice()].concat(),
         loom,
@@ -42,7 +42,7 @@ fn loom() -> Result<()> {
 /// Isolated, time is Miri's own: it passes with the steps of the program, so that waits end when they would on a slow
 /// machine, and each time in the same way.
 fn pool() -> Result<()> {
-    miri(&["--test", "pool"], "")
+    miri(&["--test", "all", "pool::"], "")
 }
 
 /// Where there is no nightly toolchain, it says that Miri did not run.

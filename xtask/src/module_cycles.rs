@@ -17,7 +17,6 @@ type Uses = Vec<(usize, Vec<String>)>;
 /// What stands in `use` declarations: the name that it gets here, and its path.
 type Imports = BTreeMap<String, Vec<String>>;
 
-/// A file as a module.
 struct Source {
     path: PathBuf,
     uses: Uses,
@@ -64,7 +63,8 @@ fn read(folder: &Path, at: &Module, sources: &mut BTreeMap<Module, Source>) -> R
 
 /// The paths of a source, and what its `use` declarations bring in.
 fn paths(text: &str) -> (Uses, Imports) {
-    let (mut uses, mut imports) = (Vec::new(), BTreeMap::new());
+    let mut uses = Vec::new();
+    let mut imports = BTreeMap::new();
     let code: Vec<&str> = text
         .lines()
         .take_while(|line| !line.starts_with("#[cfg(test)]"))

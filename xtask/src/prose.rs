@@ -32,7 +32,6 @@ pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The banned words of the glossary.
 fn banned_words() -> Result<Vec<Banned>> {
     banned(&std::fs::read_to_string(GLOSSARY).context(GLOSSARY)?)
 }

@@ -56,7 +56,8 @@ pub(crate) fn check() -> Result<Vec<String>> {
 fn check_sources(folder: &Path, found: &mut Vec<String>) -> Result<()> {
     let mut paths = Vec::new();
     sources(folder, &mut paths)?;
-    let (mut programs, mut of_tests) = (Vec::new(), BTreeSet::new());
+    let mut programs = Vec::new();
+    let mut of_tests = BTreeSet::new();
     for path in paths {
         let (program, modules) = tokens::program(&read(&path)?);
         of_tests.extend(modules.into_iter().map(|name| module(&path, &name)));
@@ -106,9 +107,9 @@ fn ways_out(path: &Path, program: &[Token]) -> Vec<(usize, String)> {
     found
 }
 
-/// What a manifest imports and may not.
 fn imports(manifest: &str) -> Vec<(usize, String)> {
-    let (mut found, mut section) = (Vec::new(), "");
+    let mut found = Vec::new();
+    let mut section = "";
     for (number, line) in (1..).zip(manifest.lines()) {
         let line = line.trim();
         if line.starts_with('[') {

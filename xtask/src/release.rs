@@ -22,7 +22,8 @@ const COMPLETIONS: [(&str, &str); 3] =
 
 /// Builds the release: the static binary, what holds it, and an installation by cargo.
 pub(crate) fn run() -> Result<()> {
-    let (target, dist) = (target(), Path::new(DIST));
+    let target = target();
+    let dist = Path::new(DIST);
     let start = Instant::now();
     let binary = static_program()?;
     let seconds = start.elapsed().as_secs_f64();
@@ -53,11 +54,11 @@ pub(crate) fn check_static() -> Result<()> {
 
 /// Builds the static binary; where it is.
 fn static_program() -> Result<PathBuf> {
-    let build = ["build", "--release", "--locked", "-p", "schedlab", "--target", STATIC];
+    let build = ["build", "--profile", "dist", "--locked", "-p", "schedlab", "--target", STATIC];
     steps::cargo(&build).context(format!(
         "a static binary needs `rustup target add {STATIC}` and the package musl-tools"
     ))?;
-    Ok(target().join(STATIC).join("release/schedlab"))
+    Ok(target().join(STATIC).join("dist/schedlab"))
 }
 
 /// The same from a debug build, so that a mistake in the packaging is found before a release.
@@ -114,7 +115,6 @@ fn said(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// An empty folder of this name.
 fn emptied(folder: &Path) -> Result<()> {
     if folder.exists() {
         std::fs::remove_dir_all(folder).context(format!("{}", folder.display()))?;

@@ -19,7 +19,6 @@ const LIMITED: [&str; 4] = ["model", "stats", "timeline", "trace"];
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Size {
-    /// All lines of Rust.
     rust: usize,
     /// Lines of code that are not tests.
     code: usize,
@@ -56,7 +55,8 @@ pub(crate) fn run(files: &[PathBuf]) -> Result<()> {
         "{:<20}{:>9}{:>9}{:>10}{:>9}{:>8}\n",
         "", "rust", "code", "comments", "public", "tests"
     );
-    let (mut sum, mut limited) = (Size::default(), 0);
+    let mut sum = Size::default();
+    let mut limited = 0;
     for (name, size) in &crates {
         row(&mut table, name, size);
         sum += size;
@@ -153,7 +153,9 @@ fn commands() -> Result<String> {
     }
     let mut command = Command::new(program);
     steps::run(command.args(["shell", "man", "--output"]).arg(&pages))?;
-    let (mut first, mut all, mut options) = (0, 0, Vec::new());
+    let mut first = 0;
+    let mut all = 0;
+    let mut options = Vec::new();
     for entry in fs::read_dir(&pages).context("target/sizes")? {
         let path = entry?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-/// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("xtask lies in the workspace").to_path_buf()
@@ -22,7 +21,6 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     cargo_with(arguments, &[])
 }
 
-/// `cargo` with these arguments and variables.
 pub(crate) fn cargo_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new("cargo");
     // A toolchain asked for by name (`+nightly`) must not be overruled by the one that runs us.

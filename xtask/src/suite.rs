@@ -1,8 +1,8 @@
 //! The test command, and what follows a failure of it.
 //!
-//! Many tests run real loads on the machine's own scheduler, beside everything else that it does. So a target
-//! that fails is run once more, alone. A target that passes then is named as unstable, with the tests
-//! that failed; one that fails again fails the suite.
+//! Many tests run real loads on the machine's own scheduler, beside everything else that it does. So the tests
+//! that fail are run once more, by name. Those that pass then are named as unstable; one that fails again
+//! fails the suite. A program that died without naming a test runs again as a whole.
 
 use crate::steps;
 use anyhow::{Context, Result, bail};
@@ -10,40 +10,50 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// More failed targets than this are a broken commit, not chance: none of them is repeated.
-const REPEATED: usize = 3;
+/// More failed tests than this are a broken commit, not chance: none of them is repeated.
+const REPEATED: usize = 6;
 
-/// Runs `cargo test` with these arguments; repeats the few targets that failed.
+/// Runs `cargo test` with these arguments; repeats the few tests that failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let first = once(&[&["test", "--no-fail-fast"], arguments].concat())?;
     if first.success {
         return Ok(());
     }
-    if first.targets.is_empty() || first.targets.len() > REPEATED {
-        bail!("tests failed: {}{}", first.tests.join(", "), first.targets.join("; "));
+    let said = format!("{}; {}", first.failed.join(", "), first.targets.join("; "));
+    if first.targets.is_empty() || first.failed.len().max(first.targets.len()) > REPEATED {
+        bail!("tests failed: {said}");
     }
-    for target in &first.targets {
-        let words: Vec<&str> = target.split_whitespace().collect();
-        let again = once(&[&["test", "--locked"], words.as_slice()].concat())?;
+    // All packages' targets of that kind get all names, so that the features, and with them the build, stay the same.
+    let mut kinds: Vec<Vec<&str>> =
+        first.targets.iter().map(|target| target.split_whitespace().skip(2).collect()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let names: Vec<&str> = first.failed.iter().map(String::as_str).collect();
+    let exact = if names.is_empty() { vec![] } else { [&["--", "--exact"], &*names].concat() };
+    let mut passed = Vec::new();
+    for kind in kinds {
+        let again = once(&[&["test"], arguments, &kind, &exact].concat())?;
         if !again.success {
-            bail!("`cargo test {target}` failed twice: {}", again.tests.join(", "));
+            bail!("tests failed twice: {}; {}", again.failed.join(", "), kind.join(" "));
         }
+        passed.extend(again.passed);
     }
-    steps::say(&format!(
-        "UNSTABLE: failed once and passed when repeated alone: {} (in {})",
-        first.tests.join(", "),
-        first.targets.join("; ")
-    ));
+    if let Some(lost) = first.failed.iter().find(|&name| !passed.contains(name)) {
+        bail!("the test {lost} failed, and could not be repeated by its name");
+    }
+    steps::say(&format!("UNSTABLE: failed once and passed when repeated: {said}"));
     Ok(())
 }
 
 /// What one run of `cargo test` said at its end.
 struct Outcome {
     success: bool,
-    /// The targets that failed, as cargo names them: `-p schedlab --test cli`.
+    /// The targets that failed, as cargo names them: `-p schedlab --test all`.
     targets: Vec<String>,
     /// The tests that failed.
-    tests: Vec<String>,
+    failed: Vec<String>,
+    /// The tests that passed.
+    passed: Vec<String>,
 }
 
 fn once(arguments: &[&str]) -> Result<Outcome> {
@@ -58,35 +68,30 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
         .spawn()
         .with_context(|| format!("`{line}` could not be started"))?;
     let errors = child.stderr.take().context("stderr is a pipe")?;
-    let targets = std::thread::Builder::new()
-        .spawn(move || copy(errors, std::io::stderr(), failed_target))
+    let errors = std::thread::Builder::new()
+        .spawn(move || copy(errors, std::io::stderr()))
         .context("no thread could be started")?;
-    let output = child.stdout.take().context("stdout is a pipe")?;
-    let tests = copy(output, std::io::stdout(), failed_test)?;
-    let targets = targets.join().expect("copying does not panic")?;
+    let output = copy(child.stdout.take().context("stdout is a pipe")?, std::io::stdout())?;
+    let errors = errors.join().expect("copying does not panic")?;
     let status = child.wait()?;
     steps::say(&format!("== {line}: {status} after {:.0} s", start.elapsed().as_secs_f64()));
-    Ok(Outcome { success: status.success(), targets, tests })
+    Ok(Outcome {
+        success: status.success(),
+        targets: errors.lines().filter_map(failed_target).map(str::to_owned).collect(),
+        failed: output.lines().filter_map(|line| test(line, "FAILED")).map(str::to_owned).collect(),
+        passed: output.lines().filter_map(|line| test(line, "ok")).map(str::to_owned).collect(),
+    })
 }
 
-/// Copies lines, and keeps what `find` finds in them, each once.
-fn copy(
-    from: impl Read,
-    mut to: impl Write,
-    find: fn(&str) -> Option<&str>,
-) -> Result<Vec<String>> {
-    let mut found = Vec::new();
+/// Copies lines as they come; all of them.
+fn copy(from: impl Read, mut to: impl Write) -> Result<String> {
+    let mut whole = String::new();
     for line in BufReader::new(from).split(b'\n') {
-        let line = line?;
+        let line = [line?.as_slice(), b"\n"].concat();
         to.write_all(&line)?;
-        to.write_all(b"\n")?;
-        if let Some(name) = find(&String::from_utf8_lossy(&line))
-            && !found.iter().any(|known| known == name)
-        {
-            found.push(name.to_owned());
-        }
+        whole.push_str(&String::from_utf8_lossy(&line));
     }
-    Ok(found)
+    Ok(whole)
 }
 
 /// A line of cargo's closing list of targets that failed, without its quotes.
@@ -94,9 +99,9 @@ fn failed_target(line: &str) -> Option<&str> {
     line.strip_prefix("    `")?.strip_suffix('`').filter(|target| target.starts_with("-p "))
 }
 
-/// The name in a result line of a failed test.
-fn failed_test(line: &str) -> Option<&str> {
-    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+/// The name in a line of a test with this result.
+fn test<'a>(line: &'a str, result: &str) -> Option<&'a str> {
+    line.strip_prefix("test ")?.strip_suffix(result)?.strip_suffix(" ... ")
 }
 
 #[cfg(test)]
@@ -105,14 +110,15 @@ mod tests {
 
     #[test]
     fn what_failed_is_read_from_the_lines_of_cargo() {
-        let errors = "error: 2 targets failed:\n    `-p schedlab --test cli`\n    `-p schedlab-jobs --doc`\n";
+        let errors = "error: 2 targets failed:\n    `-p schedlab --test all`\n    `-p schedlab-jobs --doc`\n";
         let mut copied = Vec::new();
-        let targets = copy(errors.as_bytes(), &mut copied, failed_target).unwrap();
-        assert_eq!(targets, ["-p schedlab --test cli", "-p schedlab-jobs --doc"]);
+        let all = copy(errors.as_bytes(), &mut copied).unwrap();
+        let targets: Vec<_> = all.lines().filter_map(failed_target).collect();
+        assert_eq!(targets, ["-p schedlab --test all", "-p schedlab-jobs --doc"]);
         assert_eq!(copied, errors.as_bytes());
-        let output =
-            "test a::b ... ok\ntest a::c ... FAILED\ntest d ... ignored\ntest a::c ... FAILED\n";
-        let tests = copy(output.as_bytes(), std::io::sink(), failed_test).unwrap();
-        assert_eq!(tests, ["a::c"]);
+        assert_eq!(test("test a::b ... ok", "FAILED"), None);
+        assert_eq!(test("test a::b ... ok", "ok"), Some("a::b"));
+        assert_eq!(test("test a::c ... FAILED", "FAILED"), Some("a::c"));
+        assert_eq!(test("test result: FAILED. 1 passed", "FAILED"), None);
     }
 }

@@ -23,7 +23,6 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// The word, if it is one.
     pub(crate) fn word(&self) -> Option<&str> {
         match &self.kind {
             Kind::Word(word) => Some(word),
@@ -43,7 +42,9 @@ impl Token {
 /// The tokens of a source that are no test's, and the modules of their own files that are.
 pub(crate) fn program(text: &str) -> (Vec<Token>, Vec<String>) {
     let all = tokens(text);
-    let (mut program, mut modules, mut at) = (Vec::new(), Vec::new(), 0);
+    let mut program = Vec::new();
+    let mut modules = Vec::new();
+    let mut at = 0;
     while at < all.len() {
         let Some(mut end) = test_attribute(&all[at..]).map(|length| at + length) else {
             program.push(all[at].clone());
@@ -107,14 +108,12 @@ pub(crate) fn group(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// A source as it is read.
 struct Reader<'a> {
     rest: &'a str,
     line: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Takes this many bytes.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.line += taken.matches('\n').count();

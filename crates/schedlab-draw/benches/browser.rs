@@ -10,7 +10,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it found")]
 
-#[path = "../tests/browser/mod.rs"]
+#[path = "../tests/all/browser.rs"]
 mod browser;
 
 use browser::Browser;

@@ -24,7 +24,8 @@ pub(crate) fn assign(
 ) -> Vec<usize> {
     let mut near: Vec<Vec<(usize, u64)>> = vec![Vec::new(); times.len()];
     for (&(a, b), &count) in touches {
-        let (a, b) = (a as usize, b as usize);
+        let a = a as usize;
+        let b = b as usize;
         if a != b && a.max(b) < times.len() {
             near[a].push((b, count));
             near[b].push((a, count));
@@ -85,7 +86,8 @@ impl Touching {
         if until != span.start.0 || before == who {
             return;
         }
-        let (a, b) = (before.min(who), before.max(who));
+        let a = before.min(who);
+        let b = before.max(who);
         let mixed = a.wrapping_mul(0x9e37_79b1) ^ b.wrapping_mul(0x85eb_ca6b).rotate_left(13);
         let slot = &mut self.slots[mixed as usize % SLOTS];
         match *slot {
@@ -99,7 +101,8 @@ impl Touching {
     pub(crate) fn pairs(&self, number: impl Fn(u32) -> u32) -> Touches {
         let mut pairs = Touches::new();
         for &(a, b, count) in self.slots.iter().filter(|slot| slot.2 > 0) {
-            let (a, b) = (number(a), number(b));
+            let a = number(a);
+            let b = number(b);
             if a != b {
                 *pairs.entry((a.min(b), a.max(b))).or_default() += u64::from(count);
             }
@@ -124,7 +127,8 @@ mod tests {
     fn the_largest_differ_and_what_touches_does_not_clash() {
         let mut seed = 7;
         for round in 0..200 {
-            let (count, colours) = (5 + round % 90, 16);
+            let count = 5 + round % 90;
+            let colours = 16;
             let times: Vec<u64> = (0..count).map(|_| random(&mut seed) % 1_000).collect();
             let mut touches = Touches::new();
             let mut degree = vec![0; count];
@@ -132,7 +136,8 @@ mod tests {
                 let (a, b) =
                     (random(&mut seed) as usize % count, random(&mut seed) as usize % count);
                 if a < b && degree[a].max(degree[b]) < colours - 1 {
-                    (degree[a], degree[b]) = (degree[a] + 1, degree[b] + 1);
+                    degree[a] += 1;
+                    degree[b] += 1;
                     touches.insert((a as u32, b as u32), 1 + random(&mut seed) % 9);
                 }
             }

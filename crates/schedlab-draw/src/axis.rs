@@ -136,7 +136,8 @@ impl TimeAxis {
 /// A tick's label: in the middle under its tick, but never beyond the edges of the picture.
 pub(crate) fn tick_label(scene: &mut Scene, tick: Point, style: Style, label: &str) {
     let half = style.width(label) / 2;
-    let (left, right) = (EDGE + half, scene.width - EDGE - half);
+    let left = EDGE + half;
+    let right = scene.width - EDGE - half;
     let x = if left < right { tick.x.clamp(left, right) } else { tick.x };
     scene.text(at(x, tick.y), Anchor::Middle, style, label);
 }
@@ -149,7 +150,8 @@ fn decimal(value: i128, unit: u64, decimals: u32) -> String {
     let unit = u128::from(unit);
     let scaled = (value.unsigned_abs() * 10_u128.pow(decimals) + unit / 2) / unit;
     let sign = if value < 0 { "−" } else { "" };
-    let (whole, rest) = (scaled / 10_u128.pow(decimals), scaled % 10_u128.pow(decimals));
+    let whole = scaled / 10_u128.pow(decimals);
+    let rest = scaled % 10_u128.pow(decimals);
     match decimals {
         0 => format!("{sign}{whole}"),
         _ => format!("{sign}{whole}.{rest:0width$}", width = decimals as usize),
@@ -238,9 +240,7 @@ pub const WORDS: crate::Colour = crate::Colour::BLACK.fade(0);
 pub(crate) enum Key {
     /// A filled area: a square of its colour.
     Box(crate::Colour),
-    /// A line, as it is drawn.
     Line(Stroke),
-    /// A point: a dot of its colour.
     Dot(crate::Colour),
     /// Nothing: the entry is words alone.
     Words,
@@ -310,14 +310,16 @@ pub(crate) fn keys(
     entries: &[(Key, String)],
 ) -> i32 {
     let style = Style::regular(11, theme.text);
-    let (mut x, mut y) = (corner.x, corner.y);
+    let mut x = corner.x;
+    let mut y = corner.y;
     for (key, label) in entries {
         let before = key.room();
         let longest = if before == 0 { room } else { (300 * PX).min(room - before) };
         let label = crate::font::shorten(label, style.size, style.weight, longest);
         let width = style.width(&label) + before + 16 * PX;
         if x + width > corner.x + room && x > corner.x {
-            (x, y) = (corner.x, y + 18 * PX);
+            x = corner.x;
+            y += 18 * PX;
         }
         key.draw(scene, theme, at(x, y));
         scene.text(at(x + before, y + 9 * PX + PX / 2), Anchor::Start, style, &label);

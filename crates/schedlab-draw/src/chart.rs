@@ -27,7 +27,6 @@ pub use scale::{Axis, Values};
 
 use crate::{Scene, Theme};
 
-/// Something that can be drawn.
 pub trait Chart {
     /// Draws it, `width_px` pixels wide; it decides its height.
     fn scene(&self, width_px: i32, theme: &Theme) -> Scene;

@@ -102,7 +102,8 @@ fn row(
         let (fill, word) = mark(task);
         let frame = Rect::new(x, y, BOX.0, BOX.1);
         scene.rect(fill, frame);
-        let (right, bottom) = (frame.right(), frame.bottom());
+        let right = frame.right();
+        let bottom = frame.bottom();
         let corners = [at(x, y), at(right, y), at(right, bottom), at(x, bottom), at(x, y)];
         scene.polyline(Stroke::solid(theme.axis, PX), &corners);
         let text = Style::bold(12, fill.ink());

@@ -4,7 +4,7 @@
 //! apart for the worst of normal, deuteranope and protanope vision (distance after CIEDE2000, simulation
 //! after Machado, Oliveira and Fernandes 2009). Colours of series can be seen as thin lines. Colours of
 //! tasks are far from each mark and from what is unknown. `assign` says which task gets which;
-//! `tests/palette.rs` measures the distances.
+//! `tests/all/palette.rs` measures the distances.
 
 /// An sRGB colour with opacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +41,8 @@ impl Colour {
     /// `parts` of 255 of `other` mixed into this colour, channel by channel in sRGB.
     #[must_use]
     pub fn mix(self, other: Self, parts: u8) -> Self {
-        let (new, old) = (u32::from(parts), 255 - u32::from(parts));
+        let new = u32::from(parts);
+        let old = 255 - u32::from(parts);
         let one = |a: u8, b: u8| {
             let sum = u32::from(a) * old + u32::from(b) * new;
             u8::try_from((sum + 127) / 255).expect("a mean of two bytes is a byte")
@@ -74,7 +75,8 @@ impl Colour {
     /// Contrast of two opaque colours, 1 ..= 21 (WCAG 2.2).
     #[must_use]
     pub fn contrast(self, other: Self) -> f64 {
-        let (a, b) = (self.luminance() + 0.05, other.luminance() + 0.05);
+        let a = self.luminance() + 0.05;
+        let b = other.luminance() + 0.05;
         a.max(b) / a.min(b)
     }
 
@@ -176,7 +178,6 @@ const SCALE: [Colour; 8] = [
     Colour::hex(0xfd_e7_25),
 ];
 
-/// The colour at a fraction of the scale.
 pub(crate) fn on_scale(fraction: f64) -> Colour {
     let place = fraction.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
     let low = (place.floor() as usize).min(SCALE.len() - 2);
@@ -190,17 +191,13 @@ pub struct Theme {
     pub ground: Colour,
     /// The colour behind the data.
     pub panel: Colour,
-    /// The colour of titles and values.
     pub text: Colour,
-    /// The colour of labels and notes.
     pub muted: Colour,
     /// The colour of frames and axes.
     pub axis: Colour,
-    /// The colour of grid lines.
     pub grid: Colour,
     /// The colour of running where tasks have no colours of their own.
     pub running: Colour,
-    /// The colour of waiting tasks.
     pub waiting: Colour,
     /// The colour of what went wrong.
     pub alarm: Colour,
@@ -263,7 +260,6 @@ impl Theme {
         }
     }
 
-    /// For screens in the dark.
     #[must_use]
     pub const fn dark() -> Self {
         Self {
@@ -303,7 +299,8 @@ mod tests {
 
     #[test]
     fn mixing_goes_from_one_to_the_other() {
-        let (black, white) = (Colour::BLACK, Colour::WHITE);
+        let black = Colour::BLACK;
+        let white = Colour::WHITE;
         assert_eq!(black.mix(white, 0), black);
         assert_eq!(black.mix(white, 255), white);
         assert_eq!(black.mix(white, 128).luma(), 128);

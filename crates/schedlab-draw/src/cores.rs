@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 pub struct Piece {
     /// The time that the piece covers.
     pub span: Span,
-    /// The colour of what ran.
     pub colour: Colour,
     /// What it is called, as an index into [`Cores::names`]; written into the box where it fits.
     pub name: Option<u32>,
@@ -34,10 +33,8 @@ pub enum Fill {
     Shades(Vec<Colour>),
 }
 
-/// The row of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The CPU whose row this is.
     pub cpu: Cpu,
     /// Where it sits, where known.
     pub place: Option<Place>,
@@ -45,19 +42,12 @@ pub struct Row {
     pub fill: Fill,
 }
 
-/// A mark on the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Something happened on a CPU: a tick at the upper edge of the row.
-    Tick {
-        /// The time of the mark.
-        time: Nanos,
-        /// The CPU on whose row the mark is.
-        cpu: Cpu,
-    },
+    Tick { time: Nanos, cpu: Cpu },
     /// Something went from a CPU to another: a line from row to row.
     Link {
-        /// The time of the mark.
         time: Nanos,
         /// The CPU from which the arrow starts.
         from: Cpu,
@@ -68,17 +58,14 @@ pub enum Mark {
     Bar {
         /// The time that the mark covers.
         span: Span,
-        /// The CPU on whose row the mark is.
         cpu: Cpu,
     },
 }
 
-/// Marks of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
     /// What they are, for the legend.
     pub name: String,
-    /// The colour of all these marks.
     pub colour: Colour,
     /// The marks, in any order.
     pub marks: Vec<Mark>,
@@ -99,7 +86,6 @@ pub struct Cores {
     pub rows: Vec<Row>,
     /// The names that pieces refer to.
     pub names: Vec<String>,
-    /// What the colours mean.
     pub legend: Vec<(Colour, String)>,
     /// Marks, kind by kind.
     pub marks: Vec<Marks>,
@@ -112,7 +98,6 @@ pub struct Cores {
 /// A lane along each row: what its CPU was in, beside what ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// What its colours mean.
     pub legend: Vec<(Colour, String)>,
     /// What each CPU was in, and when, in the order of their begins.
     pub pieces: Vec<(Cpu, Span, Colour)>,
@@ -121,11 +106,8 @@ pub struct Lane {
 /// A text on the row of a CPU, such as the name of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The time at which the label begins.
     pub time: Nanos,
-    /// The CPU on whose row the label is.
     pub cpu: Cpu,
-    /// The text of the label.
     pub text: String,
 }
 
@@ -236,7 +218,6 @@ pub fn has_brackets<'a>(places: impl IntoIterator<Item = &'a Place>) -> bool {
     labels.any(|label| Some(label) != first)
 }
 
-/// A picture while it is being drawn.
 struct Picture<'a> {
     cores: &'a Cores,
     axis: TimeAxis,
@@ -276,7 +257,8 @@ impl Picture<'_> {
     fn silence(&self, scene: &mut Scene) {
         let style = Style::regular(10, self.theme.text);
         for run in self.tops.silent() {
-            let (y, end) = (self.top(run.start), self.top(run.end));
+            let y = self.top(run.start);
+            let end = self.top(run.end);
             let end_x = self.axis.place(self.cores.window.end);
             let band = Rect::new(self.plot.x, y, end_x - self.plot.x, end - y);
             scene.rect(self.theme.unknown, band);
@@ -306,7 +288,8 @@ impl Picture<'_> {
 
     fn lanes(&self, scene: &mut Scene) {
         let count = i32::try_from(self.cores.lanes.len()).unwrap_or(0);
-        let (boxes, whole) = (self.boxes_height(), self.row - self.gap());
+        let boxes = self.boxes_height();
+        let whole = self.row - self.gap();
         let rows: BTreeMap<Cpu, usize> =
             (0..).zip(&self.cores.rows).map(|(at, row)| (row.cpu, at)).collect();
         for (nth, lane) in (0..).zip(&self.cores.lanes) {
@@ -387,7 +370,8 @@ impl Picture<'_> {
         };
         let mut column = 0;
         for run in shades.chunk_by(|a, b| a == b) {
-            let (x, right) = (edge(column), edge(column + run.len()));
+            let x = edge(column);
+            let right = edge(column + run.len());
             column += run.len();
             if run[0].a > 0 {
                 boxes.entry(run[0]).or_default().push(Rect::new(x, y, right - x, h));
@@ -505,7 +489,8 @@ impl Picture<'_> {
     /// tied by a short line beside their numbers.
     fn brackets(&self, scene: &mut Scene) {
         if self.cores.has_brackets() {
-            let (socket, llc) = (LABELS_PX + 2 * BRACKET_PX - 14, LABELS_PX + BRACKET_PX - 10);
+            let socket = LABELS_PX + 2 * BRACKET_PX - 14;
+            let llc = LABELS_PX + BRACKET_PX - 10;
             self.level(scene, socket, "socket", |place| place.socket);
             self.level(scene, llc, "LLC", |place| place.llc);
         }
@@ -513,7 +498,8 @@ impl Picture<'_> {
         let mut lines = Vec::new();
         for (first, count, _) in self.runs(|place| place.core) {
             if count > 1 && self.row >= 4 * PX && !self.tops.is_silent(first) {
-                let (y, end) = (self.top(first) + PX, self.top(first + count) - PX);
+                let y = self.top(first) + PX;
+                let end = self.top(first + count) - PX;
                 lines.push((at(x, y), at(x, end)));
             }
         }
@@ -540,7 +526,8 @@ impl Picture<'_> {
         let x = self.plot.x - left * PX;
         let mut lines = Vec::new();
         for (first, count, key) in self.runs(key) {
-            let (y, end) = (self.top(first) + PX, self.top(first + count) - PX);
+            let y = self.top(first) + PX;
+            let end = self.top(first + count) - PX;
             lines.push((at(x, y), at(x, end)));
             lines.push((at(x, y), at(x + 3 * PX, y)));
             lines.push((at(x, end), at(x + 3 * PX, end)));
@@ -559,15 +546,19 @@ impl Picture<'_> {
         let rows: BTreeMap<Cpu, usize> =
             self.cores.rows.iter().enumerate().map(|(index, row)| (row.cpu, index)).collect();
         for marks in &self.cores.marks {
-            let (mut ticks, mut bars, mut links) = (Vec::new(), Vec::new(), Vec::new());
+            let mut ticks = Vec::new();
+            let mut bars = Vec::new();
+            let mut links = Vec::new();
             for mark in &marks.marks {
                 match mark {
                     Mark::Tick { time, cpu } => ticks.extend(rows.get(cpu).map(|&row| {
-                        let (x, y) = (self.axis.place(*time), self.top(row));
+                        let x = self.axis.place(*time);
+                        let y = self.top(row);
                         (at(x, y), at(x, y + self.row * 2 / 5))
                     })),
                     Mark::Bar { span, cpu } => bars.extend(rows.get(cpu).map(|&row| {
-                        let (x, end) = (self.axis.place(span.start), self.axis.place(span.end));
+                        let x = self.axis.place(span.start);
+                        let end = self.axis.place(span.end);
                         let height = (self.row / 5).max(PX);
                         let y = self.top(row) + self.row - height;
                         Rect::new(x, y, (end - x).max(PX / 2), height)

@@ -9,7 +9,6 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 use ttf_parser::{Face, GlyphId};
 
-/// A glyph of a bundled font.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glyph {
     /// Its index in the font.
@@ -18,7 +17,6 @@ pub struct Glyph {
     pub x: i32,
 }
 
-/// A weight of the bundled font.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Weight {
     /// The weight of nearly all text.
@@ -29,7 +27,6 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// Both weights, regular first.
     pub const ALL: [Self; 2] = [Self::Regular, Self::Bold];
 
     /// The font file: OpenType with CFF outlines.
@@ -41,7 +38,6 @@ impl Weight {
         }
     }
 
-    /// The weight as CSS counts it.
     #[must_use]
     pub const fn css(self) -> u16 {
         match self {

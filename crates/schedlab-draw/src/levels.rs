@@ -165,7 +165,8 @@ mod tests {
         assert_eq!((zero.cpus, one.cpus), (1, 1), "CPUs that the trace has");
         assert!(machine.lost() >= Nanos(3_000));
         for (index, level) in machine.levels.iter().enumerate() {
-            let (a, b) = (zero.levels[index], one.levels[index]);
+            let a = zero.levels[index];
+            let b = one.levels[index];
             assert_eq!(level.running, a.running + b.running, "column {index}");
             assert_eq!(level.waiting, a.waiting + b.waiting, "column {index}");
         }

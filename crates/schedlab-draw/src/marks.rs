@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 /// Links beyond this many cannot be told apart; the rest is counted in the legend.
 const LINKS_MAX: usize = 20_000;
 
-/// What can be marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A tick where a woken task was put.
@@ -252,7 +251,8 @@ impl Marking {
 
 impl Layer {
     fn new(wanted: Wanted, info: &TraceInfo) -> Self {
-        let (mut others, mut named) = (BTreeSet::new(), BTreeSet::new());
+        let mut others = BTreeSet::new();
+        let mut named = BTreeSet::new();
         if let Wanted::Events(mark @ EventMark { event, .. }) = &wanted {
             for (index, format) in (0_u16..).zip(&info.others) {
                 if mark.names(format) {
@@ -265,7 +265,8 @@ impl Layer {
                 }
             }
         }
-        let (taken, marks) = (BTreeSet::new(), Vec::new());
+        let taken = BTreeSet::new();
+        let marks = Vec::new();
         Self { wanted, others, named, taken, marks, left_out: 0 }
     }
 
@@ -330,7 +331,6 @@ impl EventMark {
         }
     }
 
-    /// Whether it names this tracepoint.
     pub(crate) fn names(&self, format: &OtherFormat) -> bool {
         let full = self.event.split_once('/');
         self.event == format.name

@@ -38,11 +38,9 @@ const POINTS_MAX: usize = 100_000;
 pub struct Note {
     /// When, on the trace's clock.
     pub span: Span,
-    /// The CPU on whose row the note is.
     pub cpu: u16,
     /// The text of the note, which the page shows when it is pointed at.
     pub text: String,
-    /// What is drawn of it.
     pub story: Option<Story>,
 }
 
@@ -360,7 +358,8 @@ impl Page<'_> {
         let label = |label: Option<u32>| label.map_or("null".to_owned(), |label| label.to_string());
         let row = |(cpu, track): &&(u16, Track)| {
             let place = self.topology.and_then(|all| all.place(Cpu(*cpu)));
-            let (socket, llc) = (place.map(|place| place.socket), place.map(|place| place.llc));
+            let socket = place.map(|place| place.socket);
+            let llc = place.map(|place| place.llc);
             format!(
                 "{{\"cpu\":{cpu},\"socket\":{},\"llc\":{},\"count\":{}}}",
                 label(socket),

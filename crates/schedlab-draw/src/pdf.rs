@@ -37,7 +37,8 @@ pub fn pdf(scene: &Scene) -> Vec<u8> {
     let mut content = Content::default();
     let side = scene.width.max(scene.height) as f32 / PX as f32 * POINTS;
     let scale = POINTS / PX as f32 * (SIDE_MAX / side).min(1.0);
-    let (width, height) = (scene.width as f32 * scale, scene.height as f32 * scale);
+    let width = scene.width as f32 * scale;
+    let height = scene.height as f32 * scale;
     content.op(format_args!("{scale:.6} 0 0 -{scale:.6} 0 {height:.3} cm\n"));
     content.rects(scene.ground, &[Rect::new(0, 0, scene.width, scene.height)]);
     content.items(&scene.items);
@@ -146,7 +147,8 @@ impl Content {
         self.items(items);
         self.bytes.extend_from_slice(b"Q\n");
         // `Q` brought back what was set before `q`, which is not what was noted since.
-        (self.fill, self.opacity) = (None, None);
+        self.fill = None;
+        self.opacity = None;
     }
 
     fn rects(&mut self, fill: Colour, rects: &[Rect]) {

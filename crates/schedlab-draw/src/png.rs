@@ -8,7 +8,6 @@ use ttf_parser::{GlyphId, OutlineBuilder};
 /// The most pixels a picture may have: 256 MB of memory.
 const PIXELS_MAX: u64 = 64 << 20;
 
-/// Why there is no PNG.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PngError {
     /// The picture is empty or would not fit into memory.
@@ -22,7 +21,6 @@ pub enum PngError {
         /// The height in pixels.
         height: u64,
     },
-    /// The PNG encoder failed, with its reason.
     #[error("the PNG could not be encoded: {0}")]
     Encode(String),
 }
@@ -35,7 +33,8 @@ pub fn png(scene: &Scene, scale: u32) -> Result<Vec<u8>, PngError> {
     let pixels = |units: i32| {
         (u64::try_from(units).unwrap_or(0) * u64::from(scale)).div_ceil(PX.unsigned_abs().into())
     };
-    let (width, height) = (pixels(scene.width), pixels(scene.height));
+    let width = pixels(scene.width);
+    let height = pixels(scene.height);
     let wrong = PngError::Size { width, height };
     if width.saturating_mul(height) > PIXELS_MAX {
         return Err(wrong);

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 /// Colours of frequencies in a lane.
 const SPEEDS: usize = 8;
 
-/// What a lane shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneKind {
     /// The frequency, from its first event on.
@@ -38,7 +37,8 @@ pub fn frequency(hz: u64) -> String {
 
 fn frequencies(found: &PowerAnswer, window: Span, theme: &Theme) -> Lane {
     let range = || found.steps.iter().map(|step| step.hz);
-    let (low, high) = (range().min().unwrap_or(0), range().max().unwrap_or(0));
+    let low = range().min().unwrap_or(0);
+    let high = range().max().unwrap_or(0);
     let shade = |hz: u64| {
         let part = (hz - low) as f64 / (high - low).max(1) as f64;
         let top = if high > low { part } else { 1.0 };

@@ -49,7 +49,6 @@ pub enum Colouring {
     Frequency,
 }
 
-/// What is to be drawn.
 #[derive(Clone, Debug)]
 pub struct RowsOptions {
     /// The window, on the trace's clock.
@@ -68,7 +67,6 @@ pub struct RowsOptions {
     pub theme: Theme,
 }
 
-/// What ran: the answer.
 #[derive(Clone, Debug)]
 pub struct RowsAnswer {
     /// A row for each observed CPU, in ascending order; places are left out.
@@ -84,9 +82,7 @@ pub struct RowsAnswer {
 /// One meaning of a colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The colour in the picture.
     pub colour: Colour,
-    /// The name of what has the colour.
     pub name: String,
     /// How long the tasks of this colour ran, summed over CPUs.
     pub time: Nanos,
@@ -115,7 +111,6 @@ struct Keys {
     met: Vec<(Key, TaskId, u64)>,
 }
 
-/// What was seen of a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     time: u64,
@@ -126,7 +121,6 @@ struct Seen {
     node: u32,
 }
 
-/// A row in the making.
 #[derive(Debug)]
 enum Track {
     Boxes(Vec<Boxed>),
@@ -160,8 +154,12 @@ impl Rows {
             options.window.start.0 + u64::try_from(inside).expect("inside of the window")
         };
         let edges = (0..=columns).map(edge).collect();
-        let (cpus, tasks, speeds, like) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (keys, touching) = (Keys::new(), Touching::new());
+        let cpus = Vec::new();
+        let tasks = Vec::new();
+        let speeds = Vec::new();
+        let like = Vec::new();
+        let keys = Keys::new();
+        let touching = Touching::new();
         Self { options, edges, cpus, tasks, keys, touching, speeds, like }
     }
 
@@ -310,7 +308,8 @@ impl Rows {
         let named =
             |key: &Key| !matches!(key, Key::Unknown | Key::Other | Key::NoSpeed | Key::Speed(_));
         let bands = || self.keys.met.iter().filter_map(|met| met.0.band());
-        let (low, high) = (bands().min().unwrap_or(0), bands().max().unwrap_or(0));
+        let low = bands().min().unwrap_or(0);
+        let high = bands().max().unwrap_or(0);
         let bands = (high - low) as usize + 1;
         // Those that need one of the palette, and their places among these.
         let wants: Vec<usize> =
@@ -391,7 +390,8 @@ impl Question for Rows {
 
     fn told(&mut self, told: &Told<'_>, state: &State) {
         let Some((cpu, hz)) = Power::frequency_of(told, state) else { return };
-        let (band, at) = (Some(hz / BAND_HZ), told.at);
+        let band = Some(hz / BAND_HZ);
+        let at = told.at;
         if self.speeds.get(cpu.index()).is_some_and(|(before, _)| *before == band) {
             return;
         }
@@ -412,7 +412,8 @@ impl Question for Rows {
             Change::Renamed { task, .. } => self.seen(task).key = None,
             Change::Born { task, parent, .. } => {
                 let seen = self.seen(task);
-                (seen.parent, seen.key) = (Some(parent), None);
+                seen.parent = Some(parent);
+                seen.key = None;
             }
             _ => {}
         }
@@ -516,7 +517,6 @@ enum Key {
 }
 
 impl Key {
-    /// The band of a frequency.
     const fn band(self) -> Option<u64> {
         match self {
             Self::Speed(band) => Some(band),

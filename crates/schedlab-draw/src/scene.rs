@@ -61,10 +61,8 @@ impl Rect {
     }
 }
 
-/// How a line is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stroke {
-    /// The colour of the line.
     pub colour: Colour,
     /// Its width, in units.
     pub width: i32,
@@ -102,12 +100,9 @@ pub enum Step {
 /// Where a text stands relative to its point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anchor {
-    /// The point is at its start.
     #[default]
     Start,
-    /// The point is at its middle.
     Middle,
-    /// The point is at its end.
     End,
 }
 
@@ -120,7 +115,6 @@ pub struct Text {
     pub size: i32,
     /// The weight of the font: regular or bold.
     pub weight: Weight,
-    /// The colour of the text.
     pub colour: Colour,
     /// Whether it is turned to read upwards.
     pub upwards: bool,
@@ -139,7 +133,6 @@ pub struct Style {
     pub size: i32,
     /// The weight of the font: regular or bold.
     pub weight: Weight,
-    /// The colour of the text.
     pub colour: Colour,
 }
 
@@ -164,13 +157,11 @@ impl Style {
 }
 
 impl Text {
-    /// A text whose `anchor` is at `point`.
     #[must_use]
     pub fn new(point: Point, anchor: Anchor, style: Style, content: &str) -> Self {
         Self::turned(point, anchor, style, content, false)
     }
 
-    /// A text that reads upwards.
     #[must_use]
     pub fn upwards(point: Point, anchor: Anchor, style: Style, content: &str) -> Self {
         Self::turned(point, anchor, style, content, true)
@@ -196,7 +187,6 @@ impl Text {
 pub enum Item {
     /// Boxes of one colour.
     Rects {
-        /// The colour of all boxes.
         fill: Colour,
         /// The boxes, drawn in this order.
         rects: Vec<Rect>,
@@ -210,14 +200,11 @@ pub enum Item {
     },
     /// A path, filled (even-odd) and stroked.
     Path {
-        /// What it is filled with.
         fill: Option<Colour>,
-        /// How its outline is drawn.
         stroke: Option<Stroke>,
         /// The steps along the outline.
         steps: Vec<Step>,
     },
-    /// A line of text.
     Text(Text),
     /// Things that belong together.
     Group {
@@ -225,7 +212,6 @@ pub enum Item {
         label: String,
         /// Nothing outside this box is drawn.
         clip: Option<Rect>,
-        /// The items that are drawn inside.
         items: Vec<Item>,
     },
 }
@@ -354,7 +340,8 @@ fn outline(points: &[Point]) -> Vec<Step> {
 #[must_use]
 pub fn circle(centre: Point, radius: i32) -> Vec<Step> {
     let Point { x, y } = centre;
-    let (r, k) = (radius, radius * 5_523 / 10_000);
+    let r = radius;
+    let k = radius * 5_523 / 10_000;
     vec![
         Step::Move(at(x + r, y)),
         Step::Curve(at(x + r, y + k), at(x + k, y + r), at(x, y + r)),

@@ -11,7 +11,6 @@ use crate::scene::{Item, PX, Point, Rect, Scene, Step, Stroke, Text};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// How an SVG is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SvgOptions {
     /// Whether the fonts that the picture uses travel in the file (43 KB each), so that it looks the
@@ -28,7 +27,6 @@ pub fn svg(scene: &Scene) -> String {
     svg_with(scene, SvgOptions::default())
 }
 
-/// The scene as SVG.
 #[must_use]
 pub fn svg_with(scene: &Scene, options: SvgOptions) -> String {
     let mut spelling = Spelling { out: String::new(), clips: 0, prefix: options.prefix };

@@ -18,7 +18,6 @@ use schedlab_timeline::{SlicesAnswer, State, TaskId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
     /// The task runs on a CPU.
@@ -82,7 +81,6 @@ impl Doing {
 /// By what rows are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// A row for each task.
     #[default]
     Task,
     /// A row for all tasks of a name.
@@ -93,7 +91,6 @@ pub enum By {
     Group,
 }
 
-/// What is to be drawn.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// By what rows are made.
@@ -109,7 +106,6 @@ pub struct Wanted {
 /// The row of one task, command, process or group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The name of whose row this is.
     pub name: String,
     /// What was done, in order of time, without overlaps; with the CPU where a single task ran.
     pub pieces: Vec<(Span, Doing, Option<Cpu>)>,
@@ -391,13 +387,16 @@ impl Tasks {
         let mut shown = apart_by(between.clone(), axis, ARROWS_APART);
         shown.sort_by_key(|wake| wake.0);
         let rows = |&(_, from, to): &Wake| from.map_or(1, |from| from.abs_diff(to));
-        let (most, ink) = (ARROWS_INK * self.rows.len(), shown.iter().map(rows).sum::<usize>());
+        let most = ARROWS_INK * self.rows.len();
+        let ink = shown.iter().map(rows).sum::<usize>();
         // Every n-th stays: what is left is spread over the whole window as all of them are.
         let every = shown.len().div_ceil(ARROWS_MAX).max(ink.div_ceil(most.max(1))).max(1);
         let shown: Vec<Wake> = shown.into_iter().step_by(every).collect();
-        let (mut lines, mut heads) = (Vec::new(), Vec::new());
+        let mut lines = Vec::new();
+        let mut heads = Vec::new();
         for &(time, from, to) in &shown {
-            let (x, end) = (axis.place(time), middle(to));
+            let x = axis.place(time);
+            let end = middle(to);
             let start = from.map_or(end - row * 4 / 10, middle);
             let back = if end > start { -4 * PX } else { 4 * PX };
             lines.push((at(x, start), at(x, end)));
@@ -489,7 +488,8 @@ impl Drawing<'_> {
                 && two[0].0.end == two[1].0.start
         };
         let edges = row.pieces.windows(2).filter(follows).map(|two| {
-            let (x, whole) = (self.axis.place(two[1].0.start), self.rect(Doing::Running, 0, 1));
+            let x = self.axis.place(two[1].0.start);
+            let whole = self.rect(Doing::Running, 0, 1);
             (at(x, whole.y), at(x, whole.bottom()))
         });
         scene.lines(Stroke::solid(self.theme.panel, PX * 8 / 10), edges.collect());
@@ -504,7 +504,8 @@ impl Drawing<'_> {
         let style = Style::regular(10, colour.ink());
         for (span, _, cpu) in row.pieces.iter().filter(|piece| piece.1 == Doing::Running) {
             let Some(cpu) = cpu else { continue };
-            let (x, name) = (self.axis.place(span.start), format!("CPU {cpu}"));
+            let x = self.axis.place(span.start);
+            let name = format!("CPU {cpu}");
             let width = style.width(&name);
             if self.axis.place(span.end) - x > width + 11 * PX {
                 let base = self.y + self.row / 2 + 4 * PX;
@@ -537,7 +538,8 @@ impl Drawing<'_> {
         };
         let mut next = 0;
         for column in 0..columns {
-            let (from, to) = (edge(column), edge(column + 1));
+            let from = edge(column);
+            let to = edge(column + 1);
             let mut sums = [0_u64; Doing::ALL.len()];
             while let Some((span, doing, _)) = row.pieces.get(next) {
                 if span.start.0 >= to {

@@ -28,7 +28,6 @@ pub struct Level {
 pub struct Curve {
     /// What it is called: empty for the machine, `socket 1`.
     pub name: String,
-    /// How many CPUs it has.
     pub cpus: u32,
     /// Equal parts of the window, in order.
     pub levels: Vec<Level>,
@@ -52,9 +51,7 @@ pub struct Running {
 /// The two colours, which the drop-in for another tool chooses by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tints {
-    /// The colour of running tasks.
     pub running: Colour,
-    /// The colour of waiting tasks.
     pub waiting: Colour,
 }
 
@@ -163,7 +160,6 @@ struct Scale {
 }
 
 impl Scale {
-    /// The scale that shows all of these curves.
     fn of<'a>(curves: impl Iterator<Item = &'a Curve>, window: Span) -> Self {
         let highest = |curve: &Curve| {
             let column = curve.column(window);

@@ -13,7 +13,6 @@ use schedlab_timeline::{Slice, SlicesAnswer, State, TaskId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A placement to be drawn.
 #[derive(Clone, Debug)]
 pub struct Wakeup {
     /// What the picture is called.
@@ -26,7 +25,6 @@ pub struct Wakeup {
     pub task: TaskId,
     /// How many other tasks waited there meanwhile.
     pub others: usize,
-    /// From the wakeup to running.
     pub wait: Span,
     /// The part of the wait in which another CPU was idle and allowed.
     pub needless: Span,
@@ -34,7 +32,6 @@ pub struct Wakeup {
     pub cpu: Cpu,
     /// Who woke it, and on which CPU, where a task did.
     pub waker: Option<(TaskId, Cpu)>,
-    /// Where it ran before.
     pub previous: Option<Cpu>,
     /// What was idle and allowed meanwhile.
     pub idle: CpuSet,
@@ -200,7 +197,6 @@ fn name_of(task: TaskId, state: &State) -> String {
     format!("{}:{}", state.name(task), state.task(task).pid)
 }
 
-/// The colour of each task that ran.
 fn colours(ran: &SlicesAnswer, theme: &Theme) -> BTreeMap<TaskId, Colour> {
     let known = || ran.slices.iter().filter(|slice| slice.task.is_some());
     let mut times: BTreeMap<TaskId, u64> = BTreeMap::new();

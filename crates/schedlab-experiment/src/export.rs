@@ -38,7 +38,7 @@ pub fn csv(runs: &[StoredRun]) -> String {
         "whole" = row.run.is_whole(), "";
         "doubts" = codes(row.run), "";
     });
-    let csv = Csv::new(&columns);
+    let csv = Csv::new(&columns, false);
     let mut text = csv.head();
     for run in runs {
         text.extend(run.figures.iter().map(|figure| csv.line(&Line { run, figure })));

@@ -8,7 +8,6 @@ mod claims;
 mod decode;
 mod locations;
 mod metric_names;
-mod profiles;
 mod sections;
 mod short;
 mod tuning;
@@ -228,15 +227,9 @@ impl Experiment {
     /// # Errors
     /// When the file cannot be read or says something wrong.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let text = std::fs::read_to_string(path)
+        let text = schedlab_sys::regular_file::text(path)
             .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
-        let mut experiment = Self::parse(&text, path)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        profiles::add(&mut experiment, folder).map_err(|mistake| FileError::Wrong {
-            path: path.to_owned(),
-            mistakes: vec![mistake],
-        })?;
-        Ok(experiment)
+        Self::parse(&text, path)
     }
 
     /// Reads an experiment from text; `path` is for the messages, and its stem is the name where the

@@ -13,7 +13,7 @@
 //! let results = Path::new("results/tour");
 //! run_plan(&mut Machines::one(machine), &Plan::new(&experiment), results, &|| false, &mut |_| ())?;
 //! let html = report::of_runs(&experiment.title, &runs_of(results)?.runs).html();
-//! std::fs::write("report.html", html)?;
+//! schedlab_trace::write_file("report.html".as_ref(), html)?;
 //! # Ok(()) }
 //! ```
 
@@ -21,8 +21,10 @@ pub mod analysis;
 mod check;
 mod comparable;
 mod environment;
+pub mod evaluation;
 pub mod export;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod fake;
 mod file;
 pub mod frozen;

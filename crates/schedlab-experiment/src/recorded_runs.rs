@@ -1,9 +1,9 @@
-//! Recorded runs for tests: `tests/hackbench-2cpu.csv` says how they were made.
+//! Recorded runs for tests: `tests/all/hackbench-2cpu.csv` says how they were made.
 
 use crate::analysis::Plane;
 use std::collections::BTreeMap;
 
-const TEXT: &str = include_str!("../tests/hackbench-2cpu.csv");
+const TEXT: &str = include_str!("../tests/all/hackbench-2cpu.csv");
 
 /// Rounds of the plane.
 pub(crate) const BLOCKS: u32 = 8;

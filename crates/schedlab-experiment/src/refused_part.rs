@@ -5,7 +5,7 @@
 //! line in the file, independent of their words.
 
 use crate::file::Part;
-use schedlab_workload::{Machine, MachineError, MachineName, RunSpec, SpeedSettings, WorkloadSpec};
+use schedlab_workload::{Machine, MachineError, MachineName, RunSpec, WorkloadSpec};
 
 /// The part of `spec` that the machine refused with `error`, and its value; the workload as a whole
 /// where no single part is.
@@ -43,9 +43,8 @@ fn parts(spec: &RunSpec, label: &str) -> Vec<(Part, String, RunSpec)> {
         let part = Part::Option { label: label.to_owned(), name: name.clone() };
         parts.push((part, value.clone(), RunSpec { workload, ..spec.clone() }));
     }
-    // Texts of files are not written in the file: the speeds and machines that name them are.
-    let texts = [SpeedSettings::PROFILE, MachineName::FILE];
-    let written = |knob: &str| !texts.iter().any(|text| knob.starts_with(text));
+    // Texts of files are not written in the file: the machines that name them are.
+    let written = |knob: &str| !knob.starts_with(MachineName::FILE);
     for setting in spec.settings.iter().filter(|setting| written(&setting.knob)) {
         let mut other = spec.clone();
         other.settings.retain(|kept| kept.knob != setting.knob);

@@ -107,7 +107,8 @@ impl Company {
             let (mut child, stdin) = spawn(program, &asked, marks.as_deref(), &stderr, around)?;
             let (tell, heard) = channel();
             let pipe = BufReader::new(child.stdout.take().expect("it was piped"));
-            let (which, early) = (which.clone(), Vec::new());
+            let which = which.clone();
+            let early = Vec::new();
             // Among the others first: it ends with them if nobody can listen to it.
             company.0.push(One { which, child, stdin: Some(stdin), heard, early, marks });
             let listen = move || {

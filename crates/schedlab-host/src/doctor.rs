@@ -42,7 +42,8 @@ pub struct Check {
 impl Check {
     fn yes(name: &'static str, what: &'static str, found: impl Into<String>) -> Self {
         let found = found.into();
-        let (cost, remedy) = (String::new(), String::new());
+        let cost = String::new();
+        let remedy = String::new();
         Self { name, what, verdict: Verdict::Yes, found, cost, remedy }
     }
 
@@ -80,7 +81,8 @@ fn strings(parts: [&str; 3]) -> [String; 3] {
 
 /// Whether the scheduler's events can be recorded, by recording some.
 fn record() -> Check {
-    let (name, what) = ("record", "record scheduler events of all CPUs");
+    let name = "record";
+    let what = "record scheduler events of all CPUs";
     let cost = "no trace, no pictures of this machine; load, jobs and the reading of traces work";
     let folder = match schedlab_sys::temporary::folder("schedlab-doctor-") {
         Ok(folder) => folder,
@@ -108,7 +110,8 @@ fn record() -> Check {
 }
 
 fn ftrace() -> Check {
-    let (name, what) = ("ftrace", "record through ftrace's own buffers");
+    let name = "ftrace";
+    let what = "record through ftrace's own buffers";
     let cost = "perf events record the same, and cost the recorded machine more";
     let tracefs = match schedlab_sys::tracefs::Tracefs::open() {
         Ok(tracefs) => tracefs,
@@ -128,7 +131,8 @@ fn ftrace() -> Check {
 }
 
 fn realtime() -> Check {
-    let (name, what) = ("realtime", "real-time threads (slow CPUs by hogs, undisturbed timing)");
+    let name = "realtime";
+    let what = "real-time threads (slow CPUs by hogs, undisturbed timing)";
     let policy = sched::Policy::Fifo { priority: 1 };
     let tried = process::on_a_thread(|| sched::set(Pid(0), &policy.into()));
     let cost = "`slow` loses hogs, its most accurate method, and falls back to weights and quotas";
@@ -136,7 +140,8 @@ fn realtime() -> Check {
         Ok(()) => {
             let root = Path::new("/proc/sys/kernel");
             let read = |file| std::fs::read_to_string(root.join(file)).unwrap_or_default();
-            let (runtime, period) = (read("sched_rt_runtime_us"), read("sched_rt_period_us"));
+            let runtime = read("sched_rt_runtime_us");
+            let period = read("sched_rt_period_us");
             let guard = match runtime.trim() {
                 "-1" => "no throttling".to_owned(),
                 runtime => format!("throttled at {runtime} of {} us", period.trim()),
@@ -165,7 +170,8 @@ fn realtime() -> Check {
 
 /// Whether a thread may have a deadline; it has none any more when it was tried.
 fn deadline() -> Check {
-    let (name, what) = ("deadline", "tasks with deadlines (SCHED_DEADLINE, as of rt-app)");
+    let name = "deadline";
+    let what = "tasks with deadlines (SCHED_DEADLINE, as of rt-app)";
     match sched::takes_deadlines() {
         Ok(()) => Check::yes(name, what, "SCHED_DEADLINE works"),
         Err(error) => {
@@ -183,7 +189,8 @@ fn deadline() -> Check {
 
 /// Whether the kernel clamps the utilisation of tasks.
 fn clamps() -> Check {
-    let (name, what) = ("uclamp", "utilisation clamps of tasks (hints to the frequency governor)");
+    let name = "uclamp";
+    let what = "utilisation clamps of tasks (hints to the frequency governor)";
     match sched::takes_clamps() {
         Ok(()) => Check::yes(name, what, "sched_setattr takes them"),
         Err(error) => {
@@ -196,7 +203,8 @@ fn clamps() -> Check {
 }
 
 fn slice() -> Check {
-    let (name, what) = ("slice", "a slice for each task (sched_setattr, Linux 6.12)");
+    let name = "slice";
+    let what = "a slice for each task (sched_setattr, Linux 6.12)";
     let asked = schedlab_model::Nanos::from_millis(5);
     let attempt = process::on_a_thread(|| {
         let mut attributes = sched::get(Pid(0))?;
@@ -223,7 +231,8 @@ fn slice() -> Check {
 }
 
 fn bandwidth() -> Check {
-    let (name, what) = ("cgroup", "control groups of our own (weights, quotas, virtual nodes)");
+    let name = "cgroup";
+    let what = "control groups of our own (weights, quotas, virtual nodes)";
     let cost = "`slow` loses quota and weight; only affinity binds virtual nodes";
     let ground = crate::slow::Ground::here();
     let Some(cpu) = &ground.cpu_group else {
@@ -254,7 +263,8 @@ fn bandwidth() -> Check {
 }
 
 fn frequency() -> Check {
-    let (name, what) = ("frequency", "CPU frequencies of our choice");
+    let name = "frequency";
+    let what = "CPU frequencies of our choice";
     let policy = Path::new("/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq");
     let cost = "`slow` loses freq and gov";
     if !policy.exists() {
@@ -271,7 +281,8 @@ fn frequency() -> Check {
 }
 
 fn knobs() -> Check {
-    let (name, what) = ("knobs", "scheduler tunables of the whole machine (debugfs)");
+    let name = "knobs";
+    let what = "scheduler tunables of the whole machine (debugfs)";
     let debug = Path::new("/sys/kernel/debug/sched/base_slice_ns");
     let cost = "slice and migration cost cannot be set for the whole machine; a slice per task \
         may be enough";
@@ -286,7 +297,8 @@ fn knobs() -> Check {
 }
 
 fn guardian() -> Check {
-    let (name, what) = ("guard", "changes are undone, even if processes die");
+    let name = "guard";
+    let what = "changes are undone, even if processes die";
     match guard::directory() {
         Ok(dir) => {
             let left = guard::leftovers(&dir);
@@ -308,7 +320,8 @@ fn guardian() -> Check {
 }
 
 fn quiet() -> Check {
-    let (name, what) = ("quiet", "a machine that measures well");
+    let name = "quiet";
+    let what = "a machine that measures well";
     let warnings = crate::facts::facts().warnings;
     if warnings.is_empty() {
         return Check::yes(name, what, "no other load, no limits on us");

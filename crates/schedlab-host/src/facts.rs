@@ -43,7 +43,6 @@ const CONFIG: [&str; 30] = [
     "CONFIG_FTRACE",
 ];
 
-/// The facts of this machine, as they are now.
 #[must_use]
 pub fn facts() -> MachineFacts {
     let root = Path::new("/");
@@ -82,7 +81,6 @@ pub fn facts() -> MachineFacts {
     }
 }
 
-/// The knobs that can be read.
 fn knobs() -> Vec<Knob> {
     let all = crate::knobs::Tree::here().map_or_else(|_| Vec::new(), |tree| tree.list());
     all.into_iter().filter(|knob| knob.value.is_some()).collect()
@@ -118,9 +116,11 @@ fn now() -> String {
 
 /// Days to a date by Howard Hinnant's `civil_from_days` ("chrono-Compatible Low-Level Date Algorithms").
 fn rfc3339(unix: u64) -> String {
-    let (days, second) = (unix / 86_400, unix % 86_400);
+    let days = unix / 86_400;
+    let second = unix % 86_400;
     let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let era = z / 146_097;
+    let day_of_era = z % 146_097;
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -128,7 +128,9 @@ fn rfc3339(unix: u64) -> String {
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let hour = second / 3_600;
+    let minute = second / 60 % 60;
+    let second = second % 60;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
@@ -197,7 +199,9 @@ fn build_id(root: &Path) -> Result<String, String> {
         let word = |at: usize| {
             u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
         };
-        let (name, text, kind) = (word(0), word(4), word(8));
+        let name = word(0);
+        let text = word(4);
+        let kind = word(8);
         let begin = name.next_multiple_of(4);
         let Some(id) = begin.checked_add(text).and_then(|end| body.get(begin..end)) else { break };
         if kind == NT_GNU_BUILD_ID as usize && body.starts_with(b"GNU\0") {
@@ -213,7 +217,8 @@ fn mitigations(root: &Path) -> Result<String, String> {
     let folder = root.join("sys/devices/system/cpu/vulnerabilities");
     let entries = std::fs::read_dir(&folder)
         .map_err(|error| format!("/sys/devices/system/cpu/vulnerabilities: {error}"))?;
-    let (mut open, mut mitigated) = (Vec::new(), 0);
+    let mut open = Vec::new();
+    let mut mitigated = 0;
     for path in entries.flatten().map(|entry| entry.path()) {
         let state = std::fs::read_to_string(&path).unwrap_or_default();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -452,7 +457,8 @@ mod tests {
         write("a/b", "cpu.max", "max 100000\n");
         write("a", "cpu.max", "250000 100000\n");
         let groups = |version, path: &str| {
-            let (mount, path) = (dir.path().to_owned(), path.into());
+            let mount = dir.path().to_owned();
+            let path = path.into();
             cgroup::Hierarchy { version, mount, path }.groups()
         };
         assert_eq!(limit(Version::V2, &groups(Version::V2, "a/b/c")).unwrap().unwrap(), "2.50");

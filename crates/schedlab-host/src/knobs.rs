@@ -38,17 +38,14 @@ pub enum KnobError {
     /// This kernel does not have it.
     #[error("Linux {kernel} does not have the knob {name}: {why}")]
     Absent {
-        /// The name of the knob.
         name: String,
         /// The version of the running kernel.
         kernel: String,
         /// What to use instead.
         why: String,
     },
-    /// The value is wrong.
     #[error("knob {name}: {why}")]
     Value {
-        /// The name of the knob.
         name: String,
         /// What is wrong, and what is right.
         why: String,
@@ -56,15 +53,12 @@ pub enum KnobError {
     /// Another process has set it for as long as it runs.
     #[error("knob {name} is in use by {by}: wait until that ends, or stop it")]
     Held {
-        /// The name of the knob.
         name: String,
         /// The process that uses the knob, in words.
         by: String,
     },
-    /// The kernel refuses the value.
     #[error("knob {name}, {place}: {why}")]
     Refused {
-        /// The name of the knob.
         name: String,
         /// The file or call that holds the knob.
         place: String,
@@ -280,7 +274,8 @@ impl Tree {
     ) -> Result<(), KnobError> {
         let knob = self.knob(entry, home);
         if !knob.writable {
-            let (name, place) = (knob.name, knob.r#where);
+            let name = knob.name;
+            let place = knob.r#where;
             return Err(KnobError::Refused { name, place, why: knob.why_not });
         }
         match home {

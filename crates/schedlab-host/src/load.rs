@@ -130,12 +130,12 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
     }
     if let Some(line) = plan.command.take() {
         let place = plan.tasks.pop().map(|task| task.placement).unwrap_or_default();
-        let limit = (plan.timing.duration, plan.cut_at);
-        return command::perform(&line, &place, limit, part, signals);
+        let limit = plan.timing.duration;
+        return command::perform(&line, &place, limit, plan.cut_at, part, signals);
     }
     let arena = Arena::new(&plan).map_err(|e| io("sharing memory", e))?;
     let mut leader = start_tasks::Leader::of(options.get("fifo").is_some_and(|v| v == "true"));
-    run_phases::conduct(plan, arena, signals, &mut leader, (part, site.network.as_ref()))
+    run_phases::conduct(plan, arena, signals, &mut leader, part, site.network.as_ref())
 }
 
 /// What can be known to fail before anything was started: files and tasks.

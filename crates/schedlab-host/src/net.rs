@@ -20,10 +20,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// Why there is no network.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
-    /// A program is missing.
     #[error("missing program '{0}': install iproute2")]
     NoTool(&'static str),
-    /// The right is missing.
     #[error("making a network namespace needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN): {0}")]
     NoRight(String),
     /// The kernel lacks the queueing discipline.
@@ -59,10 +57,12 @@ impl Namespace {
     /// the guard finishes.
     pub fn make(link: &Link, guard: &mut Guard) -> Result<Self, NetError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let process = std::process::id();
+        let count = COUNT.fetch_add(1, Relaxed);
         // Names of devices have at most 15 bytes.
         let name = format!("sl{process:x}-{count}");
-        let (near, far) = (format!("{name}a"), format!("{name}b"));
+        let near = format!("{name}a");
+        let far = format!("{name}b");
         let subnet = (process.wrapping_mul(61).wrapping_add(count) & 0x3fff) << 2;
         let address = |host: u32| Ipv4Addr::from(0xc612_0000 | subnet | host);
         let made = Self { name, here: address(1), there: address(2) };

@@ -103,7 +103,8 @@ fn spread(
     value: impl Fn(u64) -> f64,
 ) -> Vec<Figure> {
     let of = |cpu: schedlab_model::Cpu| {
-        let (now, before) = (now.get(&cpu.index())?, before.get(&cpu.index())?);
+        let now = now.get(&cpu.index())?;
+        let before = before.get(&cpu.index())?;
         Some(now.saturating_sub(*before))
     };
     let all: Vec<u64> = cpus.iter().filter_map(of).collect();

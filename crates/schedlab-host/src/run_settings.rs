@@ -45,22 +45,8 @@ impl Around {
             let remedy = "`schedlab doctor --restore` puts back what was left";
             out.warning(Warning::new("slow-failed", failed, remedy));
         }
-        let held = kept.proofs.iter().flat_map(of_proof);
-        for (name, value) in [("slow_controller_fraction", kept.controller)].into_iter().chain(held)
-        {
-            let figure = Figure { metric: metric(name), of: String::new(), value };
-            out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))?;
-        }
-        Ok(())
+        let (name, value) = ("slow_controller_fraction", kept.controller);
+        let figure = Figure { metric: metric(name), of: String::new(), value };
+        out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))
     }
-}
-
-/// The verdict on a speed as metrics of the run.
-fn of_proof(proof: &slow::Proof) -> Vec<(&'static str, f64)> {
-    let off = proof.busy - proof.right + proof.above;
-    let mut all =
-        vec![("slow_seconds", f64::from(proof.seconds)), ("slow_seconds_off", f64::from(off))];
-    all.extend(proof.mean.map(|mean| ("slow_granted_fraction", mean)));
-    all.extend(proof.work.map(|work| ("slow_work_fraction", work.median)));
-    all
 }

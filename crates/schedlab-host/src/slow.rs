@@ -30,12 +30,12 @@ mod capabilities;
 mod child_entry;
 mod child_main;
 mod clamp;
+mod clock_speed;
 mod control;
 mod cpu_claims;
 mod deadline;
 mod follow;
 pub mod frequency;
-mod granted_time;
 mod grid;
 mod group;
 mod helper_process;
@@ -43,23 +43,18 @@ pub mod hogs;
 mod idle;
 mod journal;
 mod latency;
-mod like;
 mod links;
 mod measure;
-mod meter;
 mod method;
 mod node_groups;
 mod node_view;
 mod noise;
-mod phases;
 mod probe;
 pub mod quota;
-mod rate_monitor;
 mod request;
 mod session;
 mod settings;
 mod slices;
-mod speed_syntax;
 mod stop;
 mod switching;
 mod target;
@@ -68,28 +63,25 @@ mod weight;
 
 pub(crate) use capabilities::CAP_SYS_NICE;
 pub use capabilities::{Ground, last};
-pub use child_entry::{ARGUMENT, Work, set_program};
+pub use child_entry::ARGUMENT;
 pub use child_main::hidden;
+pub use clock_speed::{assignment, speed_of};
 pub use control::{NodeStatus, Order, Status, ask, sessions};
 pub use cpu_claims::free;
 pub use follow::Period;
-pub use granted_time::{Proof, Worked};
 pub use grid::Grid;
 pub use journal::Changed;
 pub use latency::{Lateness, Wakeups};
-pub use like::{Likeness, Profile, Rates, mhz};
 pub use measure::Measured;
-pub use meter::{Paired, granted, paired};
 pub use method::{METHODS, Method, choose};
 pub(crate) use probe::takes_realtime;
 pub use request::{Plan, Request};
 pub use session::{Ended, Kept, Session};
 pub use settings::{Slowed, check, hold, offered};
-pub use speed_syntax::{Asked, ReadProfile, Settled};
 pub use target::{Found, Target};
 
 use schedlab_model::Pid;
-use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::guard::{Guard, StepId, Undo};
 pub use schedlab_workload::{Assignment, Change, Node, Noise, Speed, Speeds, Step, speeds};
 
 /// Why CPUs are not slowed.
@@ -124,12 +116,16 @@ impl SlowError {
     }
 }
 
+/// Journals how a change is undone that is about to be made.
+fn journalled(guard: &mut Guard, undo: Undo) -> Result<StepId, SlowError> {
+    guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))
+}
+
 /// Journals the end of a child. Until this is written the child's own death signal covers it.
 fn journal_kill(guard: &mut Guard, child: &std::process::Child) -> Result<(), SlowError> {
     let pid = Pid(child.id().cast_signed());
     let Some(started) = schedlab_sys::process::start_ticks(pid) else { return Ok(()) };
-    let noted = guard.before(Undo::Kill { pid, started });
-    noted.map(|_| ()).map_err(|e| SlowError::io("writing the journal", e))
+    journalled(guard, Undo::Kill { pid, started }).map(drop)
 }
 
 /// Waits for what a machine that stalls does late, and fails if it never comes.

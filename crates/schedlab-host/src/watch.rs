@@ -59,7 +59,8 @@ impl Watch {
         let (end, ends) = mpsc::channel();
         let watched = cpus.clone();
         let between = move || {
-            let (mut readings, mut apart) = (Vec::new(), FIRST);
+            let mut readings = Vec::new();
+            let mut apart = FIRST;
             while ends.recv_timeout(apart.as_duration()) == Err(RecvTimeoutError::Timeout) {
                 readings.push(read(Path::new("/"), &watched));
                 apart = Nanos(apart.0 * 2).min(APART_MAX);

@@ -33,10 +33,11 @@
 //!
 //! # Checks beyond the tests
 //! The token under all interleavings of a poster and a worker, and those with three preemptions of two posters
-//! (`--test loom`); the pool from its start to its end with a clock that the model moves (`--test life`):
-//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test loom --test life`. The unit tests under Miri:
+//! (`loom::`); the pool from its start to its end with a clock that the model moves (`life::`):
+//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test all -- loom:: life::`. The unit tests under Miri:
 //! `cargo +nightly miri test -p schedlab-jobs --lib`; the threads of the pool, in Miri's own time:
-//! `cargo +nightly miri test -p schedlab-jobs --test pool`. All are `cargo xtask model`.
+//! `cargo +nightly miri test -p schedlab-jobs --test all pool::`. All are `cargo xtask model`.
+#![warn(missing_docs)]
 
 #[cfg(not(loom))]
 pub mod adaptors;

@@ -3,7 +3,7 @@
 //! The holder of the token may touch what it guards. A worker tries to get it and never waits. A poster that
 //! finds the token taken leaves a message at the entrance, and the holder takes it in: *each holder looks
 //! at the entrance again after it let go*. What it finds then, it takes in and *decides on again*: its first
-//! decision did not know the message. `tests/loom.rs` checks both over all interleavings.
+//! decision did not know the message. `tests/all/loom.rs` checks both over all interleavings.
 
 use crate::fault::{Fix, is_out};
 use crate::sync::{AtomicBool, Mutex, Owned, OwnedGuard, fence};

@@ -5,12 +5,14 @@
 //! Nothing here does I/O, reads a clock or knows a file format. Values are plain, small and cheap to
 //! copy where events flow by the million ([`Event`] is 40 bytes), and serialisable where they end up
 //! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
+#![warn(missing_docs)]
 
 mod conditions;
 mod cpu;
 mod event;
 mod facts;
 mod fields;
+mod formula;
 mod groups;
 mod knob;
 mod metric;
@@ -30,6 +32,7 @@ pub use cpu::{Cpu, CpuListError, CpuSet};
 pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, What};
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};
 pub use fields::fields;
+pub use formula::as_text;
 pub use groups::{Count, Groups, Member, Throttling};
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};

@@ -9,6 +9,7 @@
 //! | [`SplitMix64`] | published sweeps of jobs (lengths, arrivals, kinds), phases of slowed CPUs; seeds of [`Random`] |
 //! | [`mix`] | hashes of the nodes of published graphs |
 //! | [`XorShiftStar`] | synthetic traces, whose answers the corpus keeps |
+#![warn(missing_docs)]
 
 mod split_mix;
 mod xor_shift;

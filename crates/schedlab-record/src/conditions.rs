@@ -37,7 +37,8 @@ impl Looker {
     /// What holds for the machine now.
     pub(crate) fn machine() -> Vec<Seen> {
         let root = Path::new("/");
-        let (knobs, preempt) = (knobs(root), preempt(root));
+        let knobs = knobs(root);
+        let preempt = preempt(root);
         let mut seen = vec![Seen::Machine { knobs, preempt }];
         seen.extend(tick(root));
         seen
@@ -144,12 +145,14 @@ fn session(stat: &str) -> Option<Pid> {
 /// The conditions as the trace keeps them; `None` when nobody looked.
 pub(crate) fn gather(seen: &[Seen]) -> Option<Conditions> {
     let mut conditions: Option<Conditions> = None;
-    let (mut first, mut last) = (None, None);
+    let mut first = None;
+    let mut last = None;
     for one in seen {
         match one {
             Seen::Machine { knobs, preempt } => {
                 let all = conditions.get_or_insert_default();
-                (all.knobs, all.preempt) = (knobs.clone(), preempt.clone());
+                all.knobs = knobs.clone();
+                all.preempt = preempt.clone();
             }
             Seen::Tick { at, jiffies } => {
                 first = first.or(Some((*at, *jiffies)));
@@ -169,7 +172,8 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<Conditions> {
 
 /// The usual tick rate that is within 3 % of what was counted.
 fn rate((from, before): (Nanos, u64), (to, after): (Nanos, u64)) -> Option<u64> {
-    let (time, ticks) = (to.0.checked_sub(from.0)?, after.checked_sub(before)?);
+    let time = to.0.checked_sub(from.0)?;
+    let ticks = after.checked_sub(before)?;
     // Fewer do not tell the rates apart: each count may be off by one.
     if ticks < 70 {
         return None;

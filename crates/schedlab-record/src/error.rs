@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A right is missing.
     #[error("cannot record scheduler events: {missing}; {remedy}")]
     Right {
-        /// The right that is missing.
         missing: String,
         /// How to get it.
         remedy: String,
@@ -26,7 +24,6 @@ pub enum RecordError {
     /// A filter that the kernel does not take.
     #[error("invalid filter '{expression}' on {event}: {why}")]
     Filter {
-        /// The name of the event.
         event: String,
         /// What it was to pass.
         expression: String,
@@ -44,7 +41,6 @@ pub enum RecordError {
     /// The spool directory is not what it should be.
     #[error("{}: {what}", path.display())]
     Spool {
-        /// The path of the file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,

@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// An instance of ours.
 #[derive(Debug)]
 pub(crate) struct Instance {
     root: PathBuf,
@@ -65,7 +64,8 @@ impl Instance {
         unnamed(&tracefs, &mut guard, || std::fs::create_dir(&root))
             .map_err(|error| tracefs_write_right(&error))?;
         let page = tracefs::sub_buffer_bytes(&root).unwrap_or(head.page_size as usize);
-        let (cpus, guard) = (head.cpus.clone(), Some(guard));
+        let cpus = head.cpus.clone();
+        let guard = Some(guard);
         let instance = Self { root, cpus, page, guard, _tracefs: Some(tracefs) };
         instance.set_up(options, head)?;
         Ok(instance)
@@ -132,7 +132,8 @@ impl Instance {
         dir: &Path,
         shared: &Arc<Shared>,
     ) -> Result<JoinHandle<io::Result<()>>, RecordError> {
-        let (mut pipes, page) = (self.pipes(dir)?, self.page);
+        let mut pipes = self.pipes(dir)?;
+        let page = self.page;
         let on = self.root.join("tracing_on");
         let limit = options.limit_bytes.unwrap_or(u64::MAX);
         let shared = Arc::clone(shared);
@@ -196,7 +197,8 @@ fn unnamed(
     guard: &mut Guard,
     make: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    let (file, on) = ("options/record-cmd", "1");
+    let file = "options/record-cmd";
+    let on = "1";
     if tracefs.read(file).is_ok_and(|text| text.trim() == on) {
         let undo = Undo::WriteTracefs { file: file.into(), content: on.into() };
         let step = guard.before(undo)?;
@@ -326,7 +328,8 @@ mod tests {
     #[test]
     fn pages_are_copied_whole_and_losses_are_the_buffers_own_count() {
         let dir = tempfile::tempdir().unwrap();
-        let (root, spool_dir) = (dir.path().join("instance"), dir.path().join("spool"));
+        let root = dir.path().join("instance");
+        let spool_dir = dir.path().join("spool");
         std::fs::create_dir(&spool_dir).unwrap();
         let instance = fake(&root);
         for cpu in 0..2 {

@@ -68,7 +68,9 @@ fn steal(stat: &str) -> Option<Nanos> {
 pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
     let mut names = Vec::new();
     let mut places = BTreeMap::<&str, u32>::new();
-    let (mut members, mut counts, mut steal) = (Vec::new(), Vec::new(), Vec::new());
+    let mut members = Vec::new();
+    let mut counts = Vec::new();
+    let mut steal = Vec::new();
     for one in seen {
         let place = match one {
             Seen::Member { group, .. } | Seen::Counted { group, .. } => {

@@ -50,7 +50,6 @@ use schedlab_model::{Cpu, Nanos, Phase, Pid};
 /// A user's mark, taken by the workload on the clock of the trace (`CLOCK_MONOTONIC`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The time of the mark.
     pub time: Nanos,
     /// On which CPU the task ran then.
     pub cpu: Cpu,

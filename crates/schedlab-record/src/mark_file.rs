@@ -128,7 +128,6 @@ pub fn gather(files: &[(PathBuf, Vec<String>)]) -> io::Result<All> {
     Ok(all)
 }
 
-/// A file of marks that grows.
 #[derive(Debug)]
 pub(crate) struct Growing {
     file: File,

@@ -96,7 +96,7 @@ pub(crate) fn define(tracefs: &Tracefs, guard: &mut Guard, asked: &[String]) -> 
             let defined = probe
                 .definitions
                 .iter()
-                .any(|of| one(tracefs, guard, (&group, probe.name), of).is_ok());
+                .any(|of| one(tracefs, guard, &group, probe.name, of).is_ok());
             if defined { format!("{group}:{}", probe.name) } else { text.clone() }
         }
         None => text.clone(),
@@ -104,7 +104,6 @@ pub(crate) fn define(tracefs: &Tracefs, guard: &mut Guard, asked: &[String]) -> 
     named.collect()
 }
 
-/// Whether any of the probes is asked for.
 pub(crate) fn any(asked: &[String]) -> bool {
     asked.iter().any(|text| text.strip_prefix(SYSTEM).is_some_and(|rest| rest.starts_with(':')))
 }
@@ -112,7 +111,8 @@ pub(crate) fn any(asked: &[String]) -> bool {
 fn one(
     tracefs: &Tracefs,
     guard: &mut Guard,
-    (group, name): (&str, &str),
+    group: &str,
+    name: &str,
     of: &Definition,
 ) -> io::Result<()> {
     let step =

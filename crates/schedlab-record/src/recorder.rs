@@ -94,7 +94,7 @@ impl Recorder {
         let shared = Arc::<Shared>::default();
         let mut threads = vec![watcher(dir, watched, options, &shared)?];
         threads.extend(listener(options, dir, &head, &shared)?);
-        threads.extend(Rings::threads(&rings, drains, options, (dir, marks), &head, &shared)?);
+        threads.extend(Rings::threads(&rings, drains, options, dir, marks, &head, &shared)?);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
         Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })

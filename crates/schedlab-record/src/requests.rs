@@ -62,7 +62,6 @@ impl Requests {
     }
 }
 
-/// Requests that have begun.
 struct Open {
     bound: Nanos,
     since: BTreeMap<(u32, Key), Vec<(Nanos, Pid)>>,

@@ -42,7 +42,8 @@ const WATCH_BYTES: usize = 16 << 10;
 impl Rings {
     pub(crate) fn open(options: &Options, head: &Head) -> Result<Opened, RecordError> {
         let mut all = Self { events: Vec::new(), overwritten: Vec::new() };
-        let (mut drained, mut watched) = (Vec::new(), Vec::new());
+        let mut drained = Vec::new();
+        let mut watched = Vec::new();
         let bytes = options.ring(head.cpus.len());
         for cpu in head.cpus.iter() {
             // A CPU that went offline since the list was read is not observed.
@@ -101,7 +102,8 @@ impl Rings {
         rings: &Arc<Self>,
         drained: Vec<(Cpu, Ring)>,
         options: &Options,
-        (dir, marks): (&Path, Option<&Path>),
+        dir: &Path,
+        marks: Option<&Path>,
         head: &Head,
         shared: &Arc<Shared>,
     ) -> Result<Vec<JoinHandle<io::Result<()>>>, RecordError> {
@@ -109,11 +111,11 @@ impl Rings {
             return Ok(Vec::new());
         }
         if let Some(snapshot) = options.snapshot {
-            let (all, shared) = (Arc::clone(rings), Arc::clone(shared));
+            let all = Arc::clone(rings);
+            let shared = Arc::clone(shared);
             let name = options.between.as_deref();
             let requests = name.map(|name| Requests::new(marks, dir, name, snapshot.bound));
-            let watch =
-                snapshot::Watch::new(snapshot, &head.tracepoints, drained, (dir, requests))?;
+            let watch = snapshot::Watch::new(snapshot, &head.tracepoints, drained, dir, requests)?;
             let body = move || watch.run(&shared, || all.disable());
             return Ok(vec![spawn("snapshot", body)?]);
         }
@@ -125,7 +127,8 @@ impl Rings {
                 let path = spool::records(dir, cpu);
                 mine.push((ring, File::create(&path).map_err(RecordError::file(&path))?));
             }
-            let (all, shared) = (Arc::clone(rings), Arc::clone(shared));
+            let all = Arc::clone(rings);
+            let shared = Arc::clone(shared);
             let limit = options.limit_bytes.unwrap_or(u64::MAX);
             threads.push(spawn("recorder", move || drain(mine, &all, &shared, limit))?);
         }

@@ -7,7 +7,6 @@ pub(crate) struct Sample<'a> {
     pub(crate) time: Nanos,
     /// Addresses of the call stack.
     pub(crate) chain: &'a [u8],
-    /// The body of the record.
     pub(crate) raw: &'a [u8],
 }
 

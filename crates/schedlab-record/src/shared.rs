@@ -70,7 +70,6 @@ impl fmt::Display for Ended {
 /// What the recorder's threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Whether the threads are to stop.
     pub(crate) stop: AtomicBool,
     /// Bytes of records spooled so far.
     pub(crate) bytes: AtomicU64,

@@ -43,7 +43,6 @@ pub(crate) struct Watch {
     requests: Option<Requests>,
 }
 
-/// What is kept of a CPU.
 struct Kept {
     cpu: Cpu,
     ring: Ring,
@@ -56,7 +55,8 @@ impl Watch {
         snapshot: Snapshot,
         tracepoints: &[Tracepoint],
         rings: Vec<(Cpu, Ring)>,
-        (dir, requests): (&Path, Option<Requests>),
+        dir: &Path,
+        requests: Option<Requests>,
     ) -> Result<Self, RecordError> {
         let formats = tracepoints.iter().map(|t| (t.system.as_str(), t.format.as_str()));
         let kept = rings.into_iter().map(|(cpu, ring)| Kept { cpu, ring, chunks: VecDeque::new() });
@@ -194,7 +194,8 @@ mod tests {
 
     fn switch(ms: u64, prev: i32, left: Left, next: i32) -> Event {
         let prio = Prio::NORMAL;
-        let (prev, next) = (Pid(prev), Pid(next));
+        let prev = Pid(prev);
+        let next = Pid(next);
         event(ms, What::Switch { prev, prev_prio: prio, left, next, next_prio: prio })
     }
 

@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Source {
-    /// Records of perf events.
     Perf,
     /// Pages of an ftrace buffer.
     Ftrace,
@@ -56,23 +55,45 @@ pub(crate) struct Tail {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Seen {
-    /// It may run there.
-    Allowed { pid: Pid, at: Nanos, cpus: CpuSet },
-    /// It is called so.
-    Named { pid: Pid, comm: schedlab_model::Comm },
+    Allowed {
+        pid: Pid,
+        at: Nanos,
+        cpus: CpuSet,
+    },
+    Named {
+        pid: Pid,
+        comm: schedlab_model::Comm,
+    },
     /// It is in this control group.
-    Member { pid: Pid, at: Nanos, group: String },
+    Member {
+        pid: Pid,
+        at: Nanos,
+        group: String,
+    },
     /// It is a thread of this process, and not its first one.
-    Thread { pid: Pid, process: Pid },
+    Thread {
+        pid: Pid,
+        process: Pid,
+    },
     /// A control group's counters say this; `count.group` means nothing.
-    Counted { group: String, count: schedlab_model::Count },
+    Counted {
+        group: String,
+        count: schedlab_model::Count,
+    },
     /// The machine's steal time, summed over CPUs.
-    Stolen { at: Nanos, steal: Nanos },
-    /// How the machine schedules.
-    Machine { knobs: BTreeMap<String, String>, preempt: Option<String> },
+    Stolen {
+        at: Nanos,
+        steal: Nanos,
+    },
+    Machine {
+        knobs: BTreeMap<String, String>,
+        preempt: Option<String>,
+    },
     /// How many ticks there were until a time.
-    Tick { at: Nanos, jiffies: u64 },
-    /// A task is scheduled so.
+    Tick {
+        at: Nanos,
+        jiffies: u64,
+    },
     Scheduled(schedlab_model::Scheduled),
 }
 

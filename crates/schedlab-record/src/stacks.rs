@@ -156,7 +156,8 @@ mod tests {
             let head = [300u16.to_ne_bytes().as_slice(), &[1, 2], &7u32.to_ne_bytes()].concat();
             [head, state.to_ne_bytes().to_vec()].concat()
         };
-        let (asleep, preempted) = (raw(1), raw(0x100));
+        let asleep = raw(1);
+        let preempted = raw(0x100);
         let sample = |raw| Sample { time: Nanos(1), chain: &chain, raw };
         let body = stacks.record(&sample(&asleep)).unwrap();
         assert_eq!(body[..2], 4u16.to_ne_bytes());

@@ -125,7 +125,8 @@ fn header(
     mark_id: u16,
 ) -> Header {
     let all = spool::read_tasks(dir);
-    let (groups, conditions) = (super::groups::gather(&all), super::conditions::gather(&all));
+    let groups = super::groups::gather(&all);
+    let conditions = super::conditions::gather(&all);
     let Tasks { names: seen, allowed, processes } = gather(all);
     for (pid, comm) in seen {
         names.entry(pid).or_insert(comm);
@@ -332,7 +333,8 @@ mod tests {
              \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
              \tfield:pid_t next_pid;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n"
         );
-        let (system, name) = ("sched".into(), "sched_switch".into());
+        let system = "sched".into();
+        let name = "sched_switch".into();
         Head {
             schema: spool::SCHEMA,
             source: Source::Perf,
@@ -431,7 +433,8 @@ mod tests {
         assert_eq!((summary.lost_total(), summary.events()["mark"]), (7, 2));
         assert_eq!(summary.span, Some(Span::new(Nanos(10), Nanos(41))));
         let mut source = schedlab_trace::open(&out).unwrap();
-        let (mut batch, mut times) = (Vec::new(), Vec::new());
+        let mut batch = Vec::new();
+        let mut times = Vec::new();
         while source.next(&mut batch).unwrap() {
             let marks =
                 batch.iter().filter(|e| matches!(e.what, schedlab_model::What::Mark { .. }));

@@ -61,7 +61,9 @@ pub(crate) fn listen(
     let shared = Arc::clone(shared);
     spawn("marks", move || {
         // The mount, and the instance in it, last as long as the thread.
-        let (_tracefs, _guard, mut pipes) = (tracefs, guard, pipes);
+        let _tracefs = tracefs;
+        let _guard = guard;
+        let mut pipes = pipes;
         be_prompt();
         loop {
             let last = shared.stop.load(Ordering::Acquire);

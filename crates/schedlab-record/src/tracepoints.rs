@@ -20,7 +20,6 @@ const SCHED: [&str; 8] = [
 /// Ftrace's own event for call stacks.
 pub(crate) const STACK: (&str, &str) = ("ftrace", "kernel_stack");
 
-/// A tracepoint to record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tracepoint {
     pub(crate) system: String,
@@ -126,7 +125,6 @@ impl Tracepoint {
         self.fields().map(|(_, offset, size)| offset + size).max()
     }
 
-    /// Names of its fields.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.fields().map(|(name, _, _)| name)
     }

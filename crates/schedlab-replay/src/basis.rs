@@ -9,7 +9,6 @@ use schedlab_workload::demand::{Demand, Source};
 pub struct Account {
     /// Its pid in the demand.
     pub pid: Pid,
-    /// The name of the task.
     pub comm: String,
     /// CPU time that it asks for.
     pub cpu_time: Nanos,
@@ -76,7 +75,6 @@ pub struct Totals {
 /// A demand and what it rests on.
 #[derive(Clone, Debug, Default)]
 pub struct Inferred {
-    /// The demand that was inferred.
     pub demand: Demand,
     /// Its tasks, in the demand's order.
     pub accounts: Vec<Account>,

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 /// One figure of a load in four runs. Values below 1 count as 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// The name of the load.
     pub load: String,
     /// The name of the figure: `run_delay_mean` and the like.
     pub figure: String,
@@ -95,9 +94,7 @@ pub fn held_out(pairs: &[&Pair]) -> (usize, usize) {
 /// How far predictions of a figure were from the truth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The name of the figure.
     pub figure: &'static str,
-    /// The quantile of scores.
     pub quantile: f64,
     /// The part of held-out pairs that lay within.
     pub coverage: f64,
@@ -111,10 +108,8 @@ pub const BANDS: [Band; 4] = [
     Band { figure: "switches_per_s", quantile: 4.917, coverage: 0.896 },
 ];
 
-/// A prediction with its band.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// The figure and its band.
     pub band: Band,
     /// The value that the figure is predicted to have, in its own unit.
     pub value: f64,

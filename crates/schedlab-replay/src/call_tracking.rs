@@ -17,13 +17,11 @@ const CHANGED: i64 = -11;
 /// A futex that tasks share: its address, and the process in which it means something.
 type Word = (Option<Pid>, u64);
 
-/// All calls of a trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallTracking {
     points: Tracepoints,
     pub(crate) calls: Calls,
     polls: Polls,
-    /// What a task is about to do by a futex.
     futexes: BTreeMap<TaskId, Futex>,
     /// The last wakeup of a futex that found nobody: its task and its call.
     idle_wakes: BTreeMap<Word, (TaskId, u32)>,
@@ -59,7 +57,7 @@ impl CallTracking {
                 draft.enters(told.at, call, way == Way::Reads);
                 self.calls.order.extend((way == Way::Writes).then_some(Moment::Begins(call)));
             }
-            Some(Edge::Ends { result }) => self.ends(told.at, result, (task, draft)),
+            Some(Edge::Ends { result }) => self.ends(told.at, result, task, draft),
             Some(Edge::Polls) => {
                 let end = End { task, number: 0, way: Way::Polls };
                 let call = self.call(Call { end, bytes: 0, is_open: false, of_socket: false });
@@ -73,7 +71,7 @@ impl CallTracking {
             Some(Edge::Futex(futex)) => {
                 self.futexes.insert(task, futex);
             }
-            Some(Edge::FutexEnds { result }) => self.futex_ends(told, result, (task, draft)),
+            Some(Edge::FutexEnds { result }) => self.futex_ends(told, result, task, draft),
             None => {}
         }
     }
@@ -83,7 +81,7 @@ impl CallTracking {
         self.calls.all.len() as u32 - 1
     }
 
-    fn ends(&mut self, at: Nanos, result: i64, (task, draft): (TaskId, &mut Draft)) {
+    fn ends(&mut self, at: Nanos, result: i64, task: TaskId, draft: &mut Draft) {
         let Some(open) = draft.leaves(at) else { return };
         let call = &mut self.calls.all[open.number as usize];
         call.is_open = false;
@@ -98,7 +96,7 @@ impl CallTracking {
     }
 
     /// A wakeup that found nobody leaves a token to the next wait at the futex, if that wait finds the value changed.
-    fn futex_ends(&mut self, told: &Told<'_>, result: i64, (task, draft): (TaskId, &mut Draft)) {
+    fn futex_ends(&mut self, told: &Told<'_>, result: i64, task: TaskId, draft: &mut Draft) {
         let Some(futex) = self.futexes.remove(&task) else { return };
         let process = if futex.is_private { self.points.process(told.by) } else { None };
         if futex.is_private && process.is_none() {

@@ -5,7 +5,6 @@ use schedlab_model::{OtherFormat, Pid};
 use schedlab_timeline::{TaskId, Told};
 use std::collections::BTreeMap;
 
-/// What a call does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
     Reads,
@@ -45,7 +44,6 @@ pub(crate) enum Kind {
     LeavesFutex,
 }
 
-/// What a task does by a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Futex {
     pub(crate) address: u64,
@@ -79,12 +77,10 @@ const COMMAND: u64 = 0x7f;
 /// Set for threads of one process alone (`FUTEX_PRIVATE_FLAG`).
 const PRIVATE: u64 = 128;
 
-/// The tracepoints of calls in a trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracepoints {
     /// By the index of other tracepoints.
     kinds: Vec<Option<Kind>>,
-    /// The process of each thread.
     processes: Option<BTreeMap<Pid, Pid>>,
 }
 
@@ -102,7 +98,6 @@ impl Tracepoints {
         self.kinds.iter().flatten().any(|kind| matches!(kind, Kind::Leaves))
     }
 
-    /// Whether it holds any of these calls.
     pub(crate) fn has_any(&self) -> bool {
         self.kinds.iter().any(Option::is_some)
     }
@@ -170,7 +165,9 @@ mod tests {
         let others: Vec<OtherFormat> = names.into_iter().chain(more).map(other).collect();
         let points = Tracepoints::of(&others, None);
         let read = |format, arguments| {
-            let (at, cpu, by) = (Nanos(5), Cpu(0), Pid(7));
+            let at = Nanos(5);
+            let cpu = Cpu(0);
+            let by = Pid(7);
             points.read(&Told { at, cpu, by, format, arguments })
         };
         let begins = |way, number, of_socket| Some(Edge::Begins { way, number, of_socket });

@@ -63,7 +63,6 @@ impl Hrtimers {
         self.kind(format) == Some(Kind::Start)
     }
 
-    /// A tracepoint fired on a CPU.
     pub(crate) fn fires(&mut self, cpu: Cpu, format: u16) {
         let Some(kind) = self.kind(format).filter(|kind| *kind != Kind::Start) else { return };
         if cpu.index() >= self.within.len() {
@@ -122,7 +121,10 @@ mod tests {
 
     fn start(timers: &mut Hrtimers, pid: i32, mode: &str) {
         let arguments = format!("hrtimer=0x7 expires=1050000 softexpires=1000000 mode={mode}");
-        let (at, cpu, by, format) = (Nanos(5), Cpu(1), Pid(pid), 1);
+        let at = Nanos(5);
+        let cpu = Cpu(1);
+        let by = Pid(pid);
+        let format = 1;
         timers.told(&Told { at, cpu, by, format, arguments: &arguments });
     }
 

@@ -38,7 +38,8 @@ pub struct Options {
 impl Default for Options {
     /// The simulator's usual costs, and what an event costs as `docs/recording.md` measured.
     fn default() -> Self {
-        let (open, closed) = (BTreeSet::new(), BTreeSet::new());
+        let open = BTreeSet::new();
+        let closed = BTreeSet::new();
         Self {
             switch: Nanos(1_500),
             wake: Nanos(1_000),
@@ -158,7 +159,7 @@ impl Infer {
         }
         self.works(at, cpu, matches!(is, Occupant::Task(_)), state);
         if let Occupant::Task(task) = is {
-            let pace = (cpu, self.paces.pace(cpu));
+            let pace = self.paces.pace(cpu);
             let prio = state.task(task).prio;
             let sees_wakes = state.sees_wakes();
             let overhead = self.options.switch;
@@ -173,9 +174,9 @@ impl Infer {
             draft.has_prio(prio);
             match switch.left {
                 // It was found to run: since when, only a CPU that was never seen before tells.
-                None if is_new && since <= start => draft.steps_up(start, pace, Nanos::ZERO),
-                None => draft.steps_up(at, pace, Nanos::ZERO),
-                Some(_) => draft.steps_up(at, pace, overhead),
+                None if is_new && since <= start => draft.steps_up(start, cpu, pace, Nanos::ZERO),
+                None => draft.steps_up(at, cpu, pace, Nanos::ZERO),
+                Some(_) => draft.steps_up(at, cpu, pace, overhead),
             }
         }
     }
@@ -234,7 +235,8 @@ impl Infer {
 
     /// The call in which a task waits that another wakes, which ties that call to the waker's.
     fn ties(&mut self, by: TaskId, task: TaskId) -> Option<u32> {
-        let (by, task) = (self.drafts.get(by.index())?, self.drafts.get(task.index())?);
+        let by = self.drafts.get(by.index())?;
+        let task = self.drafts.get(task.index())?;
         self.calls.wakes(by, task)
     }
 
@@ -316,7 +318,8 @@ impl Infer {
 /// What the steal time of all CPUs grew by between its first and its last reading.
 fn steal(info: &TraceInfo) -> Option<Nanos> {
     let readings = &info.groups.as_ref()?.steal;
-    let (first, last) = (readings.first()?, readings.last()?);
+    let first = readings.first()?;
+    let last = readings.last()?;
     (readings.len() > 1).then(|| Nanos(last.1.0.saturating_sub(first.1.0)))
 }
 
@@ -371,7 +374,7 @@ impl Question for Infer {
                 let prio = state.task(task).prio;
                 let draft = self.draft(task);
                 draft.begins(cpu, prio);
-                draft.steps_up(start, (cpu, pace), Nanos::ZERO);
+                draft.steps_up(start, cpu, pace, Nanos::ZERO);
             }
         }
         // Those that are seen asleep at the begin of a window.
@@ -428,15 +431,17 @@ impl Question for Infer {
         for (id, draft) in drafts.into_iter().enumerate().filter(|(id, _)| numbers[*id].is_some()) {
             let pid = pids.unique(state.task(TaskId(id as u32)).pid, state);
             let (mut actor, mut account) =
-                self.finish(TaskId(id as u32), (&draft, &found), pid, state, &numbers);
+                self.finish(TaskId(id as u32), &draft, &found, pid, state, &numbers);
             account.is_endless = endless[id];
             actor.steps.extend(endless[id].then_some(Step::Endless));
             inferred.demand.actors.push(actor);
             inferred.accounts.push(account);
         }
         self.check_names(&mut inferred);
-        (self.totals.calls, self.totals.calls_unknown) = (found.calls, found.unknown);
-        (self.totals.futex_tokens, self.totals.polls) = (found.futexes, found.polls);
+        self.totals.calls = found.calls;
+        self.totals.calls_unknown = found.unknown;
+        self.totals.futex_tokens = found.futexes;
+        self.totals.polls = found.polls;
         self.totals.contradictory = found.contradictory;
         inferred.demand.objects = found.objects;
         inferred.demand.start = start;
@@ -504,7 +509,8 @@ impl Infer {
     fn finish(
         &mut self,
         id: TaskId,
-        (draft, found): (&Draft, &Found),
+        draft: &Draft,
+        found: &Found,
         pid: Pid,
         state: &State,
         numbers: &[Option<u32>],

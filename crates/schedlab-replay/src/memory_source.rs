@@ -4,10 +4,8 @@ use schedlab_model::{Event, EventSource, TraceInfo, Warning, What};
 use std::borrow::Cow;
 use std::io;
 
-/// Events of a batch.
 const BATCH: usize = 4_096;
 
-/// A source of events that are in memory.
 #[derive(Clone, Debug)]
 pub struct Kept {
     info: TraceInfo,
@@ -56,7 +54,8 @@ impl EventSource for Kept {
         let end = (self.next + BATCH).min(self.events.len());
         batch.clear();
         batch.extend_from_slice(&self.events[self.next..end]);
-        (self.first, self.next) = (self.next, end);
+        self.first = self.next;
+        self.next = end;
         Ok(!batch.is_empty())
     }
 

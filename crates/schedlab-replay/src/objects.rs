@@ -54,7 +54,8 @@ impl Found {
 impl Calls {
     /// A wakeup between two calls.
     pub(crate) fn link(&mut self, one: u32, other: u32) {
-        let (one, other) = (self.all[one as usize].end, self.all[other as usize].end);
+        let one = self.all[one as usize].end;
+        let other = self.all[other as usize].end;
         let pair = match (one.way, other.way) {
             (Way::Writes, Way::Reads) => (one, other),
             (Way::Reads, Way::Writes) => (other, one),

@@ -12,7 +12,6 @@ pub(crate) struct Task {
     pub(crate) is_forked: bool,
 }
 
-/// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum For {
     /// To be started, or a wakeup of its own.

@@ -109,7 +109,8 @@ mod tests {
     fn a_task_has_its_policy_and_its_own_slice_and_the_group_that_divides_cpus() {
         let manners = Manners::of(&info());
         let group = |name: &str| Some(name.to_owned());
-        let (one, two) = (manners.of_task(Pid(1), Nanos(5)), manners.of_task(Pid(2), Nanos(5)));
+        let one = manners.of_task(Pid(1), Nanos(5));
+        let two = manners.of_task(Pid(2), Nanos(5));
         // Its group counts nothing, the one above does.
         assert_eq!(one, Manner { group: group("/a"), ..Manner::default() });
         let slice = Some(Nanos(9));

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 /// A step that an object makes superfluous, if the call is known to move bytes of one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Within {
-    /// The index of the step.
     pub(crate) step: usize,
     pub(crate) call: u32,
     pub(crate) what: Part,
@@ -69,7 +68,8 @@ impl Late {
 pub(crate) fn resolve(all: &[Step], within: &[Within], found: &Found) -> (Vec<Step>, Nanos) {
     let mut steps = Vec::with_capacity(all.len());
     let mut late = Late::of(all, within);
-    let (mut within, mut less) = (within.iter().peekable(), 0);
+    let mut within = within.iter().peekable();
+    let mut less = 0;
     for (at, step) in all.iter().enumerate() {
         let own = within.next_if(|one| one.step == at).filter(|own| found.is_known(own.call));
         let moves = |call: u32| match found.fates[call as usize] {

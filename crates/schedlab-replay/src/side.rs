@@ -11,7 +11,6 @@ use std::io;
 /// CPU time, waits and moves of one task in a run.
 #[derive(Clone, Debug, Default)]
 pub struct TaskSide {
-    /// The name of the task.
     pub comm: String,
     /// Time that it ran.
     pub ran: Nanos,
@@ -164,7 +163,8 @@ pub fn parting(first: &Side, second: &Side, within: Nanos) -> Option<Parting> {
             }
             let at = one.map_or(Nanos::MAX, |one| one.0).min(two.map_or(Nanos::MAX, |two| two.0));
             if earliest.is_none_or(|earliest| at < earliest.at) {
-                let (first, second) = (one.and_then(|one| one.1), two.and_then(|two| two.1));
+                let first = one.and_then(|one| one.1);
+                let second = two.and_then(|two| two.1);
                 earliest = Some(Parting { at, cpu, first, second, agreed: 0 });
             }
             break;

@@ -26,7 +26,6 @@ pub(crate) struct Part {
     pub(crate) pace: Pace,
 }
 
-/// The paces of all CPUs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paces {
     /// By the index of other tracepoints: whether it tells a frequency.

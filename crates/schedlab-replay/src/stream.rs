@@ -110,7 +110,8 @@ impl Stream {
 
     /// Reads of what lay there at the start, and writes of what nobody reads any more, stay as recorded.
     pub(crate) fn decide(&self, object: u32, all: &[Call], fates: &mut [Fate]) {
-        let (mut before, mut left) = (self.lack, self.read - self.lack.min(self.read));
+        let mut before = self.lack;
+        let mut left = self.read - self.lack.min(self.read);
         let mut taken = 0;
         for &at in &self.calls {
             let call = &all[at as usize];

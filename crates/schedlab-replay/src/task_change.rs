@@ -3,7 +3,6 @@
 use schedlab_model::{CpuSet, Nanos, Prio, Setting};
 use schedlab_workload::demand::{Actor, Demand, Step};
 
-/// What changes for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Nice(i32),

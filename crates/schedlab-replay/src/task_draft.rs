@@ -12,21 +12,17 @@ use std::collections::BTreeMap;
 /// A wait that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// The index of its step.
     step: usize,
     since: Nanos,
 }
 
-/// What ends a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Task(TaskId),
     Interrupt,
-    /// It was not seen.
     Unseen,
 }
 
-/// A call that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenCall {
     pub(crate) number: u32,
@@ -77,17 +73,20 @@ pub(crate) struct Draft {
 impl Draft {
     pub(crate) fn begins(&mut self, cpu: Cpu, prio: Prio) {
         if !std::mem::replace(&mut self.begun, true) {
-            (self.cpu, self.only_cpu) = (cpu, Some(cpu));
-            (self.prio, self.told_prio) = (prio, prio);
+            self.cpu = cpu;
+            self.only_cpu = Some(cpu);
+            self.prio = prio;
+            self.told_prio = prio;
         }
     }
 
-    pub(crate) fn steps_up(&mut self, at: Nanos, (cpu, pace): (Cpu, Pace), overhead: Nanos) {
+    pub(crate) fn steps_up(&mut self, at: Nanos, cpu: Cpu, pace: Pace, overhead: Nanos) {
         self.pace = pace;
         if self.only_cpu != Some(cpu) {
             self.only_cpu = None;
         }
-        (self.cursor, self.debt) = (Some(at), overhead.0);
+        self.cursor = Some(at);
+        self.debt = overhead.0;
     }
 
     /// Adds what it ran up to now.
@@ -123,7 +122,8 @@ impl Draft {
 
     /// The last burst grew by a time at the present pace.
     fn paces(&mut self, time: u64) {
-        let (step, pace) = (self.steps.len() - 1, self.pace);
+        let step = self.steps.len() - 1;
+        let pace = self.pace;
         match self.paced.last_mut() {
             Some(last) if last.step == step && last.pace == pace => last.time += time,
             _ => self.paced.push(Paced { step, time, pace }),
@@ -167,7 +167,6 @@ impl Draft {
         self.does(at, step, Nanos::ZERO);
     }
 
-    /// The open call ends.
     pub(crate) fn leaves(&mut self, at: Nanos) -> Option<OpenCall> {
         self.runs_until(at);
         self.apart = true;

@@ -71,7 +71,8 @@ fn by_times(waits: &[(Nanos, Nanos)]) -> Timer {
     let steps: Vec<u64> =
         waits.windows(2).map(|pair| pair[1].0.0.saturating_sub(pair[0].0.0)).collect();
     let sleeps: Vec<u64> = waits[1..].iter().map(|(_, slept)| slept.0).collect();
-    let (period, sleep) = (median(&steps), median(&sleeps));
+    let period = median(&steps);
+    let sleep = median(&sleeps);
     if period == 0 || sleep == 0 {
         return Timer::Unknown;
     }

@@ -18,7 +18,7 @@ use request::Asked;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Pid};
-use schedlab_sys::process;
+use schedlab_sys::{library, process};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
@@ -62,7 +62,8 @@ impl Lines {
         let limit = self.patience.saturating_add(Duration::from_nanos(work_ns + last_start));
         let until = Instant::now() + limit;
         let (told, answers) = mpsc::channel();
-        let (theirs, given) = (Arc::clone(run), asked.clone());
+        let theirs = Arc::clone(run);
+        let given = asked.clone();
         // All is written before anything is read: the process answers after `go`. Both may wait for ever, so
         // another thread does: it ends with the pipes.
         let talk = move || {
@@ -92,14 +93,15 @@ impl Lines {
             end_all(&mut child)?;
             return Err(Fault::Interrupted);
         }
+        if let Some(Err(error)) = answer {
+            // It may write for ever, or wait for more.
+            end_all(&mut child)?;
+            return Err(error.into());
+        }
         let ended = answer.is_some() && ends(&mut child, until)?;
         if !ended {
             end_all(&mut child)?;
-            let at = if answer.is_some() { "it did not end after its answer" } else { "no answer" };
-            let limit = Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-            let what =
-                format!("{at} within {limit} (the jobs' own work and --patience): it was ended");
-            return Err(RigError::wrong(what).into());
+            return Err(too_late(answer.is_some(), limit).into());
         }
         let (from, base, answer) = answer.expect("it came")?;
         takes(&answer)?;
@@ -117,6 +119,14 @@ impl Lines {
         answer.gone.iter().for_each(|gone| run.drop_job(gone.job, gone.why));
         Ok(recomputed)
     }
+}
+
+/// Why a process was ended.
+fn too_late(has_answered: bool, limit: Duration) -> RigError {
+    let at = if has_answered { "it did not end after its answer" } else { "no answer" };
+    let limit = Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+    let own = "the jobs' own work and --patience";
+    RigError::wrong(format!("{at} within {limit} ({own}): it was ended"))
 }
 
 /// Whether a process takes the run.
@@ -159,7 +169,6 @@ fn wait_for<T>(
     }
 }
 
-/// Whether a process ends by then.
 fn ends(child: &mut Child, until: Instant) -> std::io::Result<bool> {
     while child.try_wait()?.is_none() {
         if Instant::now() > until {
@@ -246,7 +255,8 @@ fn log(run: &Run, mut events: Vec<Ran>) {
 /// # Errors
 /// When the file cannot be read, a line is none of an executor's, or names a job that the graph has not.
 pub fn read_events(file: &Path, run: &Run) -> Result<usize, RigError> {
-    let opened = std::fs::File::open(file).while_doing(format!("{}", file.display()))?;
+    let opened =
+        schedlab_sys::regular_file::open(file).while_doing(format!("{}", file.display()))?;
     let jobs = run.graph().len();
     let answer =
         read_lines(BufReader::new(opened), None).while_doing(format!("{}", file.display()))?;
@@ -274,7 +284,7 @@ std::thread_local! {
 /// A shared library with the function `schedlab_execute` (examples/executors/schedlab_executor.h).
 #[derive(Debug)]
 pub struct Library {
-    library: schedlab_sys::library::Executor,
+    library: library::Executor,
     name: String,
     workers: usize,
     threads: Threads,
@@ -286,7 +296,7 @@ impl Library {
     /// # Errors
     /// When it cannot be loaded, or has no such function.
     pub fn open(file: &Path, workers: usize, threads: Threads) -> Result<Self, RigError> {
-        let library = schedlab_sys::library::Executor::open(file)
+        let library = library::Executor::open(file)
             .while_doing(format!("cannot load executor '{}'", file.display()))?;
         Ok(Self { library, name: format!("lib:{}", file.display()), workers, threads })
     }
@@ -308,12 +318,7 @@ impl Executor for Library {
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         refuse_times(self, run)?;
         let graph = run.graph();
-        let (mut begin, mut successors, mut waits) = (vec![0u32], Vec::new(), Vec::new());
-        for node in 0..graph.len() {
-            successors.extend_from_slice(graph.successors(node));
-            begin.push(successors.len() as u32);
-            waits.push(graph.predecessors(node).len() as u32);
-        }
+        let nodes = library::Graph::new((0..graph.len()).map(|node| graph.successors(node)));
         let timed = run.schedule().is_timed();
         let base = run.clock().now() + if timed { PRE_ROLL_NS } else { 0 };
         run.set_base(base);
@@ -321,7 +326,8 @@ impl Executor for Library {
         let origin = schedlab_sys::clock::monotonic().0.saturating_sub(run.clock().now());
         let start = |node| origin + base + run.schedule().start(node);
         let starts: Option<Vec<u64>> = timed.then(|| (0..graph.len()).map(start).collect());
-        let (jobs, workers) = (graph.len(), self.workers as u32);
+        let jobs = graph.len();
+        let workers = self.workers as u32;
         let stray = Mutex::new(None);
         // A panic would end the process: the caller is C.
         let perform = |node: u32, worker: u32| {
@@ -334,9 +340,7 @@ impl Executor for Library {
                 stray.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((node, worker));
             }
         };
-        let library = &self.library;
-        let starts = starts.as_deref();
-        let code = library.execute(workers, (&begin, &successors, &waits), starts, &perform);
+        let code = self.library.execute(workers, &nodes, starts.as_deref(), &perform);
         if let Some((node, worker)) = stray.into_inner().unwrap_or_else(PoisonError::into_inner) {
             let what = format!(
                 "it ran job {node} on worker {worker}, but the run has {jobs} jobs and {workers} \

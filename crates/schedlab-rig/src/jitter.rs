@@ -89,7 +89,6 @@ impl Jitter {
         beyond as f64 / self.timer_ns.len().max(1) as f64
     }
 
-    /// The jitter as metrics.
     pub fn figures(&self) -> Figures {
         Figures {
             timer_late_ns_p50: quantile(&self.timer_ns, 0.5),

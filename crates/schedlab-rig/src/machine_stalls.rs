@@ -95,8 +95,10 @@ impl Witness {
         let spans = run.spans();
         let first = spans.iter().map(|span| span.begin).min().unwrap_or(0);
         let last = spans.iter().map(|span| span.end).max().unwrap_or(0);
-        let (mut stalls, mut all) = (Vec::new(), Vec::new());
-        let (mut stopped, mut held) = (Vec::new(), Vec::new());
+        let mut stalls = Vec::new();
+        let mut all = Vec::new();
+        let mut stopped = Vec::new();
+        let mut held = Vec::new();
         seen.retain(|(_, one)| one.from < last && one.from + one.lost_ns > first);
         for (worker, one) in seen {
             let stall = Stall::of(worker, &one);
@@ -119,7 +121,6 @@ impl Witness {
         self.shadow.aside as f64 / self.jobs.max(1) as f64
     }
 
-    /// The stalls as metrics.
     pub fn figures(&self) -> Figures {
         let lost = |during| {
             let those = self.stopped.iter().filter(|held| held.during == during);

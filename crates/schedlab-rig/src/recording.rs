@@ -193,7 +193,8 @@ fn between(from: u64, to: u64) -> Span {
 fn sleeps(ran: &[Span], delayed: &[Span], window: Span) -> Vec<Span> {
     let mut awake: Vec<Span> = ran.iter().chain(delayed).copied().collect();
     awake.sort_by_key(|span| span.start);
-    let (mut asleep, mut from) = (Vec::new(), window.start);
+    let mut asleep = Vec::new();
+    let mut from = window.start;
     for span in awake {
         if span.start > from {
             asleep.push(Span::new(from, span.start));
@@ -310,7 +311,8 @@ mod tests {
         run.log(1, 0, 300_000, Some(400_000));
         // The pool tells of no sleep; the kernel of one from 120 to 250 us, and of 30 us until the worker ran again.
         let workers = vec![Some(WorkerReport::default())];
-        let (counts, growth) = (Counts::default(), Growth::default());
+        let counts = Counts::default();
+        let growth = Growth::default();
         let report = Report { workers, counts, stuck: Vec::new(), growth };
         let ran = vec![vec![span(0, 120), span(280, 400)]];
         let stalls = account(&run, &report, vec![vec![span(250, 280)]], &ran);

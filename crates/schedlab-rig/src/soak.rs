@@ -33,7 +33,6 @@ pub struct Memory {
     pub resident_kib: Option<u64>,
 }
 
-/// How a soak went.
 #[derive(Clone, Debug)]
 pub struct Soak {
     /// How often the graph was taken.
@@ -77,7 +76,9 @@ pub fn soak(
 ) -> std::io::Result<Soak> {
     let pool = start(options, faulty)?;
     let end = Instant::now() + Duration::from_nanos(time.0);
-    let (mut rounds, mut refused, mut memory) = (0u64, 0u64, Vec::new());
+    let mut rounds = 0u64;
+    let mut refused = 0u64;
+    let mut memory = Vec::new();
     let mut sample = Instant::now();
     let mut stalled = false;
     // One round at least, also where the machine stalled for as long as it was asked for.
@@ -129,7 +130,6 @@ impl Runner for Soaked {
     }
 }
 
-/// The pool with its faults.
 fn start(options: Options, faulty: Faulty) -> std::io::Result<Pool<Soaked>> {
     let faults = Faults {
         lose_notification: faulty.lose_notification,

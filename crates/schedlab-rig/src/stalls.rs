@@ -93,7 +93,6 @@ pub struct Demand {
 pub struct Stall {
     /// The worker, from 0.
     pub worker: usize,
-    /// The cause of the stall.
     pub cause: Cause,
     /// From when to when, on the run's clock.
     pub span: Span,
@@ -125,7 +124,8 @@ impl Stalls {
         let mut edges = edges(lanes, demand, window);
         edges.sort_by_key(|&(time, ..)| time);
         let mut state = vec![[0i64; 5]; lanes.len()];
-        let (mut ready, mut blocked) = (0i64, 0i64);
+        let mut ready = 0i64;
+        let mut blocked = 0i64;
         let mut stalls =
             Self { window, stretches: vec![Vec::new(); lanes.len()], unknown: vec![Cause::Awake] };
         let mut since = window.start;
@@ -218,7 +218,8 @@ fn edges(lanes: &[Lane], demand: &Demand, window: Span) -> Vec<(Nanos, Edge, i64
     let mut edges = Vec::new();
     let mut add = |spans: &[Span], edge: Edge| {
         for span in spans {
-            let (from, to) = (span.start.max(window.start), span.end.min(window.end));
+            let from = span.start.max(window.start);
+            let to = span.end.min(window.end);
             if from < to {
                 edges.push((from, edge, 1));
                 edges.push((to, edge, -1));

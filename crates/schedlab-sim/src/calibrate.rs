@@ -17,9 +17,7 @@ use std::fmt::Write as _;
 /// What a probe gave.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The name of the probe.
     pub probe: &'static str,
-    /// The costs that it decides.
     pub costs: &'static [&'static str],
     /// The number that the probe takes from its runs, in words.
     pub what: &'static str,
@@ -36,7 +34,8 @@ impl Found {
     /// known.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
-        let (measured, model) = (self.measured_ns?, self.model_ns?);
+        let measured = self.measured_ns?;
+        let model = self.model_ns?;
         (measured > 0.0).then(|| model / measured - 1.0)
     }
 

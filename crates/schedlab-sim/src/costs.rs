@@ -35,7 +35,6 @@ macro_rules! costs {
                 }
             }
 
-            /// All costs by name.
             #[must_use]
             pub fn all(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name)),*]
@@ -198,7 +197,6 @@ impl Costs {
         }
     }
 
-    /// The names of [`Costs::preset`].
     pub fn presets() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)
     }

@@ -14,10 +14,8 @@ use std::collections::BinaryHeap;
 /// No time at all: nothing is planned.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The next event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next<E> {
-    /// A CPU's piece of work ends.
     Cpu(usize),
     /// An event that is not the end of a CPU's work.
     Other(E),
@@ -32,7 +30,6 @@ pub(crate) struct Agenda<E> {
     /// The exact end of each CPU's work, in nanoseconds.
     ends: Vec<u64>,
     keys: Vec<u32>,
-    /// The CPU of each key.
     cpus: Vec<u32>,
     leaves: usize,
     /// The bits of a key.
@@ -67,7 +64,8 @@ impl<E: Copy + Ord> Agenda<E> {
         for node in (1..leaves).rev() {
             tree[node] = tree[2 * node].min(tree[2 * node + 1]);
         }
-        let (others, first_other) = (BinaryHeap::new(), NEVER);
+        let others = BinaryHeap::new();
+        let first_other = NEVER;
         Self {
             tree,
             ends: vec![NEVER; leaves],
@@ -112,7 +110,6 @@ impl<E: Copy + Ord> Agenda<E> {
         self.others.push(Reverse((at, self.keys[cpu], self.posted, event)));
     }
 
-    /// The time of the next event.
     #[inline]
     pub(crate) fn next_at(&mut self) -> u64 {
         if let Some(cpu) = self.taken {

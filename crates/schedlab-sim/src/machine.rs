@@ -78,7 +78,8 @@ struct Prepared {
 impl Prepared {
     /// What the result says of the parts that it uses: their errors, or that they were not compared with a kernel.
     fn notes(&self) -> Vec<String> {
-        let (kernel, cpus) = (self.model.kernel.name(), self.model.topology.places().len());
+        let kernel = self.model.kernel.name();
+        let cpus = self.model.topology.places().len();
         let parts = self.parts();
         let mut notes: Vec<String> =
             parts.iter().map(|part| published::sentence(kernel, part, cpus)).collect();
@@ -121,7 +122,6 @@ impl Prepared {
 }
 
 impl Simulated {
-    /// The machine of a model.
     #[must_use]
     pub fn new(model: Model) -> Self {
         let recording = Recording { via: "exact".to_owned(), warnings: Vec::new() };

@@ -52,9 +52,7 @@ pub enum Departure {
 /// A wakeup, before a CPU is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Wake {
-    /// The task that wakes up.
     pub task: TaskId,
-    /// The CPU on which the waker runs.
     pub cpu: usize,
     /// The task that wakes it; `None`: an interrupt.
     pub waker: Option<TaskId>,
@@ -67,11 +65,8 @@ pub struct Wake {
 /// A runnable task that a policy moved between the queues of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The task that moves.
     pub task: TaskId,
-    /// The CPU from which it moves.
     pub from: usize,
-    /// The CPU to which it moves.
     pub to: usize,
 }
 
@@ -80,7 +75,6 @@ pub struct Move {
 pub struct Push {
     /// The CPU that is to give a task away.
     pub from: usize,
-    /// The CPU that is to have it.
     pub to: usize,
 }
 
@@ -89,7 +83,6 @@ pub struct Push {
 pub struct Alarm {
     /// When, in nanoseconds; not before now.
     pub at: u64,
-    /// The CPU that it concerns.
     pub cpu: usize,
     /// Which of the policy's alarms it is, as the policy numbers them.
     pub what: u64,

@@ -8,7 +8,6 @@ use schedlab_workload::plan::{Placement, Policy};
 pub struct TaskId(pub u32);
 
 impl TaskId {
-    /// As an index into tables of tasks.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -85,7 +84,6 @@ impl Class {
         })
     }
 
-    /// Whether it is above the fair classes.
     #[must_use]
     pub fn is_above(self) -> bool {
         matches!(self, Self::Fifo(_) | Self::RoundRobin(_) | Self::Deadline(_))
@@ -101,7 +99,6 @@ impl Class {
     }
 }
 
-/// What a policy may know of a task.
 #[derive(Clone, Debug, Default)]
 pub struct TaskView {
     /// The CPUs that it may use; `None`: all.
@@ -110,7 +107,6 @@ pub struct TaskView {
     pub cpu: usize,
     /// Its nice value, -20 ..= 19.
     pub nice: i32,
-    /// The scheduling class of the task.
     pub class: Class,
     /// The slice that it asked for in nanoseconds; 0: the policy's own.
     pub slice_ns: u64,
@@ -134,14 +130,12 @@ impl TaskView {
         }
     }
 
-    /// Whether it may use a CPU.
     #[must_use]
     pub fn may_use(&self, cpu: usize) -> bool {
         self.allowed.as_ref().is_none_or(|set| set.contains(id(cpu)))
     }
 }
 
-/// What a policy may know of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuView {
     /// Who runs there; `None`: it is idle.
@@ -207,7 +201,6 @@ impl Hardware {
         Self { llc, llcs, siblings, speeds, capacities, whole: Vec::new(), topology }
     }
 
-    /// How many CPUs there are.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.llc.len()
@@ -225,13 +218,11 @@ impl Hardware {
         self.llc[a] == self.llc[b]
     }
 
-    /// The index of a CPU's LLC.
     #[must_use]
     pub fn llc(&self, cpu: usize) -> usize {
         self.llc[cpu]
     }
 
-    /// The CPUs of each LLC.
     #[must_use]
     pub fn llcs(&self) -> &[Vec<usize>] {
         &self.llcs
@@ -350,14 +341,12 @@ impl Scene {
         self.now.max(of.gap_until).saturating_sub(of.gone)
     }
 
-    /// What is known of a task.
     #[must_use]
     pub fn task(&self, task: TaskId) -> &TaskView {
         &self.tasks[task.index()]
     }
 }
 
-/// A CPU's index as its number.
 pub(crate) fn id(cpu: usize) -> Cpu {
     Cpu(u16::try_from(cpu).unwrap_or(u16::MAX))
 }

@@ -63,7 +63,6 @@ pub enum Start {
     InPlace,
 }
 
-/// How a world is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Orders what happens at equal times; 0: CPUs in order of their numbers.
@@ -107,12 +106,10 @@ impl Default for Config {
     }
 }
 
-/// How far a world is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The time that was asked for has come.
     Paused,
-    /// All tasks have ended.
     Ended,
 }
 
@@ -184,7 +181,6 @@ pub struct World {
     timed: bool,
     bodies: Vec<Body>,
     comms: Vec<String>,
-    /// The pid of each task.
     pids: Vec<Pid>,
     starter: Option<TaskId>,
     /// The kernel's RCU thread, and whether it has something to do at the next tick.
@@ -228,7 +224,6 @@ pub struct World {
     spawn: Vec<TaskId>,
     spawned: usize,
     ready: usize,
-    /// Whether the starter has told that all are ready.
     told_ready: bool,
     gate: Vec<TaskId>,
     went_at: Option<u64>,
@@ -270,7 +265,8 @@ impl World {
         let speeds = (0..cpus).map(|cpu| hardware.speed(cpu)).collect();
         let agenda = Agenda::new(cpus, config.seed);
         let order = in_order(cpus, &agenda);
-        let (series, counters_each) = (plan.samples.len(), plan.counters.len());
+        let series = plan.samples.len();
+        let counters_each = plan.counters.len();
         let channels = channels(plan, &tasks, &config.costs);
         let Cast { bodies, pids, views, comms, spawn, starter, rcu } = cast(plan, tasks, &config);
         let count = starter.map_or(bodies.len(), TaskId::index);
@@ -520,7 +516,6 @@ impl World {
         &self.scene.hardware
     }
 
-    /// The pid of a task.
     #[must_use]
     pub fn pid(&self, task: TaskId) -> Pid {
         let counted = Pid(self.config.first_pid + task.0.cast_signed());
@@ -580,7 +575,6 @@ impl World {
         u64::try_from(time).unwrap_or(u64::MAX)
     }
 
-    /// How much work a CPU does in a time.
     fn work_in(&self, cpu: usize, time: u64) -> u64 {
         match self.speeds[cpu] {
             FULL_SPEED.. => time,
@@ -665,7 +659,6 @@ fn scene(tasks: Vec<TaskView>, hardware: Hardware, now: u64) -> Scene {
     Scene { now, first_group: tasks.len(), tasks, cpus, hardware, tick_of: None }
 }
 
-/// All tasks of a world.
 struct Cast {
     bodies: Vec<Body>,
     pids: Vec<Pid>,
@@ -695,7 +688,9 @@ fn cast(plan: &Plan, tasks: Vec<Task>, config: &Config) -> Cast {
         comms.push("schedlab".to_owned());
     }
     if rcu.is_some() {
-        let (act, phase, stand) = (Act::EndGrace, Phase::Enter, Stand::Asleep);
+        let act = Act::EndGrace;
+        let phase = Phase::Enter;
+        let stand = Stand::Asleep;
         let left = config.costs.rcu;
         bodies.push(Body { act, phase, left, stand, newborn: false, ..Body::new(None) });
         comms.push("rcu_preempt".to_owned());

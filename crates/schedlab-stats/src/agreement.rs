@@ -19,7 +19,8 @@ pub struct Agreement {
 #[must_use]
 pub fn agreement(pairs: &[(f64, f64)], level: f64) -> Option<Agreement> {
     let ranks = |side: fn(&(f64, f64)) -> f64| ranks(&pairs.iter().map(side).collect::<Vec<f64>>());
-    let (a, b) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
+    let a = ranks(|pair| pair.0);
+    let b = ranks(|pair| pair.1);
     let product = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
     let spread = (product(&a, &a) * product(&b, &b)).sqrt();
     let count = pairs.len();
@@ -72,13 +73,15 @@ mod tests {
     #[test]
     fn the_bound_is_below_the_true_correlation_as_often_as_stated() {
         // Normal values with Pearson's correlation r have Spearman's 6/pi asin(r/2).
-        let (r, trials) = (0.8_f64, 2_000);
+        let r = 0.8_f64;
+        let trials = 2_000;
         let truth = 6.0 / std::f64::consts::PI * (r / 2.0).asin();
         let mut random = Random::new(5);
         let mut below = 0;
         for _ in 0..trials {
             let mut pair = || {
-                let (x, y) = (random.normal(), random.normal());
+                let x = random.normal();
+                let y = random.normal();
                 (x, r * x + (1.0 - r * r).sqrt() * y)
             };
             let pairs: Vec<(f64, f64)> = (0..12).map(|_| pair()).collect();

@@ -63,7 +63,8 @@ fn split(values: &[f64], errors: &[f64], penalty: f64) -> Vec<Level> {
     // Prefix sums of weight, weighted value, weighted square; about the first value for precision.
     let mut sums = vec![(0.0, 0.0, 0.0)];
     for (value, error) in values.iter().zip(errors) {
-        let (w, x) = (1.0 / (error * error), value - values[0]);
+        let w = 1.0 / (error * error);
+        let x = value - values[0];
         let (a, b, c) = sums[sums.len() - 1];
         sums.push((a + w, b + w * x, c + w * x * x));
     }
@@ -124,9 +125,12 @@ mod tests {
     #[test]
     fn of_many_sequences_without_a_change_hardly_any_set_has_one_that_is_split() {
         let mut random = Random::new(6);
-        let (sets, sequences, runs) = (600, 12, 5);
+        let sets = 600;
+        let sequences = 12;
+        let runs = 5;
         for n in [4, 7] {
-            let (mut alone, mut together) = (0, 0);
+            let mut alone = 0;
+            let mut together = 0;
             for _ in 0..sets {
                 // As on curves: cells of few runs, one spread pooled over all of them.
                 let cells: Vec<Vec<f64>> = (0..sequences * n)

@@ -33,7 +33,9 @@ fn ln_gamma(x: f64) -> f64 {
 
 /// A continued fraction 1 / (1 + a1 / (1 + a2 / ..)) by its coefficients.
 fn fraction(mut coefficient: impl FnMut(usize) -> f64) -> f64 {
-    let (mut value, mut c, mut d) = (1.0_f64, 1.0_f64, 0.0_f64);
+    let mut value = 1.0_f64;
+    let mut c = 1.0_f64;
+    let mut d = 0.0_f64;
     for i in 1..10_000 {
         let a = coefficient(i);
         d = 1.0 + a * d;
@@ -82,7 +84,9 @@ pub fn normal_cdf(z: f64) -> f64 {
         normal_upper(-z)
     } else {
         // Series of the density's integral: sum of z^(2k+1) / (1·3·5···(2k+1)), DLMF 7.6.2.
-        let (mut term, mut sum, mut k) = (z, z, 1.0);
+        let mut term = z;
+        let mut sum = z;
+        let mut k = 1.0;
         while term.abs() > ENOUGH * sum.abs() {
             k += 2.0;
             term *= z * z / k;
@@ -163,7 +167,8 @@ pub(crate) fn t_beyond(shift: f64, degrees: f64, critical: f64) -> f64 {
     // With few degrees the density has a corner at zero.
     let steps = if degrees < 3.0 { 400 } else { 128 };
     let width = 12.0 / (2.0 * degrees).sqrt();
-    let (from, to) = ((1.0 - width).max(0.0), 1.0 + width);
+    let from = (1.0 - width).max(0.0);
+    let to = 1.0 + width;
     let step = (to - from) / f64::from(steps);
     let sum: f64 = (0..=steps)
         .map(|i| {

@@ -72,7 +72,8 @@ pub fn paired(differences: &[f64]) -> Option<Effect> {
 #[must_use]
 pub fn welch(before: &[f64], after: &[f64]) -> Option<Effect> {
     let ((a, va), (b, vb)) = (moments(before)?, moments(after)?);
-    let (m, n) = (before.len() as f64, after.len() as f64);
+    let m = before.len() as f64;
+    let n = after.len() as f64;
     let parts = [(va / m, m - 1.0), (vb / n, n - 1.0)];
     known(b - a, va / m + vb / n, satterthwaite(&parts))
 }

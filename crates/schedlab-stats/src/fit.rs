@@ -88,7 +88,8 @@ pub fn least_squares(points: &[(f64, f64)]) -> Result<Fit, SampleError> {
     let line = weighted_line(points, &vec![1.0; points.len()]);
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
-    let (mx, my) = (mean(|p| p.0), mean(|p| p.1));
+    let mx = mean(|p| p.0);
+    let my = mean(|p| p.1);
     let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
     let sxx = sum(&|p| (p.0 - mx).powi(2));
     let syy = sum(&|p| (p.1 - my).powi(2));
@@ -114,8 +115,10 @@ fn weighted_line(points: &[(f64, f64)], weights: &[f64]) -> Line {
     let mean = |of: fn(&(f64, f64)) -> f64| {
         points.iter().zip(weights).map(|(p, w)| w * of(p)).sum::<f64>() / total
     };
-    let (mx, my) = (mean(|p| p.0), mean(|p| p.1));
-    let (mut sxx, mut sxy) = (0.0, 0.0);
+    let mx = mean(|p| p.0);
+    let my = mean(|p| p.1);
+    let mut sxx = 0.0;
+    let mut sxy = 0.0;
     for ((x, y), w) in points.iter().zip(weights) {
         sxx += w * (x - mx).powi(2);
         sxy += w * (x - mx) * (y - my);
@@ -254,7 +257,8 @@ fn climb(points: &[(f64, f64)], mut first: Vec<f64>, floor: f64) -> (f64, TwoLin
             let log = |line: &Line, share: f64| {
                 (share * scale).ln() - 0.5 * (line.residual(*point) / sigma).powi(2)
             };
-            let (a, b) = (log(&lines[0], share), log(&lines[1], 1.0 - share));
+            let a = log(&lines[0], share);
+            let b = log(&lines[1], 1.0 - share);
             let most = a.max(b);
             let total = most + ((a - most).exp() + (b - most).exp()).ln();
             *belongs = (a - total).exp();

@@ -83,15 +83,21 @@ impl Histogram {
 
     /// Adds all of these, faster than one by one.
     pub fn record_all(&mut self, values: impl Iterator<Item = u64>) {
-        let (mut min, mut max) = (if self.count == 0 { u64::MAX } else { self.min }, self.max);
-        let (mut sum, mut count) = (self.sum, self.count);
+        let mut min = if self.count == 0 { u64::MAX } else { self.min };
+        let mut max = self.max;
+        let mut sum = self.sum;
+        let mut count = self.count;
         for value in values {
             self.add_one(value);
-            (min, max) = (min.min(value), max.max(value));
+            min = min.min(value);
+            max = max.max(value);
             sum = sum.saturating_add(value);
             count = count.saturating_add(1);
         }
-        (self.min, self.max, self.sum, self.count) = (min, max, sum, count);
+        self.min = min;
+        self.max = max;
+        self.sum = sum;
+        self.count = count;
     }
 
     /// Counts a value in its bucket.
@@ -137,7 +143,8 @@ impl Histogram {
         if other.count == 0 {
             return;
         }
-        let (count, sum) = (self.count, self.sum);
+        let count = self.count;
+        let sum = self.sum;
         let (min, max) = match count {
             0 => (other.min, other.max),
             _ => (self.min.min(other.min), self.max.max(other.max)),
@@ -154,10 +161,10 @@ impl Histogram {
         }
         self.count = count.saturating_add(other.count);
         self.sum = sum.saturating_add(other.sum);
-        (self.min, self.max) = (min, max);
+        self.min = min;
+        self.max = max;
     }
 
-    /// Adds the counts of a whole block.
     fn add_block(&mut self, block: usize, counts: &[u16]) {
         let start = match self.table.get(block) {
             Some(&used) if used != 0 => (used as usize - 1) * BLOCK,
@@ -202,7 +209,8 @@ impl Histogram {
         }
         histogram.sum = sum;
         if let (Some((min, max)), false) = (ends, histogram.is_empty()) {
-            (histogram.min, histogram.max) = (min, max);
+            histogram.min = min;
+            histogram.max = max;
         }
         histogram
     }
@@ -249,7 +257,8 @@ impl Histogram {
     /// exact: 0 gives the minimum, 1 the maximum. `None` when empty.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        let (min, max) = (self.min()?, self.max()?);
+        let min = self.min()?;
+        let max = self.max()?;
         // A float has 53 bits: ranks above 2^53 are rounded, which no quantile can show.
         let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
         if rank <= 1 {
@@ -304,7 +313,6 @@ impl Histogram {
         })
     }
 
-    /// How many values a block has.
     fn count_of_block(&self, first: usize) -> u64 {
         let low: u64 =
             self.counts[first..first + BLOCK].iter().map(|count| u64::from(*count)).sum();
@@ -449,7 +457,8 @@ impl TryFrom<Sparse> for Histogram {
             {
                 return Err(HistogramError::Range);
             }
-            (histogram.min, histogram.max) = (min, max);
+            histogram.min = min;
+            histogram.max = max;
             histogram.sum = sparse.sum;
         }
         Ok(histogram)
@@ -498,7 +507,8 @@ mod tests {
         sorted.sort_unstable();
         for q in [0.0, 0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0] {
             let rank = ((q * sorted.len() as f64).ceil() as usize).max(1);
-            let (exact, got) = (sorted[rank - 1], histogram.quantile(q).unwrap());
+            let exact = sorted[rank - 1];
+            let got = histogram.quantile(q).unwrap();
             assert!(
                 got.abs_diff(exact) as f64 <= exact as f64 * Histogram::RELATIVE_ERROR,
                 "{q}: {got} instead of {exact}"
@@ -521,7 +531,8 @@ mod tests {
 
     #[test]
     fn recording_all_at_once_is_the_same_as_one_by_one() {
-        let (mut at_once, mut one_by_one) = (Histogram::new(), Histogram::new());
+        let mut at_once = Histogram::new();
+        let mut one_by_one = Histogram::new();
         for part in values(2_000).chunks(77).chain([&[][..], &[u64::MAX]]) {
             at_once.record_all(part.iter().copied());
             part.iter().for_each(|value| one_by_one.record(*value));

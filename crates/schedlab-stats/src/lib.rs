@@ -3,6 +3,7 @@
 //! A [`Sample`] holds one number for each run: runs are what is compared, never the many values inside
 //! one run, which share its luck. Every method names its paper; reference values in the tests come from
 //! other implementations (see `docs/statistics.md`).
+#![warn(missing_docs)]
 
 mod agreement;
 mod change;

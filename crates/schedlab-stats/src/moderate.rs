@@ -71,7 +71,8 @@ fn trigamma(x: f64) -> f64 {
 
 /// The x with trigamma(x) = y; it falls from infinity to zero.
 fn inverse_trigamma(y: f64) -> f64 {
-    let (mut low, mut high) = (1e-3, 1e7);
+    let mut low = 1e-3;
+    let mut high = 1e7;
     for _ in 0..80 {
         let middle = f64::midpoint(f64::ln(low), f64::ln(high)).exp();
         if trigamma(middle) > y { low = middle } else { high = middle }

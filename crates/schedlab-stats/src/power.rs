@@ -26,12 +26,14 @@ pub fn detectable(error: f64, degrees: f64, aim: Aim) -> f64 {
     let finds = |shift: f64| t_beyond(shift, degrees, critical) >= aim.power;
     // Two quantiles of Student's t come within some percent of it.
     let guess = critical + t_reach(2.0 - 2.0 * aim.power, degrees);
-    let (mut low, mut high) = (0.9 * guess, 1.1 * guess);
+    let mut low = 0.9 * guess;
+    let mut high = 1.1 * guess;
     while finds(low) && low > 1e-9 {
         (low, high) = (low / 2.0, low);
     }
     while !finds(high) && high < 1e12 {
-        (low, high) = (high, 2.0 * high);
+        low = high;
+        high *= 2.0;
     }
     while high - low > 1e-3 * high {
         let middle = f64::midpoint(low, high);
@@ -87,7 +89,8 @@ mod tests {
     fn the_detectable_shift_is_found_as_often_as_the_aim_says() {
         for (runs, level) in [(3, 0.05), (5, 0.05 / 21.0), (8, 0.05 / 13.0), (20, 0.05)] {
             let aim = Aim { level, power: 0.8 };
-            let (error, degrees) = (1.0 / f64::from(runs).sqrt(), f64::from(runs) - 1.0);
+            let error = 1.0 / f64::from(runs).sqrt();
+            let degrees = f64::from(runs) - 1.0;
             let shift = detectable(error, degrees, aim);
             let mut random = Random::new(1);
             let mut draw = || (0..runs).map(|_| random.normal() + shift).collect::<Vec<f64>>();

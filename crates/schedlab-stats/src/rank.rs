@@ -82,7 +82,8 @@ fn two_sided(counts: &[f64], at: usize) -> (f64, f64) {
 /// runs, else normal with the tie correction and continuity correction.
 #[must_use]
 pub fn mann_whitney(a: &Sample, b: &Sample) -> Test {
-    let (m, n) = (a.len(), b.len());
+    let m = a.len();
+    let n = b.len();
     let all: Vec<f64> = a.values().iter().chain(b.values()).copied().collect();
     let ranks = doubled_ranks(&all);
     let sum: u64 = ranks[..m].iter().sum();
@@ -90,7 +91,8 @@ pub fn mann_whitney(a: &Sample, b: &Sample) -> Test {
         let (p, p_min) = two_sided(&subset_sums(&ranks, m), sum as usize);
         return Test { p, p_min, exact: true };
     }
-    let (m, n) = (m as f64, n as f64);
+    let m = m as f64;
+    let n = n as f64;
     let total = m + n;
     let u = sum as f64 / 2.0 - m * (m + 1.0) / 2.0;
     let ties: f64 = tie_sizes(&all).into_iter().map(|t| t.powi(3) - t).sum();
@@ -125,7 +127,8 @@ pub fn brunner_munzel(a: &Sample, b: &Sample) -> Result<Test, SampleError> {
         doubled_ranks(values).into_iter().map(|r| r as f64 / 2.0).collect()
     };
     let among_all = ranks(&all);
-    let (m, n) = (a.len() as f64, b.len() as f64);
+    let m = a.len() as f64;
+    let n = b.len() as f64;
     let side = |all: &[f64], own: &[f64]| -> (f64, f64) {
         let count = own.len() as f64;
         let mean = crate::sample::mean(all);
@@ -138,7 +141,8 @@ pub fn brunner_munzel(a: &Sample, b: &Sample) -> Result<Test, SampleError> {
     };
     let (mean_a, spread_a) = side(&among_all[..a.len()], &ranks(a.values()));
     let (mean_b, spread_b) = side(&among_all[a.len()..], &ranks(b.values()));
-    let (part_a, part_b) = (m * spread_a, n * spread_b);
+    let part_a = m * spread_a;
+    let part_b = n * spread_b;
     if part_a + part_b == 0.0 {
         return Err(SampleError::NoSpread);
     }
@@ -174,7 +178,8 @@ pub fn hodges_lehmann(a: &Sample, b: &Sample, level: f64) -> Shift {
     let mut differences: Vec<f64> =
         a.values().iter().flat_map(|x| b.values().iter().map(move |y| y - x)).collect();
     differences.sort_by(f64::total_cmp);
-    let (m, n) = (a.len(), b.len());
+    let m = a.len();
+    let n = b.len();
     let risk = (1.0 - level) / 2.0;
     let cut = if m + n <= EXACT_MAX {
         let ranks: Vec<u64> = (1..=(m + n) as u64).map(|r| 2 * r).collect();
@@ -182,7 +187,8 @@ pub fn hodges_lehmann(a: &Sample, b: &Sample, level: f64) -> Shift {
         let offset = m * (m + 1);
         lower_cut(&counts.iter().skip(offset).step_by(2).copied().collect::<Vec<_>>(), risk)
     } else {
-        let (m, n) = (m as f64, n as f64);
+        let m = m as f64;
+        let n = n as f64;
         let spread = (m * n * (m + n + 1.0) / 12.0).sqrt();
         (m * n / 2.0 + normal_quantile(risk) * spread).floor().max(0.0) as usize
     };

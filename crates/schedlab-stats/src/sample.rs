@@ -95,7 +95,8 @@ impl Sample {
     #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
         let at = q.clamp(0.0, 1.0) * (self.len() - 1) as f64;
-        let (low, part) = (at.floor() as usize, at.fract());
+        let low = at.floor() as usize;
+        let part = at.fract();
         let high = (low + 1).min(self.len() - 1);
         self.sorted[low] + part * (self.sorted[high] - self.sorted[low])
     }
@@ -114,7 +115,8 @@ impl Sample {
     /// Data Analysis", 1977). Told, never removed.
     #[must_use]
     pub fn outliers(&self) -> Vec<f64> {
-        let (q1, q3) = (self.quantile(0.25), self.quantile(0.75));
+        let q1 = self.quantile(0.25);
+        let q3 = self.quantile(0.75);
         let fence = 1.5 * (q3 - q1);
         self.sorted.iter().copied().filter(|v| *v < q1 - fence || *v > q3 + fence).collect()
     }

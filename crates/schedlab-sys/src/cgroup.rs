@@ -16,7 +16,6 @@ pub enum Version {
 /// A controller's hierarchy, and the place of this process in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// The version of the interface.
     pub version: Version,
     /// Where it is mounted.
     pub mount: PathBuf,
@@ -61,7 +60,9 @@ pub fn find(controller: &str, mountinfo: &str, membership: &str) -> Option<Hiera
     let path_of = |wanted: &dyn Fn(&str, &str) -> bool| {
         membership.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
-            let (id, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let id = parts.next()?;
+            let names = parts.next()?;
+            let path = parts.next()?;
             wanted(id, names).then(|| path.trim_start_matches('/').into())
         })
     };
@@ -117,7 +118,6 @@ fn locate(mountinfo: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<(PathB
     Some((found.at, found.root))
 }
 
-/// A line of `mountinfo`.
 struct Mount<'a> {
     /// What of the file system is mounted.
     root: PathBuf,
@@ -130,9 +130,12 @@ struct Mount<'a> {
 fn mount(line: &str) -> Option<Mount<'_>> {
     let (head, tail) = line.split_once(" - ")?;
     let mut tail = tail.split(' ');
-    let (kind, _source, options) = (tail.next()?, tail.next()?, tail.next()?);
+    let kind = tail.next()?;
+    let _source = tail.next()?;
+    let options = tail.next()?;
     let mut head = head.split(' ').skip(3);
-    let (root, at) = (head.next()?.into(), head.next()?.into());
+    let root = head.next()?.into();
+    let at = head.next()?.into();
     Some(Mount { root, at, kind, options })
 }
 
@@ -194,7 +197,9 @@ fn place(dir: &Path, mountinfo: &str, membership: &str) -> Option<PathBuf> {
     let mount = above.max_by_key(|mount| mount.at.as_os_str().len())?;
     let path = membership.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
-        let (id, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let id = parts.next()?;
+        let names = parts.next()?;
+        let path = parts.next()?;
         let is_in = match mount.kind {
             "cgroup2" => id == "0" && names.is_empty(),
             _ => {
@@ -227,7 +232,9 @@ impl Hierarchy {
     fn name_in(&self, membership: &str) -> Option<String> {
         membership.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
-            let (id, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let id = parts.next()?;
+            let names = parts.next()?;
+            let path = parts.next()?;
             let is_it = match self.version {
                 Version::V1 => names.split(',').any(|name| name == "cpu"),
                 Version::V2 => id == "0" && names.is_empty(),

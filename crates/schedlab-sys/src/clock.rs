@@ -9,7 +9,6 @@ pub fn monotonic() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// CPU time of the calling thread.
 #[must_use]
 pub fn thread_cpu() -> Nanos {
     read(ClockId::ThreadCPUTime)
@@ -30,7 +29,8 @@ pub fn cpu_of(process: schedlab_model::Pid) -> Option<Nanos> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    let (secs, nanos) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
+    let secs = u64::try_from(time.tv_sec).ok()?;
+    let nanos = u64::try_from(time.tv_nsec).ok()?;
     (result == 0).then_some(Nanos(secs * 1_000_000_000 + nanos))
 }
 
@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn the_cpu_time_of_any_process_can_be_asked() {
         let me = schedlab_model::Pid(std::process::id().cast_signed());
-        let (before, asked) = (process_cpu(), cpu_of(me).unwrap());
+        let before = process_cpu();
+        let asked = cpu_of(me).unwrap();
         assert!(before <= asked && asked <= process_cpu());
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = schedlab_model::Pid(child.id().cast_signed());

@@ -1,9 +1,12 @@
 //! Waiting on a word of memory, between the threads of a process or between processes.
+//!
+//! The kernel looks at the low half of a word of 64 bits; the program reads and writes whole words. So no two accesses
+//! of the program have different sizes.
 
 use rustix::thread::futex;
 use schedlab_model::Nanos;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Who else may wait on the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +26,6 @@ impl Scope {
     }
 }
 
-/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// Woken, perhaps for no reason: look at the word again.
@@ -32,16 +34,25 @@ pub enum Waited {
     Changed,
     /// The timeout passed without a wakeup.
     TimedOut,
-    /// A signal interrupted the wait.
     Interrupted,
 }
 
-/// Sleeps while `word` holds `expected`, at most for `timeout`.
+/// The half of a word that a small value lies in, on every byte order. Only the kernel reads and writes by it.
+fn low_half(word: &AtomicU64) -> &AtomicU32 {
+    let offset = usize::from(cfg!(target_endian = "big"));
+    let base = std::ptr::from_ref(word).cast::<AtomicU32>();
+    // SAFETY: both halves lie inside the word.
+    let half = unsafe { base.add(offset) };
+    // SAFETY: the half is aligned and lives as long as the word.
+    unsafe { &*half }
+}
+
+/// Sleeps while the low half of `word` holds `expected`, at most for `timeout`.
 ///
 /// # Errors
 /// What the kernel refuses beyond the ends of [`Waited`].
 pub fn wait(
-    word: &AtomicU32,
+    word: &AtomicU64,
     expected: u32,
     scope: Scope,
     timeout: Option<Nanos>,
@@ -50,7 +61,7 @@ pub fn wait(
         tv_sec: i64::try_from(t.0 / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(t.0 % 1_000_000_000).expect("below a second"),
     });
-    match futex::wait(word, scope.flags(), expected, timeout.as_ref()) {
+    match futex::wait(low_half(word), scope.flags(), expected, timeout.as_ref()) {
         Ok(()) => Ok(Waited::Woken),
         Err(rustix::io::Errno::AGAIN) => Ok(Waited::Changed),
         Err(rustix::io::Errno::TIMEDOUT) => Ok(Waited::TimedOut),
@@ -63,9 +74,9 @@ pub fn wait(
 ///
 /// # Errors
 /// What the kernel refuses.
-pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
+pub fn wake(word: &AtomicU64, count: u32, scope: Scope) -> io::Result<usize> {
     // The kernel takes a signed number: beyond it would wake one.
-    Ok(futex::wake(word, scope.flags(), count.min(i32::MAX.cast_unsigned()))?)
+    Ok(futex::wake(low_half(word), scope.flags(), count.min(i32::MAX.cast_unsigned()))?)
 }
 
 /// Takes a lock whose holder the kernel lends the priority of the one that waits for it (`FUTEX_LOCK_PI`, futex(2); the
@@ -74,8 +85,8 @@ pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
 ///
 /// # Errors
 /// What the kernel refuses: the calling thread holds it already (`EDEADLK`), its holder has ended (`ESRCH`).
-pub fn lock_inheriting(word: &AtomicU32, scope: Scope, within: Nanos) -> io::Result<bool> {
-    let own = crate::process::thread_id().0.cast_unsigned();
+pub fn lock_inheriting(word: &AtomicU64, scope: Scope, within: Nanos) -> io::Result<bool> {
+    let own = u64::from(crate::process::thread_id().0.cast_unsigned());
     if word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
         return Ok(true);
     }
@@ -86,7 +97,7 @@ pub fn lock_inheriting(word: &AtomicU32, scope: Scope, within: Nanos) -> io::Res
         tv_sec: i64::try_from(until.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: until.subsec_nanos().into(),
     };
-    match futex::lock_pi(word, scope.flags(), Some(&until)) {
+    match futex::lock_pi(low_half(word), scope.flags(), Some(&until)) {
         Ok(()) => Ok(true),
         // Again: its holder is about to end.
         Err(rustix::io::Errno::TIMEDOUT | rustix::io::Errno::AGAIN) => Ok(false),
@@ -98,11 +109,11 @@ pub fn lock_inheriting(word: &AtomicU32, scope: Scope, within: Nanos) -> io::Res
 ///
 /// # Errors
 /// What the kernel refuses: another thread holds it, or none (`EPERM`).
-pub fn unlock_inheriting(word: &AtomicU32, scope: Scope) -> io::Result<()> {
-    let own = crate::process::thread_id().0.cast_unsigned();
+pub fn unlock_inheriting(word: &AtomicU64, scope: Scope) -> io::Result<()> {
+    let own = u64::from(crate::process::thread_id().0.cast_unsigned());
     match word.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed) {
         Ok(_) => Ok(()),
-        Err(_) => Ok(futex::unlock_pi(word, scope.flags())?),
+        Err(_) => Ok(futex::unlock_pi(low_half(word), scope.flags())?),
     }
 }
 
@@ -113,7 +124,9 @@ mod tests {
 
     #[test]
     fn a_lock_that_lends_priority_is_held_by_one_at_a_time() {
-        let (word, inside, count) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let word = AtomicU64::new(0);
+        let inside = AtomicU32::new(0);
+        let count = AtomicU32::new(0);
         let long = Nanos::from_secs(60);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -133,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_another_holds_is_not_taken_and_can_not_be_given_back() {
-        let word = AtomicU32::new(0);
+        let word = AtomicU64::new(0);
         assert!(lock_inheriting(&word, Scope::Private, Nanos(0)).unwrap());
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -148,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_value_by_timeout_and_by_wake() {
-        let word = AtomicU32::new(1);
+        let word = AtomicU64::new(1);
         assert_eq!(wait(&word, 0, Scope::Private, None).unwrap(), Waited::Changed);
         let short = Some(Nanos::from_micros(10));
         assert_eq!(wait(&word, 1, Scope::Shared, short).unwrap(), Waited::TimedOut);

@@ -26,17 +26,11 @@ use std::time::{Duration, Instant};
 /// First argument of the re-executed program; the second is the journal's path.
 pub const ARGUMENT: &str = "__guard";
 
-/// How to undo a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
     /// Write this into a file (a knob, a limit, a frequency).
-    Write {
-        /// The path of the file.
-        path: PathBuf,
-        /// Its content before the change.
-        content: String,
-    },
+    Write { path: PathBuf, content: String },
     /// Let a stopped process go on (SIGCONT).
     Continue {
         /// The id of the process.
@@ -57,15 +51,9 @@ pub enum Undo {
         path: PathBuf,
     },
     /// Remove an empty directory (a control group); a group whose last task lingers is retried.
-    RemoveDir {
-        /// The path of the directory.
-        path: PathBuf,
-    },
+    RemoveDir { path: PathBuf },
     /// Remove a file (a socket) that we made.
-    RemoveFile {
-        /// The path of the file.
-        path: PathBuf,
-    },
+    RemoveFile { path: PathBuf },
     /// Remove an ftrace instance, wherever tracefs is mounted then.
     RemoveInstance {
         /// Its name below `instances`.
@@ -82,7 +70,6 @@ pub enum Undo {
     WriteTracefs {
         /// The file, relative to the root of tracefs.
         file: String,
-        /// Its content before the change.
         content: String,
     },
     /// Move the processes of one control group to another.
@@ -104,38 +91,21 @@ pub enum Undo {
         to: PathBuf,
     },
     /// Remove a network namespace (`ip netns`) that we made, with the devices in it.
-    RemoveNamespace {
-        /// The name of the namespace.
-        name: String,
-    },
+    RemoveNamespace { name: String },
     /// Remove a network device that we made; its peer goes with it.
-    RemoveDevice {
-        /// The name of the link.
-        name: String,
-    },
+    RemoveDevice { name: String },
     /// Remove a rule of routing that dropped packets between two addresses.
-    RemoveRule {
-        /// The address of the sender.
-        from: std::net::Ipv4Addr,
-        /// The address of the receiver.
-        to: std::net::Ipv4Addr,
-    },
+    RemoveRule { from: std::net::Ipv4Addr, to: std::net::Ipv4Addr },
     /// Give a thread its scheduling attributes back.
     Attributes {
         /// The id of the thread.
         pid: Pid,
         /// The start of the thread, see [`crate::process::start_ticks`].
         started: u64,
-        /// The attributes that the thread had.
         attributes: crate::sched::Attributes,
     },
     /// Give the fair tasks of a control group that have a slice of ours the kernel's own back.
-    Slice {
-        /// The directory of the group.
-        group: PathBuf,
-        /// The slice that they were given.
-        slice: schedlab_model::Nanos,
-    },
+    Slice { group: PathBuf, slice: schedlab_model::Nanos },
     /// Give a thread its allowed CPUs back.
     Affinity {
         /// The id of the thread.
@@ -147,7 +117,6 @@ pub enum Undo {
     },
 }
 
-/// A line of the journal.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -324,7 +293,8 @@ impl Undo {
             Self::RemoveNamespace { name } => ip(&["netns", "del", name]),
             Self::RemoveDevice { name } => ip(&["link", "del", name]),
             Self::RemoveRule { from, to } => {
-                let (from, to) = (from.to_string(), to.to_string());
+                let from = from.to_string();
+                let to = to.to_string();
                 ip(&["rule", "del", "from", &from, "to", &to, "blackhole"])
             }
             Self::Attributes { pid, started, attributes } => {
@@ -525,11 +495,9 @@ pub fn guardian(journal: &Path) -> io::Result<()> {
 /// What [`restore`] did with one journal.
 #[derive(Debug)]
 pub struct Restored {
-    /// The path of the journal.
     pub journal: PathBuf,
     /// How many steps were undone.
     pub undone: usize,
-    /// What could not be undone.
     pub failed: Vec<(Undo, io::Error)>,
 }
 
@@ -650,7 +618,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pid = Pid(std::process::id().cast_signed());
         let started = crate::process::start_ticks(pid).unwrap();
-        let (mine, dead) = (format!("{pid}-{started}-7.journal"), format!("{pid}-1-7.journal"));
+        let mine = format!("{pid}-{started}-7.journal");
+        let dead = format!("{pid}-1-7.journal");
         for name in [&mine, &dead] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
@@ -695,7 +664,8 @@ mod tests {
 
     #[test]
     fn changes_are_undone_in_reverse_order_and_the_journal_goes() {
-        let (dir, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let work = tempfile::tempdir().unwrap();
         let knob = work.path().join("knob");
         std::fs::write(&knob, "old\n").unwrap();
         let mut guard = guard(dir.path());
@@ -709,8 +679,10 @@ mod tests {
 
     #[test]
     fn a_journal_is_undone_once_its_owner_is_dead_even_if_its_last_line_is_cut() {
-        let (dir, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (a, b) = (work.path().join("a"), work.path().join("b"));
+        let dir = tempfile::tempdir().unwrap();
+        let work = tempfile::tempdir().unwrap();
+        let a = work.path().join("a");
+        let b = work.path().join("b");
         let step = |id, path: &Path| Line::Step {
             id,
             undo: Undo::Write { path: path.to_owned(), content: "old".into() },

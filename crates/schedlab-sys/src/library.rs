@@ -39,8 +39,37 @@ type Abi = unsafe extern "C" fn() -> u32;
 /// The newest version of the C ABI; older ones are understood.
 pub const ABI: u32 = 2;
 
-/// The graph of a run: where each job's successors begin, they, and for how many jobs each waits.
-pub type Graph<'a> = (&'a [u32], &'a [u32], &'a [u32]);
+/// The graph of a run, as a library reads it: all its indices lie inside its arrays.
+#[derive(Debug)]
+pub struct Graph {
+    begin: Vec<u32>,
+    successors: Vec<u32>,
+    waits: Vec<u32>,
+}
+
+impl Graph {
+    /// The graph whose jobs have these successors.
+    ///
+    /// # Panics
+    /// When a successor is not a job, or there are more than 2^32 of either.
+    pub fn new<'a>(successors_of: impl IntoIterator<Item = &'a [u32]>) -> Self {
+        let mut begin = vec![0];
+        let mut successors = Vec::new();
+        for of_job in successors_of {
+            successors.extend_from_slice(of_job);
+            begin.push(u32::try_from(successors.len()).expect("successors are counted in 32 bits"));
+        }
+        let mut waits = vec![0; begin.len() - 1];
+        for &job in &successors {
+            waits[job as usize] += 1;
+        }
+        Self { begin, successors, waits }
+    }
+
+    fn jobs(&self) -> usize {
+        self.waits.len()
+    }
+}
 
 /// A loaded executor. It stays loaded: its threads may outlive any call.
 #[derive(Debug)]
@@ -53,7 +82,8 @@ pub struct Executor {
 type Job<'a> = &'a (dyn Fn(u32, u32) + Sync);
 
 impl Executor {
-    /// Loads the library, and so runs the code of the file.
+    /// Loads the library, and so runs the code of the file. What that code does rests on the file: a file in which the name
+    /// `schedlab_execute` stands says that it keeps the contract above. No other file is loaded.
     ///
     /// # Errors
     /// When it cannot be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`]; and in a program
@@ -67,7 +97,11 @@ impl Executor {
         // Without a slash the loader would look in its own folders.
         let file = file.canonicalize()?;
         let name = CString::new(file.as_os_str().as_bytes())?;
-        // SAFETY: `name` is a string that ends in 0.
+        if !is_executor(&std::fs::read(&file)?) {
+            let what = "the file has no function `schedlab_execute`";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        // SAFETY: `name` is a string that ends in 0, and the file is made to be loaded.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             return Err(loader_error());
@@ -109,31 +143,32 @@ impl Executor {
     /// code, 0 for success.
     ///
     /// # Panics
-    /// When `begin` does not hold one number more than `waits`, or start times are not as many as jobs, or not known to it.
+    /// When start times are not as many as jobs, or not known to it.
     pub fn execute(
         &self,
         workers: u32,
-        (begin, successors, waits): Graph<'_>,
+        graph: &Graph,
         start_ns: Option<&[u64]>,
         perform: Job<'_>,
     ) -> i32 {
-        assert_eq!(begin.len(), waits.len() + 1, "a list of successors for each job");
-        let jobs = u32::try_from(waits.len()).unwrap_or(u32::MAX);
+        let jobs = graph.jobs() as u32;
         let mut perform = perform;
         let run: *mut c_void = (&raw mut perform).cast();
-        let (begin, successors, counts) = (begin.as_ptr(), successors.as_ptr(), waits.as_ptr());
+        let begin = graph.begin.as_ptr();
+        let successors = graph.successors.as_ptr();
+        let waits = graph.waits.as_ptr();
         if let Some(start_ns) = start_ns {
-            assert_eq!(start_ns.len(), waits.len(), "a start time for each job");
+            assert_eq!(start_ns.len(), graph.jobs(), "a start time for each job");
             let execute = self.execute_at.expect("the caller has asked whether it knows them");
             let start_ns = start_ns.as_ptr();
             // SAFETY: as below.
             return unsafe {
-                execute(workers, jobs, begin, successors, counts, start_ns, call, run)
+                execute(workers, jobs, begin, successors, waits, start_ns, call, run)
             };
         }
-        // SAFETY: the slices and `perform` live until the call returns, by when, as it promises,
+        // SAFETY: the graph's arrays and `perform` live until the call returns, by when, as it promises,
         // nothing of the library uses them any more.
-        unsafe { (self.execute)(workers, jobs, begin, successors, counts, call, run) }
+        unsafe { (self.execute)(workers, jobs, begin, successors, waits, call, run) }
     }
 }
 
@@ -142,6 +177,12 @@ unsafe extern "C" fn call(run: *mut c_void, job: u32, worker: u32) {
     // SAFETY: the library hands back the pointer that `execute` gave it, which is still alive.
     let perform = unsafe { *run.cast::<Job<'_>>() };
     perform(job, worker);
+}
+
+/// Whether the function's name stands in a file, as it does in the table of what a library exports.
+fn is_executor(file: &[u8]) -> bool {
+    const NAME: &[u8] = b"schedlab_execute\0";
+    file.windows(NAME.len()).any(|bytes| bytes == NAME)
 }
 
 fn loader_error() -> io::Error {
@@ -153,4 +194,28 @@ fn loader_error() -> io::Error {
     // SAFETY: not null, so it is such a string.
     let text = unsafe { CStr::from_ptr(text) };
     io::Error::other(text.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_does_not_name_the_function_is_not_loaded() {
+        let file = std::env::current_exe().unwrap().with_file_name("no-executor.so");
+        std::fs::write(&file, b"\x7fELF\0schedlab_execute_at\0").unwrap();
+        let error = Executor::open(&file).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
+        assert!(is_executor(b"\0schedlab_execute_at\0schedlab_execute\0"));
+    }
+
+    #[test]
+    fn a_graph_counts_what_each_job_waits_for() {
+        let graph = Graph::new([&[1, 2][..], &[2], &[]]);
+        assert_eq!(graph.begin, [0, 2, 3, 3]);
+        assert_eq!(graph.successors, [1, 2, 2]);
+        assert_eq!(graph.waits, [0, 1, 2]);
+        let outside = std::panic::catch_unwind(|| Graph::new([&[1][..]]));
+        assert!(outside.is_err(), "job 1 of one");
+    }
 }

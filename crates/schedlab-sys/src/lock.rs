@@ -25,7 +25,6 @@ pub enum LockError {
     /// Somebody else has it.
     #[error("{} is locked by {by}", path.display())]
     Held {
-        /// The path of the lock's file.
         path: PathBuf,
         /// Who, in words: `process 1234 (schedlab run x.toml)`.
         by: String,
@@ -33,7 +32,6 @@ pub enum LockError {
     /// A system call failed.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The path of the lock's file.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -67,7 +65,6 @@ impl Lock {
         }
     }
 
-    /// The path of the lock's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -153,7 +150,8 @@ mod tests {
     #[test]
     fn a_link_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, aim) = (folder.path().join("x.lock"), folder.path().join("aim"));
+        let path = folder.path().join("x.lock");
+        let aim = folder.path().join("aim");
         std::os::unix::fs::symlink(&aim, &path).unwrap();
         assert!(matches!(Lock::take(&path), Err(LockError::Io { .. })));
         assert!(!aim.exists());

@@ -34,6 +34,15 @@ pub fn own_session(command: &mut Command) {
     unsafe { command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(Into::into)) };
 }
 
+/// Lets the command, and what it starts, write no file beyond this many bytes: the kernel ends it by SIGXFSZ.
+pub fn limit_files(command: &mut Command, bytes: u64) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    let before_exec = move || setrlimit(Resource::Fsize, limit).map_err(Into::into);
+    // SAFETY: between fork and exec only one system call is made and nothing is allocated.
+    unsafe { command.pre_exec(before_exec) };
+}
+
 /// Lets the command keep open descriptors of ours: it holds a lock or a pipe with us until it ends.
 pub(crate) fn hand_down<'f>(command: &mut Command, fds: impl Iterator<Item = BorrowedFd<'f>>) {
     let numbers: Vec<i32> = fds.map(|fd| fd.as_raw_fd()).collect();
@@ -81,6 +90,18 @@ pub fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> io::Result<Vec<bo
         Err(rustix::io::Errno::INTR) => Ok(vec![false; fds.len()]),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Opens without waiting for the other end of a pipe, and reads without waiting.
+pub const NONBLOCK: i32 = libc::O_NONBLOCK;
+
+/// Makes a pipe that has a name, for this user only.
+///
+/// # Errors
+/// When there is a file of this name, or the folder cannot be written.
+pub fn make_pipe(path: &std::path::Path) -> io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    Ok(mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?)
 }
 
 /// Sends a signal (0: only asks whether it could be sent).

@@ -36,7 +36,6 @@ pub enum Policy {
         runtime: Nanos,
         /// The deadline, relative to the start of the period.
         deadline: Nanos,
-        /// The period of the reservation.
         period: Nanos,
     },
     /// A BPF scheduler (`SCHED_EXT`).
@@ -114,14 +113,18 @@ impl Attributes {
             Policy::Ext { nice } => fair(&mut raw, SCHED_EXT.cast_signed(), nice),
             Policy::Idle => fair(&mut raw, libc::SCHED_IDLE, 0),
             Policy::Fifo { priority } => {
-                (raw.policy, raw.priority) = (libc::SCHED_FIFO.cast_unsigned(), priority);
+                raw.policy = libc::SCHED_FIFO.cast_unsigned();
+                raw.priority = priority;
             }
             Policy::RoundRobin { priority } => {
-                (raw.policy, raw.priority) = (libc::SCHED_RR.cast_unsigned(), priority);
+                raw.policy = libc::SCHED_RR.cast_unsigned();
+                raw.priority = priority;
             }
             Policy::Deadline { runtime, deadline, period } => {
                 raw.policy = libc::SCHED_DEADLINE.cast_unsigned();
-                (raw.runtime, raw.deadline, raw.period) = (runtime.0, deadline.0, period.0);
+                raw.runtime = runtime.0;
+                raw.deadline = deadline.0;
+                raw.period = period.0;
             }
         }
         if self.reset_on_fork {
@@ -130,7 +133,8 @@ impl Attributes {
         match self.clamp {
             Some((min, max)) => {
                 raw.flags |= UTIL_CLAMP;
-                (raw.util_min, raw.util_max) = (min, max);
+                raw.util_min = min;
+                raw.util_max = max;
             }
             // Without clamps the old form says everything, and every kernel takes it.
             None => raw.size = SIZE_OLD,

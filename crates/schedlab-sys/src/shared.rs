@@ -1,7 +1,7 @@
 //! Words of memory: those that forked processes share, never given back, and those of one task.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// `count` words, zero at first, that this process and all that it forks from now on share. They
 /// live as long as the process: a process that forks a load child ends soon after.
@@ -9,16 +9,30 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// # Errors
 /// When the system has no memory for them.
 pub fn words(count: usize) -> io::Result<&'static [AtomicU64]> {
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-    let bytes = count.max(1).checked_mul(8).ok_or(io::ErrorKind::OutOfMemory)?;
-    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing of ours.
-    let base = unsafe {
-        mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
-    };
+    let base = mapping(count.checked_mul(8).ok_or(io::ErrorKind::OutOfMemory)?)?;
     // SAFETY: the mapping is page-aligned, `count` words long, zeroed (a valid AtomicU64), only
-    // ever touched as atomics, and never unmapped.
+    // ever touched by this slice, and never unmapped.
     Ok(unsafe { std::slice::from_raw_parts(base.cast::<AtomicU64>(), count) })
+}
+
+/// The same as bytes: memory is either words or bytes, so no accesses of different sizes race.
+///
+/// # Errors
+/// When the system has no memory for them.
+pub fn bytes(count: usize) -> io::Result<&'static [AtomicU8]> {
+    let base = mapping(count)?;
+    // SAFETY: the mapping is `count` bytes long, zeroed (a valid AtomicU8), only ever touched by this slice, and never
+    // unmapped.
+    Ok(unsafe { std::slice::from_raw_parts(base.cast::<AtomicU8>(), count) })
+}
+
+/// A new mapping of at least this many bytes, shared with processes that are forked later.
+fn mapping(bytes: usize) -> io::Result<*mut std::ffi::c_void> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing of ours.
+    Ok(unsafe { mmap_anonymous(std::ptr::null_mut(), bytes.max(1), protection, flags)? })
 }
 
 /// `count` words of the caller's own, zero at first. Nothing is written to them: where the allocator maps
@@ -30,40 +44,29 @@ pub fn untouched(count: usize) -> Box<[AtomicU64]> {
     unsafe { Box::new_zeroed_slice(count).assume_init() }
 }
 
-/// The low half of a word (on every byte order the half that a small value lies in), as a futex.
-#[must_use]
-pub fn low_half(word: &AtomicU64) -> &std::sync::atomic::AtomicU32 {
-    let offset = usize::from(cfg!(target_endian = "big"));
-    let base = std::ptr::from_ref(word).cast::<std::sync::atomic::AtomicU32>();
-    // SAFETY: both halves lie inside the word.
-    let half = unsafe { base.add(offset) };
-    // SAFETY: the half is aligned, lives as long as the word, and is atomic as the word is. Callers
-    // use a word either whole or by its half, so no access of mixed size races.
-    unsafe { &*half }
-}
-
-/// The bytes of words, each on its own.
-#[must_use]
-pub fn bytes(words: &[AtomicU64]) -> &[std::sync::atomic::AtomicU8] {
-    let base = words.as_ptr().cast::<std::sync::atomic::AtomicU8>();
-    // SAFETY: the bytes lie inside the words, live as long, and are only touched as atomics. Callers
-    // use memory either as words or as bytes, so no access of mixed size races.
-    unsafe { std::slice::from_raw_parts(base, size_of_val(words)) }
-}
-
-/// Writes `value` over the first `count` bytes of words (all of them where there are fewer), as fast as
-/// the C library's `memset` does: word by word in atomic stores takes twice as long.
+/// Writes `value` over the first `count` bytes (all of them where there are fewer). Another thread that touches the bytes
+/// meanwhile finds any mixture of old and new ones.
 ///
-/// Another thread that touches the words meanwhile finds any mixture of old and new bytes.
-pub fn fill(words: &[AtomicU64], count: usize, value: u8) {
-    let count = count.min(size_of_val(words));
-    let base = words.as_ptr().cast_mut().cast::<libc::c_void>();
-    // SAFETY: the bytes lie inside the words, which may change behind a shared reference, and any bytes
-    // are valid words. The call goes to the C library, as a system call that reads into the words would
-    // go to the kernel: an access that races with it sees bytes of either side.
+/// On x86-64 the C library's `memset` does it, as in the programs that a load stands for: atomic stores take twice as
+/// long.
+pub fn fill(bytes: &[AtomicU8], count: usize, value: u8) {
+    let count = count.min(bytes.len());
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the call writes `count` bytes of the slice, and no others. The compiler does not look into it, so to the
+    // compiler it is `count` relaxed stores, which the loop below spells out. On this architecture they are: each store
+    // of `memset` is of whole bytes.
     unsafe {
-        libc::memset(base, libc::c_int::from(value), count);
+        std::arch::asm!(
+            "call {memset}",
+            memset = sym libc::memset,
+            in("rdi") bytes.as_ptr(),
+            in("esi") u32::from(value),
+            in("rdx") count,
+            clobber_abi("C"),
+        );
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    bytes[..count].iter().for_each(|byte| byte.store(value, Relaxed));
 }
 
 /// Multiplies each word of `row` by the word of `column` that lies `stride` words further each time, and
@@ -119,13 +122,13 @@ mod tests {
 
     #[test]
     fn a_fill_writes_as_many_bytes_as_asked_for_and_none_beyond() {
-        let words = words(3).unwrap();
-        fill(words, 9, 2);
-        let bytes: Vec<u8> = bytes(words).iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
-        assert_eq!(bytes[..9], [2; 9]);
-        assert_eq!(bytes[9..], [0; 15]);
-        fill(words, 1 << 20, 7);
-        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0x0707_0707_0707_0707));
+        let bytes = bytes(24).unwrap();
+        let read = || bytes.iter().map(|byte| byte.load(Relaxed)).collect::<Vec<u8>>();
+        fill(bytes, 9, 2);
+        assert_eq!(read(), [&[2; 9][..], &[0; 15]].concat());
+        fill(&bytes[3..], 1 << 20, 7);
+        assert_eq!(read(), [&[2; 3][..], &[7; 21]].concat());
+        fill(&bytes[24..], 1, 1);
     }
 
     #[test]
@@ -175,10 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn words_are_zero_and_the_low_half_is_a_part_of_the_word() {
-        let words = words(3).unwrap();
-        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
-        low_half(&words[1]).store(7, Ordering::Relaxed);
-        assert_eq!(words[1].load(Ordering::Relaxed), 7);
+    fn words_and_bytes_are_zero_and_no_memory_is_refused() {
+        assert!(words(3).unwrap().iter().all(|word| word.load(Relaxed) == 0));
+        assert!(bytes(3).unwrap().iter().all(|byte| byte.load(Relaxed) == 0));
+        assert!(words(usize::MAX / 4).is_err());
     }
 }

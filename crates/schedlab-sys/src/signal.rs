@@ -42,10 +42,8 @@ pub fn catch() -> io::Result<Signals> {
     Ok(Signals(()))
 }
 
-/// A signal that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {
-    /// The number of the signal.
     pub signal: i32,
     /// Whether the terminal sent it, so that children in the foreground got it too; otherwise a
     /// process sent it.

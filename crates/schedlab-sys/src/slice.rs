@@ -98,7 +98,8 @@ mod tests {
             drop(writeln!(std::io::stderr(), "MISSING: slices of tasks (Linux 6.12)"));
             return;
         };
-        let (long, other) = (Nanos::from_millis(50), Nanos::from_millis(7));
+        let long = Nanos::from_millis(50);
+        let other = Nanos::from_millis(7);
         std::thread::scope(|scope| {
             let body = || {
                 let top = tempfile::tempdir().unwrap();

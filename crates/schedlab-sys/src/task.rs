@@ -4,7 +4,6 @@ use rustix::process::{Pid as RawPid, WaitOptions};
 use schedlab_model::{Nanos, Pid, Usage};
 use std::io;
 
-/// Which side of a fork this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The one that forked; the child's number.

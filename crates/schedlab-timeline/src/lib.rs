@@ -26,6 +26,7 @@
 //!
 //! Resources: an event is 40 bytes read once; a switch touches one CPU entry, two task entries and
 //! one page of the pid table, a wakeup one of each. No hashing, no allocation once a task is known.
+#![warn(missing_docs)]
 
 /// The types of events, times and CPUs.
 pub use schedlab_model as model;

@@ -8,17 +8,16 @@ mod events;
 mod list;
 mod report;
 mod row;
-mod target;
 
 use crate::conversion_loss::cannot_hold;
 use crate::error::TraceError;
 use crate::event_sink::{EventSink, TaskNames};
+use crate::new_file::replace;
 use crate::perfetto::PerfettoWriter;
 use crate::selection::Part;
 use crate::{Options, dat as trace_dat, open, open_records, open_with};
 pub use list::{Line, List, list};
 use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
-pub use target::{replace, unfinished};
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -32,7 +31,10 @@ pub enum Target {
     /// The protobuf of Perfetto (ui.perfetto.dev).
     Perfetto,
     /// Comma-separated values, a line for each event.
+    /// An apostrophe goes before names that a spreadsheet takes for formulas.
     Csv,
+    /// The same with names as they are, for programs.
+    RawCsv,
     /// The events as a Parquet table; only with the feature `parquet`.
     Parquet,
     /// The text of `trace-cmd report`.
@@ -110,6 +112,7 @@ fn to_dat(
     dat::encode(source.as_mut(), file, how, part).map_err(failed)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
 fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     if let Target::Dat(version, compression) = target {
@@ -121,7 +124,9 @@ fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceErr
     let mut source = open_whole(from)?;
     let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
     let written = match target {
-        Target::Csv => drive(source.as_mut(), &mut csv::Csv::new(out)),
+        Target::Csv | Target::RawCsv => {
+            drive(source.as_mut(), &mut csv::Csv::new(out, target == Target::RawCsv))
+        }
         Target::Report => drive(source.as_mut(), &mut report::Report::new(out)),
         Target::Perfetto | Target::Dat(..) | Target::Parquet => {
             drive(source.as_mut(), &mut PerfettoWriter::new(out, source_clock(from)?))

@@ -4,6 +4,7 @@ use crate::dat::{
     ByteLanes, Companion, Compression, Header, Version, Writer, check_body, longest_body,
 };
 use crate::encode::{BYTES, Encoder, Entry};
+use crate::new_file::NewFile;
 use crate::order::Order;
 use crate::selection::Part;
 use schedlab_model::{Clock, Cpu, Event, Nanos, TraceInfo, What};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 /// CPUs: where a reader would turn two of them around, the later one is written a nanosecond later.
 pub struct EventWriter {
     path: PathBuf,
+    /// Nobody looks for the file yet.
+    hidden: bool,
     header: Header,
     encoder: Encoder,
     /// The entries of each CPU; texts follow theirs.
@@ -30,15 +33,18 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Begins a trace.dat at `path`, which appears there when it is finished.
+    /// Begins a trace.dat at `path`, which appears there when it is finished, and then whole
+    /// ([`crate::NewFile`]).
     ///
     /// # Errors
     /// When the folder of `path` cannot be written.
     pub fn create(path: &Path, info: &TraceInfo) -> io::Result<Self> {
-        Self::create_as(path, info, Version::V6, Compression::None)
+        let writer = Self::create_as(path, info, Version::V6, Compression::None)?;
+        Ok(Self { hidden: false, ..writer })
     }
 
-    /// As [`Self::create`], in a chosen spelling.
+    /// As [`Self::create`], in a chosen spelling and straight at `path`: for a file that nobody looks for before it is
+    /// whole.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -50,6 +56,7 @@ impl EventWriter {
     ) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
+            hidden: true,
             header: head(info, version, compression),
             encoder: Encoder::new(info),
             lanes: ByteLanes::create(path)?,
@@ -182,9 +189,20 @@ impl EventWriter {
         self.write()
     }
 
-    /// Writes what has come, CPU by CPU.
-    fn write(mut self) -> io::Result<()> {
-        let mut writer = Writer::create(&self.path, &self.header)?;
+    /// Writes what has come.
+    fn write(self) -> io::Result<()> {
+        if self.hidden {
+            let path = self.path.clone();
+            return self.write_to(&path);
+        }
+        let file = NewFile::create(&self.path)?;
+        self.write_to(file.path())?;
+        file.keep()
+    }
+
+    /// Writes it CPU by CPU.
+    fn write_to(mut self, path: &Path) -> io::Result<()> {
+        let mut writer = Writer::create(path, &self.header)?;
         if self.header.compression == Compression::None {
             // A page has 4,080 bytes, and room for up to one record is left over.
             writer.reserve(self.bytes + self.bytes / 64);

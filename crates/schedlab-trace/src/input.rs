@@ -2,6 +2,7 @@
 //!
 //! No mapping: a mapped file that shrinks kills the process, a short read is only a short read.
 
+use crate::budget::Budget;
 use crate::encoding::Encoding;
 use std::fs::File;
 use std::io;
@@ -18,6 +19,7 @@ pub(crate) struct Input {
     path: PathBuf,
     bytes: Bytes,
     len: u64,
+    budget: Arc<Budget>,
 }
 
 #[derive(Debug)]
@@ -29,22 +31,35 @@ enum Bytes {
 impl Input {
     /// A file that can be read by windows, under the name of what it holds.
     pub(crate) fn file(path: &Path, file: File, len: u64) -> Self {
-        Self { path: path.to_owned(), bytes: Bytes::File(file), len }
+        Self { path: path.to_owned(), bytes: Bytes::File(file), len, budget: Budget::new(len) }
     }
 
     /// Bytes in memory, under a name for messages.
     pub(crate) fn memory(path: &Path, bytes: Vec<u8>) -> Self {
         let len = bytes.len() as u64;
-        Self { path: path.to_owned(), bytes: Bytes::Memory(Arc::new(bytes)), len }
+        let (path, bytes) = (path.to_owned(), Bytes::Memory(Arc::new(bytes)));
+        Self { path, bytes, len, budget: Budget::new(len) }
     }
 
-    /// The same input once more, without its bytes being copied.
+    /// A part of this input that lies in memory. The budget is that of the whole.
+    pub(crate) fn part(&self, bytes: Vec<u8>) -> Self {
+        let budget = Arc::clone(&self.budget);
+        Self { budget, ..Self::memory(&self.path, bytes) }
+    }
+
+    /// The same input once more, without its bytes being copied, for a reader that begins when another one has ended.
     pub(crate) fn again(&self) -> io::Result<Self> {
         let bytes = match &self.bytes {
             Bytes::File(file) => Bytes::File(file.try_clone()?),
             Bytes::Memory(bytes) => Bytes::Memory(Arc::clone(bytes)),
         };
-        Ok(Self { path: self.path.clone(), bytes, len: self.len })
+        let (path, len) = (self.path.clone(), self.len);
+        Ok(Self { path, bytes, len, budget: Budget::new(len) })
+    }
+
+    /// What the file's content may take.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -157,7 +172,13 @@ impl<'a> Cursor<'a> {
         Ok(self.encoding.u64(self.array()?))
     }
 
-    /// `length` bytes. A length beyond the end of the file is refused before memory is taken.
+    /// Takes `bytes` of memory from the budget of the file.
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), Stop> {
+        let budget = self.input.budget();
+        if budget.take(bytes) { Ok(()) } else { Err(self.stop(budget.refusal())) }
+    }
+
+    /// `length` bytes. A length beyond the end of the file or of its budget is refused before memory is taken.
     pub(crate) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Stop> {
         let left = self.input.len().saturating_sub(self.offset);
         if length > left {
@@ -165,6 +186,7 @@ impl<'a> Cursor<'a> {
                 self.stop(format!("a length of {length} bytes, but only {left} bytes remain"))
             );
         }
+        self.take(length)?;
         let length = usize::try_from(length)
             .map_err(|_| self.stop("a length that does not fit into memory"))?;
         let mut bytes = vec![0; length];

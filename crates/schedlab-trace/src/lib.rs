@@ -9,12 +9,14 @@
 //! [`open`] tells formats apart by content. A reader never trusts a length and never panics: what is
 //! wrong inside a file is a warning or a loss, and what can be read is read. Files are read by
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
+#![warn(missing_docs)]
 
 /// The types of events, times and CPUs.
 pub use schedlab_model as model;
 
 mod argument_text;
 mod background_source;
+mod budget;
 mod buffers;
 mod census;
 mod conversion_loss;
@@ -39,6 +41,7 @@ pub mod mark;
 mod merge;
 mod name_numbers;
 mod names;
+mod new_file;
 mod order;
 #[cfg(feature = "parquet")]
 pub mod parquet_table;
@@ -56,12 +59,13 @@ mod text;
 mod trace;
 
 pub use census::Census;
-pub use convert::{Converted, Line, List, Target, convert, cut, list, replace, unfinished};
+pub use convert::{Converted, Line, List, Target, convert, cut, list};
 pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use event_writer::EventWriter;
+pub use new_file::{NewFile, remove_unfinished, replace, write_file};
 pub use record::open_records;
 pub use selection::Part;
 pub use trace::Trace;

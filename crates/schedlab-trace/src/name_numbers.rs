@@ -61,6 +61,11 @@ impl Numbers {
         number
     }
 
+    /// How many were given out in this round.
+    pub(crate) fn fresh(&self) -> usize {
+        self.news.len()
+    }
+
     /// A round is over: what was given out in it.
     pub(crate) fn turn(&mut self, news: &mut Vec<News>) {
         news.clear();

@@ -5,6 +5,11 @@ use schedlab_model::{Comm, Pid};
 /// The kernel's largest pid plus one (`PID_MAX_LIMIT` on 64-bit).
 pub(crate) const PIDS_MAX: usize = 1 << 22;
 
+/// Whether a kernel can give out this pid; the idle task's is one.
+pub(crate) fn may_be(pid: Pid) -> bool {
+    (pid.0.cast_unsigned() as usize) < PIDS_MAX
+}
+
 /// A number that was given out for a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {

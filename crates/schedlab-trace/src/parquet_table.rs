@@ -66,6 +66,7 @@ impl<R> Table<R> {
     ///
     /// # Errors
     /// The file cannot be written, or a name is none that a schema can have.
+    #[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
     pub fn create(path: &Path, name: &str, columns: Vec<Column<R>>) -> io::Result<Self> {
         let mut schema = format!("message {name} {{");
         for head in columns.iter().map(Column::head) {

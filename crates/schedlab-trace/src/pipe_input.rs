@@ -5,6 +5,7 @@
 use crate::detect::{Form, SNIFFED, form};
 use crate::error::TraceError;
 use crate::input::Input;
+use crate::new_file::nameless;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek as _};
@@ -75,11 +76,3 @@ fn take(mut pipe: File, path: &Path, meta: &Metadata) -> Result<File, TraceError
 const START: u64 = SNIFFED as u64;
 /// Bytes of a text within which its first event must come: in a web page, some megabytes of script stand before it.
 const TEXT_START: u64 = 8 << 20;
-
-/// A file in the temporary folder without a name: it goes when it is closed.
-pub(crate) fn nameless() -> io::Result<File> {
-    tempfile::tempfile().map_err(|error| {
-        let what = format!("cannot copy the pipe into the temporary folder: {error}");
-        io::Error::new(error.kind(), what)
-    })
-}

@@ -63,7 +63,8 @@ pub(crate) fn grid(space: &Space, count: usize) -> Vec<Point> {
         let mut rest = number;
         let mut point = Point::new();
         for (axis, count) in space.axes.iter().zip(&levels) {
-            let (step, last) = (rest % count, axis.count() - 1);
+            let step = rest % count;
+            let last = axis.count() - 1;
             rest /= count;
             // One level alone is the middle one.
             point.push(if *count == 1 { last / 2 } else { step * last / (count - 1) });

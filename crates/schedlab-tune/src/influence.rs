@@ -13,7 +13,6 @@ const POINTS_MIN: usize = 6;
 /// What the test says of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Influence {
-    /// The axis, by its index.
     pub axis: usize,
     /// The chance of such a dependence if the axis does nothing; not corrected for the number of axes.
     pub p: f64,
@@ -31,7 +30,8 @@ pub fn influences(space: &Space, opening: &[Trial], seed: u64) -> Vec<Influence>
     let mut random = Random::new(seed);
     let mut out = Vec::new();
     for axis in 0..space.axes.len() {
-        let (mut places, mut values) = (Vec::new(), Vec::new());
+        let mut places = Vec::new();
+        let mut values = Vec::new();
         for (point, value) in &known {
             let place = space.places(point)[axis];
             if place != Place::Off {
@@ -88,11 +88,14 @@ fn explained(places: &[Place], ranks: &[f64]) -> f64 {
 /// The squared correlation of two lists of values.
 fn correlated(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len() as f64;
-    let (mx, my) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
+    let mx = x.iter().sum::<f64>() / n;
+    let my = y.iter().sum::<f64>() / n;
     let sum = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
         x.iter().zip(y).map(|(x, y)| f(x - mx, y - my)).sum()
     };
-    let (xx, yy, xy) = (sum(&|x, _| x * x), sum(&|_, y| y * y), sum(&|x, y| x * y));
+    let xx = sum(&|x, _| x * x);
+    let yy = sum(&|_, y| y * y);
+    let xy = sum(&|x, y| x * y);
     if xx > 0.0 && yy > 0.0 { xy * xy / (xx * yy) } else { 0.0 }
 }
 
@@ -108,7 +111,8 @@ mod tests {
             (0..4).map(|i| Axis::ordered(&format!("dead{i}"), &values, false)).collect();
         axes.push(Axis::ordered("alive", &values, false));
         let space = Space::new(axes);
-        let (mut dead, mut alive) = (0, 0);
+        let mut dead = 0;
+        let mut alive = 0;
         for seed in 0..100 {
             let mut random = Random::new(seed);
             let trial = |point: Point| {

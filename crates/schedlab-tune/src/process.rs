@@ -32,7 +32,6 @@ pub(crate) struct Process {
     weights: Vec<f64>,
     ones: Vec<f64>,
     mean: f64,
-    /// The variance of the process.
     variance: f64,
 }
 
@@ -100,7 +99,8 @@ impl Process {
             }
             let then = score(sites, &other, centre);
             if random.unit().ln() < then - now {
-                (now, shape) = (then, other);
+                now = then;
+                shape = other;
             }
             if step % THINNED == THINNED - 1 {
                 out.extend(Self::with(sites, shape.clone()).map(|(process, _)| process));
@@ -161,7 +161,8 @@ impl Process {
         let near = |places: &[Place]| -> Vec<f64> {
             self.sites.iter().map(|site| correlation(&site.places, places, &lengths)).collect()
         };
-        let (one, other) = (near(places), near(others));
+        let one = near(places);
+        let other = near(others);
         let apart: Vec<f64> = one.iter().zip(&other).map(|(a, b)| a - b).collect();
         let solved = forward(&self.factor, &apart);
         let unknown_mean = dot(&self.ones, &solved);
@@ -210,7 +211,9 @@ fn climbed(sites: &[Site], mut shape: Shape, mut step: f64, centre: f64) -> (f64
                 other[index] = (other[index] + towards).clamp(low, high);
                 let found = score(&other);
                 if found > best {
-                    (best, shape, moved) = (found, other, true);
+                    best = found;
+                    shape = other;
+                    moved = true;
                     break;
                 }
             }
@@ -237,7 +240,8 @@ fn correlation(a: &[Place], b: &[Place], lengths: &[f64]) -> f64 {
 fn decompose(matrix: &mut [f64], n: usize) -> Option<()> {
     for i in 0..n {
         for j in 0..=i {
-            let (row, other) = (&matrix[i * n..i * n + j], &matrix[j * n..j * n + j]);
+            let row = &matrix[i * n..i * n + j];
+            let other = &matrix[j * n..j * n + j];
             let left = matrix[i * n + j] - dot(row, other);
             matrix[i * n + j] = if i == j {
                 if left <= 0.0 {
@@ -334,7 +338,8 @@ mod tests {
         let process = Process::fit(&sites, None);
         let [one, other] = [0.42, 0.46].map(|x| [Place::At(x)]);
         let apart = process.difference(&one, &other);
-        let (first, second) = (process.at(&one), process.at(&other));
+        let first = process.at(&one);
+        let second = process.at(&other);
         assert!((apart.mean - (first.mean - second.mean)).abs() < 1e-9);
         assert!(apart.deviation < first.deviation, "{apart:?}");
         assert!(process.difference(&one, &one).deviation < 1e-9);

@@ -9,7 +9,6 @@ use schedlab_stats::{Random, t_cdf};
 /// that point has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// The axis, by its index.
     pub axis: usize,
     /// The lowest of the levels, by its index on the axis.
     pub first: usize,
@@ -131,7 +130,8 @@ mod tests {
     fn the_bounds_behind_a_region_hold_as_often_as_stated() {
         let places: Vec<_> =
             (0..SIDE * SIDE).map(|n| space().places(&[n % SIDE, n / SIDE])).collect();
-        let (mut held, mut all) = (0_u32, 0_u32);
+        let mut held = 0_u32;
+        let mut all = 0_u32;
         for seed in 0..60 {
             let mut random = Random::new(seed);
             let shape: Vec<f64> =

@@ -28,7 +28,6 @@ pub struct Options {
     pub budget: usize,
     /// Points that fill the space; `None`: a fifth of the budget, at least 6 and two for each axis.
     pub start: Option<usize>,
-    /// Seed of all that is random.
     pub seed: u64,
     /// The point that is in use now: the model measures it three times. `None`: there is none.
     pub default: Option<Point>,
@@ -60,7 +59,6 @@ impl Outcome {
 /// One measurement of one point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// The point that was measured.
     pub point: Point,
     /// What it gave; `None`: it failed.
     pub outcome: Option<Outcome>,
@@ -69,7 +67,6 @@ pub struct Trial {
 /// The best point so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// The point, which was measured.
     pub point: Point,
     /// The expected value of each goal at this point.
     pub goals: Vec<f64>,
@@ -116,11 +113,12 @@ impl Search {
             }
             Method::Random => Vec::new(),
         };
-        let (proposed, told, shapes) = (Vec::new(), Vec::new(), Vec::new());
+        let proposed = Vec::new();
+        let told = Vec::new();
+        let shapes = Vec::new();
         Self { space, options, opening, proposed, told, shapes }
     }
 
-    /// The space that is searched.
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.space
@@ -244,7 +242,8 @@ impl Search {
     /// What is expected of each point that was measured and did not fail always.
     fn believed(&self) -> Option<Vec<Advice>> {
         let first = self.outcomes().next()?;
-        let (goals, limits) = (first.goals.len(), first.beyond.len());
+        let goals = first.goals.len();
+        let limits = first.beyond.len();
         let means = |value: &dyn Fn(&Outcome) -> f64| -> (Vec<Site>, Vec<Point>, Vec<f64>) {
             let (sites, points) = self.sites(value);
             let means = match self.options.method {
@@ -274,7 +273,8 @@ impl Search {
     /// The measurements of a value by their points. A failure counts as the worst value that was seen.
     pub(crate) fn sites(&self, value: &dyn Fn(&Outcome) -> f64) -> (Vec<Site>, Vec<Point>) {
         let worst = self.outcomes().map(value).fold(f64::NEG_INFINITY, f64::max);
-        let (mut points, mut values): (Vec<Point>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
+        let mut points: Vec<Point> = Vec::new();
+        let mut values: Vec<Vec<f64>> = Vec::new();
         for trial in &self.told {
             let value = trial.outcome.as_ref().map_or(worst, value);
             match points.iter().position(|point| *point == trial.point) {
@@ -297,7 +297,8 @@ impl Search {
     /// The candidate of which most is expected; near the end of the budget, the best one so far.
     fn promising(&mut self, random: &mut Random) -> Point {
         let Some(first) = self.outcomes().next() else { return self.space.any(random) };
-        let (goals, limits) = (first.goals.len(), first.beyond.len());
+        let goals = first.goals.len();
+        let limits = first.beyond.len();
         let process = self.process(goals, random);
         let fences: Vec<Process> = (0..limits).map(|l| self.fence(1 + l, l)).collect();
         let (sites, points) = self.sites(&|_: &Outcome| 0.0);
@@ -394,7 +395,6 @@ impl Search {
         here.peek().is_some() && here.all(|trial| trial.outcome.is_none())
     }
 
-    /// The seed of all that is random.
     pub(crate) fn seed(&self) -> u64 {
         self.options.seed
     }

@@ -5,7 +5,6 @@ use schedlab_stats::Random;
 /// The level chosen on each axis, by its index. An axis that does not exist at this point has level 0.
 pub type Point = Vec<usize>;
 
-/// The levels of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Levels {
     /// Numbers in an order, by where each lies between 0 and 1.
@@ -17,7 +16,6 @@ pub enum Levels {
 /// The condition under which an axis exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct When {
-    /// The other axis, by its index.
     pub axis: usize,
     /// The level that the other axis must have.
     pub level: usize,
@@ -26,7 +24,6 @@ pub struct When {
 /// One thing that can be chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// The name of the axis.
     pub name: String,
     /// Its levels; at least one.
     pub levels: Levels,
@@ -58,7 +55,6 @@ impl Axis {
         Self { when: Some(When { axis, level }), ..self }
     }
 
-    /// How many levels it has.
     #[must_use]
     pub fn count(&self) -> usize {
         match &self.levels {
@@ -71,7 +67,6 @@ impl Axis {
 /// All that can be chosen together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
-    /// The axes of the space.
     pub axes: Vec<Axis>,
 }
 
@@ -109,7 +104,6 @@ impl Space {
         self.axes.iter().fold(1, |size, axis| size.saturating_mul(axis.count()))
     }
 
-    /// Whether an axis exists at a point.
     #[must_use]
     pub fn exists(&self, axis: usize, point: &[usize]) -> bool {
         match &self.axes[axis].when {

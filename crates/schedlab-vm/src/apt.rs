@@ -46,19 +46,7 @@ impl Apt {
             Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(LABEL)"]),
             "asking apt-get for its sources",
         )?;
-        let mut lines: Vec<String> = Vec::new();
-        for place in places.lines() {
-            let line = match place.split_once(' ') {
-                Some((uri, "Debian")) => format!("deb {uri} {suite} main"),
-                Some((uri, "Debian-Security")) if !suite.ends_with(BACKPORTS) => {
-                    format!("deb {uri} {suite}-security main")
-                }
-                _ => continue,
-            };
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
+        let lines = source_lines(&places, suite);
         let doing = || format!("making package lists in {}", scratch.display());
         let list = scratch.join("sources.list");
         std::fs::write(&list, lines.join("\n") + "\n").map_err(VmError::io(doing()))?;
@@ -71,10 +59,8 @@ impl Apt {
             option("Dir::Etc::sourceparts", "-".to_owned()),
             option("Dir::State::lists", scratch.join("lists").display().to_string()),
             option("Dir::Cache", scratch.display().to_string()),
-            // An old suite is no longer signed anew, which does not make it false.
-            option("Acquire::Check-Valid-Until", "false".to_owned()),
-            option("APT::Sandbox::User", "root".to_owned()),
         ]);
+        // Root's apt-get gives up its rights where its user `_apt` can reach the folder, and decides that by itself.
         run(apt.command("apt-get").args(["-q", "update"]), "fetching package lists")?;
         Ok(apt)
     }
@@ -127,6 +113,29 @@ impl Apt {
     }
 }
 
+/// A suite whose security updates have ended. They are no longer signed anew, which does not make them false. Of
+/// all others, lists that are out of date are refused: they may be a replay.
+const ENDED: &str = "bullseye";
+
+/// The sources of a suite, from the places where the system has its own.
+fn source_lines(places: &str, suite: &str) -> Vec<String> {
+    let old = if suite == ENDED { "[check-valid-until=no] " } else { "" };
+    let mut lines: Vec<String> = Vec::new();
+    for place in places.lines() {
+        let line = match place.split_once(' ') {
+            Some((uri, "Debian")) => format!("deb {uri} {suite} main"),
+            Some((uri, "Debian-Security")) if !suite.ends_with(BACKPORTS) => {
+                format!("deb {old}{uri} {suite}-security main")
+            }
+            _ => continue,
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
 /// How the name of a suite ends that has newer packages for a release, but no security updates of its own.
 pub(crate) const BACKPORTS: &str = "-backports";
 
@@ -139,6 +148,22 @@ fn numbers(name: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_security_updates_that_have_ended_may_be_out_of_date() {
+        let places = "http://d/debian Debian\nhttp://d/debian Debian\nhttp://s Debian-Security\n";
+        assert_eq!(
+            source_lines(places, "bullseye"),
+            [
+                "deb http://d/debian bullseye main",
+                "deb [check-valid-until=no] http://s bullseye-security main"
+            ]
+        );
+        let newer = source_lines(places, "bookworm");
+        assert_eq!(newer[1], "deb http://s bookworm-security main");
+        let backports = source_lines(places, "bookworm-backports");
+        assert_eq!(backports, ["deb http://d/debian bookworm-backports main"]);
+    }
 
     #[test]
     fn versions_are_ordered_by_their_numbers() {

@@ -6,10 +6,14 @@
 
 use crate::VmError;
 use schedlab_sys::lock::Lock;
+use std::fs::Permissions;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// How names of folders begin that are being made; the process's number ends them.
 const MAKING: &str = ".making-";
+/// The bits of a mode that let others write.
+const OTHERS_WRITE: u32 = 0o022;
 /// The folder of a source that is being unpacked, in that source's folder.
 pub(crate) const UNPACKING: &str = "unpacking";
 /// The lock of a source's folder.
@@ -22,6 +26,41 @@ fn folder(name: &str) -> PathBuf {
     let home = || set("HOME").map(|home| home.join(".cache"));
     let above = set("XDG_CACHE_HOME").or_else(home).unwrap_or_else(|| "/var/cache".into());
     above.join("schedlab").join(name)
+}
+
+/// Refuses a place in the cache if somebody else could have put something there: programs and kernels from it run as
+/// this user. `HOME` may be another user's, as after `su` or `sudo -E`.
+///
+/// # Errors
+/// The place, or a folder of the cache above it, belongs to another user, or others can write to it.
+pub(crate) fn check(place: &Path) -> Result<(), VmError> {
+    let root = folder("");
+    let user = schedlab_sys::process::user();
+    for folder in place.ancestors().take_while(|folder| folder.starts_with(&root)) {
+        let meta = match std::fs::metadata(folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            meta => meta.map_err(VmError::io(format!("looking at {}", folder.display())))?,
+        };
+        let (path, owner) = (folder.display().to_string(), meta.uid());
+        let remedy = "set XDG_CACHE_HOME to a folder of your own";
+        // What root put there could be anywhere.
+        if owner != user && owner != 0 {
+            let why = format!("it belongs to another user ({owner}): {remedy}");
+            return Err(VmError::Cache { path, why });
+        }
+        if meta.mode() & OTHERS_WRITE != 0 {
+            let why = format!("others can write to it: run `chmod go-w {path}`, or {remedy}");
+            return Err(VmError::Cache { path, why });
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder of the cache for this user alone, or checks the one that is there.
+pub(crate) fn make(folder: &Path) -> Result<(), VmError> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(VmError::io(format!("making {}", folder.display())))?;
+    check(folder)
 }
 
 /// The folder of fetched and built kernels.
@@ -43,7 +82,12 @@ pub(crate) fn builds() -> PathBuf {
 /// process makes that lives stays.
 pub fn sweep() {
     for folder in [kernels_folder(), emulators_folder()] {
-        sweep_folder(&folder);
+        if check(&folder).is_ok() {
+            sweep_folder(&folder);
+        }
+    }
+    if check(&builds()).is_err() {
+        return;
     }
     for source in files(&builds(), |_| true) {
         let unpacking = source.join(UNPACKING);
@@ -73,6 +117,9 @@ pub(crate) fn built(name: &str) -> PathBuf {
 pub(crate) fn kernels() -> Vec<PathBuf> {
     let mut all = Vec::new();
     for folder in files(&kernels_folder(), |name| !name.starts_with('.')) {
+        if check(&folder).is_err() {
+            continue;
+        }
         all.extend(files(&folder, |name| name.starts_with("vmlinu")));
     }
     all
@@ -98,11 +145,10 @@ impl Making {
     /// Begins the folder `name` in `folder`. What others began and did not finish before they died is
     /// removed.
     pub(crate) fn begin(folder: &Path, name: &str) -> Result<Self, VmError> {
-        let doing = |path: &Path| format!("making {}", path.display());
-        std::fs::create_dir_all(folder).map_err(VmError::io(doing(folder)))?;
+        make(folder)?;
         sweep_folder(folder);
         let temporary = folder.join(format!("{MAKING}{name}-{}", std::process::id()));
-        std::fs::create_dir(&temporary).map_err(VmError::io(doing(&temporary)))?;
+        make(&temporary)?;
         Ok(Self { temporary, wanted: folder.join(name) })
     }
 
@@ -113,7 +159,9 @@ impl Making {
 
     /// Gives `made`, a folder in it, its name. Another that was faster stays.
     pub(crate) fn finish(self, made: &Path) -> Result<PathBuf, VmError> {
-        match std::fs::rename(made, &self.wanted) {
+        // Packages and the user's mask decide about what is in it; nobody else comes in.
+        let closed = std::fs::set_permissions(made, Permissions::from_mode(0o700));
+        match closed.and_then(|()| std::fs::rename(made, &self.wanted)) {
             Err(_) if self.wanted.is_dir() => {}
             other => other.map_err(VmError::io(format!("making {}", self.wanted.display())))?,
         }

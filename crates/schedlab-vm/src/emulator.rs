@@ -37,6 +37,7 @@ pub fn fetch() -> Result<Emulator, VmError> {
         starts(&unpacked.join(PROGRAM))?;
         making.finish(&unpacked)?;
     }
+    cache::check(&kept)?;
     let version = qemu::version(&kept.to_string_lossy())?;
     Ok(Emulator { version, program: kept })
 }

@@ -33,6 +33,14 @@ pub enum VmError {
         #[source]
         error: io::Error,
     },
+    /// A folder of the cache is not to be trusted.
+    #[error("cannot use the cache {path}: {why}")]
+    Cache {
+        /// The folder.
+        path: String,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// Another process uses what this one needs.
     #[error("{0}")]
     Busy(String),
@@ -64,7 +72,7 @@ impl VmError {
         match self {
             Self::Setting { .. } | Self::Guest { .. } => true,
             Self::Io { error, .. } => error.kind() != io::ErrorKind::StorageFull,
-            Self::Missing { .. } | Self::Busy(_) | Self::Interrupted => false,
+            Self::Missing { .. } | Self::Cache { .. } | Self::Busy(_) | Self::Interrupted => false,
         }
     }
 

@@ -153,6 +153,9 @@ pub struct Asked {
     pub wait: Nanos,
 }
 
+/// Bytes of a frame's JSON. The largest hold the histograms of an interval.
+const JSON_MAX: usize = 16 << 20;
+
 /// A frame, the raw bytes behind it, and the bytes behind both.
 pub type Part<'b> = (Frame, &'b [u8], &'b [u8]);
 
@@ -178,6 +181,10 @@ impl Frame {
         let length = |at: usize| {
             u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
         };
+        if length(0) > JSON_MAX {
+            let what = format!("a frame of {} bytes: the limit is {JSON_MAX}", length(0));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
         let Some((json, rest)) = rest.split_at_checked(length(0)) else { return Ok(None) };
         let Some((raw, rest)) = rest.split_at_checked(length(4)) else { return Ok(None) };
         Ok(Some((serde_json::from_slice(json)?, raw, rest)))
@@ -214,7 +221,7 @@ pub fn replay(
             Frame::Stream(which) => {
                 let path = out.path(which.stream());
                 let doing = || format!("writing {}", path.display());
-                std::fs::write(&path, raw).map_err(|e| MachineError::io(doing(), e))?;
+                schedlab_trace::write_file(&path, raw).map_err(|e| MachineError::io(doing(), e))?;
             }
             Frame::After(load) => after = Some(load),
             Frame::Failed(fault) => return Err(fault.into()),
@@ -222,5 +229,21 @@ pub fn replay(
                 return Ok((Outcome { exit_code, interrupted, censored }, after));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_claims_too_much_is_refused_before_it_has_come() {
+        let mut bytes = Vec::new();
+        Frame::Note("x".to_owned()).write(b"raw", &mut bytes);
+        let (_, raw, rest) = Frame::read(&bytes).unwrap().unwrap();
+        assert_eq!((raw, rest), (&b"raw"[..], &[][..]));
+        let claimed = u32::try_from(JSON_MAX + 1).unwrap().to_le_bytes();
+        bytes[..4].copy_from_slice(&claimed);
+        assert_eq!(Frame::read(&bytes).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

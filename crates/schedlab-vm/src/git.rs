@@ -26,8 +26,7 @@ impl Checkout {
         let digest = Sha256::digest(tree.as_os_str().as_encoded_bytes());
         let name: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         let folder = cache::builds().join(format!("git-{name}"));
-        std::fs::create_dir_all(&folder)
-            .map_err(VmError::io(format!("making {}", folder.display())))?;
+        cache::make(&folder)?;
         let lock = Lock::take(&folder.join(cache::LOCK))
             .map_err(|error| VmError::io("using the checkout")(std::io::Error::other(error)))?;
         let checkout = Self { folder, _lock: lock };

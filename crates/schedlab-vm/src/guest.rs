@@ -10,7 +10,7 @@ use crate::frame::{Asked, Domain, Frame, Which};
 use crate::scheduler::Scheduler;
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use schedlab_sys::mount::mount;
-use schedlab_sys::port::Ports;
+use schedlab_sys::port::{Port, Ports};
 use schedlab_workload::{Figure, Interval, Machine, MachineError, Output, Recorded, Stream};
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,18 +21,12 @@ use std::process::ExitCode;
 /// First argument of the program as a guest's init.
 pub const ARGUMENT: &str = "__guest";
 
-/// The port of the device to which frames go (`isa-debugcon`).
-pub(crate) const FRAMES: u16 = 0xe9;
-/// The port that stops the virtual machine (`pvpanic`), and the value that does.
-const STOP: (u16, u8) = (0x505, 1);
-/// The port of a watchdog (`ib700`) that stops the virtual machine later, and the value that lets it
-/// wait for 2 s.
-const WATCHDOG: (u16, u8) = (0x443, 14);
+/// What `pvpanic` gets, which stops the virtual machine.
+const STOP: u8 = 1;
+/// What the watchdog gets: it stops the virtual machine after 2 s.
+const WATCHDOG: u8 = 14;
 /// How long the guest sleeps meanwhile: until after the machine was stopped, and some time after that.
 const ASLEEP: std::time::Duration = std::time::Duration::from_millis(2_500);
-/// The ports of fw_cfg: which item, and its next byte (docs/specs/fw_cfg.rst of QEMU).
-const SELECT: u16 = 0x510;
-const DATA: u16 = 0x511;
 /// The item that lists the others.
 const LIST: u16 = 0x19;
 /// The name of the item that holds the run.
@@ -79,7 +73,7 @@ fn live(exact: bool, machine: &mut dyn FnMut() -> io::Result<Box<dyn Machine>>) 
         // Without one of them the machine offers less, and says so.
         let _ = mount(kind, Path::new(place));
     }
-    let ports = Ports::open(&[(FRAMES, 1), (STOP.0, 1), (WATCHDOG.0, 1), (SELECT, 2)])?;
+    let ports = Ports::open()?;
     let scheduler = Scheduler::start()?;
     let mut machine = machine()?;
     let ready = Frame::Ready {
@@ -90,15 +84,15 @@ fn live(exact: bool, machine: &mut dyn FnMut() -> io::Result<Box<dyn Machine>>) 
     let mut bytes = Vec::new();
     ready.write(&[], &mut bytes);
     std::thread::sleep(SETTLE);
-    ports.write_all(FRAMES, &bytes);
+    ports.write_all(Port::Console, &bytes);
     // A run begins here, in another QEMU.
     if exact {
         // A guest that stops itself stops before or after its clock jumps to the next timer: two
         // threads of QEMU race. A watchdog stops an idle guest from the thread that moves the clock.
-        ports.write_u8(WATCHDOG.0, WATCHDOG.1);
+        ports.write_u8(Port::Watchdog, WATCHDOG);
         std::thread::sleep(ASLEEP);
     } else {
-        ports.write_u8(STOP.0, STOP.1);
+        ports.write_u8(Port::Panic, STOP);
     }
     let asked: Asked = serde_json::from_slice(&item(&ports)?)?;
     std::thread::sleep(asked.wait.as_duration());
@@ -107,15 +101,16 @@ fn live(exact: bool, machine: &mut dyn FnMut() -> io::Result<Box<dyn Machine>>) 
     if let Some(scheduler) = scheduler {
         told.0.push(Frame::Note(scheduler.stop()?));
     }
-    ports.write_all(FRAMES, &told.finish(result, machine.as_ref()));
-    ports.write_u8(STOP.0, STOP.1);
+    ports.write_all(Port::Console, &told.finish(result, machine.as_ref()));
+    ports.write_u8(Port::Panic, STOP);
     Err(io::Error::other("it went on after its run"))
 }
 
 /// The item [`ITEM`] of fw_cfg.
 fn item(ports: &Ports) -> io::Result<Vec<u8>> {
-    let read = |count: usize| -> Vec<u8> { (0..count).map(|_| ports.read_u8(DATA)).collect() };
-    ports.write_u16(SELECT, LIST);
+    let read =
+        |count: usize| -> Vec<u8> { (0..count).map(|_| ports.read_u8(Port::Data)).collect() };
+    ports.write_u16(Port::Select, LIST);
     let count = read(4).iter().fold(0, |all, &byte| all << 8 | usize::from(byte));
     for _ in 0..count {
         // size, number, two unused bytes, name padded with zeros
@@ -123,7 +118,7 @@ fn item(ports: &Ports) -> io::Result<Vec<u8>> {
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         if &name[..end] == ITEM.as_bytes() {
             let size = u32::from_be_bytes([numbers[0], numbers[1], numbers[2], numbers[3]]);
-            ports.write_u16(SELECT, u16::from_be_bytes([numbers[4], numbers[5]]));
+            ports.write_u16(Port::Select, u16::from_be_bytes([numbers[4], numbers[5]]));
             // Padded with spaces, so that runs of other lengths take the same time to read.
             return Ok(read(size as usize));
         }

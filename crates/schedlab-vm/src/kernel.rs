@@ -11,6 +11,7 @@ pub use offers::offers;
 
 use crate::VmError;
 use crate::cache;
+use schedlab_sys::regular_file;
 use std::path::{Path, PathBuf};
 
 /// A kernel that QEMU can boot.
@@ -39,6 +40,7 @@ impl Kernel {
         }
         let built = cache::built(name);
         if built.is_file() {
+            cache::check(&built)?;
             return Self::at(&built);
         }
         Err(VmError::Setting {
@@ -81,8 +83,8 @@ impl Kernel {
     fn at(path: &Path) -> Result<Self, VmError> {
         let image = std::fs::canonicalize(path)
             .map_err(VmError::io(format!("finding {}", path.display())))?;
-        let bytes =
-            std::fs::read(&image).map_err(VmError::io(format!("reading {}", image.display())))?;
+        let bytes = regular_file::read(&image, regular_file::PROGRAM_MAX)
+            .map_err(VmError::io(format!("reading {}", image.display())))?;
         let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let release = match (release(&bytes), bytes.starts_with(b"\x7fELF")) {
             (Some(release), _) => release,

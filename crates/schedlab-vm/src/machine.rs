@@ -8,7 +8,7 @@ use crate::qmp::Wait;
 use crate::request::{Clock, Request};
 use crate::{Kernel, VmError, domains, emulator, initramfs, scheduler};
 use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos, Topology};
-use schedlab_sys::{clock, process};
+use schedlab_sys::{clock, process, regular_file};
 use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -213,7 +213,7 @@ fn check_topology(request: &Request, seen: &Topology) -> Result<(), VmError> {
 /// What tells guests apart: hashes of the kernel, of its configuration, and of init with its libraries.
 /// The sides of a comparison may differ in the first two, never in init.
 fn identity(kernel: &Kernel, init: &[u8]) -> Result<String, VmError> {
-    let image = std::fs::read(&kernel.image)
+    let image = regular_file::read(&kernel.image, regular_file::PROGRAM_MAX)
         .map_err(VmError::io(format!("reading {}", kernel.image.display())))?;
     let config = kernel.config.as_ref().map_or("none".to_owned(), |text| hash(text.as_bytes()));
     let (kernel, init) = (hash(&image), hash(init));

@@ -4,6 +4,7 @@ use crate::guest;
 use crate::qmp::{Qmp, Wait};
 use crate::request::{Clock, Request};
 use crate::{Kernel, VmError};
+use schedlab_sys::port::Port;
 use schedlab_sys::signal::{self, Signals};
 use schedlab_sys::{memory, process};
 use serde_json::json;
@@ -83,6 +84,18 @@ pub(crate) struct Qemu {
     stderr: File,
 }
 
+/// Bytes that a file of QEMU may have beside the guest's memory: state of devices, frames, console.
+const BESIDE_MEMORY: u64 = 256 << 20;
+
+impl Build {
+    /// Bytes of the longest file that QEMU writes for a guest: its saved state, which is its memory and little more.
+    /// What the guest sends was in its memory, unless it is out to fill ours.
+    const fn longest_file(&self) -> u64 {
+        let memory = (self.request.memory_mib as u64) << 20;
+        memory + memory / 64 + BESIDE_MEMORY
+    }
+}
+
 impl Qemu {
     /// Starts one: from the beginning, or from a saved state with what is asked of the guest.
     pub(crate) fn start(
@@ -104,7 +117,8 @@ impl Qemu {
         command.args(["-chardev", "stdio,id=qmp,signal=off", "-mon", "chardev=qmp,mode=control"]);
         command.args(["-serial", &format!("file:{}", path(&console))]);
         command.args(["-chardev", &format!("file,id=frames,path={}", path(&frames))]);
-        command.args(["-device", &format!("isa-debugcon,iobase={},chardev=frames", guest::FRAMES)]);
+        let port = Port::Console as u16;
+        command.args(["-device", &format!("isa-debugcon,iobase={port},chardev=frames")]);
         match restore {
             None => command.args(["-fw_cfg", &format!("name={},string=none", guest::ITEM)]),
             Some((state, asked)) => command
@@ -115,6 +129,7 @@ impl Qemu {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
         process::die_with_parent(&mut command);
         process::own_session(&mut command);
+        process::limit_files(&mut command, build.longest_file());
         let mut child = command.spawn().map_err(|error| missing(error, &build.request.qemu))?;
         let streams = child.stdin.take().zip(child.stdout.take());
         let (to, from) = streams.expect("both are piped");

@@ -21,6 +21,9 @@ pub(crate) struct Qmp {
 /// How long a wait may be before it is asked whether to stop.
 const LOOK: Nanos = Nanos::from_millis(200);
 
+/// Bytes of a line: QEMU writes a few hundred.
+const LINE_MAX: usize = 1 << 20;
+
 impl Qmp {
     /// Opens the dialogue with QEMU.
     pub(crate) fn open(
@@ -96,6 +99,12 @@ impl Qmp {
                 let mut buffer = [0; 4096];
                 match self.from.read(&mut buffer).map_err(VmError::io("reading from QEMU"))? {
                     0 => return Err(ended()),
+                    _ if self.unread.len() > LINE_MAX => {
+                        let what = io::Error::from(io::ErrorKind::InvalidData);
+                        return Err(VmError::io("reading a line of more than 1 MiB from QEMU")(
+                            what,
+                        ));
+                    }
                     read => self.unread.extend_from_slice(&buffer[..read]),
                 }
             }

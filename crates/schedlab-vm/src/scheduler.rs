@@ -6,7 +6,7 @@
 use crate::cpio::Archive;
 use crate::{Kernel, VmError, cache};
 use schedlab_model::{Cpu, CpuSet, Pid};
-use schedlab_sys::{process, sched};
+use schedlab_sys::{process, regular_file, sched};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) fn find(kernel: &Kernel, name: &str) -> Result<Vec<u8>, VmError> {
     let folder = kernel.image.with_file_name(FOLDER);
     let built = folder.join(name);
     let path = if name.contains('/') { PathBuf::from(name) } else { built };
-    fs::read(&path).map_err(|_| {
+    regular_file::read(&path, regular_file::PROGRAM_MAX).map_err(|_| {
         let names = cache::files(&folder, |_| true);
         let names = names.iter().filter_map(|path| path.file_name()?.to_str());
         let names: Vec<&str> = names.collect();

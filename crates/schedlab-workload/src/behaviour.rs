@@ -69,38 +69,31 @@ pub enum Op {
     Fill {
         /// The block of pages to use.
         block: BlockId,
-        /// The number of bytes.
         bytes: u32,
     },
     /// Touch this many bytes of a block one after another, from its beginning again at its end.
     Walk {
         /// The block of pages to use.
         block: BlockId,
-        /// The number of bytes.
         bytes: u64,
-        /// Whether they are written or read.
         writes: bool,
     },
     /// Follow a block's chain of pointers for this many steps, each of which waits for the one before.
     Chase {
         /// The chain to follow.
         block: BlockId,
-        /// The number of steps.
         steps: u64,
     },
     /// One sweep over the block's arrays.
     Stream {
         /// A block of arrays.
         block: BlockId,
-        /// The memory to sweep, and how.
         sweep: Sweep,
     },
     /// Allocate memory, write to all of it and free what was allocated last.
     Allocate {
-        /// The number of bytes.
         bytes: u32,
     },
-    /// Sleep for a duration.
     Sleep(Nanos),
     /// Sleep until a point in time (the clock of `now`).
     SleepUntil(Nanos),
@@ -109,23 +102,19 @@ pub enum Op {
     /// The same, but no longer than until a point in time (the clock of `now`): [`Done::Woken`], or [`Done::Ok`] where
     /// the time has come first.
     WaitUntil {
-        /// The word to wait on.
         word: WordId,
         /// The end of the wait.
         until: Nanos,
     },
     /// Wake the word's waiter, leaving `stamp` for it.
     Wake {
-        /// The word to wake.
         word: WordId,
         /// Handed to the waiter in [`Done::Woken`].
         stamp: Nanos,
     },
     /// Push a value: [`Done::Pushed`], or [`Done::Full`].
     Push {
-        /// The queue to use.
         queue: QueueId,
-        /// The value to put.
         value: u64,
     },
     /// Take a value, if there is one: [`Done::Popped`].
@@ -139,7 +128,6 @@ pub enum Op {
     },
     /// Read a message of this length, whole: [`Done::Received`], or [`Done::Closed`].
     Receive {
-        /// The channel to receive from.
         channel: ChannelId,
         /// The length of the message in bytes.
         bytes: u32,
@@ -148,14 +136,12 @@ pub enum Op {
     Close(ChannelId),
     /// Take a lock, asleep while another holds it.
     Lock(LockId),
-    /// Gives the lock back.
     Unlock(LockId),
     /// Take the lock of the CPU this task is on, spinning while another holds it; a task that was
     /// moved meanwhile tries again on its new CPU.
     LockCpu,
     /// Give back the lock taken last by [`Op::LockCpu`].
     UnlockCpu,
-    /// Meet the other parties.
     Meet(BarrierId),
     /// Add one to a semaphore and wake who waits for it.
     Post(SemaphoreId),
@@ -187,7 +173,6 @@ pub enum Done {
     Empty,
     /// A pop found a value.
     Popped {
-        /// The value that was taken.
         value: u64,
         /// Whether it is the first of those that lay there when the queue was looked at.
         first: bool,
@@ -235,7 +220,6 @@ pub trait Instruments {
     }
 }
 
-/// A task of a workload.
 pub trait Behaviour: Send {
     /// The next operation, given the time and how the last one went. Samples are taken here, so they
     /// mean the same on every machine.
@@ -263,7 +247,6 @@ pub enum Loop {
         channels: Vec<ChannelId>,
         /// Length of each message.
         bytes: u32,
-        /// The number of rounds.
         rounds: u64,
         /// Whether a message says when it was sent (where it is long enough to).
         stamped: bool,
@@ -272,15 +255,12 @@ pub enum Loop {
     },
     /// Messages from one channel until all have come or its senders are gone.
     Receive {
-        /// The channel to receive from.
         channel: ChannelId,
         /// Length of each message.
         bytes: u32,
-        /// The number of messages.
         messages: u64,
         /// Takes how long each message was under way.
         latency: Option<SampleId>,
-        /// The counter of the messages.
         counter: CounterId,
     },
 }

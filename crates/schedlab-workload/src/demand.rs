@@ -22,7 +22,6 @@ pub enum Step {
     Post(u32),
     /// Waits until another task posts.
     Wait,
-    /// Waits for an interrupt.
     Interrupt {
         /// When it came, since the demand began.
         at: Nanos,
@@ -69,7 +68,6 @@ impl Object {
     const ALL: [(Self, &str); 3] =
         [(Self::Pipe, "pipe"), (Self::Socket, "socket"), (Self::Large, "large")];
 
-    /// As it is written.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(object, _)| *object == self).map_or("", |(_, name)| name)
@@ -118,7 +116,6 @@ impl Class {
     const ALL: [(Self, &str); 3] =
         [(Self::Batch, "batch"), (Self::Idle, "idle"), (Self::RoundRobin, "rr")];
 
-    /// As it is written.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(class, _)| *class == self).map_or("", |(_, name)| name)
@@ -137,7 +134,6 @@ impl Class {
 pub struct Actor {
     /// Its pid; no other actor has it.
     pub pid: Pid,
-    /// The name of the task.
     pub comm: String,
     /// Its priority at the beginning.
     pub prio: Prio,
@@ -172,7 +168,6 @@ impl Actor {
 pub struct Demand {
     /// When it began, on the clock of its trace.
     pub start: Nanos,
-    /// How long it was recorded.
     pub length: Nanos,
     /// The tasks, by their numbers.
     pub actors: Vec<Actor>,

@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 /// Why words are not valid options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistyped {
-    /// No long option begins like this.
     #[error("unrecognized option '--{0}'")]
     NoLong(String),
-    /// No short option has this letter.
     #[error("invalid option -- '{0}'")]
     NoShort(char),
     /// Several long options begin like this.
@@ -23,7 +21,6 @@ pub enum Mistyped {
     /// A short option that takes a value stands last.
     #[error("option requires an argument -- '{0}'")]
     NoShortValue(char),
-    /// A flag was given a value.
     #[error("option '--{0}' doesn't allow an argument")]
     NoFlagValue(String),
 }

@@ -9,7 +9,6 @@ use schedlab_model::Nanos;
 /// What the executor is asked to do. Its workers are the tasks of the plan.
 #[derive(Clone, Debug)]
 pub struct Jobs {
-    /// The family of graphs.
     pub shape: Shape,
     /// Jobs, the widest level, and how nodes are hashed.
     pub rules: Rules,
@@ -21,7 +20,6 @@ pub struct Jobs {
     pub time: Nanos,
     /// How lengths scatter around it.
     pub length: Length,
-    /// When the jobs arrive.
     pub arrivals: Arrivals,
     /// How late a job may start before it is dropped.
     pub life: Option<Nanos>,
@@ -41,7 +39,6 @@ impl Jobs {
         if graph.weight_sum() == 0 { graph.with_weight(1) } else { graph }
     }
 
-    /// When its jobs may start.
     #[must_use]
     pub fn schedule(&self, graph: &Graph) -> Schedule {
         let starts = self.arrivals.starts(graph, self.seed);

@@ -13,7 +13,6 @@ pub use value::{feature, read};
 
 use crate::options::nearest;
 
-/// A tunable of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tunable {
     /// Its name, the same on every kernel.
@@ -26,7 +25,6 @@ pub struct Tunable {
     pub meaning: &'static str,
 }
 
-/// The tunable of a name; `None` if schedlab has none of that name.
 #[must_use]
 pub fn tunable(name: &str) -> Option<&'static Tunable> {
     TUNABLES.iter().find(|tunable| tunable.name == name)
@@ -42,7 +40,6 @@ pub const SPEED: &str = "speed:";
 /// What the name of a setting asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked<'n> {
-    /// A tunable of the scheduler.
     Knob(&'static Tunable),
     /// A switch of the scheduler, so that two of them can be two axes.
     Feature(&'n str),

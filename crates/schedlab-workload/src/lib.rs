@@ -55,5 +55,5 @@ pub use nodes::{Change, Node, Step};
 pub use noise::Noise;
 pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
-pub use speed::{Assignment, Speed, Speeds, speeds};
+pub use speed::{Assignment, PROFILES_GONE, Speed, Speeds, speeds};
 pub use speed_settings::{SpeedChange, SpeedSettings};

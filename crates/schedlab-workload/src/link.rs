@@ -55,7 +55,6 @@ pub fn rate(text: &str) -> Result<u64, String> {
     if (64_000..=100_000_000_000).contains(&rate) { Ok(rate) } else { Err(wrong()) }
 }
 
-/// A link as a file has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawNet {

@@ -26,7 +26,6 @@ pub struct Offers {
     pub recording: Fact<Recording>,
     /// Whether CPUs can be made slower, and by which methods.
     pub speeds: Fact<Vec<String>>,
-    /// Whether a user's command can run.
     pub commands: Fact<()>,
     /// Whether the same spec gives the same result, bit for bit. Repeats then differ by what the spec says alone (seed,
     /// [`RunSpec::repeat`]), which plans tell beforehand, and a run with a warning is not done again.
@@ -40,7 +39,8 @@ impl Offers {
     /// The machine for a plan that is only checked: its speed is 1, since nothing is calibrated.
     #[must_use]
     pub fn surroundings(&self, seed: u64) -> Surroundings {
-        let (topology, allowed) = (self.topology.clone(), self.allowed.clone());
+        let topology = self.topology.clone();
+        let allowed = self.allowed.clone();
         Surroundings { topology, allowed, speed: 1, seed }
     }
 }
@@ -54,9 +54,7 @@ pub struct Recording {
     pub warnings: Vec<Warning>,
 }
 
-/// A machine on which workloads run.
 pub trait Machine {
-    /// What it can do.
     fn offers(&self) -> &Offers;
 
     /// The facts that every result on it carries, as they are now.
@@ -110,7 +108,6 @@ pub fn cut_by_limit(limit: Nanos) -> Warning {
 /// A stream of a run directory that a machine may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stream {
-    /// The trace, as a `trace.dat`.
     Trace,
     /// What the load printed on its standard output.
     Stdout,
@@ -250,19 +247,14 @@ pub enum MachineError {
     /// The spec asks for something that this machine has not.
     #[error("{machine} cannot {what}: {why}")]
     NotOffered {
-        /// The name of the machine.
         machine: String,
-        /// What the machine was asked to do.
         what: String,
         /// Why not, and what to do.
         why: String,
     },
-    /// An option of the workload is wrong.
     #[error("option {option}: {why}")]
     Option {
-        /// The name of the workload.
         workload: String,
-        /// The name of the option.
         option: String,
         /// What is wrong, and what is right.
         why: String,

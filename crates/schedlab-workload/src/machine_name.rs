@@ -12,7 +12,6 @@ use std::str::FromStr;
 pub struct MachineName {
     /// What kind of machine: `host`, `sim`, `vm`.
     pub kind: String,
-    /// Its settings by name.
     pub settings: BTreeMap<String, String>,
 }
 

@@ -28,13 +28,11 @@ pub trait Tasks {
     /// A copy of all samples and counters, as of `at`.
     fn moment(&self, at: Nanos) -> Moment;
 
-    /// A counter of one task.
     fn counter(&self, task: usize, counter: u32) -> u64;
 
     /// The sum of a counter over all tasks.
     fn total(&self, counter: u32) -> u64;
 
-    /// Where a dial stands.
     fn dial(&self, index: usize) -> u64;
 
     /// How many tasks were started in all, those included that were started again.
@@ -56,11 +54,9 @@ pub struct Look {
     pub interval: Option<Interval>,
     /// Whether a second has passed since the last look that said so: dials are regulated then.
     pub second: bool,
-    /// When to look again.
     pub next: Nanos,
 }
 
-/// The measuring of one run.
 pub struct Measuring {
     plan: Plan,
     shape: Shape,
@@ -110,13 +106,11 @@ impl Measuring {
         Self { in_virtual_time: true, ..self }
     }
 
-    /// The plan whose tasks are measured.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Which task is what.
     #[must_use]
     pub const fn shape(&self) -> &Shape {
         &self.shape
@@ -125,8 +119,11 @@ impl Measuring {
     /// The tasks begin to work.
     pub fn go(&mut self, now: Nanos) {
         self.go = now;
-        (self.base.at, self.before.at) = (now, now);
-        (self.last_second, self.last_report, self.zeroed) = (now, now, now);
+        self.base.at = now;
+        self.before.at = now;
+        self.last_second = now;
+        self.last_report = now;
+        self.zeroed = now;
     }
 
     /// Looks at the tasks; `end` is when they will be stopped. Once a second it counts the rate, and
@@ -254,7 +251,8 @@ impl Measuring {
             let at = self.plan.counters.iter().position(|metric| metric.name == name)?;
             Some(tasks.total(u32::try_from(at).ok()?))
         };
-        let (offered, done) = (total("requests_offered")?, total("requests")?);
+        let offered = total("requests_offered")?;
+        let done = total("requests")?;
         let dropped = total("requests_dropped")?;
         let behind = offered > 0 && (dropped > 0 || done * 20 < offered * 19);
         behind.then(|| {

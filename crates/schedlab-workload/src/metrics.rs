@@ -35,7 +35,6 @@ pub const MARGIN: f64 = 0.05;
 /// The equivalence margin of quantiles from 0.99 on: ±10 %, because a tail varies more than a centre.
 pub const MARGIN_TAIL: f64 = 0.10;
 
-/// An entry of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The name; stored names may end differently (see [`Form`]).
@@ -44,7 +43,6 @@ pub struct Entry {
     pub unit: Unit,
     /// Which direction is an improvement; of a counter, of the count and of the rate.
     pub better: Better,
-    /// The form in which the metric is stored.
     pub form: Form,
     /// The definition, in a sentence.
     pub about: &'static str,

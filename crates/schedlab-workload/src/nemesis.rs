@@ -60,10 +60,8 @@ pub enum Change {
     Recover,
 }
 
-/// What can happen to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// Something changes at a node.
     Node(String, Change),
     /// Nothing passes between two nodes any more.
     Cut(Pair),
@@ -92,7 +90,6 @@ impl std::fmt::Display for Happening {
 pub struct Event {
     /// Since the start of the session.
     pub at: Nanos,
-    /// What happens at that time.
     pub what: Happening,
 }
 
@@ -108,7 +105,6 @@ pub struct Cluster {
 /// A node, as far as links and faults know it.
 pub(crate) struct Seat {
     pub(crate) name: String,
-    /// Whether it has a network.
     pub(crate) wired: bool,
     /// Of its first CPU.
     pub(crate) speed: Option<Speed>,
@@ -182,13 +178,12 @@ pub(crate) struct RawNemesis {
     distribution: Distribution,
 }
 
-/// Reads links and events for nodes.
 pub(crate) fn cluster(
     nodes: &[Seat],
     links: Vec<RawLink>,
     events: Vec<RawEvent>,
     nemesis: Option<&RawNemesis>,
-    settling: &mut Settling<'_, '_>,
+    settling: &Settling<'_, '_>,
 ) -> Result<Cluster, String> {
     let mut read = Cluster::default();
     for raw in links {
@@ -241,7 +236,7 @@ fn named<'n>(name: &str, nodes: &'n [Seat]) -> Result<&'n Seat, String> {
 fn happening(
     raw: RawEvent,
     nodes: &[Seat],
-    settling: &mut Settling<'_, '_>,
+    settling: &Settling<'_, '_>,
 ) -> Result<Happening, String> {
     let net = RawNet { rate: raw.rate, delay: raw.delay, loss: raw.loss };
     let shaped = net.rate.is_some() || net.delay.is_some() || net.loss.is_some();
@@ -272,7 +267,9 @@ fn happening(
 
 /// Draws faults and their ends. Nothing is drawn twice at a time: what is cut is not cut again before it heals.
 fn drawn(raw: &RawNemesis, nodes: &[Seat]) -> Result<Vec<Event>, String> {
-    let (every, lasts, until) = (time(&raw.every)?, time(&raw.lasts)?, time(&raw.until)?);
+    let every = time(&raw.every)?;
+    let lasts = time(&raw.lasts)?;
+    let until = time(&raw.until)?;
     if every < Nanos::from_millis(1) || lasts == Nanos::ZERO {
         return Err("every is 1ms at least, and lasts is above 0".into());
     }
@@ -290,7 +287,9 @@ fn drawn(raw: &RawNemesis, nodes: &[Seat]) -> Result<Vec<Event>, String> {
     if raw.faults.iter().any(|fault| matches!(fault, Fault::Cut)) && pairs.is_empty() {
         return Err("a cut needs two nodes with [node.net]".into());
     }
-    let (mut random, mut all, mut busy) = (Random::new(raw.seed), Vec::new(), BTreeMap::new());
+    let mut random = Random::new(raw.seed);
+    let mut all = Vec::new();
+    let mut busy = BTreeMap::new();
     let mut now = Nanos::ZERO;
     loop {
         now += raw.distribution.draw(every, &mut random).max(Nanos(1));
@@ -339,7 +338,7 @@ mod tests {
                          [[node]]\nname = \"bare\"\ncpus = \"2\"\nspeed = \"80%\"\n";
 
     fn read(rest: &str) -> Result<Cluster, String> {
-        let file = parse(&format!("{NODES}{rest}"), &mut |text, _| Err(text.to_owned()));
+        let file = parse(&format!("{NODES}{rest}"), &|text, _| Err(text.to_owned()));
         file.map(|file| file.cluster).map_err(|error| error.to_string())
     }
 

@@ -22,12 +22,12 @@
 //! length = "500us"
 //! ```
 //!
-//! A speed may also be `like:FILE`, `800MHz@FILE` or `1200MHz`: the one that reads the file measures them.
+//! A speed may also be a clock, `1200MHz`: the one that reads the file knows those of its CPUs.
 
 use crate::link::{RawNet, link_of};
 pub use crate::nemesis::Change;
 use crate::nemesis::{self, Cluster, RawEvent, RawLink, RawNemesis, Seat};
-use crate::requested_speed::{Measure, Settling, Wish};
+use crate::requested_speed::{OfClock, Settling, Wish};
 use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::Deserialize;
@@ -63,13 +63,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it has tasks from the start.
     #[must_use]
     pub fn has_tasks(&self) -> bool {
         !(self.commands.is_empty() && self.attach.is_empty() && self.attach_groups.is_empty())
     }
 
-    /// The CPUs of the node.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.speeds.keys().copied().collect()
@@ -81,7 +79,6 @@ impl Node {
 pub struct Step {
     /// Since the start of the session.
     pub at: Nanos,
-    /// What changes at that time.
     pub change: Change,
 }
 
@@ -178,12 +175,12 @@ struct RawNoise {
     seed: u64,
 }
 
-/// Reads the text of a file of nodes. Tasks of nodes are bound to their CPUs. `measure` turns speeds such as
-/// `like:pi4.toml` into parts of the full speed of a CPU.
+/// Reads the text of a file of nodes. Tasks of nodes are bound to their CPUs. `of_clock` turns speeds such as
+/// `1200MHz` into parts of the full speed of a CPU.
 ///
 /// # Errors
 /// In a sentence, with the line where the text is no TOML or a speed is wrong.
-pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> {
+pub fn parse(text: &str, of_clock: OfClock<'_>) -> Result<NodesFile, NodesError> {
     let file: File = toml::from_str(text).map_err(|error| NodesError(error.to_string()))?;
     if file.node.is_empty() {
         let example = "[[node]]\nname = \"small\"\ncpus = \"0\"\nspeed = \"30%\"";
@@ -199,11 +196,10 @@ pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> 
         time_limit: file.time_limit.as_deref().map(duration).transpose()?,
         ..NodesFile::default()
     };
-    let mut settling = Settling { text, measure };
+    let settling = Settling { text, of_clock };
     for raw in file.node {
         let name = raw.name.clone();
-        let node =
-            node(raw, &mut settling).map_err(|why| NodesError(format!("node {name}: {why}")))?;
+        let node = node(raw, &settling).map_err(|why| NodesError(format!("node {name}: {why}")))?;
         read.nodes.push(node);
     }
     let seat = |node: &Node| Seat {
@@ -214,7 +210,7 @@ pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> 
     };
     let seats: Vec<Seat> = read.nodes.iter().map(seat).collect();
     let nemesis = file.nemesis.as_ref();
-    let cluster = nemesis::cluster(&seats, file.link, file.event, nemesis, &mut settling);
+    let cluster = nemesis::cluster(&seats, file.link, file.event, nemesis, &settling);
     read.cluster = cluster.map_err(NodesError)?;
     for raw in file.noise {
         let length = duration(&raw.length)?;
@@ -223,7 +219,7 @@ pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> 
     Ok(read)
 }
 
-fn node(raw: RawNode, settling: &mut Settling<'_, '_>) -> Result<Node, String> {
+fn node(raw: RawNode, settling: &Settling<'_, '_>) -> Result<Node, String> {
     let mut all = Vec::new();
     for (cpus, wish) in &raw.speeds {
         let cpus: CpuSet = cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?;
@@ -267,7 +263,7 @@ fn node(raw: RawNode, settling: &mut Settling<'_, '_>) -> Result<Node, String> {
     })
 }
 
-fn step(raw: &RawStep, cpu: Cpu, settling: &mut Settling<'_, '_>) -> Result<Step, String> {
+fn step(raw: &RawStep, cpu: Cpu, settling: &Settling<'_, '_>) -> Result<Step, String> {
     let at = raw.at.parse().map_err(|error: schedlab_model::NanosError| error.to_string())?;
     let change = match (&raw.speed, raw.fail, raw.recover) {
         (Some(wish), false, false) => Change::Speed(settling.settle(wish, cpu)?),
@@ -283,9 +279,9 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<NodesFile, NodesError> {
-        super::parse(text, &mut |text, cpu| match text {
-            "like:pi.toml" => Ok(Speed::percent(10 + u32::from(cpu.0)).unwrap()),
-            _ => Err(format!("no machine measures {text}")),
+        super::parse(text, &|text, cpu| match text {
+            "800MHz" => Ok(Speed::percent(10 + u32::from(cpu.0)).unwrap()),
+            _ => Err(format!("no CPU has {text}")),
         })
     }
 
@@ -341,27 +337,27 @@ length = "500us"
     }
 
     #[test]
-    fn speeds_that_need_a_machine_are_measured_for_the_first_cpu_that_they_are_for() {
+    fn a_clock_is_compared_with_that_of_the_first_cpu_that_it_is_for() {
         let text = FILE
-            .replace("speed = \"60%\"", "speed = \"like:pi.toml\"")
-            .replace("{ \"2-3\" = \"90%\" }", "{ \"2-3\" = \"like:pi.toml\" }");
-        let event = "\n[[event]]\nat = \"1s\"\nnode = \"large\"\nspeed = \"like:pi.toml\"\n";
+            .replace("speed = \"60%\"", "speed = \"800MHz\"")
+            .replace("{ \"2-3\" = \"90%\" }", "{ \"2-3\" = \"800MHz\" }");
+        let event = "\n[[event]]\nat = \"1s\"\nnode = \"large\"\nspeed = \"800MHz\"\n";
         let read = parse(&(text.clone() + event)).unwrap();
         assert_eq!(read.nodes[0].script[0].change, Change::Speed(Speed::percent(10).unwrap()));
         assert_eq!(read.nodes[1].speeds[&Cpu(3)].to_string(), "12%");
         assert_eq!(read.cluster.events[0].what.to_string(), "speed large 11%");
         // The node, the line and what it says.
         for (from, why) in [
-            ("\nspeed = \"30%\"", "node small: line 7: speed '900MHz': no machine measures"),
-            ("at = \"10s\", speed = \"60%\"", "node small: line 9: speed '900MHz': no machine"),
-            ("\"2-3\" = \"90%\"", "node large: line 18: speed '900MHz': no machine"),
+            ("\nspeed = \"30%\"", "node small: line 7: speed '900MHz': no CPU has"),
+            ("at = \"10s\", speed = \"60%\"", "node small: line 9: speed '900MHz': no CPU"),
+            ("\"2-3\" = \"90%\"", "node large: line 18: speed '900MHz': no CPU"),
         ] {
             let percent = from.rsplit('"').nth(1).unwrap();
             let text = FILE.replacen(from, &from.replace(percent, "900MHz"), 1);
             let error = parse(&text).unwrap_err().to_string();
             assert!(error.contains(why), "{from}: {error}");
         }
-        let error = parse(&(FILE.to_owned() + &event.replace("like:pi.toml", "900MHz")));
+        let error = parse(&(FILE.to_owned() + &event.replace("800MHz", "900MHz")));
         let error = error.unwrap_err().to_string();
         assert!(error.contains("the event at 1s: line 27: speed '900MHz'"), "{error}");
         let error = parse(&FILE.replacen("30%", "0%", 1)).unwrap_err().to_string();

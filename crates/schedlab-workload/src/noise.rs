@@ -24,7 +24,9 @@ impl FromStr for Noise {
         let wrong = || format!("invalid noise '{text}': use CPUS:RATE:LENGTH, as in 0-1:20:500us");
         let mut parts = text.splitn(3, ':');
         let mut part = || parts.next().ok_or_else(wrong);
-        let (cpus, rate, length) = (part()?, part()?, part()?);
+        let cpus = part()?;
+        let rate = part()?;
+        let length = part()?;
         let noise = Self {
             cpus: cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?,
             rate: rate.parse().map_err(|_| wrong())?,

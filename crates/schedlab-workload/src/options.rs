@@ -3,10 +3,8 @@
 use schedlab_model::{Bytes, CpuSet, Nanos};
 use std::collections::BTreeMap;
 
-/// What an option takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Nothing: it is there or not.
     Flag,
     /// A whole number in a range.
     Number(u64, u64),
@@ -16,26 +14,19 @@ pub enum Kind {
     Duration(u64),
     /// A size; a bare number counts in this unit of bytes.
     Size(u64),
-    /// A list of CPUs.
     Cpus,
-    /// One of these words.
     Choice(&'static [&'static str]),
-    /// The option takes any text.
     Text,
 }
 
-/// The description of one option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionDoc {
     /// Its long name, as typed after the dashes and as written in an experiment file.
     pub name: &'static str,
-    /// The short name of the option.
     pub short: Option<char>,
-    /// The kind of value that it takes.
     pub kind: Kind,
     /// What holds without it, as text; empty for "not set".
     pub default: &'static str,
-    /// What the option does, for the help.
     pub help: &'static str,
 }
 
@@ -54,14 +45,12 @@ pub const fn option(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("option {option}: {why}")]
 pub struct OptionError {
-    /// The name of the option.
     pub option: String,
     /// What is wrong, and what is right.
     pub why: String,
 }
 
 impl OptionError {
-    /// An error of one option.
     pub fn new(option: impl Into<String>, why: impl Into<String>) -> Self {
         Self { option: option.into(), why: why.into() }
     }
@@ -99,7 +88,6 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the option was given.
     #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
@@ -115,7 +103,6 @@ impl Options {
         &self.raw(name).1
     }
 
-    /// Whether a flag is set.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         self.text(name) == "true"

@@ -4,7 +4,6 @@ use crate::options::{Kind, OptionDoc, OptionError, Options};
 use crate::plan::{Placement, Policy, Task};
 use schedlab_model::{CpuSet, Topology};
 
-/// Options that every workload takes.
 pub const COMMON: &[OptionDoc] = &[
     OptionDoc {
         name: "cpus",

@@ -7,7 +7,6 @@ use schedlab_model::{Cpu, CpuSet, Metric, Nanos, Pid};
 /// What carries a channel's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// A pipe of the kernel.
     Pipe,
     /// A pair of UNIX stream sockets.
     SocketPair,
@@ -24,13 +23,11 @@ pub enum Transport {
 /// A byte channel between tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// The transport of the bytes.
     pub transport: Transport,
     /// How many tasks send on it (see [`crate::Op::Close`]).
     pub senders: u32,
 }
 
-/// A queue of values between tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// The newest value first, a batch at a time. Values are below `capacity`, and each lies there at
@@ -60,10 +57,7 @@ pub enum Block {
         unwritten: bool,
     },
     /// Bytes that are shared between tasks.
-    Page {
-        /// The number of bytes.
-        bytes: u32,
-    },
+    Page { bytes: u32 },
     /// Three arrays of 64-bit floats, each task its own.
     Arrays {
         /// The number of elements in each array.
@@ -129,7 +123,6 @@ pub enum Policy {
     Ext,
 }
 
-/// One task of a plan.
 pub struct Task {
     /// Its name as the kernel shows it (15 bytes).
     pub comm: String,
@@ -137,7 +130,6 @@ pub struct Task {
     pub role: u16,
     /// The group it belongs to, for fairness between groups.
     pub group: u32,
-    /// Where and how it runs.
     pub placement: Placement,
     /// Channels that it writes to: indices.
     pub sends: Vec<u32>,
@@ -147,7 +139,6 @@ pub struct Task {
     pub blocks: Vec<u32>,
     /// The recorded task that it stands for.
     pub origin: Option<Origin>,
-    /// What the task does.
     pub behaviour: Box<dyn Behaviour>,
 }
 
@@ -188,7 +179,6 @@ pub struct Fork {
 /// A number that follows how busy the machine is, adjusted once a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regulation {
-    /// Index of the dial.
     pub dial: u32,
     /// Wanted busy share in percent, 1 ..= 100.
     pub busy: u32,
@@ -211,18 +201,15 @@ pub struct Timing {
 
 /// A workload made ready.
 pub struct Plan {
-    /// The name of the workload.
     pub workload: String,
     /// Whether each task is a process of its own or a thread.
     pub processes: bool,
-    /// The tasks of the plan, by number.
     pub tasks: Vec<Task>,
     /// A graph of jobs. An executor runs it, on workers placed as the tasks are, or the tasks are its workers
     /// ([`crate::jobs::Crew`]).
     pub jobs: Option<Box<Jobs>>,
     /// A command that a shell runs, placed as the one task is.
     pub command: Option<String>,
-    /// Names of the roles.
     pub roles: Vec<String>,
     /// Channels; those of one group are used by no other.
     pub channels: Vec<Channel>,
@@ -256,7 +243,6 @@ pub struct Plan {
     /// Series whose samples are numbers of the original's buckets (see [`crate::upstream::plat`]), with
     /// the series of which they are.
     pub in_buckets: Vec<(u32, u32)>,
-    /// The counters that tasks count in.
     pub counters: Vec<Metric>,
     /// The counter that says how much was done; it is sampled once a second where there is one.
     pub progress: Option<u32>,
@@ -281,7 +267,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan with nothing in it.
     #[must_use]
     pub fn new(workload: &str) -> Self {
         Self {

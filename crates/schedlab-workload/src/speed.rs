@@ -15,9 +15,11 @@ use std::str::FromStr;
 pub struct Speed(u32);
 
 const WHOLE: u32 = 1_000_000;
+/// What stands in place of speeds by the profile of a machine.
+pub const PROFILES_GONE: &str = "profiles of machines are no longer read: run a program on both \
+                                 machines, and use the ratio, as in 40%";
 
 impl Speed {
-    /// The full speed of a CPU.
     pub const FULL: Self = Self(WHOLE);
 
     /// A speed by its millionths; `None` for zero and for more than full speed.
@@ -32,7 +34,6 @@ impl Speed {
         if percent > 100 { None } else { Self::from_millionths(percent * (WHOLE / 100)) }
     }
 
-    /// The speed in millionths of full speed.
     #[must_use]
     pub const fn millionths(self) -> u32 {
         self.0
@@ -64,6 +65,9 @@ impl FromStr for Speed {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let trimmed = text.trim();
+        if trimmed.starts_with("like:") {
+            return Err(format!("invalid speed '{text}': {PROFILES_GONE}"));
+        }
         let (number, scale) = match trimmed.strip_suffix('%') {
             Some(number) => (number.trim_end(), 10_000.0),
             None => (trimmed, 1_000_000.0),
@@ -128,9 +132,7 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
 /// What `--cpu` takes: a list of CPUs and their speed, `1-3=75%`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The CPUs that get the speed.
     pub cpus: CpuSet,
-    /// The speed of each.
     pub speed: Speed,
 }
 
@@ -148,7 +150,6 @@ impl FromStr for Assignment {
     }
 }
 
-/// The speed of each CPU that has one.
 pub type Speeds = BTreeMap<Cpu, Speed>;
 
 /// Puts assignments together.
@@ -199,6 +200,7 @@ mod tests {
             ("inf", "more than 0"),
             ("", "invalid speed"),
             ("fast", "invalid speed"),
+            ("like:pi4.toml", "use the ratio"),
         ] {
             let error = text.parse::<Speed>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

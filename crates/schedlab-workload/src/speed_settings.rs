@@ -1,7 +1,7 @@
 //! Speeds as settings of a run, as experiments sweep them.
 
 use crate::knobs::SPEED;
-use crate::requested_speed::is_measured;
+use crate::requested_speed::is_clock;
 use crate::speed::{Assignment, Speed, Speeds, speeds};
 use schedlab_model::{Cpu, Nanos, NanosError, Setting};
 
@@ -12,7 +12,6 @@ use schedlab_model::{Cpu, Nanos, NanosError, Setting};
 /// [`MEASURING`]: SpeedSettings::MEASURING
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpeedSettings {
-    /// The speed of each CPU that has one.
     pub speeds: Speeds,
     /// How CPUs are slowed, in the words of the machine; `None` for its usual way.
     pub method: Option<String>,
@@ -25,18 +24,13 @@ pub struct SpeedSettings {
 pub struct SpeedChange {
     /// Since the load began.
     pub after: Nanos,
-    /// The CPU whose speed changes.
     pub cpu: Cpu,
-    /// Its speed from then on.
     pub speed: Speed,
 }
 
 impl SpeedSettings {
     /// The setting that names how CPUs are slowed.
     pub const METHOD: &str = "speed:method";
-    /// A setting of this prefix holds the text of the file that a speed such as `like:pi4.toml` names. So a run
-    /// carries all that its speeds rest on.
-    pub const PROFILE: &str = "speed:profile:";
     /// The setting of runs that measure the slowing itself, those at full speed included: `true` binds the
     /// load to the CPUs named, where it outweighs everything else that runs, and speeds are not measured before.
     pub const MEASURING: &str = "speed:measuring";
@@ -57,11 +51,10 @@ impl SpeedSettings {
         for Setting { knob, value } in settings {
             let Some(cpus) = knob.strip_prefix(SPEED) else { continue };
             match knob.as_str() {
-                knob if knob.starts_with(Self::PROFILE) => {}
-                _ if is_measured(value) => {
+                _ if is_clock(value) => {
                     return Err(format!(
-                        "invalid speed {value}: only a real machine can compare itself; use a \
-                         part of full speed, as in 30%"
+                        "invalid speed {value}: only a real machine has a clock; use a part of \
+                         full speed, as in 30%"
                     ));
                 }
                 Self::METHOD => read.method = Some(value.clone()),
@@ -87,10 +80,10 @@ impl SpeedSettings {
     /// # Errors
     /// What is wrong with the first one that makes no sense.
     pub fn read_over_time(settings: &[Setting]) -> Result<(Self, Vec<SpeedChange>), String> {
-        let (mut first, mut changes) = (Vec::new(), Vec::new());
+        let mut first = Vec::new();
+        let mut changes = Vec::new();
         for Setting { knob, value } in settings {
-            let changes_later = value.contains('@') && !is_measured(value);
-            let changes_later = changes_later && !knob.starts_with(Self::PROFILE);
+            let changes_later = value.contains('@') && !is_clock(value);
             let Some(cpus) = knob.strip_prefix(SPEED).filter(|_| changes_later) else {
                 first.push(Setting { knob: knob.clone(), value: value.clone() });
                 continue;
@@ -176,10 +169,8 @@ mod tests {
             ([setting("speed:0", "1"), setting("speed:0-1", "1")], "CPU 0"),
             ([setting("speed:x", "1"), setting("speed:1", "1")], "x"),
             ([setting("speed:0", "1"), setting("speed:measuring", "perhaps")], "true or false"),
-            (
-                [setting("speed:0", "like:a.toml"), setting("speed:profile:a.toml", "")],
-                "a real machine",
-            ),
+            ([setting("speed:0", "800MHz"), setting("speed:1", "1")], "a real machine"),
+            ([setting("speed:0", "like:a.toml"), setting("speed:1", "1")], "no longer read"),
         ] {
             let error = SpeedSettings::read(&wrong).unwrap_err();
             assert!(error.contains(why), "{error}");

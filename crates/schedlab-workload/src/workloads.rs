@@ -14,15 +14,11 @@ use crate::placement::{COMMON, Surroundings, place};
 use crate::plan::Plan;
 use std::collections::BTreeMap;
 
-/// A workload of schedlab's.
 pub struct Workload {
-    /// The name of the workload.
     pub name: &'static str,
-    /// What it does, in a sentence.
     pub about: &'static str,
     /// Its options, beside those that all take.
     pub options: &'static [OptionDoc],
-    /// Makes the plan from options and machine.
     build: fn(&Options, &Surroundings) -> Result<Plan, OptionError>,
 }
 
@@ -48,10 +44,8 @@ pub const CATALOGUE: &[Workload] = &[
 /// Why a workload cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// There is none of this name.
     #[error("unknown workload '{0}': use {1}")]
     NoWorkload(String, String),
-    /// An option is wrong.
     #[error(transparent)]
     Option(#[from] OptionError),
 }

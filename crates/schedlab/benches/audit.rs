@@ -23,6 +23,7 @@
 //! Where the speed of the host drifts, `--turns` tells more: one run of a program is slowed and at full speed by turns of
 //! one second or three, and each slowed turn is compared with the one before it and the one after it.
 
+#![expect(clippy::disallowed_methods, reason = "a benchmark writes where nobody else does")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
 
 #[path = "audit/gaps.rs"]

@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Sim(commands::sim::Args),
     /// Load a job executor with graphs of jobs, and find its breaking point
     Jobs(commands::jobs::Args),
-    /// Fetch, build and compare kernels in QEMU
+    /// Fetch and build kernels for QEMU, and find the commit that made one slower
     Vm(commands::vm::Args),
     /// Run an experiment: plan, run, store, report; continue where it stopped
     Run(commands::run::Args),
@@ -69,7 +69,7 @@ pub(crate) enum Command {
     Gallery(commands::gallery::Args),
     /// Write a report from stored results
     Report(commands::report::Args),
-    /// Compare two sets of stored results, with a verdict
+    /// Compare stored results, commands, or machines under one load, with a verdict
     Compare(commands::compare::Args),
     /// Print the JSON schemas of what --json prints
     Schema(commands::schema::Args),
@@ -113,7 +113,7 @@ pub(crate) fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> cla
         ArgumentConflict, InvalidSubcommand, MissingRequiredArgument, UnknownArgument,
     };
     if matches!(error.kind(), InvalidSubcommand | UnknownArgument)
-        && let Some(text) = crate::removed::successor(arguments)
+        && let Some(text) = crate::removed::successor(arguments, &Cli::command())
     {
         return Cli::command().error(error.kind(), text);
     }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn commands_in_documents_and_help_are_understood() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        // What the chapters of the guide hold is run by tests/guide.rs.
+        // What the chapters of the guide hold is run by tests/all/guide.rs.
         let docs = ["docs", "docs/gallery"];
         let docs = docs.map(|folder| std::fs::read_dir(format!("{root}/{folder}")).unwrap());
         let docs = docs.into_iter().flatten().flatten();

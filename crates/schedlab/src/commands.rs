@@ -14,6 +14,7 @@ pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
 mod result_file;
+mod rounds;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod shell;
@@ -67,7 +68,6 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<replay::Document>(),
         json::of::<view::Document>(),
         json::of::<vm::Document>(),
-        json::of::<vm::compare::Document>(),
         json::of::<compare::Document<'_>>(),
         json::of::<export::Results<'_>>(),
         json::of::<report::Claims>(),

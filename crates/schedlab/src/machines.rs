@@ -1,7 +1,7 @@
 //! The one place that makes machines from their names.
 
 use schedlab_host::Host;
-use schedlab_model::{Conditions, Cpu, CpuSet, Place, Setting, Topology};
+use schedlab_model::{Conditions, Cpu, Place, Setting, Topology};
 use schedlab_sim::MachineFile;
 use schedlab_workload::knobs::FEATURES;
 use schedlab_workload::{HOST, Machine, MachineError, MachineName};
@@ -58,27 +58,6 @@ pub(crate) fn measures(name: &MachineName, metric: &str) -> Result<(), String> {
     }
     let request = schedlab_vm::Request::read(&name.settings).map_err(|why| why.to_string())?;
     request.measures(metric)
-}
-
-/// Some CPUs of a simulated machine, as a machine of their own: numbered from 0 in their order, where the machine has
-/// them.
-///
-/// # Errors
-/// As [`model`]; or the machine lacks one of the CPUs.
-pub(crate) fn part(name: &MachineName, cpus: &CpuSet) -> Result<Box<dyn Machine>, MachineError> {
-    let mut model = model(name)?;
-    let own = |(number, cpu): (u16, Cpu)| match model.topology.place(cpu) {
-        Some(place) => Ok(Place { cpu: Cpu(number), ..*place }),
-        None => Err(MachineError::NotOffered {
-            machine: name.to_string(),
-            what: format!("simulate CPU {cpu}"),
-            why: format!("its CPUs are {}", model.topology.cpus()),
-        }),
-    };
-    let places: Result<Vec<Place>, MachineError> = (0..).zip(cpus.iter()).map(own).collect();
-    let from: Vec<usize> = cpus.iter().map(Cpu::index).collect();
-    model.arrange(Topology::new(places?), &from);
-    Ok(Box::new(schedlab_sim::Simulated::new(model)))
 }
 
 /// The model of a simulated machine.
@@ -366,7 +345,7 @@ fn described(name: &mut MachineName) -> Result<Option<String>, String> {
     let Some(file) = name.settings.remove(FILE) else { return Ok(None) };
     let text = match MachineFile::preset(&file) {
         Some(text) => text.to_owned(),
-        None => std::fs::read_to_string(&file).map_err(|error| {
+        None => schedlab_sys::regular_file::text(Path::new(&file)).map_err(|error| {
             let own: Vec<&str> = MachineFile::presets().collect();
             let own = own.join(", ");
             format!("cannot read the machine in '{file}': {error}: use a file, or one of {own}")
@@ -382,7 +361,7 @@ fn texts(name: &MachineName) -> Vec<Setting> {
     let files = ["costs", FILE].into_iter().filter_map(|key| name.settings.get(key));
     let read = |file: &String| {
         let knob = format!("{}{file}", MachineName::FILE);
-        Some(Setting { knob, value: std::fs::read_to_string(file).ok()? })
+        Some(Setting { knob, value: schedlab_sys::regular_file::text(Path::new(file)).ok()? })
     };
     files.filter_map(read).collect()
 }
@@ -395,7 +374,7 @@ fn costs(name: &MachineName) -> Result<Option<String>, String> {
     }
     let own: Vec<&str> = schedlab_sim::Costs::presets().collect();
     let own = own.join(" or ");
-    std::fs::read_to_string(file).map(Some).map_err(|error| {
+    schedlab_sys::regular_file::text(Path::new(file)).map(Some).map_err(|error| {
         format!("cannot read the costs in '{file}': {error}: use a file, or {own}")
     })
 }

@@ -3,6 +3,7 @@
 //! The parser refuses them as words that it never knew. [`successor`] then finds the words in the table, so
 //! that the error names the command to type instead.
 
+use clap::Command;
 use std::ffi::OsString;
 
 /// What was typed, without `schedlab`, and what is to be typed. An option follows the words of its command.
@@ -14,6 +15,17 @@ const REMOVED: &[(&str, &str)] = &[
     ("work --claim", "`schedlab cluster work --shard`: each worker does a shard of its own"),
     ("work", "`schedlab cluster work`"),
     ("gather", "`schedlab cluster gather`"),
+    (
+        "slow --on",
+        "`schedlab run FILE` with `machine = \"sim:cpus=4\"` and speeds over time as values of an \
+         axis, as in `30% 60%@10s`: nodes are not simulated",
+    ),
+    ("slow --trace", "`schedlab record -o FILE` around the session: its marks are the changes"),
+    (
+        "slow machine",
+        "`schedlab slow 40%`, with the ratio of a program's times on both machines as the speed",
+    ),
+    ("vm compare", "`schedlab compare --side vm:kernel=NAME --side vm:kernel=NAME -- LOAD`"),
     ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
     (
         "sim truth",
@@ -23,14 +35,17 @@ const REMOVED: &[(&str, &str)] = &[
 ];
 
 /// A sentence that names what replaces a removed command or option; `None` if none was typed.
-pub(crate) fn successor(arguments: &[OsString]) -> Option<String> {
+/// `all` is the command line that there is.
+pub(crate) fn successor(arguments: &[OsString], all: &Command) -> Option<String> {
     let words: Vec<&str> = arguments.iter().skip(1).map_while(|word| word.to_str()).collect();
     // What follows belongs to a command of the user's.
     let words: Vec<&str> = words.into_iter().take_while(|word| *word != "--").collect();
     let is_typed = |removed: &str| {
         let (command, option) = parts(removed);
         words.starts_with(&command)
-            && option.is_none_or(|option| words.iter().any(|word| is_option(word, option)))
+            && option.is_none_or(|option| {
+                !goes_on(all, &command, &words) && words.iter().any(|word| is_option(word, option))
+            })
     };
     let (removed, now) = REMOVED.iter().find(|(removed, _)| is_typed(removed))?;
     Some(format!("`schedlab {removed}` is now {now}"))
@@ -41,6 +56,13 @@ fn parts(removed: &str) -> (Vec<&str>, Option<&str>) {
     let mut command: Vec<&str> = removed.split(' ').collect();
     let option = command.pop_if(|word| word.starts_with('-'));
     (command, option)
+}
+
+/// Whether a subcommand of the command was typed, whose options are its own.
+fn goes_on(all: &Command, command: &[&str], words: &[&str]) -> bool {
+    let found = command.iter().try_fold(all, |at, word| at.find_subcommand(word));
+    let next = words.get(command.len());
+    found.zip(next).is_some_and(|(command, word)| command.find_subcommand(word).is_some())
 }
 
 fn is_option(word: &str, option: &str) -> bool {
@@ -82,7 +104,9 @@ mod tests {
             let is_whole = taken == words || command.get_positionals().next().is_some();
             assert!(taken > 0 && is_whole, "`{removed}`: no command `{}`", named.join(" "));
             // `load` reads its options itself.
-            let options = named.iter().filter(|word| word.starts_with("--") && named[0] != "load");
+            let options = named
+                .iter()
+                .filter(|word| word.len() > 2 && word.starts_with("--") && named[0] != "load");
             for option in options {
                 let name = option.trim_start_matches('-');
                 let is_there = command.get_arguments().any(|one| one.get_long() == Some(name));
@@ -95,11 +119,13 @@ mod tests {
     fn words_of_a_users_command_are_not_looked_up() {
         let typed = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            successor(&words)
+            successor(&words, &Cli::command())
         };
         let found = typed("schedlab sim truth x.toml").unwrap();
         assert!(found.starts_with("`schedlab sim truth` is now `schedlab load "), "{found}");
         assert_eq!(typed("schedlab slow -- sim truth"), None);
+        assert!(typed("schedlab slow nodes.toml --on=sim").is_some());
+        assert_eq!(typed("schedlab slow evaluate --on host"), None);
         assert_eq!(typed("schedlab sim diff truth"), None);
     }
 }

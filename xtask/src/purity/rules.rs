@@ -303,7 +303,8 @@ fn declarations(program: &[Token]) -> Vec<(usize, usize)> {
 
 /// The leaves of `a::{b, c::{d as e}}`.
 fn leaves(tree: &[Token], before: &[String], into: &mut Vec<Import>) {
-    let (mut path, mut alias) = (before.to_vec(), None);
+    let mut path = before.to_vec();
+    let mut alias = None;
     let mut tokens = tree.iter().enumerate();
     while let Some((index, token)) = tokens.next() {
         match &token.kind {

@@ -74,7 +74,8 @@ fn followed(folder: &Path) -> Result<()> {
     let root = std::path::absolute(folder.join("image"))?;
     emptied(&root)?;
     let inside = |path: &str| root.join(path.trim_start_matches('/'));
-    let (mut place, mut program) = ("/".to_owned(), String::new());
+    let mut place = "/".to_owned();
+    let mut program = String::new();
     let text = std::fs::read_to_string("Containerfile").context("Containerfile")?;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         match line.split_whitespace().collect::<Vec<_>>()[..] {

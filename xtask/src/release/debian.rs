@@ -59,7 +59,6 @@ pub(super) fn build(folder: &Path, depends: &str) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// The names of the man pages.
 fn pages(folder: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(folder).context(format!("{}", folder.display()))?;
     let mut names: Vec<String> =

@@ -22,7 +22,8 @@ pub(super) fn installed(target: &Path) -> Result<()> {
     let root = target.join("installed");
     emptied(&root)?;
     let source = format!("source.packages.local-registry={:?}", registry.to_string_lossy());
-    let (root_text, version) = (root.to_string_lossy().into_owned(), version()?);
+    let root_text = root.to_string_lossy().into_owned();
+    let version = version()?;
     let what = ["install", "schedlab", "--debug", "--locked", "--version", &version, "--root"];
     let from = ["--config", "source.crates-io.replace-with=\"packages\"", "--config", &source];
     // A home of its own: cargo keeps what it unpacked, and packages of one version differ from run to run.
@@ -43,9 +44,11 @@ pub(super) fn installed(target: &Path) -> Result<()> {
 /// A local registry of our packages and of those that they need.
 fn filled(registry: &Path, packages: &Path) -> Result<()> {
     emptied(registry)?;
-    let (metadata, sums) = (metadata()?, checksums()?);
+    let metadata = metadata()?;
+    let sums = checksums()?;
     for package in array(&metadata["packages"]) {
-        let (name, version) = (text(&package["name"]), text(&package["version"]));
+        let name = text(&package["name"]);
+        let version = text(&package["version"]);
         let file = format!("{name}-{version}.crate");
         let (from, sum) = match package["source"].as_str() {
             Some(_) => (cached(&file)?, sums.get(&(name.into(), version.into())).cloned()),

@@ -15,7 +15,6 @@ use crate::font::shorten;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
 use schedlab_stats::Sample;
 
-/// Values of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
     /// The name of the group, written below its box.
@@ -24,14 +23,12 @@ pub struct Group {
     pub values: Vec<f64>,
 }
 
-/// Groups beside each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Boxes {
     /// The title above the chart.
     pub title: String,
     /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
-    /// The axis of the measured values.
     pub y: Axis,
     /// The groups, from left to right.
     pub groups: Vec<Group>,
@@ -64,7 +61,7 @@ impl Chart for Boxes {
             let label = shorten(&label, style.size, style.weight, room - 6 * PX);
             scene.text(at(middle, plot.bottom() + 16 * PX), Anchor::Middle, style, &label);
             let colour = theme.series(index);
-            self.group(&mut scene, &panel, theme, &values, (middle, room), colour);
+            self.group(&mut scene, &panel, theme, &values, middle, room, colour);
         }
         if values().next().is_none() {
             say_empty(&mut scene, theme, plot);
@@ -93,7 +90,8 @@ impl Boxes {
         panel: &Panel,
         theme: &Theme,
         values: &[f64],
-        (middle, room): (i32, i32),
+        middle: i32,
+        room: i32,
         colour: Colour,
     ) {
         if values.is_empty() {
@@ -123,8 +121,10 @@ impl Boxes {
         let body = Rect::new(middle - half, y(q3), 2 * half, (y(q1) - y(q3)).max(PX));
         scene.rect(theme.panel, body);
         scene.rect(colour.fade(110), body);
-        let (left, right) = (middle - half, middle + half);
-        let (top, bottom) = (y(q3), y(q3) + body.h);
+        let left = middle - half;
+        let right = middle + half;
+        let top = y(q3);
+        let bottom = y(q3) + body.h;
         let corners = [at(left, top), at(right, top), at(right, bottom), at(left, bottom)];
         let outline = [corners.as_slice(), &corners[..2]].concat();
         scene.polyline(Stroke::solid(colour, PX), &outline);
@@ -145,7 +145,6 @@ impl Boxes {
     }
 }
 
-/// A quantile of values.
 fn quantile(values: &[f64], part: f64) -> f64 {
     Sample::new(values.iter().copied()).map_or(f64::NAN, |sample| sample.quantile(part))
 }
@@ -162,7 +161,8 @@ fn violin(panel: &Panel, values: &[f64], middle: i32, half: i32) -> Vec<Point> {
     let spread = if spread > 0.0 { spread } else { sd.max(0.005) };
     let width = 0.9 * spread * n.powf(-0.2);
     // Not beyond the values: nobody measured what would be drawn there.
-    let (low, high) = (places[0], places[places.len() - 1]);
+    let low = places[0];
+    let high = places[places.len() - 1];
     let density = |at: f64| -> f64 {
         places.iter().map(|place| (-0.5 * ((at - place) / width).powi(2)).exp()).sum()
     };

@@ -21,7 +21,6 @@ pub struct Histogram {
     pub title: String,
     /// Lines below the title: which samples are drawn.
     pub notes: Vec<String>,
-    /// The axis of the measured values.
     pub x: Axis,
     /// Lower bound, upper bound, count; ascending.
     pub bars: Vec<(f64, f64, u64)>,
@@ -41,7 +40,8 @@ impl Chart for Histogram {
         panel.draw(&mut scene, theme, &self.x, &y);
         let bar = |bar: &(f64, f64, u64)| {
             let low = if self.x.log { bar.0.max(panel.x.low) } else { bar.0 };
-            let (x, right) = (panel.x_at(low), panel.x_at(bar.1));
+            let x = panel.x_at(low);
+            let right = panel.x_at(bar.1);
             let y = panel.y_at(height(bar));
             // A few values are seen, also beside a bar of thousands.
             let y = y.min(plot.bottom() - BAR_LEAST);
@@ -113,7 +113,6 @@ fn percentiles(scene: &mut Scene, panel: &Panel, theme: &Theme, marks: &[(f64, S
 /// The cumulative curve of one group of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Its name in the legend.
     pub name: String,
     /// A value, and the fraction of all that are at most as large; ascending in both.
     pub points: Vec<(f64, f64)>,
@@ -126,7 +125,6 @@ pub struct Cdf {
     pub title: String,
     /// Lines below the title: which samples are drawn.
     pub notes: Vec<String>,
-    /// The axis of the measured values.
     pub x: Axis,
     /// The curves, in the order of the legend.
     pub curves: Vec<Curve>,

@@ -8,7 +8,6 @@ use crate::axis::{Key, keys};
 use crate::colour::{Colour, Theme};
 use crate::scene::{PX, Rect, Scene, Stroke, at};
 
-/// A fit with its residuals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fit {
     /// The title above the chart.
@@ -48,7 +47,8 @@ impl Chart for Fit {
         crate::axis::frame(&mut scene, theme, plot);
         scene.clipped(plot, |scene| {
             let at_end = |x: f64, shift: f64| panel.at(x, line(x) + shift);
-            let (low, high) = (x.low, x.high);
+            let low = x.low;
+            let high = x.high;
             if self.sigma > 0.0 {
                 let sigma = self.sigma;
                 let corners = [

@@ -9,7 +9,6 @@ use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
 use schedlab_model::{Nanos, Span};
 use std::collections::BTreeMap;
 
-/// A job as it was done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The row: index into [`Gantt::lanes`].
@@ -37,7 +36,6 @@ pub struct Gantt {
     pub jobs: Vec<Job>,
     /// Painted over the jobs, without names: stretches of a lane, such as the causes of stalls.
     pub over: Vec<Job>,
-    /// What the colours mean.
     pub legend: Vec<(Colour, String)>,
 }
 
@@ -67,9 +65,11 @@ impl Chart for Gantt {
             scene.text(point, Anchor::End, style, &name);
         }
         let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
-        let (mut names, mut late) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut late = Vec::new();
         for job in self.jobs.iter().filter(|job| job.lane < self.lanes.len()) {
-            let (x, right) = (axis.place(job.span.start), axis.place(job.span.end));
+            let x = axis.place(job.span.start);
+            let right = axis.place(job.span.end);
             let y = y_of(job.lane);
             let rect = Rect::new(x, y + PX / 2, (right - x).max(PX / 5), row - PX);
             boxes.entry(job.colour).or_default().push(rect);
@@ -89,7 +89,8 @@ impl Chart for Gantt {
         }
         let parts = self.over.iter().filter(|part| part.lane < self.lanes.len());
         let covers = parts.map(|part| {
-            let (x, right) = (axis.place(part.span.start), axis.place(part.span.end));
+            let x = axis.place(part.span.start);
+            let right = axis.place(part.span.end);
             let y = y_of(part.lane) + PX / 2;
             (part.colour, Rect::new(x, y, (right - x).max(PX / 5), row - PX))
         });

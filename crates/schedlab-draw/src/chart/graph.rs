@@ -15,18 +15,15 @@ use crate::scene::{Anchor, Item, PX, Point, Rect, Scene, Step, Stroke, Style, at
 use columns::{Columns, NODE};
 use std::collections::BTreeMap;
 
-/// A node of the drawn graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Its column, from 0.
     pub level: usize,
     /// What is written in it; may be empty.
     pub name: String,
-    /// The colour of the node.
     pub colour: Colour,
 }
 
-/// An edge between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// Index of the node that must be done first.
@@ -35,7 +32,6 @@ pub struct Edge {
     pub to: usize,
 }
 
-/// A graph with levels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     /// The title above the chart.
@@ -46,7 +42,6 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// The edges; those that name no node are left out.
     pub edges: Vec<Edge>,
-    /// What the colours mean.
     pub legend: Vec<(Colour, String)>,
 }
 
@@ -58,7 +53,8 @@ impl Chart for Graph {
         let widest = i32::try_from(rooms.max().unwrap_or(0).max(NODE)).unwrap_or(i32::MAX);
         let node = i32::try_from(NODE).unwrap_or(1);
         let pitch = (640 * node / widest).clamp(4, 44) * PX;
-        let (left, width) = (24 * PX, scene.width - 48 * PX);
+        let left = 24 * PX;
+        let width = scene.width - 48 * PX;
         let plot = Rect::new(left, top + 6 * PX, width, pitch * widest / node);
         let places = place(&columns, plot, pitch);
         let count = i32::try_from(columns.columns.len().max(1)).unwrap_or(i32::MAX);
@@ -93,8 +89,11 @@ fn draw_edges(scene: &mut Scene, theme: &Theme, columns: &Columns, places: &[Poi
     let mut steps = Vec::new();
     let head = if radius >= 8 * PX { 4 * PX } else { 0 };
     for &(from, to) in &columns.edges {
-        let (from, to, ends) = (places[from], places[to], !columns.is_way(to));
-        let (a, b) = (at(from.x + radius, from.y), at(to.x - radius, to.y));
+        let ends = !columns.is_way(to);
+        let from = places[from];
+        let to = places[to];
+        let a = at(from.x + radius, from.y);
+        let b = at(to.x - radius, to.y);
         let bend = (b.x - a.x) / 2;
         steps.push(Step::Move(a));
         steps.push(Step::Curve(at(a.x + bend, a.y), at(b.x - bend, b.y), b));
@@ -200,7 +199,8 @@ mod tests {
         let radius = 14 * PX;
         for point in along(&scene) {
             for right in &rights {
-                let (x, y) = (f64::from(point.x - right.x + radius), f64::from(point.y - right.y));
+                let x = f64::from(point.x - right.x + radius);
+                let y = f64::from(point.y - right.y);
                 let away = x.hypot(y);
                 assert!(away > f64::from(radius - PX), "{point:?} is {away} from a node");
             }

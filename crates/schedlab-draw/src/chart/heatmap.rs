@@ -27,7 +27,6 @@ pub struct Heatmap {
     pub rows: Vec<String>,
     /// What the values are: name of the scale.
     pub value_label: String,
-    /// How values are written.
     pub values: Values,
     /// Row by row from the lowest, a value for each column; `None` where nothing was measured.
     pub cells: Vec<Vec<Option<f64>>>,
@@ -42,7 +41,8 @@ pub struct Heatmap {
 impl Chart for Heatmap {
     fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
         let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
-        let (rows, columns) = (self.rows.len().max(1), self.columns.len().max(1));
+        let rows = self.rows.len().max(1);
+        let columns = self.columns.len().max(1);
         let style = Style::regular(11, theme.muted);
         let widest = self.rows.iter().map(|row| style.width(row)).max().unwrap_or(0).min(150 * PX);
         // Whole pixels: else the ground shows through between cells.
@@ -57,10 +57,10 @@ impl Chart for Heatmap {
         let plot = Rect::new(left, top, width * count(columns), height * count(rows));
         let grid = Grid { plot, width, height };
         let (low, high) = self.range();
-        self.cells(&mut scene, theme, &grid, (low, high));
+        self.cells(&mut scene, theme, &grid, low, high);
         self.labels(&mut scene, theme, &grid);
         self.edges(&mut scene, theme, &grid);
-        self.scale(&mut scene, theme, plot, (low, high));
+        self.scale(&mut scene, theme, plot, low, high);
         scene.height = plot.bottom() + 46 * PX;
         scene
     }
@@ -80,7 +80,8 @@ struct Grid {
 
 impl Grid {
     fn cell(&self, row: usize, column: usize) -> Rect {
-        let (row, column) = (i32::try_from(row).unwrap_or(0), i32::try_from(column).unwrap_or(0));
+        let row = i32::try_from(row).unwrap_or(0);
+        let column = i32::try_from(column).unwrap_or(0);
         let y = self.plot.bottom() - (row + 1) * self.height;
         Rect::new(self.plot.x + column * self.width, y, self.width, self.height)
     }
@@ -103,11 +104,11 @@ impl Heatmap {
         if low <= high { (low, high) } else { (0.0, 1.0) }
     }
 
-    fn cells(&self, scene: &mut Scene, theme: &Theme, grid: &Grid, (low, high): (f64, f64)) {
+    fn cells(&self, scene: &mut Scene, theme: &Theme, grid: &Grid, low: f64, high: f64) {
         scene.rect(theme.grid, grid.plot);
         let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
         let mut texts = Vec::new();
-        let unit = self.unit((low, high));
+        let unit = self.unit(low, high);
         for (row, column) in self.all() {
             let Some(value) = self.value(row, column) else { continue };
             let colour = on_scale((value - low) / (high - low).max(f64::MIN_POSITIVE));
@@ -150,7 +151,7 @@ impl Heatmap {
     }
 
     /// The unit in which all durations are written, if it is one.
-    fn unit(&self, (low, high): (f64, f64)) -> Option<String> {
+    fn unit(&self, low: f64, high: f64) -> Option<String> {
         if self.values != Values::Nanoseconds {
             return None;
         }
@@ -204,12 +205,12 @@ impl Heatmap {
         for &level in &self.contours {
             let above = |row, column| self.value(row, column).is_some_and(|value| value >= level);
             let known = |row, column| self.value(row, column).is_some();
-            let lines = self.border(grid, (above, known), false);
+            let lines = self.border(grid, above, known, false);
             scene.lines(Stroke::solid(Colour::WHITE.fade(220), PX * 3 / 2), lines.clone());
             scene.lines(Stroke::dashed(Colour::BLACK.fade(180), PX, 3 * PX, 3 * PX), lines);
         }
         let inside = |row, column| self.stable.contains(&(row, column));
-        let lines = self.border(grid, (inside, |_, _| true), true);
+        let lines = self.border(grid, inside, |_, _| true, true);
         scene.lines(Stroke::solid(Colour::WHITE, PX * 4), lines.clone());
         scene.lines(Stroke::solid(theme.alarm, PX * 2), lines);
         if let Some((row, column)) = self.best {
@@ -217,7 +218,8 @@ impl Heatmap {
             for (colour, inset, width) in
                 [(Colour::WHITE, 2 * PX, 4 * PX), (Colour::BLACK, 2 * PX, 3 * PX / 2)]
             {
-                let (a, b) = (at(x + inset, y + inset), at(x + w - inset, y + h - inset));
+                let a = at(x + inset, y + inset);
+                let b = at(x + w - inset, y + h - inset);
                 // The first side once more, so that the last corner is joined as the others are.
                 let ring = [a, at(b.x, a.y), b, at(a.x, b.y), a, at(b.x, a.y)];
                 scene.polyline(Stroke::solid(colour, width), &ring);
@@ -229,18 +231,22 @@ impl Heatmap {
     fn border(
         &self,
         grid: &Grid,
-        (inside, counts): (impl Fn(usize, usize) -> bool, impl Fn(usize, usize) -> bool),
+        inside: impl Fn(usize, usize) -> bool,
+        counts: impl Fn(usize, usize) -> bool,
         closed: bool,
     ) -> Vec<(Point, Point)> {
-        let (rows, columns) = (self.rows.len(), self.columns.len());
+        let rows = self.rows.len();
+        let columns = self.columns.len();
         let mut lines = Vec::new();
         for (row, column) in self.all().filter(|&(row, column)| inside(row, column)) {
             let Rect { x, y, w, h } = grid.cell(row, column);
             // Between cells only known ones make an edge.
             let out = |r: usize, c: usize| !inside(r, c) && counts(r, c);
             let edge = |last: bool, out: &dyn Fn() -> bool| if last { closed } else { out() };
-            let (left, right) = (at(x, y), at(x + w, y));
-            let (low, low_right) = (at(x, y + h), at(x + w, y + h));
+            let left = at(x, y);
+            let right = at(x + w, y);
+            let low = at(x, y + h);
+            let low_right = at(x + w, y + h);
             if edge(column == 0, &|| out(row, column - 1)) {
                 lines.push((left, low));
             }
@@ -257,7 +263,7 @@ impl Heatmap {
         lines
     }
 
-    fn scale(&self, scene: &mut Scene, theme: &Theme, plot: Rect, (low, high): (f64, f64)) {
+    fn scale(&self, scene: &mut Scene, theme: &Theme, plot: Rect, low: f64, high: f64) {
         const STEPS: i32 = 40;
         let x = plot.right() + 16 * PX;
         let height = plot.h.min(200 * PX);

@@ -99,16 +99,13 @@ impl Series {
     }
 }
 
-/// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
     /// The title above the chart.
     pub title: String,
     /// Lines under the title, such as the trace, the window and the number of events.
     pub notes: Vec<String>,
-    /// The axis to the right.
     pub x: Axis,
-    /// The axis of the values, upwards.
     pub y: Axis,
     /// The lines; later ones on top.
     pub series: Vec<Series>,
@@ -144,7 +141,7 @@ impl Chart for Line {
                     }
                 };
                 let colour = series.colour.unwrap_or(own);
-                self.series(scene, &panel, series, (colour, shift));
+                self.series(scene, &panel, series, colour, shift);
                 if !series.name.is_empty() {
                     entries.push((series.shape.key(colour), series.name.clone()));
                 }
@@ -180,7 +177,8 @@ impl Line {
         scene: &mut Scene,
         panel: &Panel,
         series: &Series,
-        (colour, shift): (Colour, i32),
+        colour: Colour,
+        shift: i32,
     ) {
         let with_whiskers = self.series.iter().filter(|one| one.has_whiskers()).count();
         let shown = |s: &&Sample| self.x.shows(s.x) && self.y.shows(s.y);
@@ -192,7 +190,7 @@ impl Line {
         let points: Vec<Point> = samples.iter().map(place).collect();
         let has_band = series.shape == Shape::Line
             && (with_whiskers <= BANDS_MAX || samples.len() > WHISKERS_MAX);
-        self.intervals(scene, panel, has_band, &samples, (colour, shift));
+        self.intervals(scene, panel, has_band, &samples, colour, shift);
         match series.shape {
             Shape::Line => {
                 scene.polyline(series.shape.stroke(colour), &points);
@@ -213,7 +211,8 @@ impl Line {
         panel: &Panel,
         has_band: bool,
         samples: &[&Sample],
-        (colour, shift): (Colour, i32),
+        colour: Colour,
+        shift: i32,
     ) {
         let ends = |sample: &&Sample| {
             let (low, high) =

@@ -55,7 +55,6 @@ pub struct Published {
 /// The panels of one choice, below each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
-    /// The name of the choice.
     pub name: String,
     /// Shaded in all its panels; empty or one: none.
     pub regions: Vec<Region>,
@@ -111,7 +110,7 @@ impl Chart for Multiples {
             for (row, axis) in self.rows.iter().enumerate() {
                 let row_i = i32::try_from(row).unwrap_or(i32::MAX);
                 let plot = Rect::new(left, first + row_i * (height + GAP_PX * PX), width, height);
-                self.panel(&mut scene, theme, (plot, scales[row], tells), (axis, row), column);
+                self.panel(&mut scene, theme, plot, scales[row], tells, row, column);
                 if index == 0 {
                     name_y(&mut scene, theme, plot, &axis.label);
                 }
@@ -153,12 +152,15 @@ impl Multiples {
         self.rows[row].scale(heights.chain(published).chain([room]))
     }
 
+    /// `tells`: with the values of its vertical axis.
     fn panel(
         &self,
         scene: &mut Scene,
         theme: &Theme,
-        (plot, y, tells): (Rect, Scale, bool),
-        (axis, row): (&Axis, usize),
+        plot: Rect,
+        y: Scale,
+        tells: bool,
+        row: usize,
         column: &Column,
     ) {
         let none = Vec::new();
@@ -171,7 +173,10 @@ impl Multiples {
             published(scene, theme, &panel, &column.published);
         }
         match tells {
-            true => panel.draw_y(scene, theme, &Axis { label: String::new(), ..axis.clone() }),
+            true => {
+                let axis = Axis { label: String::new(), ..self.rows[row].clone() };
+                panel.draw_y(scene, theme, &axis);
+            }
             false => panel.grid_y(scene, theme),
         }
         let marks = self.ticks.iter().map(|(x, _)| {
@@ -193,7 +198,8 @@ impl Multiples {
             }
         });
         // A point at the end of a scale is whole.
-        let (room, twice) = (DOT_PX * PX, 2 * DOT_PX * PX);
+        let room = DOT_PX * PX;
+        let twice = 2 * DOT_PX * PX;
         let around = Rect::new(plot.x - room, plot.y - room, plot.w + twice, plot.h + twice);
         scene.clipped(around, |scene| {
             let hints = column.hints.get(row).unwrap_or(const { &Vec::new() });
@@ -217,7 +223,8 @@ impl Multiples {
         });
         let mut free = i32::MIN;
         for (index, (x, label)) in self.ticks.iter().enumerate() {
-            let (middle, half) = (place(*x, label), style.width(label) / 2);
+            let middle = place(*x, label);
+            let half = style.width(label) / 2;
             let is_last = index + 1 == self.ticks.len();
             let touches = middle - half < free || (!is_last && middle + half > last);
             if !self.words && touches {
@@ -245,7 +252,8 @@ impl Multiples {
         let style = Style::regular(10, Theme::light().muted);
         let ends = |(x, label): &(f64, String)| {
             let wide = style.width(label);
-            let (middle, half) = (tick_at(*x, width, wide), wide / 2);
+            let middle = tick_at(*x, width, wide);
+            let half = wide / 2;
             (middle - half, middle + half + APART_PX * PX)
         };
         let most = if self.words { self.ticks.len().max(1) } else { 1 };
@@ -263,7 +271,8 @@ impl Multiples {
 /// below the next panel.
 fn tick_at(x: f64, width: i32, label: i32) -> i32 {
     let place = (x * f64::from(width)).round() as i32;
-    let (left, right) = (label / 2 - VALUES_PX * PX / 2, width + DOT_PX * PX - label / 2);
+    let left = label / 2 - VALUES_PX * PX / 2;
+    let right = width + DOT_PX * PX - label / 2;
     if left < right { place.clamp(left, right) } else { place }
 }
 
@@ -302,7 +311,8 @@ fn regions(scene: &mut Scene, theme: &Theme, panel: &Panel, column: &Column, nam
     let borders = borders.map(|x| (at(x, plot.y), at(x, plot.bottom()))).collect();
     scene.lines(Stroke::solid(theme.axis, PX), borders);
     for (index, region) in column.regions.iter().enumerate() {
-        let (from, to) = (panel.x_at(region.from), panel.x_at(region.to));
+        let from = panel.x_at(region.from);
+        let to = panel.x_at(region.to);
         let shade = if index % 2 == 0 { 18 } else { 52 };
         scene.rect(theme.series(0).fade(shade), Rect::new(from, plot.y, to - from, plot.h));
         if named {

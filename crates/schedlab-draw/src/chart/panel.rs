@@ -62,7 +62,8 @@ impl Panel {
     }
 
     pub(super) fn draw_x(&self, scene: &mut Scene, theme: &Theme, axis: &Axis) {
-        let (plot, style) = (self.plot, Style::regular(11, theme.muted));
+        let plot = self.plot;
+        let style = Style::regular(11, theme.muted);
         for (value, label) in self.x_ticks() {
             tick_label(scene, at(self.x_at(value), plot.bottom() + 16 * PX), style, &label);
         }
@@ -103,7 +104,8 @@ impl Panel {
     }
 
     pub(super) fn draw_y(&self, scene: &mut Scene, theme: &Theme, axis: &Axis) {
-        let (plot, style) = (self.plot, Style::regular(11, theme.muted));
+        let plot = self.plot;
+        let style = Style::regular(11, theme.muted);
         self.grid_y(scene, theme);
         for (value, label) in self.y_ticks() {
             let y = self.y_at(value);

@@ -30,7 +30,6 @@ impl Values {
 pub struct Axis {
     /// What is measured, with its unit.
     pub label: String,
-    /// How values are written.
     pub values: Values,
     /// Whether equal distances are equal ratios; values of 0 and less are left out then.
     pub log: bool,
@@ -75,7 +74,6 @@ impl Axis {
         Self { range: Some((low, high)), ..self }
     }
 
-    /// Whether a value can be shown on this axis.
     pub(super) fn shows(&self, value: f64) -> bool {
         value.is_finite() && (!self.log || value > 0.0)
     }
@@ -90,7 +88,8 @@ impl Axis {
             let (low, high) = if self.log { (1.0, 10.0) } else { (0.0, 1.0) };
             return Scale { low, high, log: self.log, values: self.values };
         }
-        let (mut low, mut high) = (low, high);
+        let mut low = low;
+        let mut high = high;
         if self.log {
             low = 10_f64.powf(low.log10().floor());
             high = 10_f64.powf(high.log10().ceil()).max(low * 10.0);
@@ -144,7 +143,8 @@ impl Scale {
     }
 
     fn decades(&self, most: usize) -> Vec<(f64, String)> {
-        let (low, high) = (self.low.log10().round() as i32, self.high.log10().round() as i32);
+        let low = self.low.log10().round() as i32;
+        let high = self.high.log10().round() as i32;
         let every = usize::try_from(high - low).unwrap_or(1).div_ceil(most.max(1)).max(1);
         let factors: &[f64] = if high - low <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         (low..=high)

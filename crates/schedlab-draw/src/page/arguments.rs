@@ -23,7 +23,6 @@ pub struct Listening<'a> {
     power: Option<Vec<bool>>,
 }
 
-/// What was said, by whom and when.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// In the order of the source; the text's number, 0 where none is kept.

@@ -83,7 +83,6 @@ pub(super) struct Point {
     pub(super) said: u32,
 }
 
-/// What a page shows.
 #[derive(Clone, Debug)]
 pub struct PageData {
     pub(super) window: Span,
@@ -104,7 +103,6 @@ pub struct PageData {
     touching: Touching,
 }
 
-/// What a page says of a task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskHead {
     pub(super) pid: i32,
@@ -127,7 +125,9 @@ impl Columns {
     #[must_use]
     pub fn new(window: Span) -> Self {
         let coarse = Density::new(window, COARSE_COLUMNS, By::Task);
-        let (cpus, ran, points) = (Vec::new(), Vec::new(), Points::default());
+        let cpus = Vec::new();
+        let ran = Vec::new();
+        let points = Points::default();
         Self {
             window,
             cpus,
@@ -166,7 +166,8 @@ impl Columns {
             for (groups, group) in groups.iter_mut().zip([task.0, command, parents.0, prio]) {
                 groups.push(group);
             }
-            let (pid, prio) = (known.pid.0, known.prio.0);
+            let pid = known.pid.0;
+            let prio = known.prio.0;
             heads.push(TaskHead { pid, name, parent: parent.0, prio, ..TaskHead::default() });
         }
         for (rule, groups) in groups.iter().enumerate() {
@@ -230,7 +231,8 @@ impl Columns {
         if end <= start {
             return;
         }
-        let (gap, wait) = (start - track.end, std::mem::take(&mut track.wait));
+        let gap = start - track.end;
+        let wait = std::mem::take(&mut track.wait);
         track.end = end;
         let numbers = [gap, end - start, task.into(), code(left), wait];
         let bytes = track.push(numbers, track.waker);
@@ -379,7 +381,8 @@ impl Question for Columns {
         let waker = is.task().filter(|_| wait.is_some_and(|wait| wait.why.is_wakeup()));
         let waker = waker.map_or(0, |task| state.task(task).waker.0);
         let track = self.track(cpu.index());
-        (track.wait, track.waker) = (wait.map_or(0, |wait| (at - wait.since).0), waker);
+        track.wait = wait.map_or(0, |wait| (at - wait.since).0);
+        track.waker = waker;
     }
 
     fn answer(mut self, state: &State) -> PageData {
@@ -413,7 +416,8 @@ impl PageData {
     #[cfg(test)]
     pub(super) fn named(window: Span, name: &str) -> Self {
         let tasks = vec![TaskHead { pid: 1, name: name.to_owned(), ..TaskHead::default() }];
-        let (coarse, points) = (DensityAnswer::default(), Points::default());
+        let coarse = DensityAnswer::default();
+        let points = Points::default();
         Self {
             window,
             cpus: Vec::new(),
@@ -470,7 +474,8 @@ impl PageData {
     /// Shows what tracepoints said, too: those of the same pass.
     #[must_use]
     pub fn with_arguments(mut self, said: Said) -> Self {
-        let (marks, start) = (self.points.marks, self.window.start);
+        let marks = self.points.marks;
+        let start = self.window.start;
         let mut told = said.events.iter();
         for point in self.points.found.iter_mut().filter(|point| point.name >= marks) {
             // Both stand in the order of the trace; a point of another window is none of the page's.
@@ -503,13 +508,11 @@ impl PageData {
         self.whole
     }
 
-    /// How many slices the page holds.
     #[must_use]
     pub fn slices(&self) -> usize {
         self.cpus.iter().map(|(_, track)| track.count).sum()
     }
 
-    /// How many CPUs it shows.
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.cpus.len()
@@ -518,7 +521,8 @@ impl PageData {
 
 /// Numbers for what is met, from 1 on in order of first appearance; 0 is for nothing.
 fn numbered<T: Ord + Copy>(all: impl Iterator<Item = Option<T>>) -> (Vec<u32>, Vec<T>) {
-    let (mut known, mut order) = (BTreeMap::new(), Vec::new());
+    let mut known = BTreeMap::new();
+    let mut order = Vec::new();
     let number = |one: Option<T>| {
         one.map_or(0, |one| {
             *known.entry(one).or_insert_with(|| {

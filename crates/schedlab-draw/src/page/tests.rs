@@ -136,7 +136,8 @@ fn an_episode_is_told_with_its_task_its_cpu_and_its_cost() {
     let reply = schedlab_timeline::ask(&mut trace.source(), question).unwrap();
     let notes = notes(&reply.answer, &reply.state);
     assert_eq!(notes.len(), 1);
-    let (note, story) = (&notes[0], notes[0].story.as_ref().unwrap());
+    let note = &notes[0];
+    let story = notes[0].story.as_ref().unwrap();
     assert!(note.text.starts_with("B (2) waited on CPU 0. This lost "), "{}", note.text);
     assert!(note.text.contains("Inferred: ") && note.text.contains("It ended when "));
     assert_eq!((note.cpu, story.free.to_string()), (0, "1".to_owned()));

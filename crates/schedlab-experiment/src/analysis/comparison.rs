@@ -9,6 +9,7 @@ mod conditions;
 mod effects;
 mod family;
 mod looks;
+mod neutral;
 mod sentences;
 mod units;
 

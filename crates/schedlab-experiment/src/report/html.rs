@@ -1,5 +1,6 @@
 //! HTML text in which nothing that came from outside can become markup.
 
+use schedlab_model::visible_but;
 use std::fmt::Write as _;
 
 /// HTML being written. Text goes in escaped; only this crate writes tags.
@@ -7,17 +8,16 @@ use std::fmt::Write as _;
 pub struct Html(String);
 
 impl Html {
-    /// Appends text, escaped for content and for quoted attributes alike.
+    /// Appends text, escaped for content and for quoted attributes alike. Control characters are spelled out, since
+    /// HTML does not allow them, and so are those that turn the direction of the text around them.
     pub fn text(&mut self, text: &str) -> &mut Self {
-        for c in text.chars() {
+        for c in visible_but(text, &['\n', '\t']).chars() {
             match c {
                 '&' => self.0.push_str("&amp;"),
                 '<' => self.0.push_str("&lt;"),
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                // Control characters are not allowed in HTML: names of tasks may hold any byte.
-                c if c.is_control() && c != '\n' && c != '\t' => self.0.push('\u{fffd}'),
                 c => self.0.push(c),
             }
         }
@@ -55,14 +55,14 @@ mod tests {
         html.element("td", "<script>alert(\"1\")</script> & 'x'\u{1b}[31m");
         assert_eq!(
             html.into_string(),
-            "<td>&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}[31m</td>\n"
+            "<td>&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\\u001b[31m</td>\n"
         );
     }
 
     #[test]
     fn lines_and_tabs_stay_and_other_control_characters_do_not() {
         let mut html = Html::default();
-        html.text("a\n\tb\u{7}\r");
-        assert_eq!(html.into_string(), "a\n\tb\u{fffd}\u{fffd}");
+        html.text("a\n\tb\u{7}\r\u{202e}c");
+        assert_eq!(html.into_string(), "a\n\tb\\u0007\\u000d\\u202ec");
     }
 }

@@ -10,7 +10,7 @@ const FILE: &str = "looks.json";
 /// The looks at a folder's runs; none where nobody looked.
 pub(crate) fn looks_of(results: &Path) -> Result<Looks, StoreError> {
     let path = results.join(FILE);
-    match std::fs::read_to_string(&path) {
+    match schedlab_sys::regular_file::text(&path) {
         Ok(text) => serde_json::from_str(&text).map_err(|error| StoreError::Malformed {
             path,
             line: error.line(),

@@ -165,7 +165,7 @@ pub fn runs_of(folder: &Path) -> Result<StoredRuns, StoreError> {
     runs.sort_by(|a, b| {
         (a.manifest.block, &a.manifest.id).cmp(&(b.manifest.block, &b.manifest.id))
     });
-    let experiment = fs::read_to_string(folder.join("experiment.toml")).ok();
+    let experiment = schedlab_sys::regular_file::text(&folder.join("experiment.toml")).ok();
     let looks = looks_of(folder)?;
     Ok(StoredRuns { folder: folder.to_owned(), runs, experiment, damaged, looks })
 }
@@ -185,7 +185,7 @@ pub(crate) fn boots(runs: &[StoredRun], place: &Place) -> Vec<String> {
 }
 
 fn read(path: &Path) -> Result<String, StoreError> {
-    fs::read_to_string(path).map_err(|e| StoreError::io(path, e))
+    schedlab_sys::regular_file::text(path).map_err(|e| StoreError::io(path, e))
 }
 
 /// The values of a file of lines, as many as the manifest says.

@@ -3,6 +3,7 @@
 use super::{Manifest, StoreError};
 use schedlab_model::{Event, Metric, TraceInfo, Warning};
 use schedlab_trace::EventWriter;
+use schedlab_trace::dat::{Compression, Version};
 use schedlab_workload::{Figure, Interval, Output, Stream};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -68,6 +69,7 @@ impl<'s> RunWriter<'s> {
     ///
     /// # Errors
     /// When the folder cannot be made.
+    #[expect(clippy::disallowed_methods, reason = "the folder is hidden until the run is whole")]
     pub fn create(
         results: &Path,
         name: &str,
@@ -156,6 +158,7 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
     write(path, bytes, Durable::Each)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the folder is hidden until the run is whole")]
 fn write(path: &Path, bytes: &[u8], durable: Durable) -> Result<(), StoreError> {
     let written = File::create(path).and_then(|mut file| {
         file.write_all(bytes)?;
@@ -198,7 +201,8 @@ impl Output for RunWriter<'_> {
 
     fn trace(&mut self, info: &TraceInfo) -> io::Result<()> {
         let path = self.path(Stream::Trace);
-        self.trace = Some(EventWriter::create(&path, info)?);
+        let writer = EventWriter::create_as(&path, info, Version::V6, Compression::None)?;
+        self.trace = Some(writer);
         Ok(())
     }
 

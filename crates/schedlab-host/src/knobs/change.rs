@@ -94,7 +94,6 @@ impl Changes {
         }
     }
 
-    /// Whether nothing is to be changed at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

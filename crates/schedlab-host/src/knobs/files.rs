@@ -50,7 +50,8 @@ pub fn write_tmpfiles(settings: &[Setting], tree: &Tree) -> String {
 /// back.
 #[must_use]
 pub fn write_script(settings: &[Setting], tree: &Tree) -> String {
-    let (mut files, mut comments) = (String::new(), String::new());
+    let mut files = String::new();
+    let mut comments = String::new();
     for setting in settings {
         match written(setting, tree) {
             Written::File(path, value) => {

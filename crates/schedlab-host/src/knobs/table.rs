@@ -24,7 +24,6 @@ pub enum Home {
 pub enum TaskKnob {
     /// Slice of a fair task (`sched_runtime` of `sched_setattr`).
     Slice,
-    /// The nice value of tasks.
     Nice,
     /// Policy with its parameters.
     Policy,
@@ -48,7 +47,6 @@ pub struct Place {
     pub until: Version,
 }
 
-/// The places of a tunable.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The tunable's name (see [`schedlab_workload::knobs`]).

@@ -235,7 +235,8 @@ fn a_runtime_and_its_period_are_written_in_the_order_that_the_kernel_takes() {
         let changes = new.resolve(settings).unwrap();
         contents(changes.undo().unwrap())
     };
-    let (runtime, period) = ("50000000", "1000000000");
+    let runtime = "50000000";
+    let period = "1000000000";
     // A runtime above the present period must come after the longer period, for any user's order.
     let up = [set("fair_server_runtime", "1500ms"), set("fair_server_period", "2s")];
     assert_eq!(order(&up), [period, period, runtime, runtime]);

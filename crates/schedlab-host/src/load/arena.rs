@@ -10,7 +10,7 @@ use schedlab_sys::shared;
 use schedlab_workload::measure::Moment;
 use schedlab_workload::plan::{Block, Plan, Queue};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::*};
 
 /// Words of a cache line.
 pub(super) const LINE: usize = 8;
@@ -27,7 +27,6 @@ const CONTROL: usize = 6 * LINE;
 /// Words that every task has for itself, before its counters and series.
 const TASK: usize = 16;
 
-/// How a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
     /// It was not started, or has not said that it is ready.
@@ -48,7 +47,8 @@ pub(super) struct Arena {
     semaphores: usize,
     parties: Vec<u32>,
     queues: Vec<(usize, Queue)>,
-    pages: Vec<Option<(usize, usize)>>,
+    blocks: Vec<Option<(usize, usize)>>,
+    pages: Vec<Option<&'static [AtomicU8]>>,
     tasks: usize,
     task_words: usize,
     counters: usize,
@@ -89,8 +89,9 @@ impl Arena {
         let barriers = take(plan.barriers.len() * 2 * LINE);
         let semaphores = take(plan.semaphores as usize * LINE);
         let queues = plan.queues.iter().map(|&queue| (take(queue_words(queue)), queue)).collect();
-        let pages = plan.blocks.iter().map(|block| shared_words(block).map(|n| (take(n), n)));
-        let pages = pages.collect();
+        let blocks = plan.blocks.iter().map(|block| shared_words(block).map(|n| (take(n), n)));
+        let blocks = blocks.collect();
+        let pages = plan.blocks.iter().map(page).collect::<io::Result<_>>()?;
         let task_words =
             line(TASK + plan.counters.len()) + plan.samples.len() * line(live_counters::words());
         let tasks = take(task_words * plan.tasks.len());
@@ -104,6 +105,7 @@ impl Arena {
             semaphores,
             parties: plan.barriers.clone(),
             queues,
+            blocks,
             pages,
             tasks,
             task_words,
@@ -181,7 +183,6 @@ impl Arena {
         &self.words[self.locks + index as usize * LINE]
     }
 
-    /// What lies in a semaphore.
     pub(super) fn semaphore(&self, index: u32) -> &AtomicU64 {
         &self.words[self.semaphores + index as usize * LINE]
     }
@@ -211,9 +212,14 @@ impl Arena {
         self.queues.iter().map(capacity).max().unwrap_or(0)
     }
 
-    /// The words of a block that tasks share; `None` where each task has its own.
+    /// The bytes of a page that tasks share; `None` of another block.
+    pub(super) fn page(&self, index: u32) -> Option<&'static [AtomicU8]> {
+        self.pages[index as usize]
+    }
+
+    /// The words of a block that tasks share; `None` where each task has its own, and of a page.
     pub(super) fn block(&self, index: u32) -> Option<&'static [AtomicU64]> {
-        self.pages[index as usize].map(|(at, words)| &self.words[at..at + words])
+        self.blocks[index as usize].map(|(at, words)| &self.words[at..at + words])
     }
 
     /// How many tasks the plan has, alive or not.
@@ -246,7 +252,7 @@ impl Arena {
     /// on: the one that is about to wait does not.
     pub(super) fn wake_all(&self) {
         let wake = |word: &AtomicU64| {
-            let _ = schedlab_sys::futex::wake(shared::low_half(word), u32::MAX, self.scope);
+            let _ = schedlab_sys::futex::wake(word, u32::MAX, self.scope);
         };
         for index in 0..self.word_count {
             let (word, _) = self.word(u32::try_from(index).expect("words are counted in 32 bits"));
@@ -356,8 +362,15 @@ fn queue_words(queue: Queue) -> usize {
 fn shared_words(block: &Block) -> Option<usize> {
     match block {
         Block::Matrices { side, shared: true, .. } => Some(3 * (*side as usize).pow(2)),
-        Block::Page { bytes } | Block::Chain { bytes, .. } => Some((*bytes as usize).div_ceil(8)),
-        Block::Matrices { shared: false, .. } | Block::Arrays { .. } => None,
+        Block::Chain { bytes, .. } => Some((*bytes as usize).div_ceil(8)),
+        Block::Matrices { shared: false, .. } | Block::Arrays { .. } | Block::Page { .. } => None,
+    }
+}
+
+fn page(block: &Block) -> io::Result<Option<&'static [AtomicU8]>> {
+    match block {
+        Block::Page { bytes } => shared::bytes((*bytes as usize).next_multiple_of(8)).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -19,7 +19,6 @@ pub(crate) enum Told {
     Interval(Box<Interval>),
     /// A number for the whole run.
     Figure(Figure),
-    /// A warning about the run.
     Warning(Warning),
     /// The run cannot be done, or an option is wrong.
     Failed {

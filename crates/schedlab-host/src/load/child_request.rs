@@ -4,13 +4,11 @@ use crate::load_environment::Site;
 use schedlab_workload::RunSpec;
 use serde::{Deserialize, Serialize};
 
-/// What a load child does.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
     /// The run; its own workload is what this child performs.
     pub(crate) spec: RunSpec,
-    /// Its part in the run.
     pub(crate) part: Part,
     /// What was made for it.
     pub(crate) site: Site,

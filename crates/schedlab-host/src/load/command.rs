@@ -24,7 +24,8 @@ const GRACE: Nanos = Nanos::from_secs(3);
 pub(super) fn perform(
     line: &str,
     place: &Placement,
-    limit: (Option<Nanos>, Option<Nanos>),
+    limit: Option<Nanos>,
+    cut_at: Option<Nanos>,
     part: Part,
     signals: Signals,
 ) -> Result<i32, Told> {
@@ -39,7 +40,7 @@ pub(super) fn perform(
         let before = Resources::of_children();
         let began = clock::monotonic();
         let child = start(line).map_err(|error| failed(format!("starting it: {error}")))?;
-        follow(child, began, limit, part, signals, &before)
+        follow(child, began, limit, cut_at, part, signals, &before)
             .map_err(|error| failed(format!("awaiting it: {error}")))
     };
     std::thread::scope(|scope| {
@@ -62,7 +63,8 @@ fn start(line: &str) -> io::Result<Child> {
 fn follow(
     mut child: Child,
     began: Nanos,
-    (limit, cut_at): (Option<Nanos>, Option<Nanos>),
+    limit: Option<Nanos>,
+    cut_at: Option<Nanos>,
     part: Part,
     signals: Signals,
     before: &Resources,

@@ -9,7 +9,7 @@ use super::calibrate::compute;
 use super::live_counters;
 use super::memory::{Heap, Memory};
 use schedlab_model::{Nanos, Phase};
-use schedlab_sys::{clock, futex, sched, shared, task};
+use schedlab_sys::{clock, futex, sched, task};
 use schedlab_workload::plan::Queue;
 use schedlab_workload::{
     Behaviour, ChannelId, CounterId, DialId, Done, Instruments, Op, QueueId, SampleId, WordId,
@@ -17,7 +17,7 @@ use schedlab_workload::{
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Operations that a task may still ask for after it was asked to stop: enough to close its channels.
 const AFTER_STOP: u32 = 100_000;
@@ -25,7 +25,6 @@ const AFTER_STOP: u32 = 100_000;
 /// The end of a channel that a task holds.
 #[derive(Clone)]
 pub(super) enum End {
-    /// The end from which the task reads.
     Read(Arc<File>),
     /// The end to which the task writes. The last task of the process that drops this end closes it.
     Write(Arc<File>),
@@ -115,7 +114,8 @@ impl<'a> Interpreter<'a> {
         memory: Vec<Option<Memory>>,
         stage: &'a dyn Stage,
     ) -> Self {
-        let (buffer, batch) = (Vec::new(), Vec::with_capacity(arena.stack_capacity()));
+        let buffer = Vec::new();
+        let batch = Vec::with_capacity(arena.stack_capacity());
         let heap = Heap::default();
         Self { arena, task, ends, memory, stage, buffer, batch, heap, cpu_lock: 0, error: None }
     }
@@ -189,10 +189,10 @@ impl<'a> Interpreter<'a> {
                 Done::Ok
             }
             Op::Lock(lock) if self.arena.locks_inherit => {
-                self.lock_inheriting(shared::low_half(self.arena.lock(lock.0)))
+                self.lock_inheriting(self.arena.lock(lock.0))
             }
             Op::Unlock(lock) if self.arena.locks_inherit => {
-                let word = shared::low_half(self.arena.lock(lock.0));
+                let word = self.arena.lock(lock.0);
                 match futex::unlock_inheriting(word, self.arena.scope) {
                     Err(error) if !self.arena.stopping() => Done::Failed(code(&error)),
                     _ => Done::Ok,
@@ -288,7 +288,7 @@ impl<'a> Interpreter<'a> {
 
     fn wake_futex(&self, word: &AtomicU64, count: u32) {
         // Waking cannot fail but for a bad address.
-        let _ = futex::wake(shared::low_half(word), count, self.arena.scope);
+        let _ = futex::wake(word, count, self.arena.scope);
     }
 
     /// Sleeps while the word's low half holds `value`. Whether the task shall go on.
@@ -297,7 +297,7 @@ impl<'a> Interpreter<'a> {
     }
 
     fn sleep_on_for(&self, word: &AtomicU64, value: u32, time: Option<Nanos>) -> Result<(), Done> {
-        match futex::wait(shared::low_half(word), value, self.arena.scope, time) {
+        match futex::wait(word, value, self.arena.scope, time) {
             _ if self.arena.stopping() => Err(Done::Stopped),
             Ok(_) => Ok(()),
             Err(error) => Err(Done::Failed(code(&error))),
@@ -363,7 +363,7 @@ impl<'a> Interpreter<'a> {
 
     /// A lock by which the kernel lends the holder the priority of the one that waits. No signal ends such a wait, so it
     /// looks up from time to time whether all shall stop.
-    fn lock_inheriting(&self, word: &AtomicU32) -> Done {
+    fn lock_inheriting(&self, word: &AtomicU64) -> Done {
         loop {
             match futex::lock_inheriting(word, self.arena.scope, Nanos::from_secs(1)) {
                 Ok(true) => return Done::Ok,
@@ -574,7 +574,8 @@ impl Fifo<'_> {
 
     /// How many lie there now, or `None`: no room.
     fn push(&self, value: u64) -> Option<u64> {
-        let (tail, head) = (&self.words[0], &self.words[LINE]);
+        let tail = &self.words[0];
+        let head = &self.words[LINE];
         loop {
             let turn = tail.load(Relaxed);
             let out = head.load(Acquire);
@@ -636,7 +637,8 @@ mod tests {
         let words = schedlab_sys::shared::words(2 * LINE + 16).unwrap();
         (0..8).for_each(|slot| words[2 * LINE + slot * 2].store(slot as u64, Relaxed));
         let fifo = || Fifo { words, capacity: 8 };
-        let (threads, each) = (3, 5_000);
+        let threads = 3;
+        let each = 5_000;
         let pops = || {
             let mut taken = Vec::new();
             while taken.len() < each {
@@ -718,8 +720,9 @@ mod tests {
         let planned = Burner::planned(Kind::Cpu.into());
         let load = Load::new(&graph, planned, 20_000, Length::Fixed, 0);
         let run = Run::new(graph, Schedule::default(), Box::new(load), Clock::still());
-        let (run, costs) = (Arc::new(run), (Costs::USUAL, 1_000));
-        let crew = Crew::man(&mut plan, run.clone(), Policy::new(3), costs, vec!["cpu"]);
+        let run = Arc::new(run);
+        let crew =
+            Crew::man(&mut plan, run.clone(), Policy::new(3), Costs::USUAL, 1_000, vec!["cpu"]);
         let arena = Arena::new(&plan).unwrap();
         std::thread::scope(|scope| {
             for (number, task) in plan.tasks.iter_mut().enumerate() {

@@ -6,7 +6,7 @@ use schedlab_workload::Sweep;
 use schedlab_workload::plan::Block;
 use std::borrow::Cow;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// The scale factor of STREAM's sweeps.
 const SCALAR: f64 = 3.0;
@@ -16,15 +16,14 @@ pub(super) enum Memory {
     /// Three matrices, one after another. Atomics also where only one task writes: the compiler then
     /// keeps every load and store that the naive loop has.
     Matrices { words: Words, side: usize },
-    /// Bytes that are shared, as words.
-    Page(&'static [AtomicU64]),
+    /// Bytes that are shared.
+    Page(&'static [AtomicU8]),
     /// Words that hold the number of the next, and the one that was come to.
     Chain { words: &'static [AtomicU64], at: usize },
     /// Arrays a, b, c.
     Arrays(Box<[Vec<f64>; 3]>),
 }
 
-/// Words of the task or of all.
 pub(super) enum Words {
     Own(Box<[AtomicU64]>),
     Shared(&'static [AtomicU64]),
@@ -43,7 +42,8 @@ impl Words {
 pub(super) fn of_task(blocks: &[Block], own: &[u32], arena: &Arena) -> Vec<Option<Memory>> {
     let mine = |index: usize| own.iter().any(|&block| block as usize == index);
     let one = |(index, block): (usize, &Block)| {
-        let shared = arena.block(u32::try_from(index).expect("blocks are counted in 32 bits"));
+        let number = u32::try_from(index).expect("blocks are counted in 32 bits");
+        let shared = arena.block(number);
         match *block {
             Block::Matrices { side, shared: true, unwritten } => {
                 let words = Words::Shared(shared.expect("it is shared"));
@@ -53,7 +53,7 @@ pub(super) fn of_task(blocks: &[Block], own: &[u32], arena: &Arena) -> Vec<Optio
                 let count = 3 * (side as usize).pow(2);
                 Some(matrices(Words::Own(shared::untouched(count)), side, unwritten))
             }
-            Block::Page { .. } => Some(Memory::Page(shared.expect("pages are shared"))),
+            Block::Page { .. } => arena.page(number).map(Memory::Page),
             Block::Chain { stride, scattered, .. } if mine(index) => {
                 Some(chain(shared.expect("chains are shared"), stride as usize / 8, scattered))
             }
@@ -96,8 +96,7 @@ fn chain(words: &'static [AtomicU64], stride: usize, scattered: bool) -> Memory 
 impl Memory {
     /// Reads or writes `bytes` one after another, beginning at byte `from`, round and round.
     pub(super) fn walk(&self, from: u64, bytes: u64, writes: bool) {
-        let Self::Page(words) = self else { return };
-        let all = shared::bytes(words);
+        let Self::Page(all) = self else { return };
         let mut at = (from % all.len() as u64) as usize;
         let mut sum = 0_u8;
         for _ in 0..bytes {
@@ -123,7 +122,8 @@ impl Memory {
     /// Every step stores the sum in memory: the naive loop is the work, not a way to it.
     pub(super) fn multiply(&self, times: u32) {
         let Self::Matrices { words, side } = self else { return };
-        let (n, words) = (*side, words.get());
+        let n = *side;
+        let words = words.get();
         let (first, rest) = words.split_at(n * n);
         let (second, product) = rest.split_at(n * n);
         for _ in 0..times {
@@ -141,8 +141,8 @@ impl Memory {
 
     /// Writes over the first `bytes`.
     pub(super) fn fill(&self, bytes: u32, value: u8) {
-        let Self::Page(words) = self else { return };
-        shared::fill(words, bytes as usize, value);
+        let Self::Page(page) = self else { return };
+        shared::fill(page, bytes as usize, value);
     }
 
     /// One sweep over the arrays.
@@ -213,10 +213,9 @@ mod tests {
 
     #[test]
     fn a_walk_touches_every_byte_and_begins_again_at_the_end() {
-        let words = shared::words(2).unwrap();
-        let memory = Memory::Page(words);
+        let bytes = shared::bytes(16).unwrap();
+        let memory = Memory::Page(bytes);
         memory.walk(14, 5, true);
-        let bytes = shared::bytes(words);
         let seen: Vec<u8> = bytes.iter().map(|byte| byte.load(Relaxed)).collect();
         assert_eq!(seen, [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 15]);
         memory.walk(0, 40, false);

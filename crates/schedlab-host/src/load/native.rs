@@ -233,7 +233,8 @@ mod tests {
         let mut native = by.native.then(|| Native::of(&*task.behaviour, &ends).unwrap());
         let mut interpreter = Interpreter::new(by.arena, index, ends, Vec::new(), &stage);
         by.go.wait();
-        let (before, allocated) = (counted(), allocations());
+        let before = counted();
+        let allocated = allocations();
         let error = match &mut native {
             Some(native) => native.run(by.arena, index, Some(&stage)),
             None => interpreter.run(&mut *task.behaviour),
@@ -269,7 +270,8 @@ mod tests {
                 .into_iter()
                 .enumerate()
                 .map(|(index, task)| {
-                    let (ends, by) = (channels.ends(&task).unwrap(), &by);
+                    let ends = channels.ends(&task).unwrap();
+                    let by = &by;
                     scope.spawn(move || perform(task, index, ends, by))
                 })
                 .collect();
@@ -280,7 +282,8 @@ mod tests {
     #[test]
     fn a_loop_performs_the_operations_that_the_behaviour_yields() {
         for more in ["", "pipe", "compat=upstream", "pipe compat=upstream"] {
-            let (looped, yielded) = (performed(true, more), performed(false, more));
+            let looped = performed(true, more);
+            let yielded = performed(false, more);
             assert_eq!(looped, yielded, "{more}");
             for group in looped.chunks(2 * FDS as usize) {
                 let (receivers, senders) = group.split_at(FDS as usize);

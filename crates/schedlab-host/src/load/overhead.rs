@@ -79,7 +79,8 @@ pub fn overhead() -> std::io::Result<Overhead> {
             let _ = interpreter.run(&mut Idle { left: STEPS, samples });
         })
     };
-    let (plain, sampled) = (run(false), run(true));
+    let plain = run(false);
+    let sampled = run(true);
     Ok(Overhead {
         clock_ns,
         step_ns: (plain - clock_ns).max(0.0),

@@ -10,10 +10,10 @@ use super::start_tasks::{self, Crew, Leader};
 use crate::marks::{self, Marks};
 use crate::net::Namespace;
 use schedlab_model::{Comm, Nanos, Pid, Warning};
+use schedlab_sys::futex;
 use schedlab_sys::sched::{self, Attributes, Policy};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
-use schedlab_sys::{futex, shared};
 use schedlab_workload::cut_by_limit;
 use schedlab_workload::measure::{Measuring, Shape, Times};
 use schedlab_workload::plan::{Plan, Timing};
@@ -34,7 +34,8 @@ pub(super) fn conduct(
     arena: Arena,
     signals: Signals,
     leader: &mut Leader,
-    (part, network): (Part, Option<&Namespace>),
+    part: Part,
+    network: Option<&Namespace>,
 ) -> Result<i32, Told> {
     let failed = |option: &str, doing: &str, error: &io::Error| Told::Failed {
         option: (!option.is_empty()).then(|| option.to_owned()),
@@ -143,7 +144,7 @@ impl Run {
     /// Sleeps until the word changes, a signal comes or the time has passed.
     fn pause(&self, word: &std::sync::atomic::AtomicU64, value: u64, time: Nanos) {
         let value = value as u32;
-        let _ = futex::wait(shared::low_half(word), value, self.arena.scope, Some(time));
+        let _ = futex::wait(word, value, self.arena.scope, Some(time));
     }
 
     fn go(&mut self) {
@@ -303,7 +304,8 @@ impl Run {
             Told::Warning(Warning::new("interrupted", what, "let it run to its end")).tell();
         }
         let code = i32::from(!failures.is_empty());
-        let (interrupted, censored) = (self.interrupted, cut_at.is_some());
+        let interrupted = self.interrupted;
+        let censored = cut_at.is_some();
         Told::Ended { interrupted, censored, failures }.tell();
         Ok(code)
     }

@@ -9,10 +9,10 @@ use crate::marks::Marks;
 use crate::net::Namespace;
 use schedlab_model::{Nanos, Phase, Pid, Usage};
 use schedlab_sys::channel;
+use schedlab_sys::clock;
 use schedlab_sys::sched::{self, Attributes};
 use schedlab_sys::task::{self, Side};
 use schedlab_sys::thread::Thread;
-use schedlab_sys::{clock, shared};
 use schedlab_workload::Done;
 use schedlab_workload::plan::{Block, Fork, Placement, Plan, Policy, Task, Transport};
 use std::fs::File;
@@ -109,7 +109,6 @@ struct Nursery {
     threads: Mutex<Vec<Thread>>,
 }
 
-/// A task that is not alive.
 struct Unborn {
     index: usize,
     task: Task,
@@ -133,7 +132,6 @@ impl Unborn {
     }
 }
 
-/// Where a task is performed.
 struct OnStage<'c> {
     common: &'c Common,
     thread: Pid,
@@ -180,7 +178,6 @@ impl Stage for OnStage<'_> {
     }
 }
 
-/// The tasks that were started.
 pub(super) struct Crew {
     arena: Arc<Arena>,
     gate: Arc<Gate>,
@@ -215,7 +212,9 @@ impl Crew {
             migrations: tasks.len() <= MIGRATIONS_UP_TO,
             facts: !plan.upstream,
         };
-        let (children, threads, killed) = (Vec::new(), Vec::new(), Vec::new());
+        let children = Vec::new();
+        let threads = Vec::new();
+        let killed = Vec::new();
         let mut crew = Self { arena: arena.clone(), gate, nursery, children, threads, killed };
         match plan.processes {
             true => crew.fork(tasks, Channels::new(plan, network.cloned()), &common)?,
@@ -478,7 +477,7 @@ fn work(
     };
     arena.set_ready(index, thread);
     arena.ready().fetch_add(1, AcqRel);
-    let _ = schedlab_sys::futex::wake(shared::low_half(arena.ready()), 1, arena.scope);
+    let _ = schedlab_sys::futex::wake(arena.ready(), 1, arena.scope);
     common.gate.pass(arena);
     let error = match &mut performer {
         Performer::Native(native) => {
@@ -505,7 +504,6 @@ fn work(
     }
 }
 
-/// Who performs a task.
 enum Performer<'a> {
     Native(Native),
     Interpreter(Interpreter<'a>),
@@ -514,7 +512,7 @@ enum Performer<'a> {
 /// Counts the task as ended and tells who waits for that.
 fn leave(arena: &Arena) {
     if arena.leave() {
-        let _ = schedlab_sys::futex::wake(shared::low_half(arena.ended()), 1, arena.scope);
+        let _ = schedlab_sys::futex::wake(arena.ended(), 1, arena.scope);
     }
 }
 

@@ -51,7 +51,8 @@ fn watch(line: &str) -> (u64, u64) {
         let (name, value) = word.split_once('=').unwrap_or((word, "true"));
         (name.to_owned(), value.to_owned())
     });
-    let (topology, allowed) = (Topology::flat(1), [Cpu(0)].into_iter().collect());
+    let topology = Topology::flat(1);
+    let allowed = [Cpu(0)].into_iter().collect();
     let around = Surroundings { topology, allowed, speed: 1_000, seed: 1 };
     let mut plan = workloads::plan(name, &options.collect(), &around).unwrap();
     let arena = Arc::new(Arena::new(&plan).unwrap());

@@ -4,7 +4,7 @@
 //! The hardware has steps, so a wish is rounded up to the next one. What a step does to a program depends on the model
 //! of the CPU: measure it.
 
-use super::{SlowError, Speed};
+use super::{SlowError, Speed, journalled};
 use schedlab_model::CpuSet;
 use schedlab_sys::guard::{Guard, Undo};
 use std::path::{Path, PathBuf};
@@ -69,8 +69,7 @@ pub(super) fn limit(
         SlowError::Missing(format!("{} lacks the line MB: '{}'", root.display(), all.trim()))
     })?;
     let group = root.join(name);
-    let undo = Undo::RemoveDir { path: group.clone() };
-    guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+    journalled(guard, Undo::RemoveDir { path: group.clone() })?;
     std::fs::create_dir(&group).map_err(|error| match error.raw_os_error() {
         // ENOSPC: each group has a class of the hardware, and there are few.
         Some(28) => SlowError::Missing(

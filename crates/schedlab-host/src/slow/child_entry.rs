@@ -9,7 +9,6 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::OnceLock;
 
 /// The hidden first argument; the second says what to do.
 pub const ARGUMENT: &str = "__slow";
@@ -52,8 +51,6 @@ pub(super) enum Entry {
         /// The CPU to run on.
         cpu: Cpu,
     },
-    /// Work, and note how much at given moments.
-    Meter(Task),
     /// Burn in random bursts.
     Noise(Noise),
     /// Sleep again and again, and tell how late it woke.
@@ -62,13 +59,6 @@ pub(super) enum Entry {
         groups: Vec<PathBuf>,
         /// The CPU to run on.
         cpu: Cpu,
-    },
-    /// Tell in each second how much work a second of CPU time does.
-    Sentinel {
-        /// The CPUs to run on.
-        cpus: CpuSet,
-        /// Once it knows full speed, it must not lift the clock.
-        clamped: bool,
     },
     /// Measure how fast a CPU is.
     Probe {
@@ -96,31 +86,6 @@ pub enum Burning {
         /// The control group that they enter first.
         group: Option<PathBuf>,
     },
-}
-
-/// What a process does whose slowing is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// The work is a tight loop.
-    Compute,
-    /// A millisecond of computing, a millisecond of sleep.
-    Mixed,
-    /// A thread on each CPU, all of which meet every 0.6 ms of computing.
-    Barrier,
-}
-
-/// The work that [`Entry::Meter`] measures.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Task {
-    pub(super) work: Work,
-    pub(super) cpus: CpuSet,
-    /// Rounds of its loop in a millisecond at full speed.
-    pub(super) rounds_in_ms: u64,
-    /// When to note what was done; it ends after the last.
-    pub(super) moments: Vec<Nanos>,
-    /// Where the notes go.
-    pub(super) result: PathBuf,
 }
 
 impl Entry {
@@ -163,21 +128,9 @@ pub(super) fn printed(mut child: Child, signals: Option<Signals>) -> Result<Vec<
     }
 }
 
-static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-
-/// Names the program that answers to [`ARGUMENT`] (and to the guard's), once; by default it is this
-/// one. A benchmark, which is a program of its own, names the built command.
-pub fn set_program(path: PathBuf) {
-    let _ = PROGRAM.set(path);
-}
-
 /// The program that is re-executed.
 pub(super) fn program() -> Result<PathBuf, SlowError> {
-    match PROGRAM.get() {
-        Some(path) => Ok(path.clone()),
-        None => schedlab_sys::process::this_program()
-            .map_err(|e| SlowError::io("finding this program", e)),
-    }
+    process::this_program().map_err(|e| SlowError::io("finding this program", e))
 }
 
 /// Puts this process into control groups and onto CPUs.

@@ -1,7 +1,7 @@
 //! What the program does when it re-executes itself for us: it performs the [`Entry`] that it gets.
 
 use super::child_entry::{Entry, enter};
-use super::{SlowError, burner, hogs, latency, meter, noise, probe, rate_monitor};
+use super::{SlowError, burner, hogs, latency, noise, probe};
 use schedlab_model::CpuSet;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -20,10 +20,8 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
         Some(Entry::Hogs { period, speeds, burning }) => hogs::child(period, &speeds, &burning),
         Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
         Some(Entry::Fill { groups, cpu }) => burner::filler(&groups, cpu),
-        Some(Entry::Meter(task)) => meter::child(&task),
         Some(Entry::Sleeper { groups, cpu }) => latency::child(&groups, cpu),
         Some(Entry::Noise(noise)) => noise::child(&noise),
-        Some(Entry::Sentinel { cpus, clamped }) => rate_monitor::child(&cpus, clamped),
         Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
             probe::child(&groups, cpu, time, align, realtime)
         }

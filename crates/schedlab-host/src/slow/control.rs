@@ -1,15 +1,18 @@
-//! Talking to a session that runs: a socket in the guard's directory. Each line of JSON is an order, and is answered by
-//! a line. A client may stay connected and send any number of them.
+//! Talking to a session that runs, by two files in the guard's directory. `slow-PID.orders` is a pipe: each line of JSON
+//! that is written to it is an order. `slow-PID.answers` holds the last answers, by the number that each order has.
 
-use super::{Proof, SlowError, Speed};
+use super::{Period, SlowError, Speed, cpu_claims};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
+use schedlab_sys::guard::{self, Guard, Undo};
+use schedlab_sys::{clock, process};
 use schedlab_workload::Pair;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -65,7 +68,7 @@ pub enum Order {
 }
 
 /// What a session answers.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
     /// The order is carried out.
@@ -110,155 +113,114 @@ pub struct NodeStatus {
     pub processes: Vec<Pid>,
     /// Whether its tasks stand still.
     pub failed: bool,
-    /// The CPU time that the node was granted, and whether that is the speed asked for.
-    pub held: Proof,
+    /// The period that was chosen last; `None` where it does not follow the work.
+    pub period: Option<Period>,
     /// Its address, if it has a network.
     pub address: Option<String>,
 }
 
-/// The socket on which a session takes orders.
+/// A line of the pipe.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    order: Order,
+    /// By which the answer is found; without it nobody waits for one.
+    id: Option<u64>,
+}
+
+/// The files by which a session takes orders and answers them. The guard removes them.
 #[derive(Debug)]
 pub(super) struct Control {
-    listener: UnixListener,
-    /// The one that has connected and not said all: it may itself be slowed.
-    clients: Vec<Client>,
+    orders: File,
+    read: Vec<u8>,
+    answers: PathBuf,
+    last: VecDeque<(u64, Answer)>,
 }
 
-#[derive(Debug)]
-struct Client {
-    stream: UnixStream,
-    said: Vec<u8>,
-}
+/// An order, or why a line is none, and the number by which its answer is found.
+pub(super) type Asked = (Option<u64>, Result<Order, String>);
 
-/// A client that does not read its answer is not waited for longer than this: the session has work to do.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// No order is longer, in bytes.
+/// No line is longer: the kernel keeps shorter ones whole (`PIPE_BUF`).
 const LONGEST: usize = 4096;
-/// More than this have not said all: the first of them never will.
-const CLIENTS: usize = 64;
+/// So many answers are kept for those who ask at the same time.
+const KEPT: usize = 16;
+/// How often is looked for an answer.
+const LOOK: Duration = Duration::from_millis(5);
 
-impl Client {
-    /// Reads what there is. Orders that were said to their end, or why one is none; and whether more may come. A
-    /// client that has gone is answered without effect.
-    fn orders(&mut self) -> (Vec<Result<Order, String>>, bool) {
-        let mut some = [0; 512];
-        let mut goes_on = loop {
-            match self.stream.read(&mut some) {
-                Ok(0) => break false,
-                Ok(count) => self.said.extend(&some[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break true,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break false,
-            }
-            if self.said.len() > LONGEST {
-                break true;
-            }
-        };
-        let mut orders = Vec::new();
-        let read = |line: &[u8]| serde_json::from_slice(line).map_err(|error| error.to_string());
-        while let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.said.drain(..=end).collect();
-            orders.push(read(&line));
-        }
-        if self.said.len() > LONGEST || !goes_on && !self.said.is_empty() {
-            orders.push(read(&std::mem::take(&mut self.said)));
-            goes_on = false;
-        }
-        (orders, goes_on)
-    }
-}
-
-/// Who waits for an answer.
-pub(super) struct Asker(UnixStream);
-
-impl Asker {
-    /// The one that does not listen to the answer gets none.
-    pub(super) fn answer(&self, answer: &Answer) {
-        let answer = serde_json::to_string(answer).expect("plain values");
-        let _ = self.0.set_nonblocking(false);
-        let _ = self.0.set_write_timeout(Some(PATIENCE));
-        let _ = writeln!(&self.0, "{answer}");
-        // It may ask again, and is not waited for then either.
-        let _ = self.0.set_nonblocking(true);
-    }
+fn file(directory: &Path, session: Pid, what: &str) -> PathBuf {
+    directory.join(format!("slow-{session}.{what}"))
 }
 
 impl Control {
-    pub(super) fn path(directory: &Path) -> PathBuf {
-        directory.join(format!("slow-{}.sock", std::process::id()))
+    /// Makes the files of this process's session.
+    pub(super) fn open(directory: &Path, guard: &mut Guard) -> Result<Self, SlowError> {
+        let io = |e| SlowError::io("making the pipe for orders", e);
+        let us = Pid(std::process::id().cast_signed());
+        let (path, answers) = (file(directory, us, "orders"), file(directory, us, "answers"));
+        for path in [&path, &answers, &answers.with_extension("new")] {
+            guard.before(Undo::RemoveFile { path: path.clone() }).map_err(io)?;
+        }
+        let _ = std::fs::remove_file(&path);
+        process::make_pipe(&path).map_err(io)?;
+        // For writing as well, so that it does not end with the one that wrote last.
+        let orders = options().read(true).open(&path).map_err(io)?;
+        Ok(Self { orders, read: Vec::new(), answers, last: VecDeque::new() })
     }
 
-    pub(super) fn open(path: &Path) -> Result<Self, SlowError> {
-        let _ = std::fs::remove_file(path);
-        let listener =
-            UnixListener::bind(path).map_err(|e| SlowError::io("opening the control socket", e))?;
-        listener
-            .set_nonblocking(true)
-            .map_err(|e| SlowError::io("opening the control socket", e))?;
-        Ok(Self { listener, clients: Vec::new() })
-    }
-
-    /// Orders that have come in, and who waits for the answer to each; nobody is waited for. What cannot
-    /// be read is why.
-    pub(super) fn orders(&mut self) -> Vec<(Asker, Result<Order, String>)> {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_ok() {
-                self.clients.push(Client { stream, said: Vec::new() });
-            }
+    /// Orders that have come in; nobody is waited for.
+    pub(super) fn orders(&mut self) -> Vec<Asked> {
+        let mut some = [0; LONGEST];
+        while let Ok(count @ 1..) = self.orders.read(&mut some) {
+            self.read.extend(&some[..count]);
         }
-        let (mut orders, mut silent) = (Vec::new(), Vec::new());
-        for mut client in std::mem::take(&mut self.clients) {
-            let (said, goes_on) = client.orders();
-            for order in said {
-                if let Ok(stream) = client.stream.try_clone() {
-                    orders.push((Asker(stream), order));
-                }
-            }
-            if goes_on {
-                silent.push(client);
-            }
+        let mut orders = Vec::new();
+        while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.read.drain(..=end).collect();
+            orders.push(match serde_json::from_slice(&line) {
+                Ok(Line { order, id }) => (id, Ok(order)),
+                Err(error) => (None, Err(error.to_string())),
+            });
         }
-        silent.drain(..silent.len().saturating_sub(CLIENTS));
-        self.clients = silent;
+        if self.read.len() > LONGEST {
+            self.read.clear();
+        }
         orders
     }
 
+    /// Answers an order. Who asks finds an answer whole or not at all.
+    pub(super) fn answer(&mut self, id: u64, answer: Answer) {
+        self.last.push_back((id, answer));
+        self.last.drain(..self.last.len().saturating_sub(KEPT));
+        let text = serde_json::to_string(&self.last).expect("plain values");
+        let new = self.answers.with_extension("new");
+        // A full disk loses answers, not the session.
+        let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &self.answers));
+    }
+
     /// Readable when there may be an order.
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let clients = self.clients.iter().map(|client| client.stream.as_fd());
-        clients.chain([self.listener.as_fd()])
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.orders.as_fd()
     }
 }
 
-/// The sockets of sessions, living ones only: a socket that nobody answers is removed.
+/// How a pipe is opened without waiting for the other end.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(process::NONBLOCK);
+    options
+}
+
+fn directory() -> Result<PathBuf, SlowError> {
+    guard::directory().map_err(|e| SlowError::io("finding running sessions", e))
+}
+
+/// The sessions that run, by their pids.
 ///
 /// # Errors
-/// When the directory cannot be read.
-pub fn sessions() -> Result<Vec<PathBuf>, SlowError> {
-    let directory = schedlab_sys::guard::directory()
-        .map_err(|e| SlowError::io("finding running sessions", e))?;
-    let entries =
-        std::fs::read_dir(&directory).map_err(|e| SlowError::io("finding running sessions", e))?;
-    let mut found = Vec::new();
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with("slow-") && name.ends_with(".sock") {
-            match UnixStream::connect(&path) {
-                Ok(_) => found.push(path),
-                // One that lives is about to listen.
-                Err(_) if lives(&name) => {}
-                Err(_) => drop(std::fs::remove_file(&path)),
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// Whether the session of a socket lives.
-fn lives(socket: &str) -> bool {
-    let pid = socket.trim_start_matches("slow-").trim_end_matches(".sock").parse().map(Pid);
-    pid.is_ok_and(|pid| schedlab_sys::process::start_ticks(pid).is_some())
+/// When the guard's directory cannot be used.
+pub fn sessions() -> Result<Vec<Pid>, SlowError> {
+    let directory = directory()?;
+    let all = cpu_claims::sessions(&directory).into_keys();
+    Ok(all.filter(|pid| file(&directory, *pid, "orders").exists()).collect())
 }
 
 /// Sends an order to a session and waits for the answer: 5 s for [`Order::Status`], else 30 s, since a session
@@ -266,21 +228,39 @@ fn lives(socket: &str) -> bool {
 ///
 /// # Errors
 /// When the session does not answer in time, or answers with an error.
-pub fn ask(socket: &Path, order: &Order) -> Result<Option<Status>, SlowError> {
-    let io = |e| SlowError::io("talking to the session", e);
-    let stream = UnixStream::connect(socket).map_err(io)?;
-    let patience = Duration::from_secs(if *order == Order::Status { 5 } else { 30 });
-    stream.set_read_timeout(Some(patience)).map_err(io)?;
-    writeln!(&stream, "{}", serde_json::to_string(order).expect("plain values")).map_err(io)?;
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).map_err(io)?;
-    let answer = serde_json::from_str(&line)
-        .map_err(|_| SlowError::Failed("the session did not answer".into()))?;
-    match answer {
-        Answer::Done => Ok(None),
-        Answer::Status(status) => Ok(Some(status)),
-        Answer::Error(error) => Err(SlowError::Usage(error)),
-        Answer::Failed(failed) => Err(SlowError::Failed(failed)),
+pub fn ask(session: Pid, order: &Order) -> Result<Option<Status>, SlowError> {
+    ask_at(&directory()?, session, order)
+}
+
+fn ask_at(directory: &Path, session: Pid, order: &Order) -> Result<Option<Status>, SlowError> {
+    let io = |e| SlowError::io(format!("writing an order to session {session}"), e);
+    // No other process has this number now, and this one asks once in a nanosecond.
+    let id = clock::monotonic().0.rotate_left(24) ^ u64::from(std::process::id());
+    let line = serde_json::to_string(&Line { order: order.clone(), id: Some(id) });
+    let line = line.expect("plain values") + "\n";
+    let pipe = file(directory, session, "orders");
+    let mut orders = options().open(&pipe).map_err(io)?;
+    orders.write_all(line.as_bytes()).map_err(io)?;
+    let patience = Nanos::from_secs(if *order == Order::Status { 5 } else { 30 });
+    let (until, answers) = (clock::monotonic() + patience, file(directory, session, "answers"));
+    loop {
+        let text = std::fs::read_to_string(&answers).unwrap_or_default();
+        let all: Vec<(u64, Answer)> = serde_json::from_str(&text).unwrap_or_default();
+        match all.into_iter().find(|(of, _)| *of == id).map(|(_, answer)| answer) {
+            Some(Answer::Done) => return Ok(None),
+            Some(Answer::Status(status)) => return Ok(Some(status)),
+            Some(Answer::Error(error)) => return Err(SlowError::Usage(error)),
+            Some(Answer::Failed(failed)) => return Err(SlowError::Failed(failed)),
+            // It has ended: whether it answered before is not known.
+            None if !pipe.exists() && *order == Order::End => return Ok(None),
+            None if !pipe.exists() => {
+                return Err(SlowError::Failed("the session ended before it answered".into()));
+            }
+            None if clock::monotonic() >= until => {
+                return Err(SlowError::Failed("the session did not answer".into()));
+            }
+            None => std::thread::sleep(LOOK),
+        }
     }
 }
 
@@ -290,41 +270,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_are_answered_and_nonsense_is_answered_with_why() {
+    fn orders_are_answered_and_nonsense_keeps_nobody_waiting() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s.sock");
-        let mut control = Control::open(&path).unwrap();
+        let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
+        let mut control = Control::open(dir.path(), &mut guard).unwrap();
+        let (path, us) = (dir.path().to_owned(), Pid(std::process::id().cast_signed()));
         let client = std::thread::spawn(move || {
-            ask(&path, &Order::Set { node: "a".into(), speed: Speed::FULL }).unwrap();
-            // One that says nothing keeps nobody waiting, nor does one that says it in two parts.
-            let _silent = UnixStream::connect(&path).unwrap();
-            let stream = UnixStream::connect(&path).unwrap();
-            (&stream).write_all(b"what").unwrap();
-            ask(&path, &Order::Fail { node: "b".into() }).unwrap();
-            (&stream).write_all(b"?\n").unwrap();
-            let mut reader = BufReader::new(&stream);
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            // The same client asks again, twice at once.
-            (&stream).write_all(b"\"end\"\n{\"cut\":{\"between\":[\"a\",\"b\"]}}\n").unwrap();
-            let mut answers = String::new();
-            reader.read_line(&mut answers).unwrap();
-            reader.read_line(&mut answers).unwrap();
-            assert_eq!(answers, "\"done\"\n\"done\"\n");
-            line
+            let mut raw = options().open(file(&path, us, "orders")).unwrap();
+            raw.write_all(b"what?\n{\"order\":\"end\"}\n").unwrap();
+            let set = ask_at(&path, us, &Order::Set { node: "a".into(), speed: Speed::FULL });
+            let fail = ask_at(&path, us, &Order::Fail { node: "b".into() });
+            (set, fail)
         });
         let mut heard = Vec::new();
         while !client.is_finished() {
-            for (asker, order) in control.orders() {
-                let done = order.map(|order| heard.push(order));
-                asker.answer(&done.map_or_else(Answer::Error, |()| Answer::Done));
+            for (id, order) in control.orders() {
+                let (Ok(Order::Fail { .. }), Some(id)) = (&order, id) else {
+                    id.into_iter().for_each(|id| control.answer(id, Answer::Done));
+                    heard.push(order.ok());
+                    continue;
+                };
+                control.answer(id, Answer::Error("no b".into()));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let line = client.join().unwrap();
-        let set = Order::Set { node: "a".into(), speed: Speed::FULL };
-        let cut = Order::Cut { between: ("a".into(), "b".into()) };
-        assert_eq!(heard, [set, Order::Fail { node: "b".into() }, Order::End, cut]);
-        assert!(line.contains("error"), "{line}");
+        let (set, fail) = client.join().unwrap();
+        assert_eq!((set.unwrap(), fail.unwrap_err().to_string()), (None, "no b".to_owned()));
+        let first = Order::Set { node: "a".into(), speed: Speed::FULL };
+        assert_eq!(heard, [None, Some(Order::End), Some(first)]);
+        // Only the last answers are kept, and all files go.
+        (0..40).for_each(|id| control.answer(id, Answer::Done));
+        assert_eq!(control.last.len(), KEPT);
+        assert!(guard.finish().is_empty());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let dead = ask_at(dir.path(), us, &Order::Status).unwrap_err().to_string();
+        assert!(dead.contains("writing an order"), "{dead}");
     }
 }

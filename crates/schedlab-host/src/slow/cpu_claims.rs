@@ -2,7 +2,7 @@
 //! a second one on the same CPU is noticed: under hogs on one grid the burns of both fall together, and the slower of
 //! both speeds holds; other methods multiply.
 
-use super::{SlowError, Speed, Speeds, last};
+use super::{SlowError, Speeds, last};
 use schedlab_model::{Cpu, CpuSet, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::process;
@@ -30,7 +30,7 @@ pub(super) fn claim(
     let started = process::start_ticks(us).unwrap_or(0);
     let text = serde_json::to_string(&(started, speeds)).expect("plain values");
     std::fs::write(&path, text).map_err(io)?;
-    let taken = others(directory, us).into_iter().find_map(|(session, theirs)| {
+    let taken = sessions(directory).into_iter().find_map(|(session, theirs)| {
         let both = |cpu: &Cpu| theirs.get(cpu).map(|speed| (session, *cpu, *speed));
         speeds.keys().find_map(both)
     });
@@ -54,14 +54,15 @@ pub(super) fn claim(
 pub fn free(allowed: &CpuSet, count: usize) -> Result<Option<CpuSet>, SlowError> {
     let directory = schedlab_sys::guard::directory()
         .map_err(|e| SlowError::io("finding which CPUs are slowed", e))?;
-    let taken = others(&directory, Pid(std::process::id().cast_signed()));
+    let taken = sessions(&directory);
     let is_free = |cpu: &Cpu| taken.values().all(|theirs| !theirs.contains_key(cpu));
     let free: CpuSet = allowed.iter().filter(is_free).collect();
     Ok((free.len() >= count).then(|| last(&free, count)))
 }
 
-/// What living sessions of other processes slow.
-fn others(directory: &Path, us: Pid) -> BTreeMap<Pid, BTreeMap<Cpu, Speed>> {
+/// The living sessions of other processes, with what each slows.
+pub(super) fn sessions(directory: &Path) -> BTreeMap<Pid, Speeds> {
+    let us = Pid(std::process::id().cast_signed());
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -71,8 +72,7 @@ fn others(directory: &Path, us: Pid) -> BTreeMap<Pid, BTreeMap<Cpu, Speed>> {
             continue;
         };
         let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-        let Ok((started, speeds)) = serde_json::from_str::<(u64, BTreeMap<Cpu, Speed>)>(&text)
-        else {
+        let Ok((started, speeds)) = serde_json::from_str::<(u64, Speeds)>(&text) else {
             continue;
         };
         // What a dead one left is put back with the rest of its journal.
@@ -86,6 +86,7 @@ fn others(directory: &Path, us: Pid) -> BTreeMap<Pid, BTreeMap<Cpu, Speed>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slow::Speed;
 
     #[test]
     fn a_cpu_of_a_living_session_is_taken_and_one_of_a_dead_session_is_free() {

@@ -1,4 +1,4 @@
-//! Which period fits the work of a node, from what the node did in short looks.
+//! Which period fits the work of a node, from what the node did in short looks: one rule for burns, slices and budgets.
 //!
 //! Each gap that a method makes costs a program what it had in caches, so gaps should be few. But a task that sleeps
 //! loses the right part of its time only if gaps are shorter than what it computes between two sleeps. So the period
@@ -8,54 +8,121 @@
 //!
 //! A node that never sleeps and is hardly ever woken from outside has the longest period: nobody waits for an answer.
 //!
-//! Measured at 20 %, as a part of full speed: gcc does 14.5 % with a period of 2 ms and 19.8 % with 20 ms. Phases of
-//! 0.1 ms at 50 % are 28 % too slow with 2 ms and 0.6 % with 200 us. Phases of 2.9 ms at 25 % are 6 % off with 4 ms and
-//! 0.7 % with 2 ms, so a longer period than usual takes phases that are twice as long as it. After a gap of 10 ms,
-//! CPython and Node lost 0.4 to 1 ms of work until caches were warm again, on a virtual machine with busy neighbours.
+//! The rule is that of burns, the only one of three with a figure for each kind of work. At 20 %, as a part of full
+//! speed: gcc does 14.5 % with a period of 2 ms and 19.8 % with 20 ms. Phases of 0.1 ms at 50 % are 28 % too slow with
+//! 2 ms and 0.6 % with 200 us. Phases of 2.9 ms at 25 % are 6 % off with 4 ms and 0.7 % with 2 ms, so a longer period
+//! than usual takes phases that are twice as long as it. After a gap of 10 ms, CPython and Node lost 0.4 to 1 ms of work
+//! until caches were warm again, on a virtual machine with busy neighbours. What differs between methods are the
+//! periods that each can have ([`Periods`]).
 
-use super::Grid;
-use schedlab_model::Nanos;
+use super::{Grid, Method, quota};
+use schedlab_model::{Nanos, Warning};
 use serde::{Deserialize, Serialize};
 
-/// The periods of burns to choose from. Each divides the next, so hogs change from one to another between two slots
-/// of both.
-const BURNS: [Nanos; 7] = [
-    Grid::PERIOD_MIN,
-    Nanos::from_millis(1),
-    Grid::PERIOD,
-    Nanos::from_millis(4),
-    AWAKE,
-    ALONE,
-    Grid::PERIOD_MAX,
-];
 /// The longest period of a node that somebody outside of it waits for.
 const AWAKE: Nanos = Nanos::from_millis(20);
-/// The longest period of a node that is woken from outside at all: what wakes it waits for the end of a gap.
-const ALONE: Nanos = Nanos::from_millis(100);
 /// A node is hardly ever woken from outside if it is less often than this.
 const WOKEN: Nanos = Nanos::from_millis(20);
 /// Phases are short if this many of them fit into a usual slot.
 const SHORT: u64 = 4;
-/// Less CPU time than this, and fewer phases, tell nothing.
+/// Less CPU time than this, and fewer phases, tell nothing; a warning needs [`SURE`] times as much.
 const LEAST: Nanos = Nanos::from_millis(15);
 const PHASES: u64 = 25;
-/// The period of budgets that are always used up, where nobody counts wakeups from outside: the kernel's usual one.
-const BUDGET_LONG: Nanos = Nanos::from_millis(100);
-/// The same where nobody outside waits. Only tasks of the node stand still then, so it may be longer than that of burns.
-const BUDGET_LONGEST: Nanos = Nanos::from_millis(250);
-/// The longest period of budgets in the first second; [`BUDGET_LONG`] follows for some more. A program that ends between
-/// two gaps is ahead or behind by up to half of s (1 - s) P, which is much of a short run.
-const BUDGET_FIRST: Nanos = Nanos::from_millis(50);
+const SURE: u64 = 8;
 /// A node that uses less than this part of what it may have, in percent, sleeps, or others take its CPUs.
 pub(super) const ALL: u64 = 90;
-/// A node that has more than the usual period keeps it if it uses this part, in percent: the kernel charges at ticks, so
+/// A node that has more than the usual budget keeps it if it uses this part, in percent: the kernel charges at ticks, so
 /// what a short look sees varies.
 const KEPT: u64 = 75;
-/// Fewer periods of a budget tell nothing, where periods are short; less CPU time that was there, where they are long: the
-/// kernel charges a task at its ticks. Fewer periods than the last tell nothing of wakeups.
-const BUDGETS: u64 = 8;
-const THERE: Nanos = Nanos::from_millis(16);
-const WAKING: u64 = 3;
+
+/// The periods that a method can have.
+#[derive(Debug)]
+pub(super) struct Periods {
+    /// Ascending. Those of burns divide each other, so hogs change from one to another between two slots of both.
+    all: &'static [Nanos],
+    /// While nothing is known of a node; of one that does not use up its budgets.
+    usual: Nanos,
+    /// The longest period of a node that is hardly ever woken from outside: what wakes it waits for the end of a gap.
+    alone: Nanos,
+    /// The longest in the first half second, in the next four seconds, and later. A program that ends between two gaps is
+    /// ahead or behind by up to half of s (1 - s) P, which is much of a short run.
+    most: [Nanos; 3],
+    /// Looks that are shorter tell nothing.
+    least: Nanos,
+    /// Whether what a node leaves of its time in a period is lost to it, so that a node that sleeps needs short periods.
+    of_budgets: bool,
+}
+
+const BURNS: Periods = Periods {
+    all: &[
+        Grid::PERIOD_MIN,
+        Nanos::from_millis(1),
+        Grid::PERIOD,
+        Nanos::from_millis(4),
+        AWAKE,
+        Nanos::from_millis(100),
+        Grid::PERIOD_MAX,
+    ],
+    usual: Grid::PERIOD,
+    alone: Nanos::from_millis(100),
+    most: [Nanos::from_millis(100), Grid::PERIOD_MAX, Grid::PERIOD_MAX],
+    least: Nanos::ZERO,
+    of_budgets: false,
+};
+
+/// Zero stands for the kernel's slices, which are for all that sleeps. The kernel takes no slice above 100 ms.
+const SLICES: Periods = Periods {
+    all: &[Nanos::ZERO, AWAKE, Nanos::from_millis(100)],
+    usual: Nanos::ZERO,
+    most: [Nanos::from_millis(100); 3],
+    ..BURNS
+};
+
+/// Only tasks of the node stand still between budgets, so its period may be longer than that of burns. Eight usual
+/// periods tell something: the kernel charges a task at its ticks.
+const BUDGETS: Periods = Periods {
+    all: &[
+        quota::PERIOD,
+        AWAKE,
+        Nanos::from_millis(50),
+        Nanos::from_millis(100),
+        Nanos::from_millis(250),
+    ],
+    usual: quota::PERIOD,
+    alone: Nanos::from_millis(250),
+    most: [Nanos::from_millis(50), Nanos::from_millis(100), Nanos::from_millis(250)],
+    least: Nanos(quota::PERIOD.0 * 8),
+    of_budgets: true,
+};
+
+impl Periods {
+    /// Those of a method; `None` if it has no gaps that follow the work.
+    pub(super) const fn of(method: Method) -> Option<&'static Self> {
+        match method {
+            Method::Hogs => Some(&BURNS),
+            Method::Weight | Method::WeightPerCpu | Method::WeightPinned => Some(&SLICES),
+            Method::Quota => Some(&BUDGETS),
+            _ => None,
+        }
+    }
+
+    /// The longest one that is not longer than `limit`, or the shortest there is.
+    fn longest(&self, limit: Nanos) -> Nanos {
+        let fits = self.all.iter().copied().rev().find(|period| *period <= limit);
+        fits.unwrap_or(self.all[0])
+    }
+
+    /// The longest that may follow `now` after a number of looks: the next one, since a program may only be starting.
+    fn next(&self, now: Nanos, looks: u32) -> Nanos {
+        let longer = self.all.iter().copied().find(|longer| *longer > now).unwrap_or(now);
+        let most = match looks {
+            0..FIRST => self.most[0],
+            FIRST..SETTLED => self.most[1],
+            _ => self.most[2],
+        };
+        longer.max(AWAKE).min(most)
+    }
+}
 
 /// How many looks follow each other at the start, so that a program that runs for a second has its period for most of
 /// it. Later a look begins each second.
@@ -67,21 +134,7 @@ const SETTLED: u32 = FIRST + 4;
 /// of 0.1 ms had a period of 2 ms, they were 20 % slower than they should have been. What a look counts costs a switch
 /// of tasks some 0.2 us.
 pub(super) const fn look(looks: u32) -> Nanos {
-    Nanos::from_millis(if is_young(looks) { 50 } else { 100 })
-}
-
-/// Whether looks follow each other after a number of them, since the node has only begun.
-pub(super) const fn is_young(looks: u32) -> bool {
-    looks < FIRST
-}
-
-/// The longest period of budgets after a number of looks. From the [`FIRST`] on, each takes a second.
-pub(super) const fn most(looks: u32) -> Nanos {
-    match looks {
-        0..FIRST => BUDGET_FIRST,
-        FIRST..SETTLED => BUDGET_LONG,
-        _ => BUDGET_LONGEST,
-    }
+    Nanos::from_millis(if looks < FIRST { 50 } else { 100 })
 }
 
 /// The pause after a number of looks.
@@ -97,6 +150,8 @@ pub(super) const fn pause(looks: u32, look: Nanos) -> Nanos {
 pub(super) struct Seen {
     /// How long was looked.
     pub(super) looked: Nanos,
+    /// The CPU time that the node may have had in this time.
+    pub(super) there: Nanos,
     /// CPU time that the tasks of the node used.
     pub(super) used: Nanos,
     /// How often one of its CPUs had nothing to run.
@@ -123,9 +178,42 @@ impl Seen {
         self.idled * WOKEN.0 >= self.looked.0 && self.idled > 0
     }
 
+    /// The part of the time that it may have had and used, in percent.
+    fn part(self) -> u64 {
+        (self.used.0 * 100).checked_div(self.there.0).unwrap_or(0).min(100)
+    }
+
+    /// Whether it leaves some of its budgets, which come with a period of `now`.
+    fn leaves_budgets(self, periods: &Periods, now: Nanos) -> bool {
+        let least = if now > periods.usual { KEPT } else { ALL };
+        periods.of_budgets && self.part() < least
+    }
+
+    /// The period that fits, of those of a method; `None` until enough was seen.
+    fn fits(self, periods: &Periods, now: Nanos) -> Option<Nanos> {
+        if (self.used < LEAST && self.sleeps < PHASES) || self.looked < periods.least {
+            return None;
+        }
+        let wanted = match self.phase() {
+            _ if self.leaves_budgets(periods, now) => periods.usual,
+            // Two threads that meet every 0.6 ms, at 25 and 50 %: 7.9 and 2.6 % too slow; 7.3 and 7.4 with 100 ms, 12.5 and
+            // 2.5 with 200.
+            _ if self.is_alone() && self.meets() => AWAKE,
+            _ if self.is_alone() && self.woken == 0 => Nanos::MAX,
+            _ if self.is_alone() => periods.alone,
+            None => AWAKE,
+            Some(phase) if phase.0 * SHORT < Grid::PERIOD.0 => Nanos(phase.0 * 2),
+            Some(phase) => Nanos(phase.0 / 2).clamp(Grid::PERIOD, AWAKE),
+        };
+        Some(periods.longest(wanted))
+    }
+
     /// What its tasks did, as a reason for a period.
-    fn why(self) -> String {
+    fn why(self, periods: &Periods, now: Nanos) -> String {
         match self.phase() {
+            _ if self.leaves_budgets(periods, now) => {
+                format!("used only {} % of their budgets", self.part())
+            }
             _ if self.is_alone() && self.meets() => "only wait for each other".to_owned(),
             _ if self.is_alone() => "wait for nobody outside of it".to_owned(),
             None => "left no CPU idle".to_owned(),
@@ -155,118 +243,70 @@ impl std::fmt::Display for Period {
     }
 }
 
-/// The period of burns that fits a node; `None` until enough was seen.
-fn fits(seen: Seen) -> Option<Nanos> {
-    if seen.used < LEAST && seen.sleeps < PHASES {
-        return None;
-    }
-    let longest = |limit: Nanos| BURNS.iter().copied().rev().find(|period| *period <= limit);
-    Some(match seen.phase() {
-        // Two threads that meet every 0.6 ms, at 25 and 50 %: 7.9 and 2.6 % too slow; 7.3 and 7.4 with 100 ms, 12.5 and
-        // 2.5 with 200.
-        _ if seen.is_alone() && seen.meets() => AWAKE,
-        _ if seen.is_alone() && seen.woken == 0 => Grid::PERIOD_MAX,
-        _ if seen.is_alone() => ALONE,
-        None => AWAKE,
-        Some(phase) if phase.0 * SHORT < Grid::PERIOD.0 => {
-            longest(Nanos(phase.0 * 2)).unwrap_or(Grid::PERIOD_MIN)
-        }
-        Some(phase) => {
-            longest(Nanos(phase.0 / 2).min(AWAKE)).unwrap_or(Grid::PERIOD).max(Grid::PERIOD)
-        }
-    })
-}
-
-/// The period of burns for all nodes, which have one grid: the shortest that fits one of them, but at most the next
-/// longer one after `now`, since a program may only be starting. While it is `young`, it is not the longest, which is much
-/// of a short run. Takes the looks of those that it judges. `None` if nobody can be judged yet.
-pub(super) fn burns<'s>(
+/// The period for nodes that have one together: the shortest that fits one of them, after a period of `now` and a number
+/// of looks. Takes the looks of those that it judges. `None` if nobody can be judged yet.
+pub(super) fn choose<'s>(
     nodes: impl Iterator<Item = (&'s str, &'s mut Seen)>,
+    periods: &Periods,
     now: Nanos,
-    young: bool,
+    looks: u32,
 ) -> Option<Period> {
     let fitting = nodes.filter_map(|(name, seen)| {
-        let period = fits(*seen)?;
+        let period = seen.fits(periods, now)?;
         Some((period, name, std::mem::take(seen)))
     });
     let (period, name, seen) = fitting.min_by_key(|(period, ..)| *period)?;
-    // Periods between the usual one and these are for phases only.
-    let next = if period >= ALONE && now < AWAKE { AWAKE } else { longer(now) };
-    let longest = if young { ALONE } else { Grid::PERIOD_MAX };
-    let why = format!("tasks of node {name} {}", seen.why());
-    Some(Period { period_ns: period.min(next).min(longest), why })
+    let why = format!("tasks of node {name} {}", seen.why(periods, now));
+    Some(Period { period_ns: period.min(periods.next(now, looks)), why })
 }
 
-/// The next longer period; the longest after itself.
-fn longer(now: Nanos) -> Nanos {
-    BURNS.into_iter().find(|longer| *longer > now).unwrap_or(Grid::PERIOD_MAX)
-}
-
-/// The period of slices that fits a node under weights; zero for the kernel's own slices, which are for all that
-/// sleeps. `None` until enough was seen. After the kernel's come those of [`AWAKE`], since a program may only be starting.
-pub(super) fn slices(seen: &mut Seen, now: Nanos) -> Option<Period> {
-    let period = fits(*seen)?;
-    let seen = std::mem::take(seen);
-    // The kernel takes no slice above 100 ms.
-    let longest = if now < AWAKE { AWAKE } else { ALONE };
-    let period_ns = if period < AWAKE { Nanos::ZERO } else { period.min(longest) };
-    Some(Period { period_ns, why: format!("its tasks {}", seen.why()) })
-}
-
-/// What was seen of budgets beside [`Seen`]. Whether the kernel throttled in a period does not count: it charges at
-/// ticks, so a task that always computes goes beyond some budgets, and is not throttled in others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Budgets {
-    /// The periods that were seen.
-    pub(super) periods: u64,
-    /// The CPU time that was there.
-    pub(super) there: Nanos,
-}
-
-/// The period of budgets that fits; `None` until enough was seen. After the usual one comes [`AWAKE`] at most, since a
-/// program may only be starting, and never more than `most`, see [`most`]. `counts`: wakeups from outside could be counted.
-pub(super) fn budgets(
-    (seen, of): (&mut Seen, &mut Budgets),
-    (usual, now): (Nanos, Nanos),
-    (counts, most): (bool, Nanos),
-) -> Option<Period> {
-    let alone = seen.is_alone();
-    // Soon, since those who wait for an answer wait for whole periods.
-    let wakes = counts && !alone && now > AWAKE && of.periods >= WAKING;
-    let enough = of.periods >= BUDGETS || (now > AWAKE && of.there >= THERE) || wakes;
-    if !enough || of.there == Nanos::ZERO {
+/// The warning that a node computes for too short a time between two sleeps, where burns come with a period that stays.
+pub(super) fn too_short(name: &str, seen: Seen, period: Nanos) -> Option<Warning> {
+    if seen.used.0 < LEAST.0 * SURE || seen.sleeps < PHASES * SURE || seen.is_alone() {
         return None;
     }
-    let (seen, of) = (std::mem::take(seen), std::mem::take(of));
-    let part = seen.used.0 * 100 / of.there.0;
-    let least = if now > usual { KEPT } else { ALL };
-    let (period_ns, how, and) = match part >= least {
-        false => (usual, "only ", ""),
-        true if !counts => (BUDGET_LONG, "", ""),
-        true if alone => (BUDGET_LONGEST, "", " and waits for nobody outside"),
-        true => (AWAKE, "", ", and others wake it"),
-    };
-    let longest = if now < AWAKE { AWAKE } else { most };
-    let why = format!("it used {how}{} % of its budgets{and}", part.min(100));
-    Some(Period { period_ns: period_ns.min(longest).max(usual), why })
+    let phase = seen.phase()?;
+    let fits = Nanos(phase.0 * 2).max(Grid::PERIOD_MIN);
+    if phase.0 * SHORT >= period.0 || fits >= period {
+        return None;
+    }
+    let us = |time: Nanos| time.0.div_ceil(1_000);
+    let what = format!(
+        "node {name} is slower than requested, by up to a third: its tasks compute for {} us at a \
+         time, and burns come every {} us",
+        us(phase),
+        us(period)
+    );
+    Some(Warning::new("phases-short", what, format!("use --period {}us", us(fits))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
     /// What a look of 0.1 s gives of a node that a client calls from outside.
     fn seen(used_ms: u64, sleeps: u64) -> Seen {
-        let (looked, used) = (Nanos::from_millis(100), Nanos::from_millis(used_ms));
-        Seen { looked, used, idled: sleeps, sleeps, woken: sleeps.max(20) }
+        let woken = sleeps.max(20);
+        Seen { looked: ms(100), there: ms(100), used: ms(used_ms), idled: sleeps, sleeps, woken }
     }
 
     fn alone(used_ms: u64) -> Seen {
         Seen { woken: 0, ..seen(used_ms, 0) }
     }
 
+    /// What follows a period, for one node.
+    fn after(now: Nanos, mut seen: Seen, periods: &Periods, looks: u32) -> Option<String> {
+        let nodes = std::iter::once(("a", &mut seen));
+        choose(nodes, periods, now, looks).map(|period| period.to_string())
+    }
+
     #[test]
     fn the_period_follows_the_phases() {
+        let fits = |seen: Seen| seen.fits(&BURNS, Grid::PERIOD);
         for (used_ms, sleeps, period_us) in [
             // A loop, a compiler, an interpreter.
             (20, 0, 20_000),
@@ -289,7 +329,11 @@ mod tests {
         // A compiler, whose parts wait for each other only.
         assert_eq!(fits(alone(20)), Some(Grid::PERIOD_MAX));
         assert_eq!(fits(Seen { woken: 5, ..alone(20) }), Some(AWAKE), "50 times a second");
-        assert_eq!(fits(Seen { sleeps: 2, woken: 2, ..alone(20) }), Some(ALONE), "a file is read");
+        assert_eq!(
+            fits(Seen { sleeps: 2, woken: 2, ..alone(20) }),
+            Some(ms(100)),
+            "a file is read"
+        );
         assert_eq!(fits(Seen { idled: 5, ..alone(20) }), Some(AWAKE), "threads meet");
         assert_eq!(fits(seen(5, 24)), None, "too little was seen");
         assert_eq!(fits(Seen::default()), None);
@@ -297,116 +341,88 @@ mod tests {
 
     #[test]
     fn periods_nest_so_that_hogs_change_between_two_slots() {
-        assert!(BURNS.windows(2).all(|two| two[0] < two[1] && two[1].0 % two[0].0 == 0));
-        assert!(BURNS.iter().all(|period| Grid::new(*period).is_some()));
-        assert!(BURNS.contains(&Grid::PERIOD));
+        let all = BURNS.all;
+        assert!(all.windows(2).all(|two| two[0] < two[1] && two[1].0 % two[0].0 == 0));
+        assert!(all.iter().all(|period| Grid::new(*period).is_some()));
+        assert!(all.contains(&Grid::PERIOD));
     }
 
     #[test]
     fn nodes_have_one_grid_and_the_shortest_phases_decide() {
-        let judge = |all: &mut [(&'static str, Seen)], now| {
-            burns(all.iter_mut().map(|(name, seen)| (*name, seen)), Nanos::from_millis(now), false)
-        };
         let mut all = [("a", seen(50, 0)), ("idle", seen(2, 3)), ("b", seen(10, 100))];
-        let period = judge(&mut all, 20).unwrap();
+        let mut judge =
+            |now| choose(all.iter_mut().map(|(name, seen)| (*name, seen)), &BURNS, now, SETTLED);
+        let period = judge(AWAKE).unwrap();
         assert_eq!(period.period_ns, Grid::PERIOD_MIN, "at once");
         assert!(period.why.contains("node b computed for 100us"), "{period}");
+        assert_eq!(judge(Grid::PERIOD), None, "nobody did anything since");
         assert_eq!(all[1].1, seen(2, 3), "what was not judged adds up");
         assert_eq!(all[0].1, Seen::default());
-        assert_eq!(judge(&mut all, 2), None, "nobody did anything since");
         // A program that starts may compute first and sleep then.
-        for (now, next) in [(2, "4ms"), (4, "20ms"), (20, "20ms")] {
-            all[0].1 = seen(30, 0);
-            let period = judge(&mut all, now).unwrap().to_string();
-            assert_eq!(period, format!("period {next}, since tasks of node a left no CPU idle"));
-        }
         for (now, next) in [(2, "20ms"), (20, "100ms"), (100, "200ms"), (200, "200ms")] {
-            all[0].1 = alone(30);
-            let period = judge(&mut all, now).unwrap().to_string();
             let why = "tasks of node a wait for nobody outside of it";
-            assert_eq!(period, format!("period {next}, since {why}"));
+            let period = after(ms(now), alone(30), &BURNS, SETTLED);
+            assert_eq!(period, Some(format!("period {next}, since {why}")));
         }
-        let mut short = [("a", alone(30))];
-        let short = short.iter_mut().map(|(name, seen)| (*name, seen));
-        assert_eq!(burns(short, ALONE, true).unwrap().period_ns, ALONE, "it may end soon");
+        let period = after(ms(4), seen(30, 0), &BURNS, SETTLED).unwrap();
+        assert_eq!(period, "period 20ms, since tasks of node a left no CPU idle");
+        let young = after(ms(100), alone(30), &BURNS, 1).unwrap();
+        assert!(young.starts_with("period 100ms"), "{young}: it may end soon");
     }
 
     #[test]
     fn only_tasks_that_never_sleep_get_longer_slices_than_the_kernels() {
-        let ms = Nanos::from_millis;
-        let told = |now, mut seen| slices(&mut seen, ms(now)).unwrap().to_string();
-        let why = "since its tasks wait for nobody outside of it";
+        let told = |now, seen| after(ms(now), seen, &SLICES, SETTLED).unwrap();
+        let why = "since tasks of node a wait for nobody outside of it";
         assert_eq!(told(0, alone(30)), format!("period 20ms, {why}"), "it may only be starting");
         assert_eq!(told(20, alone(30)), format!("period 100ms, {why}"));
-        assert_eq!(told(100, seen(30, 0)), "period 20ms, since its tasks left no CPU idle");
-        let slept = told(100, seen(100, 25));
-        assert!(
-            slept.starts_with("the kernel's slices, since its tasks computed for 4ms"),
-            "{slept}"
-        );
-        let mut little = seen(5, 1);
-        assert_eq!(slices(&mut little, ms(20)), None);
-        assert_eq!(little, seen(5, 1), "what was not judged adds up");
+        assert_eq!(told(100, alone(30)), format!("period 100ms, {why}"));
+        assert!(told(100, seen(30, 0)).starts_with("period 20ms, "));
+        assert!(told(100, seen(100, 25)).starts_with("the kernel's slices, since tasks of node a"));
     }
 
     #[test]
     fn a_budget_that_is_always_used_up_gets_a_longer_period() {
-        let (usual, looked) = (Nanos::from_millis(10), Nanos::from_millis(100));
-        let there = Nanos::from_millis(100);
-        let told = |now, (periods, ms, woken), (counts, looks)| {
-            let (used, now) = (Nanos::from_millis(ms), Nanos::from_millis(now));
-            let mut seen = Seen { looked, used, woken, ..Seen::default() };
-            let mut of = Budgets { periods, there };
-            Some(budgets((&mut seen, &mut of), (usual, now), (counts, most(looks)))?.to_string())
+        let told = |now, used_ms, woken, looks| {
+            let seen = Seen { woken, ..alone(used_ms) };
+            after(ms(now), seen, &BUDGETS, looks)
         };
-        assert_eq!(told(20, (7, 100, 9), (true, 0)), None);
-        let little = |periods, woken| {
-            let used = Nanos::from_millis(15);
-            let mut seen = Seen { looked, used, woken, ..Seen::default() };
-            let (mut of, now) = (Budgets { periods, there: used }, Nanos::from_millis(250));
-            budgets((&mut seen, &mut of), (usual, now), (true, most(SETTLED)))
-                .map(|found| found.period_ns)
+        let all = |period: &str| {
+            Some(format!("period {period}, since tasks of node a wait for nobody outside of it"))
         };
-        assert_eq!(little(3, 4), None);
-        assert_eq!(little(2, 5), None);
-        assert_eq!(little(3, 5), Some(AWAKE), "others wait for it");
-        let (first, later, alone) = ["50ms", "100ms", "250ms"]
-            .map(|period| {
-                format!("{period}, since it used 75 % of its budgets and waits for nobody outside")
-            })
-            .into();
-        let woken = "20ms, since it used 100 % of its budgets, and others wake it";
-        for (now, seen, how, expected) in [
-            (20, (8, 75, 4), (true, 1), first.as_str()),
-            (50, (8, 75, 4), (true, FIRST - 1), &first),
-            (50, (8, 75, 4), (true, FIRST), &later),
-            (50, (8, 75, 4), (true, SETTLED), &alone),
-            (20, (8, 100, 5), (true, SETTLED), woken),
-            (250, (3, 100, 5), (true, SETTLED), woken),
-            (20, (8, 120, 0), (false, 1), "50ms, since it used 100 % of its budgets"),
-            (50, (8, 120, 0), (false, SETTLED), "100ms, since it used 100 % of its budgets"),
-            (10, (8, 89, 0), (true, SETTLED), "10ms, since it used only 89 % of its budgets"),
-            (20, (8, 74, 0), (true, SETTLED), "10ms, since it used only 74 % of its budgets"),
-        ] {
-            assert_eq!(told(now, seen, how), Some(format!("period {expected}")));
-        }
-        let all = Seen { looked, used: there, woken: 50, ..Seen::default() };
-        let (mut seen, mut of) = (all, Budgets { periods: 10, there });
-        let long = Nanos::from_millis(50);
-        let period =
-            budgets((&mut seen, &mut of), (long, long), (true, most(0))).unwrap().period_ns;
-        assert_eq!(period, long, "the budget of a low speed needs it");
-        assert_eq!((seen, of), (Seen::default(), Budgets::default()));
-        let (mut seen, mut of) = (Seen { woken: 0, ..all }, Budgets { periods: 10, there });
-        let period =
-            budgets((&mut seen, &mut of), (usual, usual), (true, most(SETTLED))).unwrap().period_ns;
-        assert_eq!(period, AWAKE, "it may only be starting");
+        assert_eq!(told(10, 90, 4, SETTLED), all("20ms"), "it may only be starting");
+        assert_eq!(told(20, 75, 4, 1), all("50ms"));
+        assert_eq!(told(50, 75, 4, FIRST - 1), all("50ms"));
+        assert_eq!(told(50, 75, 4, FIRST), all("100ms"));
+        assert_eq!(told(100, 75, 4, SETTLED), all("250ms"));
+        let some = |used| {
+            Some(format!("period 10ms, since tasks of node a used only {used} % of their budgets"))
+        };
+        assert_eq!((told(10, 89, 0, SETTLED), told(20, 74, 0, SETTLED)), (some(89), some(74)));
+        let woken = told(250, 100, 5, SETTLED).unwrap();
+        assert!(woken.starts_with("period 20ms, "), "{woken}: others wait for it");
+        let mut short = Seen { looked: ms(70), ..alone(70) };
+        assert_eq!(choose([("a", &mut short)].into_iter(), &BUDGETS, ms(10), 1), None);
+    }
+
+    #[test]
+    fn short_phases_are_told_where_the_period_stays_with_one_that_fits() {
+        let short = |used_ms, sleeps| too_short("n", seen(used_ms, sleeps), Grid::PERIOD);
+        let told = short(150, 1_500).unwrap();
+        assert!(told.what.contains("100 us at a time") && told.what.contains("every 2000 us"));
+        assert_eq!(told.remedy, "use --period 200us");
+        assert_eq!(short(100, 1_500), None, "little CPU time tells nothing");
+        assert_eq!(short(150, 190), None, "nor do few phases");
+        assert_eq!(short(1_500, 1_500), None, "1 ms is long enough");
+        let shorter = too_short("n", seen(150, 1_500), Grid::PERIOD_MIN);
+        assert_eq!(shorter, None, "no shorter period can be had");
     }
 
     #[test]
     fn first_looks_follow_each_other_and_later_ones_take_a_tenth_of_the_time() {
         assert_eq!(pause(FIRST - 1, look(0)), Nanos::ZERO);
-        assert_eq!(pause(FIRST, look(FIRST)), Nanos::from_millis(900));
-        assert_eq!(pause(FIRST, BUDGET_LONGEST) + BUDGET_LONGEST, Nanos::from_secs(1));
+        assert_eq!(pause(FIRST, look(FIRST)), ms(900));
+        let longest = BUDGETS.most[2];
+        assert_eq!(pause(FIRST, longest) + longest, Nanos::from_secs(1));
     }
 }

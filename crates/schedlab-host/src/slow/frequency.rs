@@ -5,9 +5,9 @@
 //! both set to it. A written level is only a wish: hardware with a policy of its own may do otherwise,
 //! so what came of it is measured.
 
-use super::SlowError;
+use super::{SlowError, journalled};
 use schedlab_model::{Cpu, CpuSet, Nanos};
-use schedlab_sys::guard::Guard;
+use schedlab_sys::guard::{Guard, Undo};
 use std::path::{Path, PathBuf};
 
 /// How long one alternation of `gov` takes, as in the study's successor.
@@ -122,9 +122,7 @@ impl Domain {
             let path = self.path.join(name);
             let content = std::fs::read_to_string(&path)
                 .map_err(|e| SlowError::io(format!("reading {}", path.display()), e))?;
-            let undo =
-                schedlab_sys::guard::Undo::Write { path, content: content.trim_end().into() };
-            guard.before(undo).map(|_| ()).map_err(|e| SlowError::io("writing the journal", e))
+            journalled(guard, Undo::Write { path, content: content.trim_end().into() }).map(drop)
         };
         if !self.userspace {
             // Both ways round: which of the two must be written back first depends on what was set.

@@ -23,7 +23,7 @@ use schedlab_sys::sched::{Attributes, Policy};
 use schedlab_sys::{clock, process, sched};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -39,7 +39,6 @@ const PRIORITY: u32 = 2;
 struct Hog {
     cpu: Cpu,
     speed: AtomicU32,
-    skipped: AtomicU64,
 }
 
 struct Shared {
@@ -81,11 +80,8 @@ impl Hogs {
     /// # Errors
     /// When real-time scheduling is refused, or a CPU cannot be used.
     pub fn start(speeds: &Speeds, grid: Grid, burning: &Burning) -> Result<Self, SlowError> {
-        let hog = |(&cpu, speed): (&Cpu, &Speed)| Hog {
-            cpu,
-            speed: AtomicU32::new(speed.millionths()),
-            skipped: AtomicU64::new(0),
-        };
+        let hog =
+            |(&cpu, speed): (&Cpu, &Speed)| Hog { cpu, speed: AtomicU32::new(speed.millionths()) };
         let hogs = speeds.iter().map(hog).collect();
         let turn = Mutex::new(Turn { grid, since: Nanos::ZERO });
         let shared = Arc::new(Shared { hogs, turn, stop: AtomicBool::new(false) });
@@ -124,13 +120,6 @@ impl Hogs {
         // Hogs have decided about the slot that they sleep for: the change is after that.
         let since = Nanos(((clock::monotonic() + longer).0 / longer.0 + 1) * longer.0);
         *turn = Turn { grid, since };
-    }
-
-    /// How many slots each hog came too late for.
-    #[must_use]
-    pub fn skipped(&self) -> Vec<(Cpu, u64)> {
-        let hogs = self.shared.hogs.iter();
-        hogs.map(|hog| (hog.cpu, hog.skipped.load(Ordering::Relaxed))).collect()
     }
 }
 
@@ -191,7 +180,6 @@ fn burn(hog: &Hog, mut grid: Grid, shared: &Shared) {
         let span = grid.burn(slot, speed);
         restless = if clock::monotonic() < span.start { 0 } else { restless + 1 };
         if restless > restless_most(grid.period()) {
-            hog.skipped.fetch_add(1, Ordering::Relaxed);
             restless = 0;
             clock::sleep_until(clock::monotonic() + grid.period());
             slot = grid.slot(clock::monotonic()) + 1;
@@ -203,11 +191,7 @@ fn burn(hog: &Hog, mut grid: Grid, shared: &Shared) {
         // No pause instruction: a hypervisor may take a pausing CPU for one that waits for a lock.
         while clock::monotonic() < end {}
         switching.ends(clock::thread_cpu());
-        let now = grid.slot(clock::monotonic());
-        if now > slot + 1 {
-            hog.skipped.fetch_add(now - slot - 1, Ordering::Relaxed);
-        }
-        slot = now.max(slot + 1);
+        slot = grid.slot(clock::monotonic()).max(slot + 1);
     }
 }
 

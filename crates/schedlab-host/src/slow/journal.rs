@@ -6,6 +6,7 @@
 use super::SlowError;
 use crate::marks::{self, Marks};
 use schedlab_model::{Nanos, Phase, Pid};
+use schedlab_trace::NewFile;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs::File;
@@ -43,7 +44,8 @@ impl Journal {
             let doing = format!("creating {}", path.display());
             move |error| SlowError::io(doing, error)
         };
-        let lines = lines.map(|path| File::create(path).map_err(failed(path))).transpose()?;
+        let new = |path: &Path| NewFile::create(path).and_then(NewFile::grow);
+        let lines = lines.map(|path| new(path).map_err(failed(path))).transpose()?;
         let marks = recording.map(|path| {
             let path = marks::of_process(path, std::process::id());
             let names = marks::names(&path);

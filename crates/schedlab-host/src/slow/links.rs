@@ -5,7 +5,7 @@
 //! without an answer while the pair is cut. So a cut needs no queueing discipline, and the sender learns of it as it
 //! would of a broken cable: by nothing.
 
-use super::{Node, SlowError};
+use super::{Node, SlowError, journalled};
 use crate::net::{Namespace, NetError, run};
 use schedlab_model::Nanos;
 use schedlab_sys::guard::{Guard, StepId, Undo};
@@ -83,8 +83,7 @@ impl Links {
         }
         let (a, b) = (self.ends[&pair.0].at.there, self.ends[&pair.1].at.there);
         let mut drop = |from: Ipv4Addr, to: Ipv4Addr| {
-            let step = guard.before(Undo::RemoveRule { from, to });
-            let step = step.map_err(|e| SlowError::io("writing the journal", e))?;
+            let step = journalled(guard, Undo::RemoveRule { from, to })?;
             let rule = format!("rule add from {from} to {to} blackhole");
             run("ip", &rule).map_err(|error| failed(pair, &error)).map(|()| step)
         };

@@ -105,6 +105,11 @@ impl Method {
         matches!(self, Self::Quota | Self::Stop | Self::StopGroup)
     }
 
+    /// Whether its gaps are slices of the fair scheduler.
+    pub(super) const fn has_slices(self) -> bool {
+        matches!(self, Self::Weight | Self::WeightPerCpu | Self::WeightPinned)
+    }
+
     /// Whether it needs the command bound to its one CPU.
     #[must_use]
     pub const fn is_for_one_cpu(self) -> bool {

@@ -2,7 +2,7 @@
 //! including their children, given weight or a budget, frozen, and ended together.
 
 use super::group::{members, write};
-use super::{Ground, SlowError};
+use super::{Ground, SlowError, journalled};
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::cgroup::{self, Hierarchy, Version};
 use schedlab_sys::guard::{Guard, Undo};
@@ -116,8 +116,7 @@ impl Zone {
     pub(super) fn freeze(&self, still: bool, guard: &mut Guard) -> Result<bool, SlowError> {
         let Some((path, on, off)) = self.freezer() else { return Ok(false) };
         if still {
-            let undo = Undo::Write { path: path.clone(), content: off.to_owned() };
-            guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+            journalled(guard, Undo::Write { path: path.clone(), content: off.to_owned() })?;
         }
         write(&path, if still { on } else { off })?;
         Ok(true)
@@ -142,8 +141,7 @@ pub(super) fn make(
     wants: &Wants,
     guard: &mut Guard,
 ) -> Result<(), SlowError> {
-    let mut note =
-        |undo| guard.before(undo).map(|_| ()).map_err(|e| SlowError::io("writing the journal", e));
+    let mut note = |undo| journalled(guard, undo).map(drop);
     // A controller can be taken back only when the group that hands it on is gone.
     if hierarchy.version == Version::V2 {
         delegate(hierarchy, wants, &mut note)?;

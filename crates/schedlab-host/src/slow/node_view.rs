@@ -3,7 +3,7 @@
 //! Two files hold the text. A command of the node sees them in a mount namespace of its own, in place of the kernel's,
 //! so nothing of it is seen or left outside. `nproc` counts CPUs to which the command is bound, so it needs none of this.
 
-use super::{SlowError, Speeds};
+use super::{SlowError, Speeds, journalled};
 use schedlab_model::{Cpu, CpuSet};
 use schedlab_sys::guard::{Guard, Undo};
 use std::path::{Path, PathBuf};
@@ -29,8 +29,7 @@ impl Shown {
         let at = |file: &str| directory.join(format!("{name}.{file}"));
         let shown = Self { cpuinfo: at("cpuinfo"), online: at("online") };
         for path in [&shown.cpuinfo, &shown.online] {
-            let undo = Undo::RemoveFile { path: path.clone() };
-            guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+            journalled(guard, Undo::RemoveFile { path: path.clone() })?;
         }
         let cpus: CpuSet = speeds.keys().copied().collect();
         put(&shown.online, &format!("{cpus}\n"))?;
@@ -55,18 +54,20 @@ fn put(path: &Path, text: &str) -> Result<(), SlowError> {
     std::fs::write(path, text).map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
 }
 
+/// A field of a block of `/proc/cpuinfo`.
+pub(super) fn field(block: &str, name: &str) -> Option<String> {
+    block.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
 /// The part of `/proc/cpuinfo` that is about a node's CPUs, with their clocks at their speeds. Blocks that are about
 /// no CPU (Arm's `Hardware`) stay.
 fn of_node(all: &str, speeds: &Speeds) -> String {
     let blocks = all.split("\n\n").filter(|block| !block.trim().is_empty());
     let shown = blocks.filter_map(|block| {
-        let field = |name: &str| {
-            block.lines().find_map(|line| {
-                let (key, value) = line.split_once(':')?;
-                (key.trim() == name).then(|| value.trim().to_owned())
-            })
-        };
-        let Some(number) = field("processor").and_then(|number| number.parse().ok()) else {
+        let Some(number) = field(block, "processor").and_then(|number| number.parse().ok()) else {
             return Some(block.trim_end().to_owned());
         };
         let speed = speeds.get(&Cpu(number))?;

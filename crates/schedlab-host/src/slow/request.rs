@@ -11,7 +11,7 @@ use schedlab_workload::nodes::NodesFile;
 use std::path::PathBuf;
 
 /// What a user asks of a session of `schedlab slow`: nodes, speeds, method, links and limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The method; `None` lets schedlab choose.
     pub method: Option<Method>,
@@ -33,8 +33,8 @@ pub struct Request {
     pub share: bool,
     /// Commands live on when the session ends.
     pub keep: bool,
-    /// Measure each CPU after applying.
-    pub measure: bool,
+    /// Do not measure each CPU after applying.
+    pub unmeasured: bool,
     /// Measure how late tasks wake on each CPU, before applying and after.
     pub wakeups: bool,
     /// The session ends after this time.
@@ -47,29 +47,6 @@ pub struct Request {
     pub heavy: bool,
 }
 
-impl Default for Request {
-    fn default() -> Self {
-        Self {
-            method: None,
-            nodes: Vec::new(),
-            period: None,
-            quota_period: None,
-            follows: false,
-            quota_burst: Nanos::ZERO,
-            noise: Vec::new(),
-            filler: None,
-            share: false,
-            keep: false,
-            measure: true,
-            wakeups: false,
-            time_limit: None,
-            cluster: Cluster::default(),
-            events: None,
-            heavy: false,
-        }
-    }
-}
-
 /// What a file of nodes asks for. Tasks of nodes are bound to their CPUs.
 ///
 /// # Errors
@@ -77,7 +54,6 @@ impl Default for Request {
 impl TryFrom<NodesFile> for Request {
     type Error = SlowError;
     fn try_from(file: NodesFile) -> Result<Self, SlowError> {
-        let base = Self::default();
         let method = file.method.map(|name| name.parse::<Method>().map_err(usage)).transpose()?;
         Ok(Self {
             method,
@@ -86,7 +62,7 @@ impl TryFrom<NodesFile> for Request {
             noise: file.noise,
             cluster: file.cluster,
             time_limit: file.time_limit,
-            ..base
+            ..Self::default()
         })
     }
 }

@@ -2,7 +2,6 @@
 
 mod attach;
 mod background;
-mod budgets;
 mod command;
 mod orders;
 mod pace;
@@ -12,7 +11,6 @@ use super::apply::{Held, Hold, Under};
 use super::child_entry::program;
 use super::control::Control;
 use super::cpu_claims;
-use super::granted_time::{self, Proof};
 use super::helper_process::Aide;
 use super::journal::Journal;
 use super::latency::Lateness;
@@ -20,10 +18,8 @@ use super::links::Links;
 use super::measure::{self, Measured};
 use super::node_view::Shown;
 use super::noise;
-use super::phases::Phases;
-use super::rate_monitor::Sentinel;
 use super::unslowed_tasks::Watch;
-use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
+use super::{Ground, Method, Node, Period, Plan, SlowError, Speeds, Wakeups, latency};
 use crate::net::Namespace;
 use attach::{Targets, attach};
 pub use background::Kept;
@@ -71,8 +67,6 @@ pub struct Session {
     /// How many events of the cluster have happened.
     happened: usize,
     noise: Vec<Aide>,
-    /// `None` where nothing is measured, or once it died.
-    sentinel: Option<Sentinel>,
     watch: Watch,
     /// When to look whether anybody of what was attached is left.
     targets: Targets,
@@ -96,10 +90,6 @@ struct Active {
     step: usize,
     /// What its commands see of the machine, where that is the node.
     shown: Option<Shown>,
-    /// What it is granted.
-    proof: granted_time::Watch,
-    /// How long its tasks compute at a time.
-    phases: Phases,
     /// What its period follows.
     found: Found,
 }
@@ -111,7 +101,7 @@ impl Active {
         node: &Node,
         network: Option<Namespace>,
         ground: &Ground,
-        (guard, follows): (&mut Guard, bool),
+        guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let name = format!("schedlab-{}-{}", std::process::id(), node.name);
         let held = Held::apply(plan, node, &name, ground, guard)?;
@@ -136,11 +126,6 @@ impl Active {
             bound: node.bind || plan.method.binds(),
             step: 0,
             shown,
-            proof: granted_time::Watch::new(&node.name, !plan.method.takes_time()),
-            phases: Phases::new(
-                (matches!(plan.method, Method::Hogs | Method::Deadline) && !follows)
-                    .then(|| plan.grid.period()),
-            ),
             found: Found::default(),
         })
     }
@@ -157,9 +142,7 @@ impl Session {
         let directory = guard::directory().map_err(journal)?;
         let mut warnings = put_back(&directory);
         let mut guard = Guard::arm_with(&directory, &program()?).map_err(journal)?;
-        let path = Control::path(&directory);
-        guard.before(Undo::RemoveFile { path: path.clone() }).map_err(journal)?;
-        let control = Control::open(&path)?;
+        let control = Control::open(&directory, &mut guard)?;
         let speeds: Speeds =
             plan.request.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         warnings.extend(cpu_claims::claim(&directory, &speeds, plan.request.share, &mut guard)?);
@@ -167,24 +150,20 @@ impl Session {
         let networks = networks(&plan.request.nodes, &mut guard)?;
         let links = Links::make(&networks, &plan.request.nodes, &plan.request.cluster)?;
         let journal = Journal::open(plan.request.events.as_deref())?;
-        let before = if plan.request.measure {
-            measure::baseline().read(&cpus, signals)?
-        } else {
-            Vec::new()
+        let before = match plan.request.unmeasured {
+            true => Vec::new(),
+            false => measure::baseline().read(&cpus, signals)?,
         };
-        let woke =
-            if plan.request.wakeups { latency::read(&[], &cpus, signals)? } else { Vec::new() };
-        let sentinel = match plan.request.measure {
-            true => Some(Sentinel::start(&cpus, plan.method, &mut guard)?),
-            false => None,
+        let woke = match plan.request.wakeups {
+            true => latency::read(&[], &cpus, signals)?,
+            false => Vec::new(),
         };
         if plan.method == Method::Deadline {
             super::deadline::isolate(&cpus, ground, &mut guard)?;
         }
         let (mut nodes, pace) = (Vec::new(), Pace::open(&plan));
         for (node, network) in plan.request.nodes.iter().zip(networks) {
-            let following = (&mut guard, pace.is_some());
-            nodes.push(Active::apply(&plan, node, network, ground, following)?);
+            nodes.push(Active::apply(&plan, node, network, ground, &mut guard)?);
         }
         let method = plan.method;
         let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
@@ -204,13 +183,12 @@ impl Session {
             journal,
             happened: 0,
             noise: Vec::new(),
-            sentinel,
             watch: Watch::new(method),
             targets: Targets::default(),
             pace,
             guard,
         };
-        if session.plan.request.measure {
+        if !session.plan.request.unmeasured {
             session.measure(&speeds, &before, signals)?;
         }
         if session.plan.request.wakeups {
@@ -307,7 +285,6 @@ impl Session {
                 (&mut active.held.hold, self.plan.request.period)
             {
                 weight.pace(period, &mut self.guard)?;
-                active.proof.shifts(period);
             }
         }
         self.look_now();
@@ -316,13 +293,6 @@ impl Session {
         self.targets = Targets::of(&self.nodes, self.started);
         if let Some(pace) = &mut self.pace {
             pace.start(self.started);
-        }
-        // Runs that measure the slowing are not looked at meanwhile.
-        let can_be_judged = self.plan.method.takes_time() || self.sentinel.is_some();
-        if can_be_judged && !self.plan.request.heavy {
-            for active in &mut self.nodes {
-                active.proof.start(self.started);
-            }
         }
         Ok(())
     }
@@ -381,34 +351,6 @@ impl Session {
         }
     }
 
-    /// Changes the first node's speed at given moments, and goes on until its commands have ended.
-    pub(super) fn take_turns(
-        &mut self,
-        moments: &[Nanos],
-        speed: &dyn Fn(usize) -> Speed,
-    ) -> Result<(), SlowError> {
-        let mut turn = 0;
-        loop {
-            let mut next = self.tick(&[])?;
-            if self.nodes.iter_mut().all(Active::is_done) {
-                break;
-            }
-            if let Some(&moment) = moments.get(turn) {
-                if clock::monotonic() >= moment {
-                    self.set(0, speed(turn))?;
-                    turn += 1;
-                    continue;
-                }
-                next = next.min(moment);
-            }
-            self.wait(next, None)?;
-        }
-        match self.code() {
-            0 => Ok(()),
-            code => Err(SlowError::Failed(format!("what was measured ended with {code}"))),
-        }
-    }
-
     /// Limiters that have nobody yet look at every turn.
     fn await_the_first(&mut self) {
         for active in &mut self.nodes {
@@ -438,9 +380,9 @@ impl Session {
     /// Undoes everything. Returns what could not be undone.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
-        let Self { nodes, under, noise, sentinel, guard, .. } = self;
+        let Self { nodes, under, noise, guard, .. } = self;
         let clean = |(undo, error): (Undo, std::io::Error)| format!("{undo:?}: {error}");
-        drop((under, noise, sentinel));
+        drop((under, noise));
         let failed = guard.finish().into_iter().map(clean).collect();
         // After the guard, which has ended them: only to reap. A command that is kept is not waited for.
         for mut running in nodes.into_iter().flat_map(|active| active.commands) {
@@ -486,7 +428,7 @@ impl Session {
             fds.extend(commands.map(|r| r.ended.as_fd()));
             fds.extend(active.held.aides().iter().map(Aide::fd));
         }
-        fds.extend(control.fds());
+        fds.push(control.fd());
         fds.extend(under.aides().map(|aide| aide.fd()));
         fds.extend(noise.iter().map(Aide::fd));
         let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
@@ -543,69 +485,22 @@ impl Session {
         }
         if extra.is_empty() && self.watch.is_due(now) {
             let nodes = self.nodes.iter();
-            let mut slowed = nodes.flat_map(|active| {
-                let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
-                active.held.processes(&roots)
-            });
+            let mut slowed = nodes.flat_map(|active| active.processes(admitted));
             self.warnings.extend(self.watch.look(now, &mut slowed));
         }
         if extra.is_empty() {
-            next = next.min(self.prove(now)).min(self.follow(now)?);
+            next = next.min(self.follow(now)?);
         }
         // Nobody watches while something is measured: what is due then waits.
         let watch = if extra.is_empty() { self.watch.next() } else { Nanos::MAX };
         Ok(next.min(self.under.next()).min(watch))
     }
 
-    /// Reads what nodes were granted in the last second; returns when to read next.
-    fn prove(&mut self, now: Nanos) -> Nanos {
-        let admitted = self.admitted();
-        if let Some(sentinel) = &mut self.sentinel {
-            sentinel.hear();
-            if !sentinel.lives() {
-                self.sentinel = None;
-                let what = "the work of CPU time is no longer measured: the sentinel died";
-                let remedy = "the verdict on granted CPU time goes on";
-                self.warnings.push(Warning::new("sentinel-died", what, remedy));
-            }
-        }
-        for active in &mut self.nodes {
-            if active.proof.due() > now {
-                continue;
-            }
-            if let Some(sentinel) = &self.sentinel {
-                active.proof.worked(sentinel.worked(&active.node.cpus()));
-            }
-            let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
-            let processes = active.held.processes(&roots);
-            self.warnings.extend(active.phases.look(&active.node.name, &processes));
-            // At once: what comes between the two would be taken for a change of speed.
-            let at = clock::monotonic();
-            let Some(used) = active.held.used(&processes).filter(|_| !active.failed) else {
-                active.proof.break_off(now + Nanos::from_secs(1));
-                continue;
-            };
-            let method = self.plan.method;
-            let pace = match (method.takes_time(), &self.sentinel) {
-                (true, _) => Some(1.0),
-                (false, sentinel) => {
-                    sentinel.as_ref().and_then(|s| s.pace(&active.node.cpus(), method))
-                }
-            };
-            let reading =
-                granted_time::Reading { at, used, wanted: granted_time::wanted(&processes), pace };
-            active.proof.see(reading, &mut active.node.speeds.values().copied());
-        }
-        self.nodes.iter().map(|active| active.proof.due()).min().unwrap_or(Nanos::MAX)
-    }
-
-    /// What each node with tasks was granted over the session.
-    pub fn proofs(&self) -> impl Iterator<Item = &Proof> {
+    /// The period of each node that was chosen last, where it follows the work.
+    pub fn periods(&self) -> impl Iterator<Item = (&str, &Period)> {
         self.nodes
             .iter()
-            .filter(|active| active.node.has_tasks() || active.node.admits)
-            .map(|active| active.proof.proof())
-            .filter(|proof| proof.seconds > 0)
+            .filter_map(|active| Some((active.node.name.as_str(), active.found.period.as_ref()?)))
     }
 
     /// One that was killed was replaced; if that failed, nobody would undo our changes if we were killed too.

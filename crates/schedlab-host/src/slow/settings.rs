@@ -1,10 +1,10 @@
 //! Slowing as settings of a run (see [`SpeedSettings`]): by hogs where no method is named.
 
-use super::{Asked, Ground, Kept, Method, Node, Request, Session, SlowError, last};
+use super::{Ground, Kept, Method, Node, Request, Session, SlowError, last, speed_of};
 use schedlab_model::{CpuSet, Pid, Setting, Warning};
 use schedlab_workload::SpeedSettings;
 use schedlab_workload::knobs::SPEED;
-use schedlab_workload::requested_speed::is_measured;
+use schedlab_workload::requested_speed::is_clock;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ fn request(settings: &[Setting]) -> Result<Request, SlowError> {
     Ok(Request {
         method: Some(method),
         nodes: vec![node],
-        measure: !measuring,
+        unmeasured: measuring,
         // A warning of the run, which then is repeated or told apart; a refusal would end the experiment.
         share: true,
         heavy: measuring,
@@ -64,26 +64,18 @@ fn request(settings: &[Setting]) -> Result<Request, SlowError> {
     })
 }
 
-/// The same with speeds such as `like:pi4.toml` in parts of full speed. The profiles are among the settings.
+/// The same with clocks in parts of full speed.
 fn settled(settings: &[Setting]) -> Result<Vec<Setting>, SlowError> {
-    let read = |path: &std::path::Path| {
-        let knob = format!("{}{}", SpeedSettings::PROFILE, path.display());
-        let found = settings.iter().find(|setting| setting.knob == knob);
-        found
-            .map(|setting| setting.value.clone())
-            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
-    };
     let one = |setting: &Setting| {
         let Setting { knob, value } = setting;
-        let profile = knob.starts_with(SpeedSettings::PROFILE);
-        let cpus = knob.strip_prefix(SPEED).filter(|_| !profile && is_measured(value));
-        let Some(cpus) = cpus else { return Ok(setting.clone()) };
+        let Some(cpus) = knob.strip_prefix(SPEED).filter(|_| is_clock(value)) else {
+            return Ok(setting.clone());
+        };
         let usage = |why: String| SlowError::Usage(format!("{knob}: {why}"));
         let cpus: CpuSet =
             cpus.parse().map_err(|e: schedlab_model::CpuListError| usage(e.to_string()))?;
-        let asked: Asked = value.parse().map_err(usage)?;
-        let settled = asked.settle(cpus.iter().next().unwrap_or_default(), &read)?;
-        Ok(Setting { knob: knob.clone(), value: settled.speed.to_string() })
+        let speed = speed_of(value, cpus.iter().next().unwrap_or_default()).map_err(usage)?;
+        Ok(Setting { knob: knob.clone(), value: speed.to_string() })
     };
     settings.iter().map(one).collect()
 }
@@ -167,18 +159,11 @@ mod tests {
     fn settings_become_a_request() {
         let wanted = request(&[setting("speed:0-1", "30%")]).unwrap();
         assert_eq!(wanted.nodes[0].speeds.len(), 2);
-        assert!(wanted.measure && !wanted.nodes[0].bind);
-        assert!(request(&[setting("speed:0", "130%")]).is_err());
-    }
-
-    #[test]
-    fn a_speed_like_that_of_a_machine_rests_on_the_profile_beside_it() {
-        let speed = setting("speed:0", "like:old.toml");
-        let error = request(std::slice::from_ref(&speed)).unwrap_err().to_string();
-        assert!(error.contains("old.toml"), "{error}");
-        let profile = "machine = \"old\"\nbuild = \"none\"\n[work]\ninteger = 1.0\nbranches = 1.0\nmemory = 1.0\n";
-        let error = request(&[speed, setting("speed:profile:old.toml", profile)]).unwrap_err();
-        assert!(error.to_string().contains("measure old again: a none build"), "{error}");
+        assert!(!wanted.unmeasured && !wanted.nodes[0].bind);
+        for (wrong, why) in [("130%", "full speed"), ("9999999MHz", "clock of CPU 0")] {
+            let error = request(&[setting("speed:0", wrong)]).unwrap_err().to_string();
+            assert!(error.contains(why) || error.contains("of CPU 0"), "{error}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! costs the task what it had in caches. Where few gaps matter more than short ones, the tasks of a node have slices of
 //! s P and its burners of (1 - s) P, so there is one gap in each period P.
 
-use super::{SlowError, Speed};
+use super::{SlowError, Speed, journalled};
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::slice;
@@ -49,8 +49,7 @@ impl Slices {
         let slowest = burners.iter().map(|(_, speed)| *speed).min().unwrap_or(Speed::FULL);
         let slice = part(self.period, slowest, false);
         if slice != Nanos::ZERO && !self.given.contains(&slice) {
-            let undo = Undo::Slice { group: self.tasks.clone(), slice };
-            guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+            journalled(guard, Undo::Slice { group: self.tasks.clone(), slice })?;
             self.given.push(slice);
         }
         let ours: Vec<Nanos> = self.given.iter().copied().chain([self.usual]).collect();

@@ -13,7 +13,7 @@
 //! Where one group of version 2 holds all processes, the variant for a group freezes it instead of sending signals:
 //! one write stops all threads, and no shell sees a stopped job.
 
-use super::{SlowError, Speed};
+use super::{SlowError, Speed, journalled};
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::guard::{Guard, StepId, Undo};
@@ -202,7 +202,7 @@ impl Limiter {
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let undo = Undo::Write { path: file.clone(), content: off.to_owned() };
-        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+        journalled(guard, undo)?;
         self.freezer = Some(Freezer { file, on, off, frozen: false });
         Ok(self)
     }
@@ -297,9 +297,7 @@ impl Limiter {
             }
             let Some(started) = process::start_ticks(pid) else { continue };
             first = true;
-            let step = guard
-                .before(Undo::Continue { pid, started })
-                .map_err(|e| SlowError::io("writing the journal", e))?;
+            let step = journalled(guard, Undo::Continue { pid, started })?;
             let victim =
                 Victim { since: now, before: used, used: Nanos::ZERO, stopped: false, step };
             self.victims.insert(pid, victim);

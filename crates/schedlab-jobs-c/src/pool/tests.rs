@@ -45,7 +45,8 @@ fn what_is_refused_stays_the_callers() {
     let good = counted(&drops);
     let no_run = Posting { run: None, ..good };
     let no_significance = Posting { significance: 3, ..good };
-    let (some, none) = ([1u64], [1u64, 0]);
+    let some = [1u64];
+    let none = [1u64, 0];
     let refused = [
         (null(), from_ref(&good), null(), 0),
         (pool.cast_const(), null(), null(), 0),
@@ -68,7 +69,8 @@ fn what_is_refused_stays_the_callers() {
 
 #[test]
 fn what_finds_no_room_or_a_closed_pool_stays_the_callers() {
-    let (far, drops) = (AtomicU32::new(0), AtomicU32::new(0));
+    let far = AtomicU32::new(0);
+    let drops = AtomicU32::new(0);
     let pool = small(1);
     let handle = pool.handle().clone();
     let in_an_hour = Posting { start_ns: handle.now() + 3_600_000_000_000, ..counted(&far) };

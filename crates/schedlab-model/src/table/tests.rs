@@ -159,13 +159,25 @@ fn a_row_can_be_named_and_rows_be_left_out() {
 }
 
 #[test]
-fn groups_stand_above_their_columns() {
+fn groups_stand_above_their_columns_and_have_room() {
     let mut table = TextTable::new(&["<who", "1?wait: p50", "wait: max", "run"]);
     table.row(vec!["a".into(), "2 µs".into(), "30 µs".into(), "5 s".into()]);
-    assert_eq!(
-        table.text(0, 99),
-        "     wait ------\nwho   p50    max  run\na    2 µs  30 µs  5 s\n"
-    );
+    let wide = "     wait ------\nwho   p50    max  run\na    2 µs  30 µs  5 s\n";
+    assert_eq!(table.text(0, 99), wide);
+    let narrow = "     wait -\nwho    max  run\na    30 µs  5 s\n\
+                  1 column does not fit (--wide shows all)\n";
+    assert_eq!(table.text(0, 15), narrow);
+    let mut table = TextTable::new(&["migrations: all", "run"]);
+    table.row(vec!["7".into(), "5 s".into()]);
+    assert_eq!(table.text(0, 99), "migrations\n       all  run\n         7  5 s\n");
+}
+
+#[test]
+fn a_text_is_no_formula_unless_it_is_asked_for_as_it_is() {
+    let columns = [column("=name", "A name.", |row: &String| row.clone())];
+    let row = "=cmd|x".to_owned();
+    assert_eq!(Csv::new(&columns, false).line(&row), "'=cmd|x\n");
+    assert_eq!(Csv::new(&columns, true).line(&row), "=cmd|x\n");
 }
 
 #[test]

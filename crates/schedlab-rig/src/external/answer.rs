@@ -5,9 +5,13 @@ use crate::RigError;
 use crate::error::While;
 use schedlab_jobs::run::Unfit;
 use serde_json::Value;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
-/// A job that ran.
+/// Bytes of a line: one without an end would take all memory.
+const LINE_MAX: usize = 1 << 20;
+/// Characters of a wrong line that its error repeats.
+const SHOWN: usize = 120;
+
 pub(super) struct Ran {
     pub(super) job: u32,
     pub(super) worker: u32,
@@ -38,24 +42,31 @@ pub(super) struct Answer {
 
 /// The lines of an executor. With the numbers of jobs and workers that it was given, each line must keep to them.
 pub(super) fn read_lines(
-    lines: impl BufRead,
+    mut lines: impl BufRead,
     given: Option<(u32, usize)>,
 ) -> Result<Answer, RigError> {
     let mut all = Answer::default();
-    for (number, line) in lines.lines().enumerate() {
-        let line = line?;
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        let at = format!("line {number}");
+        let Some(line) = next_line(&mut lines, &mut bytes).while_doing(at.as_str())? else { break };
         if line.trim().is_empty() {
             continue;
         }
-        let at = format!("line {}", number + 1);
+        let start: String = line.trim_end().chars().take(SHOWN).collect();
         let value: Value =
-            serde_json::from_str(&line).while_doing(format!("{at}: invalid JSON `{line}`"))?;
+            serde_json::from_str(line).while_doing(format!("{at}: invalid JSON `{start}`"))?;
         if value.get("done").is_some() {
             break;
         }
         if let Some(what) = value.get("not_offered").and_then(Value::as_str) {
             all.not_offered = Some(what.to_owned());
             break;
+        }
+        // One more than there are jobs is somebody's repeat, which the check of all of them names.
+        let answers = (all.ran.len() + all.gone.len()) as u64;
+        if given.is_some_and(|(jobs, _)| answers > u64::from(jobs)) {
+            return Err(RigError::Wrong(format!("{at}: more answers than jobs")));
         }
         if value.get("dropped").is_some() {
             all.gone.push(one_gone(value, given).while_doing(at)?);
@@ -64,6 +75,22 @@ pub(super) fn read_lines(
         all.ran.push(one_line(value, given).while_doing(at)?);
     }
     Ok(all)
+}
+
+/// The next line, `None` at the end. `bytes` is room for it.
+fn next_line<'b>(
+    lines: &mut impl BufRead,
+    bytes: &'b mut Vec<u8>,
+) -> Result<Option<&'b str>, RigError> {
+    bytes.clear();
+    let limit = LINE_MAX as u64 + 1;
+    if lines.by_ref().take(limit).read_until(b'\n', bytes)? == 0 {
+        return Ok(None);
+    }
+    if bytes.len() > LINE_MAX {
+        return Err(RigError::wrong("longer than 1 MiB"));
+    }
+    std::str::from_utf8(bytes).map(Some).while_doing("not UTF-8")
 }
 
 fn one_gone(line: Value, given: Option<(u32, usize)>) -> Result<Gone, RigError> {
@@ -114,4 +141,26 @@ fn one_line(line: Value, given: Option<(u32, usize)>) -> Result<Ran, RigError> {
         _ => return Ok(ran),
     };
     Err(RigError::Wrong(wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(lines: &str) -> String {
+        let read = read_lines(lines.as_bytes(), Some((2, 1)));
+        read.err().expect("it is wrong").sentence()
+    }
+
+    #[test]
+    fn what_an_executor_writes_without_end_is_an_error() {
+        let long = "a".repeat(LINE_MAX + 1);
+        assert_eq!(error(&long), "line 1: longer than 1 MiB");
+        assert_eq!(error(&format!("\n{long}\n{{}}")), "line 2: longer than 1 MiB");
+        let shown = error(&format!("{}\n", &long[..LINE_MAX - 1]));
+        assert!(shown.len() < 300 && shown.contains("invalid JSON `aaa"), "{shown}");
+        let answer = r#"{"job":0,"worker":0,"begin_ns":1,"end_ns":2,"value":"0"}"#;
+        let all = format!("{answer}\n").repeat(4);
+        assert_eq!(error(&all), "line 4: more answers than jobs");
+    }
 }

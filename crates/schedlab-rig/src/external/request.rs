@@ -54,13 +54,15 @@ impl Asked {
     /// Writes the run; the base of its start times.
     pub(super) fn write(&self, run: &Run, input: impl Write) -> std::io::Result<u64> {
         let mut input = BufWriter::new(input);
-        let (graph, nonce) = (run.graph(), format!("{:016x}", self.nonce));
+        let graph = run.graph();
+        let nonce = format!("{:016x}", self.nonce);
         let mortal = run.schedule().has_deadlines();
         let schema = if mortal { SCHEMA_DEADLINES } else { SCHEMA };
         let head = Head { schema, workers: self.workers, jobs: graph.len(), nonce: &nonce };
         say(&mut input, &head)?;
         for job in 0..graph.len() {
-            let (work_ns, after) = (run.expected_ns(job), graph.predecessors(job));
+            let work_ns = run.expected_ns(job);
+            let after = graph.predecessors(job);
             let rounds = self.rounds[job as usize];
             let start_ns = has_times(run).then(|| run.schedule().start(job));
             let deadline_ns = Some(run.schedule().deadline(job)).filter(|&at| at != NEVER);
@@ -185,7 +187,6 @@ mod tests {
         Answer { ran, ..Answer::default() }
     }
 
-    /// Does the work.
     fn honest(asked: &Asked, run: &Run) -> Vec<Ran> {
         let mut values: Vec<u64> = Vec::new();
         for job in 0..12 {
@@ -249,7 +250,8 @@ mod tests {
             asked.check(run, &answer, 100, 90..=120).map_err(|error| error.to_string())
         };
         let run = chain(Some(3));
-        let (missed, abandoned) = (Unfit::Missed, Unfit::Abandoned);
+        let missed = Unfit::Missed;
+        let abandoned = Unfit::Abandoned;
         let all = || vec![gone(0, missed, 104), gone(1, abandoned, 104), gone(2, abandoned, 104)];
         assert_eq!(check(&run, all(), None), Ok(0));
         assert_eq!(

@@ -147,9 +147,11 @@ impl Story {
     /// Time on a CPU from a sender's last mark to its end.
     pub(super) fn exit(&self) -> Option<f64> {
         median(self.children.iter().filter_map(|pid| {
-            let (from, to) = (*self.marks.get(pid)?.last()?, *self.exits.get(pid)?);
+            let from = *self.marks.get(pid)?.last()?;
+            let to = *self.exits.get(pid)?;
             let within = |slice: &Slice| {
-                let (begin, end) = (slice.from.max(from), slice.to.min(to));
+                let begin = slice.from.max(from);
+                let end = slice.to.min(to);
                 end.saturating_sub(begin)
             };
             Some(self.slices(*pid).iter().map(within).sum())

@@ -8,13 +8,11 @@ use schedlab_workload::{Observed, RecordSpec, RunSpec, WorkloadSpec};
 /// Small runs, a number that is read off them, and the costs that it decides.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// The name of the probe.
     pub name: &'static str,
     /// The costs that the number decides; several keep the ratio of the costs that the search begins with.
     pub costs: &'static [&'static str],
     /// What is read off the runs, as a noun.
     pub what: &'static str,
-    /// The runs that the probe needs.
     pub runs: Vec<RunSpec>,
     /// The number in nanoseconds; `None`: the runs do not show it.
     pub read: fn(&[Observed]) -> Option<f64>,
@@ -82,7 +80,8 @@ fn block_and_wake(seen: &[Observed]) -> Option<f64> {
         let of = |seen: &Observed| seen.figures.get(name).copied();
         Some(of(calm_long)? - of(calm_short)? - (of(hasty_long)? - of(hasty_short)?))
     };
-    let (time, sleeps) = (more("time_s")?, more("switches_voluntary")?);
+    let time = more("time_s")?;
+    let sleeps = more("switches_voluntary")?;
     (sleeps >= 100.0).then(|| time * 1e9 / sleeps)
 }
 

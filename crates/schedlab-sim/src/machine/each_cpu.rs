@@ -53,7 +53,8 @@ impl Takes {
         let form = "use LENGTH/PERIOD, as in 10us/1ms";
         let (length, period) = text.split_once('/').ok_or(form)?;
         let time = |text: &str| text.parse::<Nanos>().map_err(|error| format!("{error}; {form}"));
-        let (length, period) = (time(length)?.0, time(period)?.0);
+        let length = time(length)?.0;
+        let period = time(period)?.0;
         if length >= period || length == 0 {
             return Err("use a length above 0 and below the period".to_owned());
         }
@@ -68,7 +69,7 @@ impl Takes {
 }
 
 /// The gaps of all CPUs from `begin` on. Each source begins at a part of its period that `seed` and `stream` decide.
-pub(super) fn gaps(takes: &[Option<Takes>], (seed, stream): (u64, u64), begin: u64) -> Vec<Gap> {
+pub(super) fn gaps(takes: &[Option<Takes>], seed: u64, stream: u64, begin: u64) -> Vec<Gap> {
     let mut dice = Random::new(seed ^ stream);
     let gap = |(cpu, takes): (usize, &Option<Takes>)| {
         let Takes { length, period } = (*takes)?;

@@ -57,7 +57,8 @@ fn errors_of(known: &[&Published], kind: &str) -> String {
     let loads: Vec<&&Published> = known.iter().filter(|one| one.kind() == kind).collect();
     let range = |of: fn(&Published) -> f64| {
         let all = || loads.iter().map(|one| of(one));
-        let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+        let least = all().fold(f64::INFINITY, f64::min);
+        let most = all().fold(0.0, f64::max);
         if least < most { format!("{least:.1} to {most:.1} %") } else { format!("{most:.1} %") }
     };
     let groups = if loads.len() > 1 { format!(" ({} loads)", loads.len()) } else { String::new() };

@@ -36,7 +36,6 @@ pub struct MachineFile {
 }
 
 impl MachineFile {
-    /// The names of [`MachineFile::preset`].
     pub fn presets() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)
     }
@@ -110,7 +109,8 @@ impl MachineFile {
     /// are with `cpus` gets none of the file's about that.
     pub fn complete(&self, name: &mut MachineName) {
         let given = |key: &&str| name.settings.contains_key(*key);
-        let (whole, some) = (given(&"cpus"), CPU_SETTINGS.iter().any(given));
+        let whole = given(&"cpus");
+        let some = CPU_SETTINGS.iter().any(given);
         for (key, value) in &self.settings {
             let of_cpus = CPU_SETTINGS.contains(&key.as_str());
             if (of_cpus && whole) || (key == "cpus" && some) {

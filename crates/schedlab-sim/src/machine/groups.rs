@@ -4,7 +4,6 @@ use super::name::Model;
 use crate::policy::{Group, Limit};
 use schedlab_workload::plan::Plan;
 
-/// The groups of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grouping {
     pub(super) groups: Vec<Group>,

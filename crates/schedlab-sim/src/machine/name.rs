@@ -54,7 +54,6 @@ impl Kernel {
         self != Self::Cfs510
     }
 
-    /// As it is written.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(kernel, _)| *kernel == self).map_or("", |(_, name)| name)
@@ -75,7 +74,6 @@ impl FromStr for Kernel {
 pub struct Model {
     /// The name of the machine, as it was asked for.
     pub name: String,
-    /// The scheduler of the model.
     pub kernel: Kernel,
     /// The CPUs of the model, and what they share.
     pub topology: Topology,
@@ -85,7 +83,6 @@ pub struct Model {
     pub preempt_kernel: bool,
     /// The time that each operation takes.
     pub costs: Costs,
-    /// The tunables of the scheduler.
     pub(super) tuned: Tuned,
     /// Switches of wakeup placement.
     pub(super) placement: PlacerKnobs,
@@ -103,7 +100,6 @@ pub struct Model {
     pub files: Vec<Setting>,
 }
 
-/// The settings of `sim`, for messages.
 pub const SETTINGS: &[&str] = &[
     "cpus",
     "sockets",
@@ -128,7 +124,6 @@ pub const SETTINGS: &[&str] = &[
     "machine",
 ];
 
-/// Those of [`SETTINGS`] that say which CPUs there are.
 pub(super) const CPU_SETTINGS: [&str; 5] = ["cpus", "sockets", "llcs", "cores", "smt"];
 
 /// The slice of queues that CPUs share, in nanoseconds.
@@ -230,7 +225,6 @@ impl Model {
         self.kernel.is_linux()
     }
 
-    /// This machine with other costs.
     #[must_use]
     pub fn with_costs(mut self, costs: Costs) -> Self {
         self.costs = costs;

@@ -8,7 +8,6 @@ use crate::policy_view::FULL_CAPACITY;
 use schedlab_model::{Place, Topology};
 use schedlab_workload::MachineName;
 
-/// The settings of these parts.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     /// What each CPU can do, in 1,024ths of the fastest.
@@ -26,12 +25,12 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Takes the settings out of a name.
     pub(super) fn take(name: &mut MachineName, topology: &Topology) -> Result<Self, Wrong> {
         let skew_tick: bool = take(name, "skew-tick")?.unwrap_or(false);
         let (irq, steal) = takes(name, topology.places().len())?;
         let (node_bandwidth, llc_bandwidth) = bandwidths(name)?;
-        let (capacities, noise) = (capacities(name, topology)?, noise(name)?);
+        let capacities = capacities(name, topology)?;
+        let noise = noise(name)?;
         Ok(Self { capacities, noise, skew_tick, irq, steal, node_bandwidth, llc_bandwidth })
     }
 
@@ -40,7 +39,8 @@ impl Parts {
         let of = |all: &[Option<Takes>]| {
             from.iter().map(|&cpu| all.get(cpu).copied().flatten()).collect()
         };
-        (self.irq, self.steal) = (of(&self.irq), of(&self.steal));
+        self.irq = of(&self.irq);
+        self.steal = of(&self.steal);
         let capacity = |cpu: &usize| self.capacities.get(*cpu).copied().unwrap_or(FULL_CAPACITY);
         self.capacities = from.iter().map(capacity).collect();
     }
@@ -63,11 +63,10 @@ impl Parts {
             .collect()
     }
 
-    /// Gives a world those that concern it.
     pub(super) fn set_up(&self, topology: &Topology, world: &mut World, seed: u64) {
         let begin = world.began_at();
-        let mut all = gaps(&self.irq, (seed, 0x6972_7100), begin);
-        all.extend(gaps(&self.steal, (seed, 0x7374_6561), begin));
+        let mut all = gaps(&self.irq, seed, 0x6972_7100, begin);
+        all.extend(gaps(&self.steal, seed, 0x7374_6561, begin));
         world.set_gaps(&all);
         world.set_noise(self.noise, seed);
         let places = topology.places();
@@ -124,7 +123,8 @@ fn takes(name: &mut MachineName, cpus: usize) -> Result<Both, Wrong> {
         Some(text) => values(field, &text, cpus, &Takes::read),
         None => Ok(vec![None; cpus]),
     };
-    let (irq, steal) = (read("irq")?, read("steal")?);
+    let irq = read("irq")?;
+    let steal = read("steal")?;
     let share = |takes: &Option<Takes>| takes.map_or(0, Takes::share);
     let crowded = |(irq, steal)| share(irq) + share(steal) > 950_000;
     if let Some(cpu) = irq.iter().zip(&steal).position(crowded) {

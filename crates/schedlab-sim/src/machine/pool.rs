@@ -76,8 +76,7 @@ impl SimulatedPool {
             }
         }
         plan.marks = kinds.iter().map(|kind| format!("{kind} job")).collect();
-        let crew =
-            Crew::man(&mut plan, run.clone(), self.policy.clone(), (self.costs, SPEED), kinds);
+        let crew = Crew::man(&mut plan, run.clone(), self.policy.clone(), self.costs, SPEED, kinds);
         (plan, crew)
     }
 

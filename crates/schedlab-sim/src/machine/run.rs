@@ -206,7 +206,8 @@ impl<'r> Run<'r> {
         let mut failed: Option<io::Error> = None;
         let until = self.keeps_until.unwrap_or(u64::MAX);
         // Arguments come after their events: those are kept until then.
-        let (with_calls, mut told) = (self.world.tells_calls(), Vec::new());
+        let with_calls = self.world.tells_calls();
+        let mut told = Vec::new();
         let mut sink = |events: &[Event]| {
             let kept = &events[..events.partition_point(|event| event.time.0 <= until)];
             if with_calls {
@@ -228,7 +229,8 @@ impl<'r> Run<'r> {
 
     /// Adjusts the dial that follows how busy the machine is.
     fn regulate(&mut self) {
-        let (busy, at) = (self.world.busy_ns(), self.world.now());
+        let busy = self.world.busy_ns();
+        let at = self.world.now();
         let (busy_before, before) = std::mem::replace(&mut self.busy, (busy, at));
         if before == 0 {
             return;

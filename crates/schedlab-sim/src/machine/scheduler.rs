@@ -14,7 +14,8 @@ impl Model {
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
         let mut knobs = self.tuned.knobs();
-        let (classes, us) = (&self.classes, |ns: u64| Some((ns / 1_000).to_string()));
+        let classes = &self.classes;
+        let us = |ns: u64| Some((ns / 1_000).to_string());
         let own = match self.kernel {
             super::Kernel::Cfs510 | super::Kernel::Cfs61 => {
                 [("rt_runtime", us(classes.rt_runtime)), ("rt_period", us(classes.rt_period))]
@@ -61,7 +62,8 @@ impl Model {
     }
 
     fn grouped(&self, hardware: &Hardware, seed: u64, groups: &[Group]) -> Box<dyn Policy> {
-        let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
+        let cpus = hardware.cpus();
+        let tick = 1_000_000_000 / self.hz;
         // The groups' schedulers place nothing: all tasks of the machine are placed together.
         let none = || Placer::new(1, self.placement);
         let make = || -> Box<dyn Nested> {
@@ -72,12 +74,13 @@ impl Model {
             }
         };
         let placer = Placer::new(cpus, self.placement);
-        let times = (tick, seed, self.bandwidth_slice);
-        Box::new(Groups::new(groups, hardware, times, placer, &make))
+        let slice = self.bandwidth_slice;
+        Box::new(Groups::new(groups, hardware, tick, seed, slice, placer, &make))
     }
 
     fn flat(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
-        let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
+        let cpus = hardware.cpus();
+        let tick = 1_000_000_000 / self.hz;
         let placer = Placer::new(cpus, self.placement);
         match self.tuned {
             Tuned::Fifo { slice_ns } => Box::new(Fifo::new(cpus, slice_ns)),
@@ -97,7 +100,8 @@ impl Model {
     /// # Errors
     /// A sentence: no such knob here, or a value that is wrong.
     pub fn set(&mut self, knob: &str, value: &str) -> Result<(), String> {
-        let (linux, eevdf) = (self.kernel.is_linux(), self.kernel == super::Kernel::Eevdf612);
+        let linux = self.kernel.is_linux();
+        let eevdf = self.kernel == super::Kernel::Eevdf612;
         let microseconds = || -> Result<u64, String> {
             let tunable = knobs::tunable(knob).ok_or("unknown knob")?;
             let text = knobs::read(tunable, value)?;
@@ -114,7 +118,8 @@ impl Model {
             "fair_server_runtime" if eevdf => self.classes.server.runtime = microseconds()? / 1_000,
             "fair_server_period" if eevdf => {
                 let period = microseconds()? / 1_000;
-                (self.classes.server.period, self.classes.server.deadline) = (period, period);
+                self.classes.server.period = period;
+                self.classes.server.deadline = period;
             }
             _ => return self.tuned.set(knob, value),
         }

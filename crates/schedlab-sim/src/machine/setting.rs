@@ -3,10 +3,8 @@
 use schedlab_workload::MachineName;
 use std::str::FromStr;
 
-/// A setting that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wrong {
-    /// The name of the setting.
     pub(super) field: String,
     /// Why, in a sentence that may begin with the kind of machine.
     pub(super) why: String,
@@ -26,7 +24,6 @@ impl Wrong {
     }
 }
 
-/// Takes a setting out of a name.
 pub(super) fn take<T: FromStr>(name: &mut MachineName, key: &str) -> Result<Option<T>, Wrong>
 where
     T::Err: std::fmt::Display,

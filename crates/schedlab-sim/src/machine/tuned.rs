@@ -102,7 +102,6 @@ impl Tuned {
         Ok(())
     }
 
-    /// All knobs with their values.
     pub(super) fn knobs(&self) -> Vec<Knob> {
         let names: &[(&str, &str)] = match self {
             Self::Fifo { .. } | Self::Global { .. } | Self::Llc { .. } => &[],

@@ -30,7 +30,6 @@ const SINCE_BOOT: u64 = 1 << 20;
 const BLOCKED: u64 = 32_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// The queues that are balanced.
 pub(super) trait Queues {
     /// The state of load balancing, if the policy balances.
     fn balancer(&mut self) -> &mut Option<Balancer>;
@@ -92,7 +91,6 @@ struct State {
 struct OfRq {
     /// The time of the next balance, in ticks.
     next: u64,
-    /// Since when it idles.
     idle_stamp: Option<u64>,
     average_idle: u64,
     most_cost: u64,
@@ -121,7 +119,9 @@ impl Balancer {
         let levels = levels(hardware);
         let dice = Random::new(seed ^ 0x6261_6c61_6e63_6572);
         let state = |level: &Level, cpu: usize| {
-            let (calls, successes, ratio) = (512, 256, 512);
+            let calls = 512;
+            let successes = 256;
+            let ratio = 512;
             let interval = level.span(cpu).len() as u64;
             State { interval, last: 0, failed: 0, cost: 0, decayed: 0, calls, successes, ratio }
         };
@@ -152,7 +152,8 @@ impl Balancer {
         self.overload |= nr + scene.cpus[cpu].above as usize >= 2;
         if let Some(since) = self.rqs[cpu].idle_stamp.filter(|_| woke) {
             let rq = &mut self.rqs[cpu];
-            let (idled, average) = (scene.now.saturating_sub(since), rq.average_idle);
+            let idled = scene.now.saturating_sub(since);
+            let average = rq.average_idle;
             let next = if idled < average {
                 average - (average - idled) / 8
             } else {
@@ -330,7 +331,8 @@ impl Balancer {
     ) {
         let now = self.jiffies(scene);
         let mut next = now + 60 * SECOND / self.tick_ns;
-        let (mut decays, mut cost) = (false, 0);
+        let mut decays = false;
+        let mut cost = 0;
         let mut goes_on = true;
         for level in 0..self.levels.len() {
             decays = self.states[cpu][level].pay(0, 0, now, self.tick_ns);
@@ -403,9 +405,11 @@ impl State {
             self.tell(successes);
         }
         if cost > self.cost {
-            (self.cost, self.decayed) = (cost, now);
+            self.cost = cost;
+            self.decayed = now;
         } else if now > self.decayed + SECOND / tick_ns {
-            (self.cost, self.decayed) = (self.cost * 253 / 256, now);
+            self.cost = self.cost * 253 / 256;
+            self.decayed = now;
             return true;
         }
         false

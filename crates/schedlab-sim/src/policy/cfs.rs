@@ -140,11 +140,11 @@ pub struct Cfs {
 }
 
 impl Cfs {
-    /// The scheduler of `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
-        let (entities, places) = (Vec::new(), Vec::new());
+        let entities = Vec::new();
+        let places = Vec::new();
         Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places, is_told: false }
     }
 
@@ -216,7 +216,8 @@ impl Cfs {
 
     /// `sched_slice`, with ALT_PERIOD and BASE_SLICE as in 6.1.
     fn slice(&self, cpu: usize, task: u32) -> u64 {
-        let (entity, rq) = (&self.entities[task as usize], &self.rqs[cpu]);
+        let entity = &self.entities[task as usize];
+        let rq = &self.rqs[cpu];
         let newcomer = u64::from(!entity.on_rq);
         let place = self.places.get(cpu);
         let tasks = place.map_or(rq.nr, |place| place.tasks.max(rq.nr)) + newcomer;
@@ -332,7 +333,8 @@ impl Cfs {
             self.remove(cpu, next);
             self.turns += 1;
             let entity = &mut self.entities[next as usize];
-            (entity.accounted, entity.touched) = (scene.task_clock(cpu), self.turns);
+            entity.accounted = scene.task_clock(cpu);
+            entity.touched = self.turns;
             entity.ran_when_picked = entity.ran;
         }
         self.rqs[cpu].curr = next;
@@ -361,7 +363,8 @@ impl Policy for Cfs {
     /// Places a created task in the queue (`task_fork_fair`).
     fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
         let view = scene.task(child);
-        let (idle, batch) = (view.class == Class::Idle, view.class == Class::Batch);
+        let idle = view.class == Class::Idle;
+        let batch = view.class == Class::Batch;
         let weight = weight::weight(view.nice, idle);
         *self.entity(child) = Entity { weight, idle, batch, cpu, ..Entity::default() };
         self.placer.begins(scene, child, weight);
@@ -376,7 +379,8 @@ impl Policy for Cfs {
         }
         let vruntime = curr.max(least) - self.rqs[cpu].min_vruntime;
         let entity = self.entity(child);
-        (entity.vruntime, entity.relative) = (vruntime, true);
+        entity.vruntime = vruntime;
+        entity.relative = true;
     }
 
     /// It stands a slice ahead, as a forked task does, and so ahead of what slept meanwhile: the kernel's RCU thread.
@@ -396,7 +400,8 @@ impl Policy for Cfs {
         let view = scene.task(task);
         let entity = self.entity(task);
         if !entity.group {
-            (entity.idle, entity.batch) = (view.class == Class::Idle, view.class == Class::Batch);
+            entity.idle = view.class == Class::Idle;
+            entity.batch = view.class == Class::Batch;
             entity.weight = weight::weight(view.nice, entity.idle);
         }
         let from = std::mem::replace(&mut entity.cpu, cpu);
@@ -410,8 +415,10 @@ impl Policy for Cfs {
             self.place_sleeper(cpu, task.0);
         }
         let entity = &mut self.entities[task.index()];
-        (entity.on_rq, entity.touched) = (true, self.turns);
-        let (weight, idle) = (entity.weight, entity.idle);
+        entity.on_rq = true;
+        entity.touched = self.turns;
+        let weight = entity.weight;
+        let idle = entity.idle;
         let rq = &mut self.rqs[cpu];
         rq.load += weight;
         rq.nr += 1;
@@ -466,7 +473,8 @@ impl Policy for Cfs {
         }
         let entity = &mut self.entities[task.index()];
         entity.on_rq = false;
-        let (weight, idle) = (entity.weight, entity.idle);
+        let weight = entity.weight;
+        let idle = entity.idle;
         let rq = &mut self.rqs[cpu];
         rq.load -= weight;
         rq.nr -= 1;
@@ -565,7 +573,8 @@ impl Policy for Cfs {
     }
 
     fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
-        let (entity, rq) = (self.entities.get(task.index())?, &self.rqs[cpu]);
+        let entity = self.entities.get(task.index())?;
+        let rq = &self.rqs[cpu];
         let micros = |ns: i64| ns as f64 / 1e3;
         let mut text = format!(
             "vruntime {:+.1} µs from the queue's least",
@@ -631,7 +640,8 @@ impl Nested for Cfs {
         }
         let of = self.entity(entity);
         let before = std::mem::replace(&mut of.weight, weight);
-        (of.group, of.cpu) = (true, cpu);
+        of.group = true;
+        of.cpu = cpu;
         if of.on_rq {
             let rq = &mut self.rqs[cpu];
             rq.load = rq.load - before + weight;

@@ -83,7 +83,8 @@ impl Classes {
     #[must_use]
     pub fn new(cpus: usize, knobs: ClassKnobs, fair: Box<dyn Policy>) -> Self {
         let lanes = (0..cpus).map(|_| Lane::default()).collect();
-        let (tasks, alarms) = (Vec::new(), Vec::new());
+        let tasks = Vec::new();
+        let alarms = Vec::new();
         Self { fair, knobs, lanes, tasks, alarms, period_ends: None, turns: 0, distributed: 0 }
     }
 
@@ -279,7 +280,8 @@ impl Classes {
         scene: &Scene,
         cpu: usize,
         task: TaskId,
-        (of, arrival): (Reservation, Arrival),
+        of: Reservation,
+        arrival: Arrival,
     ) {
         self.task(task).queued = true;
         let here = &mut self.tasks[task.index()];
@@ -410,7 +412,7 @@ impl Policy for Classes {
             }
             Class::Deadline(reserved) => {
                 self.task(task).fair = false;
-                self.enqueue_deadline(scene, cpu, task, (reserved, arrival));
+                self.enqueue_deadline(scene, cpu, task, reserved, arrival);
             }
             _ => {
                 // A task that was above the fair ones is placed as one that slept.
@@ -466,7 +468,8 @@ impl Policy for Classes {
             self.fair.force(scene, cpu, None);
         }
         let lane = &mut self.lanes[cpu];
-        (lane.current, lane.resched) = (current, false);
+        lane.current = current;
+        lane.resched = false;
         lane.since = scene.task_clock(cpu);
         next
     }

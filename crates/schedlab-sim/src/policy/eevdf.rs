@@ -129,7 +129,6 @@ pub struct Eevdf {
 }
 
 impl Eevdf {
-    /// The scheduler of `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: usize, knobs: EevdfKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
@@ -160,7 +159,8 @@ impl Eevdf {
     fn insert(&mut self, cpu: usize, task: u32) {
         self.turns += 1;
         let entity = &mut self.entities[task as usize];
-        (entity.turn, entity.home) = (self.turns, cpu);
+        entity.turn = self.turns;
+        entity.home = cpu;
         let rq = &mut self.rqs[cpu];
         rq.sum += (entity.vruntime - rq.zero) * entity.weight as i64;
         rq.load += entity.weight as i64;
@@ -273,7 +273,8 @@ impl Eevdf {
 
     /// Whether a task wins by its shorter slice (`do_preempt_short`).
     fn beats_by_its_slice(&self, cpu: usize, task: u32, curr: u32) -> bool {
-        let (woken, running) = (self.of(task), self.of(curr));
+        let woken = self.of(task);
+        let running = self.of(curr);
         self.knobs.preempt_short
             && woken.slice < running.slice
             && self.is_eligible(cpu, task)
@@ -365,7 +366,8 @@ impl Eevdf {
             self.turns += 1;
             let entity = &mut self.entities[next as usize];
             entity.vlag = entity.deadline;
-            (entity.accounted, entity.touched) = (scene.task_clock(cpu), self.turns);
+            entity.accounted = scene.task_clock(cpu);
+            entity.touched = self.turns;
         }
         self.rqs[cpu].curr = next;
     }
@@ -432,7 +434,8 @@ impl Policy for Eevdf {
         let view = scene.task(task);
         let entity = self.entity(task);
         if !entity.group {
-            (entity.idle, entity.batch) = (view.class == Class::Idle, view.class == Class::Batch);
+            entity.idle = view.class == Class::Idle;
+            entity.batch = view.class == Class::Batch;
             entity.weight = weight::weight(view.nice, entity.idle);
         }
         entity.custom = view.slice_ns > 0;
@@ -443,7 +446,8 @@ impl Policy for Eevdf {
         self.place(cpu, task.0, arrival == Arrival::New);
         self.insert(cpu, task.0);
         let entity = &mut self.entities[task.index()];
-        (entity.on_rq, entity.touched) = (true, self.turns);
+        entity.on_rq = true;
+        entity.touched = self.turns;
         let weight = entity.weight;
         self.rqs[cpu].nr += 1;
         self.placer.queued(scene, cpu, task, weight);
@@ -469,7 +473,8 @@ impl Policy for Eevdf {
         if scene.cpus[cpu].resched || !self.knobs.wakeup_preemption {
             return false;
         }
-        let (woken, running) = (*self.of(task.0), *self.of(curr));
+        let woken = *self.of(task.0);
+        let running = *self.of(curr);
         if running.idle != woken.idle {
             return running.idle;
         }
@@ -696,7 +701,8 @@ impl Nested for Eevdf {
         let scaled = |time: i64| time * before as i64 / weight as i64;
         if !self.of(entity.0).on_rq {
             let of = &mut self.entities[entity.index()];
-            (of.vlag, of.weight) = (scaled(of.vlag), weight);
+            of.vlag = scaled(of.vlag);
+            of.weight = weight;
             return;
         }
         self.account(scene.task_clock(cpu), cpu);

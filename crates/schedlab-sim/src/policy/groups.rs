@@ -50,7 +50,6 @@ pub struct Group {
     pub parent: Option<usize>,
     /// Its shares: 1,024 are those of a task of nice 0, and of `cpu.weight` 100.
     pub shares: u64,
-    /// What it may use.
     pub limit: Option<Limit>,
 }
 
@@ -65,17 +64,14 @@ struct Branch {
     seats: Vec<Seat>,
 }
 
-/// A group on one CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seat {
     /// Runnable tasks and groups in its queue.
     nr: usize,
-    /// The number of tasks among them.
     tasks: usize,
     /// Whether its entity is in its parent's queue.
     linked: bool,
     load: Average,
-    /// The weights in its queue.
     weight: u64,
 }
 
@@ -112,7 +108,9 @@ impl Groups {
     pub fn new(
         groups: &[Group],
         hardware: &Hardware,
-        (tick_ns, seed, slice): (u64, u64, u64),
+        tick_ns: u64,
+        seed: u64,
+        slice: u64,
         placer: Placer,
         make: &dyn Fn() -> Box<dyn Nested>,
     ) -> Self {
@@ -232,7 +230,8 @@ impl Groups {
         let shares = branch.group.shares;
         let all = (own + others).max(1);
         let weight = (shares * own / all).clamp(MIN_SHARES, shares.max(MIN_SHARES));
-        let (parent, entity) = (branch.group.parent, self.entity(group, cpu));
+        let parent = branch.group.parent;
+        let entity = self.entity(group, cpu);
         self.tree(parent).reweigh(scene, cpu, entity, weight);
     }
 
@@ -242,7 +241,8 @@ impl Groups {
         self.root.stands(cpu, tasks, &[]);
         let mut parts = Vec::new();
         for &group in chain.iter().rev() {
-            let (parent, entity) = (self.branches[group].group.parent, self.entity(group, cpu));
+            let parent = self.branches[group].group.parent;
+            let entity = self.entity(group, cpu);
             let (weight, all) = self.tree_ref(parent).weights(cpu, entity);
             parts.push((weight, all.max(weight)));
             self.branches[group].tree.stands(cpu, tasks, &parts);
@@ -308,9 +308,11 @@ impl Groups {
         &self,
         scene: &Scene,
         cpu: usize,
-        (a, b): (TaskId, TaskId),
+        a: TaskId,
+        b: TaskId,
     ) -> (Option<usize>, TaskId, TaskId) {
-        let (chain_a, chain_b) = (self.chain(self.own(scene, a)), self.chain(self.own(scene, b)));
+        let chain_a = self.chain(self.own(scene, a));
+        let chain_b = self.chain(self.own(scene, b));
         let common = chain_a.iter().copied().find(|group| chain_b.contains(group));
         let stands = |chain: &[usize], task: TaskId| {
             let below = chain.iter().take_while(|group| Some(**group) != common).last();
@@ -391,7 +393,7 @@ impl Policy for Groups {
         if !self.is_linked(scene, cpu, task) {
             return false;
         }
-        let (common, entity, _) = self.meeting(scene, cpu, (task, current));
+        let (common, entity, _) = self.meeting(scene, cpu, task, current);
         let arrival = if self.group_of(entity).is_some() { Arrival::Woken } else { arrival };
         self.tree(common).preempts(scene, cpu, entity, arrival)
     }
@@ -404,7 +406,8 @@ impl Policy for Groups {
         if let Some(group) = own {
             let branch = &mut self.branches[group];
             let seat = &mut branch.seats[cpu];
-            (seat.nr, seat.tasks) = (seat.nr.saturating_sub(1), seat.tasks.saturating_sub(1));
+            seat.nr = seat.nr.saturating_sub(1);
+            seat.tasks = seat.tasks.saturating_sub(1);
             if branch.seats[cpu].nr == 0
                 && let Some(pool) = &mut branch.pool
             {
@@ -417,7 +420,8 @@ impl Policy for Groups {
             && let Some(&group) =
                 self.chain(own).iter().find(|&&g| self.branches[g].seats[cpu].linked)
         {
-            let (parent, entity) = (self.branches[group].group.parent, self.entity(group, cpu));
+            let parent = self.branches[group].group.parent;
+            let entity = self.entity(group, cpu);
             self.tree(parent).favour(cpu, entity);
         }
         self.placer.left(scene, cpu, task);
@@ -455,7 +459,9 @@ impl Policy for Groups {
             self.touch(next);
         }
         let of = &mut self.cpus[cpu];
-        (of.current, of.since, of.resched) = (next, scene.task_clock(cpu), false);
+        of.current = next;
+        of.since = scene.task_clock(cpu);
+        of.resched = false;
         self.placer.note_misfit(scene, cpu, next);
         next
     }

@@ -14,7 +14,6 @@ impl Ordered {
         self.0.insert(at, key);
     }
 
-    /// Takes a key out, if it is there.
     pub(super) fn remove(&mut self, key: Key) {
         let behind = self.0.len() - self.before(key);
         if behind > 0 && self.0[behind - 1] == key {
@@ -33,7 +32,6 @@ impl Ordered {
         self.0.iter().rev()
     }
 
-    /// How many keys come before this one.
     fn before(&self, key: Key) -> usize {
         /// Keys that are looked at one by one before the rest is halved.
         const FEW: usize = 8;
@@ -53,7 +51,8 @@ mod tests {
     #[test]
     fn keys_come_in_the_order_of_a_tree() {
         let mut random = schedlab_stats::Random::new(3);
-        let (mut keys, mut tree) = (Ordered::default(), BTreeSet::new());
+        let mut keys = Ordered::default();
+        let mut tree = BTreeSet::new();
         for turn in 0..4_000_u64 {
             let key = (random.below(50) as i64 - 25, turn, (turn % 7) as u32);
             keys.insert(key);

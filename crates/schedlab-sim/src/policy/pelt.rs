@@ -83,8 +83,10 @@ impl Average {
             0 => most,
             util => (util * weight / (cpu.load + 1)).min(most),
         };
-        (self.util, self.runnable) = (guess, guess);
-        (self.util_sum, self.runnable_sum) = (guess * self.divider(), guess * self.divider());
+        self.util = guess;
+        self.runnable = guess;
+        self.util_sum = guess * self.divider();
+        self.runnable_sum = guess * self.divider();
     }
 
     /// Whether a CPU was busy all the time that counts (`update_idle_rq_clock_pelt`).

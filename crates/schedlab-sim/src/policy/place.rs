@@ -74,7 +74,6 @@ pub struct Placer {
 const SECOND: u64 = 1_000_000_000;
 
 impl Placer {
-    /// The placer of a machine with `cpus` CPUs.
     #[must_use]
     pub fn new(cpus: usize, knobs: PlacerKnobs) -> Self {
         let scan = vec![usize::MAX; cpus];
@@ -158,7 +157,8 @@ impl Placer {
             return;
         }
         self.sync(scene, cpu);
-        let (here, before) = (self.clock(scene, cpu), self.task(task).attached);
+        let here = self.clock(scene, cpu);
+        let before = self.task(task).attached;
         let there = match before {
             Some(before) if before != cpu => self.clock(scene, before),
             Some(_) => here,
@@ -167,7 +167,9 @@ impl Placer {
         let of = self.task(task);
         of.load.update(there, 0, 0, false, of.weight);
         of.load.change_clock(there, here);
-        (of.queued, of.weight, of.attached) = (true, weight, Some(cpu));
+        of.queued = true;
+        of.weight = weight;
+        of.attached = Some(cpu);
         if before.is_none() {
             let there = self.cpus[cpu].load;
             self.task(task).load.guess(&there, scene.hardware.capacity(cpu), weight);
@@ -203,7 +205,6 @@ impl Placer {
         }
     }
 
-    /// The tick on a busy CPU.
     pub(super) fn tick(&mut self, scene: &Scene, cpu: usize) {
         if self.cpus.len() == 1 {
             return;
@@ -252,7 +253,8 @@ impl Placer {
             return look.usable(wake.task, scene.task(wake.task).cpu);
         }
         let task = scene.task(wake.task);
-        let (this, prev) = (wake.cpu, task.cpu);
+        let this = wake.cpu;
+        let prev = task.cpu;
         let wide = self.wakes_wide(scene, wake);
         let mut target = prev;
         if !wide && task.may_use(this) && this != prev && self.pulls(&look, wake, prev) {
@@ -279,7 +281,8 @@ impl Placer {
             flips.count += 1;
         }
         let size = scene.hardware.llc_of(wake.cpu).len() as u64;
-        let (less, more) = (slave.min(flips.count), slave.max(flips.count));
+        let less = slave.min(flips.count);
+        let more = slave.max(flips.count);
         less >= size && more >= less * size
     }
 
@@ -315,7 +318,8 @@ impl Placer {
     fn use_now(&mut self, scene: &Scene, task: TaskId, prev: usize) -> u64 {
         let now = self.clock(scene, prev);
         let of = self.task(task);
-        let (mut load, weight) = (of.load, of.weight);
+        let mut load = of.load;
+        let weight = of.weight;
         load.update(now, 0, 0, false, weight);
         load.util
     }
@@ -391,7 +395,6 @@ fn idle_capacity(look: &Look<'_>, task: TaskId, used: u64, target: usize) -> usi
     best.map_or(target, |(_, cpu)| cpu)
 }
 
-/// The machine as placement looks at it.
 struct Look<'l> {
     scene: &'l Scene,
     queued: &'l dyn Fn(usize) -> usize,

@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct SharedFifo {
     slice_ns: u64,
-    /// The queue of each CPU.
     queue_of: Vec<usize>,
     queues: Vec<VecDeque<TaskId>>,
     running: Vec<Option<TaskId>>,
@@ -21,7 +20,6 @@ pub struct SharedFifo {
 }
 
 impl SharedFifo {
-    /// One queue for all of `cpus` CPUs.
     #[must_use]
     pub fn of_machine(cpus: usize, slice_ns: u64) -> Self {
         Self::new(vec![0; cpus], slice_ns)

@@ -1,6 +1,5 @@
 //! Weights of nice values, and the fair schedulers' integer division by a weight.
 
-/// The weight of nice 0.
 pub(super) const NICE_0: u64 = 1_024;
 /// The weight of a `SCHED_IDLE` task.
 const IDLE: u64 = 3;

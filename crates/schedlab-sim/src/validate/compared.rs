@@ -90,7 +90,7 @@ pub fn page(all: &[Judged]) -> String {
          Look up here how far the model is off for one load and one metric. [The simulated\n\
          machine](simulation.md#other-loads-classes-and-groups) says what the cells are and how errors are\n\
          counted. This page is generated; a test computes it again. This command writes it:\n\n\
-         \x20   SCHEDLAB_DOCS=write cargo test -p schedlab-sim --test errors\n\n\
+         \x20   SCHEDLAB_DOCS=write cargo test -p schedlab-sim --test all errors::\n\n\
          A row has the errors of the model in the median of its cells, at their 90th percentile and at worst.\n\
          Beside them are those of the best constant, and of the best table over one knob or option. Where a\n\
          metric has one cell, the constant is the kernel's own number. Cells that were held back were\n\

@@ -14,7 +14,6 @@ use schedlab_workload::Op;
 pub(super) struct Bandwidth {
     /// Bytes a second of each domain.
     limit: u64,
-    /// The domain of each CPU.
     domain: Vec<usize>,
     /// Bytes a second that each CPU would move alone at full speed; 0: it moves none.
     rates: Vec<u64>,
@@ -25,7 +24,8 @@ pub(super) struct Bandwidth {
 impl Bandwidth {
     /// The speed of a CPU that alone would have `speed`, in millionths.
     pub(super) fn limited(&self, cpu: usize, speed: u64) -> u64 {
-        let (rate, users) = (self.rates[cpu], self.users[self.domain[cpu]]);
+        let rate = self.rates[cpu];
+        let users = self.users[self.domain[cpu]];
         if rate == 0 {
             return speed;
         }
@@ -54,7 +54,8 @@ impl World {
     /// before the load begins.
     pub fn share_bandwidth(&mut self, limit: u64, domain: Vec<usize>) {
         let domains = domain.iter().max().map_or(0, |last| last + 1);
-        let (rates, users) = (vec![0; domain.len()], vec![0; domains]);
+        let rates = vec![0; domain.len()];
+        let users = vec![0; domains];
         self.extras.bandwidth = Some(Bandwidth { limit, domain, rates, users });
     }
 

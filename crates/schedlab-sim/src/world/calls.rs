@@ -48,7 +48,6 @@ impl World {
         self.allow_short_way();
     }
 
-    /// Whether calls are events.
     #[must_use]
     pub fn tells_calls(&self) -> bool {
         self.calls.is_told

@@ -161,7 +161,8 @@ impl Channel {
         &mut self,
         bytes: u32,
         waited: bool,
-        (memory, cpu): (&mut Memory, usize),
+        memory: &mut Memory,
+        cpu: usize,
     ) -> Moved {
         let moved = match &mut self.store {
             Store::Pipe { pages } => {
@@ -194,7 +195,7 @@ impl Channel {
 
     /// Reads up to `bytes`, and gives `memory` back on a CPU.
     #[inline]
-    pub(super) fn read(&mut self, bytes: u32, (memory, cpu): (&mut Memory, usize)) -> Moved {
+    pub(super) fn read(&mut self, bytes: u32, memory: &mut Memory, cpu: usize) -> Moved {
         let moved = match &mut self.store {
             Store::Pipe { pages } => {
                 let wake_one_writer = pages.is_full();
@@ -289,7 +290,6 @@ fn linear_size(bytes: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// A channel with memory of its own.
     struct Own {
         channel: Channel,
         memory: Memory,
@@ -297,11 +297,11 @@ mod tests {
 
     impl Own {
         fn write(&mut self, bytes: u32) -> Moved {
-            self.channel.write(bytes, false, (&mut self.memory, 0))
+            self.channel.write(bytes, false, &mut self.memory, 0)
         }
 
         fn read(&mut self, bytes: u32) -> Moved {
-            self.channel.read(bytes, (&mut self.memory, 0))
+            self.channel.read(bytes, &mut self.memory, 0)
         }
     }
 

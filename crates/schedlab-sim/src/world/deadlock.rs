@@ -58,7 +58,8 @@ impl World {
             Some(On::Semaphore(semaphore)) => nobody(&format!("a post of semaphore {semaphore}")),
             Some(On::Barrier(barrier)) => {
                 let barrier_ = &self.shared.barriers[barrier as usize];
-                let (come, parties) = (barrier_.sleeping.len(), barrier_.parties);
+                let come = barrier_.sleeping.len();
+                let parties = barrier_.parties;
                 nobody(&format!("barrier {barrier}, to which {come} of {parties} have come"))
             }
             Some(On::Readable(channel)) => nobody(&format!(
@@ -88,7 +89,6 @@ impl World {
         }
     }
 
-    /// A task in words.
     pub(super) fn name(&self, task: TaskId) -> String {
         format!("{} (pid {})", self.comms[task.index()], self.pid(task))
     }

@@ -138,7 +138,8 @@ impl World {
         if self.bodies[task.index()].spinning {
             self.pause(cpu, task);
             let body = &mut self.bodies[task.index()];
-            (body.spinning, body.left) = (false, self.config.costs.step);
+            body.spinning = false;
+            body.left = self.config.costs.step;
             self.go(cpu, task);
         }
     }

@@ -10,7 +10,6 @@ use super::{Happening, World};
 /// What takes a CPU from its tasks, again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The CPU that is taken.
     pub cpu: usize,
     /// The time from one gap to the next, in nanoseconds; more than 0.
     pub period: u64,

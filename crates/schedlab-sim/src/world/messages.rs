@@ -27,7 +27,7 @@ impl World {
         let full = to.readers > 0 && !to.is_writable(bytes, false);
         let on = full.then_some(On::Writable(channel.0));
         let cost = self.message_cost(channel.0, bytes, true);
-        self.begin_message(cpu, task, on, (cost, 0));
+        self.begin_message(cpu, task, on, cost, 0);
     }
 
     /// A task begins to read: it finds that it must sleep, or the read takes effect after a time.
@@ -49,25 +49,22 @@ impl World {
             false => 0,
         };
         let cost = self.message_cost(channel.0, bytes, false);
-        self.begin_message(cpu, task, on, (cost, first));
+        self.begin_message(cpu, task, on, cost, first);
     }
 
     /// The same for both: what the message costs, and what the task does once beside it.
     #[inline]
-    fn begin_message(
-        &mut self,
-        cpu: usize,
-        task: TaskId,
-        on: Option<On>,
-        (cost, once): (u64, u64),
-    ) {
+    fn begin_message(&mut self, cpu: usize, task: TaskId, on: Option<On>, cost: u64, once: u64) {
         let body = &mut self.bodies[task.index()];
-        (body.moved, body.waited, body.fresh) = (0, false, false);
+        body.moved = 0;
+        body.waited = false;
+        body.fresh = false;
         (body.phase, body.left) = match on {
             Some(_) => (Phase::Blocking, self.config.costs.block + once),
             None => (Phase::Enter, cost + body.call_work + once),
         };
-        (body.on, body.in_call) = (on, self.calls.is_told);
+        body.on = on;
+        body.in_call = self.calls.is_told;
         if self.calls.is_told {
             self.tell_enter(cpu, task, self.bodies[task.index()].act);
         }
@@ -83,7 +80,7 @@ impl World {
             return self.went(task, Done::Failed(EPIPE));
         }
         let body = &mut self.bodies[task.index()];
-        let moved = to.write(bytes - body.moved, body.waited, (&mut self.memory, cpu));
+        let moved = to.write(bytes - body.moved, body.waited, &mut self.memory, cpu);
         body.moved += moved.bytes;
         let whole = body.moved == bytes;
         if whole {
@@ -118,7 +115,7 @@ impl World {
             let closed = if body.moved == 0 { Done::Closed } else { Done::Failed(EPIPE) };
             return self.went(task, closed);
         }
-        let moved = from.read(bytes - body.moved, (&mut self.memory, cpu));
+        let moved = from.read(bytes - body.moved, &mut self.memory, cpu);
         body.moved += moved.bytes;
         let whole = body.moved == bytes;
         let stamp = if whole { from.take_stamp() } else { 0 };
@@ -148,7 +145,8 @@ impl World {
     /// What was slow about the memory of messages since the last question, in nanoseconds.
     #[inline]
     pub(super) fn owed_for_memory(&mut self) -> u64 {
-        let (slow, costs) = (self.memory.slow(), &self.config.costs);
+        let slow = self.memory.slow();
+        let costs = &self.config.costs;
         slow.steps * costs.slab_step + slow.new * costs.slab_new
     }
 

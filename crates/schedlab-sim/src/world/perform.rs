@@ -24,7 +24,6 @@ pub(super) enum Effect {
     /// The task may not stay on its CPU.
     Relocate,
     Yield,
-    /// The task has ended.
     Ended,
 }
 
@@ -88,15 +87,17 @@ impl World {
         self.begin_act(cpu, task, act);
     }
 
-    /// Begins what the task performs next.
     pub(super) fn begin_act(&mut self, cpu: usize, task: TaskId, act: Act) {
         let body = &mut self.bodies[task.index()];
-        (body.act, body.moved, body.waited) = (act, 0, false);
+        body.act = act;
+        body.moved = 0;
+        body.waited = false;
         if let Act::Op(op) = act
             && self.stopping
             && !matches!(op, Op::Exit | Op::Close(_))
         {
-            (body.phase, body.left) = (Phase::Ask, self.config.costs.syscall.max(1));
+            body.phase = Phase::Ask;
+            body.left = self.config.costs.syscall.max(1);
             return self.go(cpu, task);
         }
         self.enter(cpu, task, act);
@@ -122,7 +123,9 @@ impl World {
 
     #[inline]
     pub(super) fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
-        let (at, series, counters) = (task.index(), self.series, self.counters_each);
+        let at = task.index();
+        let series = self.series;
+        let counters = self.counters_each;
         let body = &mut self.bodies[at];
         if self.stopping {
             body.done = Done::Stopped;
@@ -175,14 +178,17 @@ impl World {
         let body = &mut self.bodies[task.index()];
         // `first` has passed already.
         body.fresh = false;
-        (body.phase, body.on, body.left) = (Phase::Enter, None, left);
+        body.phase = Phase::Enter;
+        body.on = None;
+        body.left = left;
         self.go(cpu, task);
         self.memory_changes(cpu, Some(task));
     }
 
     /// The operation's time has passed.
     pub(super) fn takes_effect(&mut self, cpu: usize, task: TaskId) {
-        (self.acting, self.owed) = (Some(cpu), 0);
+        self.acting = Some(cpu);
+        self.owed = 0;
         let mut effect = match self.bodies[task.index()].act {
             Act::Op(Op::Send { channel, bytes }) => self.send(cpu, task, channel.0, bytes),
             Act::Op(Op::Receive { channel, bytes }) => self.receive(cpu, task, channel.0, bytes),
@@ -213,7 +219,9 @@ impl World {
                 self.go(cpu, task);
             }
             Effect::Sleep(on) if owed > 0 => {
-                (body.phase, body.on, body.left) = (Phase::Blocking, Some(on), owed);
+                body.phase = Phase::Blocking;
+                body.on = Some(on);
+                body.left = owed;
                 self.go(cpu, task);
             }
             Effect::Sleep(on) => self.sleep(cpu, task, on),
@@ -223,16 +231,19 @@ impl World {
                 self.look(cpu);
             }
             Effect::Spin => {
-                (body.left, body.spinning) = (NEVER, true);
+                body.left = NEVER;
+                body.spinning = true;
                 self.go(cpu, task);
                 self.look(cpu);
             }
             Effect::Relocate => {
-                (body.phase, body.done) = (Phase::Ask, Done::Ok);
+                body.phase = Phase::Ask;
+                body.done = Done::Ok;
                 self.relocate(cpu, task, None);
             }
             Effect::Yield => {
-                (body.phase, body.done) = (Phase::Ask, Done::Ok);
+                body.phase = Phase::Ask;
+                body.done = Done::Ok;
                 self.policy.yields(&self.scene, cpu);
                 self.schedule(cpu, Some(Left::Yielded));
             }
@@ -296,7 +307,8 @@ impl World {
 
     fn sleep(&mut self, cpu: usize, task: TaskId, on: On) {
         let body = &mut self.bodies[task.index()];
-        (body.on, body.waited) = (Some(on), true);
+        body.on = Some(on);
+        body.waited = true;
         match on {
             On::Word(word) => self.shared.words[word as usize].sleeping.push_back(task),
             On::Readable(channel) => {

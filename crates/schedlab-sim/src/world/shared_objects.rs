@@ -61,7 +61,6 @@ pub(super) struct Semaphore {
     pub(super) sleeping: VecDeque<TaskId>,
 }
 
-/// A queue of values.
 #[derive(Debug)]
 pub(super) struct Store {
     kind: Queue,

@@ -26,7 +26,8 @@ impl World {
         let Some(done) = self.moves_message(cpu, task) else { return false };
         let owed = self.owed_for_memory();
         let body = &mut self.bodies[task.index()];
-        (body.done, body.phase) = (done, Phase::Ask);
+        body.done = done;
+        body.phase = Phase::Ask;
         if owed > 0 {
             body.left = owed;
             self.go(cpu, task);
@@ -49,14 +50,13 @@ impl World {
         if body.phase != Phase::Enter || body.waited || body.moved > 0 {
             return None;
         }
-        let memory = (&mut self.memory, cpu);
         match body.act {
             Act::Op(Op::Send { channel, bytes }) => {
                 let to = &mut self.channels[channel.0 as usize];
                 if to.readers == 0 || !to.sleeping_readers.is_empty() || !to.takes_whole(bytes) {
                     return None;
                 }
-                to.write(bytes, false, memory);
+                to.write(bytes, false, &mut self.memory, cpu);
                 to.stamp(if bytes > 8 { body.asked_at } else { 0 });
                 Some(Done::Ok)
             }
@@ -65,7 +65,7 @@ impl World {
                 if !from.sleeping_writers.is_empty() || !from.has_whole(bytes) {
                     return None;
                 }
-                from.read(bytes, memory);
+                from.read(bytes, &mut self.memory, cpu);
                 Some(Done::Received { stamp: Nanos(from.take_stamp()) })
             }
             _ => None,

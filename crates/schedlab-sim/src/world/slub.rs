@@ -38,7 +38,6 @@ struct Slab {
     frozen: bool,
 }
 
-/// What a CPU has of a cache.
 #[derive(Clone, Debug, Default)]
 struct OfCpu {
     slab: Option<u32>,
@@ -121,9 +120,11 @@ impl Cache {
     fn begin(&mut self, cpu: usize, slab: u32) -> u32 {
         let of = &mut self.slabs[slab as usize];
         let free = self.objects - of.used;
-        (of.used, of.frozen) = (self.objects, true);
+        of.used = self.objects;
+        of.frozen = true;
         let own = &mut self.cpus[cpu];
-        (own.slab, own.free) = (Some(slab), free.saturating_sub(1));
+        own.slab = Some(slab);
+        own.free = free.saturating_sub(1);
         slab
     }
 
@@ -178,7 +179,6 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Of a machine with this many CPUs.
     pub(super) fn new(cpus: usize) -> Self {
         let data = [512, 1_024, 2_048, 4_096].map(|size| Cache::new(size, cpus));
         Self { heads: Cache::new(256, cpus), data, slow: Slow::default() }
@@ -195,7 +195,8 @@ impl Memory {
     /// A message was read on `cpu`.
     pub(super) fn give(&mut self, cpu: usize, objects: Objects) {
         self.heads.give(cpu, objects.head, &mut self.slow);
-        let (cache, slab) = (objects.data >> SLAB_BITS, objects.data & !(3 << SLAB_BITS));
+        let cache = objects.data >> SLAB_BITS;
+        let slab = objects.data & !(3 << SLAB_BITS);
         self.data[cache as usize].give(cpu, slab, &mut self.slow);
     }
 

@@ -24,7 +24,6 @@ impl World {
         }
     }
 
-    /// A change of a speed, by its number.
     pub(super) fn change_speed(&mut self, number: usize) {
         let (_, cpu, speed) = self.slowing[number];
         if let Some(first) = self.speed_marks {

@@ -37,7 +37,8 @@ impl World {
             self.scene.tasks[task.index()].cpu = cpu;
             self.bodies[task.index()].stand = Stand::Asleep;
             self.bodies[task.index()].newborn = false;
-            (self.alive, self.started) = (self.alive + 1, self.started + 1);
+            self.alive += 1;
+            self.started += 1;
             self.policy.fork(&self.scene, cpu, None, task);
         }
         for task in self.spawn.clone() {
@@ -57,7 +58,8 @@ impl World {
             let cpu = self.own_cpu(task);
             self.bodies[task.index()].stand = Stand::Asleep;
             self.bodies[task.index()].newborn = false;
-            (self.alive, self.started) = (self.alive + 1, self.started + 1);
+            self.alive += 1;
+            self.started += 1;
             self.policy.fork(&self.scene, cpu, None, task);
             let op = self.ask_call(cpu, task);
             self.bodies[task.index()].act = Act::Op(op);
@@ -114,7 +116,6 @@ impl World {
         }
     }
 
-    /// What the starter does next.
     pub(super) fn starters_next(&mut self) -> Act {
         if let Some(&task) = self.spawn.get(self.spawned) {
             self.spawned += 1;
@@ -136,7 +137,8 @@ impl World {
         match act {
             Act::Spawn(child) => {
                 let body = &mut self.bodies[child.index()];
-                (body.phase, body.act) = (Phase::Enter, Act::Prepare);
+                body.phase = Phase::Enter;
+                body.act = Act::Prepare;
                 body.left = self.config.costs.prepare;
                 self.bear(cpu, task, child);
             }
@@ -178,9 +180,9 @@ impl World {
         self.went(task, Done::Ok)
     }
 
-    /// `parent`, on `cpu`, makes `child`.
     fn bear(&mut self, cpu: usize, parent: TaskId, child: TaskId) {
-        (self.alive, self.started) = (self.alive + 1, self.started + 1);
+        self.alive += 1;
+        self.started += 1;
         let pid = self.pid(child);
         self.emit(cpu, Context::Task, What::Fork { child: pid });
         self.stirred = true;
@@ -198,8 +200,11 @@ impl World {
         if let Some(anew) = body.behaviour.as_ref().and_then(|behaviour| behaviour.again()) {
             body.behaviour = Some(anew);
         }
-        (body.phase, body.done, body.left) = (Phase::Ask, Done::Start, 0);
-        (body.ended_at, body.last_ran) = (None, None);
+        body.phase = Phase::Ask;
+        body.done = Done::Start;
+        body.left = 0;
+        body.ended_at = None;
+        body.last_ran = None;
         body.batch.clear();
         body.closed.clear();
         self.bear(cpu, parent, child);
@@ -226,11 +231,13 @@ impl World {
         self.emit(cpu, Context::Task, What::Exit { pid });
         self.stirred = true;
         let body = &mut self.bodies[task.index()];
-        (body.stand, body.ended_at) = (Stand::Gone, Some(self.scene.now));
+        body.stand = Stand::Gone;
+        body.ended_at = Some(self.scene.now);
         if let Some(fork) = body.fork {
             self.forks[fork as usize].push(task);
         }
-        (self.alive, self.gone) = (self.alive - 1, self.gone + 1);
+        self.alive -= 1;
+        self.gone += 1;
         match self.starter {
             Some(starter) if self.alive == 0 || self.processes => {
                 self.wake(starter, Resume::Retry, by);
@@ -305,8 +312,11 @@ impl World {
         const PIECE: u64 = 10_000_000;
         let body = &mut self.bodies[task];
         if body.spinning {
-            (body.phase, body.done, body.left) = (Phase::Ask, Done::Stopped, 0);
-            (body.spinning, body.on) = (false, None);
+            body.phase = Phase::Ask;
+            body.done = Done::Stopped;
+            body.left = 0;
+            body.spinning = false;
+            body.on = None;
         } else if body.phase == Phase::Enter && body.act.is_user() {
             body.left = if body.left > PIECE { body.left % PIECE } else { body.left };
         }

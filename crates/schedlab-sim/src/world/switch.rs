@@ -161,7 +161,6 @@ impl World {
         self.settle(cpu);
     }
 
-    /// A task leaves the queue of a CPU.
     fn leaves(&mut self, cpu: usize, task: TaskId, departure: Departure) {
         self.scene.cpus[cpu].above -= u32::from(self.scene.task(task).class.is_above());
         self.policy.dequeue(&self.scene, cpu, task, departure);
@@ -173,7 +172,6 @@ impl World {
         self.policy.enqueue(&self.scene, cpu, task, arrival);
     }
 
-    /// The task that runs on `cpu` changes its class.
     pub(super) fn changes_class(&mut self, cpu: usize, task: TaskId, class: Class) {
         self.leaves(cpu, task, Departure::Moves);
         self.scene.tasks[task.index()].class = class;
@@ -341,7 +339,8 @@ impl World {
     fn note_moves(&mut self) {
         for at in 0..self.moves.done.len() {
             let moved = self.moves.done[at];
-            let (from, to) = (moved.from, moved.to);
+            let from = moved.from;
+            let to = moved.to;
             self.scene.tasks[moved.task.index()].cpu = to;
             self.bodies[moved.task.index()].usage.migrations += 1;
             if self.scene.task(moved.task).class.is_above() {
@@ -381,13 +380,15 @@ impl World {
     /// The task that runs on `cpu` goes to the CPU `to`; without one, because it may not stay, to one that it may use.
     pub(super) fn relocate(&mut self, cpu: usize, task: TaskId, to: Option<usize>) {
         // What was about to push or displace it no longer counts: it concerned this task, not the next one.
-        (self.pushes[cpu], self.scene.cpus[cpu].resched) = (None, false);
+        self.pushes[cpu] = None;
+        self.scene.cpus[cpu].resched = false;
         self.leaves(cpu, task, Departure::Moves);
         let wake = crate::policy::Wake { task, cpu, waker: None, new: false, sync: false };
         let to = to.unwrap_or_else(|| self.policy.select(&self.scene, &wake));
         self.switch(cpu, Some(task), Left::Preempted);
         let pid = self.pid(task);
-        let (from, there) = (crate::policy_view::id(cpu), crate::policy_view::id(to));
+        let from = crate::policy_view::id(cpu);
+        let there = crate::policy_view::id(to);
         self.emit(cpu, Context::Task, What::Migrate { pid, from, to: there });
         self.scene.tasks[task.index()].cpu = to;
         self.bodies[task.index()].usage.migrations += 1;

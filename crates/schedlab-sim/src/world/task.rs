@@ -23,12 +23,10 @@ pub struct TaskUsage {
     pub migrations: u64,
 }
 
-/// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
     /// It has not been started, or waits to be started again.
     Unborn,
-    /// It waits on a queue.
     Queued,
     /// The task runs on a CPU.
     Running,
@@ -40,7 +38,6 @@ pub(super) enum Stand {
     Gone,
 }
 
-/// How far a task is with what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// It asks for its next operation once the time has passed.
@@ -93,7 +90,6 @@ impl Act {
     }
 }
 
-/// What a task sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum On {
     Gate,
@@ -139,7 +135,6 @@ pub(super) struct Body {
     /// Bytes of the current message that have been moved.
     pub(super) moved: u32,
     pub(super) on: Option<On>,
-    /// When the behaviour was asked last.
     pub(super) asked_at: u64,
     /// What its recorded call takes.
     pub(super) call_work: u64,
@@ -154,7 +149,6 @@ pub(super) struct Body {
     pub(super) since: u64,
     /// Counts sleeps, so that a timer of an earlier one is known.
     pub(super) sleeps: u64,
-    /// The CPU on which it last ran.
     pub(super) last_ran: Option<usize>,
     /// Values taken from a stack, to be handed out.
     pub(super) batch: VecDeque<u64>,

@@ -18,7 +18,6 @@ use std::collections::BTreeSet;
 /// A timer of a CPU, in the order in which timers fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
-    /// The time at which it fires at the latest.
     latest: u64,
     /// Counts timers: of two with one time the older fires first.
     number: u64,
@@ -29,10 +28,8 @@ struct Timer {
     due: u64,
 }
 
-/// The timers of all sleeps.
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
-    /// By the CPU that fires them.
     of_cpu: Vec<BTreeSet<Timer>>,
     /// How many were set.
     set: u64,
@@ -45,7 +42,6 @@ impl Timers {
 }
 
 impl World {
-    /// The task on `cpu` sleeps until a time.
     pub(super) fn sleeps_until(&mut self, cpu: usize, task: TaskId, until: u64) -> Effect {
         let slack = match self.scene.task(task).class.is_above() {
             true => 0,
@@ -80,7 +76,6 @@ impl World {
         });
     }
 
-    /// The tick of `cpu` fires what is due.
     pub(super) fn tick_fires_timers(&mut self, cpu: usize) {
         let now = self.scene.now;
         if self.timers.of_cpu[cpu].first().is_some_and(|first| first.due <= now) {

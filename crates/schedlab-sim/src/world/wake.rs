@@ -34,7 +34,8 @@ impl World {
         body.stand = Stand::Arriving;
         body.since = self.scene.now;
         let last = self.scene.tasks[task.index()].cpu;
-        let (pid, prio) = (self.pid(task), self.prio(task));
+        let pid = self.pid(task);
+        let prio = self.prio(task);
         self.emit(by.cpu, by.context, What::Waking { pid, prio, last_cpu: id(last) });
         self.owed += self.config.costs.wake;
         let waker = self.scene.cpus[by.cpu].running.filter(|_| by.context == Context::Task);
@@ -83,7 +84,8 @@ impl World {
             (false, true) => Arrival::WokenElsewhere,
             (false, false) => Arrival::Woken,
         };
-        let (pid, prio) = (self.pid(task), self.prio(task));
+        let pid = self.pid(task);
+        let prio = self.prio(task);
         self.joins(cpu, task, arrival);
         self.emit(logger, context, What::Wakeup { pid, prio, cpu: id(cpu), new });
         if self.scene.cpus[cpu].running.is_some() {

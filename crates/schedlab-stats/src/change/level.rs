@@ -131,7 +131,8 @@ impl Design {
     fn best(&self, scores: &[f64]) -> (usize, f64) {
         let along: Vec<f64> = self.columns.iter().map(|column| dot(column, scores)).collect();
         let all = dot(scores, scores) - along.iter().map(|a| a * a).sum::<f64>();
-        let (mut best, mut sum) = ((0, 0.0), 0.0);
+        let mut best = (0, 0.0);
+        let mut sum = 0.0;
         for place in (0..scores.len()).rev() {
             sum += scores[place];
             if self.left[place] > 0.0 {
@@ -268,7 +269,8 @@ mod tests {
     /// How many of this many sweeps have a change at all, and how many one within two points of the middle.
     fn found(curves: usize, points: usize, noise: Noise, step: f64) -> (usize, usize) {
         let mut random = Random::new(points as u64 * 31 + step as u64);
-        let (mut any, mut right) = (0, 0);
+        let mut any = 0;
+        let mut right = 0;
         for _ in 0..curves {
             let changes = level_changes(&sweep(points, noise, step, &mut random));
             any += usize::from(!changes.is_empty());

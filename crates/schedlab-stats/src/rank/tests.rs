@@ -75,7 +75,8 @@ fn the_shift_of_hodges_and_lehmann_has_the_published_ends() {
 #[test]
 fn the_intervals_of_shifts_hold_the_truth_as_often_as_they_say() {
     let mut random = Random::new(3);
-    let (mut unpaired, mut paired) = (0, 0);
+    let mut unpaired = 0;
+    let mut paired = 0;
     for _ in 0..1_000 {
         let a = Sample::new((0..8).map(|_| random.normal())).unwrap();
         let b = Sample::new((0..8).map(|_| random.normal() + 1.0)).unwrap();

@@ -12,7 +12,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// A guardian that is watched.
 #[derive(Debug)]
 pub(super) struct Post {
     shared: Arc<Shared>,
@@ -45,7 +44,8 @@ impl Post {
     pub(super) fn start(program: &Path, journal: &Path, locks: Vec<Lock>) -> io::Result<Self> {
         let guardian = Some(spawn(program, journal, &locks)?);
         let state = Mutex::new(State { guardian, replaced: 0, refused: None });
-        let (program, journal) = (program.to_owned(), journal.to_owned());
+        let program = program.to_owned();
+        let journal = journal.to_owned();
         let shared = Arc::new(Shared { program, journal, locks, state });
         let (end, stop) = UnixStream::pair()?;
         let watched = Arc::clone(&shared);

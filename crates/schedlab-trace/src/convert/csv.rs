@@ -12,20 +12,22 @@ use std::io::{self, Write};
 pub(super) struct Csv<W: Write> {
     out: W,
     columns: Vec<Column<Row>>,
+    /// Names are written as they are.
+    raw: bool,
     others: u64,
     /// Of the next event.
     arguments: Option<String>,
 }
 
 impl<W: Write> Csv<W> {
-    pub(super) fn new(out: W) -> Self {
-        Self { out, columns: Row::columns(), others: 0, arguments: None }
+    pub(super) fn new(out: W, raw: bool) -> Self {
+        Self { out, columns: Row::columns(), raw, others: 0, arguments: None }
     }
 }
 
 impl<W: Write> EventSink for Csv<W> {
     fn begin(&mut self, _info: &TraceInfo) -> io::Result<()> {
-        self.out.write_all(table::Csv::new(&self.columns).head().as_bytes())
+        self.out.write_all(table::Csv::new(&self.columns, self.raw).head().as_bytes())
     }
 
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
@@ -33,7 +35,7 @@ impl<W: Write> EventSink for Csv<W> {
         let other = matches!(event.what, What::Other { .. });
         self.others += u64::from(other && arguments.is_none());
         let row = Row::of(event, names, info, arguments);
-        let line = table::Csv::new(&self.columns).line(&row);
+        let line = table::Csv::new(&self.columns, self.raw).line(&row);
         // Names may hold anything, also the end of a line.
         writeln!(self.out, "{}", visible(line.trim_end_matches('\n')))
     }

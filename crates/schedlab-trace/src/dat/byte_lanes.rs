@@ -1,12 +1,13 @@
 //! Bytes of all CPUs, which come in any order of CPUs and are read CPU by CPU.
 //!
-//! They go in runs of one CPU's bytes to an unnamed file beside the target (it is removed at once, so it vanishes with
-//! the process, however that ends). A read for each page would take longer than one for each run.
+//! They go in runs of one CPU's bytes to an unnamed file beside the target (it vanishes with the process, however that
+//! ends). A read for each page would take longer than one for each run.
 //! Memory: a run for each CPU, of all CPUs together at most 4 MiB or a page for each, and 16 bytes for each run.
 
+use crate::new_file::nameless_beside;
 use rustix::fs::FallocateFlags;
 use schedlab_model::Cpu;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -42,11 +43,7 @@ struct Lane {
 impl ByteLanes {
     /// No bytes yet; `path` is the target.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.spool", std::process::id()));
-        let spool = path.with_file_name(name);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&spool)?;
-        std::fs::remove_file(&spool)?;
+        let file = nameless_beside(path)?;
         Ok(Self { file, at: 0, reserved: 0, lanes: Vec::new(), enough: RUN })
     }
 

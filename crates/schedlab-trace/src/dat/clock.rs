@@ -2,11 +2,13 @@
 
 use super::read_head::{ShiftSample, TimeOptions};
 use schedlab_model::{Clock, Cpu};
+use std::sync::Arc;
 
 /// Corrections of one CPU's time stamps; most files need none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Correction {
-    shift: Vec<ShiftSample>,
+    /// Shared by the CPUs of a guest that gives one list.
+    shift: Arc<[ShiftSample]>,
     tsc: Option<(u32, u32)>,
     offset: i64,
 }
@@ -85,7 +87,7 @@ mod tests {
     fn a_guests_time_follows_the_last_sample_before_it() {
         let sample = |time, offset| ShiftSample { time, offset, scaling: 3 << 4, fraction: 5 };
         let options = TimeOptions {
-            shift: Some(vec![vec![sample(10, 100), sample(20, 200), sample(30, 300)]]),
+            shift: Some(vec![[sample(10, 100), sample(20, 200), sample(30, 300)].into()]),
             ..TimeOptions::default()
         };
         let correction = Correction::new(&options, Cpu(3), "local");
@@ -102,8 +104,10 @@ mod tests {
 
     #[test]
     fn each_cpu_of_a_guest_has_its_own_samples_or_all_have_one_list() {
-        let sample = |offset| vec![ShiftSample { offset, ..ShiftSample::default() }];
-        let of = |lists: Vec<Vec<ShiftSample>>, cpu| {
+        let sample = |offset| -> Arc<[ShiftSample]> {
+            [ShiftSample { offset, ..ShiftSample::default() }].into()
+        };
+        let of = |lists: Vec<Arc<[ShiftSample]>>, cpu| {
             let options = TimeOptions { shift: Some(lists), ..TimeOptions::default() };
             Correction::new(&options, Cpu(cpu), "local")
         };
@@ -120,7 +124,7 @@ mod tests {
         assert!(of(&none));
         assert!(!of(&TimeOptions { offset: 1, ..none.clone() }));
         assert!(!of(&TimeOptions { tsc: Some((1, 0)), ..none.clone() }));
-        assert!(!of(&TimeOptions { shift: Some(vec![vec![ShiftSample::default()]]), ..none }));
+        assert!(!of(&TimeOptions { shift: Some(vec![[ShiftSample::default()].into()]), ..none }));
     }
 
     #[test]

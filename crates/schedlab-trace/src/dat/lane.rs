@@ -452,7 +452,8 @@ impl Lane {
     }
 
     fn page_at(&self, input: &Input, at: u64, visit: &mut impl Visit) -> Option<()> {
-        let mut page = vec![0; self.layout.page_size];
+        let there = usize::try_from(input.len().saturating_sub(at)).unwrap_or(usize::MAX);
+        let mut page = vec![0; self.layout.page_size.min(there)];
         let count = input.read_at(at, &mut page).ok()?;
         let _ = walk(&page[..count], self.layout, visit);
         Some(())

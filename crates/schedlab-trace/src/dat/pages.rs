@@ -1,9 +1,11 @@
 //! The pages of one CPU: fetched by windows, and unpacked where the file is compressed.
 
 use super::walk::Layout;
+use crate::budget::{Budget, Share};
 use crate::input::Input;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// An unpacked chunk is ten pages when trace-cmd writes it; nobody needs more than this.
 const CHUNK_MAX: u64 = 1 << 24;
@@ -62,6 +64,11 @@ impl Feed {
         self.window_size = (window / self.layout.page_size).max(1) * self.layout.page_size;
     }
 
+    /// Bytes of a page.
+    pub(crate) fn page_size(&self) -> usize {
+        self.layout.page_size
+    }
+
     /// Whether pages must be unpacked.
     pub(crate) fn is_packed(&self) -> bool {
         self.packing != Packing::None
@@ -105,7 +112,7 @@ impl Feed {
                 window.bytes.clear();
             } else {
                 window.offset = self.left.start;
-                if !self.fetch(input, &mut window.bytes)? {
+                if !self.fetch(input, window)? {
                     self.left.end = self.left.start;
                 }
             }
@@ -137,15 +144,24 @@ impl Feed {
         self.end();
     }
 
-    fn fetch(&mut self, input: &Input, window: &mut Vec<u8>) -> io::Result<bool> {
+    fn fetch(&mut self, input: &Input, window: &mut Window) -> io::Result<bool> {
         let start = self.left.start;
         let pause =
             if start < self.pause { self.pause } else { start + self.layout.page_size as u64 };
         let left = self.left.end.min(pause) - start;
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(self.window_size);
-        window.resize(want, 0);
-        let count = input.read_at(self.left.start, window)?;
-        window.truncate(count);
+        // A CPU's data may claim to go on beyond the end of the file.
+        let there = usize::try_from(input.len().saturating_sub(start)).unwrap_or(usize::MAX);
+        let size = want.min(there);
+        if !window.holds(size, input.budget()) {
+            window.bytes.clear();
+            let refusal = format!("a window of pages needs {}", input.budget().refusal());
+            self.trouble.get_or_insert((start, refusal));
+            return Ok(false);
+        }
+        window.bytes.resize(size, 0);
+        let count = input.read_at(self.left.start, &mut window.bytes)?;
+        window.bytes.truncate(count);
         let end = self.left.start + count as u64;
         self.left.start = end;
         if count < want {
@@ -210,9 +226,13 @@ impl Packed {
         window: &mut Window,
     ) -> io::Result<Option<Trouble>> {
         let Self { packing, start, length, size } = self;
-        let mut packed = std::mem::take(&mut unpacker.packed);
         window.offset = start;
         window.bytes.clear();
+        if !window.holds(size, input.budget()) {
+            let refusal = input.budget().refusal();
+            return Ok(Some((start, format!("a chunk of {size} bytes needs {refusal}"))));
+        }
+        let mut packed = std::mem::take(&mut unpacker.packed);
         packed.resize(length as usize, 0);
         let count = input.read_at(start + 8, &mut packed)?;
         let inflated = inflate(unpacker, packing, &packed[..count], size, &mut window.bytes);
@@ -230,6 +250,19 @@ pub(crate) struct Window {
     pub(crate) bytes: Vec<u8>,
     /// Where they lie in the file, or where their chunk does.
     pub(crate) offset: u64,
+    /// What it has of the file's budget.
+    share: Share,
+}
+
+impl Window {
+    /// Makes room for `size` bytes; `false` if the budget has none.
+    fn holds(&mut self, size: usize, budget: &Arc<Budget>) -> bool {
+        let room = self.share.grow(budget, size as u64);
+        if room {
+            self.bytes.reserve_exact(size.saturating_sub(self.bytes.len()));
+        }
+        room
+    }
 }
 
 /// The page at hand, in a window.
@@ -455,7 +488,7 @@ mod tests {
     fn pages_of_a_window_follow_each_other_and_the_last_may_be_cut() {
         let walk = |packed: bool| {
             let mut pages = Pages::new(64, packed);
-            pages.window = Window { bytes: vec![0; 150], offset: 1_000 };
+            pages.window = Window { bytes: vec![0; 150], offset: 1_000, ..Window::default() };
             let mut all = Vec::new();
             while pages.turn() {
                 all.push((pages.start(), pages.offset(), pages.page().len()));

@@ -2,9 +2,13 @@
 //!
 //! The option holds JSON. `trace-cmd report` skips options that it does not know.
 
+use crate::budget::Budget;
 use schedlab_model::{Affinity, Conditions, CpuSet, Groups, Nanos, Pid, Place, Span, Topology};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// Bytes that a byte of JSON takes at most while it is read: `[0]` becomes a list with room for four values.
+const OF_JSON: u64 = 40;
 
 /// What a recorder knows besides the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,14 +70,20 @@ impl Companion {
     }
 
     /// Reads what [`Self::to_json`] wrote; `None` when it is something else. Single entries that
-    /// make no sense are passed over.
-    pub(crate) fn from_json(bytes: &[u8]) -> Option<Self> {
-        let root: Value = serde_json::from_slice(without_nul(bytes)).ok()?;
+    /// make no sense are passed over, and what the budget has no room for.
+    pub(crate) fn from_json(bytes: &[u8], budget: &Budget) -> Option<Self> {
+        if !budget.take(OF_JSON * bytes.len() as u64) {
+            return None;
+        }
+        let mut root: Value = serde_json::from_slice(without_nul(bytes)).ok()?;
         let topology = root["topology"]
             .as_array()
             .map(|places| Topology::new(places.iter().filter_map(place).collect()));
         let affinity = root["affinity"].as_array().map(|entries| {
-            let mut entries: Vec<_> = entries.iter().filter_map(affinity).collect();
+            // A few letters name all CPUs.
+            let fits = |entry: &Affinity| budget.take(size_of_val(entry.allowed.words()) as u64);
+            let entries = entries.iter().filter_map(affinity);
+            let mut entries: Vec<_> = entries.filter(fits).collect();
             entries.sort_by_key(|entry| (entry.pid, entry.at));
             entries
         });
@@ -86,7 +96,8 @@ impl Companion {
         let chosen = root["chosen"].as_u64().and_then(|count| usize::try_from(count).ok());
         let processes =
             root["processes"].as_array().map(|pairs| pairs.iter().filter_map(thread).collect());
-        let mut groups: Option<Groups> = serde_json::from_value(root["groups"].clone()).ok();
+        let marks = marks.collect();
+        let mut groups: Option<Groups> = serde_json::from_value(take(&mut root, "groups")).ok();
         if let Some(groups) = &mut groups {
             let known = groups.names.len();
             groups.members.retain(|member| (member.group as usize) < known);
@@ -94,14 +105,14 @@ impl Companion {
             groups.counts.retain(|count| (count.group as usize) < known);
         }
         let mut conditions: Option<Conditions> =
-            serde_json::from_value(root["conditions"].clone()).ok().flatten();
+            serde_json::from_value(take(&mut root, "conditions")).ok().flatten();
         if let Some(conditions) = &mut conditions {
             conditions.tasks.sort_unstable();
         }
         Some(Self {
             topology,
             affinity,
-            marks: marks.collect(),
+            marks,
             span,
             observed,
             groups,
@@ -110,6 +121,11 @@ impl Companion {
             chosen,
         })
     }
+}
+
+/// What `root` has under this name, without a copy of it.
+fn take(root: &mut Value, name: &str) -> Value {
+    root.get_mut(name).map(Value::take).unwrap_or_default()
 }
 
 fn place(value: &Value) -> Option<Place> {
@@ -147,6 +163,25 @@ fn without_nul(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    fn read(text: &[u8]) -> Option<Companion> {
+        Companion::from_json(text, &Budget::new(0))
+    }
+
+    #[test]
+    fn what_takes_more_memory_than_its_file_may_is_left_out() {
+        let sets = r#"[1,2,"0-65535"],"#.repeat(20);
+        let text = format!(r#"{{"affinity":[{sets}[1,2,"0"]]}}"#);
+        let told = |left: u64| {
+            let budget = Budget::new(0);
+            assert!(budget.take(budget.left() - left));
+            Companion::from_json(text.as_bytes(), &budget).map(|read| read.affinity.unwrap().len())
+        };
+        assert_eq!(told(1 << 20), Some(21));
+        let text = OF_JSON * text.len() as u64;
+        assert_eq!(told(text + (10 << 13) + 8), Some(11), "ten sets of 8 KiB, and a small one");
+        assert_eq!(told(text - 1), None);
+    }
+
     fn conditions() -> Conditions {
         let slice = Some(Nanos(3_000_000));
         let policy = "batch".to_owned();
@@ -182,18 +217,15 @@ mod tests {
             processes: Some(BTreeMap::from([(Pid(8), Pid(7)), (Pid(9), Pid(7))])),
             chosen: Some(2),
         };
-        assert_eq!(Companion::from_json(&companion.to_json()), Some(companion));
-        assert_eq!(
-            Companion::from_json(&Companion::default().to_json()),
-            Some(Companion::default())
-        );
+        assert_eq!(read(&companion.to_json()), Some(companion));
+        assert_eq!(read(&Companion::default().to_json()), Some(Companion::default()));
     }
 
     #[test]
     fn nonsense_is_passed_over() {
-        assert_eq!(Companion::from_json(b"{"), None);
+        assert_eq!(read(b"{"), None);
         let text = br#"{"affinity":[[1],["a",2,"0"],[1,2,"x"],[1,2,"0"]],"marks":3,"processes":[[1],"x",[3,2]]}"#;
-        let read = Companion::from_json(text).unwrap();
+        let read = read(text).unwrap();
         assert_eq!(read.affinity.unwrap().len(), 1);
         assert_eq!(read.processes, Some(BTreeMap::from([(Pid(3), Pid(2))])));
         assert_eq!((read.topology, read.marks.len()), (None, 0));
@@ -203,7 +235,7 @@ mod tests {
     fn entries_come_in_order_and_groups_that_have_no_name_are_left_out() {
         let text = br#"{"affinity":[[2,1,"0"],[1,9,"1"],[1,3,"0"]],"span":[7,7],
             "topology":[[0,1,2,3,4],[1,"x"],[70000,1,2,3,4]],"observed":"0-2","chosen":-1}"#;
-        let read = Companion::from_json(text).unwrap();
+        let read = read(text).unwrap();
         let order: Vec<_> = read.affinity.unwrap().iter().map(|a| (a.pid.0, a.at.0)).collect();
         assert_eq!(order, [(1, 3), (1, 9), (2, 1)]);
         let topology = read.topology.unwrap();
@@ -219,7 +251,7 @@ mod tests {
         assert_eq!(without_nul(b"{}\0\0"), b"{}");
         assert_eq!(without_nul(b"{}"), b"{}");
         assert_eq!(without_nul(b"\0"), b"");
-        assert_eq!(Companion::from_json(b"{}\0"), Some(Companion::default()));
+        assert_eq!(read(b"{}\0"), Some(Companion::default()));
     }
 
     #[test]
@@ -237,7 +269,7 @@ mod tests {
         let counts = vec![count(1), count(2), count(0)];
         let groups = Some(Groups { names, members, counts, ..Groups::default() });
         let kept = Companion { groups, ..Companion::default() }.to_json();
-        let read = Companion::from_json(&kept).unwrap().groups.unwrap();
+        let read = read(&kept).unwrap().groups.unwrap();
         assert_eq!(read.members, [member(1, 0), member(2, 1)]);
         assert_eq!(read.counts, [count(1), count(0)]);
     }
@@ -249,7 +281,7 @@ mod tests {
             |pid| schedlab_model::Scheduled { pid: Pid(pid), ..conditions().tasks.remove(0) };
         told.tasks = vec![task(9), task(3)];
         let kept = Companion { conditions: Some(told), ..Companion::default() }.to_json();
-        let read = Companion::from_json(&kept).unwrap().conditions.unwrap();
+        let read = read(&kept).unwrap().conditions.unwrap();
         assert_eq!(read.tasks, [task(3), task(9)]);
     }
 }

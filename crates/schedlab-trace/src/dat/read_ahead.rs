@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Windows of a lane that are kept ready, or are on the way; more where lanes are fewer than threads.
-const READY: usize = 2;
+pub(super) const READY: usize = 2;
 
 /// The threads and what they have ready.
 pub(super) struct Crew {

@@ -1,7 +1,8 @@
 //! Reads all of a trace.dat but its records.
 //!
 //! Version 6 is one run of tables with no directory: a table that cannot be read ends it. In version 7
-//! each option names a section anywhere in the file, and a section that cannot be read is a warning.
+//! each option names a section anywhere in the file, and a section that cannot be read is a warning. A section
+//! that was read is not read again, and all that is kept comes out of the file's budget.
 
 use super::options as id;
 use super::pages::{Packing, Unpacker, inflate};
@@ -12,8 +13,10 @@ use crate::encoding::Encoding;
 use crate::format::header_page;
 use crate::input::{Cursor, Input, Stop};
 use crate::names;
-use schedlab_model::{Cpu, Pid, Warning};
+use schedlab_model::{Cpu, CpuSet, Pid, Warning};
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How a trace.dat begins.
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
@@ -21,10 +24,14 @@ pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 const CPUS_MAX: u32 = 1 << 16;
 /// No name in these files is longer.
 const NAME_MAX: usize = 4096;
-/// No section is larger once unpacked: the kernel's symbols have some 20 MB.
-const SECTION_MAX: u64 = 1 << 28;
-/// No chain of options is longer: a loop is cut.
+/// No chain of options is longer.
 const OPTION_SECTIONS_MAX: usize = 10_000;
+/// Bytes that a small thing takes beside its content: its place in a list, and what an allocation needs.
+const ENTRY: u64 = 64;
+/// The name of a task, in the list of the file and in the map that is made of it.
+const NAMED: u64 = 96;
+/// Bytes for a byte of a format text: the text, and the fields that are read out of it.
+const OF_FORMAT: u64 = 4;
 
 /// One buffer of the file: the top one or an instance.
 #[derive(Debug)]
@@ -46,7 +53,7 @@ pub(crate) struct TimeOptions {
     /// Multiplier and shift from TSC ticks.
     pub(crate) tsc: Option<(u32, u32)>,
     /// A guest's corrections, for each of its CPUs.
-    pub(crate) shift: Option<Vec<Vec<ShiftSample>>>,
+    pub(crate) shift: Option<Vec<Arc<[ShiftSample]>>>,
 }
 
 /// One correction of a guest's clock: valid around `time`.
@@ -94,8 +101,7 @@ impl Head {
                 cursor.bytes(range.end - range.start).unwrap_or_default()
             }
             Some(Kallsyms::Section(at, packing)) => {
-                let head = Self::new(self.header.clone());
-                let reader = Reader { input, head };
+                let reader = Reader::new(input, self.header.clone());
                 let data = reader.section(*at, *packing).map(|(_, data)| data).unwrap_or_default();
                 data.get(4..).unwrap_or_default().to_vec()
             }
@@ -133,7 +139,7 @@ pub(crate) fn read(input: &Input) -> Result<Head, Stop> {
         clock: String::new(),
         ..Header::default()
     };
-    let mut reader = Reader { input, head: Head::new(header) };
+    let mut reader = Reader::new(input, header);
     match version {
         Version::V6 => reader.v6(cursor)?,
         Version::V7 => reader.v7(cursor)?,
@@ -155,7 +161,7 @@ pub(crate) fn read_embedded(input: &Input) -> Result<Header, Stop> {
     cursor.encoding = Encoding { big_endian, long: 8 };
     let page_size = cursor.u32()?;
     let header = Header { encoding: cursor.encoding, page_size, ..Header::default() };
-    let mut reader = Reader { input, head: Head::new(header) };
+    let mut reader = Reader::new(input, header);
     reader.header_info(&mut cursor)?;
     reader.ftrace_formats(&mut cursor)?;
     reader.event_formats(&mut cursor)?;
@@ -165,9 +171,29 @@ pub(crate) fn read_embedded(input: &Input) -> Result<Header, Stop> {
 struct Reader<'a> {
     input: &'a Input,
     head: Head,
+    /// Where the lists, tables and sections begin that were read.
+    seen: BTreeSet<u64>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(input: &'a Input, header: Header) -> Self {
+        Self { input, head: Head::new(header), seen: BTreeSet::new() }
+    }
+
+    /// Takes note of what begins at `at`, which must not have been read: else a few bytes could ask for it
+    /// again and again.
+    fn once(&mut self, at: u64) -> Result<(), Stop> {
+        if self.seen.insert(at) {
+            return Ok(());
+        }
+        Err(Stop { offset: at, what: "the file names it a second time".into() })
+    }
+
+    /// Whether there is room for `bytes` that are kept of an option.
+    fn keeps(&self, bytes: usize) -> bool {
+        self.input.budget().take(ENTRY + bytes as u64)
+    }
+
     fn warn(&mut self, stop: &Stop, part: &str) {
         let what = format!(
             "{}: cannot read {part}: {} (at offset {})",
@@ -205,7 +231,10 @@ impl Reader<'_> {
         for (offset, name) in instances {
             cursor.seek(offset);
             let mut nested = Vec::new();
-            if let Err(stop) = self.v6_buffer(&mut cursor, name.clone(), &mut nested) {
+            let read = self
+                .once(offset)
+                .and_then(|()| self.v6_buffer(&mut cursor, name.clone(), &mut nested));
+            if let Err(stop) = read {
                 self.warn(&stop, &format!("the buffer '{name}'"));
             }
         }
@@ -233,6 +262,7 @@ impl Reader<'_> {
                     let data = cursor.bytes(length.into())?;
                     if number == id::BUFFER && data.len() > 8 {
                         let offset = first_u64(&data, cursor.encoding);
+                        cursor.take(ENTRY + 2 * u64::from(length))?;
                         instances.push((offset, until_nul(&data[8..])));
                     } else if number == id::TRACECLOCK && data.is_empty() {
                         clock_follows = true;
@@ -262,6 +292,7 @@ impl Reader<'_> {
                 }
             };
             let cpu = Cpu(u16::try_from(cpu).expect("the count was checked"));
+            cursor.take(ENTRY)?;
             cpus.push((cpu, offset..offset.saturating_add(size)));
         }
         let page_size = self.head.header.page_size;
@@ -292,7 +323,8 @@ impl Reader<'_> {
         let (mut sections, mut listed) = (0, 0);
         while next != 0 && sections < OPTION_SECTIONS_MAX {
             sections += 1;
-            let data = match self.section(next, packing) {
+            let section = self.once(next).and_then(|()| self.section(next, packing));
+            let data = match section {
                 Ok((_, data)) => data,
                 Err(stop) if sections == 1 => {
                     let what = format!("the options, which say where all else lies: {}", stop.what);
@@ -305,7 +337,7 @@ impl Reader<'_> {
             };
             // Where a list is cut, so is all that it would have named.
             listed = next;
-            match self.v7_options(&data, packing, next) {
+            match self.v7_options(data, packing, next) {
                 Some(0) => {
                     listed = 0;
                     break;
@@ -366,8 +398,8 @@ impl Reader<'_> {
     }
 
     /// Takes in a list of options; the offset of the next list, 0 for none; `None` when it is cut.
-    fn v7_options(&mut self, data: &[u8], packing: Packing, at: u64) -> Option<u64> {
-        let list = Input::memory(self.input.path(), data.to_vec());
+    fn v7_options(&mut self, data: Vec<u8>, packing: Packing, at: u64) -> Option<u64> {
+        let list = self.input.part(data);
         let mut cursor = Cursor::new(&list, self.head.header.encoding, 0);
         loop {
             let option = cursor.u16().and_then(|number| {
@@ -409,8 +441,9 @@ impl Reader<'_> {
             self.head.kallsyms = Some(Kallsyms::Section(at, packing));
             return;
         }
-        let read = self.section(at, packing).and_then(|(_, data)| {
-            let part = Input::memory(self.input.path(), data);
+        let section = self.once(at).and_then(|()| self.section(at, packing));
+        let read = section.and_then(|(_, data)| {
+            let part = self.input.part(data);
             let mut cursor = Cursor::new(&part, self.head.header.encoding, 0);
             match number {
                 id::HEADER_INFO => self.header_info(&mut cursor),
@@ -446,8 +479,10 @@ impl Reader<'_> {
         let size = cursor.u32()?;
         let data = cursor.bytes(packed.into())?;
         let mut out = Vec::new();
-        if u64::from(size) > SECTION_MAX {
-            return Err(Stop { offset: at, what: format!("a section of {size} bytes, unpacked") });
+        if !self.input.budget().take(size.into()) {
+            let refusal = self.input.budget().refusal();
+            let what = format!("a section of {size} bytes, unpacked: {refusal}");
+            return Err(Stop { offset: at, what });
         }
         inflate(&mut Unpacker::default(), packing, &data, size as usize, &mut out)
             .map_err(|error| Stop { offset: at, what: error.to_string() })?;
@@ -455,22 +490,25 @@ impl Reader<'_> {
     }
 
     fn v7_buffer(&mut self, data: &[u8], packing: Packing) -> Result<(), Stop> {
-        let option = Input::memory(self.input.path(), data.to_vec());
+        let option = self.input.part(data.to_vec());
         let mut cursor = Cursor::new(&option, self.head.header.encoding, 0);
         let section = cursor.u64()?;
+        cursor.take(ENTRY + data.len() as u64)?;
         let name = cursor.text(NAME_MAX)?;
         let clock = cursor.text(NAME_MAX)?;
         let page_size = cursor.u32()?;
         let count = cursor.u32()?;
-        let mut cpus: Vec<(Cpu, Range<u64>)> = Vec::new();
+        let (mut cpus, mut listed) = (Vec::<(Cpu, Range<u64>)>::new(), CpuSet::new());
         for _ in 0..count {
             let cpu = cursor.u32()?;
             let (offset, size) = (cursor.u64()?, cursor.u64()?);
             let cpu = u16::try_from(cpu).map_err(|_| cursor.stop(format!("CPU {cpu}")))?;
             if size > 0 {
-                if cpus.iter().any(|entry| entry.0 == Cpu(cpu)) {
+                if listed.contains(Cpu(cpu)) {
                     return Err(cursor.stop(format!("CPU {cpu} is listed twice")));
                 }
+                listed.insert(Cpu(cpu));
+                cursor.take(ENTRY)?;
                 cpus.push((Cpu(cpu), offset..offset.saturating_add(size)));
             }
             self.head.header.cpus = self.head.header.cpus.max(u32::from(cpu) + 1);
@@ -509,6 +547,7 @@ impl Reader<'_> {
         for _ in 0..cursor.u32()? {
             let length = cursor.u64()?;
             let text = lossy(&cursor.bytes(length)?);
+            cursor.take(ENTRY + OF_FORMAT * text.len() as u64)?;
             self.head.header.ftrace_formats.push(text);
         }
         Ok(())
@@ -520,6 +559,7 @@ impl Reader<'_> {
             for _ in 0..cursor.u32()? {
                 let length = cursor.u64()?;
                 let text = lossy(&cursor.bytes(length)?);
+                cursor.take(ENTRY + OF_FORMAT * (system.len() + text.len()) as u64)?;
                 self.head.header.formats.push((system.clone(), text));
             }
         }
@@ -538,13 +578,18 @@ impl Reader<'_> {
         for line in text.split(|&byte| byte == b'\n') {
             let Some(space) = line.iter().position(|&byte| byte == b' ') else { continue };
             let pid = std::str::from_utf8(&line[..space]).ok().and_then(|pid| pid.parse().ok());
-            let Some(pid) = pid else { continue };
+            let Some(pid) = pid.filter(|pid| names::may_be(Pid(*pid))) else { continue };
+            cursor.take(NAMED)?;
             self.head.header.cmdlines.push((Pid(pid), names::comm(&line[space + 1..])));
         }
         Ok(())
     }
 
     fn option(&mut self, number: u16, data: &[u8]) {
+        // A text that is no UTF-8 grows.
+        if !self.keeps(3 * data.len()) {
+            return;
+        }
         let header = &mut self.head.header;
         let encoding = header.encoding;
         match number {
@@ -556,7 +601,7 @@ impl Reader<'_> {
                     header.cpus = header.cpus.max(count.min(CPUS_MAX));
                 }
             }
-            id::COMPANION => header.companion = Companion::from_json(data),
+            id::COMPANION => header.companion = Companion::from_json(data, self.input.budget()),
             id::VERSION => {}
             _ => {
                 self.time_option(number, data);
@@ -585,7 +630,7 @@ impl Reader<'_> {
                 }
             }
             id::TIME_SHIFT => {
-                let input = Input::memory(self.input.path(), data.to_vec());
+                let input = self.input.part(data.to_vec());
                 time.shift = time_shift(&mut Cursor::new(&input, encoding, 0)).ok();
             }
             _ => {}
@@ -607,7 +652,7 @@ impl Reader<'_> {
 
 /// The corrections of a guest: peer, flags, then for each CPU arrays of times, offsets, scalings;
 /// newer files add an array of fraction bits for each CPU behind all of them.
-fn time_shift(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<ShiftSample>>, Stop> {
+fn time_shift(cursor: &mut Cursor<'_>) -> Result<Vec<Arc<[ShiftSample]>>, Stop> {
     let _peer = cursor.u64()?;
     let _flags = cursor.u32()?;
     let count = cursor.u32()?;
@@ -645,7 +690,7 @@ fn time_shift(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<ShiftSample>>, Stop> {
         samples.sort_by_key(|sample| sample.time);
         samples.dedup_by_key(|sample| sample.time);
     }
-    Ok(cpus)
+    Ok(cpus.into_iter().map(Arc::from).collect())
 }
 
 fn first_u64(data: &[u8], encoding: Encoding) -> u64 {

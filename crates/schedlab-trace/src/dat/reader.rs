@@ -9,7 +9,7 @@ use super::clock::{Correction, clock};
 use super::lane::{Fetch, FileLanes, Lane};
 use super::pages::Feed;
 use super::parallel_reader::Together;
-use super::read_ahead::Crew;
+use super::read_ahead::{Crew, READY};
 use super::read_head::{self, BufferHead, Head, TimeOptions};
 use super::records::{Piece, RecordSource, Sink};
 use super::shared::Shared;
@@ -29,6 +29,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of windows over all lanes: no more than a second-level cache holds beside the rest.
@@ -37,6 +38,8 @@ const WINDOWS: usize = 1 << 20;
 const WINDOW_MAX: usize = 64 << 10;
 /// Events handed out at once: 40 KiB, which stay in the first-level cache.
 const BATCH: usize = 1024;
+/// Bytes that a lane takes, here and in other threads, beside its window.
+const LANE: u64 = 4 * (size_of::<Lane>() + size_of::<Feed>()) as u64;
 /// With this many threads, unpacking keeps up with one that decodes ahead of the caller: else it needs them all.
 const AHEAD_MIN: usize = 4;
 
@@ -77,7 +80,10 @@ impl DatReader {
             });
         }
         let has_stacks = options.arguments && formats(&head.header).any(is_stack);
-        let symbols = if all || has_stacks { head.kallsyms(&input) } else { Vec::new() };
+        let mut symbols = if all || has_stacks { head.kallsyms(&input) } else { Vec::new() };
+        if has_stacks && !input.budget().take(symbols_take(&symbols)) {
+            symbols.clear();
+        }
         let Head { mut header, buffers, time, mut warnings, .. } = head;
         let instances = buffers.iter().skip(1).map(|buffer| Instance { name: buffer.name.clone() });
         header.instances = instances.collect();
@@ -90,7 +96,8 @@ impl DatReader {
         let mut info = info(&header, &decoder, time.tsc.is_some());
         let passing = decoder.passing();
         let shared = Arc::new(Shared { input, decoder, passing });
-        let mut opening = Opening { shared, lanes: Vec::new(), feeds: Vec::new() };
+        let mut opening =
+            Opening { shared, lanes: Vec::new(), feeds: Vec::new(), taken: BTreeMap::new() };
         let opened = opening.add(&header, &buffers, &time, &mut warnings);
         opened.map_err(|error| TraceError::io(opening.shared.input.path(), error))?;
         hold_the_largest_pages(&mut header, &buffers);
@@ -242,6 +249,12 @@ fn is_stack((system, text): (&str, &str)) -> bool {
     (Some(system), identify(text).map(|of| of.0)) == (Some(STACK.0), Some(STACK.1))
 }
 
+/// Bytes that a table of these symbols takes: a name and its address for each line.
+fn symbols_take(text: &[u8]) -> u64 {
+    let lines = text.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+    text.len() as u64 + lines * 64
+}
+
 /// All format texts, with their systems.
 fn formats(header: &Header) -> impl Iterator<Item = (&str, &str)> {
     let ftrace = header.ftrace_formats.iter().map(|text| ("ftrace", text.as_str()));
@@ -290,6 +303,8 @@ struct Opening {
     lanes: Vec<Lane>,
     /// One for each lane.
     feeds: Vec<Feed>,
+    /// Where each lane's data begins and ends.
+    taken: BTreeMap<u64, u64>,
 }
 
 impl Opening {
@@ -302,7 +317,7 @@ impl Opening {
     ) -> io::Result<()> {
         let lanes: usize = buffers.iter().map(|buffer| buffer.cpus.len()).sum();
         let window = (WINDOWS / lanes.max(1)).min(WINDOW_MAX);
-        let mut absent = 0;
+        let (mut absent, mut again) = (0, 0);
         for (index, buffer) in buffers.iter().enumerate() {
             let page_size = buffer.page_size as usize;
             if !(64..=1 << 26).contains(&page_size) {
@@ -319,12 +334,24 @@ impl Opening {
                     absent += 1;
                     continue;
                 }
+                if !self.is_apart(data) {
+                    again += 1;
+                    continue;
+                }
+                if !self.shared.input.budget().take(LANE) {
+                    continue;
+                }
                 let correction = Correction::new(time, *cpu, clock);
                 let place = (index, *cpu);
                 let packed = feed.is_packed();
                 self.lanes.push(Lane::new(place, layout, data.clone(), correction, packed));
                 self.feeds.push(feed);
             }
+        }
+        if again > 0 {
+            let path = self.shared.input.path().display();
+            let what = format!("{path}: {again} CPUs have data that is another CPU's already");
+            warnings.push(Warning::new("trace-damaged", what, "schedlab skips these CPUs"));
         }
         if absent > 0 {
             let path = self.shared.input.path().display();
@@ -336,6 +363,16 @@ impl Opening {
             warnings.push(Warning::new("trace-cut", what, remedy));
         }
         Ok(())
+    }
+
+    /// Whether no lane has any of this data, which is then taken: else a short file could have as much as it likes.
+    fn is_apart(&mut self, data: &Range<u64>) -> bool {
+        let before = self.taken.range(..data.end).next_back();
+        let apart = before.is_none_or(|(_, end)| *end <= data.start);
+        if apart {
+            self.taken.insert(data.start, data.end);
+        }
+        apart
     }
 
     /// First and last instant, from the first and last page of each CPU; unknown when packed. A recorder
@@ -377,9 +414,13 @@ impl Opening {
 
     /// Ready to be read.
     fn finish(self, threads: usize) -> FileLanes {
-        let Self { shared, lanes, feeds } = self;
+        let Self { shared, lanes, feeds, .. } = self;
         let packed = feeds.iter().any(Feed::is_packed);
-        let fetch = if packed && threads > 1 {
+        // What is kept ready must not take the room of what is read: a chunk has ten pages.
+        let chunk = |feed: &Feed| (READY * 10 * feed.page_size()) as u64;
+        let ready = feeds.iter().map(chunk).sum::<u64>();
+        let roomy = ready < shared.input.budget().left() / 2;
+        let fetch = if packed && threads > 1 && roomy {
             let ahead = usize::from(threads >= AHEAD_MIN);
             Fetch::Ahead(Crew::new(&shared, feeds, threads - 1 - ahead))
         } else {
@@ -392,6 +433,7 @@ impl Opening {
 impl FileLanes {
     /// What was found wrong in the pages.
     fn report(&mut self, warnings: &mut Vec<Warning>) {
+        warnings.extend(self.shared.input.budget().warning(self.shared.input.path()));
         let path = self.shared.input.path().display();
         let troubles = self.fetch.troubles();
         for (lane, trouble) in self.lanes.iter_mut().zip(troubles) {

@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Chunks of a CPU that are searched for the name of its idle task.
 const SEARCHED: usize = 64;
 /// No chunk is larger, packed or unpacked: trace-cmd's have ten pages.
-const CHUNK_MAX: u32 = 1 << 26;
+const CHUNK_MAX: u32 = 1 << 24;
 /// The name of an idle task starts with it.
 const IDLE: &[u8] = b"swapper/";
 
@@ -90,11 +90,19 @@ impl Place {
     /// The CPU that the idle task's name says; `None` where no name or several are found.
     fn named(&self, input: &Input, at: u64) -> Option<Cpu> {
         let mut cursor = Cursor::new(input, self.encoding, at);
-        let (mut named, mut unpacked) = (None, Vec::new());
+        let (mut named, mut bytes, mut unpacked) = (None, Vec::new(), Vec::new());
         let count = cursor.u32().ok()? as usize;
         for _ in 0..count.min(SEARCHED) {
             let (Ok(packed), Ok(size)) = (cursor.u32(), cursor.u32()) else { break };
-            let Ok(bytes) = cursor.bytes(packed.into()) else { break };
+            // Of what is searched and forgotten, one chunk at a time is in memory.
+            let left = input.len().saturating_sub(cursor.offset());
+            if u64::from(packed) > left || packed > CHUNK_MAX || size > CHUNK_MAX {
+                break;
+            }
+            bytes.resize(packed as usize, 0);
+            let Ok(read) = input.read_at(cursor.offset(), &mut bytes) else { break };
+            bytes.truncate(read);
+            cursor.seek(cursor.offset() + u64::from(packed));
             let unpacker = &mut Unpacker::default();
             if inflate(unpacker, self.packing, &bytes, size as usize, &mut unpacked).is_err() {
                 break;

@@ -122,6 +122,13 @@ impl Held {
         }
     }
 
+    /// Bytes of memory that it has, whether it holds something or not.
+    pub(crate) fn room(&self) -> usize {
+        self.gists.capacity() * size_of::<Gist>()
+            + self.bytes.capacity()
+            + self.asides.capacity() * size_of::<What>()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.gists.clear();
         self.bytes.clear();

@@ -14,6 +14,9 @@ pub(crate) const SAMPLE_TIME: u32 = 21;
 /// Nobody has more groups of CPUs than this.
 const GROUPS_MAX: u32 = 1 << 16;
 
+/// Bytes that a set takes beside its CPUs.
+const SET: u64 = 64;
+
 /// What the features say about the CPUs, gathered until all have been read.
 #[derive(Debug, Default)]
 pub(crate) struct Hardware {
@@ -36,9 +39,16 @@ fn lists(cursor: &mut Cursor<'_>) -> Result<Vec<CpuSet>, Stop> {
     let count = cursor.u32()?.min(GROUPS_MAX);
     let mut lists = Vec::new();
     for _ in 0..count {
-        lists.extend(string(cursor)?.parse::<CpuSet>().ok());
+        lists.extend(set(cursor)?);
     }
     Ok(lists)
+}
+
+/// CPUs by their numbers: a few letters name all that can be.
+fn set(cursor: &mut Cursor<'_>) -> Result<Option<CpuSet>, Stop> {
+    let set = string(cursor)?.parse::<CpuSet>().ok();
+    cursor.take(SET + set.as_ref().map_or(0, |set| size_of_val(set.words()) as u64))?;
+    Ok(set)
 }
 
 impl Hardware {
@@ -53,7 +63,7 @@ impl Hardware {
                 for _ in 0..cursor.u32()?.min(GROUPS_MAX) {
                     let node = cursor.u32()?;
                     let _memory = (cursor.u64()?, cursor.u64()?);
-                    self.nodes.extend(string(cursor)?.parse().ok().map(|cpus| (node, cpus)));
+                    self.nodes.extend(set(cursor)?.map(|cpus| (node, cpus)));
                 }
             }
             CACHE => {
@@ -62,7 +72,7 @@ impl Hardware {
                     let level = cursor.u32()?;
                     let _shape = (cursor.u32()?, cursor.u32()?, cursor.u32()?);
                     let _kind = (string(cursor)?, string(cursor)?);
-                    self.caches.extend(string(cursor)?.parse().ok().map(|cpus| (level, cpus)));
+                    self.caches.extend(set(cursor)?.map(|cpus| (level, cpus)));
                 }
             }
             _ => {}

@@ -20,6 +20,9 @@ const TRACEPOINT: u32 = 2;
 const SOFTWARE: u32 = 1;
 const SOFTWARE_DUMMY: u64 = 9;
 
+/// Bytes that an id takes in its map.
+const ID: usize = 48;
+
 /// What is known about the events.
 #[derive(Debug)]
 pub(crate) struct Head {
@@ -77,6 +80,7 @@ impl Head {
             let (ids_at, ids_size) = (cursor.u64()?, cursor.u64()?);
             cursor.seek(ids_at);
             let ids = cursor.bytes(ids_size)?;
+            cursor.take(attr_take(&ids))?;
             self.attr(&attr, &ids);
         }
         // A perf that was killed left no size behind: then the records go on to the end.
@@ -128,7 +132,7 @@ impl Head {
         }
         let mut cursor = Cursor::new(input, self.encoding, at.start);
         let bytes = cursor.bytes(at.end - at.start)?;
-        self.feature(bit, &Input::memory(input.path(), bytes))
+        self.feature(bit, &input.part(bytes))
             .map_err(|stop| Stop { offset: at.start + stop.offset, what: stop.what })
     }
 
@@ -190,6 +194,11 @@ impl Head {
         }
         self.layouts.push(layout);
     }
+}
+
+/// Bytes that an event and its ids take.
+pub(crate) fn attr_take(ids: &[u8]) -> u64 {
+    (size_of::<Layout>() + ids.len() / 8 * ID) as u64
 }
 
 #[cfg(test)]

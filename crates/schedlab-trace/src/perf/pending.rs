@@ -15,6 +15,9 @@ use crate::names::Names;
 use crate::plan::Decoder;
 use schedlab_model::Cpu;
 
+/// Bytes of memory that hold nothing and are kept, to be filled again.
+const SPARE_MAX: usize = 32 << 20;
+
 /// All records that wait for their turn, by CPU.
 #[derive(Default)]
 pub(super) struct Waiting {
@@ -44,7 +47,18 @@ impl Waiting {
         for (lane, fresh) in self.lanes.iter_mut().zip(&mut round.lanes) {
             lane.accept(fresh);
         }
+        self.trim();
         round.clear();
+    }
+
+    /// Gives memory back that holds nothing, where it is much: CPUs that take turns in logging a lot would each keep
+    /// what that took.
+    fn trim(&mut self) {
+        let parts = self.lanes.iter_mut().flat_map(|lane| [&mut lane.front, &mut lane.back]);
+        let empty: Vec<&mut Held> = parts.filter(|part| part.time().is_none()).collect();
+        if empty.iter().map(|part| part.room()).sum::<usize>() > SPARE_MAX {
+            empty.into_iter().for_each(|part| *part = Held::default());
+        }
     }
 
     /// Raises what is older than `time` to it: it came too late. How many there were.

@@ -5,7 +5,7 @@
 use super::cpu_backlog::Found;
 use super::layout::Layout;
 use super::pending::Waiting;
-use super::reader::found;
+use super::reader::{call, found};
 use super::records;
 use super::round::Round;
 use super::round_reader::{Intake, lost, named};
@@ -35,7 +35,11 @@ impl PerfRecords {
         intake.head.warnings.extend(round.ended.into_iter().flat_map(|ended| ended.warnings));
         let told = round.told.expect("the first round tells the head");
         let (info, warnings) = (told.info, told.warnings);
-        let comms: BTreeMap<Pid, Comm> = round.named.into_iter().collect();
+        let budget = intake.input.budget();
+        let mut comms = BTreeMap::new();
+        for named in round.named {
+            call(&mut comms, budget, named);
+        }
         let threads = round.threads;
         let mut header = intake.tracing().cloned().unwrap_or_default();
         header.cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
@@ -64,7 +68,8 @@ impl PerfRecords {
     fn hold(&mut self, round: &mut Round) -> io::Result<()> {
         let Self { intake, comms, renamed, .. } = self;
         let encoding = intake.head.encoding;
-        while !round.is_full() {
+        let limit = intake.round_limit();
+        while round.weight() < limit {
             let Some(kind) = intake.records.next(&intake.input)? else {
                 round.ended = Some(Box::new(intake.ended()));
                 return Ok(());
@@ -95,7 +100,7 @@ impl PerfRecords {
                 }
                 records::COMM => {
                     let (pid, comm) = named(record, encoding);
-                    let before = comms.insert(pid, comm);
+                    let before = call(comms, intake.input.budget(), (pid, comm));
                     *renamed += u64::from(before.is_some_and(|before| before != comm));
                 }
                 _ => {}
@@ -107,6 +112,7 @@ impl PerfRecords {
     /// When all was read: the names that came on the way, and what is not passed on.
     fn conclude(&mut self) {
         self.header.cmdlines = cmdlines(&self.comms);
+        self.warnings.extend(self.intake.input.budget().warning(self.intake.path()));
         let renamed = self.renamed;
         if renamed > 0 {
             let what = format!(

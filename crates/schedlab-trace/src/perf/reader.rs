@@ -10,22 +10,27 @@ use super::round_reader::Intake;
 use super::round_source::Supply;
 use crate::argument_text::Spelling;
 use crate::background_source::ahead;
+use crate::budget::Budget;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::{ENDED, Lanes, Merge, Out};
-use crate::names::Names;
+use crate::names::{Names, may_be};
 use crate::plan::Decoder;
-use schedlab_model::{Cpu, Event, EventSink, EventSource, TraceInfo, Warning};
+use schedlab_model::{Cpu, Event, EventSink, EventSource, Pid, TraceInfo, Warning};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const BATCH: usize = 1024;
+/// Bytes that a task takes in the map of names or of processes.
+const TASK: u64 = 64;
 
 /// A perf.data as a source of events.
 pub(crate) struct PerfReader {
     path: PathBuf,
+    budget: Arc<Budget>,
     supply: Supply,
     /// Threads beside the caller's that have not begun.
     helpers: usize,
@@ -100,11 +105,13 @@ impl PerfReader {
     pub(crate) fn open(input: Input, arguments: bool, threads: usize) -> Result<Self, TraceError> {
         let (intake, mut round) = Intake::open(input, arguments)?;
         let (path, pipe) = (intake.path().to_owned(), intake.is_pipe());
+        let budget = Arc::clone(intake.input.budget());
         let Told { info, decoder, spelling, warnings } =
             *round.told.take().expect("the first round tells the head");
         let over = round.ended.is_some();
         let mut reader = Self {
             path,
+            budget,
             supply: Supply::Here(Box::new(intake)),
             helpers: if over { 0 } else { threads.saturating_sub(1) },
             pipe,
@@ -159,10 +166,14 @@ impl PerfReader {
             (self.info.comms, self.info.processes) = (comms, processes);
             self.warnings.append(&mut warnings);
         }
-        self.info.comms.extend(round.named.drain(..));
+        for named in round.named.drain(..) {
+            call(&mut self.info.comms, &self.budget, named);
+        }
         if !round.threads.is_empty() {
             let processes = self.info.processes.get_or_insert_default();
-            processes.extend(round.threads.drain(..).filter(|(thread, process)| thread != process));
+            for of in round.threads.drain(..).filter(|(thread, process)| thread != process) {
+                call(processes, &self.budget, of);
+            }
         }
         self.names.tell(&round.news);
         if let Some(ended) = round.ended.take() {
@@ -178,7 +189,24 @@ impl PerfReader {
         let Some(ended) = self.ended.take() else { return };
         let late = std::mem::take(&mut self.late);
         self.warnings.append(&mut found(&self.path, ended, late));
+        self.warnings.extend(self.budget.warning(&self.path));
     }
+}
+
+/// Takes note of what a task is called, or of its process; what was known before. Pids that no kernel gives out
+/// are noise.
+pub(super) fn call<T>(
+    known: &mut BTreeMap<Pid, T>,
+    budget: &Budget,
+    (pid, what): (Pid, T),
+) -> Option<T> {
+    if let Some(before) = known.get_mut(&pid) {
+        return Some(std::mem::replace(before, what));
+    }
+    if may_be(pid) && budget.take(TASK) {
+        known.insert(pid, what);
+    }
+    None
 }
 
 /// What is wrong with a file, all of which was read; `late` events had their times raised.

@@ -6,11 +6,13 @@
 
 pub(crate) use super::layout::SAMPLE;
 use super::layout::{HEAD, Layout, Ordinary};
+use crate::budget::{Budget, Share};
 use crate::encoding::Encoding;
 use crate::input::Input;
 use std::io;
 use std::ops::Range;
-use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+use std::sync::Arc;
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 pub(crate) const LOST: u32 = 2;
 pub(crate) const COMM: u32 = 3;
@@ -30,6 +32,11 @@ const WINDOW: usize = 1 << 17;
 /// What one call unpacks at most.
 const STEP: usize = 1 << 17;
 
+/// The window of the default level (8 MiB): a stream's first frame may be smaller than those that follow.
+const WINDOW_LOG_LEAST: u64 = 23;
+/// The same where the first frame says how long it is in place of a window.
+const WINDOW_LOG_WHOLE: u64 = 25;
+
 /// Reads records one after the other.
 pub(crate) struct Records {
     encoding: Encoding,
@@ -46,6 +53,8 @@ pub(crate) struct Records {
     /// Where in the window lies what the compressed record at hand still holds; `None`: all was unpacked.
     packed: Option<Range<usize>>,
     zstd: Option<Decoder<'static>>,
+    /// What that has of the file's budget.
+    share: Share,
     current: Current,
     /// Where reading stopped before its end, and why.
     pub(crate) trouble: Option<(u64, String)>,
@@ -70,6 +79,7 @@ impl Records {
             inner_end: 0,
             packed: None,
             zstd: None,
+            share: Share::default(),
             current: Current::Outer { start: 0, end: 0 },
             trouble: None,
         }
@@ -107,7 +117,7 @@ impl Records {
                     other => return Ok(other),
                 }
             }
-            if let Err(error) = self.unpack() {
+            if let Err(error) = self.unpack(input) {
                 self.stop(&format!("cannot unpack compressed records: {error}"));
                 return Ok(None);
             }
@@ -256,7 +266,7 @@ impl Records {
 
     /// Unpacks a step of the compressed record at hand behind what was unpacked and not yet read, which is less
     /// than a record. One stream runs through all of them.
-    fn unpack(&mut self) -> io::Result<()> {
+    fn unpack(&mut self, input: &Input) -> io::Result<()> {
         let Some(packed) = &mut self.packed else { return Ok(()) };
         self.inner.copy_within(self.inner_at..self.inner_end, 0);
         self.inner_end -= self.inner_at;
@@ -264,11 +274,13 @@ impl Records {
         if self.inner.len() < self.inner_end + STEP {
             self.inner.resize(self.inner_end + STEP, 0);
         }
+        let mut source = InBuffer::around(&self.window[packed.clone()]);
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
-            none => none.insert(Decoder::new()?),
+            none => {
+                none.insert(decoder(&self.window[packed.clone()], input.budget(), &mut self.share)?)
+            }
         };
-        let mut source = InBuffer::around(&self.window[packed.clone()]);
         let places = &mut self.inner[self.inner_end..self.inner_end + STEP];
         let mut target = OutBuffer::around(places);
         zstd.run(&mut source, &mut target)?;
@@ -281,6 +293,25 @@ impl Records {
         }
         Ok(())
     }
+}
+
+/// A decoder for the stream that begins with `frame` (RFC 8878). What it remembers of the unpacked bytes, 128 MiB at
+/// most, comes out of the budget; a later frame must not ask for more.
+fn decoder(frame: &[u8], budget: &Arc<Budget>, share: &mut Share) -> io::Result<Decoder<'static>> {
+    let byte = |at: usize| u64::from(frame.get(at).copied().unwrap_or(0));
+    // Behind the magic: what the head has, then a window of 2^(10 + e) bytes and eighths of it.
+    let is_whole = byte(4) >> 5 & 1 == 1;
+    let log = match is_whole {
+        true => WINDOW_LOG_WHOLE,
+        false => 10 + (byte(5) >> 3) + u64::from(byte(5) & 7 > 0),
+    };
+    let log = u32::try_from(log.max(WINDOW_LOG_LEAST)).unwrap_or(u32::MAX);
+    if log > 27 || !share.grow(budget, 1 << log) {
+        return Err(io::Error::other(format!("a window of 2^{log} bytes: {}", budget.refusal())));
+    }
+    let mut decoder = Decoder::new()?;
+    decoder.set_parameter(DParameter::WindowLogMax(log))?;
+    Ok(decoder)
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use crate::plan::Decoder;
 use schedlab_model::{Comm, Pid, TraceInfo, Warning, What};
 use std::sync::Arc;
 
-/// Records after which a round is taken to end.
-const COUNT_MAX: usize = 1 << 22;
-/// Bytes of bodies after which it is.
-const BYTES_MAX: usize = 1 << 28;
+/// Bytes that each of these takes: a reduced record, what is no record beside it, a name or a thread.
+const GIST: usize = 32;
+/// Bytes of memory that a round keeps when it is handed back, to be filled again.
+const SPARE_MAX: usize = 2 << 20;
 
 /// The records of one round, by CPU.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct Round {
     /// What each CPU logged.
     pub(super) lanes: Vec<Held>,
     pub(super) count: usize,
-    /// The number of bytes of all bodies.
+    /// The number of bytes of all bodies, and of what is no record.
     bytes: usize,
     /// Numbers of names that were given out in it.
     pub(super) news: Vec<News>,
@@ -119,6 +119,7 @@ impl Round {
     /// Takes in what is no sample.
     pub(super) fn aside(&mut self, cpu: u16, time: u64, what: What) {
         self.count += 1;
+        self.bytes += GIST;
         self.lane(cpu).hold_aside(time, what);
     }
 
@@ -130,9 +131,9 @@ impl Round {
         &mut self.lanes[usize::from(cpu)]
     }
 
-    /// Whether the round is as large as one may be.
-    pub(super) fn is_full(&self) -> bool {
-        self.count >= COUNT_MAX || self.bytes >= BYTES_MAX
+    /// Bytes of memory that it takes, about.
+    pub(super) fn weight(&self) -> usize {
+        (self.count + self.named.len() + self.threads.len()) * GIST + self.bytes
     }
 
     /// The time of its newest record.
@@ -140,8 +141,12 @@ impl Round {
         self.lanes.iter().map(Held::last).max().unwrap_or(0)
     }
 
-    /// Makes it empty, but for what its lanes hold.
+    /// Makes it empty, but for what its lanes hold. A large one gives its memory back: else each lane would keep what
+    /// its largest round took.
     pub(super) fn clear(&mut self) {
+        if self.lanes.iter().map(Held::room).sum::<usize>() > SPARE_MAX {
+            self.lanes.iter_mut().for_each(|lane| *lane = Held::default());
+        }
         (self.count, self.bytes) = (0, 0);
         self.news.clear();
         self.named.clear();
@@ -155,10 +160,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_ends_by_its_records_or_by_its_bytes() {
-        let full = |count, bytes| Round { count, bytes, ..Round::default() }.is_full();
-        assert!(!full(COUNT_MAX - 1, BYTES_MAX - 1));
-        assert!(full(COUNT_MAX, 0) && full(0, BYTES_MAX));
+    fn a_round_weighs_what_its_records_names_and_threads_take() {
+        let mut round = Round { count: 3, bytes: 100, ..Round::default() };
+        assert_eq!(round.weight(), 3 * GIST + 100);
+        round.named.push((Pid(8), [0; 16]));
+        round.threads.push((Pid(8), Pid(7)));
+        assert_eq!(round.weight(), 5 * GIST + 100);
+    }
+
+    #[test]
+    fn a_large_round_gives_its_memory_back() {
+        let mut round = Round::default();
+        let room = |round: &Round| round.lanes.iter().map(Held::room).sum::<usize>();
+        round.body(1, 20, &[0; 100]);
+        round.clear();
+        assert!(room(&round) > 0);
+        round.body(0, 20, &[0; SPARE_MAX]);
+        round.clear();
+        assert_eq!(room(&round), 0);
     }
 
     #[test]
@@ -167,7 +186,7 @@ mod tests {
         round.body(3, 20, &[0; 10]);
         round.body(1, 30, &[0; 6]);
         round.aside(0, 25, What::Lost { count: None });
-        assert_eq!((round.lanes.len(), round.count, round.bytes), (4, 3, 16));
+        assert_eq!((round.lanes.len(), round.count, round.bytes), (4, 3, 16 + GIST));
         assert_eq!(round.newest(), 30);
         round.threads.push((Pid(8), Pid(7)));
         round.named.push((Pid(8), [0; 16]));

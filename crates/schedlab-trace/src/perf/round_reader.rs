@@ -4,7 +4,7 @@
 //! the order of time and may run on another thread. All that the other half needs travels with the rounds.
 
 use super::cpu_backlog::Held;
-use super::head::Head;
+use super::head::{Head, attr_take};
 use super::layout::{Layout, When};
 use super::records::{self, Records};
 use super::round::{Ended, Round, Told};
@@ -22,6 +22,17 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Bytes of the tables by pid that a perf.data has beside [`crate::names::Names`], when they are full.
+const TABLES: u64 = (names::PIDS_MAX * (size_of::<(Comm, u32)>() + size_of::<u32>())) as u64;
+/// The part of what is left of the budget that a round may have: three wait or are read at a time, five with threads.
+const ROUNDS: u64 = 4;
+/// No round has more.
+const ROUND_MAX: u64 = 1 << 28;
+/// Parts of a head that come as records: a session has some thousand events at most, and tens of features.
+const HEADS_MAX: usize = 1 << 14;
+/// Bytes that a name takes that was given out in a round.
+const NEWS: usize = 64;
 
 /// A perf.data whose records are taken up.
 pub(crate) struct Intake {
@@ -41,6 +52,9 @@ pub(crate) struct Intake {
     spelling: Option<Spelling>,
     /// Whether the head went on in this round.
     told: bool,
+    /// Whether plans must be made anew before the next sample, and how many records the head had.
+    stale: bool,
+    heads: usize,
     /// Samples that carry no tracepoint, and records that make no sense.
     pub(super) foreign: u64,
     pub(super) broken: u64,
@@ -65,6 +79,10 @@ impl Intake {
         let encoding = Encoding { big_endian, long: 8 };
         let size = encoding.u64(*start[8..].first_chunk().expect("16 bytes were read"));
         let mut head = Head::new(encoding);
+        let budget = input.budget();
+        if !budget.take(TABLES) {
+            return Err(broken(Stop { offset: 0, what: budget.refusal() }));
+        }
         let pipe = size == 16;
         let data = if pipe { 16..input.len() } else { head.read(&input).map_err(broken)? };
         let form = if pipe { "perf.data (pipe)" } else { "perf.data" };
@@ -79,6 +97,8 @@ impl Intake {
             arguments,
             spelling: None,
             told: false,
+            stale: false,
+            heads: 0,
             foreign: 0,
             broken: 0,
             head,
@@ -121,6 +141,13 @@ impl Intake {
         }
     }
 
+    /// Makes plans anew if the head went on.
+    fn renew(&mut self) {
+        if std::mem::take(&mut self.stale) {
+            self.compile();
+        }
+    }
+
     /// Makes plans from what the head says so far.
     fn compile(&mut self) {
         if let Some(tracing) = &self.head.tracing {
@@ -152,9 +179,11 @@ impl Intake {
 
     /// Takes the records up to the end of a round up into `round`, whose lanes are empty.
     pub(super) fn take(&mut self, round: &mut Round) -> io::Result<()> {
+        let limit = self.round_limit();
         loop {
             // Parts of the head may come between the samples of a pipe.
-            let ordinary = self.common.filter(|layout| layout.is_ordinary(self.head.encoding));
+            let known = self.common.filter(|_| !self.stale);
+            let ordinary = known.filter(|layout| layout.is_ordinary(self.head.encoding));
             if let Some(layout) = &ordinary {
                 let Self { records, decoder, numbers, .. } = self;
                 records.samples(layout, |sample| round.ordinary(sample, decoder, numbers));
@@ -163,6 +192,14 @@ impl Intake {
                 round.ended = Some(Box::new(self.ended()));
                 break;
             };
+            let is_head = matches!(
+                kind,
+                records::HEADER_ATTR | records::HEADER_FEATURE | records::HEADER_TRACING_DATA
+            );
+            // Plans are made once for all parts of a head that follow one another.
+            if !is_head {
+                self.renew();
+            }
             match kind {
                 records::SAMPLE => self.sample(round),
                 records::FINISHED_ROUND => break,
@@ -170,15 +207,14 @@ impl Intake {
                     round.threads.extend(thread(kind, self.records.get(), self.head.encoding));
                 }
                 records::COMM | records::LOST | records::LOST_SAMPLES => self.aside(kind, round),
-                records::HEADER_ATTR | records::HEADER_FEATURE | records::HEADER_TRACING_DATA => {
-                    self.head_record(kind)?;
-                }
+                _ if is_head => self.head_record(kind)?,
                 _ => {}
             }
-            if round.is_full() {
+            if round.weight() + self.numbers.fresh() * NEWS >= limit {
                 break;
             }
         }
+        self.renew();
         round.lanes.iter_mut().for_each(Held::sort);
         self.numbers.turn(&mut round.news);
         if std::mem::take(&mut self.told) {
@@ -190,6 +226,12 @@ impl Intake {
             }));
         }
         Ok(())
+    }
+
+    /// Bytes after which a round is taken to end.
+    pub(super) fn round_limit(&self) -> usize {
+        let part = self.input.budget().left() / ROUNDS;
+        usize::try_from(part.min(ROUND_MAX)).unwrap_or(usize::MAX)
     }
 
     /// What was found, at the end.
@@ -247,6 +289,10 @@ impl Intake {
 
     /// Parts of the head that come as records through a pipe.
     fn head_record(&mut self, kind: u32) -> io::Result<()> {
+        self.heads += 1;
+        if self.heads > HEADS_MAX {
+            return Ok(());
+        }
         let record = self.records.get().to_vec();
         let encoding = self.head.encoding;
         let u32_at = |at: usize| {
@@ -258,13 +304,15 @@ impl Intake {
                 let size = if size == 0 { 64 } else { size };
                 let rest = record.get(8..).unwrap_or_default();
                 let (attr, ids) = rest.split_at(size.min(rest.len()));
-                self.head.attr(attr, ids);
+                if self.input.budget().take(attr_take(ids)) {
+                    self.head.attr(attr, ids);
+                }
             }
             records::HEADER_FEATURE => {
                 let bit = record.get(8..).and_then(|rest| rest.first_chunk());
                 let bit = bit.map_or(0, |bytes| encoding.u64(*bytes));
                 let content = record.get(16..).unwrap_or_default().to_vec();
-                let content = Input::memory(self.input.path(), content);
+                let content = self.input.part(content);
                 if let Ok(bit) = u32::try_from(bit) {
                     // What a feature lacks is not needed to read events.
                     let _ = self.head.feature(bit, &content);
@@ -273,7 +321,7 @@ impl Intake {
             _ => {
                 let size = u32_at(8).unwrap_or(0);
                 if let Some(bytes) = self.records.payload(&self.input, size)? {
-                    let content = Input::memory(self.input.path(), bytes);
+                    let content = self.input.part(bytes);
                     if let Err(stop) = self.head.feature(feature::TRACING_DATA, &content) {
                         let what = format!(
                             "{}: cannot read the format texts: {}",
@@ -285,7 +333,7 @@ impl Intake {
                 }
             }
         }
-        self.compile();
+        self.stale = true;
         Ok(())
     }
 

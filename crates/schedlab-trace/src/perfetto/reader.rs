@@ -2,10 +2,12 @@
 //!
 //! A first pass over the packets notes where each CPU's bundles lie; then each CPU is a lane whose
 //! bundles are read again when the merge needs them. Memory: a few bytes for each bundle, one decoded
-//! bundle for each CPU, with the arguments of its generic events where they are asked for.
+//! bundle for each CPU, with the arguments of its generic events where they are asked for. All of it comes out of
+//! the file's budget.
 
-use super::wire::{Fields, Value, packed};
+use super::wire::{Fields, Value, packed, packed_count};
 use super::{CLOCK_GLOBAL, bundle, compact, event, packet, trace};
+use crate::budget::{Budget, Share};
 use crate::decoded_runs::{Refill, Runs};
 use crate::error::TraceError;
 use crate::input::Input;
@@ -20,12 +22,20 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 const BATCH: usize = 1024;
 /// A packet is no larger: Perfetto itself stops at 64 MiB.
 const PACKET_MAX: u64 = 1 << 26;
 /// Bytes of the largest tag and length of a packet.
 const PACKET_HEAD: usize = 16;
+/// Bytes that a bundle, a mark, a tracepoint or a task takes in its list, beside its name.
+const ENTRY: u64 = 64;
+/// Bytes that a name takes in the trace's info and among those that events are compared with.
+const OF_NAME: u64 = 2;
+/// Bytes that an event takes while its bundle is decoded, and with the names that it tells when that is done.
+const DECODING: usize = size_of::<Found<'_>>() * 3 / 2 + READY;
+const READY: usize = 3 * size_of::<Event>();
 
 /// Whether a file begins as a Perfetto trace does: packets, one behind the other.
 pub(crate) fn looks_like(start: &[u8]) -> bool {
@@ -72,6 +82,8 @@ struct Lane {
     running: Pid,
     prio: Prio,
     last: u64,
+    /// What its bundle has of the file's budget.
+    share: Share,
     /// Arguments of tracepoints beyond the scheduler's that are read and not yet passed on.
     arguments: VecDeque<Option<String>>,
 }
@@ -84,7 +96,8 @@ impl PerfettoReader {
         info.kinds = KindSet::ALL;
         // What a bundle holds beyond the scheduler's events is counted under this name.
         info.others.push(OtherFormat { system: "ftrace".into(), name: "other".into() });
-        let mut scan = Scan { info, lanes: BTreeMap::new(), told: Told::default() };
+        let budget = Arc::clone(input.budget());
+        let mut scan = Scan { info, lanes: BTreeMap::new(), told: Told::default(), budget };
         let mut warnings = Vec::new();
         let read = scan.packets(&input).map_err(|error| TraceError::io(&path, error))?;
         if let Some((offset, what)) = read {
@@ -101,7 +114,7 @@ impl PerfettoReader {
                         .into(),
             });
         }
-        let Scan { mut info, lanes, told } = scan;
+        let Scan { mut info, lanes, told, .. } = scan;
         info.cpus = lanes.keys().map(|cpu| Cpu(*cpu)).collect();
         let lanes = lanes
             .into_iter()
@@ -133,6 +146,10 @@ impl EventSource for PerfettoReader {
                     self.arguments.push((index, text));
                 }
             }
+        }
+        if !more {
+            let input = &self.lanes.input;
+            self.warnings.extend(input.budget().warning(input.path()));
         }
         let raised = if more { 0 } else { std::mem::take(&mut self.lanes.raised) };
         if raised > 0 {
@@ -167,6 +184,7 @@ struct Scan {
     info: TraceInfo,
     lanes: BTreeMap<u16, Vec<(u64, Range<u64>)>>,
     told: Told,
+    budget: Arc<Budget>,
 }
 
 /// The names that events tell, with their numbers in the trace's info.
@@ -213,11 +231,12 @@ impl Scan {
     }
 
     fn packet(&mut self, content: &[u8], at: Range<u64>) {
+        if let Some(bundle) = bundle_of(content) {
+            self.bundle(bundle, at);
+        }
         for (field, value) in Fields(content) {
-            match field {
-                packet::FTRACE_EVENTS => self.bundle(value.bytes(), at.clone()),
-                packet::PROCESS_TREE => self.process_tree(value.bytes()),
-                _ => {}
+            if field == packet::PROCESS_TREE {
+                self.process_tree(value.bytes());
             }
         }
     }
@@ -254,14 +273,15 @@ impl Scan {
         }
         let Ok(cpu) = u16::try_from(cpu) else { return };
         let lane = self.lanes.entry(cpu).or_default();
-        if first != u64::MAX {
+        if first != u64::MAX && self.budget.take(ENTRY) {
             lane.push((first, at));
         }
     }
 
     fn mark(&mut self, print: &[u8]) {
         let Some((_, _, name, _)) = mark(print) else { return };
-        if !self.told.marks.contains_key(&name) {
+        let room = ENTRY + OF_NAME * name.len() as u64;
+        if !self.told.marks.contains_key(&name) && self.budget.take(room) {
             let id = u32::try_from(self.told.marks.len()).unwrap_or(u32::MAX);
             self.info.marks.push(name.clone());
             self.told.marks.insert(name, id);
@@ -271,7 +291,8 @@ impl Scan {
     fn generic(&mut self, content: &[u8]) {
         let Some(name) = generic(content) else { return };
         let next = self.info.others.len();
-        if next < OTHERS_MAX && !self.told.others.contains_key(name) {
+        let is_new = next < OTHERS_MAX && !self.told.others.contains_key(name);
+        if is_new && self.budget.take(ENTRY + OF_NAME * name.len() as u64) {
             self.info.others.push(OtherFormat { system: String::new(), name: name.to_owned() });
             self.told.others.insert(name.to_owned(), u16::try_from(next).expect("bounded"));
         }
@@ -296,16 +317,46 @@ impl Scan {
                     _ => {}
                 }
             }
+            if !names::may_be(pid) {
+                continue;
+            }
             // Who does not know processes writes each thread as its own.
             if let Some(process) = process.filter(|process| *process != pid && process.0 > 0) {
-                self.info.processes.get_or_insert_default().insert(pid, process);
+                let processes = self.info.processes.get_or_insert_default();
+                if processes.contains_key(&pid) || self.budget.take(ENTRY) {
+                    processes.insert(pid, process);
+                }
             }
-            if let Some(name) = name {
+            if let Some(name) = name
+                && !self.info.comms.contains_key(&pid)
+                && self.budget.take(ENTRY)
+            {
                 let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-                self.info.comms.entry(pid).or_insert(names::comm(name));
+                self.info.comms.insert(pid, names::comm(name));
             }
         }
     }
+}
+
+/// The bundle of a packet, which has one at most.
+fn bundle_of(packet: &[u8]) -> Option<&[u8]> {
+    let bundle = Fields(packet).find(|(field, _)| *field == packet::FTRACE_EVENTS)?;
+    Some(bundle.1.bytes())
+}
+
+/// How many events a bundle may hold.
+fn events(bundle: &[u8]) -> usize {
+    let times = |(field, value): (u32, Value<'_>)| match field {
+        compact::SWITCH_TIMESTAMP | compact::WAKING_TIMESTAMP => packed_count(value.bytes()),
+        compact::INTERN_TABLE => 1,
+        _ => 0,
+    };
+    let of = |(field, value): (u32, Value<'_>)| match field {
+        bundle::EVENT => 1,
+        bundle::COMPACT_SCHED => Fields(value.bytes()).map(times).sum(),
+        _ => 0,
+    };
+    Fields(bundle).map(of).sum()
 }
 
 /// A mark out of a `print` event: `B|pid|name`, or `S|pid|name|request` across tasks, as user space writes them;
@@ -340,10 +391,17 @@ impl Refill for Lanes {
         let mut content = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
         let count = self.input.read_at(range.start, &mut content)?;
         content.truncate(count);
-        for (field, value) in Fields(&content) {
-            if field == packet::FTRACE_EVENTS {
-                lane.bundle(value.bytes(), (&self.states, &self.told, self.keeps), out);
+        if let Some(bundle) = bundle_of(&content) {
+            let (count, budget) = (events(bundle), self.input.budget());
+            // While it is decoded, and what waits then.
+            let mut decoding = Share::default();
+            let room = decoding.grow(budget, (count * DECODING) as u64);
+            drop(decoding);
+            let held = count * READY + if self.keeps { 2 * bundle.len() } else { 0 };
+            if !room || !lane.share.grow(budget, held as u64) {
+                return Ok(true);
             }
+            lane.bundle(bundle, (&self.states, &self.told, self.keeps), out);
         }
         let (last, raised) = ascend(out, lane.last);
         lane.last = last;

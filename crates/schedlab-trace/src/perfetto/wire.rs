@@ -105,6 +105,11 @@ pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
+/// How many numbers a packed field has.
+pub(super) fn packed_count(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte < 0x80).count()
+}
+
 /// The numbers of a packed field.
 pub(super) fn packed(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let mut rest = bytes;

@@ -2,6 +2,7 @@
 
 use super::arguments;
 use super::line::{Line, Said, parse};
+use crate::budget::Budget;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::ascend;
@@ -19,6 +20,10 @@ use std::num::NonZeroU32;
 const WINDOW: usize = 1 << 18;
 /// Lines taken for one batch.
 const LINES: usize = 1024;
+/// Bytes of arguments after which a batch ends.
+const ARGUMENTS: usize = 8 << 20;
+/// Bytes that a name takes in the trace's info and among those that lines are compared with.
+const OF_NAME: u64 = 2;
 /// Different tracepoints and marks that are distinguished.
 const NAMES_MAX: usize = 4096;
 
@@ -115,7 +120,10 @@ impl TextReader {
             self.story = Some(buffer.to_owned());
             return true;
         }
-        if self.counted.len() < NAMES_MAX && !self.counted.contains(buffer) {
+        if self.counted.len() < NAMES_MAX
+            && !self.counted.contains(buffer)
+            && self.input.budget().take(OF_NAME * buffer.len() as u64)
+        {
             self.counted.insert(buffer.to_owned());
         }
         false
@@ -125,12 +133,13 @@ impl TextReader {
     fn fill(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         batch.clear();
         self.arguments.clear();
-        let mut lines = 0;
-        while lines < LINES || batch.is_empty() {
+        let (mut lines, mut arguments) = (0, 0);
+        while (lines < LINES && arguments < ARGUMENTS) || batch.is_empty() {
             let Some(end) = self.line()? else { break };
             let bytes = self.window[self.at..end].to_vec();
             self.at = (end + 1).min(self.window.len());
             lines += 1;
+            arguments += bytes.len();
             let text = String::from_utf8_lossy(&bytes);
             match parse(&text) {
                 Some(Said::Event(line)) => self.event(&line, batch),
@@ -207,7 +216,7 @@ impl TextReader {
             && let Some((phase, name, pid, request)) = arguments::mark(line.arguments)
         {
             let next = self.info.marks.len();
-            if let Some(id) = number(&mut self.marks, name, next) {
+            if let Some(id) = number(&mut self.marks, name, next, self.input.budget()) {
                 if self.info.marks.len() == next && id as usize == next {
                     self.info.marks.push(name.to_owned());
                 }
@@ -222,9 +231,12 @@ impl TextReader {
         let format = match self.others.get(&key) {
             Some(format) => *format,
             None => {
-                let index = self.info.others.len().min(NAMES_MAX);
+                let index = self.info.others.len();
+                let length = OF_NAME * (line.system.len() + line.event.len()) as u64;
+                let is_kept = index < NAMES_MAX && self.input.budget().take(length);
+                let index = if is_kept { index } else { NAMES_MAX };
                 let format = u16::try_from(index).expect("bounded");
-                if index < NAMES_MAX {
+                if is_kept {
                     let (system, name) = key.clone();
                     self.info.others.push(OtherFormat { system, name });
                     self.others.insert(key, format);
@@ -240,6 +252,7 @@ impl TextReader {
         for cpu in self.met.iter() {
             self.info.cpus.insert(cpu);
         }
+        self.warnings.extend(self.input.budget().warning(self.input.path()));
         let path = self.input.path().display();
         let raised = std::mem::take(&mut self.raised);
         if raised > 0 {
@@ -269,11 +282,17 @@ impl TextReader {
 }
 
 /// The number of `name`, a new one where it has none; `None` when there are too many.
-fn number(known: &mut BTreeMap<String, u32>, name: &str, next: usize) -> Option<u32> {
+fn number(
+    known: &mut BTreeMap<String, u32>,
+    name: &str,
+    next: usize,
+    budget: &Budget,
+) -> Option<u32> {
     if let Some(id) = known.get(name) {
         return Some(*id);
     }
     let id = u32::try_from(next).ok().filter(|_| next < NAMES_MAX)?;
+    budget.take(OF_NAME * name.len() as u64).then_some(())?;
     known.insert(name.to_owned(), id);
     Some(id)
 }
@@ -452,9 +471,9 @@ mod tests {
 
     #[test]
     fn names_beyond_a_limit_have_no_number() {
-        let mut known = BTreeMap::new();
-        assert_eq!(number(&mut known, "last", NAMES_MAX - 1), Some(NAMES_MAX as u32 - 1));
-        assert_eq!(number(&mut known, "more", NAMES_MAX), None);
-        assert_eq!(number(&mut known, "last", NAMES_MAX), Some(NAMES_MAX as u32 - 1));
+        let (mut known, budget) = (BTreeMap::new(), Budget::new(0));
+        assert_eq!(number(&mut known, "last", NAMES_MAX - 1, &budget), Some(NAMES_MAX as u32 - 1));
+        assert_eq!(number(&mut known, "more", NAMES_MAX, &budget), None);
+        assert_eq!(number(&mut known, "last", NAMES_MAX, &budget), Some(NAMES_MAX as u32 - 1));
     }
 }

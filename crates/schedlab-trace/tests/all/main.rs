@@ -1,6 +1,7 @@
 //! Claims about whole files: what the readers and writers do with them, and what the peers make of
 //! the same bytes. One program, so that it is linked once.
 
+#![expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
 
 mod any_to_any;
@@ -13,6 +14,8 @@ mod convert;
 mod corpus;
 mod cuts;
 mod dat;
+#[cfg(target_os = "linux")]
+mod memory;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod perf;
@@ -20,6 +23,9 @@ mod perf_file;
 mod perf_threads;
 mod perfetto;
 mod smoke;
+#[cfg(target_os = "linux")]
+#[path = "../../../../fuzz/structure.rs"]
+mod structure;
 mod synthetic;
 mod text;
 mod threads;

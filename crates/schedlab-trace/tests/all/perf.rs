@@ -1,7 +1,7 @@
 //! perf.data: counts equal `perf script`'s, and damage is never fatal.
 
 use crate::common::{Bodies, data, peer};
-use crate::perf_file::{late, made, made_with, many_rounds, packed_rounds, piped};
+use crate::perf_file::{late, made, made_with, many_rounds, packed_names, packed_rounds, piped};
 use schedlab_model::{Event, EventSource, What};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Census, Encoding, TraceError, open, open_bytes};
@@ -17,6 +17,17 @@ fn events(source: &mut dyn EventSource) -> Vec<Event> {
     }
     assert!(all.is_sorted_by_key(|event| event.time), "events come by time");
     all
+}
+
+#[test]
+fn names_in_compressed_records_are_known_once_for_each_task() {
+    for (apart, tasks) in [(true, 10), (false, 1)] {
+        let mut source = open_bytes(Path::new("x"), packed_names(640, apart)).unwrap();
+        assert!(events(source.as_mut()).is_empty(), "names from before are no events");
+        let comms = &source.info().comms;
+        assert_eq!(comms.len(), tasks);
+        assert!(comms.values().all(|comm| comm.starts_with(b"evil\0")));
+    }
 }
 
 #[test]

@@ -68,6 +68,43 @@ pub(crate) fn packed_rounds(rounds: u64, each: u64, cpus: u32, together: u64) ->
     file(Encoding::default(), &data)
 }
 
+/// Names of tasks that were there before, in records that unpack to so many bytes: each name has a pid of its own, or
+/// all have one.
+pub(crate) fn packed_names(bytes: usize, apart: bool) -> Vec<u8> {
+    let p = Put(Encoding::default());
+    let name = |pid: u32| {
+        let end = [p.u32(5), p.u32(5), p.u64(0), p.u32(0), p.u32(0), p.u64(100)].concat();
+        p.record(
+            3,
+            &[p.u32(pid), p.u32(pid), b"evil\0\0\0\0\0\0\0\0\0\0\0\0".to_vec(), end].concat(),
+        )
+    };
+    let mut some: Vec<u8> = (1..=5_000).flat_map(|pid| name(if apart { pid } else { 5 })).collect();
+    let size = name(5).len();
+    let mut packer = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+    let mut left = bytes;
+    for round in 0u32.. {
+        if left == 0 {
+            break;
+        }
+        for (index, record) in some.chunks_mut(size).enumerate().filter(|_| apart) {
+            let pid = (round * 5_000 + index as u32).to_le_bytes();
+            record[8..12].copy_from_slice(&pid);
+            record[12..16].copy_from_slice(&pid);
+        }
+        let part = some.len().min(left);
+        packer.write_all(&some[..part]).unwrap();
+        left -= part;
+    }
+    let packed = packer.finish().unwrap();
+    let mut data = Vec::new();
+    for piece in packed.chunks(60_000) {
+        // The newer kind says how much of it is data.
+        data.extend(p.record(83, &[p.u64(piece.len() as u64), piece.to_vec()].concat()));
+    }
+    file(Encoding::default(), &data)
+}
+
 /// The records of a round from a time on, with so many nanoseconds between them.
 fn round(start: u64, apart: u64, each: u64, cpus: u32) -> Vec<u8> {
     let encoding = Encoding::default();

@@ -40,8 +40,7 @@ impl Workshop {
             None => source.to_owned(),
         });
         let objects = folder.join("objects");
-        std::fs::create_dir_all(&objects)
-            .map_err(VmError::io(format!("making {}", objects.display())))?;
+        cache::make(&objects)?;
         let lock = await_lock(&folder.join(cache::LOCK), until)?;
         let tree = own.clone().unwrap_or_else(|| folder.join(source));
         let workshop = Self { folder, tree, _lock: lock };

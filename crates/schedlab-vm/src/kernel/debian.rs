@@ -25,6 +25,7 @@ pub(crate) fn fetch(version: &str) -> Result<PathBuf, VmError> {
     }
     let name = format!("debian-{version}");
     if let Some(image) = image(&cache::kernels_folder().join(&name)) {
+        cache::check(&image)?;
         return Ok(image);
     }
     let making = Making::begin(&cache::kernels_folder(), &name)?;

@@ -151,7 +151,9 @@ fn actor(line: &str) -> Result<Actor, String> {
         _ => return Err("a source is 'open' or 'closed'".to_owned()),
     };
     let comm = words.next().unwrap_or_default().to_owned();
-    let (class, slice, group) = (None, None, None);
+    let class = None;
+    let slice = None;
+    let group = None;
     let steps = Vec::new();
     Ok(Actor { pid, comm, prio, class, slice, group, cpus, cpu, forked, source, steps })
 }

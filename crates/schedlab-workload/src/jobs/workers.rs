@@ -55,7 +55,7 @@ impl Crew {
         }
         let run = Arc::new(jobs.computed());
         let kinds = jobs.load.all().iter().map(|kind| kind.name()).collect();
-        Ok(Self::man(plan, run, jobs.policy.clone(), (Costs::USUAL, speed), kinds))
+        Ok(Self::man(plan, run, jobs.policy.clone(), Costs::USUAL, speed, kinds))
     }
 
     /// Makes the tasks of a plan, one for each worker of the policy, the workers of a run. `costs` says how long a turn
@@ -66,7 +66,8 @@ impl Crew {
         plan: &mut Plan,
         run: Arc<Run>,
         policy: Policy,
-        (costs, speed): (Costs, u64),
+        costs: Costs,
+        speed: u64,
         kinds: Vec<&'static str>,
     ) -> Arc<Self> {
         let step = policy.step;
@@ -147,19 +148,16 @@ impl Crew {
     }
 }
 
-/// A worker as a task.
 struct Worker {
     crew: Arc<Crew>,
     number: usize,
     rounds: Rounds<Node>,
-    /// On which each worker sleeps.
     words: Vec<WordId>,
     /// The lock that jobs of the kind `lock` share.
     lock: LockId,
     stage: Stage,
 }
 
-/// What a worker does next.
 enum Stage {
     /// It waits until the pool grows.
     Unstarted,

@@ -17,7 +17,6 @@ const fn tunable(
 /// Debugfs takes a 32-bit number of nanoseconds without any check.
 const U32: f64 = 4_294_967_295.0;
 
-/// All tunables that schedlab knows.
 pub const TUNABLES: &[Tunable] = &[
     tunable(
         "latency",

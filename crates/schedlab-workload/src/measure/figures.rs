@@ -53,7 +53,8 @@ pub(crate) fn of_run(shape: &Shape, tasks: &dyn Tasks, times: &Times, plan: &Pla
     };
     let ends: Vec<Nanos> =
         (0..shape.tasks()).filter_map(|task| tasks.ended(task)).map(|(at, _)| at).collect();
-    let (first, last) = (ends.iter().min().copied(), ends.iter().max().copied());
+    let first = ends.iter().min().copied();
+    let last = ends.iter().max().copied();
     let count = Metric::new("tasks", Unit::Count, Better::Neither);
     let until = times.stopped.unwrap_or(times.end);
     let mut figures = vec![

@@ -49,10 +49,8 @@ impl Copied {
     }
 }
 
-/// All that is measured, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// The time of the copy.
     pub at: Nanos,
     /// Copies by task, then series.
     pub histograms: Vec<Copied>,

@@ -7,7 +7,6 @@ use crate::upstream::plat;
 use schedlab_model::Nanos;
 use schedlab_stats::Histogram;
 
-/// Which task is what.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub(crate) roles: Vec<u16>,
@@ -20,7 +19,6 @@ pub struct Shape {
 const DELAYS_OF: usize = 64;
 
 impl Shape {
-    /// Of a plan and its tasks.
     #[must_use]
     pub fn of(plan: &Plan, tasks: &[Task]) -> Self {
         Self {
@@ -31,19 +29,16 @@ impl Shape {
         }
     }
 
-    /// How many tasks there are.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.roles.len()
     }
 
-    /// The number of groups of tasks.
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.groups.iter().max().map_or(0, |last| last + 1)
     }
 
-    /// A task in words.
     #[must_use]
     pub fn name(&self, task: usize) -> String {
         format!("{} of group {}", self.names[usize::from(self.roles[task])], self.groups[task])

@@ -91,7 +91,8 @@ fn value(figures: &[Figure], name: &str) -> f64 {
 #[test]
 fn what_a_warm_up_measured_is_in_no_interval_after_it() {
     let timing = Timing { warm_up: Nanos::from_secs(2), interval: SECOND, ..Timing::default() };
-    let (mut measuring, mut tasks) = (measuring(timing), Two::default());
+    let mut measuring = measuring(timing);
+    let mut tasks = Two::default();
     let mut told = Vec::new();
     for second in 1..=4 {
         tasks.work([1, 1], second * 10);
@@ -117,7 +118,8 @@ fn what_a_warm_up_measured_is_in_no_interval_after_it() {
 #[test]
 fn figures_start_anew_at_each_multiple_of_zero() {
     let timing = Timing { zero: Nanos::from_secs(2), ..Timing::default() };
-    let (mut measuring, mut tasks) = (measuring(timing), Two::default());
+    let mut measuring = measuring(timing);
+    let mut tasks = Two::default();
     for second in 1..=5 {
         tasks.work([second, 0], 10);
         let _ = measuring.look(at(second), at(6), &tasks);
@@ -128,7 +130,8 @@ fn figures_start_anew_at_each_multiple_of_zero() {
 
 #[test]
 fn tasks_that_end_have_figures_of_their_end_and_stopped_ones_of_what_they_did() {
-    let (mut measuring, mut tasks) = (measuring(Timing::default()), Two::default());
+    let mut measuring = measuring(Timing::default());
+    let mut tasks = Two::default();
     tasks.work([10, 30], 10);
     tasks.ended = [Some(at(2)), Some(at(4))];
     let _ = measuring.last(at(4), false, &tasks);

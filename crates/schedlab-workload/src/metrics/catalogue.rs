@@ -127,26 +127,6 @@ pub const ENTRIES: &[Entry] = &[
         Lower,
         "CPU time of the controller that slows CPUs, as a fraction of the run's time.",
     ),
-    value(
-        "slow_granted_fraction",
-        Fraction,
-        Neither,
-        "CPU time that the slowed CPUs granted in the seconds in which tasks always wanted to run, as a fraction of \
-         full speed.",
-    ),
-    value(
-        "slow_work_fraction",
-        Fraction,
-        Neither,
-        "Median work of a second of CPU time on slowed CPUs, as a fraction of that before the run.",
-    ),
-    value("slow_seconds", Count, Neither, "Seconds in which the speed of slowed CPUs was judged."),
-    value(
-        "slow_seconds_off",
-        Count,
-        Lower,
-        "Seconds in which slowed CPUs granted another speed than was asked for, to within 2 % of full speed.",
-    ),
     // The trace of a recorded run; what its events tell are totals of questions (schedlab_timeline).
     value("trace_events_lost", Count, Lower, "Events that the kernel could not record."),
     // schbench.

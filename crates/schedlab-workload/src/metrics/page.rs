@@ -42,7 +42,8 @@ pub fn markdown() -> String {
             Form::Counter => "counter",
             Form::Series => "series",
         };
-        let (unit, better) = (unit(entry.unit), better(entry.better));
+        let unit = unit(entry.unit);
+        let better = better(entry.better);
         let _ =
             writeln!(out, "| `{}` | {form} | {unit} | {better} | {} |", entry.name, entry.about);
     }
@@ -56,7 +57,7 @@ Look up here what a stored name means, in which unit its values are, and which m
 comparison. This page is generated from the registry in `crates/schedlab-workload/src/metrics`. A
 test compares both. To change the page, change the registry and run this command:
 
-    SCHEDLAB_DOCS=write cargo test -p schedlab-workload --test metrics_page
+    SCHEDLAB_DOCS=write cargo test -p schedlab-workload --test all metrics_page
 
 Comparisons test the primary metrics first: one, or two with Holm's correction. All other metrics
 are secondary. `compare` lists large changes of them and claims nothing about them.

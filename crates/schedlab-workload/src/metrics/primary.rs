@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// The primary metrics of a workload in a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Primary {
-    /// The name of the workload.
     pub workload: &'static str,
     /// The mode in words; empty where the workload has one mode.
     pub mode: &'static str,
@@ -163,7 +162,8 @@ mod tests {
 
     #[test]
     fn the_work_that_is_asked_for_includes_defaults() {
-        let (few, many) = (spec("hackbench", &[("loops", "1000")]), spec("hackbench", &[]));
+        let few = spec("hackbench", &[("loops", "1000")]);
+        let many = spec("hackbench", &[]);
         assert_eq!(asked_work(&few)["loops"], "1000");
         assert_ne!(asked_work(&few), asked_work(&many));
         let piped = spec("hackbench", &[("loops", "1000"), ("pipe", "true")]);

@@ -11,13 +11,11 @@ pub const LONG_OPTIONS: &[&str] =
 pub struct Banner {
     /// Whether tasks are processes instead of threads.
     pub processes: bool,
-    /// The number of groups.
     pub groups: u64,
     /// Number of senders, and of receivers, in each group.
     pub fds: u64,
     /// Number of messages of each sender to each receiver.
     pub loops: u64,
-    /// Bytes of a message.
     pub bytes: u64,
 }
 

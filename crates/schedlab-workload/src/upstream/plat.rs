@@ -26,7 +26,8 @@ fn value_of(bucket: usize) -> u64 {
     if bucket < 512 {
         return bucket as u64;
     }
-    let (shift, step) = (bucket / 256 - 1, (bucket % 256) as u64);
+    let shift = bucket / 256 - 1;
+    let step = (bucket % 256) as u64;
     (1 << (shift + 8)) + (step << shift) + (1 << shift) / 2
 }
 
@@ -118,7 +119,8 @@ mod tests {
         if (2.0_f64).powf(e + 8.0) > value as f64 {
             e -= 1.0;
         }
-        let (group, width) = ((2.0_f64).powf(e + 8.0), (2.0_f64).powf(e));
+        let group = (2.0_f64).powf(e + 8.0);
+        let width = (2.0_f64).powf(e);
         let k = ((value as f64 - group) / width).floor();
         let last = e > 17.0;
         let (group, width, k) =

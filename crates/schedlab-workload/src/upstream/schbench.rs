@@ -90,7 +90,8 @@ impl Values {
             let value = sorted.get(rank - 1).copied().unwrap_or(0);
             (value, sorted.iter().filter(|&&rate| rate <= value).count() as u64)
         });
-        let (min, max) = (sorted.first().copied(), sorted.last().copied());
+        let min = sorted.first().copied();
+        let max = sorted.last().copied();
         Self { count, min: min.unwrap_or(0), max: max.unwrap_or(0), at }
     }
 
@@ -260,7 +261,6 @@ pub struct Origin {
     pub version: String,
     /// The name given with `-J`.
     pub jobname: Option<String>,
-    /// The name of the host.
     pub hostname: String,
     /// The sched_ext scheduler that is loaded, or `disabled`.
     pub sched_ext: String,
@@ -295,7 +295,6 @@ pub fn json(interval: &Interval, style: &Style, origin: &Origin, partial: bool) 
     text
 }
 
-/// The text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

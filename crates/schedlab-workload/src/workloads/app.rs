@@ -160,7 +160,6 @@ struct Collector {
     measured: Measured,
 }
 
-/// Where a collector is.
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Asleep,
@@ -248,7 +247,8 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         let behaviour = Consumer { work, bytes, queue, word, measured, at: At::Wait, made: 0 };
         plan.tasks.push(Task::new("app-consumer", roles[1], Box::new(behaviour)));
     }
-    let (work, pause) = (iterations("collect"), options.duration("pause"));
+    let work = iterations("collect");
+    let pause = options.duration("pause");
     for _ in 0..many("collectors", cpus) {
         let due = Nanos::ZERO;
         let behaviour = Collector { work, pause, due, stage: Stage::Asleep, measured };

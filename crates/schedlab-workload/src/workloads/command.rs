@@ -8,7 +8,6 @@ use crate::plan::{Plan, Task, Timing};
 use crate::{Behaviour, Done, Instruments, Op, WorkloadSpec};
 use schedlab_model::Nanos;
 
-/// Its name among the workloads.
 pub(super) const NAME: &str = "command";
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -26,7 +25,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     build,
 };
 
-/// The workload that performs `argv`.
 #[must_use]
 pub fn of(argv: &[String]) -> WorkloadSpec {
     let options = [("line".to_owned(), line(argv))].into_iter().collect();

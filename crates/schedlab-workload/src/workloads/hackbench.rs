@@ -80,7 +80,6 @@ pub(super) const WORKLOAD: Workload = Workload {
 struct Sender {
     channels: Vec<ChannelId>,
     bytes: u32,
-    /// Rounds still to do.
     rounds: u64,
     /// Whether messages carry the time.
     stamped: bool,
@@ -184,7 +183,8 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     if options.flag("threads") && options.flag("processes") {
         return Err(OptionError::new("threads", "threads and processes exclude each other"));
     }
-    let (groups, fds) = (options.small("groups"), options.small("fds"));
+    let groups = options.small("groups");
+    let fds = options.small("fds");
     let bytes = options.small("datasize");
     let duration = options.is_given("duration").then(|| options.duration("duration"));
     if options.is_given("warmup") && duration.is_none_or(|d| d <= options.duration("warmup")) {
@@ -213,7 +213,8 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     if stamped {
         plan.marks.push("round".to_owned());
     }
-    let (receivers, senders) = (plan.role("receiver"), plan.role("sender"));
+    let receivers = plan.role("receiver");
+    let senders = plan.role("sender");
     let task = |role, group| Task {
         group,
         ..Task::new(

@@ -71,7 +71,6 @@ pub struct Kept {
     pub calls: bool,
 }
 
-/// The plan that performs a demand.
 #[must_use]
 pub fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
     let mut plan = Plan::new("replay");
@@ -136,7 +135,8 @@ pub fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
 
 /// The objects into which a task puts, and those from which it takes.
 fn ends(actor: &Actor) -> (Vec<u32>, Vec<u32>) {
-    let (mut puts, mut takes) = (BTreeSet::new(), BTreeSet::new());
+    let mut puts = BTreeSet::new();
+    let mut takes = BTreeSet::new();
     for step in &actor.steps {
         match *step {
             Step::Put { object, .. } => puts.insert(object),

@@ -59,7 +59,6 @@ struct Names {
     semaphores: BTreeMap<String, u32>,
     /// Conditions: each is a row of those that wait for it.
     rows: BTreeMap<String, u32>,
-    /// Buffers that tasks share, with what they are.
     buffers: BTreeMap<String, (Block, BlockId)>,
     /// Tasks that others start.
     forks: BTreeMap<String, u32>,
@@ -115,7 +114,8 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         buffer_bytes: 4 << 20,
         words: 0,
     };
-    let (mut policy, mut tasks) = (None, None);
+    let mut policy = None;
+    let mut tasks = None;
     for (key, node) in root {
         match key.as_str() {
             "tasks" => tasks = Some(node),

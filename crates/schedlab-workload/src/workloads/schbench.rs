@@ -267,7 +267,8 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
         0 => None,
         bytes => Some(u32::try_from(bytes.min(PIPE_BYTES_MAX)).expect("at most 1 MiB")),
     };
-    let (message_role, worker_role) = (plan.role("message"), plan.role("worker"));
+    let message_role = plan.role("message");
+    let worker_role = plan.role("worker");
     debug_assert_eq!(message_role, MESSAGE);
     let cpus = Cpus::new(options, surroundings, messengers, upstream)?;
     plan.notes.extend(cpus.notes(messengers));
@@ -287,7 +288,8 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
         let behaviour: Box<dyn crate::Behaviour> = match dial {
             Some((dial, offers)) => Box::new(Dispatcher::new(
                 Arrivals::named(options.text("arrivals")),
-                (dial, messengers),
+                dial,
+                messengers,
                 queues.iter().copied().zip(words.iter().copied()).collect(),
                 offers,
                 surroundings.seed.wrapping_add(u64::from(m)),
@@ -316,7 +318,8 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
 
 fn task(role: u16, group: u32, placement: Placement, behaviour: Box<dyn crate::Behaviour>) -> Task {
     let comm = if role == MESSAGE { "schbench-msg" } else { "schbench-worker" };
-    let (sends, receives) = (Vec::new(), Vec::new());
+    let sends = Vec::new();
+    let receives = Vec::new();
     let blocks = Vec::new();
     let origin = None;
     Task {
@@ -334,7 +337,8 @@ fn task(role: u16, group: u32, placement: Placement, behaviour: Box<dyn crate::B
 
 /// The rate to begin with, of all message threads together; `None` in the closed loop.
 fn rate(options: &Options) -> Result<Option<u64>, OptionError> {
-    let (rps, messengers) = (options.number("rps"), options.number("message-threads"));
+    let rps = options.number("rps");
+    let messengers = options.number("message-threads");
     if rps > 0 && rps < messengers {
         let why = format!(
             "cannot divide {rps} requests a second among {messengers} message threads: use a \
@@ -418,7 +422,8 @@ fn orders(options: &Options, upstream: bool, plan: &mut Plan) -> Result<Orders, 
             let percent = options.number("split");
             // In whole KiB, as the original divides them: the sides of the matrices hang on it.
             let part = |percent: u64| (((footprint >> 10) * percent) / 100) << 10;
-            let (own, rest) = (part(percent), part(100 - percent));
+            let own = part(percent);
+            let rest = part(100 - percent);
             let own_times = u64::from(operations) * percent / 100;
             let own_times = u32::try_from(own_times).expect("a part of a 32-bit number");
             plan.notes.push(format!(
@@ -462,7 +467,8 @@ impl Cpus {
         messengers: u32,
         upstream: bool,
     ) -> Result<Self, OptionError> {
-        let (message, worker) = (options.text("message-cpus"), options.text("worker-cpus"));
+        let message = options.text("message-cpus");
+        let worker = options.text("worker-cpus");
         if [message, worker].contains(&"auto") {
             return Ok(Self::auto(surroundings, messengers as usize, upstream));
         }
@@ -475,7 +481,8 @@ impl Cpus {
         let set = |option: &str, text: &str| -> Result<Option<Vec<CpuSet>>, OptionError> {
             options.is_given(option).then(|| one_each(option, text)).transpose()
         };
-        let (message, worker) = (set("message-cpus", message)?, set("worker-cpus", worker)?);
+        let message = set("message-cpus", message)?;
+        let worker = set("worker-cpus", worker)?;
         Ok(Self { message, worker, auto: false })
     }
 

@@ -298,7 +298,8 @@ fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     for index in 0..options.small("tasks") {
         let channel = plan.channel(Transport::Udp, 1);
         // The sender holds the reader's end as well: nobody reads, and nothing is refused.
-        let (sends, receives) = (vec![channel.0], vec![channel.0]);
+        let sends = vec![channel.0];
+        let receives = vec![channel.0];
         let behaviour = Datagrams { channel, bytes, sent, payload, done: 0 };
         plan.tasks.push(Task { sends, receives, ..task("udp", role, index, behaviour) });
     }
@@ -430,7 +431,8 @@ fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError
         0 => u32::try_from(around.allowed.len()).unwrap_or(1).max(1),
         tasks => tasks,
     };
-    let (round, wait) = (plan.series(time("round_ns")), plan.series(time("barrier_wait_ns")));
+    let round = plan.series(time("round_ns"));
+    let wait = plan.series(time("barrier_wait_ns"));
     let rounds = plan.counter(count("rounds"));
     plan.progress = Some(rounds.0);
     plan.barriers.push(tasks);
@@ -532,7 +534,8 @@ fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let trips = plan.counter(count("round_trips"));
     plan.progress = Some(trips.0);
     plan.marks.push(format!("{BATCH} round trips"));
-    let (server, client) = (plan.role("server"), plan.role("client"));
+    let server = plan.role("server");
+    let client = plan.role("client");
     let transport = match options.text("via") {
         "socket" => Some(Transport::SocketPair),
         "inet" => Some(Transport::Inet),
@@ -552,16 +555,19 @@ fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         };
         match transport {
             None => {
-                let (a, b) = (plan.word(), plan.word());
+                let a = plan.word();
+                let b = plan.word();
                 let ways = [Way::Words { mine: a, other: b }, Way::Words { mine: b, other: a }];
                 plan.tasks.push(task("pingpong", server, pair, player(ways[0], true)));
                 plan.tasks.push(task("pingpong", client, pair, player(ways[1], false)));
             }
             Some(transport) => {
-                let (a, b) = (plan.channel(transport, 1), plan.channel(transport, 1));
+                let a = plan.channel(transport, 1);
+                let b = plan.channel(transport, 1);
                 for (role, mine, other, serves) in [(server, a, b, true), (client, b, a, false)] {
                     let behaviour = player(Way::Channels { mine, other }, serves);
-                    let (receives, sends) = (vec![mine.0], vec![other.0]);
+                    let receives = vec![mine.0];
+                    let sends = vec![other.0];
                     let base = task("pingpong", role, pair, behaviour);
                     plan.tasks.push(Task { receives, sends, ..base });
                 }

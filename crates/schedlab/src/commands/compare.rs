@@ -1,20 +1,26 @@
-//! `schedlab compare`: two sets of stored results, or commands that it runs, with a verdict for people and
-//! for scripts.
+//! `schedlab compare`: two sets of stored results, commands, or machines under one load, with a verdict for people
+//! and for scripts.
 
+mod choices;
 mod commands;
 mod junit;
 mod markdown;
 mod sets;
+mod sides;
 
 use super::UsageError;
+use super::result_file::save;
 use super::verdicts::print_text;
 use crate::json;
+use choices::Choices;
 use commands::Measured;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, compare};
 use schedlab_experiment::{StoredRun, incomparable};
 use schedlab_vm::DECISIONS_ONLY;
 use schemars::JsonSchema;
 use serde::Serialize;
+use sides::Sides;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +35,8 @@ Examples:
   schedlab compare results/x@6.11 results/x@6.12    two of its kernels
   schedlab compare -- 'make -j1' 'make -j8'         commands, run 10 times each in random order
   schedlab compare -L j 1,2,4 -- 'make -j{j}'       the same with each value of a parameter
+  schedlab compare --side sim --side sim,knob:base_slice=1ms -- hackbench -g 1
+  schedlab compare --side vm:kernel=debian-6.1 --side vm:kernel=debian-6.12 -- hackbench -g 1
 
 The primary metrics decide: those that --metric names, otherwise those of the registry
 (docs/metrics.md). Large changes of other metrics are listed without a claim.
@@ -70,6 +78,8 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     measured: Measured,
+    #[command(flatten)]
+    sides: Sides,
 }
 
 /// A set of runs with its name.
@@ -95,6 +105,16 @@ struct Pair {
     before: String,
     after: String,
     comparisons: Vec<Comparison>,
+    placebos: Vec<Placebo>,
+    choices: Option<Choices>,
+}
+
+/// A kernel that differs from that of the first set in neutral code.
+#[derive(Serialize, JsonSchema)]
+struct Placebo {
+    kernel: String,
+    /// What each start measured, by metric.
+    values: BTreeMap<String, Vec<f64>>,
 }
 
 /// `schedlab compare --json`: a line for each pair of sets.
@@ -107,6 +127,12 @@ pub(crate) struct Document<'c> {
     /// The answer in a sentence.
     answer: String,
     comparisons: &'c [Comparison],
+    /// Kernels that differ from the first side in neutral code, where some were measured.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    placebos: &'c [Placebo],
+    /// What both schedulers chose, where their choices were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choices: Option<&'c Choices>,
 }
 
 impl json::Document for Document<'_> {
@@ -115,15 +141,18 @@ impl json::Document for Document<'_> {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, measured } = args;
-    let are_commands = !measured.commands.is_empty();
+    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, measured, sides } =
+        args;
+    let is_measured = !measured.commands.is_empty();
     if folders.len() > 1 && (folders.len() % 2 == 1 || (folders.len() > 2 && !blocks)) {
         let what = "give two folders, before and after; or pairs of them with --blocks";
         return Err(UsageError(what.into()).into());
     }
-    let (sets, stopped) = match are_commands {
-        true => measured.sets()?,
-        false => (sets::of_folders(&folders)?, false),
+    let mut study = sides.study(&measured, &metrics)?;
+    let (sets, stopped) = match &mut study {
+        Some(study) => study.sets(measured.warmup)?,
+        None if is_measured => measured.sets()?,
+        None => (sets::of_folders(&folders)?, false),
     };
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");
@@ -132,7 +161,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("cannot compare these results: {why}");
     }
     let mut asked = asked(&sets, metrics, &fail_if, margin)?;
-    let pairs = match are_commands {
+    let mut pairs: Vec<Pair> = match is_measured {
         true => {
             asked = Asked { interleaved: true, tests: sets.len() - 1, ..asked };
             sets[1..].iter().map(|after| pair(&[(&sets[0], after)], &asked)).collect()
@@ -145,12 +174,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if pairs.iter().any(|pair: &Pair| pair.comparisons.is_empty()) {
         anyhow::bail!("the two sets have no metric at a common point; is it the same experiment?");
     }
+    if let Some(study) = study.as_mut().filter(|_| !stopped) {
+        for (at, pair) in pairs.iter_mut().enumerate() {
+            study.complete(at + 1, pair, &sets[0])?;
+        }
+    }
     print(&pairs, markdown, json)?;
     let comparisons: Vec<Comparison> =
         pairs.into_iter().flat_map(|pair| pair.comparisons).collect();
     if let Some(path) = junit {
-        std::fs::write(&path, junit::junit(&comparisons, &fail_if))
-            .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+        save(&path, junit::junit(&comparisons, &fail_if))?;
     }
     if stopped {
         return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));
@@ -163,20 +196,24 @@ fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
     let runs: Vec<(&[StoredRun], &[StoredRun])> =
         blocks.iter().map(|(before, after)| (&*before.runs, &*after.runs)).collect();
     let (before, after) = (blocks[0].0.name.clone(), blocks[0].1.name.clone());
-    Pair { before, after, comparisons: compare(&runs, asked) }
+    let comparisons = compare(&runs, asked);
+    Pair { before, after, comparisons, placebos: Vec::new(), choices: None }
 }
 
 fn print(pairs: &[Pair], markdown: bool, json: bool) -> anyhow::Result<()> {
     if json {
-        for Pair { before, after, comparisons } in pairs {
-            let answer = answer(comparisons, after);
-            json::print(&Document { before, after, answer, comparisons })?;
+        for Pair { before, after, comparisons, placebos, choices } in pairs {
+            let (answer, choices) = (answer(comparisons, after), choices.as_ref());
+            json::print(&Document { before, after, answer, comparisons, placebos, choices })?;
         }
     } else if markdown {
         crate::output::stdout().write_all(markdown::markdown(pairs).as_bytes())?;
     } else {
         for pair in pairs {
             print_text(&pair.comparisons, &pair.before, &pair.after)?;
+            if let Some(choices) = &pair.choices {
+                choices.print(&mut crate::output::stdout(), [&pair.before, &pair.after])?;
+            }
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ pub(crate) mod topology;
 mod waiting;
 mod wakeup;
 
-use super::result_file::Ground;
+use super::result_file::{Ground, save};
 use crate::json::{self, Schema};
 use anyhow::{Context, bail};
 use clap::Subcommand;
@@ -267,8 +267,7 @@ impl Common {
                 )));
             }
         };
-        std::fs::write(&self.output, &bytes)
-            .with_context(|| format!("cannot write {}", self.output.display()))?;
+        save(&self.output, &bytes)?;
         Ok(bytes.len())
     }
 

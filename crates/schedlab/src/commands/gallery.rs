@@ -6,9 +6,9 @@
 mod examples;
 
 use super::UsageError;
+use super::result_file::save;
 use super::run::{check, conclude, exit_code, perform};
 use crate::machines;
-use anyhow::Context as _;
 use examples::{EXAMPLES, Example};
 use schedlab_experiment::analysis::judge;
 use schedlab_experiment::report::{Table, TracePictures, answers, claims, trace_scenes};
@@ -171,8 +171,7 @@ fn run_one(example: &Example, args: &RunArgs) -> anyhow::Result<Done> {
 fn pictures(experiment: &Experiment, runs: &[StoredRun], results: &Path) -> anyhow::Result<()> {
     let put = |name: &str, scene: &schedlab_draw::Scene| {
         let path = results.join(format!("{name}.png"));
-        std::fs::write(&path, schedlab_draw::png(scene, 2)?)
-            .with_context(|| path.display().to_string())
+        save(&path, schedlab_draw::png(scene, 2)?)
     };
     let shown = answers(Some(experiment), runs);
     for (index, picture) in shown.first.iter().enumerate() {

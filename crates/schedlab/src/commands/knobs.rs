@@ -1,6 +1,7 @@
 //! `schedlab knobs`: scheduler tunables of this kernel.
 
 use super::UsageError;
+use super::result_file::save;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
@@ -131,7 +132,8 @@ impl Wanted {
     fn settings(&self, tree: &Tree) -> anyhow::Result<Vec<Setting>> {
         let mut settings = Vec::new();
         if let Some(path) = &self.from {
-            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            let text = schedlab_sys::regular_file::text(path)
+                .with_context(|| path.display().to_string())?;
             let profile = knobs::read_profile(&text, tree);
             for warning in &profile.warnings {
                 note(&format!("{}: {warning}", path.display()))?;
@@ -235,10 +237,7 @@ fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
     let mut undo = read_kept(&path)?;
     undo.extend(changes.undo()?);
     // Noted before the change is made: a crash in between leaves a harmless step.
-    let temporary = path.with_extension("tmp");
-    std::fs::write(&temporary, serde_json::to_vec(&undo)?)
-        .and_then(|()| std::fs::rename(&temporary, &path))
-        .with_context(|| path.display().to_string())?;
+    save(&path, serde_json::to_vec(&undo)?)?;
     for warning in changes.write()? {
         note(&warning.to_string())?;
     }
@@ -266,7 +265,7 @@ fn restore() -> anyhow::Result<ExitCode> {
         gone.or_else(|e| if e.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
         return Ok(ExitCode::SUCCESS);
     }
-    std::fs::write(&path, serde_json::to_vec(&failed)?)?;
+    save(&path, serde_json::to_vec(&failed)?)?;
     Ok(ExitCode::FAILURE)
 }
 

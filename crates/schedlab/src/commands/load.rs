@@ -17,7 +17,6 @@ mod show;
 mod warnings;
 
 pub(crate) use repeat::perform;
-pub(crate) use show::print;
 
 use crate::commands::UsageError;
 use crate::json::{self, Schema};
@@ -27,9 +26,7 @@ use schedlab_workload::getopt;
 use schedlab_workload::options::{Kind, OptionDoc, Options, option};
 use schedlab_workload::placement::COMMON;
 use schedlab_workload::workloads::{self, CATALOGUE, Workload};
-use schedlab_workload::{
-    HOST, Machine, MachineError, MachineName, RecordSpec, RunSpec, WorkloadSpec,
-};
+use schedlab_workload::{HOST, MachineError, MachineName, RecordSpec, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -177,19 +174,6 @@ pub(crate) fn workload_of(line: &str) -> anyhow::Result<(String, WorkloadSpec)> 
     Ok((name.clone(), WorkloadSpec::Builtin { name: name.clone(), options }))
 }
 
-/// Performs a run on a machine and returns its figures as text; its trace, if it is recorded, goes to a file.
-pub(crate) fn told_once(
-    machine: &mut dyn Machine,
-    spec: &RunSpec,
-    trace: Option<PathBuf>,
-) -> anyhow::Result<String> {
-    machine.check(spec).map_err(once::told)?;
-    let mut heard = |_: once::Heard<'_>| {};
-    let (measured, _) = once::perform(machine, spec, trace, &mut heard).map_err(once::told)?;
-    let quantiles = show::quantiles("50,90,99,99.9").map_err(usage)?;
-    Ok(show::text(&measured, &quantiles))
-}
-
 /// A workload by name, and the options that stand after it, of its own and of `own`.
 fn words_of(
     name: &str,
@@ -206,7 +190,8 @@ fn words_of(
         (_, []) => {}
         // What the file says is part of the run's identity: the spec holds it, not its path.
         ("rt-app", [file]) => {
-            let text = std::fs::read_to_string(file).with_context(|| file.clone())?;
+            let path = std::path::Path::new(file);
+            let text = schedlab_sys::regular_file::text(path).with_context(|| file.clone())?;
             typed.options.insert("program".to_owned(), text);
         }
         ("replay", [file]) => {

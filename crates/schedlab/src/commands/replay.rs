@@ -13,7 +13,7 @@ mod text;
 pub(crate) use document::Document;
 
 use super::UsageError;
-use super::result_file::Ground;
+use super::result_file::{Ground, save};
 use crate::json;
 use crate::machines;
 use anyhow::{Context as _, anyhow, bail};
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let inferred = infer(&args.file, args.until, options)?;
     if let Some(path) = &args.export {
         let text = schedlab_replay::rt_app(&inferred.demand);
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        save(path, text)?;
         text::notes(&inferred.warnings);
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,8 +2,8 @@
 
 mod table;
 
+use super::result_file::save;
 use crate::json;
-use anyhow::Context as _;
 use schedlab_experiment::analysis::{Judged, judge};
 use schedlab_experiment::report::{self, Report, TracePictures};
 use schedlab_experiment::{Drawing, Experiment, StoredRun, StoredRuns, export, runs_of};
@@ -94,9 +94,7 @@ pub(crate) fn write(
     output: &Path,
 ) -> anyhow::Result<()> {
     let runs = stored.runs.as_slice();
-    let put = |path: &Path, text: String| {
-        std::fs::write(path, text).with_context(|| path.display().to_string())
-    };
+    let put = |path: &Path, text: String| save(path, text);
     let mut report = Report::new(title);
     let mut shown = report::answers(experiment, runs);
     if let Some(experiment) = experiment {
@@ -165,8 +163,7 @@ fn put_winners(experiment: &Experiment, runs: &[StoredRun], output: &Path) -> an
             ("tuned.conf", write_tuned(&winner.settings, &tree)),
         ] {
             let path = output.with_file_name(format!("winner-{name}.{end}"));
-            std::fs::write(&path, head.clone() + &text)
-                .with_context(|| path.display().to_string())?;
+            save(&path, head.clone() + &text)?;
         }
     }
     Ok(())

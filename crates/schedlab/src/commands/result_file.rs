@@ -1,4 +1,4 @@
-//! Files of results: written at once, and pictures in the format that their names say.
+//! Files of results: the old one or the whole new one, and pictures in the format that their names say.
 
 use super::UsageError;
 use anyhow::Context as _;
@@ -51,12 +51,8 @@ pub(super) fn save_picture(file: &Path, scene: &Scene) -> anyhow::Result<()> {
     save(file, &bytes)
 }
 
-/// A file of results, written beside and renamed, so that a half file is never seen.
-pub(super) fn save(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
-    std::fs::write(partial, bytes)
-        .and_then(|()| std::fs::rename(partial, file))
+/// Writes a file that the user named: a half file is never seen.
+pub(crate) fn save(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    schedlab_trace::write_file(file, bytes)
         .with_context(|| format!("cannot write {}", file.display()))
 }

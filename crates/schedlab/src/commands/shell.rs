@@ -82,5 +82,5 @@ fn pages(command: clap::Command, folder: &Path) -> std::io::Result<()> {
     clap_mangen::generate_to(command.clone(), folder)?;
     let mut whole = Vec::new();
     man(command, &mut whole)?;
-    std::fs::write(folder.join("schedlab.1"), whole)
+    schedlab_trace::write_file(&folder.join("schedlab.1"), whole)
 }

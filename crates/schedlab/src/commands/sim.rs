@@ -63,7 +63,7 @@ fn validate(file: Option<PathBuf>, on: Option<&MachineName>) -> anyhow::Result<E
     let texts = match file {
         Some(path) => {
             let place = path.display().to_string();
-            let text = std::fs::read_to_string(&path).with_context(|| place.clone())?;
+            let text = schedlab_sys::regular_file::text(&path).with_context(|| place.clone())?;
             vec![(place, text)]
         }
         None => {

@@ -2,23 +2,19 @@
 
 mod evaluation;
 mod running;
-mod simulated;
-mod speeds;
 
 use super::UsageError;
 use crate::json::{self, Schema};
-use crate::machines;
 use schedlab_host::slow::{
-    self, Asked, Assignment, Ended, Ground, Lateness, METHODS, Measured, Method, Node, Noise, Plan,
-    Proof, Request, Session, SlowError, Speed, Wakeups,
+    self, Assignment, Ended, Ground, Lateness, METHODS, Measured, Method, Node, Noise, Plan,
+    Request, Session, SlowError, Speed, Wakeups,
 };
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
 use schedlab_workload::nodes::{self, NodesFile};
-use schedlab_workload::{HOST, MachineName};
+use schedlab_workload::requested_speed::is_clock;
 use schemars::JsonSchema;
 use serde::Serialize;
-use speeds::{Asking, InFile, assignments, part};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,7 +27,6 @@ use std::process::ExitCode;
 Examples:
   schedlab slow 30% -- ./job                           on a CPU that schedlab chooses
   schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./job     on these CPUs; the exit code is the job's
-  schedlab slow like:pi4.toml -- ./job                 as slow as a machine; see machine --help
   schedlab slow --cpu 0=50%                            until Ctrl-C, for all that runs there
   schedlab slow --cpu 0=10% --method quota -- ./job    another method; --method help lists them
   schedlab slow nodes.toml                             virtual nodes: CPUs, speeds, commands, script
@@ -53,12 +48,6 @@ pub(crate) struct Args {
     /// A file of virtual nodes; or a speed such as 30%, for the command on CPUs that schedlab chooses
     #[arg(value_name = "NODES.toml|SPEED", conflicts_with = "cpu")]
     nodes: Option<PathBuf>,
-    /// Run the loads of a file of nodes on this machine, such as sim:cpus=4
-    #[arg(long, value_name = "MACHINE", requires = "nodes")]
-    on: Option<MachineName>,
-    /// Write a trace of all simulated nodes, with a mark for each change
-    #[arg(long, value_name = "FILE", requires = "on")]
-    trace: Option<PathBuf>,
     #[command(flatten)]
     how: How,
     /// The command to run slowed
@@ -69,9 +58,9 @@ pub(crate) struct Args {
 /// Options that starting and attaching share.
 #[derive(clap::Args)]
 pub(crate) struct How {
-    /// CPUs and their speed, as in 1-3=75%, 0=1200MHz, 0=like:pi4.toml (repeatable)
-    #[arg(long, value_name = "CPUS=SPEED")]
-    cpu: Vec<Asking>,
+    /// CPUs and their speed, as in 1-3=75%, 0=1200MHz (repeatable)
+    #[arg(long, value_name = "CPUS=SPEED", value_parser = slow::assignment)]
+    cpu: Vec<Assignment>,
     /// Method: auto, hogs, weight, quota, stop, freq, gov and variants; help lists them
     #[arg(long, value_name = "NAME", default_value = "auto")]
     method: String,
@@ -140,17 +129,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => Vec::new(),
         false => vec![args.command.clone()],
     };
-    if let (Some(path), Some(on)) = (&args.nodes, args.on.as_ref().filter(|on| on.kind != HOST)) {
-        anyhow::ensure!(
-            on.kind == machines::SIM && args.command.is_empty(),
-            UsageError("invalid --on: use sim:..., for the loads of a file of nodes".into())
-        );
-        return simulated::run(&read_nodes(path)?, on, args.trace.as_deref());
-    }
-    anyhow::ensure!(
-        args.trace.is_none(),
-        UsageError("--trace is for --on sim:...; on this machine: schedlab record -o FILE -- schedlab slow ...".into())
-    );
     let request = match &args.nodes {
         Some(path) if path.to_str().is_some_and(is_speed) => {
             if args.command.is_empty() {
@@ -176,7 +154,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Whether it is a speed, as no file of nodes and no process is called.
 fn is_speed(text: &str) -> bool {
-    percent(text).is_some() || matches!(text.parse(), Ok(Asked::Clock(..) | Asked::Like(_)))
+    percent(text).is_some() || text.starts_with("like:") || is_clock(text)
 }
 
 /// The number of `30%`.
@@ -186,15 +164,14 @@ fn percent(text: &str) -> Option<f64> {
 
 /// CPUs for a speed: one, or as many as work of this many percent of one CPU needs, each at the same speed. 150 % is two
 /// CPUs at 75 %.
-fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Asking>> {
+fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
     let ground = Ground::here();
     let most = ground.allowed.len();
     let percent = match percent(speed) {
         Some(percent) => percent,
         None => {
             let cpu = slow::last(&ground.allowed, 1).iter().next().unwrap_or_default();
-            let asked: Asked = speed.parse().map_err(UsageError)?;
-            part(&asked, cpu)?.fraction() * 100.0
+            slow::speed_of(speed, cpu).map_err(UsageError)?.fraction() * 100.0
         }
     };
     if !(percent > 0.0 && percent <= most as f64 * 100.0) {
@@ -211,7 +188,7 @@ fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Asking>> {
         );
     };
     note(&format!("{who} runs on CPUs {cpus}, each at {speed}"));
-    Ok(vec![Assignment { cpus, speed }.into()])
+    Ok(vec![Assignment { cpus, speed }])
 }
 
 /// Each method is asked for one CPU at half speed: what refuses that, refuses it here.
@@ -245,7 +222,7 @@ fn method(name: &str) -> anyhow::Result<Option<Method>> {
 
 /// A request for one node, `all`, of whose tasks `node` tells.
 fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
-    let speeds = slow::speeds(&assignments(&how.cpu)?).map_err(UsageError)?;
+    let speeds = slow::speeds(&how.cpu).map_err(UsageError)?;
     let bind = node.has_tasks() && !how.unbound;
     if how.show_node && !Ground::here().root {
         anyhow::bail!("--show-node mounts files for the command: run as root");
@@ -290,19 +267,16 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
     Ok(with_options(request, how))
 }
 
-/// Reads a file of nodes; speeds such as `like:pi4.toml` are measured for the CPUs of this machine.
+/// Reads a file of nodes; clocks such as `1200MHz` are those of the CPUs of this machine.
 fn read_nodes(path: &Path) -> anyhow::Result<NodesFile> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = schedlab_sys::regular_file::text(path).map_err(|error| {
         let other = path.extension().is_none_or(|extension| extension != "toml");
         let hint =
             if other { " (it is read as a file of nodes; a command goes after --)" } else { "" };
         anyhow::anyhow!("{}: {error}{hint}", path.display())
     })?;
     let there = |error: String| UsageError(format!("{}: {error}", path.display()));
-    let (folder, mut speeds) = (path.parent().unwrap_or(Path::new("")), InFile::default());
-    let mut measure = |text: &str, cpu| speeds.settle(text, cpu, folder);
-    let file = nodes::parse(&text, &mut measure).map_err(|error| there(error.to_string()))?;
-    Ok(file)
+    Ok(nodes::parse(&text, &slow::speed_of).map_err(|error| there(error.to_string()))?)
 }
 
 fn with_options(mut request: Request, how: &How) -> Request {
@@ -315,7 +289,7 @@ fn with_options(mut request: Request, how: &How) -> Request {
     request.events.clone_from(&how.events);
     request.share = how.share;
     request.keep = how.keep;
-    request.measure = !how.no_measure;
+    request.unmeasured = how.no_measure;
     request.wakeups = how.probe;
     request.time_limit = how.time_limit.or(request.time_limit).or(Some(TIME_LIMIT));
     request
@@ -357,7 +331,9 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
             note(&warning.to_string());
         }
     });
-    prove(&session, how.json);
+    for (node, period) in session.periods().filter(|_| !how.json) {
+        note(&format!("node {node}: {period}"));
+    }
     for failed in session.finish() {
         note(&format!("cannot undo (use `schedlab doctor --restore`): {failed}"));
     }
@@ -399,23 +375,11 @@ impl json::Document for Warned<'_> {
     const ID: &'static str = "schedlab/slow-warning/1";
 }
 
-/// `schedlab slow --json` on stderr when the session ends.
-#[derive(Serialize, JsonSchema)]
-struct Held<'s> {
-    /// What each node was granted over the session.
-    held: Vec<&'s Proof>,
-}
-
-impl json::Document for Held<'_> {
-    const ID: &'static str = "schedlab/slow-held/1";
-}
-
 /// What `slow` prints with `--json`.
 pub(crate) fn documents() -> Vec<Schema> {
     vec![
         json::of::<Began<'_>>(),
         json::of::<Warned<'_>>(),
-        json::of::<Held<'_>>(),
         json::of::<running::Document>(),
         json::of::<evaluation::Document<'_>>(),
     ]
@@ -425,16 +389,6 @@ pub(crate) fn documents() -> Vec<Schema> {
 fn line<D: json::Document>(document: &D) {
     let text = json::line(document).expect("plain values");
     let _ = writeln!(crate::output::stderr(), "{text}");
-}
-
-/// Says what was granted over the session.
-fn prove(session: &Session, json: bool) {
-    let all: Vec<&Proof> = session.proofs().collect();
-    if json && !all.is_empty() {
-        line(&Held { held: all });
-    } else {
-        all.iter().for_each(|proof| note(&proof.to_string()));
-    }
 }
 
 /// The exit code that a shell shows for a command which a signal ended.

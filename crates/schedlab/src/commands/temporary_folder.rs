@@ -1,9 +1,32 @@
 //! A folder for what a command needs only while it runs; what one that was killed left behind goes with the next.
 
+use anyhow::Context as _;
 use schedlab_sys::temporary::{TempDir, folder_in};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where runs are stored: where the user said, or only until the command ends.
+#[derive(Debug)]
+pub(crate) enum Folder {
+    Kept(PathBuf),
+    Scratch(Scratch),
+}
+
+impl Folder {
+    pub(crate) fn of(output: Option<&Path>, purpose: &str) -> anyhow::Result<Self> {
+        let Some(path) = output else { return Ok(Self::Scratch(Scratch::new(purpose)?)) };
+        std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
+        Ok(Self::Kept(path.to_owned()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Scratch(scratch) => scratch.path(),
+        }
+    }
+}
 
 /// A folder in the temporary one that only its user can look into, removed with all that is in it when this is dropped.
 #[derive(Debug)]
@@ -49,6 +72,7 @@ fn is_our_folder(path: &Path) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
     use std::io::Write as _;

@@ -3,6 +3,7 @@
 //! The tour is an experiment like any other (`examples/tour.toml`, carried in the binary): it goes
 //! through the one run loop into run directories, and its report is the usual report.
 
+use super::result_file::save;
 use super::run::{check, exit_code, perform};
 use super::{doctor, report};
 use crate::machines;
@@ -69,7 +70,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let path = results.join("report.html");
     let report = report::full_report(&experiment.title, &runs, &experiment.draw)?;
-    std::fs::write(&path, report.html()).with_context(|| path.display().to_string())?;
+    save(&path, report.html())?;
     writeln!(out, "\n4. The report, with pictures: {}\n", path.display())?;
     write!(out, "{}", next_steps(&runs))?;
     Ok(exit_code(&tally))

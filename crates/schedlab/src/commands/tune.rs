@@ -4,6 +4,7 @@ mod dialogue;
 
 use super::UsageError;
 use super::experiment_options::Asked;
+use super::result_file::save;
 use crate::{json, machines};
 use anyhow::Context as _;
 use schedlab_experiment::tune::{Axes, Step, Tuned, Verdict, screened, tune};
@@ -186,7 +187,7 @@ fn profiles(
         ("profile.sh", write_script(&settings, &tree)),
     ] {
         let path = results.join(name);
-        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        save(&path, text)?;
         written.push(path);
     }
     Ok(written)

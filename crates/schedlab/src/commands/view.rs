@@ -1,5 +1,6 @@
 //! `schedlab view`: the interactive page of a trace.
 
+use super::result_file::save;
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::Belongs;
@@ -125,7 +126,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let count = conservation.count;
     let html = page_from(&title, &slices, whole.start, topology.as_ref(), &notes, count);
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
-    std::fs::write(&output, &html).with_context(|| format!("cannot write {}", output.display()))?;
+    save(&output, &html)?;
     if args.json {
         json::print(&Document {
             path: output.display().to_string(),

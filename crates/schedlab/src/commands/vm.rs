@@ -1,9 +1,8 @@
-//! `schedlab vm`: kernels for virtual machines, got, built and compared.
+//! `schedlab vm`: kernels for virtual machines, got, built and searched.
 
 mod bisect;
 mod build;
-mod choices;
-pub(crate) mod compare;
+pub(crate) mod kernels;
 mod study;
 
 use super::UsageError;
@@ -28,7 +27,7 @@ Examples:
   schedlab vm fetch debian-6.1                     get a Debian kernel without installing it
   schedlab vm fetch qemu                           get a QEMU that boots several CPUs
   schedlab vm build linux-source-6.12 --hz 1000    build a small kernel
-  schedlab vm compare debian-6.1 debian-6.12 --workload 'hackbench -g 1'
+  schedlab compare --side vm:kernel=debian-6.1 --side vm:kernel=debian-6.12 -- hackbench -g 1
   schedlab vm bisect v1 v2 --tree linux --worse 5% --workload 'hackbench -g 1'
   schedlab load hackbench --on vm:kernel=debian-6.1,cpus=1,clock=instructions
   machine = \"vm:kernel=debian-6.1\"               in an experiment file (docs/vm.md)")]
@@ -52,8 +51,6 @@ enum Action {
     },
     /// Build a small kernel into the cache
     Build(build::Build),
-    /// Compare two kernels or settings, against the effect of neutral code
-    Compare(compare::Compare),
     /// Find the commit that made a metric worse
     Bisect(bisect::Bisect),
     /// Measure the commit that git bisect checked out
@@ -90,7 +87,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Kernels { json } => kernels(json)?,
         Action::Fetch { name } => return fetch(&name),
         Action::Build(options) => return build::run(options),
-        Action::Compare(options) => return compare::run(options),
         Action::Bisect(options) => return bisect::run(options),
         Action::BisectStep(options) => return bisect::step(&options),
     }

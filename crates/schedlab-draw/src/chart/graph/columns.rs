@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const WAYS_MAX: usize = 1_500;
 /// The room of a way, of which a node has three.
 pub(super) const WAY: usize = 1;
-/// The room of a node.
 pub(super) const NODE: usize = 3;
 
 /// What stands in the columns. A slot is a node (by its index) or, from the number of nodes on, a way: a
@@ -42,22 +41,18 @@ impl Columns {
         all
     }
 
-    /// How many slots there are.
     pub(super) const fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Whether a slot is a way.
     pub(super) const fn is_way(&self, slot: usize) -> bool {
         slot >= self.nodes
     }
 
-    /// The room that a column needs.
     pub(super) fn room(&self, column: &[usize]) -> usize {
         column.iter().map(|&slot| self.room_of(slot)).sum()
     }
 
-    /// The room that a slot needs.
     pub(super) const fn room_of(&self, slot: usize) -> usize {
         if self.is_way(slot) { WAY } else { NODE }
     }

@@ -13,7 +13,6 @@ fn numbers_are_leb128() {
     assert_eq!(bytes.len(), 6 + 10);
 }
 
-/// The numbers of a column.
 fn numbers(mut bytes: &[u8]) -> Vec<u64> {
     let mut found = Vec::new();
     while !bytes.is_empty() {

@@ -141,6 +141,8 @@ fn units(sets: &[Set], interleaved: bool) -> (Basis, Vec<f64>, Vec<f64>) {
         return (Basis::Boots, first.into_values().collect(), second.into_values().collect());
     }
     let pairs = pairs(before, after);
+    // Runs of different boots are no pairs, such as those of two machines.
+    let interleaved = interleaved && !pairs.is_empty();
     if interleaved || is_interleaved(&pairs, before.len().max(after.len())) {
         let (a, b) = pairs.iter().map(|(a, b)| (a.value, b.value)).unzip();
         return (Basis::Pairs, a, b);

@@ -13,7 +13,7 @@ fn a_file_names_its_method_and_one_that_is_none_is_refused() {
         format!("method = \"{method}\"\n[[node]]\nname = \"a\"\ncpus = \"0\"\nspeed = 0.5")
     };
     let file = |method: &str| {
-        let none = &mut |text: &str, _| Err(text.to_owned());
+        let none = &|text: &str, _| Err(text.to_owned());
         schedlab_workload::nodes::parse(&text(method), none).unwrap()
     };
     let of = |method| Request::try_from(file(method));

@@ -1,8 +1,8 @@
 //! Processes that run already are moved into a node, and each task goes back to where it was.
 
-use super::super::SlowError;
 use super::super::apply::Hold;
 use super::super::group::processes;
+use super::super::{SlowError, journalled};
 use super::Active;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::guard::{Guard, Undo};
@@ -86,14 +86,13 @@ impl Targets {
             return false;
         }
         self.due = now + LOOKS;
-        let is_empty = |active: &Active| active.held.processes(&active.roots()).is_empty();
+        let is_empty = |active: &Active| active.processes(None).is_empty();
         nodes.iter().all(is_empty)
     }
 }
 
 /// Moves a process into a node's groups; where it was is journalled before.
 fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
-    let journal = |e| SlowError::io("writing the journal", e);
     if process::kill(pid, 0).is_err_and(|error| error.raw_os_error() == Some(1)) {
         let what = format!("process {pid} belongs to another user: run as root to slow it");
         return Err(SlowError::Missing(what));
@@ -106,12 +105,12 @@ fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError
             else {
                 continue;
             };
-            guard.before(Undo::Affinity { pid: thread, started, cpus }).map_err(journal)?;
+            journalled(guard, Undo::Affinity { pid: thread, started, cpus })?;
         }
     }
     for group in &active.held.groups {
         for undo in ways_back(pid, group) {
-            guard.before(undo).map_err(journal)?;
+            journalled(guard, undo)?;
         }
         match std::fs::write(group.join("cgroup.procs"), pid.to_string()) {
             // It may have ended meanwhile, as any process may.

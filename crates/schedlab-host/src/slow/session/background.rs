@@ -1,6 +1,5 @@
 //! A session that is kept up while something else runs.
 
-use super::super::Proof;
 use super::Session;
 use schedlab_model::Warning;
 use schedlab_sys::clock;
@@ -17,8 +16,6 @@ pub struct Kept {
     pub warnings: Vec<Warning>,
     /// CPU time of keeping it up, outside of burners, as a part of the time.
     pub controller: f64,
-    /// What each node was granted, where the run lasted for a second.
-    pub proofs: Vec<Proof>,
 }
 
 impl Session {
@@ -49,10 +46,8 @@ impl Session {
         }
         let time = (clock::monotonic() - began).0.max(1);
         let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
-        let mut warnings = std::mem::take(&mut self.warnings);
-        let proofs: Vec<Proof> = self.proofs().cloned().collect();
-        warnings.extend(proofs.iter().filter_map(Proof::doubt));
+        let warnings = std::mem::take(&mut self.warnings);
         failed.extend(self.finish());
-        Kept { failed, warnings, controller, proofs }
+        Kept { failed, warnings, controller }
     }
 }

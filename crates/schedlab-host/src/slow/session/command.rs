@@ -39,6 +39,12 @@ impl Active {
         let attached = self.attached.iter().filter(|one| lives(one)).map(|(pid, _)| *pid);
         commands.chain(attached).collect()
     }
+
+    /// All of its processes; `admitted` is one that was moved in by the one that holds the session.
+    pub(super) fn processes(&self, admitted: Option<Pid>) -> Vec<Pid> {
+        let roots: Vec<Pid> = self.roots().into_iter().chain(admitted).collect();
+        self.held.processes(&roots)
+    }
 }
 
 /// Starts a command in a node. It dies with us, unless it is to be kept.

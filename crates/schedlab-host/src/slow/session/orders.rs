@@ -2,7 +2,7 @@
 
 use super::super::apply::Hold;
 use super::super::control::{Answer, NodeStatus, Order, Status};
-use super::super::{Change, Ground, SlowError, Speed};
+use super::super::{Change, Ground, SlowError, Speed, journalled};
 use super::Session;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::guard::Undo;
@@ -72,17 +72,13 @@ impl Session {
 
     pub(super) fn set(&mut self, index: usize, speed: Speed) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
-        active.proof.break_off(clock::monotonic());
         for (&cpu, now) in &mut active.node.speeds {
             active.held.set(cpu, speed, &mut self.guard)?;
             self.under.set(cpu, speed)?;
             // Only now: what is reported to be in force is in force.
             *now = speed;
         }
-        active.found.begin(active.held.used(&active.held.processes(&active.roots())));
-        if let Some(sentinel) = &mut self.sentinel {
-            sentinel.forget(&active.node.cpus());
-        }
+        active.found.begin(active.held.used(&active.processes(None)));
         active.shown.as_ref().map_or(Ok(()), |shown| shown.set(&active.node.speeds))
     }
 
@@ -95,14 +91,12 @@ impl Session {
         {
             limiter.thawed();
         }
-        active.proof.break_off(clock::monotonic());
         if active.held.zone.freeze(still, &mut self.guard)? {
             return Ok(());
         }
-        for pid in active.held.processes(&active.roots()) {
+        for pid in active.processes(None) {
             let Some(started) = process::start_ticks(pid) else { continue };
-            let undo = Undo::Continue { pid, started };
-            self.guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+            journalled(&mut self.guard, Undo::Continue { pid, started })?;
             let _ = process::kill(pid, if still { 19 } else { 18 });
         }
         Ok(())
@@ -110,8 +104,19 @@ impl Session {
 
     /// Performs orders that came in, and answers each with what became of it.
     pub(super) fn serve(&mut self) {
-        for (asker, order) in self.control.orders() {
-            asker.answer(&order.map_or_else(Answer::Error, |order| self.obey(&order)));
+        for (id, order) in self.control.orders() {
+            let answer = match order {
+                Ok(order) => self.obey(&order),
+                Err(why) => {
+                    let what = format!("cannot read an order: {why}");
+                    let remedy = "write a line such as {\"order\": {\"fail\": {\"node\": \"a\"}}}";
+                    self.warnings.push(Warning::new("order-failed", what.clone(), remedy));
+                    Answer::Error(what)
+                }
+            };
+            if let Some(id) = id {
+                self.control.answer(id, answer);
+            }
         }
     }
 
@@ -192,9 +197,9 @@ impl Session {
                 .iter()
                 .map(|(cpu, speed)| (*cpu, speed.to_string()))
                 .collect(),
-            processes: active.held.processes(&active.roots()).into_iter().collect(),
+            processes: active.processes(None),
             failed: active.failed,
-            held: active.proof.proof().clone(),
+            period: active.found.period.clone(),
             address: active.network.as_ref().map(|network| network.there.to_string()),
         });
         Status {

@@ -2,13 +2,11 @@
 
 use super::super::apply::Hold;
 use super::super::budget_change::{Change, Lead};
-use super::super::follow::{self, Budgets, Seen};
+use super::super::follow::{self, Periods, Seen};
 use super::super::idle::{Counted, Idle};
-use super::super::{Grid, Method, Node, Plan, SlowError};
-use super::budgets::choose_budget;
+use super::super::{Grid, Method, Node, Period, Plan, SlowError, Speed};
 use super::{Active, Session};
 use schedlab_model::{CpuSet, Nanos, Pid};
-use schedlab_sys::guard::Guard;
 use schedlab_sys::{clock, process, slice};
 
 /// Beyond this many threads nobody is asked how often it slept: each costs a file that is read.
@@ -17,29 +15,31 @@ const THREADS: usize = 256;
 /// When to look at the work, and what is in force by it.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Counts how often CPUs have nothing to run, and wakeups from outside. `None` where nodes have budgets and
-    /// schedlab may not count: the kernel counts budgets by itself.
-    idle: Option<Idle>,
+    /// Counts how often CPUs have nothing to run, and wakeups from outside.
+    idle: Idle,
+    /// The periods to choose from; `None` where the period stays, and short phases are only told.
+    periods: Option<&'static Periods>,
     /// The period of burns.
     period: Nanos,
     looks: u32,
-    /// How often budgets come; zero where there are none.
+    /// The longest period of budgets; zero where there are none.
     budgets: Nanos,
     looking: bool,
     due: Nanos,
 }
 
 /// What looks at a node have found.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) seen: Seen,
-    pub(super) budgets: Budgets,
     /// What the counters were when the look began.
     began: Option<Counters>,
+    /// The period that was chosen last.
+    pub(super) period: Option<Period>,
     /// How far it is ahead of its budgets; `None` where nobody counts what it uses.
-    pub(super) lead: Option<Lead>,
+    lead: Option<Lead>,
     /// A change of how often its budgets come.
-    pub(super) change: Option<Change>,
+    change: Option<Change>,
 }
 
 /// What was counted until a moment.
@@ -48,8 +48,6 @@ struct Counters {
     at: Nanos,
     /// CPU time that its tasks used, in nanoseconds.
     used: u64,
-    /// Budgets of CPU time.
-    budgets: u64,
     /// How often a CPU had nothing to run.
     sleeps: u64,
     /// How often threads that live went to sleep.
@@ -63,19 +61,20 @@ struct Counters {
 }
 
 impl Pace {
-    /// Whether the period can follow the work. It looks at nothing until it is started.
+    /// Whether the work is looked at. It looks at nothing until it is started.
     pub(super) fn open(plan: &Plan) -> Option<Self> {
+        let periods = Periods::of(plan.method).filter(|_| plan.follows());
+        let stays = matches!(plan.method, Method::Hogs | Method::Deadline);
+        // Runs that measure the slowing are not looked at meanwhile.
+        let tells = stays && !plan.request.heavy;
+        let has_slices = !plan.method.has_slices() || slice::usual().is_some();
+        if !has_slices || (periods.is_none() && !tells) {
+            return None;
+        }
         let nodes: Vec<CpuSet> = plan.request.nodes.iter().map(Node::cpus).collect();
-        let idle = match plan.method {
-            _ if !plan.follows() => return None,
-            Method::Quota => Idle::open(&nodes),
-            Method::Hogs => Some(Idle::open(&nodes)?),
-            // Weights, where the kernel takes no slices.
-            _ if slice::usual().is_none() => return None,
-            _ => Some(Idle::open(&nodes)?),
-        };
-        let period = plan.grid.period();
-        Some(Self { idle, period, looks: 0, budgets: Nanos::ZERO, looking: false, due: Nanos::MAX })
+        let (idle, period) = (Idle::open(&nodes)?, plan.grid.period());
+        let budgets = Nanos::ZERO;
+        Some(Self { idle, periods, period, looks: 0, budgets, looking: false, due: Nanos::MAX })
     }
 
     /// Begins with a look.
@@ -89,28 +88,16 @@ impl Pace {
     }
 
     /// What was counted of a node until now.
-    fn counters(
-        &self,
-        active: &Active,
-        (processes, threads): (&[Pid], &[Pid]),
-    ) -> Option<Counters> {
-        let (at, cpus) = (clock::monotonic(), active.node.cpus());
-        match (&self.idle, &active.held.hold) {
-            _ if active.failed => None,
-            (_, Hold::Quota(quota)) => {
-                let (used, budgets) = (active.held.used(processes)?.0, quota.counted()?);
-                let counted = self.idle.as_ref().map(|idle| idle.count(&cpus));
-                let Counted { woken, known, born, .. } = counted.unwrap_or_default();
-                Some(Counters { at, used, budgets, woken, known, born, ..Counters::default() })
-            }
-            (Some(idle), _) => {
-                let used = active.held.used(processes)?.0;
-                let Counted { idled: sleeps, woken, known, born } = idle.count(&cpus);
-                let slept = slept(threads);
-                Some(Counters { at, used, budgets: 0, sleeps, slept, woken, known, born })
-            }
-            (None, _) => None,
-        }
+    fn counters(&self, active: &Active, processes: &[Pid], threads: &[Pid]) -> Option<Counters> {
+        let at = clock::monotonic();
+        let used = active.held.used(processes).filter(|_| !active.failed)?.0;
+        let Counted { idled, woken, known, born } = self.idle.count(&active.node.cpus());
+        let counters = Counters { at, used, woken, known, born, ..Counters::default() };
+        Some(match &active.held.hold {
+            // A CPU idles in the gaps of budgets, and what a node leaves of them tells that it sleeps.
+            Hold::Quota(_) => counters,
+            _ => Counters { sleeps: idled, slept: slept(threads), ..counters },
+        })
     }
 }
 
@@ -147,9 +134,7 @@ impl Found {
         let used = now.used.saturating_sub(began.used);
         let mut sleeps = now.sleeps.saturating_sub(began.sleeps);
         let looked = now.at.0.saturating_sub(began.at.0);
-        self.budgets.periods += now.budgets.saturating_sub(began.budgets);
         let there = (cpus * looked as f64) as u64;
-        self.budgets.there.0 += there;
         // While others compute on its CPUs too, these have something to run although the node sleeps.
         if used * 100 < follow::ALL * there {
             sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
@@ -159,6 +144,7 @@ impl Found {
             _ => now.woken.saturating_sub(began.woken),
         };
         self.seen.looked.0 += looked;
+        self.seen.there.0 += there;
         self.seen.used.0 += used;
         self.seen.idled += now.sleeps.saturating_sub(began.sleeps);
         // A task that waits for another one of its node stands still with it in a gap.
@@ -170,6 +156,7 @@ impl Found {
 impl Session {
     /// Looks at the work if it is time to, and changes the period if another one fits. Returns when to look next.
     pub(super) fn follow(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
+        // Looks wait for changes of budgets, since a first budget is smaller than later ones.
         let changing = self.change_budgets(now)?;
         if changing < Nanos::MAX {
             return Ok(changing);
@@ -180,19 +167,38 @@ impl Session {
             self.pace = Some(pace);
             return Ok(due);
         }
+        self.count(&mut pace);
+        pace.due = now + pace.look();
+        if !pace.looking {
+            pace.looks += 1;
+            let goes_on = match pace.periods {
+                Some(periods) => self.choose(&mut pace, periods).map(|()| true)?,
+                None => self.tell_short_phases(&pace),
+            };
+            if !goes_on {
+                return Ok(Nanos::MAX);
+            }
+            pace.due = now + follow::pause(pace.looks, pace.look());
+        }
+        let due = pace.due;
+        self.pace = Some(pace);
+        // A change of budgets that begins with this goes on at once, and the next look may be a second away.
+        let changes = self.nodes.iter().filter_map(|active| active.found.change);
+        Ok(changes.map(|change| change.due).fold(due, Nanos::min))
+    }
+
+    /// Begins a look at each node, or ends it.
+    fn count(&mut self, pace: &mut Pace) {
         let admitted = self.admitted();
         pace.looking = !pace.looking;
-        if let Some(idle) = &pace.idle {
-            idle.run(pace.looking);
-        }
+        pace.idle.run(pace.looking);
         for active in &mut self.nodes {
-            let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
-            let processes = active.held.processes(&roots);
+            let processes = active.processes(admitted);
             let threads = threads(&processes);
-            if let Some(idle) = pace.idle.as_mut().filter(|_| pace.looking) {
-                idle.know(&active.node.cpus(), &threads);
+            if pace.looking {
+                pace.idle.know(&active.node.cpus(), &threads);
             }
-            let counters = pace.counters(active, (&processes, &threads));
+            let counters = pace.counters(active, &processes, &threads);
             match pace.looking {
                 true => {
                     active.found.began = counters;
@@ -206,44 +212,46 @@ impl Session {
                 }
             }
         }
-        pace.due = now + pace.look();
-        if !pace.looking {
-            pace.looks += 1;
-            self.choose(&mut pace)?;
-            pace.due = now + follow::pause(pace.looks, pace.look());
-        }
-        let due = pace.due;
-        self.pace = Some(pace);
-        // A change of budgets that begins with this goes on at once, and the next look may be a second away.
-        let changes = self.nodes.iter().filter_map(|active| active.found.change);
-        Ok(changes.map(|change| change.due).fold(due, Nanos::min))
     }
 
     /// Puts the period into force that fits what was found, where enough was found.
-    fn choose(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
-        match self.plan.method {
-            Method::Hogs => self.choose_burns(pace),
-            Method::Quota => {
-                let how = (pace.idle.is_some(), follow::most(pace.looks));
-                pace.budgets = Nanos::ZERO;
-                for active in &mut self.nodes {
-                    pace.budgets = pace.budgets.max(choose_budget(active, how)?);
+    fn choose(&mut self, pace: &mut Pace, periods: &Periods) -> Result<(), SlowError> {
+        if self.plan.method == Method::Hogs {
+            return self.choose_burns(pace, periods);
+        }
+        pace.budgets = Nanos::ZERO;
+        for active in &mut self.nodes {
+            let now = match &active.held.hold {
+                Hold::Quota(quota) => quota.period(),
+                Hold::Weight(weight) => weight.period().unwrap_or_default(),
+                _ => continue,
+            };
+            let seen = (active.node.name.as_str(), &mut active.found.seen);
+            let period = follow::choose([seen].into_iter(), periods, now, pace.looks);
+            let next = period.as_ref().map_or(now, |period| period.period_ns);
+            active.found.period = period.or_else(|| active.found.period.take());
+            match &mut active.held.hold {
+                // Also without a change: for tasks that came meanwhile.
+                Hold::Weight(weight) if next > Nanos::ZERO || next != now => {
+                    weight.pace(next, &mut self.guard)?;
                 }
-                Ok(())
-            }
-            // Weights.
-            _ => {
-                self.nodes.iter_mut().try_for_each(|active| choose_slices(active, &mut self.guard))
+                Hold::Quota(_) => {
+                    pace.budgets = pace.budgets.max(next);
+                    begin_change(active, now, next)?;
+                }
+                _ => {}
             }
         }
+        Ok(())
     }
 
     /// All nodes have one grid of burns.
-    fn choose_burns(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
+    fn choose_burns(&mut self, pace: &mut Pace, periods: &Periods) -> Result<(), SlowError> {
         let seen = self.nodes.iter_mut();
-        let mut seen = seen.map(|active| (active.node.name.as_str(), &mut active.found.seen));
-        let young = follow::is_young(pace.looks);
-        let Some(period) = follow::burns(&mut seen, pace.period, young) else { return Ok(()) };
+        let seen = seen.map(|active| (active.node.name.as_str(), &mut active.found.seen));
+        let Some(period) = follow::choose(seen, periods, pace.period, pace.looks) else {
+            return Ok(());
+        };
         if period.period_ns != pace.period
             && let Some(grid) = Grid::new(period.period_ns)
         {
@@ -251,28 +259,69 @@ impl Session {
             self.under.pace(grid)?;
         }
         for active in &mut self.nodes {
-            active.proof.follows(period.clone());
+            active.found.period = Some(period.clone());
         }
         Ok(())
     }
+
+    /// Warns of the first node whose phases are too short for a period that stays; returns whether to look on.
+    fn tell_short_phases(&mut self, pace: &Pace) -> bool {
+        let nodes = self.nodes.iter();
+        let told =
+            nodes.filter_map(|n| follow::too_short(&n.node.name, n.found.seen, pace.period)).next();
+        let goes_on = told.is_none();
+        self.warnings.extend(told);
+        goes_on
+    }
+
+    /// Goes on with changes of budgets; returns when to go on next.
+    fn change_budgets(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
+        let admitted = self.admitted();
+        self.nodes.iter_mut().try_fold(Nanos::MAX, |next, active| {
+            Ok(next.min(change_budget(active, admitted, now)?))
+        })
+    }
 }
 
-/// Each node under weights has slices of its own.
-fn choose_slices(active: &mut Active, guard: &mut Guard) -> Result<(), SlowError> {
-    let Hold::Weight(weight) = &mut active.held.hold else { return Ok(()) };
-    let Some(now) = weight.period() else { return Ok(()) };
-    let period = follow::slices(&mut active.found.seen, now);
-    // Also without a change: for tasks that came meanwhile.
-    let next = period.as_ref().map_or(now, |period| period.period_ns);
-    if next > Nanos::ZERO || next != now {
-        weight.pace(next, guard)?;
-    }
-    if let Some(period) = period {
-        // Slices begin at any time, so a second may hold a part of a period more or less.
-        active.proof.shifts(period.period_ns);
-        active.proof.follows(period);
+/// Begins to change how often budgets come.
+fn begin_change(active: &mut Active, from: Nanos, to: Nanos) -> Result<(), SlowError> {
+    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(()) };
+    match active.node.speeds.values().next().filter(|_| to != from) {
+        Some(&Speed::FULL) => quota.pace(to, None)?,
+        Some(speed) => {
+            let budgets = (clock::monotonic(), quota.counted().unwrap_or(0));
+            let change = Change::begin(*speed, (from, to), clock::interrupt(), budgets);
+            active.found.change = Some(change);
+        }
+        None => {}
     }
     Ok(())
+}
+
+/// Goes on with the change of how often a node's budgets come; returns when to go on next.
+fn change_budget(
+    active: &mut Active,
+    admitted: Option<Pid>,
+    now: Nanos,
+) -> Result<Nanos, SlowError> {
+    let Some(mut change) = active.found.change.filter(|_| !active.failed) else {
+        return Ok(Nanos::MAX);
+    };
+    if change.due > now {
+        return Ok(change.due);
+    }
+    let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
+    // Only where it is needed: it is looked for the next budget every 250 us.
+    let used = || active.held.used(&active.held.processes(&roots)).unwrap_or(Nanos::ZERO);
+    let Hold::Quota(quota) = &active.held.hold else { return Ok(Nanos::MAX) };
+    let at = clock::monotonic();
+    let lead = active.found.lead.get_or_insert_with(|| Lead { at, used: used(), more: 0 });
+    let write = change.step(at, quota.counted().unwrap_or(0), &used, lead);
+    if let (Some(write), Hold::Quota(quota)) = (write, &mut active.held.hold) {
+        quota.pace(write.period, Some(write.budget))?;
+    }
+    active.found.change = Some(change).filter(|_| write.is_none_or(|write| !write.last));
+    Ok(active.found.change.map_or(at, |change| change.due))
 }
 
 #[cfg(test)]
@@ -281,43 +330,33 @@ mod tests {
 
     #[test]
     fn looks_add_up_and_a_look_without_a_counter_adds_nothing() {
-        let at = |ms, used, sleeps, slept, woken| {
-            let at = Nanos::from_millis(ms);
+        let ms = Nanos::from_millis;
+        let at = |at, used_ms, sleeps, slept, woken| {
+            let (at, used) = (ms(at), ms(used_ms).0);
             Some(Counters { at, used, sleeps, slept, woken, ..Counters::default() })
         };
-        let seen = |looked_ms, used_ms, sleeps, woken, idled| {
-            let (looked, used) = (Nanos::from_millis(looked_ms), Nanos::from_millis(used_ms));
-            Seen { looked, used, idled, sleeps, woken }
+        let seen = |looked, there, used, [sleeps, woken, idled]: [u64; 3]| Seen {
+            looked: ms(looked),
+            there: ms(there),
+            used: ms(used),
+            idled,
+            sleeps,
+            woken,
         };
-        let (ms, mut found) = (1_000_000, Found::default());
-        found.began = at(0, ms, 5, 100, 50);
-        found.add(at(100, 21 * ms, 9, 900, 250), 0.2);
+        let mut found = Found { began: at(0, 1, 5, 100, 50), ..Found::default() };
+        found.add(at(100, 21, 9, 900, 250), 0.2);
         // It used all that it may have, so its CPUs tell when it slept; its threads wait for each other too.
-        assert_eq!(found.seen, seen(100, 20, 4, 200, 4));
-        found.add(at(200, 99 * ms, 99, 999, 999), 0.2);
+        assert_eq!(found.seen, seen(100, 20, 20, [4, 200, 4]));
+        found.add(at(200, 99, 99, 999, 999), 0.2);
         assert_eq!(found.seen.sleeps, 4, "no look had begun");
         found.began = at(200, 0, 0, 0, 0);
         found.add(None, 0.2);
         found.began = at(300, 0, 0, 0, 0);
-        found.add(at(400, 10 * ms, 1, 90, 100), 0.2);
-        assert_eq!(found.seen, seen(200, 30, 94, 300, 5));
+        found.add(at(400, 10, 1, 90, 100), 0.2);
+        assert_eq!(found.seen, seen(200, 40, 30, [94, 300, 5]));
         // Threads that meet: their CPUs idle, but one of them wakes the other.
         found.began = at(500, 0, 0, 0, 0);
-        found.add(at(600, 20 * ms, 160, 160, 3), 0.2);
-        assert_eq!(found.seen, seen(300, 50, 97, 303, 165));
-    }
-
-    #[test]
-    fn budgets_are_counted_with_the_time_that_was_used_of_them() {
-        let counted = |ms, used: u64, budgets| {
-            let (at, used) = (Nanos::from_millis(ms), used * 1_000_000);
-            Some(Counters { at, used, budgets, woken: budgets * 7 / 10, ..Counters::default() })
-        };
-        let mut found = Found { began: counted(50, 7, 100), ..Found::default() };
-        found.add(counted(150, 25, 110), 0.2);
-        let (used, there) = (Nanos::from_millis(18), Nanos::from_millis(20));
-        let (looked, woken) = (Nanos::from_millis(100), 7);
-        assert_eq!(found.budgets, Budgets { periods: 10, there });
-        assert_eq!(found.seen, Seen { looked, used, woken, ..Seen::default() });
+        found.add(at(600, 20, 160, 160, 3), 0.2);
+        assert_eq!(found.seen, seen(300, 60, 50, [97, 303, 165]));
     }
 }

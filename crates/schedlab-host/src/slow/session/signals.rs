@@ -95,7 +95,6 @@ impl Session {
         self.pass(SIGCONT);
         let slept = clock::monotonic() - began;
         for active in &mut self.nodes {
-            active.proof.break_off(began + slept);
             if let Hold::Stop(limiter) = &mut active.held.hold {
                 limiter.slept(slept);
             }

@@ -26,7 +26,7 @@ impl Balancer {
         queues: &mut dyn Queues,
         moves: &mut Moves,
     ) -> (usize, bool) {
-        let Attempt { scene, cpu, level, idle } = *at;
+        let Attempt { scene, cpu, level, .. } = *at;
         if !self.should_balance(at, queues) {
             self.is_balanced(at, true);
             return (0, false);
@@ -37,17 +37,17 @@ impl Balancer {
                 self.is_balanced(at, left_out.is_empty());
                 return (0, true);
             };
-            let Some(from) = self.busiest_queue(at, queues, (group, what, amount), &left_out)
-            else {
+            let Some(from) = self.busiest_queue(at, queues, group, what, amount, &left_out) else {
                 self.is_balanced(at, left_out.is_empty());
                 return (0, true);
             };
             let several = runnable(scene, queues, from) > 1;
-            let (mut moved, mut all_pinned) = (0, several);
+            let mut moved = 0;
+            let mut all_pinned = several;
             if several {
                 let (left, some_pinned);
                 (moved, left, some_pinned, all_pinned) =
-                    self.detach(at, queues, (from, what, amount), moves);
+                    self.detach(at, queues, from, what, amount, moves);
                 if let Some(parent) = self.levels.get_mut(level + 1)
                     && some_pinned
                     && left > 0
@@ -72,19 +72,14 @@ impl Balancer {
                 self.states[cpu][level].interval = self.levels[level].span(cpu).len() as u64;
                 return (moved, true);
             }
-            self.fails(scene, (cpu, level, idle), (from, what), moves);
+            self.fails(at, from, what, moves);
             return (0, true);
         }
     }
 
     /// No task could be moved: the running one is pushed after too many attempts.
-    fn fails(
-        &mut self,
-        scene: &Scene,
-        (cpu, level, idle): (usize, usize, Idleness),
-        (from, what): (usize, Migration),
-        moves: &mut Moves,
-    ) {
+    fn fails(&mut self, at: &Attempt<'_>, from: usize, what: Migration, moves: &mut Moves) {
+        let Attempt { scene, cpu, level, idle } = *at;
         let width = self.levels[level].span(cpu).len() as u64;
         let tries = self.levels[level].cache_nice_tries() + 2;
         let state = &mut self.states[cpu][level];
@@ -149,9 +144,13 @@ impl Balancer {
         left_out: &[usize],
     ) -> Option<(usize, Migration, u64)> {
         let (mut local, mut best): (OfGroup, Option<(usize, OfGroup)>) = Default::default();
-        let (mut load, mut capacity, mut util, mut overload) = (0, 0, 0, false);
+        let mut load = 0;
+        let mut capacity = 0;
+        let mut util = 0;
+        let mut overload = false;
         let level = &self.levels[at.level];
-        let (asymmetric, own) = (level.is_asymmetric(at.cpu), level.group_of(at.cpu));
+        let asymmetric = level.is_asymmetric(at.cpu);
+        let own = level.group_of(at.cpu);
         for group in level.groups(at.cpu) {
             let members = level.group(group).iter().filter(|cpu| !left_out.contains(cpu));
             let members = members.map(|&cpu| {
@@ -163,7 +162,9 @@ impl Balancer {
             overload |= members.iter().any(|cpu| cpu.nr > 1 || cpu.misfit > 0);
             let imbalanced = level.imbalanced[group];
             let of = OfGroup::of(members.into_iter(), level.imbalance_pct(), imbalanced);
-            (load, capacity, util) = (load + of.load, capacity + of.capacity, util + of.util);
+            load += of.load;
+            capacity += of.capacity;
+            util += of.util;
             let here = at.scene.hardware.capacity(at.cpu);
             if group == own {
                 local = of;
@@ -191,12 +192,15 @@ impl Balancer {
         &self,
         at: &Attempt<'_>,
         queues: &mut dyn Queues,
-        (group, what, amount): (usize, Migration, u64),
+        group: usize,
+        what: Migration,
+        amount: u64,
         left_out: &[usize],
     ) -> Option<usize> {
         // Its measure, its capacity where that counts, and the CPU.
         let mut busiest: Option<(u64, u64, usize)> = None;
-        let (level, hardware) = (&self.levels[at.level], &at.scene.hardware);
+        let level = &self.levels[at.level];
+        let hardware = &at.scene.hardware;
         let asymmetric = level.is_asymmetric(at.cpu);
         for &cpu in level.group(group) {
             let nr = queues.nr(cpu) as u64;
@@ -227,11 +231,16 @@ impl Balancer {
         &mut self,
         at: &Attempt<'_>,
         queues: &mut dyn Queues,
-        (from, what, amount): (usize, Migration, u64),
+        from: usize,
+        what: Migration,
+        amount: u64,
         moves: &mut Moves,
     ) -> (usize, u64, bool, bool) {
         let failed = self.states[at.cpu][at.level].failed;
-        let (mut left, mut moved, mut some_pinned, mut all_pinned) = (amount, 0, false, true);
+        let mut left = amount;
+        let mut moved = 0;
+        let mut some_pinned = false;
+        let mut all_pinned = true;
         // The running task is the last that is looked at.
         let most = NR_MIGRATE.min(queues.nr(from));
         let runs = at.scene.cpus[from].running;

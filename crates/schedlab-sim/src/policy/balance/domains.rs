@@ -19,15 +19,12 @@ pub(super) enum Kind {
     Numa,
 }
 
-/// A level of domains.
 #[derive(Debug)]
 pub(super) struct Level {
     pub(super) kind: Kind,
-    /// The domain of each CPU.
     domain: Vec<usize>,
     /// The CPUs of each domain, ascending.
     spans: Vec<Vec<usize>>,
-    /// The group of each CPU.
     group: Vec<usize>,
     /// The CPUs of each group, ascending.
     groups: Vec<Vec<usize>>,
@@ -63,7 +60,6 @@ impl Level {
         matches!(self.kind, Kind::Smt | Kind::Mc)
     }
 
-    /// The CPUs of the domain that `cpu` is in.
     pub(super) fn span(&self, cpu: usize) -> &[usize] {
         &self.spans[self.domain[cpu]]
     }
@@ -73,12 +69,10 @@ impl Level {
         self.asymmetric[self.domain[cpu]]
     }
 
-    /// The group that `cpu` is in.
     pub(super) fn group_of(&self, cpu: usize) -> usize {
         self.group[cpu]
     }
 
-    /// The CPUs of a group.
     pub(super) fn group(&self, group: usize) -> &[usize] {
         &self.groups[group]
     }

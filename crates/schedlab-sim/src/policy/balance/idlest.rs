@@ -40,7 +40,8 @@ impl Balancer {
         let level = &self.levels[at.level];
         let task = at.scene.task(wake.task);
         let own = level.group_of(at.cpu);
-        let (mut local, mut best): (Option<OfGroup>, Option<(usize, OfGroup)>) = (None, None);
+        let mut local: Option<OfGroup> = None;
+        let mut best: Option<(usize, OfGroup)> = None;
         for group in level.groups(at.cpu) {
             if !level.group(group).iter().any(|&cpu| task.may_use(cpu)) {
                 continue;
@@ -109,7 +110,8 @@ fn goes_away(level: &Level, local: &OfGroup, idlest: &OfGroup, usable: usize) ->
         GroupType::Overloaded | GroupType::FullyBusy => {
             let percent = level.imbalance_pct();
             let margin = super::stats::CAPACITY * (percent - 100) / 100;
-            let (own, other) = (local.load_of_each(), idlest.load_of_each());
+            let own = local.load_of_each();
+            let other = idlest.load_of_each();
             let far = level.kind != Kind::Numa || other + margin < own;
             far && other < own + margin && 100 * own > percent * other
         }

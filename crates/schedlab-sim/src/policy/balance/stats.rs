@@ -18,14 +18,12 @@ pub(super) enum Idleness {
     New,
 }
 
-/// What is known of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfCpu {
     pub(super) load: u64,
     pub(super) util: u64,
     /// Runnable tasks on average, in 1,024ths.
     pub(super) runnable: u64,
-    /// Tasks that are runnable now.
     pub(super) nr: u64,
     pub(super) idle: bool,
     /// What the CPU can do, in 1,024ths of the fastest.
@@ -45,7 +43,6 @@ pub(super) enum GroupType {
     Overloaded,
 }
 
-/// What is known of a group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfGroup {
     pub(super) load: u64,
@@ -70,7 +67,8 @@ impl OfGroup {
         let mut all = Self { least: u64::MAX, ..Self::default() };
         for cpu in cpus {
             all.capacity += cpu.capacity;
-            (all.least, all.most) = (all.least.min(cpu.capacity), all.most.max(cpu.capacity));
+            all.least = all.least.min(cpu.capacity);
+            all.most = all.most.max(cpu.capacity);
             all.misfit = all.misfit.max(cpu.misfit);
             all.load += cpu.load;
             all.util += cpu.util;
@@ -91,7 +89,9 @@ impl OfGroup {
     }
 
     fn classify(&self, percent: u64, imbalanced: bool) -> GroupType {
-        let (capacity, util, runnable) = (self.capacity(), self.util, self.runnable);
+        let capacity = self.capacity();
+        let util = self.util;
+        let runnable = self.runnable;
         let crowded = capacity * 100 < util * percent || capacity * percent < runnable * 100;
         if self.nr > self.cpus && crowded {
             return GroupType::Overloaded;
@@ -139,7 +139,6 @@ impl OfGroup {
         }
     }
 
-    /// Whether it is busier than the busiest so far.
     pub(super) fn beats(&self, busiest: Option<&Self>) -> bool {
         if self.nr == 0 {
             return false;
@@ -203,7 +202,8 @@ impl Pair {
 
     /// What is to be moved, and how much of it; `None`: the groups are balanced.
     pub(super) fn imbalance(&self, level: &Level, idle: Idleness) -> Option<(Migration, u64)> {
-        let (local, busiest) = (&self.local, &self.busiest);
+        let local = &self.local;
+        let busiest = &self.busiest;
         if busiest.kind == GroupType::Misfit {
             return Some((Migration::Misfit, 1));
         }
@@ -215,7 +215,8 @@ impl Pair {
     }
 
     fn is_balanced(&self, level: &Level, idle: Idleness) -> bool {
-        let (local, busiest) = (&self.local, &self.busiest);
+        let local = &self.local;
+        let busiest = &self.busiest;
         if local.kind > busiest.kind {
             return true;
         }
@@ -287,7 +288,8 @@ mod tests {
 
     fn cpu(nr: u64) -> OfCpu {
         let load = nr * 1_024;
-        let (capacity, misfit) = (CAPACITY, 0);
+        let capacity = CAPACITY;
+        let misfit = 0;
         OfCpu { load, util: load.min(1_024), runnable: load, nr, idle: nr == 0, capacity, misfit }
     }
 
@@ -296,8 +298,10 @@ mod tests {
     }
 
     fn pair(local: &[u64], busiest: &[u64]) -> Pair {
-        let (local, busiest) = (group(local), group(busiest));
-        let (load, capacity) = (local.load + busiest.load, local.capacity + busiest.capacity);
+        let local = group(local);
+        let busiest = group(busiest);
+        let load = local.load + busiest.load;
+        let capacity = local.capacity + busiest.capacity;
         Pair { local, busiest, load, capacity, asymmetric: false }
     }
 

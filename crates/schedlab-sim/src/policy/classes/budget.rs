@@ -12,7 +12,6 @@ pub(super) struct Budget {
     pub(super) deadline: u64,
 }
 
-/// What a wakeup does to a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     /// The budget and its deadline are kept.
@@ -26,7 +25,8 @@ pub(super) enum Renewal {
 impl Budget {
     /// Starts a new period (`replenish_dl_new_period`).
     pub(super) fn renew(&mut self, of: &Reservation, now: u64) {
-        (self.runtime, self.deadline) = (of.runtime as i64, now + of.deadline);
+        self.runtime = of.runtime as i64;
+        self.deadline = now + of.deadline;
     }
 
     /// `dl_entity_overflow`: whether what is left would exceed the bandwidth. The kernel drops ten bits of each time.

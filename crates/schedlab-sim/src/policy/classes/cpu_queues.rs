@@ -5,7 +5,6 @@ use crate::policy_view::TaskId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Who has a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     Task(TaskId),
@@ -13,7 +12,6 @@ pub(super) enum Who {
     Server,
 }
 
-/// What runs on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Current {
     #[default]

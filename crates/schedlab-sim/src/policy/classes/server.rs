@@ -10,7 +10,6 @@ use crate::policy_view::Reservation;
 /// A server's time is not put off for less than this (`dl_server_min_res`).
 const LEAST: u64 = 1_000_000;
 
-/// The server of one CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Server {
     pub(super) budget: Budget,
@@ -32,7 +31,8 @@ impl Server {
     fn begins_period(&mut self, of: &Reservation, now: u64) {
         self.budget.renew(of, now);
         if !self.running {
-            (self.throttled, self.armed) = (true, true);
+            self.throttled = true;
+            self.armed = true;
         }
     }
 
@@ -54,7 +54,9 @@ impl Server {
             return;
         }
         if self.throttled {
-            (self.timer, self.armed, self.throttled) = (None, false, false);
+            self.timer = None;
+            self.armed = false;
+            self.throttled = false;
         }
         self.queued = true;
     }
@@ -79,8 +81,11 @@ impl Server {
 
     /// Stops the fair server (`dl_server_stop`).
     pub(super) fn stop(&mut self) {
-        (self.queued, self.timer, self.armed) = (false, None, false);
-        (self.throttled, self.active) = (false, false);
+        self.queued = false;
+        self.timer = None;
+        self.armed = false;
+        self.throttled = false;
+        self.active = false;
     }
 
     /// `update_curr_dl_se`: fair tasks ran for a time. Whether the server has to make room.
@@ -93,12 +98,14 @@ impl Server {
             return false;
         }
         if self.throttled {
-            (self.running, self.timer) = (false, None);
+            self.running = false;
+            self.timer = None;
             self.begins_period(of, now);
             self.waits(of, now);
             return false;
         }
-        (self.throttled, self.queued) = (true, false);
+        self.throttled = true;
+        self.queued = false;
         if !self.waits(of, now) {
             self.replenish(of, now);
         }
@@ -112,7 +119,8 @@ impl Server {
         }
         self.budget.runtime -= time as i64;
         if self.budget.runtime < 0 {
-            (self.running, self.budget.runtime) = (false, 0);
+            self.running = false;
+            self.budget.runtime = 0;
         }
     }
 
@@ -128,9 +136,12 @@ impl Server {
         }
         let latest = self.budget.deadline.saturating_add_signed(-self.budget.runtime);
         if !self.running && now < latest {
-            (self.armed, self.throttled) = (true, true);
+            self.armed = true;
+            self.throttled = true;
             if !self.waits(of, now) {
-                (self.timer, self.armed, self.throttled) = (None, false, false);
+                self.timer = None;
+                self.armed = false;
+                self.throttled = false;
             }
         }
         self.joins(of, now);

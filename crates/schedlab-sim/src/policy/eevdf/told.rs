@@ -29,19 +29,24 @@ impl Eevdf {
         }
         let of = &mut self.entities[task as usize];
         let Standing { vruntime, deadline, vlag, slice, delayed, relative, queued } = *standing;
-        (of.vruntime, of.deadline, of.vlag, of.slice) = (vruntime, deadline, vlag, slice);
-        (of.delayed, of.relative, of.on_rq) = (delayed, relative, queued);
+        of.vruntime = vruntime;
+        of.deadline = deadline;
+        of.vlag = vlag;
+        of.slice = slice;
+        of.delayed = delayed;
+        of.relative = relative;
+        of.on_rq = queued;
         if queued && !runs && moves {
             self.insert(cpu, task);
         }
-        let (was, is) = (usize::from(before.on_rq), usize::from(queued));
+        let was = usize::from(before.on_rq);
+        let is = usize::from(queued);
         let late = |on: bool, delayed: bool| usize::from(on && delayed);
         let rq = &mut self.rqs[cpu];
         rq.nr = rq.nr + is - was;
         rq.delayed = rq.delayed + late(queued, delayed) - late(before.on_rq, before.delayed);
     }
 
-    /// Takes a task out of its queue, if it is in one.
     pub(super) fn takes_out(&mut self, task: u32) {
         let of = *self.of(task);
         let runs = self.rqs[of.home].curr == Some(task);
@@ -57,7 +62,8 @@ impl Eevdf {
         self.rqs[of.home].nr -= 1;
         self.rqs[of.home].delayed -= usize::from(of.delayed);
         let entity = &mut self.entities[task as usize];
-        (entity.on_rq, entity.delayed) = (false, false);
+        entity.on_rq = false;
+        entity.delayed = false;
     }
 
     /// A recording tells that a task is in the queue of `cpu`, wherever the model has it.
@@ -84,7 +90,8 @@ impl Eevdf {
     /// How far the running task moves if it leaves the queue with its lag and returns (`place_entity`).
     pub(super) fn shift_of_return(&self, cpu: usize) -> i64 {
         let Some(task) = self.running(cpu) else { return 0 };
-        let (of, rq) = (self.of(task), &self.rqs[cpu]);
+        let of = self.of(task);
+        let rq = &self.rqs[cpu];
         if rq.load == 0 {
             return 0;
         }

@@ -29,7 +29,6 @@ pub(super) struct Share {
     pub(super) throttled: bool,
 }
 
-/// The pool of a group.
 #[derive(Debug)]
 pub(super) struct Pool {
     limit: Limit,

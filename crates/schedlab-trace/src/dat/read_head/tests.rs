@@ -11,7 +11,7 @@ fn little(numbers: &[u64]) -> Vec<u8> {
 fn with(options: &[(u16, &[u8])]) -> Head {
     let input = Input::memory(Path::new("x"), Vec::new());
     let header = Header { clock: String::new(), cpus: 0, ..Header::default() };
-    let mut reader = Reader { input: &input, head: Head::new(header) };
+    let mut reader = Reader::new(&input, header);
     options.iter().for_each(|(number, data)| reader.option(*number, data));
     reader.head
 }
@@ -77,7 +77,7 @@ fn options_tell_of_the_machine_and_the_rest_is_passed_on() {
 }
 
 /// A guest's corrections: for each CPU times, offsets and scalings; then fraction bits.
-fn shift(cpus: &[[&[u64]; 3]], fractions: &[u64]) -> Vec<Vec<ShiftSample>> {
+fn shift(cpus: &[[&[u64]; 3]], fractions: &[u64]) -> Vec<Arc<[ShiftSample]>> {
     let mut data = [little(&[0x1234]), vec![0; 4]].concat();
     data.extend(u32::try_from(cpus.len()).unwrap().to_le_bytes());
     for columns in cpus {
@@ -111,7 +111,7 @@ fn names_of_tasks_are_lines_of_a_number_and_a_name() {
     let text = b"1 init\n12 a b\nx y\n13\n\n14 c";
     let data = [little(&[text.len() as u64]), text.to_vec()].concat();
     let input = Input::memory(Path::new("x"), data);
-    let mut reader = Reader { input: &input, head: Head::new(Header::default()) };
+    let mut reader = Reader::new(&input, Header::default());
     reader.cmdlines(&mut Cursor::new(&input, Encoding::default(), 0)).unwrap();
     let expected = [(1, "init"), (12, "a b"), (14, "c")];
     let expected = expected.map(|(pid, name)| (Pid(pid), names::comm(name.as_bytes())));
@@ -131,8 +131,7 @@ fn flagged_buffer(
     cpus: &[(u32, u64, u64)],
 ) -> (Result<(), Stop>, Head) {
     let input = Input::memory(Path::new("x"), vec![0, 0, 0, 0, 3, 0, flags, 0]);
-    let mut reader =
-        Reader { input: &input, head: Head::new(Header { cpus: 2, ..Header::default() }) };
+    let mut reader = Reader::new(&input, Header { cpus: 2, ..Header::default() });
     reader.head.header.clock = String::new();
     let mut data = [&little(&[4])[..], name.as_bytes(), b"\0", clock.as_bytes(), b"\0"].concat();
     data.extend([4096_u32, cpus.len() as u32].into_iter().flat_map(u32::to_le_bytes));
@@ -179,7 +178,7 @@ fn a_section_is_read_as_it_stands_or_unpacked_as_far_as_is_sane() {
         let size = content.len() as u64;
         let input =
             Input::memory(Path::new("x"), [head, little(&[size]), content.to_vec()].concat());
-        let reader = Reader { input: &input, head: Head::new(Header::default()) };
+        let reader = Reader::new(&input, Header::default());
         reader.section(0, Packing::Zstd).map_err(|stop| stop.what)
     };
     assert_eq!(section(0, b"content"), Ok((9, b"content".to_vec())));
@@ -188,9 +187,37 @@ fn a_section_is_read_as_it_stands_or_unpacked_as_far_as_is_sane() {
         [&length.to_le_bytes()[..], &size.to_le_bytes(), &packed].concat()
     };
     assert_eq!(section(id::FLAG_COMPRESSED, &with_sizes(7)), Ok((9, b"content".to_vec())));
-    let most = u32::try_from(SECTION_MAX).unwrap();
-    let huge = section(id::FLAG_COMPRESSED, &with_sizes(most + 1)).unwrap_err();
-    assert_eq!(huge, format!("a section of {} bytes, unpacked", most + 1));
+    let huge = section(id::FLAG_COMPRESSED, &with_sizes(u32::MAX)).unwrap_err();
+    assert!(
+        huge.starts_with("a section of 4294967295 bytes, unpacked: more than the 160 MiB"),
+        "{huge}"
+    );
+}
+
+#[test]
+fn a_section_that_is_named_twice_is_read_once() {
+    let names = [little(&[9]), b"1 a\n12 b\n".to_vec()].concat();
+    let head = [id::CMDLINES.to_le_bytes(), [0; 2], [0; 2], [0; 2]].concat();
+    let section = [head, little(&[names.len() as u64]), names].concat();
+    let input = Input::memory(Path::new("x"), section);
+    let mut reader = Reader::new(&input, Header::default());
+    for _ in 0..3 {
+        reader.v7_part(id::CMDLINES, 0, Packing::None);
+    }
+    assert_eq!(reader.head.header.cmdlines.len(), 2);
+    let twice = "x: cannot read the names of tasks: the file names it a second time (at offset 0)";
+    let told: Vec<&str> = reader.head.warnings.iter().map(|w| w.what.as_str()).collect();
+    assert_eq!(told, [twice; 2]);
+}
+
+#[test]
+fn a_name_of_a_pid_that_no_kernel_gives_out_is_left_out() {
+    let text = b"-1 a\n4194304 b\n4194303 c\n";
+    let data = [little(&[text.len() as u64]), text.to_vec()].concat();
+    let input = Input::memory(Path::new("x"), data);
+    let mut reader = Reader::new(&input, Header::default());
+    reader.cmdlines(&mut Cursor::new(&input, Encoding::default(), 0)).unwrap();
+    assert_eq!(reader.head.header.cmdlines, [(Pid(4_194_303), names::comm(b"c"))]);
 }
 
 #[test]
@@ -209,8 +236,8 @@ fn listed(options: &[(u16, &[u8])]) -> (Option<u64>, Head) {
         data.extend(*content);
     }
     let input = Input::memory(Path::new("x"), Vec::new());
-    let mut reader = Reader { input: &input, head: Head::new(Header::default()) };
-    (reader.v7_options(&data, Packing::None, 1_000), reader.head)
+    let mut reader = Reader::new(&input, Header::default());
+    (reader.v7_options(data, Packing::None, 1_000), reader.head)
 }
 
 #[test]
@@ -251,7 +278,7 @@ fn part(number: u16, content: &[u8]) -> Header {
     let head = [number.to_le_bytes(), [0; 2], [0; 2], [0; 2]].concat();
     let size = content.len() as u64;
     let input = Input::memory(Path::new("x"), [head, little(&[size]), content.to_vec()].concat());
-    let mut reader = Reader { input: &input, head: Head::new(Header::default()) };
+    let mut reader = Reader::new(&input, Header::default());
     reader.v7_part(number, 0, Packing::None);
     assert!(reader.head.warnings.is_empty(), "{:?}", reader.head.warnings);
     reader.head.header

@@ -9,7 +9,6 @@ use crate::plan::{Block, Plan};
 use crate::{BarrierId, ForkId, LockId, QueueId, SemaphoreId};
 use schedlab_model::Nanos;
 
-/// The events of the grammar.
 const EVENTS: [&str; 20] = [
     "run", "runtime", "sleep", "timer", "lock", "unlock", "wait", "signal", "broad", "sync",
     "barrier", "suspend", "resume", "sem_post", "sem_wait", "mem", "memrun", "iorun", "fork",
@@ -22,7 +21,6 @@ pub(super) struct Scope<'s> {
     pub(super) plan: &'s mut Plan,
     names: &'s mut Names,
     pub(super) around: &'s Surroundings,
-    /// The task's timers by name.
     pub(super) timers: Vec<String>,
     /// Buffers that each instance has for itself.
     pub(super) own: Vec<Block>,
@@ -39,7 +37,6 @@ impl<'s> Scope<'s> {
     }
 }
 
-/// What is done for one key.
 pub(super) fn list(
     scope: &mut Scope<'_>,
     place: &str,
@@ -116,7 +113,6 @@ impl Scope<'_> {
         })
     }
 
-    /// The row of a condition.
     fn row(&mut self, name: &str) -> QueueId {
         QueueId(number(&mut self.names.rows, name))
     }
@@ -133,14 +129,16 @@ impl Scope<'_> {
     /// As `pthread_cond_wait`: the lock is free while the task waits, and its own again after.
     fn wait(&mut self, place: &str, node: &Node) -> Result<Vec<Event>, OptionError> {
         let (name, mutex) = Self::condition(place, node)?;
-        let (row, lock) = (self.row(name), LockId(number(&mut self.names.locks, mutex)));
+        let row = self.row(name);
+        let lock = LockId(number(&mut self.names.locks, mutex));
         Ok(vec![Event::StandInRow(row), Event::Unlock(lock), Event::AwaitSignal, Event::Lock(lock)])
     }
 
     /// Lock, signal, wait, unlock.
     fn sync(&mut self, place: &str, node: &Node) -> Result<Vec<Event>, OptionError> {
         let (name, mutex) = Self::condition(place, node)?;
-        let (row, lock) = (self.row(name), LockId(number(&mut self.names.locks, mutex)));
+        let row = self.row(name);
+        let lock = LockId(number(&mut self.names.locks, mutex));
         let mut events = vec![Event::Lock(lock), Event::Signal { row, most: 1 }];
         events.extend(self.wait(place, node)?);
         events.push(Event::Unlock(lock));
@@ -179,7 +177,8 @@ impl Scope<'_> {
             let why = || format!("invalid value {wanted}: use {least} to {}", u32::MAX);
             given.filter(|n| *n >= least).ok_or_else(|| wrong(place, why()))
         };
-        let (bytes, count) = (number("size", None, 8)?, number("count", None, 0)?);
+        let bytes = number("size", None, 8)?;
+        let count = number("count", None, 0)?;
         let chases = match member(node, "type").and_then(Node::text) {
             Some("chase") => true,
             Some("read" | "write") => false,

@@ -5,7 +5,6 @@
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// A value of a JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Nothing,
@@ -35,7 +34,9 @@ enum Seen {
 fn strict(text: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
-    let (mut nested, mut seen, mut comma) = (Vec::new(), Seen::Other, None);
+    let mut nested = Vec::new();
+    let mut seen = Seen::Other;
+    let mut comma = None;
     while let Some(c) = chars.next() {
         match c {
             '/' if matches!(chars.peek(), Some('/' | '*')) => comment(&mut chars, &mut out)?,
@@ -126,7 +127,6 @@ impl Node {
         if let Self::Truth(truth) = self { Some(*truth) } else { None }
     }
 
-    /// The value as a whole number.
     pub(super) fn number(&self) -> Option<i64> {
         match self {
             Self::Number(n) if n.fract() == 0.0 && n.abs() < 1e15 => Some(*n as i64),

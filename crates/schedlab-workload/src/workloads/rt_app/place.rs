@@ -6,7 +6,6 @@ use crate::options::OptionError;
 use crate::plan::{Placement, Policy};
 use schedlab_model::{CpuSet, Nanos};
 
-/// Keys that say so.
 pub(super) const KEYS: [&str; 10] = [
     "cpus",
     "policy",

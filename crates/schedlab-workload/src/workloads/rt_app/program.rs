@@ -52,7 +52,6 @@ pub(super) enum Event {
     Yield,
 }
 
-/// A buffer of a `memrun`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffer {
     /// Tasks that name it share it.
@@ -61,13 +60,11 @@ pub(super) enum Buffer {
     Own(usize),
 }
 
-/// One phase of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Phase {
     /// How often; `None`: without end.
     pub(super) times: Option<u64>,
     pub(super) events: Vec<Event>,
-    /// The mark at the start of the phase.
     pub(super) mark: u32,
 }
 
@@ -96,7 +93,6 @@ pub(super) struct Given {
     /// How often it goes through all of them.
     pub(super) times: Option<u64>,
     pub(super) delay: Nanos,
-    /// How many timers it has.
     pub(super) timers: usize,
     /// Iterations by which a `runtime` computes.
     pub(super) piece: u64,
@@ -123,7 +119,6 @@ enum Under {
     Filling(u64),
     /// Bytes are left for the device, this many at a time.
     Writing(u64, u32),
-    /// A fork was asked for.
     Forking,
 }
 
@@ -138,7 +133,6 @@ pub(super) struct Program {
     timers: Vec<Nanos>,
     /// When each was last waited for to its end.
     waited: Vec<Nanos>,
-    /// When the phase began.
     phase_began: Nanos,
     /// When the sleep under way was to end, and the timer that it belongs to.
     due: Option<(Nanos, Option<usize>)>,

@@ -19,7 +19,6 @@ pub(super) struct Definition {
     given: Given,
     /// Buffers that each instance has for itself.
     own: Vec<Block>,
-    /// Those that it shares.
     shared: Vec<u32>,
     /// The barriers that it names, each once.
     pub(super) barriers: Vec<u32>,
@@ -35,7 +34,6 @@ impl Definition {
         self.given.phases.iter().flat_map(|phase| &phase.events)
     }
 
-    /// Adds a task to the plan.
     pub(super) fn start(
         &self,
         comm: String,
@@ -68,7 +66,6 @@ impl Definition {
     }
 }
 
-/// Reads one task of the file.
 pub(super) fn read(
     name: &str,
     node: &Node,
@@ -96,7 +93,8 @@ pub(super) fn read(
     placement.policy = placement.policy.or(default_policy);
     let mut scope = Scope::new(name, plan, names, around);
     let phases = phases(&place, keys, node, &placement, &mut scope)?;
-    let (timers, own) = (scope.timers.len(), scope.own);
+    let timers = scope.timers.len();
+    let own = scope.own;
     let times = times(get("loop"), None, &place)?;
     if phases.iter().all(|phase| phase.events.is_empty()) {
         return Err(wrong(&place, "it has no events: run, sleep, timer, ..."));

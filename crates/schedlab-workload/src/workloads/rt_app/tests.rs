@@ -50,7 +50,9 @@ fn lived(
     compute: u64,
     answer: impl Fn(&Op) -> Done,
 ) -> (Vec<Op>, Heard) {
-    let (mut last, mut ops, mut now) = (Done::Start, Vec::new(), Nanos(1));
+    let mut last = Done::Start;
+    let mut ops = Vec::new();
+    let mut now = Nanos(1);
     let mut heard = Heard::default();
     while ops.len() < 1_000 {
         let op = plan.tasks[index].behaviour.next(now, last, &mut heard);

@@ -51,7 +51,8 @@ pub(super) struct Dispatcher {
 impl Dispatcher {
     pub(super) fn new(
         arrivals: Arrivals,
-        (rate, of): (DialId, u32),
+        rate: DialId,
+        of: u32,
         workers: Vec<(QueueId, WordId)>,
         offers: Offers,
         seed: u64,

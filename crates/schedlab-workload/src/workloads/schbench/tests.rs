@@ -6,7 +6,8 @@ use super::*;
 use schedlab_model::{Cpu, Topology};
 
 fn around() -> Surroundings {
-    let (topology, allowed) = (Topology::flat(4), (0..4).map(Cpu).collect());
+    let topology = Topology::flat(4);
+    let allowed = (0..4).map(Cpu).collect();
     Surroundings { topology, allowed, speed: 1, seed: 1 }
 }
 

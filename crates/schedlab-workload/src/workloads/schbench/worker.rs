@@ -4,14 +4,12 @@ use super::Measured;
 use crate::{Behaviour, BlockId, Done, Instruments, Op, QueueId, WordId};
 use schedlab_model::{Nanos, Phase};
 
-/// What a request is.
 #[derive(Clone, Copy)]
 pub(super) struct Orders {
     /// Matrices of its own, and how often they are multiplied.
     pub(super) private: (BlockId, u32),
     /// Matrices of all, and how often.
     pub(super) shared: Option<(BlockId, u32)>,
-    /// Sleep before the work.
     pub(super) sleep: Nanos,
     /// Whether the lock of the CPU is held during the work.
     pub(super) locking: bool,
@@ -43,7 +41,6 @@ pub(super) enum Duty {
     },
 }
 
-/// Where in its cycle a worker is.
 #[derive(Clone, Copy)]
 enum At {
     /// To begin: in pipe mode the page is written first.

@@ -1,6 +1,7 @@
 //! Jobs of Slurm: an array whose tasks do shards of a frozen plan, and a job after it that gathers.
 
 use super::{Planned, ToFreeze, UsageError, quoted};
+use crate::commands::result_file::save;
 use anyhow::Context as _;
 use schedlab_experiment::Plan;
 use std::io::Write as _;
@@ -102,7 +103,7 @@ impl Planned {
         std::fs::create_dir_all(&inside).with_context(|| inside.display().to_string())?;
         let put = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
             let path = inside.join(name);
-            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+            save(&path, text)?;
             Ok(path)
         };
         let (array, gather) = (put("work.sh", array)?, put("gather.sh", gather)?);

@@ -6,6 +6,7 @@
 //! work and removes the folder.
 
 use super::{ToFreeze, UsageError, quoted};
+use crate::commands::result_file::save;
 use anyhow::{Context as _, bail, ensure};
 use schedlab_experiment::frozen::Frozen;
 use std::collections::BTreeSet;
@@ -335,7 +336,7 @@ impl Host<'_> {
             "the program does not run there: give a static one with --binary (docs/machines.md)",
         )?;
         let path = self.notes.join("doctor.json");
-        fs::write(&path, told).with_context(|| path.display().to_string())?;
+        save(&path, told)?;
         Ok(folder)
     }
 

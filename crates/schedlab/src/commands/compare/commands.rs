@@ -1,24 +1,26 @@
-//! Commands that are measured against each other: in rounds, each round in an order of its own.
+//! Commands that are measured against each other.
 
 use super::super::UsageError;
-use super::super::load::perform;
-use super::super::temporary_folder::Scratch;
+use super::super::rounds::{Cell, measure};
+use super::super::temporary_folder::Folder;
 use super::Set;
 use crate::machines;
-use schedlab_experiment::{Hooks, Plan, Planned, Point, RunId, StoredRun};
-use schedlab_stats::Random;
+use schedlab_experiment::Machines;
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
 use std::path::PathBuf;
+
+/// The label of commands as a workload.
+const LABEL: &str = "command";
 
 /// How commands are measured.
 #[derive(clap::Args)]
 pub(crate) struct Measured {
-    /// Run each command N times
+    /// Run each command, or the load on each side, N times
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, requires = "commands")]
-    runs: u32,
-    /// Run each command N times first, and do not count these runs
+    pub(super) runs: u32,
+    /// Run each N times first, and do not count these runs
     #[arg(short, long, value_name = "N", default_value_t = 1, requires = "commands")]
-    warmup: u32,
+    pub(super) warmup: u32,
     /// Replace {VAR} in the commands by each of the values (repeatable)
     #[arg(
         short = 'L',
@@ -39,8 +41,9 @@ pub(crate) struct Measured {
     scans: Vec<String>,
     /// Store results in DIR; finished runs in it are not repeated
     #[arg(short, long, value_name = "DIR", requires = "commands")]
-    output: Option<PathBuf>,
-    /// Commands; each is compared with the first. A shell runs those that need one
+    pub(super) output: Option<PathBuf>,
+    /// Commands; each is compared with the first. A shell runs those that need one. With --side: a load,
+    /// such as hackbench -g 1, or one command
     #[arg(last = true, value_name = "COMMAND")]
     pub(super) commands: Vec<String>,
 }
@@ -54,30 +57,26 @@ impl Measured {
                 "give two commands or more after --, or a parameter with two values (-L, -P)";
             return Err(UsageError(what.into()).into());
         }
-        let scratch = Scratch::new("compare")?;
-        let folder = self.output.clone().unwrap_or_else(|| scratch.path().to_owned());
-        let name = MachineName::default();
-        let mut machine = machines::make(&name)?;
+        let folder = Folder::of(self.output.as_deref(), "compare")?;
+        let mut machines = Machines::made_by(&machines::make);
+        let cell = |command: &String| {
+            let workload = WorkloadSpec::Command { argv: argv(command) };
+            let spec = RunSpec { seed: 1, ..RunSpec::of(workload) };
+            Cell { machine: MachineName::default(), spec }
+        };
+        let cells: Vec<Cell> = commands.iter().map(cell).collect();
         if self.warmup > 0 {
             // Caches fill by running; what that took is thrown away.
-            let plan = plan(&commands, self.warmup, &name);
-            perform(machine.as_mut(), &plan, &scratch.path().join("warmup"))?;
+            let scratch = Folder::of(None, "warmup")?;
+            measure(&mut machines, &cells, LABEL, self.warmup, scratch.path())?;
         }
-        let (runs, tally) = perform(machine.as_mut(), &plan(&commands, self.runs, &name), &folder)?;
-        if let Some(failure) = tally.failed.first() {
-            anyhow::bail!("{failure}");
-        }
-        let of = |command: &String| -> Vec<StoredRun> {
-            let spec = WorkloadSpec::Command { argv: argv(command) };
-            runs.iter().filter(|run| run.manifest.spec.workload == spec).cloned().collect()
-        };
-        let set = |command: &String| Set { runs: of(command), ..Set::new(command) };
-        let sets: Vec<Set> = commands.iter().map(set).collect();
-        if let Some(failed) = sets.iter().find(|set| set.runs.is_empty()).filter(|_| !tally.stopped)
-        {
+        let (runs, stopped) = measure(&mut machines, &cells, LABEL, self.runs, folder.path())?;
+        let set = |(command, runs): (&String, _)| Set { runs, ..Set::new(command) };
+        let sets: Vec<Set> = commands.iter().zip(runs).map(set).collect();
+        if let Some(failed) = sets.iter().find(|set| set.runs.is_empty()).filter(|_| !stopped) {
             anyhow::bail!("'{}' fails: it ends with an exit code other than 0", failed.name);
         }
-        Ok((sets, tally.stopped))
+        Ok((sets, stopped))
     }
 
     /// The commands with all values of all parameters put in, each once.
@@ -137,30 +136,12 @@ const SHELL: &str = "|&;<>()$`\\\"'*?[]#~={}!\n";
 
 /// The command as program and arguments; by the shell where it says something to the shell. Starting a
 /// shell takes a millisecond that would be measured, too.
-fn argv(command: &str) -> Vec<String> {
+pub(super) fn argv(command: &str) -> Vec<String> {
     let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
     match command.contains(|c: char| SHELL.contains(c)) || words.is_empty() {
         true => ["sh", "-c", command].map(str::to_owned).to_vec(),
         false => words,
     }
-}
-
-fn plan(commands: &[String], rounds: u32, machine: &MachineName) -> Plan {
-    let mut random = Random::new(1);
-    let mut runs = Vec::new();
-    for block in 0..rounds {
-        let one = |command: &String| {
-            let workload = WorkloadSpec::Command { argv: argv(command) };
-            let spec = RunSpec { seed: 1, repeat: block, ..RunSpec::of(workload) };
-            let (id, hooks) = (RunId::new(machine, &spec), Hooks::default());
-            let (workload, point) = ("command".to_owned(), Point::new());
-            Planned { id, workload, point, block, spec, hooks, machine: machine.clone() }
-        };
-        let mut round: Vec<Planned> = commands.iter().map(one).collect();
-        random.shuffle(&mut round);
-        runs.extend(round);
-    }
-    Plan { runs }
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ struct Record {
 impl Table {
     /// Reads a file. Empty lines are passed over.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let text =
+            schedlab_sys::regular_file::text(path).with_context(|| path.display().to_string())?;
         let mut records = records(text.strip_prefix('\u{feff}').unwrap_or(&text), path)?;
         if records.is_empty() {
             bail!("{}: line 1: missing names of the columns", path.display());

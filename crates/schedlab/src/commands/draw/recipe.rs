@@ -56,8 +56,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Recipe> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = schedlab_sys::regular_file::text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).map_err(|error| super::usage(format!("{}: {error}", path.display())))
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn read(from: &str) -> anyhow::Result<Topology> {
     if path.is_dir() {
         return Ok(schedlab_sys::topology::read(path)?);
     }
-    let text = std::fs::read_to_string(path).with_context(|| {
+    let text = schedlab_sys::regular_file::text(path).with_context(|| {
         format!("topology {from}: write 'host', a copy of /sys, or a file made by 'lscpu -p'")
     })?;
     lscpu(&text).with_context(|| format!("topology {from}"))

@@ -288,7 +288,8 @@ fn cells(line: &str, separator: Option<char>) -> Vec<String> {
 
 /// Two columns of a CSV file or a gnuplot script, and what the others hold.
 fn read(file: &Path, x: Option<&str>, y: Option<&str>) -> anyhow::Result<(Points, Vec<Column>)> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+    let text =
+        schedlab_sys::regular_file::text(file).with_context(|| format!("{}", file.display()))?;
     let lines = table_lines(&text).with_context(|| format!("{}", file.display()))?;
     let mut lines = lines.into_iter();
     let Some((_, head)) = lines.next() else { bail!("{}: is empty", file.display()) };

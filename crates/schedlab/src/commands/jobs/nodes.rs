@@ -54,7 +54,8 @@ pub(super) fn write(graph: &Graph) -> serde_json::Result<String> {
 
 /// Reads a graph. Jobs need `after` alone; `weight` is 1 and `seed` 0 unless given, and a `hash` is checked.
 pub(super) fn read(file: &Path, hashing: Hashing) -> anyhow::Result<Graph> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+    let text =
+        schedlab_sys::regular_file::text(file).with_context(|| format!("{}", file.display()))?;
     parse(&text, hashing).with_context(|| format!("{}", file.display()))
 }
 

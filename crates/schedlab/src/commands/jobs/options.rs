@@ -135,16 +135,16 @@ impl GraphArgs {
     fn build(&self, nodes: u32, usual: Shape) -> anyhow::Result<Graph> {
         if let Some(file) = &self.graph {
             if file.extension().is_some_and(|end| end == "dot" || end == "gv") {
-                let text =
-                    std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+                let text = schedlab_sys::regular_file::text(file)
+                    .with_context(|| format!("{}", file.display()))?;
                 let graph = parse_dot(&text, self.seed.unwrap_or(0), self.hash);
                 return graph.with_context(|| format!("{}", file.display()));
             }
             return super::nodes::read(file, self.hash);
         }
         if let Some(file) = &self.stg {
-            let text =
-                std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+            let text = schedlab_sys::regular_file::text(file)
+                .with_context(|| format!("{}", file.display()))?;
             let graph = parse_stg(&text, self.seed.unwrap_or(0), self.hash);
             return graph.with_context(|| format!("{}", file.display()));
         }
@@ -251,7 +251,8 @@ impl LoadArgs {
 }
 
 fn times(file: &std::path::Path) -> anyhow::Result<Vec<u64>> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+    let text =
+        schedlab_sys::regular_file::text(file).with_context(|| format!("{}", file.display()))?;
     let mut times = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let time: u64 = line.trim().parse().with_context(|| {

@@ -3,11 +3,11 @@
 //! table over the values of an option. The runs are a plan for the one run loop.
 
 use super::once::{EXIT_INTERRUPTED, told};
-use super::repeat::{Folder, perform};
+use super::repeat::{folder_of, perform};
 use super::show::{self, human};
 use super::{Wanted, usage};
 use crate::json;
-use schedlab_experiment::{Hooks, Plan, Planned, RunId, StoredRun};
+use schedlab_experiment::{Hooks, Machines, Plan, Planned, RunId, StoredRun};
 use schedlab_model::Unit;
 use schedlab_stats::Sample;
 use schedlab_workload::{Machine, RunSpec, WorkloadSpec};
@@ -73,7 +73,8 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
     for row in &rows {
         machine.check(&row.spec).map_err(told)?;
     }
-    let (runs, tally) = perform(machine, &plan(wanted, &rows), Folder::of(wanted)?.path())?;
+    let (runs, tally) =
+        perform(&mut Machines::one(machine), &plan(wanted, &rows), folder_of(wanted)?.path())?;
     for row in &mut rows {
         let same = |run: &&StoredRun| run.manifest.spec.workload == row.spec.workload;
         row.runs = runs.iter().filter(same).cloned().collect();

@@ -5,6 +5,7 @@ use super::help::value_name;
 use super::once::{EXIT_INTERRUPTED, Heard, perform};
 use crate::machines;
 use schedlab_model::MachineFacts;
+use schedlab_trace::NewFile;
 use schedlab_workload::getopt::{self, Typed};
 use schedlab_workload::options::{Kind, OptionDoc, Options};
 use schedlab_workload::placement::COMMON;
@@ -16,6 +17,7 @@ use schedlab_workload::{
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 const fn doc(name: &'static str, short: Option<char>, kind: Kind, help: &'static str) -> OptionDoc {
@@ -230,8 +232,8 @@ fn tell(
     own: &BTreeMap<String, String>,
     mut style: sch::Style,
 ) -> ExitCode {
-    let mut file = match own.get("json").filter(|path| *path != "-") {
-        Some(path) => match std::fs::File::create(path) {
+    let file = match own.get("json").filter(|path| *path != "-") {
+        Some(path) => match NewFile::create(Path::new(path)) {
             Ok(file) => Some(file),
             Err(error) => {
                 err(&format!("{program}: {path}: {error}\n"));
@@ -262,9 +264,9 @@ fn tell(
     if let Some(target) = own.get("json") {
         let origin = origin(measured.facts.as_ref(), own.get("jobname"), program, given);
         let text = sch::json(whole, &style, &origin, outcome.interrupted);
-        match &mut file {
-            Some(file) => {
-                if let Err(error) = file.write_all(text.as_bytes()) {
+        match file {
+            Some(mut file) => {
+                if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.keep()) {
                     err(&format!("{program}: {target}: {error}\n"));
                     return ExitCode::FAILURE;
                 }

@@ -8,7 +8,7 @@ use super::once::{EXIT_INTERRUPTED, told};
 use super::outliers::outliers;
 use super::show;
 use super::{Wanted, usage};
-use crate::commands::temporary_folder::Scratch;
+use crate::commands::temporary_folder::Folder;
 use crate::commands::verdicts::print_text;
 use crate::json;
 use anyhow::Context as _;
@@ -22,7 +22,7 @@ use schedlab_workload::{Figure, Machine, RunSpec, Series, WorkloadSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Confidence of the intervals.
@@ -44,7 +44,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         machine.check(&other.spec).map_err(told)?;
         sides.push(other);
     }
-    measure(wanted, &sides, machine, Folder::of(wanted)?.path())
+    measure(wanted, &sides, machine, folder_of(wanted)?.path())
 }
 
 /// The second setting: the first with what `--against` says.
@@ -99,33 +99,15 @@ fn against(wanted: &Wanted) -> anyhow::Result<Option<Side>> {
     Ok(Some(Side { spec, hooks: Hooks::default() }))
 }
 
-/// Where runs are stored: where the user said, or only until the command ends.
-pub(super) enum Folder {
-    Kept(PathBuf),
-    Scratch(Scratch),
-}
-
-impl Folder {
-    pub(super) fn of(wanted: &Wanted) -> anyhow::Result<Self> {
-        let out = wanted.own.text("output");
-        if out.is_empty() {
-            return Ok(Self::Scratch(Scratch::new("repeat")?));
-        }
-        std::fs::create_dir_all(out).with_context(|| out.to_owned())?;
-        Ok(Self::Kept(PathBuf::from(out)))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        match self {
-            Self::Kept(path) => path,
-            Self::Scratch(scratch) => scratch.path(),
-        }
-    }
+/// Where runs are stored.
+pub(super) fn folder_of(wanted: &Wanted) -> anyhow::Result<Folder> {
+    let output = Some(wanted.own.text("output")).filter(|text| !text.is_empty());
+    Folder::of(output.map(Path::new), "repeat")
 }
 
 /// Performs a plan by the one run loop, telling on stderr where it is; the whole runs.
 pub(crate) fn perform(
-    machine: &mut dyn Machine,
+    machines: &mut Machines<'_>,
     plan: &Plan,
     folder: &Path,
 ) -> anyhow::Result<(Vec<StoredRun>, Tally)> {
@@ -139,7 +121,7 @@ pub(crate) fn perform(
         let _ = writeln!(crate::output::stderr(), "{line}");
     };
     let stop = || signals.caught().is_some();
-    let tally = run_plan(&mut Machines::one(machine), plan, folder, &stop, &mut tell)?;
+    let tally = run_plan(machines, plan, folder, &stop, &mut tell)?;
     let runs = runs_of(folder)?.runs.into_iter().filter(StoredRun::is_whole).collect();
     Ok((runs, tally))
 }
@@ -154,7 +136,7 @@ fn measure(
     // With a second setting one run of each would say nothing.
     let repeats = if sides.len() > 1 && !wanted.own.is_given("repeat") { 10 } else { repeats };
     let plan = plan(wanted, sides, repeats);
-    let (runs, tally) = perform(machine, &plan, folder)?;
+    let (runs, tally) = perform(&mut Machines::one(machine), &plan, folder)?;
     let of_hooks = |id: &RunId, hooked: bool| {
         let planned = |run: &&Planned| run.id == *id && run.hooks != Hooks::default();
         plan.runs.iter().any(|run| planned(&run)) == hooked

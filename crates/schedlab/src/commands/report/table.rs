@@ -10,13 +10,16 @@ pub(super) fn write(runs: &[StoredRun], path: &Path) -> anyhow::Result<ExitCode>
     use anyhow::Context as _;
     use schedlab_experiment::export::{Row, rows};
     use schedlab_model::table::Row as _;
+    use schedlab_trace::NewFile;
+    use schedlab_trace::parquet_table::Table;
     let context = || path.display().to_string();
-    let mut table = schedlab_trace::parquet_table::Table::create(path, "runs", Row::columns())
-        .with_context(context)?;
+    let file = NewFile::create(path).with_context(context)?;
+    let mut table = Table::create(file.path(), "runs", Row::columns()).with_context(context)?;
     for row in rows(runs) {
         table.row(&row).with_context(context)?;
     }
     table.finish().with_context(context)?;
+    file.keep().with_context(context)?;
     Ok(ExitCode::SUCCESS)
 }
 

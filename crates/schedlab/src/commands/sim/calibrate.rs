@@ -1,6 +1,7 @@
 //! `schedlab sim calibrate`: a file of costs from small runs on a machine.
 
 use crate::commands::observe::observe;
+use crate::commands::result_file::save;
 use crate::machines;
 use anyhow::{Context as _, bail};
 use schedlab_sim::calibrate::{Calibration, number, probes, solve};
@@ -63,8 +64,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
     match &args.output {
         Some(path) => {
-            std::fs::write(path, &file)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            save(path, &file)?;
             write!(out, "{}", summary(&found))?;
             writeln!(out, "Wrote {}. Use it as costs={}", path.display(), path.display())?;
         }

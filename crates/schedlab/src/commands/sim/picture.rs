@@ -1,7 +1,7 @@
 //! The moment of a difference, drawn.
 
 use super::follow::{Recording, Stream};
-use anyhow::Context as _;
+use crate::commands::result_file::save;
 use schedlab_draw::cores::{Cores, Label, Mark, Marks, Size, cores};
 use schedlab_draw::rows::{Colouring, Rows, RowsOptions, legend_of};
 use schedlab_draw::{Theme, svg};
@@ -61,5 +61,5 @@ pub(super) fn draw(
         size,
         &theme,
     );
-    std::fs::write(path, svg(&picture)).with_context(|| format!("cannot write {}", path.display()))
+    save(path, svg(&picture))
 }

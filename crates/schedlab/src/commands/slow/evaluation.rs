@@ -1,21 +1,18 @@
 //! `schedlab slow evaluate`: how true each method is on this machine.
 
-mod figures;
-mod points;
-mod verdict;
-
 use super::note;
 use crate::commands::UsageError;
-use crate::commands::result_file::Ground;
+use crate::commands::result_file::{Ground, save};
 use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use crate::machines;
 use anyhow::Context;
-use figures::{Figures, Results};
-use points::{BENCHMARKS, Evaluation, Point};
-use schedlab_draw::chart::{Axis, Chart, Line, Sample, Series, Values};
+use schedlab_draw::chart::Chart;
 use schedlab_draw::{Theme, svg};
-use schedlab_experiment::{Machines, Plan, Planned, Progress, run_plan, runs_of};
+use schedlab_experiment::evaluation::{
+    Evaluation, Figures, Prepared, Results, Slowing, Verdict, benchmarks, picture, verdicts,
+};
+use schedlab_experiment::{Machines, Progress, run_plan, runs_of};
 use schedlab_host::slow::{METHODS, Method, Speed};
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
@@ -26,7 +23,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use verdict::{Verdict, verdicts};
 
 /// Options of `schedlab slow evaluate`.
 #[derive(clap::Args)]
@@ -70,15 +66,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let evaluation = chosen(args)?;
     let mut machine = machines::make(&args.on)?;
     let machine = machine.as_mut();
-    let (points, left_out) = points::points(&evaluation, machine)?;
-    let plan = points::plan(&points, &evaluation, &machine.offers().allowed, &args.on);
+    let prepared = evaluation.prepare(machine, &args.on).map_err(anyhow::Error::msg)?;
     let results = if let Some(dir) = &args.output {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let results = measure(&points, &plan, left_out, machine, dir)?;
+        let results = measure(&prepared, machine, dir)?;
         store(&results, dir, &args.ground.theme())?;
         results
     } else {
-        measure(&points, &plan, left_out, machine, Scratch::new("evaluate")?.path())?
+        measure(&prepared, machine, Scratch::new("evaluate")?.path())?
     };
     tell(&results, args)?;
     if results.partial {
@@ -92,15 +87,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Does the runs that are not there yet, by the one run loop, and reads all of them.
-fn measure(
-    points: &[Point],
-    plan: &Plan,
-    left_out: Vec<String>,
-    machine: &mut dyn Machine,
-    dir: &Path,
-) -> anyhow::Result<Results> {
+fn measure(prepared: &Prepared, machine: &mut dyn Machine, dir: &Path) -> anyhow::Result<Results> {
+    let (plan, left_out) = (&prepared.plan, prepared.left_out.clone());
     let warnings = busy().into_iter().collect();
-    note(&outlook(plan, dir));
+    note(&outlook(prepared, dir));
     let signals = signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told: Option<Instant> = None;
@@ -118,28 +108,22 @@ fn measure(
     let tally = run_plan(&mut Machines::one(machine), plan, dir, &stop, &mut progress)?;
     let mut results = Results { left_out, warnings, partial: tally.stopped, ..Results::default() };
     results.left_out.extend(tally.failed);
-    results.results = figures::figures(points, &runs_of(dir)?.runs);
+    results.results = prepared.figures(&runs_of(dir)?.runs);
     Ok(results)
 }
 
-/// What a run takes besides its time: groups, guard, load and results.
-const AROUND: Nanos = Nanos::from_millis(70);
-
 /// How long it will take, before it begins.
-fn outlook(plan: &Plan, dir: &Path) -> String {
-    // By the run's id: the folder's name goes on with the place.
+fn outlook(prepared: &Prepared, dir: &Path) -> String {
     let stored = runs_of(dir).map(|found| found.runs).unwrap_or_default();
-    let is_left = |run: &&Planned| stored.iter().all(|stored| stored.manifest.id != run.id);
-    let left: Vec<Nanos> =
-        plan.runs.iter().filter(is_left).map(|run| points::duration(run) + AROUND).collect();
-    let there = plan.runs.len() - left.len();
-    let left = Nanos(left.iter().map(|time| time.0).sum());
-    let there = if there > 0 { format!(", {there} of which are there") } else { String::new() };
+    let (all, (left, time)) = (prepared.plan.runs.len(), prepared.left(&stored));
+    let there = match all - left {
+        0 => String::new(),
+        there => format!(", {there} of which are there"),
+    };
     format!(
-        "{} runs{there}: about {}; Ctrl-C ends them and prints the metrics so far, and with -o \
+        "{all} runs{there}: about {}; Ctrl-C ends them and prints the metrics so far, and with -o \
          the same command continues",
-        plan.runs.len(),
-        long(left.as_duration())
+        long(time.as_duration())
     )
 }
 
@@ -163,35 +147,38 @@ fn busy() -> Option<Warning> {
 }
 
 fn chosen(args: &Args) -> anyhow::Result<Evaluation> {
-    let mut evaluation = if args.short { Evaluation::short() } else { Evaluation::full() };
-    if !args.methods.is_empty() {
-        evaluation.methods.clone_from(&args.methods);
-    }
+    // By default neither a variant nor the method that ends balancing on the whole machine meanwhile.
+    let usual = |method: &Method| !matches!(method, Method::StopGroup | Method::Deadline);
+    let all = METHODS.iter().map(|(method, ..)| *method).filter(usual);
+    let methods = match &args.methods[..] {
+        [] => all.map(slowing).collect(),
+        named => named.iter().copied().map(slowing).collect(),
+    };
+    let mut evaluation = match args.short {
+        true => Evaluation::short(methods),
+        false => Evaluation::full(methods),
+    };
     if !args.speeds.is_empty() {
         evaluation.speeds.clone_from(&args.speeds);
     }
     if !args.cpus.is_empty() {
         evaluation.cpus.clone_from(&args.cpus);
     }
-    if !args.benchmarks.is_empty() {
-        let find = |name: &String| {
-            let names: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
-            let wrong =
-                || UsageError(format!("unknown microbenchmark '{name}': use {}", names.join(", ")));
-            BENCHMARKS.iter().copied().find(|benchmark| benchmark.name == name).ok_or_else(wrong)
-        };
-        evaluation.benchmarks = args.benchmarks.iter().map(find).collect::<Result<_, _>>()?;
-    }
+    evaluation.benchmarks = benchmarks(&args.benchmarks).map_err(UsageError)?;
     evaluation.repeats = args.repeats.unwrap_or(evaluation.repeats);
     evaluation.time = args.time.unwrap_or(evaluation.time);
     evaluation.settles = args.time.is_none();
-    let bounds = Nanos::from_millis(20)..=Nanos::from_secs(600);
-    anyhow::ensure!(evaluation.repeats > 0, UsageError("invalid --repeats: use at least 1".into()));
-    anyhow::ensure!(
-        bounds.contains(&evaluation.time),
-        UsageError("invalid --time: use 20ms to 10m".into())
-    );
+    evaluation.check().map_err(UsageError)?;
     Ok(evaluation)
+}
+
+fn slowing(method: Method) -> Slowing {
+    Slowing {
+        name: method.name().to_owned(),
+        settles: method.settles(),
+        // On one CPU these are `weight`.
+        only_several_cpus: matches!(method, Method::WeightPerCpu | Method::WeightPinned),
+    }
 }
 
 /// `schedlab slow evaluate --json`, and `evaluation.json`.
@@ -264,7 +251,7 @@ fn tell(results: &Results, args: &Args) -> anyhow::Result<()> {
 fn store(results: &Results, dir: &Path, theme: &Theme) -> anyhow::Result<()> {
     let write = |name: String, text: String| {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        save(&path, text)
     };
     write("evaluation.json".into(), json::line(&Document::of(results))?)?;
     let mut groups: Vec<(&str, usize)> =
@@ -274,49 +261,10 @@ fn store(results: &Results, dir: &Path, theme: &Theme) -> anyhow::Result<()> {
     for (benchmark, cpus) in groups {
         let here = |f: &&Figures| f.benchmark == benchmark && f.cpus == cpus;
         let figures: Vec<&Figures> = results.results.iter().filter(here).collect();
-        write(format!("{benchmark}-{cpus}.svg"), svg(&picture(&figures, theme).scene(720, theme)))?;
+        let names: Vec<&str> = METHODS.iter().map(|(_, name, _)| *name).collect();
+        let picture = picture(&figures, &names, theme);
+        write(format!("{benchmark}-{cpus}.svg"), svg(&picture.scene(720, theme)))?;
     }
     note(&format!("metrics and pictures are in {}", dir.display()));
     Ok(())
-}
-
-/// Where bands are cut.
-const TOP: f64 = 1.25;
-
-/// A curve for each method, and the ideal.
-fn picture(figures: &[&Figures], theme: &Theme) -> Line {
-    let Some(first) = figures.first() else { return Line::default() };
-    let mut methods: Vec<&str> = figures.iter().map(|f| f.method.as_str()).collect();
-    methods.sort_unstable();
-    methods.dedup();
-    let mut series = Vec::new();
-    let mut ideal: Vec<Sample> = figures.iter().map(|f| Sample::new(f.speed, f.ideal)).collect();
-    ideal.sort_by(|a, b| a.x.total_cmp(&b.x));
-    ideal.dedup_by(|a, b| a.x.total_cmp(&b.x).is_eq());
-    series.push(Series::ideal("ideal", ideal));
-    for method in methods.into_iter().filter(|method| *method != "none") {
-        let mine = figures.iter().filter(|f| f.method == method);
-        let samples = mine.map(|f| {
-            let (y, interval) = f.reached();
-            // Few repeats have intervals beyond all sense, which would press the curves together.
-            let interval = interval.map(|(low, high)| (low.clamp(0.0, TOP), high.clamp(0.0, TOP)));
-            Sample { x: f.speed, y, interval }
-        });
-        // A method has the same colour in every picture.
-        let place = METHODS.iter().position(|(_, name, _)| *name == method).unwrap_or(0);
-        let colour = Some(theme.series(place));
-        series.push(Series { colour, ..Series::new(method, samples.collect()) });
-    }
-    let of = if first.cpus == 1 { "one CPU".to_owned() } else { format!("{} CPUs", first.cpus) };
-    let axis = |label: &str| Axis { values: Values::Percent, ..Axis::new(label).over(0.0, 1.0) };
-    Line {
-        title: format!("{} on {of}", first.benchmark),
-        notes: vec![format!(
-            "rate as a part of the rate at full speed in the same round; bands are 95% intervals, cut at 0 and {:.0}%",
-            TOP * 100.0
-        )],
-        x: axis("speed asked for"),
-        y: axis("speed perceived"),
-        series,
-    }
 }

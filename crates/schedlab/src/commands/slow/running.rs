@@ -3,10 +3,8 @@
 use super::{How, from_options, is_speed, note, placed, session, told};
 use crate::commands::UsageError;
 use crate::json;
-use schedlab_host::slow::{
-    Found, Ground, Node, Order, Profile, Speed, Status, Target, ask, last, sessions,
-};
-use schedlab_model::{Cpu, Pid};
+use schedlab_host::slow::{Found, Node, Order, Speed, Status, Target, ask, sessions};
+use schedlab_model::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
@@ -94,19 +92,6 @@ Examples:
         #[command(flatten)]
         which: Which,
     },
-    /// Measure this machine, and print a file for `like:FILE` on another machine
-    #[command(after_help = "\
-Examples:
-  schedlab slow machine pi4 > pi4.toml                 on the machine to imitate
-  schedlab slow like:pi4.toml -- ./job                 here: as slow as that machine
-  schedlab slow --cpu 1=800MHz@pi4.toml -- ./job       here: as slow as that machine at 800 MHz")]
-    Machine {
-        /// Name of the machine
-        name: String,
-        /// Measure this CPU [default: the last one]
-        #[arg(long, value_name = "CPU")]
-        cpu: Option<u16>,
-    },
     /// End a running session and undo its changes
     End {
         #[command(flatten)]
@@ -147,23 +132,10 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Link { a, b, rate, delay, loss, which } => {
             order(&which, &Order::Link { between: (a, b), rate, delay, loss })
         }
-        Command::Machine { name, cpu } => machine(&name, cpu),
         Command::End { which } => order(&which, &Order::End),
         Command::Evaluate(args) => super::evaluation::run(&args),
         Command::Status { json } => status(json),
     }
-}
-
-/// Prints the profile of this machine.
-fn machine(name: &str, cpu: Option<u16>) -> anyhow::Result<ExitCode> {
-    let ground = Ground::here();
-    let cpu = cpu.map(Cpu).or_else(|| last(&ground.allowed, 1).iter().next()).unwrap_or_default();
-    if !ground.online.contains(cpu) {
-        anyhow::bail!(UsageError(format!("CPU {cpu} is not online: use {}", ground.online)));
-    }
-    let profile = Profile::measure(name, cpu).map_err(told)?;
-    write!(crate::output::stdout(), "{}", super::speeds::written(&profile))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 fn attach(
@@ -222,14 +194,11 @@ fn said(target: &Target, found: &Found) -> String {
 }
 
 /// The session that is meant: the one there is, or the one that was named.
-fn find(which: &Which) -> anyhow::Result<PathBuf> {
+fn find(which: &Which) -> anyhow::Result<Pid> {
     let mut all = sessions().map_err(told)?;
-    if let Some(pid) = which.session {
-        let name = format!("slow-{pid}.sock");
-        all.retain(|path| path.file_name().is_some_and(|file| file.to_string_lossy() == name));
-    }
+    all.retain(|pid| which.session.is_none_or(|wanted| i64::from(wanted) == i64::from(pid.0)));
     match (all.len(), all.pop()) {
-        (1, Some(path)) => Ok(path),
+        (1, Some(session)) => Ok(session),
         (0, _) => anyhow::bail!("this session does not run: `schedlab slow status` lists sessions"),
         (count, _) => anyhow::bail!(UsageError(format!(
             "{count} sessions run: choose one with --session (`schedlab slow status` lists them)"
@@ -238,7 +207,7 @@ fn find(which: &Which) -> anyhow::Result<PathBuf> {
 }
 
 fn order(which: &Which, order: &Order) -> anyhow::Result<ExitCode> {
-    ask(&find(which)?, order).map_err(told)?;
+    ask(find(which)?, order).map_err(told)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -255,9 +224,9 @@ impl json::Document for Document {
 
 fn status(json: bool) -> anyhow::Result<ExitCode> {
     let mut sessions_now = Vec::new();
-    for path in sessions().map_err(told)? {
+    for session in sessions().map_err(told)? {
         // One that ends just now needs no telling.
-        sessions_now.extend(ask(&path, &Order::Status).ok().flatten());
+        sessions_now.extend(ask(session, &Order::Status).ok().flatten());
     }
     if json {
         json::print(&Document { sessions: sessions_now })?;
@@ -275,11 +244,7 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
             let failed = if node.failed { ", failed" } else { "" };
             let (name, speeds, tasks) = (&node.name, speeds.join(" "), node.processes.len());
             writeln!(out, "  {name}: CPUs {speeds}, {tasks} processes{failed}")?;
-            if let Some((asked, granted)) = node.held.last {
-                let (asked, granted) = (asked * 100.0, granted * 100.0);
-                writeln!(out, "    asked {asked:.1} %, granted {granted:.1} % in the last second")?;
-            }
-            if let Some(period) = &node.held.period {
+            if let Some(period) = &node.period {
                 writeln!(out, "    {period}")?;
             }
         }

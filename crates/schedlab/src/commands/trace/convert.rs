@@ -6,7 +6,7 @@ use crate::commands::UsageError;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Converted, Target, convert, unfinished};
+use schedlab_trace::{Converted, Target, convert};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Write this table only, as Parquet [default: events to TO, intervals next to it]
     #[arg(long, value_name = "TABLE")]
     table: Option<Table>,
+    /// In CSV, write names as they are, for programs: a spreadsheet may run them
+    #[arg(long)]
+    raw: bool,
 }
 
 /// A table of a Parquet file.
@@ -69,7 +72,7 @@ enum Packing {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let target = target(args)?;
-    leave_nothing_when_interrupted(vec![args.target.clone(), intervals_of(&args.target)])?;
+    leave_nothing_when_interrupted()?;
     match (target, args.table) {
         (Target::Parquet, table) => tables(args, table)?,
         (_, Some(_)) => {
@@ -81,16 +84,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Ctrl-C ends a conversion at once, and takes the unfinished files with it.
-pub(super) fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
+pub(super) fn leave_nothing_when_interrupted() -> anyhow::Result<()> {
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let life = move || {
         while signals.caught().is_none() {
             let _ = schedlab_sys::process::poll(&[signals.fd()], None);
         }
-        for part in targets.iter().filter_map(|target| unfinished(target)) {
-            // What was not begun, or is done, is not there.
-            let _ = std::fs::remove_file(part);
-        }
+        schedlab_trace::remove_unfinished();
         let _ = writeln!(crate::output::stderr(), "schedlab: interrupted: nothing was written");
         std::process::exit(130);
     };
@@ -102,6 +102,7 @@ pub(super) fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::R
 }
 
 /// Where the intervals go that stand beside the events of `target`.
+#[cfg(feature = "parquet")]
 fn intervals_of(target: &Path) -> PathBuf {
     target.with_extension("intervals.parquet")
 }
@@ -170,6 +171,11 @@ fn target(args: &Args) -> Result<Target, UsageError> {
             ))
         })?,
     };
+    let target = match (target, args.raw) {
+        (Target::Csv, true) => Target::RawCsv,
+        (_, true) => return Err(UsageError("--raw is for CSV (--to csv)".into())),
+        _ => target,
+    };
     if target == Target::Parquet && args.table.is_none() && args.target == Path::new("-") {
         let what = "standard output holds one table: choose it with --table";
         return Err(UsageError(what.into()));
@@ -190,6 +196,8 @@ fn target(args: &Args) -> Result<Target, UsageError> {
 fn version(target: Target) -> Version {
     match target {
         Target::Dat(version, _) => version,
-        Target::Perfetto | Target::Csv | Target::Parquet | Target::Report => Version::V6,
+        Target::Perfetto | Target::Csv | Target::RawCsv | Target::Parquet | Target::Report => {
+            Version::V6
+        }
     }
 }

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let what = "which part? Give --from, --to, --cpus, --pid, --comm or --regex";
         return Err(UsageError(what.into()).into());
     }
-    super::convert::leave_nothing_when_interrupted(vec![args.target.clone()])?;
+    super::convert::leave_nothing_when_interrupted()?;
     let how = match args.compress {
         true => (Version::V7, Compression::Zstd),
         false => (Version::V6, Compression::None),

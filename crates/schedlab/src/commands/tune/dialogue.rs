@@ -88,7 +88,8 @@ fn lines(file: &Path) -> anyhow::Result<Vec<(usize, String, Line)>> {
     if file == Path::new("-") {
         std::io::stdin().read_to_string(&mut text).context("stdin")?;
     } else {
-        text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        text =
+            schedlab_sys::regular_file::text(file).with_context(|| file.display().to_string())?;
     }
     let mut out = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

@@ -1,9 +1,10 @@
 //! `schedlab vm bisect`: git bisect over kernels that are built, booted and measured.
 
-use super::compare::{self, Side, is_repository, name_of};
+use super::kernels::Kernels;
 use super::study::{How, Study};
 use super::{EXIT_INTERRUPTED, told};
 use crate::commands::UsageError;
+use crate::commands::result_file::save;
 use anyhow::Context as _;
 use schedlab_experiment::LoopError;
 use schedlab_stats::median;
@@ -73,21 +74,22 @@ pub(super) fn run(options: Bisect) -> anyhow::Result<ExitCode> {
 
 fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     let Bisect { good, bad, worse, mut how } = options;
-    let Some(tree) = how.tree.clone().filter(|tree| is_repository(tree)) else {
+    let Some(tree) = how.sources.tree.clone().filter(|tree| tree.join(".git").exists()) else {
         return Err(UsageError("option tree: give the folder of a git repository".into()).into());
     };
-    let checkout = Checkout::of(&tree).map_err(told)?;
+    let sources = how.sources.clone();
+    let kernels = Kernels::of(&sources)?;
+    let checkout = kernels.checkout.as_ref().context("a repository has a checkout")?;
     // Runs are kept, so that a search that was stopped goes on.
     how.output = Some(how.output.unwrap_or_else(|| checkout.folder().join("runs")));
     let study = Study::new(&how)?;
     let [good, bad] = [good, bad]
         .map(|text| checkout.commit(&tree, &text).map_err(told).map(|commit| (text, commit)));
     let ((good_text, good), (bad_text, bad)) = (good?, bad?);
-    let side = Side::read(&good)?;
-    let reference = reference(&study, &how, &checkout, &side, worse)?;
+    let reference = reference(&study, &how, &kernels, &good, worse)?;
     let better = metrics::metric(&how.metric).better;
-    let of_bad = Side::read(&bad)?.kernel(&study, &how, Some(&checkout), 0)?;
-    let value = median(study.values(&of_bad, &[])?).unwrap_or_default();
+    let of_bad = kernels.kernel(&bad, 0)?;
+    let value = median(study.values(&of_bad)?).unwrap_or_default();
     let by = placebo::worse_by(reference, value, better).unwrap_or_default() * 100.0;
     if by <= worse {
         let (metric, good, bad) = (&how.metric, good_text, bad_text);
@@ -97,7 +99,7 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     }
     let folder = std::fs::canonicalize(study.folder()).context("finding the runs")?;
     let state = State { good, bad, worse, how, folder, reference };
-    let found = bisect(&checkout, &state)?;
+    let found = bisect(checkout, &state)?;
     let subject = checkout.git(&["show", "--no-patch", "--format=%h %s", &found]).map_err(told)?;
     let mut out = crate::output::stdout();
     writeln!(out, "{found} is the first commit that is worse by more than {worse} %:")?;
@@ -111,22 +113,21 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
 fn reference(
     study: &Study,
     how: &How,
-    checkout: &Checkout,
-    side: &Side,
+    kernels: &Kernels<'_>,
+    good: &str,
     worse: f64,
 ) -> anyhow::Result<f64> {
-    let kernel = side.kernel(study, how, Some(checkout), 0)?;
-    let placebos = compare::placebos(study, how, side, Some(checkout))?;
-    let values = study.values(&kernel, &[])?;
+    let kernel = kernels.kernel(good, 0)?;
+    let placebos = kernels.placebos(good)?;
+    let values = study.values(&kernel)?;
+    let reference = median(values.iter().copied()).context("no start was measured")?;
+    anyhow::ensure!(reference != 0.0, "{} is 0 at the good revision", how.metric);
     let measured = placebos
         .iter()
-        .map(|kernel| study.values(kernel, &[]))
+        .map(|kernel| study.values(kernel))
         .collect::<anyhow::Result<Vec<Vec<f64>>>>()?;
-    let better = metrics::metric(&how.metric).better;
-    let judged = placebo::judge(&values, &values, &measured, better);
-    let judged = judged.with_context(|| format!("{} is 0 at the good revision", how.metric))?;
     let mut stderr = crate::output::stderr();
-    match judged.band.map(|band| band * 100.0) {
+    match placebo::band(&values, &measured).map(|band| band * 100.0) {
         None => writeln!(
             stderr,
             "schedlab: without placebos nothing tells whether {worse} % is more than neutral code does"
@@ -145,7 +146,7 @@ fn reference(
             how.metric
         )?,
     }
-    median(values).context("no start was measured")
+    Ok(reference)
 }
 
 /// Lets git search; the first commit that is worse.
@@ -160,7 +161,7 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
         if is_begun {
             checkout.git(&["bisect", "reset", "HEAD"]).map_err(told)?;
         }
-        std::fs::write(&path, serde_json::to_vec(state)?).context("keeping the search")?;
+        save(&path, serde_json::to_vec(state)?)?;
         checkout.check_out(&state.good).map_err(told)?;
         checkout.git(&["bisect", "start", &state.bad, &state.good]).map_err(told)?;
     }
@@ -210,8 +211,9 @@ fn is_of_the_machine(error: &anyhow::Error) -> bool {
 
 /// A step: builds and measures what git checked out in the current folder.
 pub(super) fn step(options: &Step) -> anyhow::Result<ExitCode> {
-    let text = std::fs::read(&options.state).context("reading what the search keeps")?;
-    let state: State = serde_json::from_slice(&text).context("reading what the search keeps")?;
+    let text = schedlab_sys::regular_file::text(&options.state);
+    let text = text.context("reading what the search keeps")?;
+    let state: State = serde_json::from_str(&text).context("reading what the search keeps")?;
     let how = How { output: Some(state.folder.clone()), ..state.how.clone() };
     let study = Study::new(&how)?;
     let mut stderr = crate::output::stderr();
@@ -228,7 +230,7 @@ pub(super) fn step(options: &Step) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
         Err(error) if is_of_the_machine(&error) => {
-            std::fs::write(why_stopped(&options.state), format!("{error:#}"))?;
+            save(&why_stopped(&options.state), format!("{error:#}"))?;
             Ok(ExitCode::from(STOP))
         }
         Err(error) => {
@@ -241,11 +243,11 @@ pub(super) fn step(options: &Step) -> anyhow::Result<ExitCode> {
 fn measure(study: &Study, how: &How) -> anyhow::Result<f64> {
     let here = std::env::current_dir().context("finding the checkout")?;
     let commit = head(&here)?;
-    let name = name_of(how, &commit, 0);
+    let name = how.sources.name_of(&commit, 0);
     if !schedlab_vm::Kernel::is_built(&name) {
-        study.build(&here.display().to_string(), 0, Some(name.clone()))?;
+        how.sources.build(&here.display().to_string(), 0, Some(name.clone()))?;
     }
-    median(study.values(&name, &[])?).context("no start was measured")
+    median(study.values(&name)?).context("no start was measured")
 }
 
 fn head(folder: &Path) -> anyhow::Result<String> {

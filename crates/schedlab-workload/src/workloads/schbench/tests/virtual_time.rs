@@ -65,7 +65,8 @@ impl World {
             let (name, value) = word.split_once('=').unwrap_or((word, "true"));
             (name.to_owned(), value.to_owned())
         });
-        let (topology, allowed) = (Topology::flat(4), (0..4).map(Cpu).collect());
+        let topology = Topology::flat(4);
+        let allowed = (0..4).map(Cpu).collect();
         let around = Surroundings { topology, allowed, speed: 1, seed: 1 };
         let mut plan = workloads::plan("schbench", &given.collect(), &around).unwrap();
         let tasks = std::mem::take(&mut plan.tasks);
@@ -227,7 +228,8 @@ fn a_burst_comes_at_the_start_of_each_second_and_its_requests_queue_up() {
     assert!((99..=100).contains(&deepest), "{deepest}");
     // All of 200 at once do not find room; those that are left over are reported.
     let world = World::run(&format!("{WORKER} rps=200"), 3 * SECOND);
-    let (offered, dropped) = (world.count("requests_offered"), world.count("requests_dropped"));
+    let offered = world.count("requests_offered");
+    let dropped = world.count("requests_dropped");
     assert_eq!(offered, 600);
     assert!((3 * 70..=3 * 72).contains(&dropped), "{dropped}");
     assert_eq!(world.count("requests"), offered - dropped);
@@ -295,7 +297,8 @@ fn the_closed_loop_counts_from_the_wakeup_and_calibration_leaves_the_sleep_out()
     let line = "message-threads=1 threads=2 operations=3 sleep_usec=500";
     let of =
         |more: &str| World::run(&format!("{line} {more}"), SECOND).samples("request_latency_ns");
-    let (plain, calibrated) = (of(""), of("calibrate"));
+    let plain = of("");
+    let calibrated = of("calibrate");
     assert!(plain.iter().all(|&latency| latency == 3 * MILLI + MILLI / 2), "{plain:?}");
     assert!(calibrated.iter().all(|&latency| latency == 3 * MILLI), "{calibrated:?}");
     assert!(plain.len() > 500 && calibrated.len() == plain.len(), "{}", plain.len());

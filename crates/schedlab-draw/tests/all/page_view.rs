@@ -1,0 +1,448 @@
+//! What the page shows of a view, in a real browser: episodes, rows of tasks, dense events, sums, links,
+//! narrow windows, and traces that are too large for their slices.
+
+use schedlab_draw::levels::Levels;
+use schedlab_draw::page::{Columns, Note, PageData, Story, page};
+use schedlab_model::{
+    Cpu, CpuSet, Event, EventSource, Nanos, OtherFormat, Span, TraceInfo, Warning, What,
+};
+use schedlab_timeline::{By, Density, TaskId, ask, notation, span_of};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io;
+
+use crate::browser::Browser;
+
+/// Two CPUs; `B` waits 3 µs for `A`, though CPU 1 idles meanwhile, and moves.
+const TRACE: &str = "
+    0 | AAAABBBB..AAAA..
+      |  bbb
+    1 | ..CC....BBBB..CC
+    at 1: A wakes B";
+
+/// A note about the wait of `B`.
+fn note(start: Nanos, from_ns: u64, to_ns: u64) -> Note {
+    Note {
+        span: Span::new(start + Nanos(from_ns), start + Nanos(to_ns)),
+        cpu: 0,
+        text: "B waited".into(),
+        story: Some(Story {
+            since: start + Nanos(1_000),
+            task: TaskId(2),
+            cost: Nanos(to_ns - from_ns),
+            waker: Some((TaskId(1), Cpu(1))),
+            free: [Cpu(1)].into_iter().collect::<CpuSet>(),
+        }),
+    }
+}
+
+/// The page of a trace in notation, with an episode.
+fn html(text: &str, episode: (u64, u64)) -> String {
+    let trace = notation::parse(text).expect("sound notation");
+    let span = span_of(&mut trace.source()).expect("in memory");
+    let reply = ask(&mut trace.source(), Columns::new(span)).expect("in memory");
+    page("x.dat", &reply.answer, None, &[note(span.start, episode.0, episode.1)], 1)
+}
+
+fn click(browser: &mut Browser, selector: &str) {
+    // Sums come a moment after the view has settled.
+    for _ in 0..100 {
+        if browser.evaluate(&format!("document.querySelector('{selector}') !== null")) == true {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let script = format!(
+        "(() => {{ const r = document.querySelector('{selector}').getBoundingClientRect(); \
+         return [r.left + r.width / 2, r.top + r.height / 2]; }})()"
+    );
+    let place = browser.evaluate(&script);
+    let at = [0, 1].map(|index| place[index].as_f64().expect("a number"));
+    browser.mouse("mousePressed", at.into(), false);
+    browser.mouse("mouseReleased", at.into(), false);
+}
+
+/// Chooses an option of a select element as a person does.
+fn select(browser: &mut Browser, id: &str, value: &str) {
+    browser.evaluate(&format!(
+        "(() => {{ const s = document.getElementById('{id}'); s.focus(); s.value = '{value}'; \
+         s.dispatchEvent(new Event('change')); }})()"
+    ));
+}
+
+fn width(browser: &mut Browser) -> f64 {
+    let width = browser.evaluate("schedlabPage.view.to - schedlabPage.view.from");
+    width.as_f64().expect("a number")
+}
+
+/// What stands in the browser's address once it has settled.
+fn link(browser: &mut Browser) -> String {
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    browser.evaluate("location.href").as_str().expect("an address").to_owned()
+}
+
+#[test]
+fn keys_work_after_a_click_on_anything() {
+    let Some((mut browser, file)) = Browser::show("clicked", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    for selector in ["#fit", "#episodes button", "#waits button", "#sums button", "#help", "#rows"]
+    {
+        click(&mut browser, selector);
+        browser.key("f");
+        let before = width(&mut browser);
+        browser.key("+");
+        assert!(width(&mut browser) < before, "after a click on {selector}");
+    }
+    for (id, value) in [("by", "command"), ("order", "busy"), ("kind", "task"), ("kind", "cpu")] {
+        select(&mut browser, id, value);
+        browser.key("f");
+        let before = width(&mut browser);
+        browser.key("+");
+        assert!(width(&mut browser) < before, "after a choice of {id}");
+    }
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn the_address_restores_scroll_height_rows_and_colours() {
+    let rows: String = (0..200).fold(String::new(), |mut text, cpu| {
+        let letter = if cpu < 26 { char::from(b'A' + cpu) } else { '.' };
+        writeln!(text, "{cpu} | ..{letter}.{letter}...").expect("a String takes all");
+        text
+    });
+    let Some((mut browser, file)) = Browser::show("restored", &html(&rows, (2_000, 4_000))) else {
+        return;
+    };
+    select(&mut browser, "order", "number");
+    select(&mut browser, "by", "command");
+    browser.evaluate(
+        "(() => { const t = document.getElementById('target'); t.value = 'C'; t.dispatchEvent(new Event('input')); \
+         schedlabPage.view.rowHeight = 17; schedlabPage.scroll(40); schedlabPage.paint(); })()",
+    );
+    browser.key("v");
+    let seen = "(() => { const { top, rowHeight, rows, order, by, target, episode } = schedlabPage.view; \
+         return [top.toFixed(1), rowHeight, rows, order, by, target, episode, schedlabPage.painter.lanes.kind]; })()";
+    let before = browser.evaluate(seen);
+    let address = link(&mut browser);
+    browser.open(&address, "ready");
+    assert_eq!(browser.evaluate(seen), before, "{address}");
+    assert_eq!(before[5], "C");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+/// Colours of the canvas at times (µs) and lanes, `dy` pixels below the lane's upper edge.
+fn pixels(browser: &mut Browser, places: &[(f64, f64, f64)]) -> Vec<[i64; 3]> {
+    let list: Vec<String> =
+        places.iter().map(|(us, lane, dy)| format!("[{us},{lane},{dy}]")).collect();
+    let script = format!(
+        "(() => {{ const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \
+         const {{ rows, rowHeight }} = p.painter.layout(p.view); \
+         return [{}].map(([us, lane, dy]) => {{ \
+         const x = rows.left + (us * 1000 - p.view.from) / (p.view.to - p.view.from) * rows.width; \
+         const y = rows.top + (lane - p.view.top) * rowHeight + dy; \
+         return [...c.getContext('2d').getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].slice(0, 3); \
+         }}); }})()",
+        list.join(",")
+    );
+    let said = browser.evaluate(&script);
+    let colour = |value: &Value| [0, 1, 2].map(|index| value[index].as_i64().expect("a byte"));
+    said.as_array().expect("a list").iter().map(colour).collect()
+}
+
+#[test]
+fn an_episode_is_drawn_in_its_place() {
+    let Some((mut browser, file)) = Browser::show("story", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    let before = pixels(&mut browser, &[(3.0, 0.0, 1.0)]);
+    browser.key("v");
+    assert_eq!(browser.evaluate("schedlabPage.view.episode"), 0);
+    let said = browser.text("chosen");
+    assert!(said.contains("Episode of 2.00 µs on CPU 0, 2.00 µs of CPU time lost"), "{said}");
+    browser.evaluate("(() => { const v = schedlabPage.view; [v.from, v.to] = [0, 16000]; })()");
+    // The bracket is the alarm's colour at the upper edge of the row, from the episode's begin to its end.
+    let alarm = [192, 0, 80];
+    let near = |a: [i64; 3], b: [i64; 3]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 60);
+    let after = pixels(&mut browser, &[(3.0, 0.0, 1.0), (6.0, 0.0, 1.0)]);
+    assert!(near(after[0], alarm) && !near(before[0], alarm), "{before:?} {after:?}");
+    assert!(!near(after[1], alarm), "behind the episode: {after:?}");
+    // CPU 1 idles from 4 µs on only: before, `C` runs there. Below the words that lie on its row.
+    browser.evaluate("schedlabPage.view.episode = -1");
+    let places: Vec<(f64, f64, f64)> =
+        (0..12).map(|step| (2.2, 1.0, 22.0 + f64::from(step))).collect();
+    let busy = pixels(&mut browser, &places);
+    browser.evaluate("schedlabPage.view.episode = 0");
+    assert_eq!(pixels(&mut browser, &places), busy, "what is busy is not hatched");
+    // A click on the lane above the rows goes there, too.
+    browser.key("f");
+    browser.evaluate("schedlabPage.view.episode = -1");
+    let place = browser.evaluate(
+        "(() => { const p = schedlabPage, b = p.canvas.getBoundingClientRect(), l = p.painter.layout(p.view).lane; \
+         return [b.left + l.left + 3000 / p.trace.span * l.width, b.top + l.top + l.height / 2]; })()",
+    );
+    let at = [0, 1].map(|index| place[index].as_f64().expect("a number"));
+    browser.mouse("mousePressed", at.into(), false);
+    browser.mouse("mouseReleased", at.into(), false);
+    assert_eq!(browser.evaluate("schedlabPage.view.episode"), 0);
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn a_free_cpu_is_hatched_while_it_is_free() {
+    let trace = "
+        0 | AAAABBBB..AAAA..
+          |  bbb
+        1 | CC......BBBB..CC
+        at 1: A wakes B";
+    let Some((mut browser, file)) = Browser::show("hatched", &html(trace, (2_000, 4_000))) else {
+        return;
+    };
+    let places: Vec<(f64, f64, f64)> =
+        (0..12).map(|step| (3.0, 1.0, 22.0 + f64::from(step))).collect();
+    let idle = pixels(&mut browser, &places);
+    browser.evaluate("schedlabPage.view.episode = 0");
+    assert_ne!(pixels(&mut browser, &places), idle);
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn a_short_episode_is_seen_among_a_thousand_rows() {
+    let rows = (0..1024).fold(String::new(), |mut text, cpu| {
+        let who = if cpu == 0 { "AA" } else { ".." };
+        writeln!(text, "{cpu} | {who}............{who}").expect("a String takes all");
+        text
+    });
+    // As much of it as 16 ms are of ten seconds.
+    let Some((mut browser, file)) = Browser::show("thousand", &html(&rows, (8_000, 8_026))) else {
+        return;
+    };
+    let seen = browser.evaluate(
+        "(() => { const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \
+         const { lane } = p.painter.layout(p.view), line = c.getContext('2d').getImageData( \
+         Math.round(lane.left * ratio), Math.round((lane.top + lane.height / 2) * ratio), Math.round(lane.width * ratio), 1).data; \
+         let alarm = 0; for (let i = 0; i < line.length; i += 4) if (line[i] === 192 && line[i + 1] === 0) alarm++; \
+         return alarm / ratio; })()",
+    );
+    assert!(seen.as_f64() >= Some(2.0), "{seen} pixels of the lane");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn rows_of_tasks_tell_states_and_sums() {
+    let Some((mut browser, file)) = Browser::show("tasks", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    select(&mut browser, "kind", "task");
+    let told = browser.evaluate(
+        "(() => { const { lanes } = schedlabPage.painter; schedlabPage.now(); return lanes.lanes.map(({ name, pieces }) => [name, \
+         Array.from(pieces.start).map((start, i) => [start, pieces.end[i], \
+         pieces.doing[i]]).filter((piece) => piece[2] < 2)]); })()",
+    );
+    let b = told.as_array().expect("a list").iter().find(|lane| lane[0] == "B:2");
+    let expected = json!([[1_000, 4_000, 1], [4_000, 8_000, 0], [8_000, 12_000, 0]]);
+    assert_eq!(b.map(|lane| &lane[1]), Some(&expected), "{told:#}");
+    // The colours of the states: B's row at 2 µs waits, at 5 µs runs.
+    let lane = told
+        .as_array()
+        .and_then(|all| all.iter().position(|lane| lane[0] == "B:2"))
+        .expect("there");
+    let lane = u32::try_from(lane).expect("few").into();
+    let seen = pixels(&mut browser, &[(2.2, lane, 4.0), (5.2, lane, 4.0)]);
+    assert_eq!(seen, [[213, 94, 0], [0, 114, 178]]);
+    // One row for a command with several tasks, and what is selected summed up.
+    select(&mut browser, "kind", "cpu");
+    browser
+        .evaluate("(() => { const p = schedlabPage; p.view.measure = [2000, 6000]; p.sums(); })()");
+    let (title, sums) = (browser.text("sums-title"), browser.text("sums"));
+    assert_eq!(title, "In the selection of 4.00 µs");
+    for sum in ["A:1  2.00 µs", "B:2  2.00 µs, waited 2.00 µs", "C:3  2.00 µs"] {
+        assert!(sums.contains(sum), "{sum} in {sums}");
+    }
+    std::fs::remove_file(&file).expect("ours");
+}
+
+/// One CPU that runs a task, and fires another tracepoint so often.
+struct Dense {
+    info: TraceInfo,
+    events: Vec<Event>,
+}
+
+impl Dense {
+    fn new(count: u64, names: &[&str]) -> Self {
+        let trace = notation::parse("0 | .AAAAAAAAAAAAAA.").expect("sound notation");
+        let (mut source, mut batch, mut events) = (trace.source(), Vec::new(), Vec::new());
+        while source.next(&mut batch).expect("in memory") {
+            events.append(&mut batch);
+        }
+        events.retain(|event| !matches!(event.what, What::Other { .. }));
+        let mut info = source.info().clone();
+        let format = |name: &&str| OtherFormat { system: "irq".into(), name: (*name).into() };
+        info.others = names.iter().map(format).collect();
+        let (first, last) = (events[0], events[events.len() - 1]);
+        let length = (last.time - first.time).0;
+        let formats = u64::try_from(names.len()).expect("few");
+        events.extend((1..count).map(|index| Event {
+            time: first.time + Nanos(length * index / count),
+            what: What::Other { format: u16::try_from(index % formats).expect("few") },
+            ..first
+        }));
+        events.sort_by_key(|event| event.time);
+        Self { info, events }
+    }
+
+    fn page(count: u64, names: &[&str]) -> String {
+        let mut source = Self::new(count, names);
+        let span = Span::new(source.events[0].time, source.events[source.events.len() - 1].time);
+        let question = Columns::new(span).with_marks(&source.info);
+        let reply = ask(&mut source, question).expect("in memory");
+        page("dense.dat", &reply.answer, None, &[], 0)
+    }
+}
+
+impl EventSource for Dense {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        *batch = std::mem::take(&mut self.events);
+        Ok(!batch.is_empty())
+    }
+    fn warnings(&self) -> &[Warning] {
+        &[]
+    }
+}
+
+#[test]
+fn dense_events_do_not_blacken_the_rows() {
+    let html = Dense::page(25_000, &["sched_stat_runtime"]);
+    let Some((mut browser, file)) = Browser::show("dense", &html) else { return };
+    let dark = browser.evaluate(
+        "(() => { const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \
+         const { rows, rowHeight } = p.painter.layout(p.view), all = c.getContext('2d').getImageData( \
+         Math.round(rows.left * ratio), Math.round(rows.top * ratio), Math.round(rows.width * ratio), \
+         Math.round(rowHeight * ratio)).data; \
+         const lines = []; for (let y = 0; y < rowHeight * ratio - 1; y++) { let n = 0; for (let x = 0; \
+         x < Math.round(rows.width * ratio); x++) { \
+         const at = 4 * (y * Math.round(rows.width * ratio) + x); if (all[at] + all[at + 1] + all[at + 2] < 240) n++; \
+         } lines.push(n / rows.width / ratio); } return lines; })()",
+    );
+    let lines: Vec<f64> =
+        dark.as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
+    assert!(lines.iter().take(6).any(|share| *share > 0.9), "the band is seen: {lines:?}");
+    let black = lines.iter().filter(|share| **share > 0.2).count();
+    assert!(black * 4 <= lines.len(), "{black} of {} lines are black: {lines:?}", lines.len());
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn interrupts_are_intervals() {
+    let html = Dense::page(9, &["irq_handler_exit", "irq_handler_entry"]);
+    let Some((mut browser, file)) = Browser::show("interrupts", &html) else { return };
+    let told = browser.evaluate(
+        "(() => { const { interrupts, points } = schedlabPage.trace.rows[0]; \
+         return [Array.from(interrupts.start), Array.from(interrupts.end), Array.from(points.time), \
+         Array.from(points.paired)]; })()",
+    );
+    // Entries are the odd ones of eight; each goes with the exit behind it, and the last exit with none.
+    let time = |index: usize| told[2][index].clone();
+    assert_eq!(told[0], json!([time(0), time(2), time(4), time(6)]), "{told}");
+    assert_eq!(told[1], json!([time(1), time(3), time(5), time(7)]), "{told}");
+    assert_eq!(told[3], json!([1, 1, 1, 1, 1, 1, 1, 1]), "no pennants beside the bars");
+    let legend = browser.text("legend");
+    assert!(legend.contains("interrupt"), "{legend}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+/// A window as wide as a phone, or as a desk's screen.
+fn resize(browser: &mut Browser, (width, height): (u32, u32), mobile: bool) {
+    let metrics =
+        json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile });
+    browser.call("Emulation.setDeviceMetricsOverride", &metrics);
+}
+
+#[test]
+fn nothing_overflows_on_a_phone() {
+    let Some((mut browser, file)) = Browser::show("phone", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    for size in [(390, 844), (320, 568), (844, 390), (1600, 900)] {
+        resize(&mut browser, size, size.0 < 900);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let over = browser.evaluate(
+            "(() => { const over = []; const wide = document.documentElement.clientWidth, high = innerHeight; \
+             for (const e of document.querySelectorAll('header, header *, main, canvas, aside, aside *')) { \
+             const r = e.getBoundingClientRect(); \
+             if (r.width > 0 && (r.right > wide + 0.5 || r.left < -0.5)) over.push([e.tagName, e.id, r.left, r.right]); } \
+             const rows = document.getElementById('rows').getBoundingClientRect(); \
+             return { over, scroll: document.documentElement.scrollWidth - wide, rows: [rows.width, rows.height], high }; })()",
+        );
+        assert_eq!(over["over"], json!([]), "{size:?}");
+        assert_eq!(over["scroll"], 0, "{size:?}");
+        assert!(over["rows"][1].as_f64() > Some(100.0), "rows have room at {size:?}: {over}");
+    }
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn no_label_of_the_axis_lies_on_another_or_leaves_the_picture() {
+    let Some((mut browser, file)) = Browser::show("labels", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    for size in [(390, 844), (1200, 700)] {
+        resize(&mut browser, size, false);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let bad = browser.evaluate(
+            "(() => { const p = schedlabPage, c = p.painter.context, bad = [], longest = []; const fill = c.fillText.bind(c); \
+             p.trace.head.shift = 86400123456789; p.trace.span = 4e9; \
+             for (const [from, to] of [[0, 16000], [1234, 1244], [3e9, 3e9 + 700], [1e9, 3e9], [2.5e9, 2.5e9 + 2e5], [0, 4e9]]) { \
+             [p.view.from, p.view.to] = [from, to]; const boxes = []; \
+             c.fillText = (text, x, y) => { const w = c.measureText(text).width; \
+             const left = c.textAlign === 'right' ? x - w : c.textAlign === 'center' ? x - w / 2 : x; boxes.push({ text, \
+             left, right: left + w, y }); fill(text, x, y); }; \
+             p.painter.axis(p.view, p.painter.layout(p.view), p.painter.tone); c.fillText = fill; \
+             boxes.forEach((a, i) => { if (a.left < 0 || a.right > p.canvas.clientWidth) bad.push([a.text, 'outside']); \
+             longest.push(a.text.length); \
+             boxes.slice(0, i).forEach((b) => { \
+             if (Math.abs(a.y - b.y) < 10 && a.left < b.right + 2 && b.left < a.right + 2) bad.push([a.text, b.text]); }); }); \
+             if (boxes.length < 3) bad.push(['too few labels', from, to]); } return [bad, Math.max(...longest)]; })()",
+        );
+        assert_eq!(bad[0], json!([]), "{size:?}");
+        assert!(bad[1].as_u64() <= Some(16), "digits that can be read: {bad}");
+    }
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn a_trace_too_large_for_its_slices_is_shown_in_columns() {
+    let trace = notation::parse(TRACE).expect("sound notation");
+    let span = span_of(&mut trace.source()).expect("in memory");
+    let question = (Columns::new(span).at_most(4), Density::new(span, 2_000, By::Task));
+    let (slices, columns) = ask(&mut trace.source(), question).expect("in memory").answer;
+    assert!(!slices.is_whole());
+    let levels = ask(&mut trace.source(), Levels::new(span, 64, Vec::new())).expect("in memory");
+    let levels = levels.answer[0].levels.clone();
+    assert_eq!((PageData::columns_of(1_024), PageData::columns_of(2)), (8_192, 65_536));
+    let html = page("large.dat", &slices.with_columns(columns, levels), None, &[], 0);
+    let Some((mut browser, file)) = Browser::show("columns", &html) else { return };
+    let seen = browser.evaluate(
+        "(() => { const p = schedlabPage; p.now(); const { sums, rows } = p.trace; \
+         return [rows[0].share.length, rows[0].count, sums.waiting[sums.waiting.length - 1], \
+         sums.running[sums.running.length - 1], \
+         Math.round(p.trace.ran[1])]; })()",
+    );
+    assert_eq!(seen, json!([2_000, 0, 3_000, 20_000, 8_000]), "columns, slices, waited, ran, A");
+    // Zoomed in to what the first picture cannot show.
+    browser.evaluate("(() => { const v = schedlabPage.view; [v.from, v.to] = [3900, 4100]; })()");
+    let told = browser.evaluate(
+        "(() => { const p = schedlabPage; return [3950, 4050].map((time) => p.column(p.trace.rows[0], time)); })()",
+    );
+    assert!(
+        told[0].as_str().is_some_and(|text| text.contains("busy 100 %") && text.ends_with("A:1")),
+        "{told}"
+    );
+    assert!(told[1].as_str().is_some_and(|text| text.ends_with("B:2")), "{told}");
+    let said = browser.text("chosen");
+    assert!(said.contains("--from"), "how to see slices: {said}");
+    std::fs::remove_file(&file).expect("ours");
+}

@@ -1,0 +1,352 @@
+//! How often verdicts are wrong, and whether the stated power is the true one, by simulation with fixed
+//! seeds and by recorded runs.
+//!
+//! CI runs a part. `cargo xtask evidence statistics` runs all of it (`SCHEDLAB_EVIDENCE=write`) and
+//! writes the section "Calibration" of `docs/statistics.md`.
+
+use schedlab_experiment::analysis::{
+    Basis, Choice, Detail, LEVEL, Map, Noise as Known, POWER_MIN, Plane, Row, compare_metrics,
+    look_level,
+};
+use schedlab_model::{Better, Metric, Unit};
+use schedlab_stats::{Random, binomial_cdf};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// A/As a row of the published table.
+const TRIALS: u64 = 2_000;
+/// Looks of the rows with stopping.
+const LOOKS: &[u32] = &[6, 10, 20, 40];
+
+/// How runs vary, in the order in which they are done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Noise {
+    Normal,
+    Lognormal,
+    T3,
+    Outliers,
+    Ar1,
+    Drift,
+}
+
+const NOISES: [(Noise, &str); 6] = [
+    (Noise::Normal, "normal, 5 %"),
+    (Noise::Lognormal, "lognormal 0.5"),
+    (Noise::T3, "Student's t, 3 degrees, 5 %"),
+    (Noise::Outliers, "normal, 5 % of runs times 5"),
+    (Noise::Ar1, "AR(1) 0.5, 5 %"),
+    (Noise::Drift, "linear drift of 30 %, 5 %"),
+];
+
+impl Noise {
+    /// A sequence of runs, as they follow each other.
+    fn runs(self, count: usize, random: &mut Random) -> Vec<f64> {
+        let mut last = random.normal();
+        let one = |index: usize| {
+            let z = random.normal();
+            match self {
+                Self::Normal => 1.0 + 0.05 * z,
+                Self::Lognormal => (0.5 * z).exp(),
+                Self::T3 => {
+                    let squares: f64 = (0..3).map(|_| random.normal().powi(2)).sum();
+                    (0.05 * z / (squares / 3.0).sqrt()).exp()
+                }
+                Self::Outliers => (1.0 + 0.05 * z) * if random.unit() < 0.05 { 5.0 } else { 1.0 },
+                Self::Ar1 => {
+                    last = 0.5 * last + 0.75_f64.sqrt() * z;
+                    (0.05 * last).exp()
+                }
+                Self::Drift => 1.0 + 0.3 * index as f64 / count as f64 + 0.05 * z,
+            }
+        };
+        (0..count).map(one).collect()
+    }
+}
+
+type Sides = Vec<(Metric, Vec<f64>, Vec<f64>)>;
+
+/// Both sides in pairs in an order of chance, as the run loop does them; the second is `factor` slower.
+fn pairs(noise: Noise, runs: usize, metrics: usize, factor: f64, random: &mut Random) -> Sides {
+    let first: Vec<bool> = (0..runs).map(|_| random.unit() < 0.5).collect();
+    (0..metrics)
+        .map(|index| {
+            let all = noise.runs(2 * runs, random);
+            let side = |second: bool| -> Vec<f64> {
+                all.chunks(2)
+                    .zip(&first)
+                    .map(|(pair, first)| pair[usize::from(*first == second)])
+                    .collect()
+            };
+            let after = side(true).into_iter().map(|v| v * if index == 0 { factor } else { 1.0 });
+            let metric = Metric::new(format!("m{index}_s"), Unit::Seconds, Better::Lower);
+            (metric, side(false), after.collect())
+        })
+        .collect()
+}
+
+fn claims(sides: &Sides, level: f64) -> bool {
+    let rows = compare_metrics(sides, Basis::Pairs, level, Detail::Verdict);
+    rows.iter().any(|row| row.verdict.is_claim())
+}
+
+/// A/As of which some metric is claimed to differ; each `part` has a seed of its own.
+fn false_claims(noise: Noise, metrics: usize, stopping: bool, (trials, part): (u64, u64)) -> u64 {
+    let seed = noise as u64 * 1_000 + metrics as u64 * 2 + u64::from(stopping) + (part << 32);
+    let mut random = Random::new(seed);
+    let looks = if stopping { LOOKS } else { &[8] };
+    let one = |random: &mut Random| {
+        let sides =
+            pairs(noise, *looks.last().expect("there is one") as usize, metrics, 1.0, random);
+        (0..looks.len()).any(|index| {
+            let seen = looks[index] as usize;
+            let cut = |(m, a, b): &(Metric, Vec<f64>, Vec<f64>)| {
+                (m.clone(), a[..seen].to_vec(), b[..seen].to_vec())
+            };
+            claims(&sides.iter().map(cut).collect(), look_level(looks, index))
+        })
+    };
+    (0..trials).filter(|_| one(&mut random)).count() as u64
+}
+
+/// The change that is stated to be found in 8 of 10 cases (the median statement), and how often it is.
+/// Infinite where nothing is stated.
+fn power(noise: Noise, runs: usize, metrics: usize, trials: u64) -> (f64, f64) {
+    let mut random = Random::new(noise as u64 * 977 + runs as u64 * 31 + metrics as u64);
+    let first = |factor: f64, detail: Detail, random: &mut Random| -> Row {
+        let sides = pairs(noise, runs, metrics, factor, random);
+        compare_metrics(&sides, Basis::Pairs, LEVEL, detail).swap_remove(0)
+    };
+    let stated = |random: &mut Random| {
+        first(1.0, Detail::PowerOfFirst, random).detectable.unwrap_or(f64::INFINITY)
+    };
+    let mut all: Vec<f64> = (0..trials).map(|_| stated(&mut random)).collect();
+    all.sort_by(f64::total_cmp);
+    let change = all[all.len() / 2];
+    if change.is_infinite() {
+        return (change, f64::NAN);
+    }
+    let found =
+        |random: &mut Random| first(1.0 + change, Detail::Verdict, random).verdict.is_claim();
+    let found = (0..trials).filter(|_| found(&mut random)).count();
+    (change, found as f64 / trials as f64)
+}
+
+/// Maps of noise alone, with 1, 2 and 6 % at three loads, that name a best cell; and that claim anything.
+fn null_maps(repeats: u32, trials: u64) -> (u64, u64) {
+    let mut random = Random::new(u64::from(repeats));
+    let slices = ["100us", "316us", "1ms", "3.16ms", "10ms", "31.6ms", "100ms"];
+    let (mut named, mut any) = (0, 0);
+    for _ in 0..trials {
+        let blocks: Vec<f64> = (0..repeats).map(|_| 0.02 * random.normal()).collect();
+        let mut cell = |sigma: f64| -> BTreeMap<u32, f64> {
+            let value = |b: u32| (blocks[b as usize] + sigma * random.normal()).exp();
+            (0..repeats).map(value).enumerate().map(|(b, v)| (b as u32, v)).collect()
+        };
+        let cells = [0.01, 0.02, 0.06].map(|sigma| slices.map(|_| cell(sigma)).to_vec()).to_vec();
+        let plane = Plane {
+            x: "slice".into(),
+            y: "groups".into(),
+            columns: slices.map(Into::into).to_vec(),
+            rows: ["1", "2", "4"].map(Into::into).to_vec(),
+            cells,
+        };
+        let map = Map::new(&plane, Known::Measured, true, Choice::Cells).expect("it has repeats");
+        named += u64::from(map.flat.len() < 21);
+        any += u64::from(!map.shows_nothing());
+    }
+    (named, any)
+}
+
+/// Recorded runs of one setting, cut into 100 A/As of six pairs each.
+fn recorded() -> (u64, u64) {
+    let text = include_str!("same-setting.csv");
+    let times: Vec<f64> = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.starts_with("time"))
+        .map(|line| line.parse().expect("a time"))
+        .collect();
+    let mut random = Random::new(7);
+    let one = |runs: &[f64]| {
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        for pair in runs.chunks(2) {
+            let swap = usize::from(random.unit() < 0.5);
+            a.push(pair[swap]);
+            b.push(pair[1 - swap]);
+        }
+        let metric = Metric::new("time_s", Unit::Seconds, Better::Lower);
+        claims(&vec![(metric, a, b)], LEVEL)
+    };
+    let called: Vec<bool> = times.chunks(12).map(one).collect();
+    (called.iter().filter(|c| **c).count() as u64, called.len() as u64)
+}
+
+/// The most false claims in so many trials that a true level of 5 % passes with 99 %. In a part of the
+/// trials with 99.99 %: its rows are many, and luck would fail one in four parts.
+fn most(trials: u64) -> u64 {
+    let sure = if trials < TRIALS { 0.9999 } else { 0.99 };
+    (0..trials).find(|k| binomial_cdf(*k, trials, LEVEL) >= sure).unwrap_or(trials)
+}
+
+/// What one call simulates.
+struct Extent {
+    trials: u64,
+    metrics: &'static [usize],
+    /// Pairs and metrics of the rows on power.
+    power: &'static [(usize, usize)],
+}
+
+const ALL: Extent = Extent {
+    trials: TRIALS,
+    metrics: &[1, 13, 21],
+    power: &[(5, 1), (8, 13), (10, 21), (20, 1), (20, 13), (40, 1), (40, 21)],
+};
+/// The part that CI runs again, within seconds and without optimisation.
+const PART: Extent = Extent { trials: 100, metrics: &[1, 13], power: &[(8, 1), (40, 1)] };
+
+/// Words in lines of at most 99 characters.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let fits = column + 1 + word.len() < 100;
+        out.push_str(if column == 0 {
+            ""
+        } else if fits {
+            " "
+        } else {
+            "\n"
+        });
+        column = if fits && column > 0 { column + 1 + word.len() } else { word.len() };
+        out.push_str(word);
+    }
+    out
+}
+
+/// A heading, a sentence and the head of a table.
+fn head(out: &mut String, title: &str, text: &str, columns: &[&str]) {
+    let (line, text) = ("---|".repeat(columns.len()), wrapped(text));
+    let _ = write!(out, "\n### {title}\n\n{text}\n\n| {} |\n|{line}\n", columns.join(" | "));
+}
+
+fn table_of_false_claims(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
+    let (trials, most) = (extent.trials, most(extent.trials));
+    let text = format!(
+        "Each row is {trials} comparisons of a setting with itself, in pairs. At most {most} may claim a difference:\n\
+         a true level of 5 % passes that with 99 %. Without stopping there are 8 pairs. With stopping there are looks\n\
+         after 6, 10, 20 and 40 pairs. A row with more is simulated again, with another seed and ten times as\n\
+         often; the second count decides."
+    );
+    head(out, "False claims", &text, &["noise", "metrics", "stopping", "false claims"]);
+    for (noise, name) in NOISES {
+        for metrics in extent.metrics {
+            for (stopping, word) in [(false, "no"), (true, "yes")] {
+                let found = false_claims(noise, *metrics, stopping, (trials, 0));
+                if found <= most {
+                    let _ = writeln!(out, "| {name} | {metrics} | {word} | {found} |");
+                    continue;
+                }
+                let (further, bound) = (10 * TRIALS, self::most(10 * TRIALS));
+                let again = false_claims(noise, *metrics, stopping, (further, 1));
+                let _ = writeln!(
+                    out,
+                    "| {name} | {metrics} | {word} | {found}; again: {again} of {further}, at most {bound} |"
+                );
+                if again > bound {
+                    failed.push(format!("{name}, {metrics} metrics, stopping {word}: {again}"));
+                }
+            }
+        }
+    }
+}
+
+fn table_of_power(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
+    let text = format!(
+        "Comparisons state the change that 8 of 10 of them find. The median statement was made true, and this\n\
+                share found it. 75 to 85 % are aimed at. Below {POWER_MIN} pairs a comparison states none."
+    );
+    head(out, "Power", &text, &["noise", "pairs", "metrics", "stated change", "found"]);
+    // Three standard deviations of the simulation.
+    let slack =
+        if extent.trials < TRIALS { 3.0 * (0.16 / extent.trials as f64).sqrt() } else { 0.0 };
+    for (noise, name) in NOISES {
+        for (runs, metrics) in extent.power {
+            let (change, found) = power(noise, *runs, *metrics, extent.trials);
+            if *runs < POWER_MIN {
+                assert!(change.is_infinite(), "{runs} pairs state a power");
+                let _ = writeln!(out, "| {name} | {runs} | {metrics} | not stated | |");
+                continue;
+            }
+            let within = (0.75 - slack..=0.85 + slack).contains(&found);
+            let mark = if within { "" } else { ", outside" };
+            let _ = writeln!(
+                out,
+                "| {name} | {runs} | {metrics} | {:.1} % | {:.1} %{mark} |",
+                change * 100.0,
+                found * 100.0
+            );
+            if !within {
+                failed.push(format!("{name}, {runs} pairs, {metrics} metrics: power {found}"));
+            }
+        }
+    }
+}
+
+fn table_of_maps(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
+    let text = "Three loads with noise of 1, 2 and 6 %, seven settings each, that do not differ. At most 5 % of maps may\n\
+                name a best cell.";
+    head(
+        out,
+        "Maps of noise alone",
+        text,
+        &["repeats", "maps", "name a best cell", "claim anything"],
+    );
+    for repeats in [3, 5, 8] {
+        let (named, any) = null_maps(repeats, extent.trials);
+        let _ = writeln!(out, "| {repeats} | {} | {named} | {any} |", extent.trials);
+        if any > most(extent.trials) {
+            failed.push(format!("maps with {repeats} repeats: {named} best cells, {any} claims"));
+        }
+    }
+}
+
+/// All tables; `failed` gets what lies outside of its bounds.
+fn tables(extent: &Extent, failed: &mut Vec<String>) -> String {
+    let mut out = String::new();
+    table_of_false_claims(extent, &mut out, failed);
+    table_of_power(extent, &mut out, failed);
+    table_of_maps(extent, &mut out, failed);
+    let (called, of) = recorded();
+    let _ = write!(
+        out,
+        "\n### Recorded runs\n\nOf {of} comparisons of six pairs each, from {} recorded runs of one setting\n\
+         (`crates/schedlab-experiment/tests/all/same-setting.csv`), {called} claim a difference. At most {} may.\n",
+        of * 12,
+        of / 10
+    );
+    if called > of / 10 {
+        failed.push(format!("{called} of {of} recorded comparisons claim a difference"));
+    }
+    out
+}
+
+/// The section of `docs/statistics.md` that this test writes; it is the last one.
+const SECTION: &str = "\n## Calibration\n";
+
+#[test]
+fn verdicts_are_wrong_as_seldom_as_stated() {
+    let mut failed = Vec::new();
+    if std::env::var_os("SCHEDLAB_EVIDENCE").is_none_or(|word| word != "write") {
+        tables(&PART, &mut failed);
+        assert!(failed.is_empty(), "{failed:#?}");
+        return;
+    }
+    let tables = tables(&ALL, &mut failed);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/statistics.md");
+    let page = std::fs::read_to_string(&path).expect("the page is there");
+    let (before, section) = page.split_once(SECTION).expect("it has the section");
+    // What people wrote about the tables stands before them.
+    let text = section.split_once("\n### ").map_or(section, |(text, _)| text);
+    std::fs::write(&path, format!("{before}{SECTION}{text}{tables}")).expect("it can be written");
+    assert!(failed.is_empty(), "{failed:#?}");
+}

@@ -1,0 +1,128 @@
+//! Control groups: weights, limits, hierarchies.
+
+use super::{bare, plan, rows_of, script};
+use schedlab_model::{Nanos, Topology};
+use schedlab_sim::policy::{
+    Cfs, CfsKnobs, Eevdf, EevdfKnobs, Group, Groups, Limit, Nested, Placer, PlacerKnobs,
+};
+use schedlab_sim::{Config, Hardware, TaskId, World};
+use schedlab_workload::Op;
+
+const MS: u64 = 1_000_000;
+
+fn group(name: &str, parent: Option<usize>, shares: u64, limit: Option<Limit>) -> Group {
+    Group { name: name.to_owned(), parent, shares, limit }
+}
+
+/// Busy tasks, each in a group; ticks of 1 ms.
+fn world_of(kernel: &str, cpus: u16, groups: &[Group], of: &[(Option<usize>, u64)]) -> World {
+    let names = "ABCDEFGH";
+    let busy = |(at, (_, ms)): (usize, &(Option<usize>, u64))| {
+        script(&names[at..=at], &[Op::Compute { iterations: ms * MS }])
+    };
+    let tasks = of.iter().enumerate().map(busy).collect();
+    let hardware = Hardware::new(Topology::flat(cpus));
+    let count: usize = cpus.into();
+    let make = || -> Box<dyn Nested> {
+        let none = Placer::new(1, PlacerKnobs::default());
+        match kernel {
+            "cfs" => Box::new(Cfs::new(count, CfsKnobs::of(count), none)),
+            _ => Box::new(Eevdf::new(count, EevdfKnobs::of(count, MS), none)),
+        }
+    };
+    let placer = Placer::new(count, PlacerKnobs::default());
+    let policy = Groups::new(groups, &hardware, MS, 1, 5 * MS, placer, &make);
+    let config = Config { tick_ns: MS, ..bare() };
+    let mut world = World::new(&mut plan(tasks), hardware, Box::new(policy), config);
+    let of: Vec<Option<usize>> = of.iter().map(|one| one.0).collect();
+    world.set_groups(groups.len(), &of, None);
+    world
+}
+
+fn used(world: &World, tasks: usize) -> Vec<u64> {
+    (0..tasks).map(|task| world.usage(TaskId(task as u32)).user_ns / MS).collect()
+}
+
+fn run(world: &mut World, ms: u64) {
+    world.run_until(ms * MS, &mut |_| ()).expect("no deadlock");
+}
+
+#[test]
+fn groups_share_by_weight_however_many_tasks_they_have() {
+    for kernel in ["cfs", "eevdf"] {
+        let groups = [group("a", None, 3_072, None), group("b", None, 1_024, None)];
+        let of = [(Some(0), 9_000), (Some(1), 9_000), (Some(1), 9_000), (Some(1), 9_000)];
+        let mut world = world_of(kernel, 1, &groups, &of);
+        run(&mut world, 3_000);
+        let used = used(&world, 4);
+        // Three quarters for the one of `a`, a twelfth for each of `b`.
+        assert!(used[0].abs_diff(2_250) < 60, "{kernel}: {used:?}");
+        assert!(used[1..].iter().all(|ms| ms.abs_diff(250) < 40), "{kernel}: {used:?}");
+    }
+}
+
+#[test]
+fn groups_within_groups_share_what_their_parent_gets() {
+    for kernel in ["cfs", "eevdf"] {
+        let groups = [
+            group("a", None, 1_024, None),
+            group("a/x", Some(0), 1_024, None),
+            group("a/y", Some(0), 2_048, None),
+        ];
+        // A task in the root, one in each of the inner groups: 1/2, 1/6, 1/3.
+        let of = [(None, 9_000), (Some(1), 9_000), (Some(2), 9_000)];
+        let mut world = world_of(kernel, 1, &groups, &of);
+        run(&mut world, 3_000);
+        let used = used(&world, 3);
+        for (ms, expected) in used.iter().zip([1_500_u64, 500, 1_000]) {
+            assert!(ms.abs_diff(expected) < 60, "{kernel}: {used:?}");
+        }
+    }
+}
+
+/// 20 ms of each 100, which the CPU takes in four slices of 5 ms. Columns of 10 ms.
+#[test]
+fn a_limited_group_stands_still_until_its_next_period() {
+    for kernel in ["cfs", "eevdf"] {
+        let limit = Limit { quota: 20 * MS, period: 100 * MS, burst: 0 };
+        let groups = [group("a", None, 1_024, Some(limit))];
+        let mut world = world_of(kernel, 1, &groups, &[(Some(0), 50)]);
+        let expected = "0 | AA........AA........A.\n|   aaaaaaaa  aaaaaaaa\n";
+        assert_eq!(rows_of(&mut world, Nanos(10 * MS)), expected, "{kernel}");
+        // What a group does not get, others do.
+        let mut world = world_of(kernel, 1, &groups, &[(Some(0), 9_000), (None, 9_000)]);
+        run(&mut world, 2_000);
+        let used = used(&world, 2);
+        assert!(used[0].abs_diff(400) <= 10 && used[0] + used[1] == 2_000, "{kernel}: {used:?}");
+    }
+}
+
+/// The quota is that of all CPUs together.
+#[test]
+fn cpus_take_turns_at_the_quota() {
+    let limit = Limit { quota: 50 * MS, period: 100 * MS, burst: 0 };
+    let groups = [group("a", None, 1_024, Some(limit))];
+    let mut world = world_of("cfs", 2, &groups, &[(Some(0), 9_000), (Some(0), 9_000)]);
+    run(&mut world, 2_000);
+    let used = used(&world, 2);
+    assert!((used[0] + used[1]).abs_diff(1_000) <= 20, "{used:?}");
+}
+
+#[test]
+fn all_tasks_of_limited_groups_end() {
+    for kernel in ["cfs", "eevdf"] {
+        let limit = Limit { quota: 5 * MS, period: 20 * MS, burst: 5 * MS };
+        let groups = [
+            group("a", None, 512, Some(limit)),
+            group("a/x", Some(0), 1_024, Some(limit)),
+            group("b", None, 2_048, None),
+        ];
+        let of = [(Some(0), 30), (Some(1), 20), (Some(1), 10), (Some(2), 40), (None, 15)];
+        for cpus in [1, 2, 3] {
+            let mut world = world_of(kernel, cpus, &groups, &of);
+            run(&mut world, 60_000);
+            assert_eq!(used(&world, 5), [30, 20, 10, 40, 15], "{kernel} on {cpus}");
+            assert!((0..5).all(|task| world.task_ended_at(TaskId(task)).is_some()));
+        }
+    }
+}

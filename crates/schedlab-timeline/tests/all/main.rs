@@ -1,0 +1,20 @@
+//! The tests of this crate, in one program: it is linked once.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests stop at the first surprise, read files and start peers"
+)]
+
+mod answers;
+mod chaos;
+mod conservation;
+mod conservation_scan;
+mod fired;
+mod moves;
+mod mute_idle;
+mod planted;
+mod power;
+mod requests;
+mod stacks;
+mod task_states;
+mod why_late;

@@ -1,0 +1,10 @@
+//! The tests of this crate, in one program: it is linked once.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests stop at the first surprise, read files and start peers"
+)]
+
+mod choices;
+mod placebos;
+mod planted;

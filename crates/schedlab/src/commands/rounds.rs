@@ -1,0 +1,59 @@
+//! Runs that are measured against each other: in rounds, each round in an order of its own.
+
+use super::load::perform;
+use schedlab_experiment::{Hooks, Machines, Place, Plan, Planned, Point, RunId, StoredRun};
+use schedlab_stats::Random;
+use schedlab_workload::{MachineName, RunSpec};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is measured: a machine, and what it does.
+#[derive(Clone)]
+pub(crate) struct Cell {
+    pub(crate) machine: MachineName,
+    /// Its repeat is the number of the round.
+    pub(crate) spec: RunSpec,
+}
+
+impl Cell {
+    fn run(&self, label: &str, block: u32) -> Planned {
+        let (machine, spec) =
+            (self.machine.clone(), RunSpec { repeat: block, ..self.spec.clone() });
+        let (id, hooks) = (RunId::new(&machine, &spec), Hooks::default());
+        let (workload, point) = (label.to_owned(), Point::new());
+        Planned { id, workload, point, block, spec, hooks, machine }
+    }
+}
+
+/// Measures cells as runs of one workload; the runs of each cell that are whole, in their order, and whether the user
+/// stopped it.
+pub(crate) fn measure(
+    machines: &mut Machines<'_>,
+    cells: &[Cell],
+    label: &str,
+    rounds: u32,
+    folder: &Path,
+) -> anyhow::Result<(Vec<Vec<StoredRun>>, bool)> {
+    let mut random = Random::new(1);
+    let mut plan = Plan { runs: Vec::new() };
+    for block in 0..rounds {
+        let mut round: Vec<Planned> = cells.iter().map(|cell| cell.run(label, block)).collect();
+        random.shuffle(&mut round);
+        plan.runs.extend(round);
+    }
+    let (runs, tally) = perform(machines, &plan, folder)?;
+    if let Some(failure) = tally.failed.first() {
+        anyhow::bail!("{failure}");
+    }
+    let mut found: BTreeMap<RunId, Vec<StoredRun>> = BTreeMap::new();
+    runs.into_iter().for_each(|run| found.entry(run.manifest.id.clone()).or_default().push(run));
+    let mut of_cells = Vec::new();
+    for cell in cells {
+        let here = Place::of(&machines.get(&cell.machine)?.facts());
+        let of_round = |block| found.get(&cell.run(label, block).id).cloned().unwrap_or_default();
+        // Others in the folder are of another kernel that had this name before.
+        let is_here = |run: &StoredRun| run.manifest.place().is_near(&here);
+        of_cells.push((0..rounds).flat_map(of_round).filter(is_here).collect());
+    }
+    Ok((of_cells, tally.stopped))
+}

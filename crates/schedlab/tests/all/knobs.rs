@@ -1,0 +1,69 @@
+//! `schedlab knobs` on this machine's own knobs: one owner at a time, and all as before afterwards.
+
+use crate::patience::eventually;
+use schedlab_model::Pid;
+use std::process::{Command, Output, Stdio};
+
+const KNOB: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+
+fn schedlab(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(words);
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn now() -> String {
+    std::fs::read_to_string(KNOB).unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn a_knob_is_one_run_s_at_a_time_and_a_foreign_change_is_told() {
+    if std::fs::OpenOptions::new().write(true).open(KNOB).is_err() {
+        return missing!("the right to set {KNOB}; that a knob has one owner was not tested");
+    }
+    let before = now();
+    let other = if before == "0" { "1" } else { "0" };
+    let setting = format!("autogroup={other}");
+    let first = schedlab(&["knobs", "run", &setting, "--", "sleep", "600"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually(|| if now() == other { Ok(()) } else { Err(now()) });
+    for words in [
+        &["knobs", "run", &format!("autogroup={before}"), "--", "true"][..],
+        &["knobs", "set", &format!("autogroup={before}")],
+        &["load", "command", "--", "true"],
+    ] {
+        let output = schedlab(words).output().unwrap();
+        let of_knob = words[0] == "knobs";
+        assert_eq!(output.status.success(), !of_knob, "{words:?}: {}", said(&output));
+        let by = format!("knob autogroup is in use by process {} (", first.id());
+        assert_eq!(said(&output).contains(&by), of_knob, "{}", said(&output));
+    }
+    assert_eq!(now(), other);
+    // Who knows nothing of locks.
+    std::fs::write(KNOB, &before).unwrap();
+    schedlab_sys::process::kill(Pid(first.id().cast_signed()), 15).unwrap();
+    let output = first.wait_with_output().unwrap();
+    let expected = format!("knob autogroup changed from {other} to {before} during the run");
+    assert!(said(&output).contains(&expected), "{}", said(&output));
+    assert_eq!(now(), before);
+    // The next one may.
+    let output = schedlab(&["knobs", "run", &setting, "--", "cat", KNOB]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), other, "{}", said(&output));
+    assert_eq!(now(), before);
+    // A profile stays until it is undone.
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("profile.sysctl.conf");
+    std::fs::write(&profile, format!("kernel.sched_autogroup_enabled = {other}\n")).unwrap();
+    let output = schedlab(&["knobs", "apply", profile.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let applied = now();
+    let output = schedlab(&["knobs", "restore"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!((applied, now()), (other.to_owned(), before));
+}

@@ -1,0 +1,61 @@
+//! The tests of this crate, in one program: it is linked once.
+
+#![expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "tests stop at the first surprise, read files and start peers"
+)]
+
+#[macro_use]
+mod missing;
+
+#[path = "../../../schedlab-draw/tests/all/browser.rs"]
+mod browser;
+mod capabilities;
+mod command_line;
+mod doctor;
+mod draw;
+mod drop_in;
+mod experiment;
+mod gallery;
+mod guide;
+mod guide_page;
+mod hostile_text;
+mod jobs;
+mod jobs_posts;
+mod knobs;
+mod links;
+mod load;
+mod load_command;
+mod load_defects;
+mod load_dies;
+mod load_site;
+mod machines;
+mod page_numbers;
+mod parsers;
+mod patience;
+mod perf_agreement;
+mod perfetto_states;
+mod placements;
+mod record;
+mod record_via;
+mod replay;
+mod report_print;
+mod rt_app;
+mod schemas;
+mod second_count;
+mod sim;
+mod slow;
+mod temporary;
+mod tour;
+mod trace_answers;
+mod trace_convert;
+mod trace_cut;
+mod tune;
+mod validation;
+mod vm;
+mod vm_build;
+mod vm_cache;
+mod vm_fake;
+mod vm_guest;
+mod writers;

@@ -1,0 +1,79 @@
+//! Tuning through the command: the shipped example on the simulated machine, and the search and the
+//! machine apart.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tune-schbench.toml");
+
+fn schedlab(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_example_finds_a_gain_and_writes_profiles() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = schedlab(&["tune", EXAMPLE], folder.path());
+    let (out, err) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{err}");
+    assert!(out.contains("beats the default"), "{out}\n{err}");
+    assert!(out.contains("The limit wakeup_latency_ns_p99 < 30ms holds"), "{out}");
+    assert!(err.contains("search 1 of 30: base_slice=3ms"), "{err}");
+    let results = folder.path().join("results/tune-schbench");
+    let script = std::fs::read_to_string(results.join("profile.sh")).unwrap();
+    assert!(script.contains("/sys/kernel/debug/sched/base_slice_ns "), "{script}");
+    // All runs are stored: the same answer, and nothing is done again.
+    let runs = std::fs::read_dir(results.join("runs")).unwrap().count();
+    let again = schedlab(&["tune", EXAMPLE, "--json"], folder.path());
+    assert_eq!(std::fs::read_dir(results.join("runs")).unwrap().count(), runs);
+    let told: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&told["schema"], &told["verdict"]), (&"schedlab/tune/1".into(), &"gain".into()));
+    assert_eq!(told["trials"], 30);
+}
+
+#[test]
+fn search_and_machine_work_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for round in 0..3 {
+        let asked = schedlab(&["tune", EXAMPLE, "--ask", "2"], here);
+        assert!(asked.status.success(), "{}", text(&asked.stderr));
+        assert_eq!(text(&asked.stdout).lines().count(), 2);
+        std::fs::write(here.join("points"), &asked.stdout).unwrap();
+        let measured = schedlab(&["tune", EXAMPLE, "--measure", "points"], here);
+        assert!(measured.status.success(), "{}", text(&measured.stderr));
+        let first: Value =
+            serde_json::from_str(text(&measured.stdout).lines().next().unwrap()).unwrap();
+        assert!(first["values"]["requests_per_s"].as_f64().unwrap() > 0.0, "{first}");
+        std::fs::write(here.join("values"), &measured.stdout).unwrap();
+        let told = schedlab(&["tune", EXAMPLE, "--tell", "values"], here);
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+        assert_eq!(told["told"], 2 * (round + 1));
+    }
+    let failed =
+        r#"{"point": {"base_slice": "1ms", "feature:RUN_TO_PARITY": "off"}, "values": null}"#;
+    std::fs::write(here.join("failed"), failed).unwrap();
+    let told = schedlab(&["tune", EXAMPLE, "--tell", "failed"], here);
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!((&told["told"], &told["left"]), (&7.into(), &23.into()));
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x"), "{\"point\": {\"base_slice\": 5}}\n").unwrap();
+    for (arguments, code, part) in [
+        (&["tune", EXAMPLE, "--tell", "x"][..], 2, "x, line 1: unknown value '5' of base_slice"),
+        (&["tune", EXAMPLE, "--on", "sim:kernel=cfs-6.1"], 1, "unknown knob base_slice on"),
+    ] {
+        let output = schedlab(arguments, folder.path());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
+    }
+}
