@@ -20,6 +20,30 @@ Durations and sizes take units (1.5ms, 64KiB); CPUs are lists as in Linux (0-3,8
 Results go to stdout, notes to stderr. --json prints JSON.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished measurements are kept).";
 
+/// The commands of the first screen of help, by what they are for. The others have their help, too.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Traces", &["record", "trace", "draw", "view", "replay"]),
+    ("This machine", &["doctor", "tour", "load", "slow", "knobs"]),
+    ("Comparisons", &["run", "report", "compare", "tune", "gallery"]),
+    ("Other machines and executors", &["sim", "vm", "jobs", "cluster"]),
+];
+
+/// The command line, whose help lists the commands in groups.
+pub(crate) fn command() -> clap::Command {
+    let all = Cli::command();
+    let mut list = String::new();
+    for (title, names) in GROUPS {
+        list.push_str(&format!("\n{title}:\n"));
+        for command in names.iter().filter_map(|name| all.find_subcommand(name)) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            list.push_str(&format!("  {:<9}{about}\n", command.get_name()));
+        }
+    }
+    all.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n{list}\nOptions:\n{{options}}\n{{after-help}}\n"
+    ))
+}
+
 /// The command line.
 #[derive(Parser)]
 #[command(name = "schedlab", version, about = ABOUT, after_help = LEARN, max_term_width = 100)]

@@ -13,7 +13,7 @@ mod machines;
 mod output;
 mod removed;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,7 +30,8 @@ fn main() -> ExitCode {
         return code;
     }
     // Arguments may be any bytes; clap takes them as they are.
-    let cli = match cli::Cli::try_parse_from(&arguments) {
+    let typed = cli::command().try_get_matches_from(&arguments);
+    let cli = match typed.and_then(|typed| cli::Cli::from_arg_matches(&typed)) {
         Ok(cli) => cli,
         Err(error) => {
             return tell(&cli::with_advice(error, &arguments));

@@ -34,7 +34,22 @@ const REMOVED: &[(&str, &str)] = &[
     ),
 ];
 
-/// A sentence that names what replaces a removed command or option; `None` if none was typed.
+/// First words that users of other tools try, and what answers their question here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("diff", "`schedlab trace compare A B` for traces, or `schedlab compare A B` for stored runs"),
+    ("hist", "`schedlab trace latency FILE --histogram`"),
+    ("latency", "`schedlab trace latency FILE`"),
+    ("map", "`schedlab draw cores FILE -o FILE.svg`"),
+    ("runqlat", "`schedlab trace latency FILE --histogram`"),
+    ("runqlen", "`schedlab trace waiting FILE`"),
+    ("stat", "`schedlab trace info FILE`"),
+    ("timehist", "`schedlab trace events FILE`, or `schedlab trace latency FILE --worst 10`"),
+    ("top", "`schedlab trace tasks FILE`"),
+    ("why", "`schedlab trace why FILE`"),
+];
+
+/// A sentence that names what replaces a removed command or option, or what does the work of another tool's word;
+/// `None` if none was typed.
 /// `all` is the command line that there is.
 pub(crate) fn successor(arguments: &[OsString], all: &Command) -> Option<String> {
     let words: Vec<&str> = arguments.iter().skip(1).map_while(|word| word.to_str()).collect();
@@ -47,8 +62,11 @@ pub(crate) fn successor(arguments: &[OsString], all: &Command) -> Option<String>
                 !goes_on(all, &command, &words) && words.iter().any(|word| is_option(word, option))
             })
     };
-    let (removed, now) = REMOVED.iter().find(|(removed, _)| is_typed(removed))?;
-    Some(format!("`schedlab {removed}` is now {now}"))
+    if let Some((removed, now)) = REMOVED.iter().find(|(removed, _)| is_typed(removed)) {
+        return Some(format!("`schedlab {removed}` is now {now}"));
+    }
+    let (word, here) = ELSEWHERE.iter().find(|(word, _)| words.first() == Some(word))?;
+    Some(format!("there is no `schedlab {word}`: use {here}"))
 }
 
 /// The words of a command, and the option after them.
@@ -87,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_is_removed_is_refused_and_its_successor_exists() {
-        for (removed, now) in REMOVED {
+        for (removed, now) in REMOVED.iter().chain(ELSEWHERE) {
             let (words, option) = parts(removed);
             let (command, taken) = known(&words);
             let has = |name: &str| {

@@ -95,13 +95,13 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 #[test]
 fn completions_and_man_page_know_every_subcommand() {
     let help = stdout(&schedlab(&["--help"]));
-    let listed = help.split("Commands:").nth(1).and_then(|rest| rest.split("Options:").next());
+    let listed = help.split("\nTraces:\n").nth(1).and_then(|rest| rest.split("\nOptions:").next());
     let names: Vec<&str> = listed
-        .expect("help lists the commands")
+        .expect("help lists the commands in groups")
         .lines()
-        .filter_map(|line| line.split_whitespace().next())
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
         .collect();
-    assert!(names.len() > 10, "{names:?}");
+    assert_eq!(names.len(), 19, "{names:?}");
     let man = stdout(&schedlab(&["shell", "man"]));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = stdout(&schedlab(&["shell", shell]));
@@ -111,6 +111,22 @@ fn completions_and_man_page_know_every_subcommand() {
     }
     for name in names {
         assert!(man.contains(&format!("SCHEDLAB {}", name.to_uppercase())), "man lacks {name}");
+    }
+}
+
+#[test]
+fn words_of_other_tools_lead_to_the_command_that_answers_them() {
+    for (word, here) in [
+        ("timehist", "schedlab trace events FILE"),
+        ("runqlat", "schedlab trace latency FILE --histogram"),
+        ("top", "schedlab trace tasks FILE"),
+        ("latency", "schedlab trace latency FILE"),
+        ("diff", "schedlab trace compare A B"),
+    ] {
+        let output = schedlab(&[word, "x.dat"]);
+        assert_eq!(output.status.code(), Some(2), "{word}");
+        let said = stderr(&output);
+        assert!(said.contains(&format!("there is no `schedlab {word}`: use `{here}`")), "{said}");
     }
 }
 
