@@ -14,7 +14,6 @@ mod publish;
 mod purity;
 mod python;
 mod release;
-mod schemas;
 mod sizes;
 mod steps;
 mod suite;
@@ -41,7 +40,6 @@ cargo xtask CHORE
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
-  schemas   writes docs/schemas anew, from the types of what --json prints
   corpus    writes the small traces of corpus/ anew
   evidence NAME
             runs examples/NAME.toml and keeps its metrics in examples/evidence/NAME;
@@ -80,7 +78,6 @@ fn chore() -> Result<()> {
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         ["model"] => model::run(),
         ["bench", names @ ..] => bench::run(names),
-        ["schemas"] => schemas::run(),
         ["corpus"] => {
             let mut command = std::process::Command::new("cargo");
             command.args(["test", "-p", "schedlab-trace", "--test", "all", "corpus::the_kept"]);

@@ -2,7 +2,8 @@
 
 use crate::analysis::{Cells, Centre, Plane, curves, planes};
 use crate::{Manifest, Point, StoredRun};
-use schedlab_model::{Metric, Unit, Warning, as_text};
+use schedlab_model::table::{self, Column, Csv, column};
+use schedlab_model::{Metric, Unit, Warning, columns};
 use schedlab_workload::Figure;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,48 +13,42 @@ use std::fmt::Write as _;
 /// All figures of all runs as CSV, one figure a line, a column for each axis.
 #[must_use]
 pub fn csv(runs: &[StoredRun]) -> String {
+    struct Line<'r> {
+        run: &'r StoredRun,
+        figure: &'r Figure,
+    }
     let axes: BTreeSet<&str> =
         runs.iter().flat_map(|r| r.manifest.point.keys().map(String::as_str)).collect();
-    let mut head: Vec<String> = ["run", "workload", "block"].map(Into::into).to_vec();
-    head.extend(axes.iter().map(|axis| quoted(axis)));
-    head.extend(["figure", "unit", "of", "value", "whole", "doubts"].map(Into::into));
-    let mut out = line(&head);
+    let mut columns = columns! { row: Line<'_>;
+        "run" = row.run.manifest.id.to_string(), "";
+        "workload" = row.run.manifest.workload.clone(), "";
+        "block" = row.run.manifest.block, "";
+    };
+    columns.extend(axes.into_iter().map(|axis| {
+        let name = axis.to_owned();
+        column(axis.to_owned(), "", move |row: &Line<'_>| {
+            row.run.manifest.point.get(&name).cloned()
+        })
+    }));
+    columns.extend(columns! { row: Line<'_>;
+        "figure" = row.figure.metric.name.clone(), "";
+        "unit" = unit(row.figure.metric.unit), "";
+        "of" = row.figure.of.clone(), "";
+        "value" = row.figure.value.is_finite().then(|| row.figure.value.to_string()), "";
+        "whole" = row.run.is_whole(), "";
+        "doubts" = codes(row.run), "";
+    });
+    let csv = Csv::new(&columns, false);
+    let mut text = csv.head();
     for run in runs {
-        let manifest = &run.manifest;
-        let doubts: Vec<&str> = run.warnings.iter().map(|w| w.code.as_str()).collect();
-        for figure in &run.figures {
-            let mut row = vec![
-                manifest.id.to_string(),
-                quoted(&manifest.workload),
-                manifest.block.to_string(),
-            ];
-            row.extend(axes.iter().map(|a| quoted(manifest.point.get(*a).map_or("", |v| v))));
-            row.extend([
-                quoted(&figure.metric.name),
-                unit(figure.metric.unit),
-                quoted(&figure.of),
-                if figure.value.is_finite() { figure.value.to_string() } else { String::new() },
-                run.is_whole().to_string(),
-                quoted(&doubts.join(" ")),
-            ]);
-            out += &line(&row);
-        }
+        text.extend(run.figures.iter().map(|figure| csv.line(&Line { run, figure })));
     }
-    out
+    text
 }
 
-fn line(cells: &[String]) -> String {
-    cells.join(",") + "\n"
-}
-
-/// A cell of CSV (RFC 4180) that no spreadsheet takes for a formula.
-fn quoted(text: &str) -> String {
-    let text = as_text(text);
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.into_owned()
-    }
+/// The codes of a run's warnings, with spaces between.
+fn codes(run: &StoredRun) -> String {
+    run.warnings.iter().map(|warning| &*warning.code).collect::<Vec<_>>().join(" ")
 }
 
 /// A metric of a run, as a row of a table whose columns are the same for all experiments.
@@ -91,13 +86,36 @@ pub struct Row {
     pub warnings: String,
 }
 
+impl table::Row for Row {
+    const ABOUT: &'static str = "A metric of a run.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "run" = row.run.clone(), "The name of the run.";
+            "workload" = row.workload.clone(), "The label of its workload.";
+            "machine" = row.machine.clone(), "The machine as the experiment names it.";
+            "host" = row.host.clone(), "The host, or the model of a simulated machine.";
+            "kernel" = row.kernel.clone(), "The release of its kernel.";
+            "block" = i32::try_from(row.block).unwrap_or(i32::MAX), "The number of the repeat.";
+            "started_at" = row.started_at.clone(), "When the run began, in UTC (RFC 3339).";
+            "point" = row.point.clone(), "The choice on every axis, as a JSON object with sorted keys.";
+            "metric" = row.metric.clone(), "The name of the metric.";
+            "unit" = row.unit.clone(), "Its unit.";
+            "of" = row.of.clone(), "What ran beside, or the part that the value is of; empty for the run itself.";
+            "value" = row.value, "The value; null if it is not finite.";
+            "whole" = row.whole, "Whether the run came to its end and its load succeeded.";
+            "censored" = row.censored, "Whether its time limit ended it.";
+            "warnings" = row.warnings.clone(), "The codes of its warnings, with spaces between.";
+        }
+    }
+}
+
 /// All metrics of all runs, in the order of the runs.
 pub fn rows(runs: &[StoredRun]) -> impl Iterator<Item = Row> + '_ {
     runs.iter().flat_map(|run| {
         let manifest = &run.manifest;
         let point = serde_json::to_string(&manifest.point).expect("points are texts");
-        let codes: Vec<&str> = run.warnings.iter().map(|warning| warning.code.as_str()).collect();
-        let warnings = codes.join(" ");
+        let warnings = codes(run);
         run.figures.iter().map(move |figure| Row {
             run: manifest.id.to_string(),
             workload: manifest.workload.clone(),
@@ -301,16 +319,4 @@ fn plot_map(
         plane.columns.len() as f64 - 0.5,
         plane.rows.len() as f64 - 0.5
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_with_commas_and_quotes_are_quoted() {
-        assert_eq!(quoted("a,b"), "\"a,b\"");
-        assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
-        assert_eq!(quoted("plain"), "plain");
-    }
 }

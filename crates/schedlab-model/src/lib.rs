@@ -1,5 +1,7 @@
 //! The nouns of schedlab: what every other crate talks about and none of them owns.
 //!
+//! What a table of an answer has is declared once ([`table`]).
+//!
 //! Nothing here does I/O, reads a clock or knows a file format. Values are plain, small and cheap to
 //! copy where events flow by the million ([`Event`] is 40 bytes), and serialisable where they end up
 //! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
@@ -18,6 +20,7 @@ mod point;
 mod readable;
 mod size;
 mod source;
+pub mod table;
 mod time;
 mod topology;
 mod usage;
@@ -34,7 +37,7 @@ pub use groups::{Count, Groups, Member, Throttling};
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};
 pub use point::Point;
-pub use readable::{readable, significant};
+pub use readable::{percentage, readable, significant};
 pub use size::{Bytes, BytesError};
 pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo};
 pub use time::{Nanos, NanosError, Span};

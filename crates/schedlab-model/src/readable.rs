@@ -19,6 +19,13 @@ pub fn readable(value: f64, unit: Unit) -> String {
     }
 }
 
+/// The number of `30%` or `12.5 %`; `None` if it is none.
+#[must_use]
+pub fn percentage(text: &str) -> Option<f64> {
+    let number: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
+    number.is_finite().then_some(number)
+}
+
 fn seconds(value: f64) -> String {
     // A value that rounds up to 1000 of a unit is 1 of the next.
     match value.abs() {
@@ -82,6 +89,15 @@ fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentages_need_their_sign() {
+        assert_eq!(percentage(" 12.5 %"), Some(12.5));
+        assert_eq!(percentage("-3%"), Some(-3.0));
+        for wrong in ["3", "%", "x%", "inf%"] {
+            assert_eq!(percentage(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -1,5 +1,6 @@
 //! Time as schedlab counts it: whole nanoseconds, never floating point.
 
+use crate::{Unit, readable};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -62,6 +63,12 @@ impl Nanos {
     #[must_use]
     pub const fn as_duration(self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.0)
+    }
+
+    /// For reading: three significant digits and the unit, `2.51 ms`.
+    #[must_use]
+    pub fn readable(self) -> String {
+        readable(self.0 as f64, Unit::Nanoseconds)
     }
 
     /// The distance between two points, never negative.

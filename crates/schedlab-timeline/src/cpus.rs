@@ -1,12 +1,14 @@
 //! What each CPU did with its time.
 
 use crate::change::{Change, Moved, Switch};
+use crate::in_reply::by_distance;
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
-use schedlab_model::{Cpu, Distance, Nanos, Topology, Unit};
+use schedlab_model::table::{Column, Row, Share};
+use schedlab_model::{Cpu, Distance, Nanos, Topology, Unit, columns};
 
 /// Asks for utilisation, idle and overloaded time, and switches of every CPU.
 #[derive(Clone, Debug, Default)]
@@ -216,6 +218,34 @@ impl Question for Cpus {
             });
         }
         CpusAnswer { rows }
+    }
+}
+
+impl Row for CpuRow {
+    const ABOUT: &'static str = "What a CPU did with its time.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "cpu" ["cpu"] = row.cpu, "The CPU.";
+            "busy_ns" ["busy"] = row.busy, "Time in which a task ran.";
+            "idle_ns" ["idle"] = row.idle, "Time in which the idle task ran.";
+            "unknown_ns" ["unknown"] = row.unknown, "Time of which nothing is known.";
+            "utilisation" ["utilisation"] = row.utilisation().map(Share), "Busy time as a part of busy and idle time.";
+            "switches" ["switches: all", 9] = row.switches, "Context switches, those of the idle task included.";
+            "wakeups" ["wakeups", 8] = row.wakeups, "Wakeups that put a task here.";
+            "switches_voluntary" ["switches: voluntary", 6] = row.voluntary, "Switches of tasks that blocked.";
+            "switches_involuntary" ["switches: involuntary", 5] = row.involuntary, "Switches of tasks that stayed runnable.";
+            "arrivals" ["migrations: to here", 7] = row.arrivals, "Migrations to this CPU.";
+        };
+        columns.extend(by_distance("arrivals_by_distance", Some("migrations"), |row: &Self| {
+            Some(row.arrivals_by)
+        }));
+        columns.extend(columns! { row: Self;
+            "overloaded_ns" ["overloaded"] = row.overloaded, "How long one task ran here and at least one more waited.";
+            "waiting_max" ["queue max", 4] = row.waiting_max, "The most tasks that waited here at once.";
+            "wait_ns" ["waited here", 3] = row.waited, "How long tasks waited here, summed over the tasks.";
+        });
+        columns
     }
 }
 

@@ -11,7 +11,8 @@ use crate::state::State;
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{self, About, Total, Totals};
-use schedlab_model::{Cpu, Nanos, Pid};
+use schedlab_model::table::{Column, Row};
+use schedlab_model::{Cpu, Nanos, Pid, columns};
 use schedlab_stats::Histogram;
 
 /// Asks for wakeup latency and run delay of every task.
@@ -82,6 +83,76 @@ impl Delays {
         self.wakeup.merge(&other.wakeup);
         self.run_delay.merge(&other.run_delay);
         self.unfinished += other.unfinished;
+    }
+}
+
+impl Row for Delays {
+    const ABOUT: &'static str = "How long tasks waited.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let wakeup = |column: Column<Histogram>| {
+            column.of(|row: &Self| &row.wakeup).below("wakeup", "wakeup latency")
+        };
+        let delay = |column: Column<Histogram>| {
+            column.of(|row: &Self| &row.run_delay).below("run_delay", "run delay")
+        };
+        let mut columns: Vec<Column<Self>> = times().into_iter().map(wakeup).collect();
+        columns.extend(times().into_iter().map(delay));
+        columns.extend(columns! { row: Self;
+            "unfinished" = row.unfinished, "Waits that were not seen to end; no other column includes them.";
+        });
+        columns
+    }
+}
+
+/// The figures of a histogram of waits.
+fn times() -> Vec<Column<Histogram>> {
+    let mut columns = columns! { row: Histogram;
+        "count" ["count", 5] = row.count(), "How many waits.";
+        "latency_ns_p50" ["p50", 6] = row.quantile(0.5).map(Nanos), "Half of them are not longer.";
+        "latency_ns_p90" ["p90", 8] = row.quantile(0.9).map(Nanos), "90 % are not longer.";
+        "latency_ns_p99" ["p99"] = row.quantile(0.99).map(Nanos), "99 % are not longer.";
+        "latency_ns_p999" ["p99.9", 9] = row.quantile(0.999).map(Nanos), "99.9 % are not longer.";
+        "latency_ns_max" ["max"] = row.max().map(Nanos), "The longest wait.";
+        "latency_ns_sum" ["sum", 4] = Nanos(row.sum()), "All waits together.";
+    };
+    let all = columns! { row: Histogram;
+        "histogram.count" = row.count(), "How many waits.";
+        "histogram.sum" = Nanos(row.sum()), "All waits together.";
+        "histogram.min" = row.min().map(Nanos), "The shortest wait.";
+        "histogram.max" = row.max().map(Nanos), "The longest wait.";
+        "histogram.buckets" = row.buckets().map(|of| vec![of.low, of.count]).collect::<Vec<_>>(), "The smallest value of each bucket, and how many.";
+    };
+    columns.extend(all.into_iter().map(Column::on_request));
+    columns
+}
+
+/// A task, all tasks of a name, or tasks that then ran on a CPU.
+#[derive(Clone, Debug)]
+pub struct Waited<'a> {
+    /// The task (thread).
+    pub pid: Option<Pid>,
+    /// The name of the task, or of all of them.
+    pub comm: Option<&'a str>,
+    /// The CPU.
+    pub cpu: Option<Cpu>,
+    /// How long they waited.
+    pub delays: &'a Delays,
+}
+
+impl Row for Waited<'_> {
+    const ABOUT: &'static str =
+        "How long a task, all tasks of a name, or tasks that then ran on a CPU waited.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "pid" ["pid"] = row.pid, "The task (thread); none for a name or a CPU.";
+            "comm" ["comm"] = row.comm.map(str::to_owned), "Its name at the end; none for a CPU.";
+            "cpu" ["cpu"] = row.cpu, "The CPU, with `--by cpu`.";
+        };
+        columns
+            .extend(Delays::columns().into_iter().map(|column| column.of(|row: &Self| row.delays)));
+        columns
     }
 }
 

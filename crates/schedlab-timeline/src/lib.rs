@@ -37,6 +37,7 @@ mod conservation;
 mod cpus;
 mod density;
 mod idle_departures;
+mod in_reply;
 mod interrupts;
 mod latency;
 mod locality;
@@ -75,10 +76,11 @@ pub use conservation::{
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};
 pub use idle_departures::{Departures, DeparturesAnswer};
-pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow};
-pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken};
+pub use in_reply::InReply;
+pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};
+pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
 pub use longest_waits::{Worst, WorstWait};
-pub use migrations::{Hop, Migrations, MigrationsAnswer, WHENS};
+pub use migrations::{ChainedHop, Hop, Migrations, MigrationsAnswer, Moves, WHENS};
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};
@@ -86,13 +88,13 @@ pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_
 pub use ran_instead::{Instead, Meanwhile};
 pub use requests::{Composition, Part, REQUESTS_MIN, Request, Requests, RequestsAnswer};
 pub use slices::{SleepSlice, Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
-pub use stacks::{BlockedIn, STACK, StackId, Stacks};
+pub use stacks::{Blocked, BlockedIn, STACK, StackId, Stacks};
 pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};
 pub use task_filter::{Chosen, Who};
 pub use tasks::{Asleep, OffCpu, TaskRow, Tasks, TasksAnswer};
 pub use totals::{About, Total, Totals};
-pub use waiting::{Bin, Waiting, WaitingAnswer};
+pub use waiting::{Bin, PlacedBin, Waiting, WaitingAnswer};
 pub use why_late::{Doing, Spent, WhyLate, WhyLateAnswer};
 
 /// The examples of README.md are tested with those of the documentation.

@@ -1,6 +1,7 @@
 //! How far wakeups carry tasks, who wakes whom, and how long tasks run away from home.
 
 use crate::change::{Change, Switch, Wait};
+use crate::in_reply::{InReply, by_distance};
 use crate::names::CommId;
 use crate::question::Question;
 use crate::state::{Occupant, State};
@@ -8,7 +9,8 @@ use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
-use schedlab_model::{Context, Cpu, Distance, Nanos, Pid, Topology};
+use schedlab_model::table::{Column, Row, column};
+use schedlab_model::{Context, Cpu, Distance, Nanos, Pid, Topology, Unit, columns, readable};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -84,13 +86,116 @@ pub struct LocalityRow {
 #[derive(Clone, Debug)]
 pub struct LocalityAnswer {
     /// Who wakes whom, by name, most first. `None` as a waker is an interrupt.
-    pub matrix: Vec<(Option<String>, String, Woken)>,
+    pub matrix: Vec<WokenPair>,
     /// Longest away from home first, then most wakeups that left the LLC; ties by pid.
     pub tasks: Vec<LocalityRow>,
     /// The wakeups of all tasks.
     pub total: Woken,
     /// Whether there was a topology: distances are all zero without.
     pub has_topology: bool,
+}
+
+/// Wakeups with what is known of their distance.
+#[derive(Clone, Copy, Debug)]
+pub struct WokenFar {
+    woken: Woken,
+    is_known: bool,
+}
+
+impl LocalityAnswer {
+    /// Wakeups with what is known of their distance.
+    #[must_use]
+    pub const fn far(&self, woken: Woken) -> WokenFar {
+        WokenFar { woken, is_known: self.has_topology }
+    }
+}
+
+impl WokenFar {
+    fn left(&self, level: Distance) -> Option<u64> {
+        self.is_known.then(|| self.woken.left(level))
+    }
+
+    /// Those that left a level, with their share of all.
+    fn left_in_words(&self, level: Distance) -> String {
+        match self.left(level).filter(|_| self.woken.count > 0) {
+            Some(left) => {
+                let share = left as f64 / self.woken.count as f64;
+                format!("{left} ({})", readable(share, Unit::Fraction))
+            }
+            None => "-".to_owned(),
+        }
+    }
+}
+
+impl Row for WokenFar {
+    const ABOUT: &'static str = "Wakeups, and how far they carried tasks.";
+
+    fn columns() -> Vec<Column<Self>> {
+        wakeups(|row: &Self| *row)
+    }
+}
+
+fn wakeups<R>(of: impl Fn(&R) -> WokenFar + Copy + 'static) -> Vec<Column<R>> {
+    let count = column("count", "How many.", move |row: &R| of(row).woken.count);
+    let mut columns = vec![count.title("wakeups")];
+    let far = |counts: fn(&Woken) -> ByDistance| {
+        move |row: &R| Some(counts(&of(row).woken)).filter(|_| of(row).is_known)
+    };
+    columns.extend(by_distance("from_previous", None, far(|woken| woken.from_previous)));
+    columns.extend(by_distance("from_waker", None, far(|woken| woken.from_waker)));
+    let left = |name: &'static str, title: &'static str, rank, level, about: &'static str| {
+        column(name, about, move |row: &R| of(row).left(level))
+            .title(title)
+            .rank(rank)
+            .spelled(move |row: &R| of(row).left_in_words(level))
+    };
+    let about = [
+        "Those after which the task ran in another LLC than before.",
+        "Those after which it ran on another node.",
+        "Those after which it ran on another socket.",
+    ];
+    columns.extend([
+        left("left_llc", "left LLC", 0, Distance::Llc, about[0]),
+        left("left_node", "left node", 9, Distance::Node, about[1]),
+        left("left_socket", "left socket", 8, Distance::Socket, about[2]),
+    ]);
+    columns
+}
+
+impl Row for InReply<'_, LocalityRow, LocalityAnswer> {
+    const ABOUT: &'static str = "Where a task was woken and ran.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "pid" ["pid"] = row.pid, "The task (thread).";
+            "comm" ["comm"] = row.comm.clone(), "Its name at the end.";
+        };
+        let wakeups = wakeups(|row: &Self| row.reply.answer.far(row.woken));
+        columns.extend(wakeups.into_iter().map(|column| column.below("wakeups", "")));
+        columns.extend(columns! { row: Self;
+            "home_node" ["home", 7] = row.home, "The NUMA node on which it ran longest.";
+            "home_ns" ["at home"] = row.at_home, "Run time on that node.";
+            "away_ns" ["away"] = row.away, "Run time on other nodes.";
+        });
+        columns
+    }
+}
+
+/// Who woke whom, by name.
+pub type WokenPair = (Option<String>, String, Woken);
+
+impl Row for InReply<'_, WokenPair, LocalityAnswer> {
+    const ABOUT: &'static str = "Who woke whom.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "waker" ["waker"] = row.0.clone(), "The waker; `null` is an interrupt.";
+            "wakee" ["wakes"] = row.1.clone(), "The task that it woke.";
+        };
+        let wakeups = wakeups(|row: &Self| row.reply.answer.far(row.2));
+        columns.extend(wakeups.into_iter().map(|column| column.below("wakeups", "")));
+        columns
+    }
 }
 
 impl Locality {

@@ -5,13 +5,15 @@
 //! task on a busy CPU and makes the balancer push the displaced one, and so on, is one chain.
 
 use crate::change::{Change, Moved, Switch, When};
+use crate::in_reply::{InReply, by_distance, named};
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
-use schedlab_model::{Cpu, Distance, Kind, Topology};
+use schedlab_model::table::{At, Column, Row};
+use schedlab_model::{Cpu, Distance, Kind, Topology, columns};
 use std::cmp::Reverse;
 
 /// The longest chain that is followed; it goes on as a new one then.
@@ -31,7 +33,7 @@ impl Hop {
     #[must_use]
     pub fn sentence(&self, state: &State) -> String {
         let moved = &self.moved;
-        let name = |task| format!("{} ({})", state.name(task), state.task(task).pid);
+        let name = |task| named(task, state);
         let how = match moved.when {
             When::Waking if moved.by.is_some() => format!("woken by {}", name(moved.by)),
             When::Waking => format!("woken from CPU {}", moved.by_cpu),
@@ -43,6 +45,49 @@ impl Hop {
         let displaced = self.displaced.map(|task| format!(", displaced {}", name(task)));
         let displaced = displaced.unwrap_or_default();
         format!("{}: {} -> {}, {how}{displaced}", name(moved.task), moved.from, moved.to)
+    }
+}
+
+/// A hop with the number of its chain, from 0: the longest.
+pub type ChainedHop = (usize, Hop);
+
+impl Row for InReply<'_, ChainedHop, MigrationsAnswer> {
+    const ABOUT: &'static str = "A move of a task, in a chain of moves.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "chain" = row.0, "The chain, from 0: the longest.";
+            "at_ns" = At(row.1.moved.at), "When it moved.";
+            "pid" = row.pid(row.1.moved.task), "The task (thread).";
+            "comm" = row.name(row.1.moved.task), "Its name at the end.";
+            "from" = row.1.moved.from, "The CPU that it left.";
+            "to" = row.1.moved.to, "The CPU to which it moved.";
+            "by" = row.1.moved.when.name(), "What moved it: `wakeup`, `fork`, `balance`, `asleep` or `running`.";
+            "by_cpu" = row.1.moved.by_cpu, "The CPU that moved it.";
+            "displaced_pid" = row.1.displaced.map(|task| row.pid(task)), "The task that had to give way.";
+            "said" = row.1.sentence(&row.reply.state), "What happened, in a sentence.";
+        }
+    }
+}
+
+/// How often tasks were moved for one reason, and how far.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves {
+    /// How often.
+    pub count: u64,
+    /// By the nearest level that both CPUs share; `None` without a topology.
+    pub by_distance: Option<[u64; Distance::ALL.len()]>,
+}
+
+impl Row for Moves {
+    const ABOUT: &'static str = "How often tasks were moved for one reason, and how far.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "count" ["times"] = row.count, "How often.";
+        };
+        columns.extend(by_distance("by_distance", None, |row: &Self| row.by_distance));
+        columns
     }
 }
 
@@ -104,6 +149,23 @@ pub struct MigrationsAnswer {
 }
 
 impl MigrationsAnswer {
+    /// The hops of all chains, one after the other.
+    #[must_use]
+    pub fn hops(&self) -> Vec<ChainedHop> {
+        let hops =
+            self.chains.iter().enumerate().map(|(at, hops)| hops.iter().map(move |hop| (at, *hop)));
+        hops.flatten().collect()
+    }
+
+    /// How often tasks were moved, by [`WHENS`].
+    #[must_use]
+    pub fn moves(&self) -> [Moves; WHENS.len()] {
+        std::array::from_fn(|at| {
+            let by_distance = self.has_topology.then_some(self.counts[at]);
+            Moves { count: self.totals[at], by_distance }
+        })
+    }
+
     /// The number of all migrations.
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -9,10 +9,12 @@
 //! ([`Power::with_spans`]), one [`PowerSpan`] for each idle state and each interrupt up to another limit.
 
 use crate::change::{Change, Switch};
+use crate::in_reply::InReply;
 use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
-use schedlab_model::{Cpu, Nanos, OtherFormat, Span};
+use schedlab_model::table::{Column, Items, Row, column};
+use schedlab_model::{Cpu, Nanos, OtherFormat, Span, columns};
 use std::collections::BTreeMap;
 
 /// `cpu_idle` tells the end of an idle state by this (`PWR_EVENT_EXIT`, -1 in 32 bits).
@@ -116,6 +118,18 @@ pub struct IdleState {
     pub time: Nanos,
 }
 
+impl Row for IdleState {
+    const ABOUT: &'static str = "An idle state of a CPU.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "state" = row.state, "Its number.";
+            "entered" = row.entered, "How often the CPU entered it.";
+            "time_ns" = row.time, "How long the CPU was in it.";
+        }
+    }
+}
+
 /// What one CPU did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuPower {
@@ -143,6 +157,73 @@ pub struct CpuPower {
     pub timers: Option<(u64, Nanos)>,
 }
 
+impl Row for CpuPower {
+    const ABOUT: &'static str = "What a CPU did. `null` is what the trace does not hold.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "cpu" ["cpu"] = row.cpu, "The CPU.";
+        };
+        let hertz = |hz: Option<f64>| hz.map_or_else(|| "-".to_owned(), gigahertz);
+        columns.extend([
+            column(
+                "busy_hz_mean",
+                "The mean frequency while a task ran, in hertz.",
+                |row: &Self| row.busy_hz,
+            )
+            .title("frequency: mean busy")
+            .spelled(move |row: &Self| hertz(row.busy_hz)),
+            column("hz_min", "The lowest frequency, in hertz.", |row: &Self| {
+                row.range_hz.map(|range| range.0)
+            })
+            .title("frequency: lowest")
+            .rank(8)
+            .spelled(move |row: &Self| hertz(row.range_hz.map(|range| range.0 as f64))),
+            column("hz_max", "The highest frequency, in hertz.", |row: &Self| {
+                row.range_hz.map(|range| range.1)
+            })
+            .title("frequency: highest")
+            .rank(8)
+            .spelled(move |row: &Self| hertz(row.range_hz.map(|range| range.1 as f64))),
+        ]);
+        columns.extend(columns! { row: Self;
+            "frequency_changes" ["frequency: changes", 7] = row.changes, "Changes of frequency.";
+            "busy_known_ns" = row.known, "Time in which a task ran at a known frequency.";
+        });
+        let about = "Its idle states by number: how often entered, and for how long.";
+        let states = |row: &Self| row.idle.clone().map(Items);
+        columns.push(
+            column("idle_states", about, states)
+                .title("idle states: time (entered)")
+                .spelled(|row: &Self| row.idle.as_deref().map_or_else(|| "-".to_owned(), in_words)),
+        );
+        columns.extend(columns! { row: Self;
+            "idle_exits" ["idle exits: wakeups"] = row.exits, "Wakeups whose task waited for this CPU to leave an idle state.";
+            "idle_exit_ns_sum" ["idle exits: sum", 9] = row.exit_time, "How long these tasks waited for that, together.";
+            "idle_exit_ns_max" ["idle exits: longest"] = row.exit_max, "The longest of these waits.";
+            "ipis" ["IPIs", 6] = row.ipis.map(|all| all.0), "IPIs that it handled.";
+            "ipi_ns" = row.ipis.map(|all| all.1), "Time in these.";
+            "hrtimers" ["hrtimers", 5] = row.timers.map(|all| all.0), "High-resolution timers that expired on it.";
+            "hrtimer_ns" = row.timers.map(|all| all.1), "Time in these.";
+        });
+        columns
+    }
+}
+
+/// `2.400 GHz`.
+fn gigahertz(hz: f64) -> String {
+    format!("{:.3} GHz", hz / 1e9)
+}
+
+/// `1: 2.51 ms (7), 2: 900 µs (1)`.
+fn in_words(states: &[IdleState]) -> String {
+    let one = |of: &IdleState| format!("{}: {} ({})", of.state, of.time.readable(), of.entered);
+    match states {
+        [] => "-".to_owned(),
+        states => states.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
+}
+
 /// What one task did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskPower {
@@ -154,6 +235,27 @@ pub struct TaskPower {
     pub cycles: f64,
     /// The mean frequency in that time, in hertz.
     pub mean_hz: f64,
+}
+
+impl<A> Row for InReply<'_, TaskPower, A> {
+    const ABOUT: &'static str = "The work of a task.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "pid" ["pid"] = row.pid(row.task), "The task (thread).";
+            "comm" ["comm"] = row.name(row.task), "Its name at the end.";
+            "run_known_ns" ["run"] = row.known, "Time in which it ran at a known frequency.";
+        };
+        columns.extend([
+            column("cycles", "Run time x frequency.", |row: &Self| row.cycles)
+                .title("work")
+                .spelled(|row: &Self| format!("{:.3} Gcycles", row.cycles / 1e9)),
+            column("hz_mean", "The mean frequency, in hertz.", |row: &Self| row.mean_hz)
+                .title("mean frequency")
+                .spelled(|row: &Self| gigahertz(row.mean_hz)),
+        ]);
+        columns
+    }
 }
 
 /// A CPU's frequency from a time on, for pictures.

@@ -6,7 +6,8 @@
 use crate::question::Told;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, Nanos};
+use schedlab_model::table::{Column, Row};
+use schedlab_model::{Cpu, Nanos, columns};
 use std::collections::BTreeMap;
 
 /// The tracepoint that holds stacks; ftrace's own name.
@@ -55,6 +56,43 @@ impl Stacks {
         self.texts.push(text.clone());
         self.numbers.insert(text, number);
         number
+    }
+}
+
+/// Stacks that are reported of a task.
+const REPORTED_MAX: usize = 10;
+
+/// Time that a task was blocked, with the stacks that it names.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked<'a> {
+    /// The time, and where.
+    pub of: BlockedIn,
+    stacks: &'a Stacks,
+}
+
+impl<'a> Blocked<'a> {
+    /// The longest of a task.
+    #[must_use]
+    pub fn all(blocked: &[BlockedIn], stacks: &'a Stacks) -> Vec<Self> {
+        blocked.iter().take(REPORTED_MAX).map(|of| Self { of: *of, stacks }).collect()
+    }
+
+    /// The function that waited and its callers.
+    #[must_use]
+    pub fn stack(&self) -> Option<&'a str> {
+        self.of.stack.map(|stack| self.stacks.text(stack))
+    }
+}
+
+impl Row for Blocked<'_> {
+    const ABOUT: &'static str = "Sleeps that began in one place.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "stack" = row.stack().map(str::to_owned), "The function that waited and its callers, `<-` between them; `null` where the trace holds no stack of it.";
+            "count" = row.of.count, "How many sleeps.";
+            "off_cpu_ns" = row.of.time, "How long these were.";
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::names::{CommId, Names};
 use crate::pids::Pids;
 use crate::task::{Activity, Task, TaskId};
-use schedlab_model::{Comm, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span, TraceInfo};
+use schedlab_model::{
+    Clock, Comm, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span, TraceInfo,
+};
 use std::collections::BTreeMap;
 
 /// Who is on a CPU.
@@ -105,6 +107,8 @@ pub struct State {
     pub(crate) known_comms: BTreeMap<Pid, Comm>,
     pub(crate) observed: CpuSet,
     pub(crate) kinds: KindSet,
+    /// Whether all CPUs have one clock.
+    pub(crate) clock_is_global: bool,
     pub(crate) others: Vec<OtherFormat>,
     pub(crate) marks: Vec<String>,
     pub(crate) seen: KindSet,
@@ -135,6 +139,7 @@ impl State {
             known_comms: info.comms.clone(),
             observed: info.cpus.clone(),
             kinds: info.kinds,
+            clock_is_global: info.clock == Clock::Monotonic,
             others: info.others.clone(),
             marks: info.marks.clone(),
             seen: KindSet::EMPTY,

@@ -1,15 +1,19 @@
 //! What each task did with its time.
 
 use crate::change::{Change, Moved, Runnable, Switch};
+use crate::in_reply::{InReply, by_distance, named};
 use crate::interrupts::Interrupts;
 use crate::question::{Question, Told};
-use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
+use crate::stacks::{Blocked, BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
-use schedlab_model::{Context, Cpu, Distance, Kind, Left, Nanos, Pid, Topology, Unit};
+use schedlab_model::table::{Column, Items, Row, Share, column};
+use schedlab_model::{
+    Context, Cpu, Distance, Kind, Left, Nanos, Pid, Topology, Unit, columns, readable,
+};
 use schedlab_stats::Histogram;
 use std::collections::BTreeMap;
 
@@ -146,6 +150,109 @@ impl TasksAnswer {
         self.rows.retain(|row| keep(row.pid, &row.comm));
         self
     }
+}
+
+/// Wakers that are named for each task.
+const WAKERS_MAX: usize = 10;
+
+impl<A> Row for InReply<'_, OffCpu, A> {
+    const ABOUT: &'static str = "Sleeps that one waker ended. A waker is evidence, not proof.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "by.pid" = row.waker.map(|task| row.pid(task)), "The waker; `by` is `null` for interrupts, and for wakers that are not known.";
+            "by.comm" = row.waker.map(|task| row.name(task)), "Its name at the end.";
+            "count" = row.count, "How many sleeps it ended.";
+            "off_cpu_ns" = row.time, "How long these were.";
+        }
+    }
+}
+
+impl Row for InReply<'_, TaskRow, TasksAnswer> {
+    const ABOUT: &'static str = "What a task did with its time.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "pid" ["pid"] = row.pid, "The task (thread).";
+            "comm" ["comm"] = row.comm.clone(), "Its name at the end.";
+            "run_ns" ["run"] = row.ran, "Time in which it ran, interrupts on its CPU included, as perf counts.";
+            "run_share" ["of a CPU", 3] = row.part_of_window(), "The same as a part of the window.";
+            "interrupts_ns" ["in interrupts", 1] = row.interrupts, "How much of its run time interrupts took; `null` where the trace holds no interrupts.";
+            "wait_ns" ["wait"] = row.waited, "Time in which it was runnable and did not run.";
+            "sleep_ns" ["off CPU: asleep", 2] = row.asleep.sleeping, "In an interruptible sleep, an idle kernel thread's, or parked.";
+            "uninterruptible_ns" ["off CPU: D", 3] = row.asleep.uninterruptible, "In an uninterruptible sleep (`D`).";
+            "stopped_ns" ["off CPU: stopped", 9] = row.asleep.stopped, "Stopped by a signal or a tracer.";
+        };
+        columns.extend([
+            column(
+                "woken_by",
+                "Who ended its sleeps by a wakeup, the longest sum first; at most 10.",
+                |row: &Self| {
+                    Items(row.row.woken_by.iter().take(WAKERS_MAX).map(|of| row.with(of)).collect())
+                },
+            )
+            .title("off CPU: ended most by")
+            .rank(10)
+            .spelled(Self::woken_most_by),
+            column(
+                "blocked_in",
+                "Where in the kernel it blocked, the longest sum first; at most 10, and empty where the trace holds no stacks.",
+                |row: &Self| Items(Blocked::all(&row.row.blocked, &row.reply.answer.stacks)),
+            )
+            .title("off CPU: most in")
+            .rank(10)
+            .spelled(Self::blocked_most_in),
+        ]);
+        columns.extend(columns! { row: Self;
+            "slices" ["slices: count", 7] = row.slices.count(), "How often it ran without a break.";
+            "slice_ns_p50" ["slices: p50", 9] = row.slices.quantile(0.5).map(Nanos), "Half of its slices are not longer.";
+            "slice_ns_p99" ["slices: p99", 8] = row.slices.quantile(0.99).map(Nanos), "99 % of its slices are not longer.";
+            "slice_ns_max" ["slices: max", 6] = row.slices.max().map(Nanos), "Its longest slice.";
+            "switches_voluntary" ["switches: voluntary", 4] = row.voluntary, "Switches after which it blocked.";
+            "switches_involuntary" ["switches: involuntary"] = row.involuntary, "Switches after which it stayed runnable.";
+            "wakeups" ["wakeups", 5] = row.wakeups, "Wakeups of it.";
+            "migrations" ["migrations: all"] = row.migrations, "Moves to another CPU.";
+        });
+        columns.extend(by_distance("migrations_by_distance", Some("migrations"), |row: &Self| {
+            Some(row.migrations_by)
+        }));
+        columns
+    }
+}
+
+impl InReply<'_, TaskRow, TasksAnswer> {
+    fn part_of_window(&self) -> Option<Share> {
+        let window = self.reply.observed.duration();
+        (window > Nanos::ZERO).then(|| Share(self.ran.0 as f64 / window.0 as f64))
+    }
+
+    /// Who ended most of its time off the CPU, and the share of that.
+    fn woken_most_by(&self) -> String {
+        let times = self.woken_by.iter().map(|of| of.time);
+        most(times, || match self.woken_by.first()?.waker {
+            Some(waker) => Some(named(waker, &self.reply.state)),
+            None => Some("interrupts".to_owned()),
+        })
+    }
+
+    /// The function in which it blocked longest, and the share of that.
+    fn blocked_most_in(&self) -> String {
+        most(self.blocked.iter().map(|of| of.time), || {
+            let stack = self.reply.answer.stacks.text(self.blocked.first()?.stack?);
+            Some(stack.split("<-").next().unwrap_or_default().to_owned())
+        })
+    }
+}
+
+/// What the first and longest of some times is called, with its share of all.
+fn most(times: impl Iterator<Item = Nanos> + Clone, name: impl Fn() -> Option<String>) -> String {
+    let all: u64 = times.clone().map(|time| time.0).sum();
+    let first = times.map(|time| time.0).next().filter(|_| all > 0);
+    let named = first.and_then(|first| Some((first, name()?)));
+    named.map_or_else(
+        || "-".to_owned(),
+        |(first, name)| format!("{name} {}", readable(first as f64 / all as f64, Unit::Fraction)),
+    )
 }
 
 impl Tasks {

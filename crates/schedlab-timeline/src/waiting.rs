@@ -8,7 +8,8 @@ use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
-use schedlab_model::{Nanos, Span, Unit};
+use schedlab_model::table::{At, Column, Row};
+use schedlab_model::{Nanos, Span, Unit, columns};
 
 /// Asks for the curve of running and waiting tasks, in bins of equal width, and for how long each
 /// number of tasks ran or waited.
@@ -121,6 +122,17 @@ pub struct WaitingAnswer {
 }
 
 impl WaitingAnswer {
+    /// The bins with their places.
+    #[must_use]
+    pub fn placed(&self) -> Vec<PlacedBin> {
+        let start = |at: u64| Nanos(self.start.0.saturating_add(at.saturating_mul(self.width.0)));
+        self.bins
+            .iter()
+            .zip(0..)
+            .map(|(bin, at)| PlacedBin { start: start(at), bin: *bin })
+            .collect()
+    }
+
     /// All bins together: the means and extremes of the window.
     #[must_use]
     pub fn total(&self) -> Bin {
@@ -128,6 +140,43 @@ impl WaitingAnswer {
             total.merge(bin);
             total
         })
+    }
+}
+
+impl Row for Bin {
+    const ABOUT: &'static str = "How many tasks ran and waited: the mean over the time, and extremes at some instant of it.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "running_mean" ["running: mean"] = row.running_mean(), "Mean number of tasks that ran.";
+            "running_min" ["running: min", 9] = row.running_min, "The fewest tasks that ran at an instant.";
+            "running_max" ["running: max", 8] = row.running_max, "The most tasks that ran at an instant.";
+            "waiting_mean" ["waiting: mean"] = row.waiting_mean(), "Mean number of tasks that waited.";
+            "waiting_min" ["waiting: min", 7] = row.waiting_min, "The fewest tasks that waited at an instant.";
+            "waiting_max" ["waiting: max", 6] = row.waiting_max, "The most tasks that waited at an instant.";
+            "seen_ns" = Nanos(row.seen_ns), "Time that was observed.";
+        }
+    }
+}
+
+/// A bin with its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedBin {
+    /// Where it begins.
+    pub start: Nanos,
+    /// What was there.
+    pub bin: Bin,
+}
+
+impl Row for PlacedBin {
+    const ABOUT: &'static str = "A stretch of time: how many tasks ran and waited.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "start_ns" ["from"] = At(row.start), "Where it begins.";
+        };
+        columns.extend(Bin::columns().into_iter().map(|column| column.of(|row: &Self| &row.bin)));
+        columns
     }
 }
 

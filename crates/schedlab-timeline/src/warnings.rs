@@ -1,7 +1,7 @@
 //! Warnings about answers: what a trace lacks, and what of it contradicts itself.
 
 use crate::state::State;
-use schedlab_model::{Kind, Warning};
+use schedlab_model::{Kind, Nanos, Unit, Warning, readable};
 
 impl State {
     /// Warnings that concern every answer drawn from this trace; figures are lower bounds then.
@@ -55,13 +55,16 @@ impl State {
                  another CPU. The CPUs' clocks disagree, or recording stopped on one CPU earlier",
                 tally.overlaps
             );
-            doubt("clocks-disagree", what, "record with a clock that is global (mono, perf)");
+            let remedy = if self.clock_is_global { "" } else { "record with the clock mono" };
+            doubt("clocks-disagree", what, remedy);
         }
         if tally.contradictions > 0 {
             let what = format!(
-                "run times are uncertain for {} of CPU time: {} events name a task other than the one last \
-                 seen on that CPU. Switches are missing",
-                tally.contradicted, tally.contradictions
+                "run times are uncertain for {} of CPU time ({}): {} events name a task other than the \
+                 one last seen on that CPU. Switches are missing",
+                tally.contradicted.readable(),
+                self.part_of_cpu_time(tally.contradicted),
+                tally.contradictions
             );
             doubt("events-contradict", what, remedy_of_contradictions(tally.losses > 0));
         }
@@ -73,6 +76,14 @@ impl State {
             doubt("wakeups-missing", what, "");
         }
         warnings
+    }
+}
+
+impl State {
+    /// A time as a part of the time of all observed CPUs.
+    fn part_of_cpu_time(&self, time: Nanos) -> String {
+        let all = self.window.duration().0 as f64 * self.observed_cpus().count() as f64;
+        readable(time.0 as f64 / all, Unit::Fraction)
     }
 }
 

@@ -8,6 +8,7 @@ use parquet::data_type::ByteArray;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use schedlab_model::table::{Cell, Column, Kind};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -18,72 +19,66 @@ use std::sync::Arc;
 /// Rows of a row group: large enough for its columns to pack well, small enough to be held.
 const GROUP: usize = 1 << 16;
 
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnKind {
-    /// Nanoseconds of the trace's clock: `INT64`, never absent. Signed, so that differences are too.
-    Time,
-    /// A length of time in nanoseconds, where there is one: `INT64`.
-    Duration,
-    /// A CPU: `INT32` marked as 16 bits without sign.
-    Cpu,
-    /// A whole number other than a time: `INT32`.
-    Number,
-    /// A measured value: `DOUBLE`.
-    Real,
-    /// Text: UTF-8, in a dictionary as far as it repeats.
-    Text,
-}
-
-/// A value on its way into a table.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
-    /// Does not apply, or is not known.
-    Absent,
-    /// Of a column of [`ColumnKind::Time`] or [`ColumnKind::Duration`]; times beyond 2⁶³ ns (292 years) are written as that.
-    Time(u64),
-    /// Of a column of [`ColumnKind::Cpu`] or [`ColumnKind::Number`].
-    Number(i32),
-    /// Of a column of [`ColumnKind::Real`].
-    Real(f64),
-    /// Of a column of [`ColumnKind::Text`].
-    Text(&'a str),
-}
-
-/// A Parquet file that is being written.
-pub struct Table {
+/// A Parquet file that is being written, with the columns of its rows.
+///
+/// Points in time are `INT64` and never absent; signed, so that differences are too. Durations and counts are `INT64`, CPUs
+/// `INT32` marked as 16 bits without sign, other whole numbers and flags `INT32`, measured numbers and shares `DOUBLE`, all
+/// else UTF-8 in a dictionary as far as it repeats.
+pub struct Table<R> {
     writer: SerializedFileWriter<File>,
-    columns: Vec<Values>,
+    columns: Vec<(Column<R>, Values)>,
     rows: usize,
 }
 
 /// The values of one column in the row group at hand; levels say which rows have one.
 enum Values {
-    Time(Vec<i64>),
-    Duration(Vec<i64>, Vec<i16>),
-    Number(Vec<i32>, Vec<i16>),
-    Real(Vec<f64>, Vec<i16>),
-    Text(Vec<ByteArray>, Vec<i16>, BTreeMap<String, ByteArray>),
+    Required(Vec<i64>),
+    Long(Optional<i64>),
+    Number(Optional<i32>),
+    Real(Optional<f64>),
+    Text(Optional<ByteArray>, BTreeMap<String, ByteArray>),
 }
 
-impl Table {
+/// Values that may be absent.
+struct Optional<T> {
+    values: Vec<T>,
+    levels: Vec<i16>,
+}
+
+impl<T> Optional<T> {
+    const fn new() -> Self {
+        Self { values: Vec::new(), levels: Vec::new() }
+    }
+
+    fn push(&mut self, value: Option<T>) {
+        self.levels.push(value.is_some().into());
+        self.values.extend(value);
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.levels.clear();
+    }
+}
+
+impl<R> Table<R> {
     /// Begins a table of this name with these columns at `path`.
     ///
     /// # Errors
     /// The file cannot be written, or a name is none that a schema can have.
     #[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
-    pub fn create(path: &Path, name: &str, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
+    pub fn create(path: &Path, name: &str, columns: Vec<Column<R>>) -> io::Result<Self> {
         let mut schema = format!("message {name} {{");
-        for (column, kind) in columns {
-            let (kind, note) = match kind {
-                ColumnKind::Time => ("REQUIRED INT64", ""),
-                ColumnKind::Duration => ("OPTIONAL INT64", ""),
-                ColumnKind::Cpu => ("OPTIONAL INT32", " (UINT_16)"),
-                ColumnKind::Number => ("OPTIONAL INT32", ""),
-                ColumnKind::Real => ("OPTIONAL DOUBLE", ""),
-                ColumnKind::Text => ("OPTIONAL BYTE_ARRAY", " (UTF8)"),
+        for head in columns.iter().map(Column::head) {
+            let (kind, note) = match head.kind {
+                Kind::Point => ("REQUIRED INT64", ""),
+                Kind::Duration | Kind::Count => ("OPTIONAL INT64", ""),
+                Kind::Cpu => ("OPTIONAL INT32", " (UINT_16)"),
+                Kind::Number | Kind::Flag => ("OPTIONAL INT32", ""),
+                Kind::Share | Kind::Real => ("OPTIONAL DOUBLE", ""),
+                _ => ("OPTIONAL BYTE_ARRAY", " (UTF8)"),
             };
-            let _ = write!(schema, " {kind} {column}{note};");
+            let _ = write!(schema, " {kind} {}{note};", head.name);
         }
         schema.push_str(" }");
         let schema = parse_message_type(&schema).map_err(io::Error::other)?;
@@ -94,20 +89,20 @@ impl Table {
         let file = File::create(path)?;
         let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
             .map_err(io::Error::other)?;
-        let columns = columns.iter().map(|(_, kind)| Values::new(*kind)).collect();
-        Ok(Self { writer, columns, rows: 0 })
+        let columns = columns.into_iter().map(|column| {
+            let values = Values::new(&column.head().kind);
+            (column, values)
+        });
+        Ok(Self { writer, columns: columns.collect(), rows: 0 })
     }
 
-    /// Adds a row: a cell for each column, of its kind.
+    /// Adds a row.
     ///
     /// # Errors
-    /// I/O; or `InvalidInput` when the cells are not those of the columns.
-    pub fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
-        let fits = cells.len() == self.columns.len()
-            && cells.iter().zip(&mut self.columns).all(|(cell, values)| values.push(*cell));
-        if !fits {
-            let what = "the cells of a row are not those of the table's columns";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    /// I/O.
+    pub fn row(&mut self, row: &R) -> io::Result<()> {
+        for (column, values) in &mut self.columns {
+            values.push(&column.value(row).cell);
         }
         self.rows += 1;
         if self.rows == GROUP {
@@ -120,12 +115,7 @@ impl Table {
     ///
     /// # Errors
     /// I/O.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.end()
-    }
-
-    /// As [`Self::finish`], for an owner that keeps the table.
-    pub(crate) fn end(&mut self) -> io::Result<()> {
+    pub fn finish(&mut self) -> io::Result<()> {
         self.flush()?;
         self.writer.finish().map_err(io::Error::other)?;
         Ok(())
@@ -136,7 +126,7 @@ impl Table {
             return Ok(());
         }
         let mut group = self.writer.next_row_group().map_err(io::Error::other)?;
-        for values in &mut self.columns {
+        for (_, values) in &mut self.columns {
             let column = group.next_column().map_err(io::Error::other)?;
             let mut column = column.expect("the group has the columns that the schema has");
             values.flush(column.untyped()).map_err(io::Error::other)?;
@@ -149,85 +139,75 @@ impl Table {
 }
 
 impl Values {
-    fn new(kind: ColumnKind) -> Self {
+    const fn new(kind: &Kind) -> Self {
         match kind {
-            ColumnKind::Time => Self::Time(Vec::new()),
-            ColumnKind::Duration => Self::Duration(Vec::new(), Vec::new()),
-            ColumnKind::Cpu | ColumnKind::Number => Self::Number(Vec::new(), Vec::new()),
-            ColumnKind::Real => Self::Real(Vec::new(), Vec::new()),
-            ColumnKind::Text => Self::Text(Vec::new(), Vec::new(), BTreeMap::new()),
+            Kind::Point => Self::Required(Vec::new()),
+            Kind::Duration | Kind::Count => Self::Long(Optional::new()),
+            Kind::Cpu | Kind::Number | Kind::Flag => Self::Number(Optional::new()),
+            Kind::Share | Kind::Real => Self::Real(Optional::new()),
+            _ => Self::Text(Optional::new(), BTreeMap::new()),
         }
     }
 
-    /// Takes a cell; `false` when it is of another kind.
-    fn push(&mut self, cell: Cell<'_>) -> bool {
-        match (self, cell) {
-            (Self::Time(values), Cell::Time(time)) => {
-                values.push(i64::try_from(time).unwrap_or(i64::MAX));
+    fn push(&mut self, cell: &Cell<'_>) {
+        match self {
+            Self::Required(values) => values.push(whole(cell).unwrap_or(0)),
+            Self::Long(values) => values.push(whole(cell)),
+            Self::Number(values) => {
+                let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
+                values.push(whole(cell).map(narrow));
             }
-            (Self::Duration(values, levels), Cell::Time(time)) => {
-                values.push(i64::try_from(time).unwrap_or(i64::MAX));
-                levels.push(1);
-            }
-            (Self::Number(values, levels), Cell::Number(number)) => {
-                values.push(number);
-                levels.push(1);
-            }
-            (Self::Real(values, levels), Cell::Real(value)) => {
-                values.push(value);
-                levels.push(1);
-            }
-            (Self::Text(values, levels, known), Cell::Text(text)) => {
+            Self::Real(values) => values.push(match cell {
+                Cell::Real(number) if number.is_finite() => Some(*number),
+                _ => None,
+            }),
+            Self::Text(values, known) => values.push(match cell {
                 // The same text is the same memory: names repeat by the thousand.
-                let value = known.get(text).cloned().unwrap_or_else(|| {
+                Cell::Text(text) => Some(known.get(&**text).cloned().unwrap_or_else(|| {
                     let value = ByteArray::from(text.as_bytes().to_vec());
-                    known.insert(text.to_owned(), value.clone());
+                    known.insert(text.to_string(), value.clone());
                     value
-                });
-                values.push(value);
-                levels.push(1);
-            }
-            (
-                Self::Duration(_, levels)
-                | Self::Number(_, levels)
-                | Self::Real(_, levels)
-                | Self::Text(_, levels, _),
-                Cell::Absent,
-            ) => levels.push(0),
-            _ => return false,
+                })),
+                _ => None,
+            }),
         }
-        true
     }
 
     fn flush(&mut self, writer: &mut ColumnWriter<'_>) -> parquet::errors::Result<()> {
         match (self, writer) {
-            (Self::Time(values), ColumnWriter::Int64ColumnWriter(writer)) => {
+            (Self::Required(values), ColumnWriter::Int64ColumnWriter(writer)) => {
                 writer.write_batch(values, None, None)?;
                 values.clear();
             }
-            (Self::Duration(values, levels), ColumnWriter::Int64ColumnWriter(writer)) => {
-                writer.write_batch(values, Some(levels), None)?;
-                values.clear();
-                levels.clear();
+            (Self::Long(of), ColumnWriter::Int64ColumnWriter(writer)) => {
+                writer.write_batch(&of.values, Some(&of.levels), None)?;
+                of.clear();
             }
-            (Self::Number(values, levels), ColumnWriter::Int32ColumnWriter(writer)) => {
-                writer.write_batch(values, Some(levels), None)?;
-                values.clear();
-                levels.clear();
+            (Self::Number(of), ColumnWriter::Int32ColumnWriter(writer)) => {
+                writer.write_batch(&of.values, Some(&of.levels), None)?;
+                of.clear();
             }
-            (Self::Real(values, levels), ColumnWriter::DoubleColumnWriter(writer)) => {
-                writer.write_batch(values, Some(levels), None)?;
-                values.clear();
-                levels.clear();
+            (Self::Real(of), ColumnWriter::DoubleColumnWriter(writer)) => {
+                writer.write_batch(&of.values, Some(&of.levels), None)?;
+                of.clear();
             }
-            (Self::Text(values, levels, known), ColumnWriter::ByteArrayColumnWriter(writer)) => {
-                writer.write_batch(values, Some(levels), None)?;
-                values.clear();
-                levels.clear();
+            (Self::Text(of, known), ColumnWriter::ByteArrayColumnWriter(writer)) => {
+                writer.write_batch(&of.values, Some(&of.levels), None)?;
+                of.clear();
                 known.clear();
             }
             _ => unreachable!("the schema was made from the same kinds"),
         }
         Ok(())
+    }
+}
+
+/// A whole number; times beyond 2⁶³ ns (292 years) are written as that.
+fn whole(cell: &Cell<'_>) -> Option<i64> {
+    match cell {
+        Cell::Whole(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
+        Cell::Signed(number) => Some(*number),
+        Cell::Flag(flag) => Some((*flag).into()),
+        _ => None,
     }
 }

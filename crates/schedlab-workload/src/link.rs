@@ -1,6 +1,6 @@
 //! Links between networks: a rate, a delay, a loss.
 
-use schedlab_model::Nanos;
+use schedlab_model::{Nanos, percentage};
 use serde::{Deserialize, Serialize};
 
 /// What a link does to what is sent over it, each way.
@@ -80,8 +80,7 @@ pub(crate) fn link_of(raw: &RawNet) -> Result<Link, String> {
         return Err(format!("invalid delay {delay}: use at most 10s"));
     }
     let percent = |text: &str| {
-        let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-        let loss = number.filter(|number| (0.0..100.0).contains(number));
+        let loss = percentage(text).filter(|number| (0.0..100.0).contains(number));
         loss.ok_or_else(|| format!("invalid loss '{text}': use less than 100%, as in 1%"))
     };
     let loss = raw.loss.as_deref().map(percent).transpose()?.unwrap_or(0.0);

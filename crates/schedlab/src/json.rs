@@ -1,7 +1,7 @@
 //! What `--json` prints: typed documents, each with the id of its schema in front.
 //!
-//! A document says what it is by its type. The schema that other programs read (`docs/schemas`,
-//! `schedlab schema`) is made from the same type, so the two cannot differ.
+//! A document says what it is by its type and the columns of its rows. The schema that other programs read
+//! (`schedlab schema`) is made from the same, so the two cannot differ. `docs/schemas.md` lists the schemas.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;

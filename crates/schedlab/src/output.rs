@@ -17,10 +17,12 @@ pub(crate) fn stderr() -> Plain<io::Stderr> {
     Plain { to: io::stderr(), begun: Vec::new() }
 }
 
-/// Columns of the terminal that shows the standard output; `None` when it is none.
-pub(crate) fn columns() -> Option<usize> {
-    let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
-    Some(width.0.into())
+/// Characters of a line where the standard output is no terminal.
+const ROOM: usize = 100;
+
+/// Characters of a line of the terminal that shows the standard output.
+pub(crate) fn room() -> usize {
+    terminal_size::terminal_size_of(io::stdout()).map_or(ROOM, |(width, _)| width.0.into())
 }
 
 /// Whether the standard error is a terminal.

@@ -16,7 +16,7 @@ def ask(trace: Trace | str | os.PathLike[str], question: str, **options: Any) ->
     The questions are those of ``schedlab trace --help``, such as ``latency``, ``tasks``, ``cpus``,
     ``conservation``, ``why`` and ``migrations``. Options have the names of the command's, with ``_`` for
     ``-``. ``True`` gives an option without a value, a list gives it once for each value. ``docs/answers.md``
-    describes the answers, and ``docs/schemas`` has their schemas.
+    describes the answers, and ``schedlab schema`` prints their schemas.
 
     >>> import schedlab
     >>> answer = schedlab.ask("late.dat", "latency", comm="app-consumer", top=1)

@@ -1,7 +1,7 @@
 //! Runs sorted into the cells of their experiment.
 
 use crate::{Point, StoredRun};
-use schedlab_model::Metric;
+use schedlab_model::{Metric, percentage};
 use std::collections::BTreeMap;
 
 /// The runs of one workload at one point.
@@ -148,7 +148,7 @@ pub(crate) fn by_value(a: &Point, b: &Point) -> std::cmp::Ordering {
 pub(crate) fn position(value: &str) -> f64 {
     let number = value.parse::<f64>().ok();
     let time = || value.parse::<schedlab_model::Nanos>().ok().map(|t| t.0 as f64);
-    let percent = || value.strip_suffix('%')?.parse::<f64>().ok().map(|percent| percent / 100.0);
+    let percent = || percentage(value).map(|percent| percent / 100.0);
     number.or_else(time).or_else(percent).filter(|n| n.is_finite()).unwrap_or(f64::INFINITY)
 }
 

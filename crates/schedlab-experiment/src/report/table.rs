@@ -1,6 +1,7 @@
 //! Tables: plain text cells, numbers to the right.
 
 use super::Html;
+use schedlab_model::table::TextTable;
 
 /// A table. The first column names the row; columns that hold numbers are set to the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,26 +34,10 @@ impl Table {
     /// The table as text for a terminal, columns aligned.
     #[must_use]
     pub fn text(&self) -> String {
-        let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| &row[column]).chain([&self.head[column]]);
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
-        let mut out = String::new();
-        for row in std::iter::once(&self.head).chain(&self.rows) {
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let pad = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
-                let (left, right) = if self.is_number(column) { (&*pad, "") } else { ("", &*pad) };
-                line.push_str(if column > 0 { "  " } else { "" });
-                line.push_str(left);
-                line.push_str(cell);
-                line.push_str(right);
-            }
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
-        out
+        let heads = self.head.iter().enumerate();
+        let mut table = TextTable::plain(heads.map(|(at, name)| (&**name, !self.is_number(at))));
+        self.rows.iter().for_each(|row| table.row(row.clone()));
+        table.text(0, usize::MAX)
     }
 
     fn is_number(&self, column: usize) -> bool {

@@ -412,7 +412,7 @@ impl Because {
     pub fn inferred(&self) -> String {
         let idle = self.start - self.instead_idle_since;
         let free = match self.instead {
-            Some(cpu) if idle > Nanos::ZERO => format!("CPU {cpu}, idle for {idle},"),
+            Some(cpu) if idle > Nanos::ZERO => format!("CPU {cpu}, idle for {},", idle.readable()),
             Some(cpu) => format!("CPU {cpu}"),
             None => "another CPU".to_owned(),
         };
@@ -428,7 +428,10 @@ impl Because {
             }
             Cause::NotPulled => {
                 let cpu = self.instead.map_or("a CPU".to_owned(), |cpu| format!("CPU {cpu}"));
-                format!("{cpu} became free {late} after its wait began, and did not pull it")
+                format!(
+                    "{cpu} became free {} after its wait began, and did not pull it",
+                    late.readable()
+                )
             }
             Cause::Overtaken => format!(
                 "its CPU was idle when it was put there, and another task ran there first while {free} was free"

@@ -3,8 +3,10 @@
 use super::causes::Because;
 use super::free_cpus::Step;
 use super::matching::PARTS;
+use crate::in_reply::InReply;
 use crate::task::TaskId;
-use schedlab_model::{Cpu, CpuSet, Nanos};
+use schedlab_model::table::{At, Column, Items, Row, column};
+use schedlab_model::{Cpu, CpuSet, Nanos, columns};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -59,6 +61,53 @@ pub struct Share {
     pub waited: Nanos,
 }
 
+impl<A> Row for InReply<'_, Share, A> {
+    const ABOUT: &'static str = "A task's part of an episode.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "pid" = row.pid(row.task), "The task (thread).";
+            "comm" = row.name(row.task), "Its name at the end.";
+            "waited_ns" = row.waited, "How long it waited.";
+        }
+    }
+}
+
+impl<A> Row for InReply<'_, Episode, A> {
+    const ABOUT: &'static str = "An episode of lost CPU time.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "start_ns" = At(row.start), "When it began.";
+            "end_ns" = At(row.end), "When it ended.";
+            "overloaded_cpu" = row.overloaded, "The CPU whose queue had the waiters.";
+            "cost_ns" = row.cost, "CPU time that was lost.";
+            "waited_ns" = row.waited, "Time that tasks waited, summed over tasks.";
+            "waiting_pid" = row.pid(row.task), "The task that waited first.";
+            "waiting_comm" = row.name(row.task), "Its name.";
+        };
+        columns.push(column(
+            "tasks",
+            "The tasks that waited, in order of arrival.",
+            |row: &Self| Items(row.row.tasks.iter().map(|share| row.with(share)).collect()),
+        ));
+        columns.extend(columns! { row: Self;
+            "more_tasks" = row.more_tasks, "Further tasks that waited.";
+            "waker_pid" = row.because.waker().map(|waker| row.pid(waker)), "Who woke the first task; `null` if no task did.";
+            "waker_cpu" = row.because.waker().map(|_| row.because.waker_cpu), "The CPU on which it ran.";
+            "cause" = row.because.cause.name(), "The decision that another choice would have avoided.";
+            "should_run_on_cpu" = row.because.instead, "A free CPU that it may use.";
+            "idle_cpus" = row.idle.iter().collect::<Vec<Cpu>>(), "CPUs that were free at some time meanwhile.";
+            "ended" = row.ended.name(), "How the episode ended.";
+            "ended_cpu" = row.ended.moved_to(), "The CPU to which the last waiter moved.";
+            "ended_when" = row.ended.sentence(), "It ended when this happened, in a sentence.";
+            "seen" = row.because.sentence(row.overloaded, &row.reply.state), "What the events show, in a sentence.";
+            "inferred" = row.because.inferred(), "What follows from it, in a sentence.";
+        });
+        columns
+    }
+}
+
 /// How an episode ended, as the events show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -77,6 +126,15 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// The CPU to which the last waiter moved, if it did.
+    #[must_use]
+    pub const fn moved_to(self) -> Option<Cpu> {
+        match self {
+            Self::Moved(cpu) => Some(cpu),
+            _ => None,
+        }
+    }
+
     /// A stable name for scripts.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -4,7 +4,8 @@ use super::report::arguments;
 use super::row::context;
 use crate::event_sink::TaskNames;
 use crate::{Options, Part, TraceError, open_with};
-use schedlab_model::{Cpu, Event, Nanos, Pid, TraceInfo, Warning, What};
+use schedlab_model::table::{At, Column, Row};
+use schedlab_model::{Cpu, Event, Nanos, Pid, Point, TraceInfo, Warning, What, columns};
 use std::path::Path;
 
 /// An event, spelt as `trace-cmd report` spells it.
@@ -24,6 +25,29 @@ pub struct Line {
     pub event: String,
     /// The arguments of the event as text.
     pub arguments: String,
+}
+
+impl Row for Line {
+    const ABOUT: &'static str = "An event.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "time" ["time"] = row.seconds(), "Seconds on the trace's clock, with nine digits. A text, since JSON numbers lose nanoseconds.";
+            "at_ns" = At(row.time), "When it fired, since the trace began.";
+            "cpu" ["cpu"] = row.cpu, "The CPU that logged it.";
+            "pid" ["pid"] = row.by, "The task that ran there.";
+            "comm" ["comm"] = row.by_comm.clone(), "Its name then.";
+            "context" ["context", 1] = row.context, "What the CPU was doing: `task`, `softirq`, `hardirq` or `nmi`.";
+            "event" ["event"] = row.event.clone(), "The event's name.";
+            "arguments" ["arguments"] = row.arguments.clone(), "What it says, as `trace-cmd report` spells it.";
+        }
+    }
+}
+
+impl Line {
+    fn seconds(&self) -> String {
+        Point::At(self.time).to_string().trim_start_matches('@').to_owned()
+    }
 }
 
 /// A page of a trace's events.

@@ -1,41 +1,65 @@
 //! An event as a row of a table: the columns are the same for all kinds, and what does not apply is
 //! absent.
 
-use schedlab_model::{Context, Cpu, Event, Phase, Pid, Prio, TraceInfo, What};
+use crate::event_sink::TaskNames;
+use schedlab_model::table::{self, At, Column, words};
+use schedlab_model::{Context, Cpu, Event, Phase, Pid, Prio, TraceInfo, What, columns};
+use std::borrow::Cow;
 
-/// The columns, in order. Times are nanoseconds of the trace's clock.
-pub(super) const COLUMNS: [&str; 17] = [
-    "time_ns",
-    "cpu",
-    "event",
-    "context",
-    "by",
-    "by_comm",
-    "pid",
-    "comm",
-    "prio",
-    "state",
-    "from_cpu",
-    "to_cpu",
-    "next_pid",
-    "next_comm",
-    "next_prio",
-    "name",
-    "arguments",
-];
-
-/// What the columns behind `by_comm` hold; names of tasks are looked up by the writer.
-#[derive(Default)]
+/// What an event says; names of tasks are those at its time.
 pub(super) struct Row {
-    pub(super) pid: Option<Pid>,
-    pub(super) prio: Option<Prio>,
-    pub(super) state: Option<&'static str>,
-    pub(super) from: Option<Cpu>,
-    pub(super) to: Option<Cpu>,
-    pub(super) next: Option<(Pid, Prio)>,
-    pub(super) name: Option<String>,
-    /// `request=7` of a mark that has one; the source tells those of other events.
-    pub(super) arguments: Option<String>,
+    event: Event,
+    by_comm: String,
+    pid: Option<Pid>,
+    comm: Option<String>,
+    prio: Option<Prio>,
+    state: Option<&'static str>,
+    from: Option<Cpu>,
+    to: Option<Cpu>,
+    next: Option<(Pid, Prio)>,
+    next_comm: Option<String>,
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+impl table::Row for Row {
+    const ABOUT: &'static str = "An event. What does not apply is absent.";
+
+    fn columns() -> Vec<Column<Self>> {
+        fn lent(text: Option<&String>) -> Option<Cow<'_, str>> {
+            text.map(|text| text.as_str().into())
+        }
+        let mut columns = columns! { row: Self;
+            "time_ns" = At(row.event.time), "On the trace's clock.";
+            "cpu" = row.event.cpu, "The CPU that logged it.";
+            "event" = row.event.what.kind().name(), "The kind of the event.";
+            "context" = context(row.event.context), "What the CPU was doing.";
+            "by" = row.event.by, "The task that ran there.";
+        };
+        columns.push(words("by_comm", "Its name.", |row: &Self| lent(Some(&row.by_comm))));
+        columns.extend(columns! { row: Self;
+            "pid" = row.pid, "The task that it is about.";
+        });
+        columns.push(words("comm", "Its name.", |row: &Self| lent(row.comm.as_ref())));
+        columns.extend(columns! { row: Self;
+            "prio" = row.prio, "Its priority.";
+            "state" = row.state, "How it left the CPU, or which part of a mark it is.";
+            "from_cpu" = row.from, "The CPU on which it was.";
+            "to_cpu" = row.to, "The CPU to which it goes.";
+            "next_pid" = row.next.map(|next| next.0), "The task that runs next.";
+        });
+        columns.push(words("next_comm", "Its name.", |row: &Self| lent(row.next_comm.as_ref())));
+        columns.extend(columns! { row: Self;
+            "next_prio" = row.next.map(|next| next.1), "Its priority.";
+        });
+        columns.push(words("name", "The mark or the tracepoint.", |row: &Self| {
+            lent(row.name.as_ref())
+        }));
+        columns.push(words("arguments", "Its arguments, as text.", |row: &Self| {
+            lent(row.arguments.as_ref())
+        }));
+        columns
+    }
 }
 
 /// The context of an event as one word.
@@ -49,8 +73,27 @@ pub(super) const fn context(context: Context) -> &'static str {
 }
 
 impl Row {
-    pub(super) fn of(event: &Event, info: &TraceInfo) -> Self {
-        let mut row = Self::default();
+    /// `arguments` are those that the source tells; a mark has its own.
+    pub(super) fn of(
+        event: &Event,
+        names: &TaskNames,
+        info: &TraceInfo,
+        arguments: Option<String>,
+    ) -> Self {
+        let mut row = Self {
+            event: *event,
+            by_comm: names.get(event.by).to_owned(),
+            pid: None,
+            comm: None,
+            prio: None,
+            state: None,
+            from: None,
+            to: None,
+            next: None,
+            next_comm: None,
+            name: None,
+            arguments: arguments.filter(|text| !text.is_empty()),
+        };
         row.pid = match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
                 row.prio = Some(prev_prio);
@@ -77,7 +120,8 @@ impl Row {
             What::Exec { old } => Some(old),
             What::Exit { pid } | What::Comm { pid, .. } => Some(pid),
             What::Mark { pid, id, phase, request } => {
-                row.arguments = (request > 0).then(|| format!("request={request}"));
+                let request = (request > 0).then(|| format!("request={request}"));
+                row.arguments = row.arguments.or(request);
                 row.state = Some(match phase {
                     Phase::Begin => "begin",
                     Phase::End => "end",
@@ -100,6 +144,9 @@ impl Row {
                 None
             }
         };
+        let name = |pid| names.get(pid).to_owned();
+        row.comm = row.pid.map(name);
+        row.next_comm = row.next.map(|next| name(next.0));
         row
     }
 }

@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         json::print(&Document::of(&inferred, &runs))?;
     } else {
-        super::trace::input::print_text(&text::of(&args.file, &inferred, &runs, args.top))?;
+        super::trace::form::print_text(&text::of(&args.file, &inferred, &runs, args.top))?;
         text::notes(&inferred.warnings);
     }
     Ok(ExitCode::SUCCESS)

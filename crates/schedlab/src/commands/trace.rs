@@ -1,7 +1,6 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
 mod blocked;
-mod columns;
 mod compare;
 mod conservation;
 mod convert;
@@ -9,6 +8,7 @@ mod cpus;
 mod cut;
 mod episode;
 mod events;
+pub(crate) mod form;
 mod groups;
 mod info;
 pub(crate) mod input;
@@ -19,7 +19,6 @@ mod locality;
 mod migrations;
 mod power;
 mod ran_instead;
-pub(crate) mod table;
 mod tasks;
 mod waiting;
 mod why;
@@ -71,38 +70,19 @@ enum Question {
 pub(crate) fn documents() -> Vec<Schema> {
     vec![
         json::of::<info::Document>(),
-        json::of::<latency::Document>(),
-        json::of::<tasks::Document>(),
-        json::of::<cpus::Document>(),
-        json::of::<waiting::Document>(),
-        json::of::<conservation::Document>(),
-        json::of::<why::Document>(),
-        json::of::<why::RequestsDocument>(),
-        json::of::<locality::Document>(),
-        json::of::<migrations::Document>(),
-        json::of::<compare::Document>(),
-        json::of::<events::Document>(),
-        json::of::<groups::Document>(),
-        json::of::<power::Document>(),
-    ]
-}
-
-/// What the docs tell about the rows of each question.
-#[cfg(test)]
-fn described() -> Vec<columns::Described> {
-    vec![
-        columns::described::<latency::Document>(),
-        columns::described::<tasks::Document>(),
-        columns::described::<cpus::Document>(),
-        columns::described::<waiting::Document>(),
-        columns::described::<conservation::Document>(),
-        columns::described::<why::Document>(),
-        columns::described::<locality::Document>(),
-        columns::described::<migrations::Document>(),
-        columns::described::<compare::Document>(),
-        columns::described::<events::Document>(),
-        columns::described::<groups::Document>(),
-        columns::described::<power::Document>(),
+        json::of::<latency::Document<'_>>(),
+        json::of::<tasks::Document<'_>>(),
+        json::of::<cpus::Document<'_>>(),
+        json::of::<waiting::Document<'_>>(),
+        json::of::<conservation::Document<'_>>(),
+        json::of::<why::Document<'_>>(),
+        json::of::<why::RequestsDocument<'_>>(),
+        json::of::<locality::Document<'_>>(),
+        json::of::<migrations::Document<'_>>(),
+        json::of::<compare::Document<'_>>(),
+        json::of::<events::Document<'_>>(),
+        json::of::<groups::Document<'_>>(),
+        json::of::<power::Document<'_>>(),
     ]
 }
 
@@ -123,5 +103,103 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Events(args) => events::run(&args),
         Question::Cut(args) => cut::run(&args),
         Question::Convert(args) => convert::run(&args),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
+mod tests {
+    use schedlab_model::table::{Head, Row};
+    use schedlab_model::{Better, Unit};
+    use schedlab_timeline as timeline;
+    use schedlab_timeline::{InReply, Total, totals};
+    use std::fmt::Write as _;
+    use std::path::Path;
+
+    /// A question, what its rows are, and their columns.
+    type Described = (&'static str, &'static str, Vec<Head>);
+
+    fn table<R: Row>(name: &'static str) -> Described {
+        (name, R::ABOUT, R::columns().iter().map(|column| column.head().clone()).collect())
+    }
+
+    fn tables() -> Vec<Described> {
+        vec![
+            table::<timeline::Waited<'_>>("latency"),
+            table::<InReply<'_, timeline::TaskRow, timeline::TasksAnswer>>("tasks"),
+            table::<timeline::CpuRow>("cpus"),
+            table::<timeline::PlacedBin>("waiting"),
+            table::<InReply<'_, timeline::Episode, timeline::ConservationAnswer>>("conservation"),
+            table::<super::why::Entry<'_>>("why"),
+            table::<InReply<'_, timeline::LocalityRow, timeline::LocalityAnswer>>("locality"),
+            table::<InReply<'_, timeline::ChainedHop, timeline::MigrationsAnswer>>("migrations"),
+            table::<super::compare::Both>("compare"),
+            table::<schedlab_trace::Line>("events"),
+            table::<super::groups::Row>("groups"),
+            table::<timeline::CpuPower>("power"),
+        ]
+    }
+
+    /// The generated part of `docs/answers.md`.
+    fn page() -> String {
+        let mut page = String::new();
+        for (name, row, columns) in tables() {
+            let _ = write!(
+                page,
+                "### Columns of {name}\n\n{row}\n\n| column | what it tells |\n|---|---|\n"
+            );
+            assert!(row.ends_with('.'), "trace {name}: its rows have no description");
+            for Head { name: column, about, .. } in columns.iter().filter(|head| !head.on_request) {
+                assert!(about.ends_with('.'), "trace {name}: {column} has no description");
+                let _ = writeln!(page, "| `{column}` | {about} |");
+            }
+            page.push('\n');
+        }
+        page + "### Totals\n\n\
+                Numbers for the whole trace. `trace compare` prints them; a recorded run stores them with\n\
+                `trace_` before the name. *Grows* marks those that `trace compare` divides by the time.\n\n\
+                | total | better | grows | definition |\n|---|---|---|---|\n"
+            + &total_lines()
+    }
+
+    /// A line for each total; the quantiles of a histogram share one.
+    fn total_lines() -> String {
+        let base = |total: &Total| total.name.split("_ns_").next().unwrap_or_default().to_owned();
+        let mut text = String::new();
+        for run in totals().chunk_by(|a, b| a.name.contains("_ns_") && base(a) == base(b)) {
+            let [first, others @ ..] = run else { continue };
+            let ends = others.iter().filter_map(|total| total.name.rsplit('_').next());
+            let ends: String = ends.map(|end| format!(", `_{end}`")).collect();
+            let better = match first.better {
+                Better::Lower => "lower",
+                Better::Higher => "higher",
+                Better::Neither => "",
+            };
+            let grows = if first.grows { "yes" } else { "" };
+            let unit = if first.unit == Unit::Fraction { " From 0 to 1." } else { "" };
+            let (name, about) = (&first.name, &first.about);
+            let _ = writeln!(text, "| `{name}`{ends} | {better} | {grows} | {about}{unit} |");
+        }
+        text
+    }
+
+    const BEGIN: &str = "<!-- generated: begin -->\n";
+    const END: &str = "<!-- generated: end -->\n";
+
+    #[test]
+    fn the_page_of_answers_holds_their_columns_and_totals() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/answers.md");
+        let kept = std::fs::read_to_string(&path).expect("docs/answers.md is checked in");
+        let (before, rest) = kept.split_once(BEGIN).expect("the generated part begins");
+        let (_, after) = rest.split_once(END).expect("the generated part ends");
+        let made = format!("{before}{BEGIN}{}{END}{after}", page());
+        if std::env::var_os("SCHEDLAB_DOCS").is_some_and(|word| word == "write") {
+            std::fs::write(&path, &made).expect("docs/ can be written");
+        }
+        let kept = std::fs::read_to_string(&path).expect("docs/answers.md is checked in");
+        assert!(
+            kept == made,
+            "docs/answers.md is out of date: SCHEDLAB_DOCS=write cargo test -p schedlab answers_holds"
+        );
     }
 }

@@ -248,10 +248,10 @@ fn migrations_are_told_by_distance_where_the_topology_is_known() {
         assert!(far > 0 && near > 0 && far + near == total, "{far} and {near} of {total}");
     }
     for question in ["tasks", "cpus"] {
-        let output = run(&[&[question], &topology[..], &[&file]].concat());
+        let output = run(&[&[question, "--wide"], &topology[..], &[&file]].concat());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("  LLC") && text.contains("  beyond"), "{text}");
-        let without = run(&[question, &file]);
+        let without = run(&[question, "--wide", &file]);
         assert!(!String::from_utf8_lossy(&without.stdout).contains("beyond"), "nothing is known");
     }
 }
@@ -345,8 +345,8 @@ fn where_events_are_missing_every_answer_says_that_it_is_a_lower_bound() {
             .map(str::to_owned)
     };
     let first = said(switches).expect("a line");
-    assert!(first.starts_with("2ms of CPU time lost in 1 episode"), "{first}");
-    for part in ["this may be too little", "at least 0ns: some tasks may have been pinned"] {
+    assert!(first.starts_with("2.00 ms of CPU time lost in 1 episode"), "{first}");
+    for part in ["this may be too little", "at least 0: some tasks may have been pinned"] {
         let text = run(&["conservation", switches]).stdout;
         assert!(String::from_utf8_lossy(&text).contains(part), "{part}");
     }
@@ -362,12 +362,31 @@ fn a_trace_of_hardly_anything_has_answers_too() {
     for question in QUESTIONS {
         let output = run(&[question, file]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && text.contains("0ns of 1 CPU"), "{question}: {text}");
+        assert!(output.status.success() && text.contains("0 of 1 CPU"), "{question}: {text}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{question}: {text}");
         let value = json(&[question, "--json", file]);
         assert_eq!((value["start_ns"].as_u64(), value["end_ns"].as_u64()), (Some(0), Some(0)));
     }
     json(&["compare", "--json", file, file]);
+}
+
+#[test]
+fn a_table_has_a_hundred_columns_unless_it_is_asked_to_be_wide() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 5);
+    for question in ["latency", "tasks", "cpus", "waiting", "locality", "power"] {
+        let narrow = text(&[question, &file]);
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        assert!(longest(&narrow) <= Some(100), "{question}: {narrow}");
+        let wide = text(&[question, "--wide", &file]);
+        assert!(!wide.contains("--wide shows all"), "{question}: {wide}");
+        assert!(longest(&wide) > longest(&narrow), "{question}: {wide}");
+    }
+    let tasks = text(&["tasks", &file]);
+    assert!(tasks.lines().any(|line| line.ends_with("do not fit (--wide shows all)")), "{tasks}");
+    let (csv, wide) = (text(&["tasks", "--csv", &file]), text(&["tasks", "--wide", &file]));
+    assert!(csv.contains("uninterruptible_ns") && wide.contains("p99"), "{wide}");
+    assert!(!run(&["tasks", "--wide", "--csv", &file]).status.success(), "CSV has all columns");
 }
 
 #[test]
@@ -469,7 +488,7 @@ fn interrupt_time_is_a_column_of_its_own_and_run_time_keeps_it() {
     let row = &tasks["tasks"][0];
     assert_eq!((&row["run_ns"], &row["interrupts_ns"]), (&900_000.into(), &50_000.into()));
     let text = text(&["tasks", file]);
-    assert!(text.contains("in interrupts") && text.contains(" 50us "), "{text}");
+    assert!(text.contains("in interrupts") && text.contains(" 50.0 µs "), "{text}");
     let without = trace(dir.path(), 5);
     let tasks = json(&["tasks", "--json", &without]);
     assert!(tasks["tasks"][0]["interrupts_ns"].is_null(), "not recorded is not zero");

@@ -1,6 +1,7 @@
 //! Conditions for scripts: `time_s > +3%`. They read the intervals of the table.
 
 use super::{Change, Comparison, Row, Verdict};
+use schedlab_model::percentage;
 use std::str::FromStr;
 
 /// A condition on the change of a metric.
@@ -25,10 +26,9 @@ impl FromStr for FailIf {
         let wrong = || FailIfError(text.to_owned());
         let at = text.find(['<', '>']).ok_or_else(wrong)?;
         let (metric, rest) = text.split_at(at);
-        let number = rest[1..].trim().strip_suffix('%').ok_or_else(wrong)?.trim();
-        let change: f64 = number.parse().map_err(|_| wrong())?;
+        let change = percentage(&rest[1..]).ok_or_else(wrong)?;
         let metric = metric.trim().to_owned();
-        if metric.is_empty() || !change.is_finite() {
+        if metric.is_empty() {
             return Err(wrong());
         }
         Ok(Self { metric, above: rest.starts_with('>'), change: change / 100.0 })

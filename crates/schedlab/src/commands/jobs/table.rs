@@ -1,6 +1,7 @@
 //! Tables, durations and files, as all of the subcommands write them.
 
 pub(super) use crate::commands::result_file::save;
+use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Pid, Unit, readable};
 use std::io::Write;
 
@@ -22,25 +23,16 @@ pub(super) fn time(ns: f64) -> String {
 
 /// Columns, each as wide as it must be; the first to the left, the others to the right.
 pub(super) fn columns(rows: &[Vec<String>]) -> String {
+    let [heads, others @ ..] = rows else { return String::new() };
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |i: usize| {
-        rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).enumerate();
-        let line: Vec<String> = cells
-            .map(
-                |(i, (cell, &w))| {
-                    if i == 0 { format!("{cell:<w$}") } else { format!("{cell:>w$}") }
-                },
-            )
-            .collect();
-        text.push_str(line.join("  ").trim_end());
-        text.push('\n');
+    let head = |at: usize| (heads.get(at).map_or("", String::as_str), at == 0);
+    let mut table = TextTable::plain((0..count).map(head));
+    for row in others {
+        let mut row = row.clone();
+        row.resize(count, String::new());
+        table.row(row);
     }
-    text
+    table.text(0, usize::MAX)
 }
 
 /// Sets policy and slice of the calling thread.

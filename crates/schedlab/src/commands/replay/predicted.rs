@@ -1,9 +1,9 @@
 //! What the changed machine will do, with the band that counterfactuals on a real kernel gave.
 
 use super::runs::Runs;
-use crate::commands::trace::table::Table;
 use crate::machines;
 use schedlab_model::Nanos;
+use schedlab_model::table::TextTable;
 use schedlab_replay::Side;
 use schedlab_replay::calibration::{BANDS, Prediction};
 use schemars::JsonSchema;
@@ -72,16 +72,16 @@ pub(super) fn text(runs: &Runs) -> String {
     let mut text = String::new();
     if !told.is_empty() {
         let mut table =
-            Table::new(&["<predicted", "value", "90 % band: from", "90 % band: to", "held"]);
+            TextTable::new(&["<predicted", "value", "90 % band: from", "90 % band: to", "held"]);
         for one in told {
             let cell = |value: f64| match one.figure {
                 "switches_per_s" => format!("{value:.0}"),
-                _ => Nanos(value.round() as u64).to_string(),
+                _ => Nanos(value.round() as u64).readable(),
             };
             let held = format!("{:.0} %", 100.0 * one.coverage);
             table.row(vec![name(one), cell(one.value), cell(one.low), cell(one.high), held]);
         }
-        text = table.text(0)
+        text = table.text(0, usize::MAX)
             + "The bands come from counterfactuals on Linux 6.1 and 6.12 with one CPU; 'held' is the share of \
                held-out ones within them.\n";
     }

@@ -2,7 +2,7 @@
 
 use super::runs::{Asked, perform};
 use crate::commands::UsageError;
-use crate::commands::trace::table::Table;
+use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Setting};
 use schedlab_replay::{Inferred, Side};
 use schedlab_timeline::Cut;
@@ -49,7 +49,7 @@ pub(super) fn run(inferred: &Inferred, asked: &Asked, search: &str) -> anyhow::R
         }
         candidates.push(candidate);
     }
-    crate::commands::trace::input::print_text(&text(&candidates, machine.to_string().as_str()))?;
+    crate::commands::trace::form::print_text(&text(&candidates, machine.to_string().as_str()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,13 +68,14 @@ fn name(candidate: &Candidate) -> String {
 
 fn text(candidates: &[Candidate], machine: &str) -> String {
     let mut table =
-        Table::new(&["<change", "run delay p99: picked on", "run delay p99: judged on"]);
+        TextTable::new(&["<change", "run delay p99: picked on", "run delay p99: judged on"]);
     for one in candidates {
-        let cell = |values: &[u64]| Nanos(median(values)).to_string();
+        let cell = |values: &[u64]| Nanos(median(values)).readable();
         table.row(vec![name(one), cell(&one.picked_on), cell(&one.judged_on)]);
     }
     let best = winner(candidates);
-    let mut text = format!("{machine}: the median of {REPEATS} replays\n") + &table.text(0);
+    let mut text =
+        format!("{machine}: the median of {REPEATS} replays\n") + &table.text(0, usize::MAX);
     let judged = |at: usize| median(&candidates[at].judged_on) as f64;
     let gain = 100.0 * (1.0 - judged(best) / judged(0).max(1.0));
     let _ = match best {

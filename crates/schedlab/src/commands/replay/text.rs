@@ -3,7 +3,7 @@
 use super::document::{Fidelity, WITHIN, quantile, source, timer};
 use super::predicted;
 use super::runs::Runs;
-use crate::commands::trace::table::Table;
+use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_replay::{Account, Inferred, Parting, Side, TaskSide, parting};
 use schedlab_timeline::Episode;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Warnings go to stderr, after the figures.
 pub(super) fn notes(warnings: &[Warning]) {
-    crate::commands::trace::input::print_notes(warnings);
+    crate::commands::trace::form::print_notes(warnings);
 }
 
 pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> String {
@@ -40,9 +40,9 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
     let mut text = format!(
         "{}: {}, {} tasks ask for {} of CPU time\n",
         file.display(),
-        inferred.demand.length,
+        inferred.demand.length.readable(),
         inferred.accounts.len(),
-        totals.cpu_time
+        totals.cpu_time.readable()
     );
     let _ = writeln!(
         text,
@@ -55,12 +55,13 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
     let _ = writeln!(
         text,
         "subtracted: {} of interrupts, {} of switches, wakeups and recorded calls\n",
-        totals.interrupts, totals.overhead
+        totals.interrupts.readable(),
+        totals.overhead.readable()
     );
     text.push_str(&calls(inferred));
     let mut rows: Vec<&Account> = inferred.accounts.iter().collect();
     rows.sort_by_key(|one| (std::cmp::Reverse(one.cpu_time), one.pid));
-    let mut table = Table::new(&[
+    let mut table = TextTable::new(&[
         "<task",
         "pid",
         "CPU time",
@@ -73,21 +74,24 @@ fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
     ]);
     for one in rows {
         let (kind, time) = timer(one.timer);
-        let slack = one.slack.map_or(String::new(), |slack| format!(" + slack {slack}"));
+        let slack =
+            one.slack.map_or(String::new(), |slack| format!(" + slack {}", slack.readable()));
         let known = if one.timer_is_recorded { ", recorded" } else { "" };
         table.row(vec![
             one.comm.clone(),
             one.pid.to_string(),
-            one.cpu_time.to_string(),
+            one.cpu_time.readable(),
             one.by_task.to_string(),
             one.by_interrupt.to_string(),
             one.unseen.to_string(),
             one.waker.map_or(String::new(), |(pid, _)| pid.to_string()),
-            time.map_or(kind.to_owned(), |time| format!("{kind} {time}{slack}{known}")),
+            time.map_or(kind.to_owned(), |time| {
+                format!("{kind} {}{slack}{known}", time.readable())
+            }),
             source(one.source).to_owned(),
         ]);
     }
-    text + &table.text(top)
+    text + &table.text(top, usize::MAX)
 }
 
 /// What became of recorded calls; nothing if there are none.
@@ -143,7 +147,7 @@ fn told(at: &Parting) -> String {
     } else {
         format!("{} instead of {}", who(at.second), who(at.first))
     };
-    format!("at {} on CPU {}: {how}, after {} equal switches", at.at, at.cpu, at.agreed)
+    format!("at {} on CPU {}: {how}, after {} equal switches", at.at.readable(), at.cpu, at.agreed)
 }
 
 /// A row's name, and its value in a run.
@@ -156,19 +160,19 @@ fn sides(runs: &Runs) -> String {
     if runs.changed.is_some() {
         heads.push("changed");
     }
-    let mut table = Table::new(&heads);
+    let mut table = TextTable::new(&heads);
     let figures: [Figure<'_>; 11] = [
-        ("CPU time", &|side| side.ran.to_string()),
+        ("CPU time", &|side| side.ran.readable()),
         ("switches", &|side| side.switches.to_string()),
-        ("run delay", &|side| side.waited.to_string()),
-        ("run delay p50", &|side| quantile(&side.total.run_delay, 0.5).to_string()),
-        ("run delay p99", &|side| quantile(&side.total.run_delay, 0.99).to_string()),
-        ("run delay max", &|side| Nanos(side.total.run_delay.max().unwrap_or(0)).to_string()),
-        ("wakeup latency p50", &|side| quantile(&side.total.wakeup, 0.5).to_string()),
-        ("wakeup latency p99", &|side| quantile(&side.total.wakeup, 0.99).to_string()),
-        ("wakeup latency max", &|side| Nanos(side.total.wakeup.max().unwrap_or(0)).to_string()),
+        ("run delay", &|side| side.waited.readable()),
+        ("run delay p50", &|side| quantile(&side.total.run_delay, 0.5).readable()),
+        ("run delay p99", &|side| quantile(&side.total.run_delay, 0.99).readable()),
+        ("run delay max", &|side| Nanos(side.total.run_delay.max().unwrap_or(0)).readable()),
+        ("wakeup latency p50", &|side| quantile(&side.total.wakeup, 0.5).readable()),
+        ("wakeup latency p99", &|side| quantile(&side.total.wakeup, 0.99).readable()),
+        ("wakeup latency max", &|side| Nanos(side.total.wakeup.max().unwrap_or(0)).readable()),
         ("episodes", &|side| side.lost.count.to_string()),
-        ("lost CPU time", &|side| side.lost.total.to_string()),
+        ("lost CPU time", &|side| side.lost.total.readable()),
     ];
     for (name, figure) in figures {
         let sides = [&runs.recorded, &runs.replayed.side].into_iter().chain(changed);
@@ -180,7 +184,7 @@ fn sides(runs: &Runs) -> String {
         let all: Vec<String> = std::iter::once(run.machine.to_string()).chain(settings).collect();
         format!("changed: {}\n", all.join(" "))
     });
-    what + &table.text(0) + "\n"
+    what + &table.text(0, usize::MAX) + "\n"
 }
 
 /// Who gains and who loses: the tasks whose run delay changed most.
@@ -211,22 +215,22 @@ fn tasks(runs: &Runs, top: usize) -> String {
     }
     heads.push("<".to_owned());
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new(&heads);
+    let mut table = TextTable::new(&heads);
     for (key, from, to, by) in rows {
-        let p99 = |task: &TaskSide| quantile(&task.delays.run_delay, 0.99).to_string();
+        let p99 = |task: &TaskSide| quantile(&task.delays.run_delay, 0.99).readable();
         table.row(vec![
             from.comm.clone(),
             key.1.to_string(),
-            from.waited.to_string(),
-            to.waited.to_string(),
+            from.waited.readable(),
+            to.waited.readable(),
             p99(from),
             p99(to),
-            from.ran.to_string(),
-            to.ran.to_string(),
+            from.ran.readable(),
+            to.ran.readable(),
             if by < 0 { "waits less" } else { "waits more" }.to_owned(),
         ]);
     }
-    table.text(top) + "\n"
+    table.text(top, usize::MAX) + "\n"
 }
 
 /// Episodes that vanish or appear: those of a task that overlap none of that task in the other run.
@@ -250,7 +254,9 @@ fn episodes(before: &Side, after: &Side, runs: &Runs) -> String {
             let at = Nanos(first.start.0.saturating_sub(start.0));
             let _ = writeln!(
                 text,
-                "{count} episodes {verb}, with {cost} of lost CPU time; the costliest at {at} on CPU {}",
+                "{count} episodes {verb}, with {} of lost CPU time; the costliest at {} on CPU {}",
+                cost.readable(),
+                at.readable(),
                 first.overloaded
             );
         }

@@ -1,35 +1,8 @@
-//! Where in the kernel tasks blocked, by their stacks: in words and in JSON.
+//! Where in the kernel tasks blocked, by their stacks, in words.
 
 use super::input::Named;
-use super::table::Table;
-use schedlab_model::Nanos;
-use schedlab_timeline::{BlockedIn, StackId, Stacks};
-use schemars::JsonSchema;
-use serde::Serialize;
-
-/// Stacks that are reported.
-const MAX: usize = 10;
-
-/// Sleeps that began in one place.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct InStack {
-    /// The function that waited and its callers, `<-` between them; `null` where the trace holds no stack of it.
-    stack: Option<String>,
-    count: u64,
-    off_cpu_ns: Nanos,
-}
-
-impl InStack {
-    /// The longest.
-    pub(super) fn all(blocked: &[BlockedIn], stacks: &Stacks) -> Vec<Self> {
-        let one = |of: &BlockedIn| Self {
-            stack: text(of.stack, stacks),
-            count: of.count,
-            off_cpu_ns: of.time,
-        };
-        blocked.iter().take(MAX).map(one).collect()
-    }
-}
+use schedlab_model::table::TextTable;
+use schedlab_timeline::{Blocked, StackId, Stacks};
 
 /// A stack as text.
 pub(super) fn text(stack: Option<StackId>, stacks: &Stacks) -> Option<String> {
@@ -42,14 +15,15 @@ pub(super) fn words(stack: Option<StackId>, stacks: &Stacks) -> String {
 }
 
 /// Where a task blocked, as a table; empty where nothing is known of it.
-pub(super) fn table(who: &Named, blocked: &[InStack]) -> String {
+pub(super) fn table(who: &Named, blocked: &[Blocked<'_>]) -> String {
     if blocked.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&["off CPU", "times", "<in (called by)"]);
+    let mut table = TextTable::new(&["off CPU", "times", "<in (called by)"]);
     for of in blocked {
-        let stack = of.stack.clone().unwrap_or_else(|| "unknown: no stack of it".to_owned());
-        table.row(vec![of.off_cpu_ns.to_string(), of.count.to_string(), stack]);
+        let stack = of.stack().unwrap_or("unknown: no stack of it").to_owned();
+        let time = of.of.time.readable();
+        table.row(vec![time, of.of.count.to_string(), stack]);
     }
-    format!("\nwhere {who} blocked:\n\n{}", table.text(0))
+    format!("\nwhere {who} blocked:\n\n{}", table.text(0, usize::MAX))
 }

@@ -1,11 +1,11 @@
 //! `schedlab trace compare`: two traces side by side. One sample each, so differences, no verdict.
 
-use super::columns;
+use super::form;
 use super::input::{self, Machine, Part, Selection};
-use super::table::{Table, percent};
 use crate::json;
 use anyhow::Context as _;
-use schedlab_model::{Nanos, Unit, Warning};
+use schedlab_model::table::{Column, Row, Rows, column};
+use schedlab_model::{Nanos, Warning, columns, readable};
 use schedlab_timeline::{About, Total, everything, total_values, totals};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -47,13 +47,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     });
     let a = a.map_err(|_| anyhow::anyhow!("reading {} panicked", args.a.display()))??;
     let b = b?;
-    if args.part.json {
-        json::print(&Document::of(args, &a, &b))?;
-    } else {
-        columns::print(&args.part, &[], &Document::of(args, &a, &b), |_| to_text(args, &a, &b))?;
-        for (name, trace) in [("A", &a), ("B", &b)] {
-            input::print_named_notes(name, &trace.warnings);
-        }
+    let both = both(&a, &b);
+    let figures = Rows::new(&both, Nanos::ZERO);
+    let side = |file: &Path, told: &Told| Side {
+        file: file.display().to_string(),
+        duration_s: told.seconds,
+        warnings: told.warnings.clone(),
+    };
+    let (a_side, b_side) = (side(&args.a, &a), side(&args.b, &b));
+    let document = Document { a: a_side, b: b_side, figures, verdict: None };
+    let form = args.part.form;
+    form.print(&[], &document, &document.figures, || {
+        let mut table = document.figures.text(form.room(), &[]);
+        let is_some =
+            |both: &&Both| [both.a, both.b].iter().any(|value| value.unwrap_or(0.0) != 0.0);
+        both.iter().filter(is_some).for_each(|row| table.row(row, &[]));
+        headline(args, &a, &b) + &table.print(0)
+    })?;
+    for (name, trace) in [("A", &a), ("B", &b)].into_iter().filter(|_| !form.json) {
+        form::print_named_notes(name, &trace.warnings);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -80,7 +92,7 @@ fn told(path: &Path, args: &Args) -> anyhow::Result<Told> {
 }
 
 /// A total of both traces.
-struct Both {
+pub(crate) struct Both {
     total: Total,
     a: Option<f64>,
     b: Option<f64>,
@@ -101,13 +113,47 @@ fn both(a: &Told, b: &Told) -> Vec<Both> {
     totals().into_iter().zip(values).map(both).collect()
 }
 
-fn text(total: &Total, value: Option<f64>) -> String {
-    let Some(value) = value else { return "-".to_owned() };
-    match total.unit {
-        Unit::Nanoseconds => Nanos(value.max(0.0) as u64).to_string(),
-        Unit::Fraction => percent(Some(value)),
-        _ if value.fract() == 0.0 => format!("{value:.0}"),
-        _ => format!("{value:.2}"),
+impl Both {
+    fn spelled(&self, value: Option<f64>) -> String {
+        value.map_or_else(|| "-".to_owned(), |value| readable(value, self.total.unit))
+    }
+
+    fn spelled_rate(&self, value: Option<f64>) -> String {
+        if self.total.grows { format!("{}/s", self.spelled(value)) } else { String::new() }
+    }
+}
+
+impl Row for Both {
+    const ABOUT: &'static str = "A total of both traces.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let name = |row: &Self| row.total.name.clone();
+        let words =
+            |name: &str| name.trim_end_matches("_ns").replace("_ns_", "_").replace('_', " ");
+        let mut columns = vec![
+            column("name", "The total, see *Totals*.", name)
+                .title("metric")
+                .spelled(move |row: &Self| words(&row.total.name)),
+            column("a", "The value in the first trace.", |row: &Self| vec![row.a])
+                .title("A")
+                .spelled(|row: &Self| row.spelled(row.a)),
+            column("b", "The value in the second trace.", |row: &Self| vec![row.b])
+                .title("B")
+                .spelled(|row: &Self| row.spelled(row.b)),
+            column("a_compared", "The compared value: of a total that grows with the trace, its value per second of trace.", |row: &Self| row.a_rate)
+                .title("A, a second")
+                .rank(9)
+                .spelled(|row: &Self| row.spelled_rate(row.a_rate)),
+            column("b_compared", "The compared value of the second trace.", |row: &Self| row.b_rate)
+                .title("B, a second")
+                .rank(8)
+                .spelled(|row: &Self| row.spelled_rate(row.b_rate)),
+        ];
+        columns.extend(columns! { row: Self;
+            "per_second" = row.total.grows, "Whether the compared values are per second of trace.";
+            "ratio" ["B / A"] = ratio(row.a_rate, row.b_rate), "`b_compared / a_compared`.";
+        });
+        columns
     }
 }
 
@@ -119,24 +165,16 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 
 /// `schedlab trace compare --json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     a: Side,
     b: Side,
-    figures: Vec<Pair>,
+    figures: Rows<'a, Both>,
     /// Always `null`: two single traces bear no verdict.
     verdict: Option<()>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-compare/1";
-}
-
-impl columns::Answer for Document {
-    type Row = Pair;
-
-    fn rows(&self) -> Vec<&Pair> {
-        self.figures.iter().collect()
-    }
 }
 
 /// A trace that is compared.
@@ -147,75 +185,12 @@ struct Side {
     warnings: Vec<Warning>,
 }
 
-/// A total of both traces.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Pair {
-    /// The total, see *Totals*.
-    name: String,
-    /// The value in the first trace.
-    a: [Option<f64>; 1],
-    /// The value in the second trace.
-    b: [Option<f64>; 1],
-    /// The compared value: of a total that grows with the trace, its value per second of trace.
-    a_compared: Option<f64>,
-    /// The compared value of the second trace.
-    b_compared: Option<f64>,
-    /// Whether the compared values are per second of trace.
-    per_second: bool,
-    /// `b_compared / a_compared`.
-    ratio: Option<f64>,
-}
-
-impl Document {
-    fn of(args: &Args, a: &Told, b: &Told) -> Self {
-        let pair = |both: Both| Pair {
-            a: [both.a],
-            b: [both.b],
-            a_compared: both.a_rate,
-            b_compared: both.b_rate,
-            per_second: both.total.grows,
-            ratio: ratio(both.a_rate, both.b_rate),
-            name: both.total.name,
-        };
-        let side = |file: &Path, told: &Told| Side {
-            file: file.display().to_string(),
-            duration_s: told.seconds,
-            warnings: told.warnings.clone(),
-        };
-        Self {
-            a: side(&args.a, a),
-            b: side(&args.b, b),
-            figures: both(a, b).into_iter().map(pair).collect(),
-            verdict: None,
-        }
-    }
-}
-
-fn to_text(args: &Args, a: &Told, b: &Told) -> String {
-    let mut table = Table::new(&["<metric", "A", "B", "1?A, a second", "2?B, a second", "B / A"]);
-    for Both { total, a, b, a_rate, b_rate } in both(a, b) {
-        if [a, b].iter().all(|value| value.unwrap_or(0.0) == 0.0) {
-            continue;
-        }
-        let rate = |rate| match total.grows {
-            true => format!("{}/s", text(&total, rate)),
-            false => String::new(),
-        };
-        table.row(vec![
-            total.name.trim_end_matches("_ns").replace("_ns_", "_").replace('_', " "),
-            text(&total, a),
-            text(&total, b),
-            rate(a_rate),
-            rate(b_rate),
-            ratio(a_rate, b_rate).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
-        ]);
-    }
+fn headline(args: &Args, a: &Told, b: &Told) -> String {
     format!(
-        "A: {} ({})\nB: {} ({})\none sample each: differences, no verdict\n\n{}",
+        "A: {} ({})\nB: {} ({})\none sample each: differences, no verdict\n\n",
         args.a.display(),
         a.looked_at,
         args.b.display(),
         b.looked_at,
-        table.text(0)
     )
 }

@@ -1,12 +1,13 @@
 //! `schedlab trace conservation`: the episodes in which CPU time was lost while tasks waited, and why.
 
-use super::columns;
 use super::episode;
 use super::input::{self, Head, Input, Selection};
-use super::table::{Table, percent};
 use crate::json;
-use schedlab_model::Nanos;
-use schedlab_timeline::{Cause, Conservation, ConservationAnswer, ConservationOptions, Reply};
+use schedlab_model::table::{Rows, TextTable};
+use schedlab_model::{Nanos, Unit, readable};
+use schedlab_timeline::{
+    Cause, Conservation, ConservationAnswer, ConservationOptions, Episode, InReply, Reply,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -65,9 +66,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = args.input.chosen(&args.selection)?;
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|info| Conservation::new(options, info).about(chosen))?;
-    let document = Document::of(&reply, args.definition);
-    columns::print(&args.input.part, &reply.warnings, &document, |document| {
-        to_text(document, args, &(input::looked_at(&reply) + &about), reply.origin)
+    let episodes = reply.rows(&reply.answer.episodes);
+    let document = Document::of(&reply, Rows::new(&episodes, reply.origin), args.definition);
+    let form = args.input.part.form;
+    form.print(&reply.warnings, &document, &document.episodes, || {
+        to_text(&document, args, &(input::looked_at(&reply) + &about))
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -82,11 +85,11 @@ fn total(answer: &ConservationAnswer, definition: Definition) -> Nanos {
 
 /// `schedlab trace conservation --json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
     /// The costliest episodes, costliest first.
-    episodes: Vec<episode::Figures>,
+    episodes: Rows<'a, InReply<'a, Episode, ConservationAnswer>>,
     /// How many episodes there are.
     count: u64,
     /// The sum by the definition that was chosen.
@@ -105,16 +108,8 @@ pub(crate) struct Document {
     definitions: Definitions,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-conservation/1";
-}
-
-impl columns::Answer for Document {
-    type Row = episode::Figures;
-
-    fn rows(&self) -> Vec<&episode::Figures> {
-        self.episodes.iter().collect()
-    }
 }
 
 /// CPU time that was lost while tasks waited, by maximum matching of tasks and idle CPUs.
@@ -147,15 +142,18 @@ struct Definitions {
     systing_wall_ns: Nanos,
 }
 
-impl Document {
-    fn of(reply: &Reply<ConservationAnswer>, definition: Definition) -> Self {
+impl<'a> Document<'a> {
+    fn of(
+        reply: &Reply<ConservationAnswer>,
+        episodes: Rows<'a, InReply<'a, Episode, ConservationAnswer>>,
+        definition: Definition,
+    ) -> Self {
         let answer = &reply.answer;
-        let one = |one| episode::Figures::of(one, &reply.state, reply.origin);
         let by_cause = Cause::ALL.into_iter().zip(answer.by_cause);
         let (lost, sums) = (&answer.lost, &answer.sums);
         Self {
             head: Head::of(reply),
-            episodes: answer.episodes.iter().map(one).collect(),
+            episodes,
             count: answer.count,
             total_ns: total(answer, definition),
             waited_ns: answer.waited,
@@ -182,22 +180,21 @@ impl Document {
 }
 
 /// The sum in words; up to where it was looked for.
-fn summed(document: &Document, definition: Definition) -> String {
-    let Document { total_ns, count, waited_ns, .. } = document;
+fn summed(document: &Document<'_>, definition: Definition) -> String {
+    let (count, total) = (&document.count, document.total_ns.readable());
+    let waited = document.waited_ns.readable();
     let plural = if *count == 1 { "" } else { "s" };
     match definition {
         Definition::Schedlab if *count == 0 => "No work-conservation violations in ".to_owned(),
         Definition::Schedlab => format!(
-            "{total_ns} of CPU time lost in {count} episode{plural}, in which tasks waited {waited_ns}; in "
+            "{total} of CPU time lost in {count} episode{plural}, in which tasks waited {waited}; in "
         ),
         Definition::Schedviz => {
-            format!(
-                "{total_ns} in which a CPU was idle while another was overloaded (SchedViz); in "
-            )
+            format!("{total} in which a CPU was idle while another was overloaded (SchedViz); in ")
         }
         Definition::Systing => {
             format!(
-                "{total_ns} in which a CPU was idle while another had two runnable tasks (systing); in "
+                "{total} in which a CPU was idle while another had two runnable tasks (systing); in "
             )
         }
     }
@@ -206,8 +203,11 @@ fn summed(document: &Document, definition: Definition) -> String {
 /// CPU time that was lost on the whole machine, as an interval where not all is known.
 fn lost(figures: &LostFigures) -> String {
     let LostFigures { cpu_ns, cpu_ns_low: low, cpu_ns_high: high, core_ns, .. } = figures;
-    let cores = core_ns.map_or(String::new(), |cores| format!("; {cores} of whole cores"));
-    let why = match (low < cpu_ns, cpu_ns < high) {
+    let cores =
+        core_ns.map_or(String::new(), |cores| format!("; {} of whole cores", cores.readable()));
+    let unknown = (low < cpu_ns, cpu_ns < high);
+    let (low, high) = (low.readable(), high.readable());
+    let why = match unknown {
         (false, false) => String::new(),
         (true, false) => format!(", at least {low}: some tasks may have been pinned"),
         (false, true) => format!(", at most {high}: some CPUs are not known for a time"),
@@ -215,10 +215,10 @@ fn lost(figures: &LostFigures) -> String {
             format!(", between {low} and {high}: affinity and what some CPUs did are not all known")
         }
     };
-    format!("CPU time lost on the whole machine: {cpu_ns}{cores}{why}\n")
+    format!("CPU time lost on the whole machine: {}{cores}{why}\n", cpu_ns.readable())
 }
 
-fn to_text(document: &Document, args: &Args, looked_at: &str, origin: Nanos) -> String {
+fn to_text(document: &Document<'_>, args: &Args, looked_at: &str) -> String {
     let mut text = format!("{}{looked_at}\n", summed(document, args.definition));
     if args.definition != Definition::Schedlab {
         text += "this definition ignores affinity, so it includes pinned tasks that waited\n";
@@ -237,17 +237,17 @@ fn to_text(document: &Document, args: &Args, looked_at: &str, origin: Nanos) -> 
          per-CPU kernel threads themselves waited: {} (in no episode)\n\
          schedviz: {} wall, {} of CPUs, {} of threads\n\
          systing: {} wall\n",
-        document.by_kernel_threads_ns,
-        document.bound_threads_ns,
-        sums.schedviz_wall_ns,
-        sums.schedviz_cpu_ns,
-        sums.schedviz_thread_ns,
-        sums.systing_wall_ns
+        document.by_kernel_threads_ns.readable(),
+        document.bound_threads_ns.readable(),
+        sums.schedviz_wall_ns.readable(),
+        sums.schedviz_cpu_ns.readable(),
+        sums.schedviz_thread_ns.readable(),
+        sums.systing_wall_ns.readable()
     );
-    let episodes = &document.episodes;
+    let episodes = document.episodes.rows();
     let shown = if args.top == 0 { episodes.len() } else { args.top };
     for one in episodes.iter().take(shown) {
-        text += &episode::to_text(one, origin);
+        text += &episode::to_text(one);
     }
     if episodes.len() > shown {
         let more = document.count - shown as u64;
@@ -257,16 +257,15 @@ fn to_text(document: &Document, args: &Args, looked_at: &str, origin: Nanos) -> 
 }
 
 /// How many episodes each cause has, and its share of the cost of all.
-fn causes(document: &Document) -> String {
-    let mut causes = Table::new(&["<cause", "episodes", "lost", "share"]);
+fn causes(document: &Document<'_>) -> String {
+    let mut causes = TextTable::new(&["<cause", "episodes", "lost", "share"]);
     let all = Nanos(document.by_cause.values().map(|cause| cause.total_ns.0).sum());
     for name in Cause::ALL.map(Cause::name) {
         let Some(CauseFigures { count, total_ns }) = document.by_cause.get(name) else { continue };
         if *count > 0 {
-            let share = (all > Nanos::ZERO).then(|| total_ns.0 as f64 / all.0 as f64);
-            let cells = [name.replace('_', " "), count.to_string(), total_ns.to_string()];
-            causes.row([&cells[..], &[percent(share)]].concat());
+            let share = readable(total_ns.0 as f64 / all.0 as f64, Unit::Fraction);
+            causes.row(vec![name.replace('_', " "), count.to_string(), total_ns.readable(), share]);
         }
     }
-    causes.text(0)
+    causes.text(0, usize::MAX)
 }

@@ -1,12 +1,12 @@
 //! `schedlab trace events`: events as a list, page by page.
 
-use super::columns::{self, Rows, Shown, shown};
 use super::cut::{Bounded, Bounds};
+use super::form::Form;
 use super::input::Head;
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::bail;
-use schedlab_model::{Cpu, Nanos, Pid, Point};
+use schedlab_model::table::Rows;
 use schedlab_trace::{Line, List, list};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,12 +38,8 @@ pub(crate) struct Args {
     /// Print at most N events
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    /// Print the rows as CSV
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// Runs it.
@@ -62,12 +58,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if list.lines.is_empty() {
         nothing(args, &list)?;
     }
-    let rows = list.lines.iter().map(|line| Row::of(line, origin)).collect();
-    let next = list.more.then(|| args.skip + list.lines.len() as u64);
+    let last = args.skip + list.lines.len() as u64;
     let head = Head::about(origin, span, &list.warnings);
-    let document = Document { head, events: rows, next_skip: next };
-    columns::print_as((args.json, args.csv), &list.warnings, &document, |document| {
-        to_text(document, args.skip)
+    let events = Rows::new(&list.lines, origin);
+    let document = Document { head, events, next_skip: list.more.then_some(last) };
+    args.form.print(&list.warnings, &document, &document.events, || {
+        let mut table = document.events.text(args.form.room(), &[]);
+        table.all();
+        let mut text = table.print(0);
+        let _ = match document.next_skip {
+            Some(next) => {
+                let first = args.skip + 1;
+                writeln!(text, "events {first} to {last}; --skip {next} shows the next")
+            }
+            None => writeln!(text, "{last} events, the last of them"),
+        };
+        text
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -95,89 +101,15 @@ fn nothing(args: &Args, list: &List) -> anyhow::Result<()> {
 
 /// `schedlab trace events --json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
     /// The events, in order of time.
-    events: Vec<Row>,
+    events: Rows<'a, Line>,
     /// What `--skip` gives the next page; `null` on the last.
     next_skip: Option<u64>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-events/1";
-}
-
-impl columns::Answer for Document {
-    type Row = Row;
-
-    fn rows(&self) -> Vec<&Row> {
-        self.events.iter().collect()
-    }
-}
-
-/// An event.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Row {
-    /// Seconds on the trace's clock, with nine digits. A text, since JSON numbers lose nanoseconds.
-    time: String,
-    /// When it fired, since the trace began.
-    at_ns: Nanos,
-    /// The CPU that logged it.
-    cpu: Cpu,
-    /// The task that ran there.
-    pid: Pid,
-    /// Its name then.
-    comm: String,
-    /// What the CPU was doing: `task`, `softirq`, `hardirq` or `nmi`.
-    context: &'static str,
-    /// The event's name.
-    event: String,
-    /// What it says, as `trace-cmd report` spells it.
-    arguments: String,
-}
-
-impl Row {
-    fn of(line: &Line, origin: Nanos) -> Self {
-        Self {
-            time: Point::At(line.time).to_string().trim_start_matches('@').to_owned(),
-            at_ns: line.time - origin,
-            cpu: line.cpu,
-            pid: line.by,
-            comm: line.by_comm.clone(),
-            context: line.context,
-            event: line.event.clone(),
-            arguments: line.arguments.clone(),
-        }
-    }
-}
-
-static SHOWN: [Shown; 8] = [
-    shown("time", "time"),
-    shown("2?since begin", "at_ns"),
-    shown("cpu", "cpu"),
-    shown("pid", "pid"),
-    shown("<comm", "comm"),
-    shown("<1?context", "context"),
-    shown("<event", "event"),
-    shown("<arguments", "arguments"),
-];
-
-fn to_text(document: &Document, skip: u64) -> String {
-    let mut table = Rows::new(&SHOWN);
-    for row in &document.events {
-        table.row(row, &[]);
-    }
-    let mut text = table.text(0);
-    let count = document.events.len() as u64;
-    match document.next_skip {
-        Some(next) => {
-            let (first, last) = (skip + 1, skip + count);
-            let _ = writeln!(text, "events {first} to {last}; --skip {next} shows the next");
-        }
-        None => {
-            let _ = writeln!(text, "{} events, the last of them", skip + count);
-        }
-    }
-    text
 }

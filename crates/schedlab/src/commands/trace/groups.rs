@@ -1,10 +1,10 @@
 //! `--by cgroup`: what the tasks of each control group got, and what they waited for.
 
-use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Selection};
 use crate::json;
 use anyhow::bail;
-use schedlab_model::{Groups, Nanos};
+use schedlab_model::table::{Column, Rows};
+use schedlab_model::{Groups, Nanos, Throttling, columns};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
     Conservation, ConservationAnswer, ConservationOptions, Latency, LatencyAnswer, Reply, Tasks,
@@ -13,7 +13,6 @@ use schedlab_timeline::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 type Answers = (LatencyAnswer, TasksAnswer, ConservationAnswer);
@@ -34,151 +33,99 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
             input.file.display()
         );
     };
-    let document = Document::of(&reply, &groups, selection);
-    columns::print(&input.part, &reply.warnings, &document, |document| {
-        to_text(document, &reply, top)
+    let rows = rows(&reply, &groups, selection);
+    let (head, steal_ns) = (Head::of(&reply), groups.stolen());
+    let document = Document { head, groups: Rows::new(&rows, reply.origin), steal_ns };
+    let form = input.part.form;
+    form.print(&reply.warnings, &document, &document.groups, || {
+        let mut text = document.groups.text(form.room(), &[]);
+        for row in &rows {
+            let unknown = if row.group.is_none() { &[("group", "unknown")][..] } else { &[] };
+            text.row(row, unknown);
+        }
+        let steal = match steal_ns {
+            Some(steal) => {
+                format!("steal time of the machine while it was recorded: {}", steal.readable())
+            }
+            None => "steal time is unknown: it was not sampled".to_owned(),
+        };
+        let (count, looked_at) = (rows.len(), input::looked_at(&reply));
+        format!("{count} control groups in {looked_at}\n\n{}\n{steal}\n", text.print(top))
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `schedlab trace tasks --by cgroup --json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
     /// Each group that had a task in the trace, longest run time first.
-    groups: Vec<Row>,
+    groups: Rows<'a, Row>,
     /// Time that the hypervisor took from this machine during the recording, summed over CPUs; `null` if it was not
     /// sampled.
     steal_ns: Option<Nanos>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-groups/1";
 }
 
-impl columns::Answer for Document {
-    type Row = Row;
-
-    fn rows(&self) -> Vec<&Row> {
-        self.groups.iter().collect()
-    }
-}
-
-/// What the tasks of a control group got. A task counts for the group in which it was last.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Row {
-    /// The group's path; `null` for tasks whose group was not seen.
-    group: Option<String>,
-    /// Tasks of the group in the trace.
-    tasks: u64,
-    /// Time in which they ran.
-    run_ns: Nanos,
-    /// How often they waited for a CPU.
-    run_delay_count: u64,
-    /// Half of these waits are not longer.
-    run_delay_ns_p50: Option<u64>,
-    /// 99 % of these waits are not longer.
-    run_delay_ns_p99: Option<u64>,
-    /// The longest of these waits.
-    run_delay_ns_max: Option<u64>,
-    /// All of these waits together.
-    run_delay_ns_sum: u64,
-    /// CPU time that was lost while they waited.
-    lost_cpu_ns: Nanos,
-    /// Time in which the kernel throttled the group, summed over CPUs, in the whole recording; `null` where the kernel
-    /// does not count it.
-    throttled_ns: Option<Nanos>,
-    /// Enforcement periods in which the group was throttled.
-    throttled_periods: Option<u64>,
-    /// All of its enforcement periods.
-    periods: Option<u64>,
-}
-
-/// Sums of a group.
+/// What the tasks of a control group got.
 #[derive(Default)]
-struct Sums {
+pub(crate) struct Row {
+    group: Option<String>,
     tasks: u64,
     ran: Nanos,
-    lost: Nanos,
     delay: Histogram,
+    lost: Nanos,
+    throttling: Option<Throttling>,
 }
 
-impl Document {
-    fn of(reply: &Reply<Answers>, groups: &Groups, selection: &Selection) -> Self {
-        let (latency, tasks, conservation) = &reply.answer;
-        let mut sums = BTreeMap::<Option<u32>, Sums>::new();
-        for row in tasks.rows.iter().filter(|row| selection.keeps(row.pid, &row.comm)) {
-            let sum = sums.entry(groups.of(row.pid)).or_default();
-            sum.tasks += 1;
-            sum.ran += row.ran;
-        }
-        for row in latency.tasks.iter().filter(|row| selection.keeps(row.pid, &row.comm)) {
-            sums.entry(groups.of(row.pid)).or_default().delay.merge(&row.delays.run_delay);
-        }
-        for (task, lost) in &conservation.by_task {
-            let group = groups.of(reply.state.task(*task).pid);
-            sums.entry(group).or_default().lost += *lost;
-        }
-        let mut rows: Vec<Row> =
-            sums.into_iter().map(|(group, sums)| Row::of(group, &sums, groups)).collect();
-        rows.sort_by(|a, b| b.run_ns.cmp(&a.run_ns).then(a.group.cmp(&b.group)));
-        Self { head: Head::of(reply), groups: rows, steal_ns: groups.stolen() }
-    }
-}
+impl schedlab_model::table::Row for Row {
+    const ABOUT: &'static str =
+        "What the tasks of a control group got. A task counts for the group in which it was last.";
 
-impl Row {
-    fn of(group: Option<u32>, sums: &Sums, groups: &Groups) -> Self {
-        let throttling = group.and_then(|group| groups.throttling(group));
-        let delay = &sums.delay;
-        Self {
-            group: group.and_then(|group| groups.names.get(group as usize).cloned()),
-            tasks: sums.tasks,
-            run_ns: sums.ran,
-            run_delay_count: delay.count(),
-            run_delay_ns_p50: delay.quantile(0.5),
-            run_delay_ns_p99: delay.quantile(0.99),
-            run_delay_ns_max: delay.max(),
-            run_delay_ns_sum: delay.sum(),
-            lost_cpu_ns: sums.lost,
-            throttled_ns: throttling.map(|all| all.throttled),
-            throttled_periods: throttling.map(|all| all.throttled_periods),
-            periods: throttling.map(|all| all.periods),
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "group" ["group"] = row.group.clone(), "The group's path; `null` for tasks whose group was not seen.";
+            "tasks" ["tasks"] = row.tasks, "Tasks of the group in the trace.";
+            "run_ns" ["run"] = row.ran, "Time in which they ran.";
+            "run_delay_count" ["run delay: waits", 7] = row.delay.count(), "How often they waited for a CPU.";
+            "run_delay_ns_p50" ["run delay: p50", 8] = row.delay.quantile(0.5).map(Nanos), "Half of these waits are not longer.";
+            "run_delay_ns_p99" ["run delay: p99"] = row.delay.quantile(0.99).map(Nanos), "99 % of these waits are not longer.";
+            "run_delay_ns_max" ["run delay: max"] = row.delay.max().map(Nanos), "The longest of these waits.";
+            "run_delay_ns_sum" ["run delay: sum"] = Nanos(row.delay.sum()), "All of these waits together.";
+            "lost_cpu_ns" ["lost CPU time"] = row.lost, "CPU time that was lost while they waited.";
+            "throttled_ns" ["throttled: time"] = row.throttling.map(|all| all.throttled), "Time in which the kernel throttled the group, summed over CPUs, in the whole recording; `null` where the kernel does not count it.";
+            "throttled_periods" ["throttled: periods", 9] = row.throttling.map(|all| all.throttled_periods), "Enforcement periods in which the group was throttled.";
+            "periods" = row.throttling.map(|all| all.periods), "All of its enforcement periods.";
         }
     }
 }
 
-static SHOWN: [Shown; 11] = [
-    shown("<group", "group"),
-    shown("tasks", "tasks"),
-    shown("run", "run_ns"),
-    shown("3?run delay: waits", "run_delay_count"),
-    shown("2?run delay: p50", "run_delay_ns_p50"),
-    shown("run delay: p99", "run_delay_ns_p99"),
-    shown("run delay: max", "run_delay_ns_max"),
-    shown("run delay: sum", "run_delay_ns_sum"),
-    shown("lost CPU time", "lost_cpu_ns"),
-    shown("throttled: time", "throttled_ns"),
-    shown("1?throttled: periods", "throttled_periods"),
-];
-
-fn to_text(document: &Document, reply: &Reply<Answers>, top: usize) -> String {
-    let mut table = Rows::new(&SHOWN);
-    for row in &document.groups {
-        let group = row.group.clone().unwrap_or_else(|| "unknown".to_owned());
-        table.row(row, &[("group", group)]);
+/// A row for each group of a chosen task, longest run time first.
+fn rows(reply: &Reply<Answers>, groups: &Groups, selection: &Selection) -> Vec<Row> {
+    let (latency, tasks, conservation) = &reply.answer;
+    let mut rows = BTreeMap::<Option<u32>, Row>::new();
+    for row in tasks.rows.iter().filter(|row| selection.keeps(row.pid, &row.comm)) {
+        let sum = rows.entry(groups.of(row.pid)).or_default();
+        sum.tasks += 1;
+        sum.ran += row.ran;
     }
-    let mut text = format!(
-        "{} control groups in {}\n\n{}",
-        document.groups.len(),
-        input::looked_at(reply),
-        table.text(top)
-    );
-    match document.steal_ns {
-        Some(steal) => {
-            let _ = writeln!(text, "\nsteal time of the machine while it was recorded: {steal}");
-        }
-        None => text += "\nsteal time is unknown: it was not sampled\n",
+    for row in latency.tasks.iter().filter(|row| selection.keeps(row.pid, &row.comm)) {
+        rows.entry(groups.of(row.pid)).or_default().delay.merge(&row.delays.run_delay);
     }
-    text
+    for (task, lost) in &conservation.by_task {
+        let group = groups.of(reply.state.task(*task).pid);
+        rows.entry(group).or_default().lost += *lost;
+    }
+    let named = |(group, row): (Option<u32>, Row)| Row {
+        group: group.and_then(|group| groups.names.get(group as usize).cloned()),
+        throttling: group.and_then(|group| groups.throttling(group)),
+        ..row
+    };
+    let mut rows: Vec<Row> = rows.into_iter().map(named).collect();
+    rows.sort_by(|a, b| b.ran.cmp(&a.ran).then(a.group.cmp(&b.group)));
+    rows
 }

@@ -126,7 +126,8 @@ fn people(out: &mut impl Write, source: &dyn EventSource, census: &Census) -> io
     writeln!(out, "CPUs      {} ({})", info.cpus.len(), info.cpus)?;
     let origin = census.span.map_or(Nanos::ZERO, |span| span.start);
     writeln!(out, "from      {}.{:09} s", origin.0 / 1_000_000_000, origin.0 % 1_000_000_000)?;
-    writeln!(out, "duration  {}", census.duration())?;
+    let duration = census.duration().readable();
+    writeln!(out, "duration  {duration}")?;
     let beside = [
         (info.topology.is_some(), "topology"),
         (info.affinity.is_some(), "affinity"),

@@ -1,5 +1,6 @@
 //! What every question to a trace takes: the file, the part of it, and the tasks.
 
+use super::form::Form;
 use crate::commands::UsageError;
 use anyhow::Context as _;
 use schedlab_model::{Cpu, Nanos, Pid, Point, Span, Topology, Warning};
@@ -33,12 +34,8 @@ pub(crate) struct Part {
     /// Use N threads to read the trace [default: one for each CPU, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the rows as CSV
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
 }
 
 impl Part {
@@ -142,9 +139,10 @@ pub(crate) fn span(path: &Path) -> anyhow::Result<Span> {
     span_of(&mut *source).with_context(|| path.display().to_string())
 }
 
-/// A point of a trace in both ways: `1.5s (@12345.678901234)`.
+/// A point of a trace in both ways: `1.50 s (@12345.678901234)`.
 pub(crate) fn at(origin: Nanos, time: Nanos) -> String {
-    format!("{} ({})", time - origin, Point::At(time))
+    let since = (time - origin).readable();
+    format!("{since} ({})", Point::At(time))
 }
 
 /// What is known of the machine.
@@ -298,33 +296,6 @@ pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
     warnings.iter().any(|warning| CODES.contains(&warning.code.as_str()))
 }
 
-/// Prints a finished text.
-pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    let mut out = crate::output::stdout();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
-}
-
-/// Warnings go to stderr, beside the figures.
-pub(crate) fn print_notes(warnings: &[Warning]) {
-    use std::io::Write as _;
-    let mut err = crate::output::stderr();
-    for warning in warnings {
-        let _ = writeln!(err, "note: {warning}");
-    }
-}
-
-/// Warnings about one of several traces.
-pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
-    use std::io::Write as _;
-    let mut err = crate::output::stderr();
-    for warning in warnings {
-        let _ = writeln!(err, "note: {name}: {warning}");
-    }
-}
-
 /// `, 3 chosen tasks`, where a choice was made.
 pub(crate) fn of_chosen(chosen: &Chosen) -> String {
     match chosen.count() {
@@ -334,7 +305,7 @@ pub(crate) fn of_chosen(chosen: &Chosen) -> String {
     }
 }
 
-/// What was looked at: `12.3s of 8 CPUs`.
+/// What was looked at: `12.3 s of 8 CPUs`.
 pub(crate) fn looked_at<A>(reply: &Reply<A>) -> String {
     let cpus: Vec<Cpu> = reply.state.observed_cpus().map(|(cpu, _)| cpu).collect();
     let Span { start, end } = reply.observed;
@@ -344,5 +315,6 @@ pub(crate) fn looked_at<A>(reply: &Reply<A>) -> String {
         String::new()
     };
     let plural = if cpus.len() == 1 { "" } else { "s" };
-    format!("{}{from} of {} CPU{plural}", end - start, cpus.len())
+    let length = (end - start).readable();
+    format!("{length}{from} of {} CPU{plural}", cpus.len())
 }

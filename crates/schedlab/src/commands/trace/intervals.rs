@@ -3,27 +3,13 @@
 //!
 //! Memory: the tasks and CPUs seen and one row group of the table, for any trace's length.
 
-use schedlab_model::{Cpu, Left, Nanos};
+use schedlab_model::table::{At, Column, Row, words};
+use schedlab_model::{Cpu, Left, Nanos, Pid, columns};
 use schedlab_timeline::{Change, CommId, Question, Slices, SlicesAnswer, State, TaskId, Why};
-use schedlab_trace::parquet_table::{Cell, ColumnKind, Table};
+use schedlab_trace::parquet_table::Table;
 use schedlab_trace::{Converted, TraceError};
 use std::io;
 use std::path::Path;
-
-/// The columns: `left` says how a task that ran or sleeps left its CPU (as the kernel's state letters), `why` why a
-/// waiting task waited. `cpu` of a task that is not runnable is where it ran last.
-/// `interrupts_ns` is how much of a running interval interrupts took, absent while none were seen.
-const COLUMNS: [(&str, ColumnKind); 9] = [
-    ("start_ns", ColumnKind::Time),
-    ("end_ns", ColumnKind::Time),
-    ("cpu", ColumnKind::Cpu),
-    ("state", ColumnKind::Text),
-    ("pid", ColumnKind::Number),
-    ("comm", ColumnKind::Text),
-    ("left", ColumnKind::Text),
-    ("why", ColumnKind::Text),
-    ("interrupts_ns", ColumnKind::Duration),
-];
 
 /// Intervals that are held before they go to the table.
 const HELD: usize = 4096;
@@ -32,7 +18,7 @@ const HELD: usize = 4096;
 pub(super) fn write(from: &Path, part: &Path) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     let mut source = schedlab_trace::open(from)?;
-    let table = Table::create(part, "intervals", &COLUMNS).map_err(failed)?;
+    let table = Table::create(part, "intervals", Interval::columns()).map_err(failed)?;
     let question = Intervals { slices: Slices::new(usize::MAX).with_sleeps(), table, rows: Ok(0) };
     let reply = schedlab_timeline::ask(source.as_mut(), question)
         .map_err(|error| TraceError::io(from, error))?;
@@ -43,32 +29,58 @@ pub(super) fn write(from: &Path, part: &Path) -> Result<Converted, TraceError> {
 /// Asks for all intervals, and passes them on as they come.
 struct Intervals {
     slices: Slices,
-    table: Table,
+    table: Table<Interval>,
     /// Rows so far, or why there are no more.
     rows: io::Result<u64>,
 }
 
-/// A row that has yet to be spelt.
+/// An interval.
 struct Interval {
     span: [Nanos; 2],
     cpu: Cpu,
     state: &'static str,
-    task: TaskId,
-    comm: CommId,
+    /// The task and its name; `None` if nothing is known.
+    task: Option<(Pid, String)>,
     left: Option<&'static str>,
     why: Option<&'static str>,
     interrupts: Option<Nanos>,
 }
 
+impl Row for Interval {
+    const ABOUT: &'static str =
+        "An interval in which a task ran, waited or was not runnable, or nothing was known.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "start_ns" = At(row.span[0]), "Where it begins.";
+            "end_ns" = At(row.span[1]), "Where it ends.";
+            "cpu" = row.cpu, "The CPU; of a task that is not runnable, where it ran last.";
+            "state" = row.state, "`running`, `waiting`, `sleeping`, `uninterruptible`, `stopped` or `unknown`.";
+            "pid" = row.task.as_ref().map(|task| task.0), "The task (thread).";
+        };
+        columns.push(words("comm", "Its name.", |row: &Self| {
+            row.task.as_ref().map(|task| task.1.as_str().into())
+        }));
+        columns.extend(columns! { row: Self;
+            "left" = row.left, "How a task that ran or sleeps left its CPU, as the kernel's state letters.";
+            "why" = row.why, "Why a waiting task waited.";
+            "interrupts_ns" = row.interrupts, "How much of a running interval interrupts took; absent while none were seen.";
+        });
+        columns
+    }
+}
+
 impl Intervals {
     fn pass(&mut self, held: &SlicesAnswer, state: &State) {
         let interrupts = self.slices.sees_interrupts();
-        let running = held.slices.iter().map(move |slice| Interval {
+        let named = |task: TaskId, comm: CommId| {
+            task.is_some().then(|| (state.task(task).pid, state.names().text(comm)))
+        };
+        let running = held.slices.iter().map(|slice| Interval {
             span: [slice.from, slice.to],
             cpu: slice.cpu,
             state: if slice.task.is_some() { "running" } else { "unknown" },
-            task: slice.task,
-            comm: slice.comm,
+            task: named(slice.task, slice.comm),
             left: slice.left.map(|left| left.letters()),
             why: None,
             interrupts: Some(slice.interrupts).filter(|_| interrupts && slice.task.is_some()),
@@ -77,8 +89,7 @@ impl Intervals {
             span: [wait.from, wait.to],
             cpu: wait.cpu,
             state: "waiting",
-            task: wait.task,
-            comm: state.task(wait.task).comm,
+            task: named(wait.task, state.task(wait.task).comm),
             left: None,
             why: Some(match wait.why {
                 Why::Woken => "woken",
@@ -96,37 +107,19 @@ impl Intervals {
                 Left::Stopped | Left::Traced => "stopped",
                 _ => "sleeping",
             },
-            task: sleep.task,
-            comm: state.task(sleep.task).comm,
+            task: named(sleep.task, state.task(sleep.task).comm),
             left: Some(sleep.left.letters()),
             why: None,
             interrupts: None,
         });
         for interval in running.chain(waiting).chain(asleep) {
             let Ok(rows) = &mut self.rows else { return };
-            match row(&mut self.table, &interval, state) {
+            match self.table.row(&interval) {
                 Ok(()) => *rows += 1,
                 Err(error) => self.rows = Err(error),
             }
         }
     }
-}
-
-fn row(table: &mut Table, interval: &Interval, state: &State) -> io::Result<()> {
-    let known = interval.task.is_some();
-    let name = if known { state.names().text(interval.comm) } else { String::new() };
-    let text = |text: Option<&'static str>| text.map_or(Cell::Absent, Cell::Text);
-    table.row(&[
-        Cell::Time(interval.span[0].0),
-        Cell::Time(interval.span[1].0),
-        Cell::Number(interval.cpu.0.into()),
-        Cell::Text(interval.state),
-        if known { Cell::Number(state.task(interval.task).pid.0) } else { Cell::Absent },
-        if known { Cell::Text(&name) } else { Cell::Absent },
-        text(interval.left),
-        text(interval.why),
-        interval.interrupts.map_or(Cell::Absent, |time| Cell::Time(time.0)),
-    ])
 }
 
 impl Question for Intervals {

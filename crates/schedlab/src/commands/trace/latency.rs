@@ -1,15 +1,14 @@
 //! `schedlab trace latency`: how long tasks waited for a CPU.
 
-use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Named, Selection};
 use super::ran_instead;
-use super::table::Table;
 use crate::json;
+use schedlab_model::table::{One, Rows, TextTable};
 use schedlab_model::{Context, Cpu, Nanos, Pid};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
-    Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile, Reply, TaskId, Why, Worst,
-    WorstWait,
+    Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile, Reply, TaskId, Waited, Why,
+    Worst, WorstWait,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -72,10 +71,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let latency = std::mem::take(&mut reply.answer.latency);
         reply.answer.latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
     }
-    let document = Document::of(&reply, args);
-    columns::print(&args.input.part, &reply.warnings, &document, |document| {
-        to_text(document, &reply, args)
-    })?;
+    let comms = reply.answer.latency.by_comm();
+    let lines = Lines::of(&reply.answer, &comms);
+    let document = Document::of(&reply, &lines, args);
+    let rows = document.comms.as_ref().or(document.cpus.as_ref()).unwrap_or(&document.tasks);
+    let form = args.input.part.form;
+    form.print(&reply.warnings, &document, rows, || to_text(rows, &reply, args, form.room()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,83 +103,52 @@ fn answer(args: &Args) -> anyhow::Result<Reply<Answer>> {
     }))
 }
 
+/// The rows of all forms of the answer.
+struct Lines<'a> {
+    tasks: Vec<Waited<'a>>,
+    comms: Vec<Waited<'a>>,
+    cpus: Option<Vec<Waited<'a>>>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(answer: &'a Answer, comms: &'a [(String, Delays)]) -> Self {
+        let line = |delays| Waited { pid: None, comm: None, cpu: None, delays };
+        let tasks = answer.latency.tasks.iter();
+        let tasks = tasks.map(|task| Waited {
+            pid: Some(task.pid),
+            comm: Some(&task.comm),
+            ..line(&task.delays)
+        });
+        let comms = comms.iter().map(|(comm, delays)| Waited { comm: Some(comm), ..line(delays) });
+        let cpus = answer.cpus.as_ref().map(|cpus| {
+            cpus.iter().map(|(cpu, delays)| Waited { cpu: Some(*cpu), ..line(delays) }).collect()
+        });
+        Self { tasks: tasks.collect(), comms: comms.collect(), cpus }
+    }
+}
+
 /// `schedlab trace latency --json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
     /// Each chosen task, longest wait first.
-    tasks: Vec<Row>,
+    tasks: Rows<'a, Waited<'a>>,
     /// All chosen tasks together.
-    total: DelayFigures,
+    total: One<'a, Delays>,
     /// All tasks of a name together, with `--by comm`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    comms: Option<Vec<Row>>,
+    comms: Option<Rows<'a, Waited<'a>>>,
     /// By the CPU on which tasks ran after the wait, with `--by cpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cpus: Option<Vec<Row>>,
+    cpus: Option<Rows<'a, Waited<'a>>>,
     /// The longest single waits, with `--worst`.
     #[serde(skip_serializing_if = "Option::is_none")]
     worst: Option<Vec<LongWait>>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-latency/1";
-}
-
-impl columns::Answer for Document {
-    type Row = Row;
-
-    fn rows(&self) -> Vec<&Row> {
-        let (comms, cpus) = (self.comms.as_deref(), self.cpus.as_deref());
-        comms.or(cpus).unwrap_or(&self.tasks).iter().collect()
-    }
-}
-
-/// How long a task, all tasks of a name, or tasks that then ran on a CPU waited.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Row {
-    /// The task (thread); none for a name or a CPU.
-    pid: Option<Pid>,
-    /// Its name at the end; none for a CPU.
-    comm: Option<String>,
-    /// The CPU, with `--by cpu`.
-    cpu: Option<Cpu>,
-    #[serde(flatten)]
-    delays: DelayFigures,
-}
-
-/// How long tasks waited.
-#[derive(Serialize, JsonSchema)]
-struct DelayFigures {
-    /// Wakeup latency: from the waking until the task ran.
-    wakeup: HistogramFigures,
-    /// Run delay: each time that a task was runnable and did not run.
-    run_delay: HistogramFigures,
-    /// Waits that were not seen to end; no other column includes them.
-    unfinished: u64,
-}
-
-/// Figures of a histogram; `null` where there is none.
-#[derive(Serialize, JsonSchema)]
-struct HistogramFigures {
-    /// How many waits.
-    count: u64,
-    /// Half of them are not longer.
-    latency_ns_p50: Option<u64>,
-    /// 90 % are not longer.
-    latency_ns_p90: Option<u64>,
-    /// 99 % are not longer.
-    latency_ns_p99: Option<u64>,
-    /// 99.9 % are not longer.
-    latency_ns_p999: Option<u64>,
-    /// The longest wait.
-    latency_ns_max: Option<u64>,
-    /// All waits together.
-    latency_ns_sum: u64,
-    /// With `--histogram`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    histogram: Option<Histogram>,
 }
 
 /// A single long wait.
@@ -198,51 +168,17 @@ struct LongWait {
     meanwhile: ran_instead::Told,
 }
 
-impl DelayFigures {
-    fn of(delays: &Delays, with_histogram: bool) -> Self {
-        let figures = |histogram: &Histogram| HistogramFigures {
-            count: histogram.count(),
-            latency_ns_p50: histogram.quantile(0.5),
-            latency_ns_p90: histogram.quantile(0.9),
-            latency_ns_p99: histogram.quantile(0.99),
-            latency_ns_p999: histogram.quantile(0.999),
-            latency_ns_max: histogram.max(),
-            latency_ns_sum: histogram.sum(),
-            histogram: with_histogram.then(|| histogram.clone()),
-        };
-        Self {
-            wakeup: figures(&delays.wakeup),
-            run_delay: figures(&delays.run_delay),
-            unfinished: delays.unfinished,
-        }
-    }
-}
-
-impl Document {
-    fn of(reply: &Reply<Answer>, args: &Args) -> Self {
-        let Answer { latency, cpus, worst } = &reply.answer;
-        let figures = |delays: &Delays| DelayFigures::of(delays, args.histogram);
-        let row =
-            |delays: &Delays| Row { pid: None, comm: None, cpu: None, delays: figures(delays) };
-        let tasks = latency.tasks.iter().map(|task| Row {
-            pid: Some(task.pid),
-            comm: Some(task.comm.clone()),
-            ..row(&task.delays)
-        });
-        let comms = || {
-            let all = latency.by_comm().into_iter();
-            all.map(|(comm, delays)| Row { comm: Some(comm), ..row(&delays) }).collect()
-        };
-        let cpus = cpus.as_ref().map(|cpus| {
-            cpus.iter().map(|(cpu, delays)| Row { cpu: Some(*cpu), ..row(delays) }).collect()
-        });
+impl<'a> Document<'a> {
+    fn of(reply: &'a Reply<Answer>, lines: &'a Lines<'a>, args: &Args) -> Self {
+        let Answer { latency, worst, .. } = &reply.answer;
+        let rows = |lines: &'a [Waited<'a>]| Rows::new(lines, reply.origin).with(args.histogram);
         let worst = || worst.iter().map(|(wait, other)| LongWait::of(wait, other, reply)).collect();
         Self {
             head: Head::of(reply),
-            tasks: tasks.collect(),
-            total: figures(&latency.total),
-            comms: (args.by == By::Comm).then(comms),
-            cpus,
+            tasks: rows(&lines.tasks),
+            total: One::new(&latency.total, reply.origin, args.histogram),
+            comms: (args.by == By::Comm).then(|| rows(&lines.comms)),
+            cpus: lines.cpus.as_deref().map(rows),
             worst: (args.worst > 0).then(worst),
         }
     }
@@ -268,46 +204,27 @@ impl LongWait {
     }
 }
 
-static SHOWN: [Shown; 12] = [
-    shown("6?wakeup latency: wakeups", "wakeup.count"),
-    shown("5?wakeup latency: p50", "wakeup.latency_ns_p50"),
-    shown("3?wakeup latency: p90", "wakeup.latency_ns_p90"),
-    shown("wakeup latency: p99", "wakeup.latency_ns_p99"),
-    shown("1?wakeup latency: p99.9", "wakeup.latency_ns_p999"),
-    shown("wakeup latency: max", "wakeup.latency_ns_max"),
-    shown("7?run delay: waits", "run_delay.count"),
-    shown("4?run delay: p50", "run_delay.latency_ns_p50"),
-    shown("run delay: p99", "run_delay.latency_ns_p99"),
-    shown("2?run delay: p99.9", "run_delay.latency_ns_p999"),
-    shown("run delay: max", "run_delay.latency_ns_max"),
-    shown("8?run delay: sum", "run_delay.latency_ns_sum"),
-];
-
-/// The columns that name a row.
-static BY_TASK: [Shown; 2] = [shown("pid", "pid"), shown("<comm", "comm")];
-static BY_COMM: [Shown; 1] = [shown("<comm", "comm")];
-static BY_CPU: [Shown; 1] = [shown("cpu", "cpu")];
-
-fn to_text(document: &Document, reply: &Reply<Answer>, args: &Args) -> String {
+fn to_text<'a>(
+    rows: &Rows<'_, Waited<'a>>,
+    reply: &'a Reply<Answer>,
+    args: &Args,
+    room: usize,
+) -> String {
     let Answer { latency, worst, .. } = &reply.answer;
-    let named = match args.by {
-        By::Task => &BY_TASK[..],
-        By::Comm => &BY_COMM,
-        By::Cpu => &BY_CPU,
-        // It has a table of its own.
-        By::Cgroup => &[],
+    let hidden: &[&str] = match args.by {
+        By::Task => &["cpu"],
+        By::Comm => &["pid", "cpu"],
+        // Control groups have a table of their own.
+        By::Cpu | By::Cgroup => &["pid", "comm"],
     };
-    let mut table = Rows::new(named.iter().chain(&SHOWN));
-    let total = |name| (name, "total".to_owned());
-    let none = ("pid", String::new());
-    table.row(&document.total, &[none, total("comm"), total("cpu")]);
-    for row in columns::Answer::rows(document) {
-        table.row(row, &[]);
-    }
+    let mut table = rows.text(room, hidden);
+    let total = Waited { pid: None, comm: None, cpu: None, delays: &latency.total };
+    table.row(&total, &[("pid", ""), ("comm", "total"), ("cpu", "total")]);
+    table.all();
     let at_least = if input::is_lower_bound(&reply.warnings) { " (lower bounds)" } else { "" };
     let mut text =
         format!("wakeup latency, then run delay{at_least}, in {}\n\n", input::looked_at(reply));
-    text += &table.text(if args.top == 0 { 0 } else { args.top + 1 });
+    text += &table.print(if args.top == 0 { 0 } else { args.top + 1 });
     if latency.total.unfinished > 0 {
         let _ =
             writeln!(text, "{} waits had not ended and are not counted", latency.total.unfinished);
@@ -335,7 +252,7 @@ fn histogram_text(histogram: &Histogram) -> String {
         *octaves.entry(bucket.low.max(1).ilog2()).or_default() += bucket.count;
     }
     let most = octaves.values().copied().max().unwrap_or(1);
-    let mut table = Table::new(&["from", "to", "waits", "<"]);
+    let mut table = TextTable::new(&["from", "to", "waits", "<"]);
     let (first, last) = (octaves.keys().next().copied(), octaves.keys().last().copied());
     for octave in first.unwrap_or(1)..=last.unwrap_or(0) {
         let count = octaves.get(&octave).copied().unwrap_or(0);
@@ -343,9 +260,10 @@ fn histogram_text(histogram: &Histogram) -> String {
         let high = 2_u64.checked_shl(octave).filter(|high| *high > 0).unwrap_or(u64::MAX);
         let bar = (count as f64 / most as f64 * 50.0).ceil() as usize;
         let bar = "#".repeat(bar);
-        table.row(vec![Nanos(low).to_string(), Nanos(high).to_string(), count.to_string(), bar]);
+        let time = |ns: u64| Nanos(ns).readable();
+        table.row(vec![time(low), time(high), count.to_string(), bar]);
     }
-    table.text(0)
+    table.text(0, usize::MAX)
 }
 
 fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> String {
@@ -359,7 +277,7 @@ fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> 
     let instead = ran_instead::in_times(meanwhile, state);
     format!(
         "{} at {}: {} on CPU {}, {why}\n    {instead}",
-        wait.at - wait.since,
+        (wait.at - wait.since).readable(),
         input::at(reply.origin, wait.since),
         name(wait.task),
         wait.cpu

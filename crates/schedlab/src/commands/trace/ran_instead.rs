@@ -63,9 +63,9 @@ fn listed(
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-/// `meanwhile ua (7) 3ms, the CPU was idle 2µs`.
+/// `meanwhile ua (7) 3.00 ms, the CPU was idle 2.00 µs`.
 pub(super) fn in_times(meanwhile: &Meanwhile, state: &State) -> String {
-    match listed(meanwhile, state, |time| time.to_string()) {
+    match listed(meanwhile, state, Nanos::readable) {
         Some(told) => format!("meanwhile {told}"),
         None => "nobody ran".to_owned(),
     }

@@ -2,17 +2,16 @@
 
 mod requests;
 
-use super::blocked::{self, InStack};
-use super::columns;
+use super::blocked;
 use super::input::{self, Head, Input, Named};
 use super::ran_instead;
-use super::table::Table;
 use crate::json;
 use anyhow::bail;
-use schedlab_model::{Cpu, Nanos, Pid, Point};
+use schedlab_model::table::{At, Column, Row, Rows, TextTable};
+use schedlab_model::{Cpu, Nanos, Pid, Point, columns};
 use schedlab_timeline::{
-    BlockedIn, Doing, Meanwhile, Occupants, Reply, Spent, StackId, Stacks, State, TaskId, WhyLate,
-    WhyLateAnswer,
+    Blocked, BlockedIn, Doing, Meanwhile, Occupants, Spent, StackId, Stacks, State, TaskId,
+    WhyLate, WhyLateAnswer,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,9 +64,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "{file}: no task has --pid {pid} before --to; `schedlab trace tasks --top 0 {file}` lists them"
         );
     };
-    let document = Document::of(&reply, answer);
-    columns::print(&args.input.part, &reply.warnings, &document, |document| {
-        to_text(document, &input::looked_at(&reply), reply.origin, args.top)
+    let walked = Walked::of(answer, &reply.state, reply.origin);
+    let (blocked, entries) = (walked.blocked(), walked.entries());
+    let document = Document {
+        head: Head::of(&reply),
+        task: Named::of(answer.task, &reply.state),
+        told: Told::of(&walked, &blocked, &entries),
+    };
+    args.input.part.form.print(&reply.warnings, &document, &document.told.entries, || {
+        let Document { head, task, told } = &document;
+        let text = told.text(Some(task), (head.start(), "--from"), reply.origin, args.top);
+        format!("{task}: what {} were spent on\n\n{text}", input::looked_at(&reply))
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -85,9 +92,10 @@ struct Total {
 
 impl Total {
     /// What it was, in a sentence, with who was on the CPU meanwhile.
-    fn said(&self, walked: &Walked<'_>, state: &State) -> String {
-        let what = walked.said((self.doing, self.task, self.stack), state);
-        match self.instead.as_ref().and_then(|instead| ran_instead::in_shares(instead, state)) {
+    fn said(&self, walked: &Walked<'_>) -> String {
+        let what = walked.said((self.doing, self.task, self.stack));
+        let instead = self.instead.as_ref();
+        match instead.and_then(|instead| ran_instead::in_shares(instead, walked.state)) {
             Some(instead) => format!("{what}; meanwhile {instead}"),
             None => what,
         }
@@ -131,37 +139,29 @@ pub(crate) use requests::Document as RequestsDocument;
 
 /// `schedlab trace why --json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
     /// The task.
     #[serde(flatten)]
     task: Named,
     #[serde(flatten)]
-    told: Told,
+    told: Told<'a>,
 }
 
 /// What an interval was spent on.
 #[derive(Serialize, JsonSchema)]
-struct Told {
+struct Told<'a> {
     /// Time by what was done and by whom, longest first; the shares sum to 1.
     sums: Vec<Sum>,
     /// Where in the kernel the task itself blocked, the longest first, at most 10; empty where the trace holds no stacks.
-    blocked_in: Vec<InStack>,
+    blocked_in: Rows<'a, Blocked<'a>>,
     /// The parts of the interval in order of time, without gap or overlap.
-    entries: Vec<Entry>,
+    entries: Rows<'a, Entry<'a>>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-why/1";
-}
-
-impl columns::Answer for Document {
-    type Row = Entry;
-
-    fn rows(&self) -> Vec<&Entry> {
-        self.told.entries.iter().collect()
-    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -184,64 +184,73 @@ struct Sum {
 }
 
 /// A part of the interval.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Entry {
-    /// Where it begins.
-    start_ns: Nanos,
-    /// Where it ends.
-    end_ns: Nanos,
-    /// `runs`, `runnable`, `interrupt`, `blocked` or `unknown`.
-    state: &'static str,
-    /// The CPU, where there is one.
-    cpu: Option<Cpu>,
-    #[serde(flatten)]
-    task: Named,
-    /// How many wakers lie between; 0 is the task itself.
-    depth: usize,
-    /// Where in the kernel it was blocked, if it was and the trace tells.
-    blocked_in: Option<String>,
-    /// What it was, in a sentence.
-    said: String,
+pub(crate) struct Entry<'a> {
+    spent: &'a Spent,
+    walked: Walked<'a>,
 }
 
-impl Document {
-    fn of(reply: &Reply<Option<WhyLateAnswer>>, answer: &WhyLateAnswer) -> Self {
-        Self {
-            head: Head::of(reply),
-            task: Named::of(answer.task, &reply.state),
-            told: Told::of(reply, &Walked::of(answer)),
+impl Entry<'_> {
+    fn said(&self) -> String {
+        self.walked.said((self.spent.doing, self.spent.task, self.spent.stack))
+    }
+}
+
+impl Row for Entry<'_> {
+    const ABOUT: &'static str = "A part of the interval.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "start_ns" = At(row.spent.span.start), "Where it begins.";
+            "end_ns" = At(row.spent.span.end), "Where it ends.";
+            "state" = row.spent.doing.name(), "`runs`, `runnable`, `interrupt`, `blocked` or `unknown`.";
+            "cpu" = row.spent.doing.cpu(), "The CPU, where there is one.";
+            "pid" = row.walked.state.task(row.spent.task).pid, "The task (thread).";
+            "comm" = row.walked.state.name(row.spent.task), "Its name at the end.";
+            "depth" = row.spent.depth, "How many wakers lie between; 0 is the task itself.";
+            "blocked_in" = blocked::text(row.spent.stack, row.walked.stacks), "Where in the kernel it was blocked, if it was and the trace tells.";
+            "said" = row.said(), "What it was, in a sentence.";
         }
     }
 }
 
 /// An interval as it was walked back from its end.
+#[derive(Clone, Copy)]
 struct Walked<'a> {
     asked: TaskId,
     spent: &'a [Spent],
     occupants: &'a Occupants,
     blocked: &'a [BlockedIn],
     stacks: &'a Stacks,
+    state: &'a State,
+    origin: Nanos,
 }
 
 impl<'a> Walked<'a> {
-    fn of(answer: &'a WhyLateAnswer) -> Self {
+    fn of(answer: &'a WhyLateAnswer, state: &'a State, origin: Nanos) -> Self {
         let WhyLateAnswer { task, spent, occupants, blocked, stacks } = answer;
-        Self { asked: *task, spent, occupants, blocked, stacks }
+        Self { asked: *task, spent, occupants, blocked, stacks, state, origin }
     }
 
     /// What a task did, in a sentence. Another task than the one that is asked about stands in its chain of wakers.
-    fn said(&self, what: (Doing, TaskId, Option<StackId>), state: &State) -> String {
+    fn said(&self, what: (Doing, TaskId, Option<StackId>)) -> String {
         let (doing, task, stack) = what;
         let waker = if task == self.asked { "" } else { "waker " };
-        let who = format!("{waker}{}", Named::of(task, state));
+        let who = format!("{waker}{}", Named::of(task, self.state));
         doing.sentence(&who) + &blocked::words(stack, self.stacks)
+    }
+
+    fn blocked(&self) -> Vec<Blocked<'a>> {
+        Blocked::all(self.blocked, self.stacks)
+    }
+
+    fn entries(&self) -> Vec<Entry<'a>> {
+        self.spent.iter().map(|spent| Entry { spent, walked: *self }).collect()
     }
 }
 
-impl Told {
-    fn of<A>(reply: &Reply<A>, walked: &Walked<'_>) -> Self {
-        let state = &reply.state;
-        let spent = walked.spent;
+impl<'a> Told<'a> {
+    fn of(walked: &Walked<'_>, blocked: &'a [Blocked<'a>], entries: &'a [Entry<'a>]) -> Self {
+        let Walked { spent, state, .. } = *walked;
         let all = spent.iter().map(|part| part.span.duration().0).sum::<u64>().max(1) as f64;
         let sum = |total: Total| Sum {
             state: total.doing.name(),
@@ -249,37 +258,19 @@ impl Told {
             task: Named::of(total.task, state),
             time_ns: total.time,
             share: total.time.0 as f64 / all,
-            said: total.said(walked, state),
+            said: total.said(walked),
             blocked_in: blocked::text(total.stack, walked.stacks),
             meanwhile: total.instead.map(|instead| ran_instead::Told::of(&instead, state)),
         };
-        let entry = |spent: &Spent| Entry {
-            start_ns: spent.span.start - reply.origin,
-            end_ns: spent.span.end - reply.origin,
-            state: spent.doing.name(),
-            cpu: spent.doing.cpu(),
-            task: Named::of(spent.task, state),
-            depth: spent.depth,
-            blocked_in: blocked::text(spent.stack, walked.stacks),
-            said: walked.said((spent.doing, spent.task, spent.stack), state),
-        };
         Self {
-            blocked_in: InStack::all(walked.blocked, walked.stacks),
+            blocked_in: Rows::new(blocked, walked.origin),
             sums: totals(spent, walked.occupants).into_iter().map(sum).collect(),
-            entries: spent.iter().map(entry).collect(),
+            entries: Rows::new(entries, walked.origin),
         }
     }
 }
 
-fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> String {
-    let Document { head, task, told } = document;
-    format!(
-        "{task}: what {looked_at} were spent on\n\n{}",
-        told.text(Some(task), (head.start(), "--from"), origin, top)
-    )
-}
-
-impl Told {
+impl Told<'_> {
     /// The sums, and the parts in order of time since `start`, which is called `from`.
     fn text(
         &self,
@@ -289,31 +280,28 @@ impl Told {
         top: usize,
     ) -> String {
         let times: Vec<Nanos> = self.sums.iter().map(|sum| sum.time_ns).collect();
-        let mut table = Table::new(&["share", "time", "<what"]);
+        let mut table = TextTable::new(&["share", "time", "<what"]);
         for (sum, share) in self.sums.iter().zip(tenths(&times)) {
             let share = format!("{}.{} %", share / 10, share % 10);
-            table.row(vec![share, sum.time_ns.to_string(), sum.said.clone()]);
+            table.row(vec![share, sum.time_ns.readable(), sum.said.clone()]);
         }
-        let mut text = table.text(0);
-        text += &who.map_or_else(String::new, |who| blocked::table(who, &self.blocked_in));
+        let mut text = table.text(0, usize::MAX);
+        let blocked = self.blocked_in.rows();
+        text += &who.map_or_else(String::new, |who| blocked::table(who, blocked));
         let _ = writeln!(
             text,
-            "\nin order of time since {from} ({}; a waker is evidence, not proof):",
+            "\nin order of time from {} on, {from} (a waker is evidence, not proof):",
             Point::At(origin + start)
         );
-        let shown = if top == 0 { self.entries.len() } else { top };
-        for entry in self.entries.iter().take(shown) {
-            let Entry { start_ns, end_ns, depth, said, .. } = entry;
-            let _ = writeln!(
-                text,
-                "{:>12} {:>10}  {}{said}",
-                (*start_ns - start).to_string(),
-                (*end_ns - *start_ns).to_string(),
-                "  ".repeat(*depth),
-            );
+        let entries = self.entries.rows();
+        let shown = if top == 0 { entries.len() } else { top };
+        for entry in entries.iter().take(shown) {
+            let Spent { span, depth, .. } = *entry.spent;
+            let (at, length) = (Point::At(span.start).to_string(), span.duration().readable());
+            let _ = writeln!(text, "{at} {length:>10}  {}{}", "  ".repeat(depth), entry.said());
         }
-        if self.entries.len() > shown {
-            let more = self.entries.len() - shown;
+        if entries.len() > shown {
+            let more = entries.len() - shown;
             let _ = writeln!(text, "... and {more} more (--top 0 shows all)");
         }
         text

@@ -1,13 +1,12 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
 use super::{Told, Walked};
-use crate::commands::trace::columns;
-use crate::commands::trace::input::{Head, Input, Named, looked_at};
+use crate::commands::trace::input::{self, Head, Input, Named, looked_at};
 use crate::commands::trace::ran_instead;
-use crate::commands::trace::table::Table;
 use crate::json;
 use anyhow::bail;
-use schedlab_model::Nanos;
+use schedlab_model::table::TextTable;
+use schedlab_model::{Nanos, Unit, readable};
 use schedlab_timeline::{
     Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer, State,
 };
@@ -20,9 +19,14 @@ use std::process::ExitCode;
 pub(super) fn run(input: &Input, name: &str, nth: usize, top: usize) -> anyhow::Result<ExitCode> {
     let reply = input.ask_with_stacks(|_| Requests::new(name, nth))?;
     check(input, name, nth, &reply)?;
-    let document = Document::of(name, nth, &reply);
-    columns::print(&input.part, &reply.warnings, &document, |document| {
-        to_text(document, &looked_at(&reply), reply.origin, top)
+    let RequestsAnswer { requests, spent, occupants, blocked, stacks, .. } = &reply.answer;
+    let (asked, state, origin) = (requests[nth - 1].ended_by, &reply.state, reply.origin);
+    let walked = Walked { asked, spent, occupants, blocked, stacks, state, origin };
+    let (blocked, entries) = (walked.blocked(), walked.entries());
+    let told = Told::of(&walked, &blocked, &entries);
+    let document = Document::of(name, nth, &reply, told);
+    input.part.form.print(&reply.warnings, &document, &document.request.told.entries, || {
+        to_text(&document, &looked_at(&reply), reply.origin, top)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -57,7 +61,7 @@ fn check(
 
 /// `schedlab trace why --mark --json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
     /// The marks that enclose the requests.
@@ -76,19 +80,11 @@ pub(crate) struct Document {
     /// The mean request of the middle 10 %; `null` of fewer than 20 requests.
     middle: Option<Mean>,
     /// One request in order of time.
-    request: One,
+    request: One<'a>,
 }
 
-impl json::Document for Document {
+impl json::Document for Document<'_> {
     const ID: &'static str = "schedlab/trace-why-mark/1";
-}
-
-impl columns::Answer for Document {
-    type Row = super::Entry;
-
-    fn rows(&self) -> Vec<&super::Entry> {
-        self.request.told.entries.iter().collect()
-    }
 }
 
 /// The mean of some requests.
@@ -116,7 +112,7 @@ struct MeanPart {
 
 /// One request.
 #[derive(Serialize, JsonSchema)]
-struct One {
+struct One<'a> {
     /// Which by length; 1 is the longest.
     nth: usize,
     start_ns: Nanos,
@@ -124,19 +120,17 @@ struct One {
     begun_by: Option<Named>,
     ended_by: Option<Named>,
     #[serde(flatten)]
-    told: Told,
+    told: Told<'a>,
 }
 
-impl Document {
-    fn of(name: &str, nth: usize, reply: &Reply<RequestsAnswer>) -> Self {
+impl<'a> Document<'a> {
+    fn of(name: &str, nth: usize, reply: &Reply<RequestsAnswer>, told: Told<'a>) -> Self {
         let (answer, state) = (&reply.answer, &reply.state);
         let mean = |(mean, instead)| Some(Mean::of(mean, instead, state));
         let [slowest, middle] = answer.compositions().map_or([None, None], |[slow, middle]| {
             [(slow, &answer.instead[0]), (middle, &answer.instead[1])].map(mean)
         });
         let one = &answer.requests[nth - 1];
-        let RequestsAnswer { spent, occupants, blocked, stacks, .. } = answer;
-        let walked = Walked { asked: one.ended_by, spent, occupants, blocked, stacks };
         let named =
             |task: schedlab_timeline::TaskId| task.is_some().then(|| Named::of(task, state));
         Self {
@@ -156,7 +150,7 @@ impl Document {
                 end_ns: one.span.end - reply.origin,
                 begun_by: named(one.begun_by),
                 ended_by: named(one.ended_by),
-                told: Told::of(reply, &walked),
+                told,
             },
         }
     }
@@ -180,9 +174,13 @@ impl Mean {
     }
 }
 
-fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> String {
+fn time(ns: f64) -> String {
+    readable(ns, Unit::Nanoseconds)
+}
+
+fn to_text(document: &Document<'_>, looked_at: &str, origin: Nanos, top: usize) -> String {
     let Document { mark, requests, unfinished, unbegun, request, .. } = document;
-    let time = |time: Option<Nanos>| time.map_or_else(String::new, |time| time.to_string());
+    let time = |of: Option<Nanos>| of.map_or_else(String::new, |of| time(of.0 as f64));
     let mut text = format!(
         "{requests} requests '{mark}' in {looked_at}: p50 {}, p99 {}, max {}\n",
         time(document.length_ns_p50),
@@ -213,15 +211,14 @@ fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> S
             );
         }
     }
-    let _ = writeln!(text, "\n{}\n", headline(request));
+    let _ = writeln!(text, "\n{}\n", headline(request, origin));
     let who = request.ended_by.as_ref();
     text + &request.told.text(who, (request.start_ns, "the request began"), origin, top)
 }
 
 /// The mean slow request beside the mean middle one.
 fn compared(slow: &Mean, middle: &Mean) -> String {
-    let mut table = Table::new(&["<mean request", "slowest 1 %", "middle 10 %", "difference"]);
-    let time = |ns: f64| Nanos(ns.round() as u64).to_string();
+    let mut table = TextTable::new(&["<mean request", "slowest 1 %", "middle 10 %", "difference"]);
     let row = |what: String, slow: f64, middle: f64| {
         let sign = if slow < middle { "-" } else { "+" };
         let apart = format!("{sign}{}", time((slow - middle).abs()));
@@ -238,10 +235,10 @@ fn compared(slow: &Mean, middle: &Mean) -> String {
         middle.requests.to_string(),
         String::new(),
     ]);
-    table.text(0)
+    table.text(0, usize::MAX)
 }
 
-fn headline(one: &One) -> String {
+fn headline(one: &One<'_>, origin: Nanos) -> String {
     let named = |task: &Option<Named>| {
         task.as_ref().map_or_else(|| "an unknown task".to_owned(), ToString::to_string)
     };
@@ -254,5 +251,6 @@ fn headline(one: &One) -> String {
         true => format!("of {begun}"),
         false => format!("begun by {begun}, ended by {ended}"),
     };
-    format!("{which}: {} from {}, {by}", one.end_ns - one.start_ns, one.start_ns)
+    let length = time((one.end_ns - one.start_ns).0 as f64);
+    format!("{which}: {length} from {}, {by}", input::at(origin, origin + one.start_ns))
 }

@@ -1,0 +1,290 @@
+//! Tables: each column is declared once, and text, JSON, CSV, schemas and documents follow from that.
+//!
+//! A [`Row`] lists its [`Column`]s: name, a sentence of meaning, and how to get the cell from a row. The type that the
+//! getter returns decides what the column holds. The row is the question's own struct.
+//!
+//! ```
+//! use schedlab_model::table::{Column, Row, Rows};
+//! use schedlab_model::{Nanos, columns};
+//!
+//! struct Load { name: String, busy: Nanos }
+//!
+//! impl Row for Load {
+//!     const ABOUT: &'static str = "What a load took.";
+//!     fn columns() -> Vec<Column<Self>> {
+//!         columns! { row: Self;
+//!             "name" ["name"] = row.name.clone(), "The load.";
+//!             "busy_ns" ["busy", 1] = row.busy, "Time in which it ran.";
+//!         }
+//!     }
+//! }
+//!
+//! let loads = [Load { name: "a,b".into(), busy: Nanos(2_512_345) }];
+//! let rows = Rows::new(&loads, Nanos::ZERO);
+//! assert_eq!(rows.csv(), "name,busy_ns\n\"a,b\",2512345\n");
+//! let mut text = rows.text(80, &[]);
+//! text.all();
+//! assert_eq!(text.print(0), "name     busy\na,b   2.51 ms\n");
+//! ```
+
+mod cell;
+mod csv;
+mod json;
+mod schema;
+mod text;
+
+pub use cell::{At, Bound, Cell, Items, Kind, Measure, Share, Value};
+pub use csv::Csv;
+pub use text::{TextRows, TextTable};
+
+use crate::Nanos;
+use std::borrow::Cow;
+
+/// What is known of a column before its first row.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Head {
+    /// The name in JSON and CSV, with its unit; JSON nests at the dots of `wakeup.latency_ns_p99`.
+    pub name: Cow<'static, str>,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether a cell can be unknown.
+    pub nullable: bool,
+    /// What it means, a sentence.
+    pub about: Cow<'static, str>,
+    /// Its name in text, `GROUP: NAME` where neighbours have a group in common; empty if text has it with `--wide` only.
+    pub title: Cow<'static, str>,
+    /// Where the text is too narrow, columns with a higher rank are left out first; those of rank 0 never are.
+    pub rank: u8,
+    /// Whether each cell says if it is exact ([`Bound`]); JSON and CSV then have `NAME_bound` too.
+    pub bounded: bool,
+    /// Whether it is in JSON only, and only if it was asked for.
+    pub on_request: bool,
+}
+
+/// What a row says.
+type Get<R, T> = Box<dyn Fn(&R) -> T>;
+
+/// A column: what it is, and how to get its cell from a row.
+pub struct Column<R> {
+    head: Head,
+    get: Box<dyn for<'r> Fn(&'r R) -> Cell<'r>>,
+    bound: Option<Get<R, Bound>>,
+    spelled: Option<Get<R, String>>,
+}
+
+impl<R> std::fmt::Debug for Column<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.head.fmt(f)
+    }
+}
+
+/// A column whose kind is that of what `get` returns.
+pub fn column<R, T: Measure>(
+    name: impl Into<Cow<'static, str>>,
+    about: impl Into<Cow<'static, str>>,
+    get: impl Fn(&R) -> T + 'static,
+) -> Column<R> {
+    Column::new(name.into(), about.into(), T::kind(), move |row| get(row).cell())
+        .nullable(T::NULLABLE)
+}
+
+/// Columns, a line each: `"NAME" ["TITLE", RANK] = getter, "Meaning.";` ([`Column::title`], [`Column::rank`]). Without a
+/// title a column is in text with `--wide` only.
+#[macro_export]
+macro_rules! columns {
+    ($row:ident: $type:ty; $($name:literal $([$title:literal $(, $rank:literal)?])? = $get:expr, $about:literal;)*) => {
+        vec![$(
+            $crate::table::column($name, $about, |$row: &$type| $get)$(.title($title)$(.rank($rank))?)?
+        ),*]
+    };
+}
+
+/// A column of texts that rows lend.
+pub fn words<R>(
+    name: impl Into<Cow<'static, str>>,
+    about: impl Into<Cow<'static, str>>,
+    get: impl for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + 'static,
+) -> Column<R> {
+    Column::new(name.into(), about.into(), Kind::Text, move |row| {
+        get(row).map_or(Cell::Unknown, Cell::Text)
+    })
+    .nullable(true)
+}
+
+impl<R> Column<R> {
+    fn new(
+        name: Cow<'static, str>,
+        about: Cow<'static, str>,
+        kind: Kind,
+        get: impl for<'r> Fn(&'r R) -> Cell<'r> + 'static,
+    ) -> Self {
+        let title = Cow::Borrowed("");
+        let head = Head {
+            name,
+            kind,
+            nullable: false,
+            about,
+            title,
+            rank: 0,
+            bounded: false,
+            on_request: false,
+        };
+        Self { head, get: Box::new(get), bound: None, spelled: None }
+    }
+
+    fn nullable(mut self, nullable: bool) -> Self {
+        self.head.nullable = nullable;
+        self
+    }
+
+    /// The column is in the text table, under this title; where there is no room for it, it never is left out.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
+        self.head.title = title.into();
+        self
+    }
+
+    /// Where there is no room, columns of a higher rank are left out first.
+    #[must_use]
+    pub const fn rank(mut self, rank: u8) -> Self {
+        self.head.rank = rank;
+        self
+    }
+
+    /// Text has this instead of the cell.
+    #[must_use]
+    pub fn spelled(mut self, text: impl Fn(&R) -> String + 'static) -> Self {
+        self.spelled = Some(Box::new(text));
+        self
+    }
+
+    /// Each cell says whether it is exact.
+    #[must_use]
+    pub fn bounded(mut self, bound: impl Fn(&R) -> Bound + 'static) -> Self {
+        self.head.bounded = true;
+        self.bound = Some(Box::new(bound));
+        self
+    }
+
+    /// Only JSON has it, and only if it was asked for ([`Rows::with`]).
+    #[must_use]
+    pub const fn on_request(mut self) -> Self {
+        self.head.on_request = true;
+        self
+    }
+
+    /// The same column of a row that holds such a row.
+    #[must_use]
+    pub fn of<O>(self, inner: impl for<'r> Fn(&'r O) -> &'r R + Copy + 'static) -> Column<O>
+    where
+        R: 'static,
+    {
+        let Self { head, get, bound, spelled } = self;
+        Column {
+            head,
+            get: Box::new(move |row| get(inner(row))),
+            bound: bound.map(|bound| -> Get<O, Bound> { Box::new(move |row| bound(inner(row))) }),
+            spelled: spelled
+                .map(|spelled| -> Get<O, String> { Box::new(move |row| spelled(inner(row))) }),
+        }
+    }
+
+    /// The same column as a part of a larger row: below this name, and in this group of the text where that has a name.
+    #[must_use]
+    pub fn below(mut self, name: &str, group: &str) -> Self {
+        self.head.name = format!("{name}.{}", self.head.name).into();
+        if !(self.head.title.is_empty() || group.is_empty()) {
+            self.head.title = format!("{group}: {}", self.head.title).into();
+        }
+        self
+    }
+
+    /// What is known before the first row.
+    #[must_use]
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The cell of a row.
+    #[must_use]
+    pub fn value<'r>(&self, row: &'r R) -> Value<'r> {
+        let bound = self.bound.as_ref().map_or(Bound::Exact, |bound| bound(row));
+        Value { cell: (self.get)(row), bound }
+    }
+}
+
+/// A row of a table.
+pub trait Row: Sized {
+    /// What a row is, a sentence.
+    const ABOUT: &'static str;
+    /// The columns, in the order of JSON, CSV and text.
+    fn columns() -> Vec<Column<Self>>;
+}
+
+/// Rows with their columns: an array of objects in JSON, lines in CSV, a table in text.
+#[derive(Debug)]
+pub struct Rows<'a, R> {
+    rows: &'a [R],
+    columns: Vec<Column<R>>,
+    origin: Nanos,
+}
+
+impl<'a, R: Row> Rows<'a, R> {
+    /// These rows; points in time are shown since `origin`.
+    #[must_use]
+    pub fn new(rows: &'a [R], origin: Nanos) -> Self {
+        let columns = R::columns().into_iter().filter(|column| !column.head.on_request);
+        Self { rows, columns: columns.collect(), origin }
+    }
+
+    /// With the columns that only come on request, if they were asked for.
+    #[must_use]
+    pub fn with(mut self, requested: bool) -> Self {
+        if requested {
+            self.columns = R::columns();
+        }
+        self
+    }
+}
+
+impl<'a, R> Rows<'a, R> {
+    /// With further columns, which are known only now.
+    #[must_use]
+    pub fn and(mut self, columns: impl IntoIterator<Item = Column<R>>) -> Self {
+        self.columns.extend(columns);
+        self
+    }
+
+    /// The rows themselves.
+    #[must_use]
+    pub const fn rows(&self) -> &'a [R] {
+        self.rows
+    }
+
+    /// The columns.
+    #[must_use]
+    pub fn columns(&self) -> &[Column<R>] {
+        &self.columns
+    }
+}
+
+/// One row with its columns: an object in JSON.
+#[derive(Debug)]
+pub struct One<'a, R> {
+    row: &'a R,
+    columns: Vec<Column<R>>,
+    origin: Nanos,
+}
+
+impl<'a, R: Row> One<'a, R> {
+    /// This row; points in time are shown since `origin`.
+    #[must_use]
+    pub fn new(row: &'a R, origin: Nanos, requested: bool) -> Self {
+        let columns = R::columns().into_iter().filter(|one| requested || !one.head.on_request);
+        Self { row, columns: columns.collect(), origin }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The form in which an answer is printed: text, JSON or CSV, all from the columns of its rows
+//! ([`schedlab_model::table`]).
+
+use crate::json::{self, Document};
+use schedlab_model::Warning;
+use schedlab_model::table::{Row, Rows};
+
+/// How to print.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct Form {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the rows as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Print all columns, however long the lines become
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    wide: bool,
+}
+
+impl Form {
+    /// Characters of a line of text.
+    pub(crate) fn room(self) -> usize {
+        if self.wide { usize::MAX } else { crate::output::room() }
+    }
+
+    /// Prints an answer: all of it as JSON, its rows as CSV, or the text.
+    pub(super) fn print<R: Row>(
+        self,
+        warnings: &[Warning],
+        document: &impl Document,
+        rows: &Rows<'_, R>,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            return json::print(document);
+        }
+        print_text(&if self.csv { rows.csv() } else { text() })?;
+        print_notes(warnings);
+        Ok(())
+    }
+}
+
+/// Prints a finished text.
+pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let mut out = crate::output::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Warnings go to stderr, beside the figures.
+pub(crate) fn print_notes(warnings: &[Warning]) {
+    warnings.iter().for_each(|warning| print_note(&warning.to_string()));
+}
+
+/// Warnings about one of several traces.
+pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
+    warnings.iter().for_each(|warning| print_note(&format!("{name}: {warning}")));
+}
+
+/// A note, wrapped where the line ends.
+fn print_note(text: &str) {
+    use std::io::Write as _;
+    let room = crate::output::room();
+    let mut lines = String::from("note:");
+    let mut length = lines.len();
+    for word in text.split(' ') {
+        length += 1 + word.chars().count();
+        if length > room {
+            lines += "\n     ";
+            length = "      ".len() + word.chars().count();
+        }
+        lines.push(' ');
+        lines += word;
+    }
+    let _ = writeln!(crate::output::stderr(), "{lines}");
+}
