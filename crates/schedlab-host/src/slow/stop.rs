@@ -44,6 +44,7 @@ pub(super) enum Limits {
     Together(Option<(Version, PathBuf)>),
 }
 
+#[derive(Debug)]
 struct Victim {
     since: Nanos,
     before: Nanos,
@@ -53,6 +54,7 @@ struct Victim {
 }
 
 /// The freezer of a group, with whether it is on.
+#[derive(Debug)]
 struct Freezer {
     file: PathBuf,
     on: &'static str,
@@ -109,6 +111,7 @@ impl Pace {
 }
 
 /// The limiter of one node. The guard continues what it stopped.
+#[derive(Debug)]
 pub(super) struct Limiter {
     speed: Speed,
     limits: Limits,
@@ -126,12 +129,6 @@ pub(super) struct Limiter {
     list_due: Nanos,
     pace: Pace,
     due: Nanos,
-}
-
-impl std::fmt::Debug for Limiter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Limiter").field("speed", &self.speed).field("limits", &self.limits).finish()
-    }
 }
 
 /// Whether a process that used `used` in `life` has reached its part.

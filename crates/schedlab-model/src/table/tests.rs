@@ -164,7 +164,7 @@ fn groups_stand_above_their_columns_and_have_room() {
     table.row(vec!["a".into(), "2 µs".into(), "30 µs".into(), "5 s".into()]);
     let wide = "     wait ------\nwho   p50    max  run\na    2 µs  30 µs  5 s\n";
     assert_eq!(table.text(0, 99), wide);
-    let narrow = "     wait -\nwho    max  run\na    30 µs  5 s\n\
+    let narrow = "     wait\nwho    max  run\na    30 µs  5 s\n\
                   1 column does not fit (--wide shows all)\n";
     assert_eq!(table.text(0, 15), narrow);
     let mut table = TextTable::new(&["migrations: all", "run"]);

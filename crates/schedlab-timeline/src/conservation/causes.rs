@@ -394,6 +394,7 @@ impl Because {
             && previous != cpu
         {
             let idle = self.waited_since - since;
+            let idle = idle.readable();
             let _ = write!(text, "; its previous CPU {previous} had been idle for {idle}");
             if last.is_some() {
                 let _ = write!(text, ", last used by {}", name(last));

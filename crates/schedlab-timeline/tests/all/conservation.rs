@@ -87,7 +87,7 @@ fn a_wakee_on_its_wakers_cpu_while_its_own_last_is_idle_loses_time() {
     assert_eq!(
         episode.because.sentence(episode.overloaded, &reply.state),
         "woken on its waker's CPU 0 by A (1), where A (1) ran; its previous CPU 1 had been idle \
-         for 1us, last used by B (2)"
+         for 1.00 µs, last used by B (2)"
     );
 }
 
@@ -155,7 +155,7 @@ fn an_episode_lasts_while_any_allowed_cpu_is_free() {
     let late = reply(text, 0, |_| {});
     assert_eq!(
         late.answer.episodes[0].because.inferred(),
-        "CPU 1 became free 1us after its wait began, and did not pull it"
+        "CPU 1 became free 1.00 µs after its wait began, and did not pull it"
     );
     // A gap of 2 us joins the two, and costs nothing.
     let joined = reply_joining(text, (0, 2), |_| {});
@@ -274,7 +274,7 @@ fn the_sentence_names_the_waker_the_previous_cpu_and_what_the_wakers_llc_had() {
     assert_eq!(
         said,
         "woken on its waker's CPU 0 by A (1), where A (1) ran; its previous CPU 1 had been idle for \
-         1us, last used by D (4); its waker's LLC had an idle CPU"
+         1.00 µs, last used by D (4); its waker's LLC had an idle CPU"
     );
     // Woken where it ran last, by a task of the other LLC, in which nothing is idle.
     let said = sentence(
@@ -303,7 +303,7 @@ fn the_sentence_names_the_waker_the_previous_cpu_and_what_the_wakers_llc_had() {
     assert_eq!(
         said,
         "put on CPU 0 when woken by an interrupt of C (3) on CPU 2, where A (1) ran; its previous \
-         CPU 1 had been idle for 1us, last used by B (2); its waker's LLC had no idle CPU"
+         CPU 1 had been idle for 1.00 µs, last used by B (2); its waker's LLC had no idle CPU"
     );
 }
 
@@ -323,7 +323,7 @@ fn a_wait_that_is_older_than_its_place_on_a_queue_is_not_said_to_have_lacked_a_f
     assert_eq!(
         episode.because.sentence(episode.overloaded, &reply.state),
         "woken on its waker's CPU 0 by A (1), where A (1) ran; its previous CPU 1 had been idle \
-         for 1us, last used by B (2)"
+         for 1.00 µs, last used by B (2)"
     );
 }
 
