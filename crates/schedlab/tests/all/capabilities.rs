@@ -109,8 +109,8 @@ fn the_code_of_a_library_does_not_run_in_a_program_with_capabilities() {
     if Command::new("g++").arg("--version").output().is_err() {
         return missing!("g++ (Debian package g++): no library was loaded");
     }
-    let text =
-        "#include <cstdio>\n__attribute__((constructor)) static void run() { puts(\"it ran\"); }\n";
+    let text = "#include <cstdio>\nextern \"C\" void schedlab_execute() {}\n\
+         __attribute__((constructor)) static void run() { puts(\"it ran\"); }\n";
     std::fs::write(place.at("x.cpp"), text).unwrap();
     let mut build = Command::new("g++");
     build.args(["-shared", "-fPIC", "x.cpp", "-o", "x.so"]).current_dir(place.dir.path());

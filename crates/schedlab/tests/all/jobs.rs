@@ -430,12 +430,15 @@ fn a_process_that_hangs_is_ended_with_all_that_it_started_and_told() {
         all.filter_map(line).any(|line| String::from_utf8_lossy(&line).contains(mark))
     };
     // It takes nothing, it takes the graph and answers nothing, or it answers and does not end.
-    // Both lines in one write: the first is refused, and the reader does not wait for the second.
-    let done = r#"printf '{"job":0,"worker":0,"begin_ns":1,"end_ns":2}\n{"done":true}\n'"#;
+    let answers = format!("python3 '{}'", example("futures.py").display());
     for (hangs, nodes, part) in [
         (format!("sleep {mark}"), "20000", "no answer within"),
         (format!("cat >/dev/null; sleep {mark}"), "1", "no answer within"),
-        (format!("{done}; exec >/dev/null; sleep {mark}"), "1", "it did not end after its answer"),
+        (
+            format!("{answers}; exec >/dev/null; sleep {mark}"),
+            "1",
+            "it did not end after its answer",
+        ),
     ] {
         std::fs::write(&script, format!("{hangs}\n")).unwrap();
         let on = format!("cmd:sh {}", script.display());
@@ -449,6 +452,14 @@ fn a_process_that_hangs_is_ended_with_all_that_it_started_and_told() {
         assert!(told || late, "{hangs}: {}", said(&out));
         eventually(|| if runs(&mark) { Err(format!("{hangs} left its sleep")) } else { Ok(()) });
     }
+    // A wrong answer is not waited for.
+    let wrong = r#"printf '{"job":0,"worker":0,"begin_ns":1,"end_ns":2}\n{"done":true}\n'"#;
+    std::fs::write(&script, format!("{wrong}; exec >/dev/null; sleep {mark}\n")).unwrap();
+    let on = format!("cmd:sh {}", script.display());
+    let out = jobs(&["run", "--executor", &on, "--shape", "isolated", "--nodes", "1"]);
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains("line 1: missing `value`"), "{}", said(&out));
+    eventually(|| if runs(&mark) { Err("it left its sleep".to_owned()) } else { Ok(()) });
 }
 
 #[test]
