@@ -31,14 +31,14 @@ const GROUPS: [(&str, &[&str]); 4] = [
 /// The command line, whose help lists the commands in groups.
 pub(crate) fn command() -> clap::Command {
     let all = Cli::command();
-    let mut list = String::new();
-    for (title, names) in GROUPS {
-        list.push_str(&format!("\n{title}:\n"));
-        for command in names.iter().filter_map(|name| all.find_subcommand(name)) {
-            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            list.push_str(&format!("  {:<9}{about}\n", command.get_name()));
-        }
-    }
+    let line = |name: &&str| {
+        let about = all.find_subcommand(name).and_then(clap::Command::get_about);
+        format!("  {name:<9}{}\n", about.map(ToString::to_string).unwrap_or_default())
+    };
+    let group = |(title, names): (&str, &[&str])| {
+        format!("\n{title}:\n{}", names.iter().map(line).collect::<String>())
+    };
+    let list: String = GROUPS.into_iter().map(group).collect();
     all.help_template(format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n{list}\nOptions:\n{{options}}\n{{after-help}}\n"
     ))
