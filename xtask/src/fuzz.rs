@@ -4,9 +4,9 @@ use crate::steps;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-/// Runs every target of fuzz/ for `seconds`. Needs the nightly toolchain and cargo-fuzz, which it
+/// Runs every target of fuzz/ but those in `without` for `seconds`. Needs the nightly toolchain and cargo-fuzz, which it
 /// installs by name; where there is no nightly it says so and leaves it at the seeded smoke tests.
-pub(crate) fn run(seconds: u32) -> Result<()> {
+pub(crate) fn run(seconds: u32, without: &[&str]) -> Result<()> {
     let nightly = Command::new("rustup").args(["run", "nightly", "rustc", "--version"]).output();
     if !nightly.is_ok_and(|out| out.status.success()) {
         steps::say(
@@ -18,7 +18,7 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
     if !installed.is_ok_and(|out| out.status.success()) {
         steps::cargo(&["install", "--locked", "cargo-fuzz"])?;
     }
-    for target in targets()? {
+    for target in targets()?.into_iter().filter(|target| !without.contains(&target.as_str())) {
         let limit = format!("-max_total_time={seconds}");
         // What the fuzzer finds new goes to the first folder; the kept seeds are only read.
         let found = format!("target/found/{target}");
