@@ -14,6 +14,26 @@ pub struct Groups {
     pub counts: Vec<Count>,
     /// Steal time of the whole machine: when it was read, and its sum over all CPUs since boot.
     pub steal: Vec<(Nanos, Nanos)>,
+    /// What the groups were allowed, in order of time.
+    #[serde(default)]
+    pub limits: Vec<Limit>,
+}
+
+/// What a group was allowed when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// When this was read.
+    pub at: Nanos,
+    /// The group, as an index into [`Groups::names`].
+    pub group: u32,
+    /// CPU time that its tasks may use in each period, summed over CPUs; `None` without a limit.
+    pub quota: Option<Nanos>,
+    /// The length of a period.
+    pub period: Nanos,
+    /// How much unused quota may be kept for later periods.
+    pub burst: Nanos,
+    /// Its weight against its siblings, where 1024 is the default (`cpu.shares`, or `cpu.weight` scaled to it).
+    pub shares: u64,
 }
 
 /// A task in a group from a time on.
@@ -63,6 +83,45 @@ impl Groups {
         (last.pid == pid).then_some(last.group)
     }
 
+    /// The group that a task was in at a time, as an index into [`Groups::names`]; `None` if its group was not read.
+    #[must_use]
+    pub fn at(&self, pid: Pid, time: Nanos) -> Option<u32> {
+        let first = self.members.partition_point(|member| member.pid < pid);
+        let own = self.members[first..].iter().take_while(|member| member.pid == pid);
+        let mut found = None;
+        for member in own {
+            if found.is_none() || member.at <= time {
+                found = Some(member.group);
+            }
+        }
+        found
+    }
+
+    /// What a group was allowed when it was last looked at; `None` if it never was.
+    #[must_use]
+    pub fn limit(&self, group: u32) -> Option<&Limit> {
+        self.limits.iter().rfind(|limit| limit.group == group)
+    }
+
+    /// Whether a group was allowed something else at its last look than at its first.
+    #[must_use]
+    pub fn limit_changed(&self, group: u32) -> bool {
+        let mut read = self.limits.iter().filter(|limit| limit.group == group);
+        let first = read.next();
+        let allowed = |limit: &Limit| (limit.quota, limit.period, limit.burst);
+        first.is_some_and(|first| read.any(|later| allowed(later) != allowed(first)))
+    }
+
+    /// A group and the groups above it that are known by name, nearest first.
+    pub fn chain(&self, group: u32) -> impl Iterator<Item = u32> + '_ {
+        let path = self.names.get(group as usize).map_or("", String::as_str);
+        let place = |name: &str| self.names.iter().position(|known| known == name);
+        let above =
+            path.rmatch_indices('/').map(|(end, _)| if end == 0 { "/" } else { &path[..end] });
+        let above = above.filter(move |name| *name != path);
+        std::iter::once(group).chain(above.filter_map(place).map(|at| at as u32))
+    }
+
     /// What a group's counters grew by; `None` where they were not read twice.
     #[must_use]
     pub fn throttling(&self, group: u32) -> Option<Throttling> {
@@ -103,12 +162,35 @@ mod tests {
             members: vec![member(3, 0, 0), member(3, 9, 1), member(7, 0, 0)],
             counts: vec![count(0, 1, 5), count(4, 0, 7), count(8, 1, 25)],
             steal: vec![(Nanos(0), Nanos(100)), (Nanos(9), Nanos(130))],
+            limits: Vec::new(),
         };
+        let at = |pid, time| groups.at(Pid(pid), Nanos(time));
+        assert_eq!([at(3, 0), at(3, 8), at(3, 9), at(5, 0)], [Some(0), Some(0), Some(1), None]);
         assert_eq!([3, 7, 5, 9].map(|pid| groups.of(Pid(pid))), [Some(1), Some(0), None, None]);
         let throttling = Throttling { periods: 8, throttled_periods: 4, throttled: Nanos(20) };
         assert_eq!(groups.throttling(1), Some(throttling));
         assert_eq!(groups.throttling(0), None, "once is no growth");
         assert_eq!(groups.stolen(), Some(Nanos(30)));
         assert_eq!(Groups::default().stolen(), None);
+    }
+
+    #[test]
+    fn groups_above_come_by_their_paths_and_limits_by_their_last_look() {
+        let names = ["/a/b/c", "/", "/a", "/ab"].map(str::to_owned).to_vec();
+        let limit = |at, quota| Limit {
+            at: Nanos(at),
+            group: 2,
+            quota,
+            period: Nanos(100),
+            burst: Nanos(0),
+            shares: 1024,
+        };
+        let limits = vec![limit(1, None), limit(5, Some(Nanos(20)))];
+        let groups = Groups { names, limits, ..Groups::default() };
+        assert_eq!(groups.chain(0).collect::<Vec<_>>(), [0, 2, 1]);
+        assert_eq!(groups.chain(1).collect::<Vec<_>>(), [1]);
+        assert_eq!(groups.limit(2).and_then(|limit| limit.quota), Some(Nanos(20)));
+        assert!(groups.limit_changed(2) && !groups.limit_changed(0));
+        assert_eq!(groups.limit(0), None);
     }
 }

@@ -33,7 +33,7 @@ pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, Wha
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};
 pub use fields::fields;
 pub use formula::as_text;
-pub use groups::{Count, Groups, Member, Throttling};
+pub use groups::{Count, Groups, Limit, Member, Throttling};
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};
 pub use point::Point;

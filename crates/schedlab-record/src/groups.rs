@@ -1,10 +1,10 @@
 //! Control groups of the tasks, and what the kernel counts for them.
 //!
 //! A task's group is read when the task is first looked at, and once more at the end. A task that came and went in between
-//! was in its parent's. Counters are read at the begin and at the end.
+//! was in its parent's. Counters and limits are read at the begin and at the end, also those of the groups above.
 
 use super::spool::Seen;
-use schedlab_model::{Count, Member, Nanos, Pid};
+use schedlab_model::{Count, Limit, Member, Nanos, Pid};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,19 +34,33 @@ impl Groups {
         let first = self.of.insert(pid, group.clone()).is_none();
         let at = if first { Nanos::ZERO } else { clock::monotonic() };
         let mut seen = vec![Seen::Member { pid, at, group: group.clone() }];
-        if self.names.insert(group.clone()) {
-            seen.extend(self.count_of(&group));
+        for name in lineage(&group) {
+            if self.names.insert(name.to_owned()) {
+                seen.extend(self.read(name));
+            }
         }
         seen
     }
 
-    /// What the kernel counts for all groups, and the steal time.
+    /// What the kernel counts for all groups and allows them, and the steal time.
     pub(crate) fn count(&self) -> Vec<Seen> {
-        let counted = self.names.iter().filter_map(|group| self.count_of(group));
+        let counted = self.names.iter().flat_map(|group| self.read(group));
         let at = clock::monotonic();
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let steal = steal(&stat).map(|steal| Seen::Stolen { at, steal });
         counted.chain(steal).collect()
+    }
+
+    /// Counters and limits of a group.
+    fn read(&self, group: &str) -> impl Iterator<Item = Seen> + use<> {
+        self.count_of(group).into_iter().chain(self.limit_of(group))
+    }
+
+    fn limit_of(&self, group: &str) -> Option<Seen> {
+        let cgroup::Allowance { quota, period, burst, shares } = self.hierarchy.allowance(group)?;
+        let at = clock::monotonic();
+        let limit = Limit { at, group: 0, quota, period, burst, shares };
+        Some(Seen::Limited { group: group.to_owned(), limit })
     }
 
     fn count_of(&self, group: &str) -> Option<Seen> {
@@ -55,6 +69,13 @@ impl Groups {
         let count = Count { at, group: 0, periods, throttled_periods, throttled };
         Some(Seen::Counted { group: group.to_owned(), count })
     }
+}
+
+/// A group and those above it: `/a/b`, `/a`, `/`.
+fn lineage(group: &str) -> impl Iterator<Item = &str> {
+    let above =
+        group.rmatch_indices('/').map(|(end, _)| if end == 0 { "/" } else { &group[..end] });
+    std::iter::once(group).chain(above.filter(move |name| *name != group))
 }
 
 /// The eighth number of the line for all CPUs, in ticks of a hundredth of a second (`USER_HZ`).
@@ -71,9 +92,12 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
     let mut members = Vec::new();
     let mut counts = Vec::new();
     let mut steal = Vec::new();
+    let mut limits = Vec::new();
     for one in seen {
         let place = match one {
-            Seen::Member { group, .. } | Seen::Counted { group, .. } => {
+            Seen::Member { group, .. }
+            | Seen::Counted { group, .. }
+            | Seen::Limited { group, .. } => {
                 let next = places.len() as u32;
                 *places.entry(group).or_insert_with(|| {
                     names.push(group.clone());
@@ -87,13 +111,14 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
                 members.push(Member { pid: *pid, at: *at, group: place });
             }
             Seen::Counted { count, .. } => counts.push(Count { group: place, ..*count }),
+            Seen::Limited { limit, .. } => limits.push(Limit { group: place, ..*limit }),
             Seen::Stolen { at, steal: sum } => steal.push((*at, *sum)),
             _ => {}
         }
     }
     members.sort_unstable();
     let is_told = !names.is_empty();
-    is_told.then_some(schedlab_model::Groups { names, members, counts, steal })
+    is_told.then_some(schedlab_model::Groups { names, members, counts, steal, limits })
 }
 
 #[cfg(test)]
@@ -113,6 +138,8 @@ mod tests {
         assert_eq!([7, 8, 9].map(|pid| groups.of(Pid(pid))), [Some(1), Some(0), Some(0)]);
         assert_eq!(groups.counts[0].group, 1);
         assert_eq!(gather(&[]), None, "nobody looked");
+        assert_eq!(lineage("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+        assert_eq!(lineage("/").collect::<Vec<_>>(), ["/"]);
     }
 
     #[test]

@@ -229,6 +229,8 @@ impl Recorder {
 fn begin(options: &Options, dir: &Path, head: &Head) -> Result<(), RecordError> {
     if options.stacks {
         stacks::keep_symbols(dir)?;
+    } else if head.tracepoints.iter().any(|point| point.name == "hrtimer_expire_entry") {
+        stacks::keep_timers(dir)?;
     }
     spool::write(&spool::head(dir), head)
 }
@@ -284,18 +286,9 @@ fn watcher(
     let out = File::create(&path).map_err(RecordError::file(&path))?;
     // Where the kernel tells of new tasks, that is all to be looked at.
     let pause = if watched.is_empty() { WATCH_ALL } else { WATCH };
-    let groups = match options.cgroups {
-        true => Some(Groups::here().ok_or_else(|| RecordError::Unsupported {
-            what: "--cgroup".into(),
-            why: "control groups are not mounted".into(),
-        })?),
-        // A replay can do without.
-        false if options.conditions => Groups::here(),
-        false => None,
-    };
     let looker = options.conditions.then(Looker::default);
     let mut watcher =
-        Watcher::start(out, watched, groups, looker).map_err(RecordError::file(&path))?;
+        Watcher::start(out, watched, Groups::here(), looker).map_err(RecordError::file(&path))?;
     let shared = Arc::clone(shared);
     spawn("watcher", move || {
         while !shared.stop.load(Ordering::Acquire) {

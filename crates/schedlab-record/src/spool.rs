@@ -80,6 +80,11 @@ pub(crate) enum Seen {
         group: String,
         count: schedlab_model::Count,
     },
+    /// A control group is allowed this; `limit.group` means nothing.
+    Limited {
+        group: String,
+        limit: schedlab_model::Limit,
+    },
     /// The machine's steal time, summed over CPUs.
     Stolen {
         at: Nanos,

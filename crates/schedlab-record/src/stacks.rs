@@ -35,7 +35,29 @@ pub(crate) fn keep_symbols(dir: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// The lines of `/proc/kallsyms` that these addresses need, or why there are none.
+/// Functions of timers, which `hrtimer_expire_entry` names by their addresses: the end of a quota's period is one.
+const TIMERS: [&str; 7] = [
+    "sched_cfs_period_timer",
+    "sched_cfs_slack_timer",
+    "sched_rt_period_timer",
+    "dl_task_timer",
+    "hrtimer_wakeup",
+    "tick_nohz_handler",
+    "tick_sched_timer",
+];
+
+/// Keeps the names of timers' functions beside a recording, as [`keep_symbols`] does with all.
+pub(crate) fn keep_timers(dir: &Path) -> Result<(), RecordError> {
+    let Ok(text) = std::fs::read_to_string("/proc/kallsyms") else { return Ok(()) };
+    let is_timer = |line: &&str| {
+        line.split_ascii_whitespace().nth(2).is_some_and(|name| TIMERS.contains(&name))
+    };
+    let lines: String = text.lines().filter(is_timer).flat_map(|line| [line, "\n"]).collect();
+    let path = spool::symbols(dir);
+    std::fs::write(&path, lines).map_err(RecordError::file(&path))
+}
+
+/// The lines of `/proc/kallsyms` that these addresses and timers need, or why there are none.
 pub(crate) fn symbols(dir: &Path, addresses: &BTreeSet<u64>) -> Result<Vec<u8>, Warning> {
     let symbols = Symbols::parse(&std::fs::read(spool::symbols(dir)).unwrap_or_default());
     if symbols.is_empty() && !addresses.is_empty() {
@@ -45,7 +67,8 @@ pub(crate) fn symbols(dir: &Path, addresses: &BTreeSet<u64>) -> Result<Vec<u8>, 
             "set kernel.kptr_restrict to 0, or record as root",
         ));
     }
-    Ok(symbols.text_of(addresses))
+    let timers = TIMERS.iter().filter_map(|name| symbols.address(name));
+    Ok(symbols.text_of(&addresses.iter().copied().chain(timers).collect()))
 }
 
 /// How the kernel lays out switches and stacks.

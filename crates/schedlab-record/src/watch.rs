@@ -174,6 +174,7 @@ pub(crate) fn gather(seen: Vec<Seen>) -> Tasks {
             // `groups` and `conditions` gather these.
             Seen::Member { .. }
             | Seen::Counted { .. }
+            | Seen::Limited { .. }
             | Seen::Stolen { .. }
             | Seen::Machine { .. }
             | Seen::Tick { .. }

@@ -97,7 +97,7 @@ mod tests {
             names: vec!["/a".into(), "/a/b".into(), "/".into(), "/c".into()],
             members: vec![member(1, 1), member(2, 2), member(3, 3)],
             counts: vec![zero],
-            steal: Vec::new(),
+            ..Groups::default()
         };
         let mut info = TraceInfo::new("test", Clock::Monotonic);
         info.conditions = Some(Conditions { knobs, hz: None, preempt: None, tasks });

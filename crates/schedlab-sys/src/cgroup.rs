@@ -251,6 +251,57 @@ impl Hierarchy {
     }
 }
 
+/// What a group is allowed: its CPU bandwidth and its weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// CPU time for its tasks in each period; `None` without a limit.
+    pub quota: Option<Nanos>,
+    /// The length of a period; 100 ms where the kernel has no such file.
+    pub period: Nanos,
+    /// How much unused quota may be kept for later periods.
+    pub burst: Nanos,
+    /// Its weight, where 1024 is the default.
+    pub shares: u64,
+}
+
+impl Hierarchy {
+    /// What a group is allowed; `None` if the kernel does not limit this group, as the root of version 2.
+    #[must_use]
+    pub fn allowance(&self, name: &str) -> Option<Allowance> {
+        allowance_in(self.version, &self.mount.join(name.trim_start_matches('/')))
+    }
+}
+
+/// As [`Hierarchy::allowance`], of the group in a folder.
+fn allowance_in(version: Version, dir: &Path) -> Option<Allowance> {
+    const PERIOD_US: u64 = 100_000;
+    let read = |file: &str| std::fs::read_to_string(dir.join(file)).ok();
+    let number = |file: &str| read(file).and_then(|text| text.trim().parse::<u64>().ok());
+    let micros = |number: u64| Nanos(number.saturating_mul(1_000));
+    match version {
+        Version::V1 => Some(Allowance {
+            shares: number("cpu.shares")?,
+            // -1 is no limit.
+            quota: number("cpu.cfs_quota_us").map(micros),
+            period: micros(number("cpu.cfs_period_us").unwrap_or(PERIOD_US)),
+            burst: micros(number("cpu.cfs_burst_us").unwrap_or(0)),
+        }),
+        Version::V2 => {
+            let max = read("cpu.max")?;
+            let mut words = max.split_whitespace();
+            let quota = words.next()?.parse().ok();
+            let period = words.next()?.parse().ok()?;
+            let weight = number("cpu.weight").unwrap_or(100);
+            Some(Allowance {
+                quota: quota.map(micros),
+                period: micros(period),
+                burst: micros(number("cpu.max.burst").unwrap_or(0)),
+                shares: (weight * 1024).div_ceil(100),
+            })
+        }
+    }
+}
+
 /// As [`Hierarchy::throttled`], of the group in a folder.
 #[must_use]
 pub fn throttled_in(dir: &Path) -> Option<(u64, u64, Nanos)> {
@@ -307,6 +358,30 @@ mod tests {
         let membership = "2:cpu,cpuacct:/a\n0::/b/c\n";
         assert_eq!(named(Version::V1, membership).as_deref(), Some("/a"));
         assert_eq!(named(Version::V2, membership).as_deref(), Some("/b/c"));
+    }
+
+    #[test]
+    fn limits_are_read_in_the_words_of_both_versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
+        let read = |version| allowance_in(version, dir.path());
+        assert_eq!(read(Version::V1), None);
+        assert_eq!(read(Version::V2), None, "the root has no limit");
+        let (period, burst) = (Nanos(50_000_000), Nanos(3_000));
+        let limited = Allowance { quota: Some(Nanos(10_000_000)), period, burst, shares: 2048 };
+        write("cpu.shares", "2048\n");
+        write("cpu.cfs_period_us", "50000\n");
+        write("cpu.cfs_quota_us", "10000\n");
+        write("cpu.cfs_burst_us", "3\n");
+        assert_eq!(read(Version::V1), Some(limited));
+        write("cpu.cfs_quota_us", "-1\n");
+        assert_eq!(read(Version::V1), Some(Allowance { quota: None, ..limited }));
+        write("cpu.max", "10000 50000\n");
+        write("cpu.max.burst", "3\n");
+        write("cpu.weight", "200\n");
+        assert_eq!(read(Version::V2), Some(limited));
+        write("cpu.max", "max 50000\n");
+        assert_eq!(read(Version::V2), Some(Allowance { quota: None, ..limited }));
     }
 
     #[test]

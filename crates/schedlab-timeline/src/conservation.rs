@@ -33,6 +33,7 @@ mod queues;
 mod stopper;
 mod sums;
 
+pub(crate) use allowed::{Allowed, ClassId};
 pub use causes::{Because, Cause};
 pub use episode::{Ended, Episode, Share};
 pub use sums::{Lost, Sums};
@@ -43,7 +44,7 @@ use crate::state::{CpuState, State};
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
-use allowed::{Allowed, ClassId, UNKNOWN};
+use allowed::UNKNOWN;
 use causes::{Near, WakeFacts};
 use cores::Cores;
 use episode::{Episodes, Part};

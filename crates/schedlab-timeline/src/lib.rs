@@ -32,6 +32,7 @@
 pub use schedlab_model as model;
 
 mod all_questions;
+mod causes;
 mod change;
 mod conservation;
 mod cpus;
@@ -42,6 +43,7 @@ mod interrupts;
 mod latency;
 mod locality;
 mod longest_waits;
+mod membership;
 mod migrations;
 mod missing_events;
 mod names;
@@ -61,6 +63,7 @@ mod task;
 mod task_filter;
 mod task_life;
 mod tasks;
+mod throttling;
 mod totals;
 mod waiting;
 mod wake;
@@ -68,6 +71,7 @@ mod warnings;
 mod why_late;
 
 pub use all_questions::{Everything, everything, total_values, totals};
+pub use causes::{Blame, Causes, CausesAnswer, ExplainedWait, Parts, TaskCauses, WaitCause};
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
 pub use conservation::{
     Because, Cause, Conservation, ConservationAnswer, Ended, Episode, Lost,
@@ -93,6 +97,7 @@ pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};
 pub use task_filter::{Chosen, Who};
 pub use tasks::{Asleep, OffCpu, TaskRow, Tasks, TasksAnswer};
+pub use throttling::{Throttled, Throttling, ThrottlingAnswer};
 pub use totals::{About, Total, Totals};
 pub use waiting::{Bin, PlacedBin, Waiting, WaitingAnswer};
 pub use why_late::{Doing, Spent, WhyLate, WhyLateAnswer};

@@ -129,6 +129,13 @@ impl Spelling {
         if array && matches!(element.trim_start_matches("const "), "char") {
             return string(bytes, text);
         }
+        if field.name == "function" && !self.symbols.is_empty() {
+            let mut address = String::new();
+            self.number(bytes, false, true, &mut address);
+            let number = u64::from_str_radix(address.trim_start_matches("0x"), 16);
+            let named = number.ok().and_then(|number| self.symbols.beginning_at(number));
+            return text.push_str(named.unwrap_or(&address));
+        }
         if !array && matches!(bytes.len(), 1 | 2 | 4 | 8) {
             return self.number(bytes, field.signed, element.ends_with('*'), text);
         }

@@ -33,6 +33,19 @@ impl Symbols {
         Some(self.at(address)?.1.as_str())
     }
 
+    /// The function that begins at this address.
+    #[must_use]
+    pub fn beginning_at(&self, address: u64) -> Option<&str> {
+        let found = self.at(address).filter(|symbol| symbol.0 == address);
+        found.map(|symbol| symbol.1.as_str())
+    }
+
+    /// Where the function with this name begins.
+    #[must_use]
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.all.iter().find(|symbol| symbol.1 == name).map(|symbol| symbol.0)
+    }
+
     fn at(&self, address: u64) -> Option<&(u64, String)> {
         let behind = self.all.partition_point(|symbol| symbol.0 <= address);
         self.all.get(behind.checked_sub(1)?)

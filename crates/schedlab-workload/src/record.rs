@@ -115,9 +115,6 @@ pub struct RecordSpec {
     /// Record only for this long; the load goes on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub time: Option<Nanos>,
-    /// Whether to keep the control groups of tasks, and what the kernel counts for these groups.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub cgroups: bool,
     /// Whether to keep knobs, tick and preemption at the start, and how each task is scheduled.
     #[serde(default, skip_serializing_if = "is_default")]
     pub conditions: bool,

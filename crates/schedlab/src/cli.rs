@@ -13,7 +13,7 @@ First steps:
   schedlab tour                                run two loads and write one HTML report
   schedlab doctor                              what this machine allows, and how to get the rest
   schedlab record -o x.dat -- make -j8         record scheduler events while a command runs
-  schedlab trace latency x.dat                 which tasks waited for a CPU, and how long
+  schedlab why x.dat                           who waited for a CPU, why, and what would help
   schedlab draw cores x.dat -o x.svg           draw a row for each CPU (svg, pdf or png)
 
 Durations and sizes take units (1.5ms, 64KiB); CPUs are lists as in Linux (0-3,8).
@@ -22,7 +22,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished measureme
 
 /// The commands of the first screen of help, by what they are for. The others have their help, too.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Traces", &["record", "trace", "draw", "view", "replay"]),
+    ("Traces", &["record", "why", "trace", "draw", "view", "replay"]),
     ("This machine", &["doctor", "tour", "load", "slow", "knobs"]),
     ("Comparisons", &["run", "report", "compare", "tune", "gallery"]),
     ("Other machines and executors", &["sim", "vm", "jobs", "cluster"]),
@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Load(commands::load::Args),
     /// Record the scheduler events of this machine into a trace.dat
     Record(commands::record::Args),
+    /// Tell who waited longest for a CPU, why, who is to blame, and what would help
+    Why(commands::trace::why::Args),
     /// Ask a trace: latency, tasks, CPUs, lost CPU time, causes and more
     Trace(commands::trace::Args),
     /// Draw a trace or a table as SVG, PDF or PNG
@@ -109,6 +111,7 @@ impl Command {
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Load(args) => commands::load::run(args),
             Self::Record(args) => commands::record::run(args),
+            Self::Why(args) => commands::trace::why::run(&args),
             Self::Trace(args) => commands::trace::run(args),
             Self::Draw(args) => commands::draw::run(args),
             Self::View(args) => commands::view::run(args),

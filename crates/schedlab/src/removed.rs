@@ -25,6 +25,7 @@ const REMOVED: &[(&str, &str)] = &[
         "slow machine",
         "`schedlab slow 40%`, with the ratio of a program's times on both machines as the speed",
     ),
+    ("record --cgroup", "`schedlab record`: it always stores control groups"),
     ("vm compare", "`schedlab compare --side vm:kernel=NAME --side vm:kernel=NAME -- LOAD`"),
     ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
     (
@@ -45,7 +46,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("stat", "`schedlab trace info FILE`"),
     ("timehist", "`schedlab trace events FILE`, or `schedlab trace latency FILE --worst 10`"),
     ("top", "`schedlab trace tasks FILE`"),
-    ("why", "`schedlab trace why FILE`"),
 ];
 
 /// A sentence that names what replaces a removed command or option, or what does the work of another tool's word;

@@ -93,8 +93,7 @@ fn a_busy_sibling_makes_speed_unknown_unless_its_factor_is_given() {
 fn steal_is_taken_from_all_bursts_evenly() {
     let mut info = info();
     let steal = vec![(Nanos(0), Nanos(7_000)), (Nanos(500 * US), Nanos(7_000 + 40 * US))];
-    info.groups =
-        Some(Groups { names: Vec::new(), members: Vec::new(), counts: Vec::new(), steal });
+    info.groups = Some(Groups { steal, ..Groups::default() });
     let events = vec![
         switch(0, 0, 0, 11),
         switch(300, 0, 11, 12),

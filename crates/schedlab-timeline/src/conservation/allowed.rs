@@ -6,16 +6,16 @@ use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid};
 use std::collections::BTreeMap;
 
 /// Tasks that may use the same CPUs: an index into [`Allowed::masks`].
-pub(super) type ClassId = u32;
+pub(crate) type ClassId = u32;
 
 /// Tasks of unknown affinity: every CPU is taken to be allowed.
-pub(super) const UNKNOWN: ClassId = 0;
+pub(crate) const UNKNOWN: ClassId = 0;
 
 /// What the trace told of affinity, and who created whom.
 #[derive(Debug)]
-pub(super) struct Allowed {
+pub(crate) struct Allowed {
     /// By class; that of [`UNKNOWN`] is `None`.
-    pub(super) masks: Vec<Option<CpuSet>>,
+    pub(crate) masks: Vec<Option<CpuSet>>,
     by_pid: Option<BTreeMap<Pid, Vec<(Nanos, ClassId)>>>,
     parents: Vec<TaskId>,
     /// When the class of some pid becomes another, latest first.
@@ -23,7 +23,7 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    pub(super) fn new(entries: Option<&Vec<Affinity>>) -> Self {
+    pub(crate) fn new(entries: Option<&Vec<Affinity>>) -> Self {
         let mut allowed =
             Self { masks: vec![None], by_pid: None, parents: Vec::new(), turns: Vec::new() };
         let Some(entries) = entries else { return allowed };
@@ -47,18 +47,18 @@ impl Allowed {
     }
 
     /// Whether the trace came with any affinity.
-    pub(super) const fn is_told(&self) -> bool {
+    pub(crate) const fn is_told(&self) -> bool {
         self.by_pid.is_some()
     }
 
     /// Whether tasks of a class may use no other CPU than `cpu`.
-    pub(super) fn has_only(&self, class: ClassId, cpu: Cpu) -> bool {
+    pub(crate) fn has_only(&self, class: ClassId, cpu: Cpu) -> bool {
         let mask = self.masks[class as usize].as_ref();
         mask.is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
     }
 
     /// Remembers a creator: a new task has its affinity.
-    pub(super) fn born(&mut self, task: TaskId, parent: TaskId) {
+    pub(crate) fn born(&mut self, task: TaskId, parent: TaskId) {
         if task.index() >= self.parents.len() {
             self.parents.resize(task.index() + 1, TaskId::NONE);
         }
@@ -66,12 +66,12 @@ impl Allowed {
     }
 
     /// Whether the class of some task may have become another since [`Self::turned`].
-    pub(super) fn turns_by(&self, now: Nanos) -> bool {
+    pub(crate) fn turns_by(&self, now: Nanos) -> bool {
         self.turns.last().is_some_and(|turn| *turn <= now)
     }
 
     /// The same, until the next time.
-    pub(super) fn turned(&mut self, now: Nanos) -> bool {
+    pub(crate) fn turned(&mut self, now: Nanos) -> bool {
         let before = self.turns.len();
         while self.turns_by(now) {
             self.turns.pop();
@@ -80,7 +80,7 @@ impl Allowed {
     }
 
     /// The class of a task now.
-    pub(super) fn class_of(&self, task: TaskId, state: &State) -> ClassId {
+    pub(crate) fn class_of(&self, task: TaskId, state: &State) -> ClassId {
         let Some(by_pid) = &self.by_pid else { return UNKNOWN };
         let mut at = task;
         // Each creator is older, so this ends; a depth beyond this is no real family.

@@ -6,8 +6,9 @@ use schedlab_model::{
 use schedlab_random::SplitMix64;
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
-    By, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency, LatencyByCpu,
-    Locality, Migrations, Occupant, Slices, State, Tasks, Waiting, Who, Worst, ask, span_of,
+    By, Causes, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency,
+    LatencyByCpu, Locality, Migrations, Occupant, Slices, State, Tasks, Waiting, Who, Worst, ask,
+    span_of,
 };
 
 /// The same everywhere.
@@ -266,4 +267,24 @@ fn what_two_halves_of_the_tasks_do_is_what_all_do() {
     }
     assert!(seen.iter().all(|figure| *figure > 100), "too few to judge by: {seen:?}");
     assert!(lossless > 2, "{lossless} curves are too few to judge by");
+}
+
+#[test]
+fn causes_of_waits_add_up_to_the_time_waited() {
+    let mut waited = 0;
+    for seed in 0..60 {
+        let mut chaos = Dice(SplitMix64::new(seed)).trace(400);
+        // What a loss makes unknown was not seen to be waited for.
+        chaos.events.retain(|event| !matches!(event.what, What::Lost { .. }));
+        let causes = Causes::new(&chaos.info, &[], 5);
+        let reply = ask(&mut chaos.source(), (causes, Tasks::new())).unwrap();
+        let (causes, tasks) = &reply.answer;
+        for row in &tasks.rows {
+            let told = causes.tasks.iter().find(|one| one.task == row.task);
+            let sum = told.map_or(Nanos::ZERO, |one| one.parts.sum());
+            assert_eq!(sum, row.waited, "seed {seed}: {} ({})", row.comm, row.pid);
+            waited += sum.0;
+        }
+    }
+    assert!(waited > 100_000, "{waited}");
 }

@@ -15,6 +15,13 @@ pub(crate) struct Source {
     batch: usize,
 }
 
+impl Source {
+    /// What is known beside the events, to say more.
+    pub(crate) fn info_mut(&mut self) -> &mut TraceInfo {
+        &mut self.info
+    }
+}
+
 impl EventSource for Source {
     fn info(&self) -> &TraceInfo {
         &self.info

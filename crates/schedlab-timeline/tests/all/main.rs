@@ -6,6 +6,7 @@
 )]
 
 mod answers;
+mod causes;
 mod chaos;
 mod conservation;
 mod conservation_scan;

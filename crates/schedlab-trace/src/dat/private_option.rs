@@ -103,6 +103,7 @@ impl Companion {
             groups.members.retain(|member| (member.group as usize) < known);
             groups.members.sort_unstable();
             groups.counts.retain(|count| (count.group as usize) < known);
+            groups.limits.retain(|limit| (limit.group as usize) < known);
         }
         let mut conditions: Option<Conditions> =
             serde_json::from_value(take(&mut root, "conditions")).ok().flatten();

@@ -79,9 +79,10 @@ impl DatReader {
                 what: "holds the text of a latency tracer, but no events".into(),
             });
         }
-        let has_stacks = options.arguments && formats(&head.header).any(is_stack);
-        let mut symbols = if all || has_stacks { head.kallsyms(&input) } else { Vec::new() };
-        if has_stacks && !input.budget().take(symbols_take(&symbols)) {
+        let names_functions =
+            options.arguments && formats(&head.header).any(|of| is_stack(of) || is_timer(of));
+        let mut symbols = if all || names_functions { head.kallsyms(&input) } else { Vec::new() };
+        if names_functions && !input.budget().take(symbols_take(&symbols)) {
             symbols.clear();
         }
         let Head { mut header, buffers, time, mut warnings, .. } = head;
@@ -247,6 +248,11 @@ impl Visit for Pass<'_, '_> {
 /// Whether a format is that of call stacks.
 fn is_stack((system, text): (&str, &str)) -> bool {
     (Some(system), identify(text).map(|of| of.0)) == (Some(STACK.0), Some(STACK.1))
+}
+
+/// Whether a format names the function of a timer by its address.
+fn is_timer((system, text): (&str, &str)) -> bool {
+    system == "timer" && identify(text).is_some_and(|of| of.0 == "hrtimer_expire_entry")
 }
 
 /// Bytes that a table of these symbols takes: a name and its address for each line.

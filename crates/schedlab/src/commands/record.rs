@@ -34,7 +34,7 @@ Examples:
   schedlab record --snapshot 5ms --between request -- schedlab load app
   schedlab record --trace-marker --snapshot 5ms --between frame
   schedlab record --stacks -- make; schedlab trace tasks trace.dat
-  schedlab record --cgroup --time 10s; schedlab trace tasks --by cgroup trace.dat
+  schedlab record --time 10s; schedlab why trace.dat
   trace-cmd report x.dat; kernelshark x.dat")]
 pub(crate) struct Args {
     /// Write the trace to FILE
@@ -95,9 +95,6 @@ pub(crate) struct Args {
     /// Store the kernel functions in which tasks blocked, for `trace why` and `trace tasks`
     #[arg(long)]
     stacks: bool,
-    /// Store control groups of tasks, what the kernel counts for them, and steal time
-    #[arg(long)]
-    cgroup: bool,
     /// Keep the events of this time before a snapshot
     #[arg(long, value_name = "DURATION", default_value = "100ms", requires = "snapshot")]
     keep: Nanos,
@@ -396,7 +393,6 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     Ok(Options {
         events,
         conditions: args.purpose == Purpose::Replay,
-        cgroups: args.cgroup,
         ring_bytes: args.ring.0,
         via: match args.via {
             Interface::Auto => Via::Auto,

@@ -21,7 +21,7 @@ mod power;
 mod ran_instead;
 mod tasks;
 mod waiting;
-mod why;
+pub(crate) mod why;
 
 use crate::json::{self, Schema};
 use clap::Subcommand;
@@ -48,7 +48,7 @@ enum Question {
     Waiting(waiting::Args),
     /// Print the CPU time that was lost while tasks waited: where, how much, and why
     Conservation(conservation::Args),
-    /// Explain why a task was late: what it did in an interval
+    /// Explain why tasks waited, or what a task or request spent its time on (also `schedlab why`)
     Why(why::Args),
     /// Print frequencies, idle states, IPIs and timers of CPUs, and work of tasks in cycles
     Power(power::Args),
@@ -76,6 +76,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<waiting::Document<'_>>(),
         json::of::<conservation::Document<'_>>(),
         json::of::<why::Document<'_>>(),
+        json::of::<why::CausesDocument<'_>>(),
         json::of::<why::RequestsDocument<'_>>(),
         json::of::<locality::Document<'_>>(),
         json::of::<migrations::Document<'_>>(),
@@ -130,7 +131,9 @@ mod tests {
             table::<timeline::CpuRow>("cpus"),
             table::<timeline::PlacedBin>("waiting"),
             table::<InReply<'_, timeline::Episode, timeline::ConservationAnswer>>("conservation"),
-            table::<super::why::Entry<'_>>("why"),
+            table::<InReply<'_, timeline::TaskCauses, timeline::CausesAnswer>>("why"),
+            table::<InReply<'_, timeline::Blame, timeline::CausesAnswer>>("why, blame"),
+            table::<super::why::Entry<'_>>("why --pid"),
             table::<InReply<'_, timeline::LocalityRow, timeline::LocalityAnswer>>("locality"),
             table::<InReply<'_, timeline::ChainedHop, timeline::MigrationsAnswer>>("migrations"),
             table::<super::compare::Both>("compare"),

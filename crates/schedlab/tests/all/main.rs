@@ -58,4 +58,5 @@ mod vm_build;
 mod vm_cache;
 mod vm_fake;
 mod vm_guest;
+mod why;
 mod writers;

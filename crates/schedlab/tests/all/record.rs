@@ -586,7 +586,7 @@ fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled
     let name = format!("/{}", group.0.file_name().unwrap().to_string_lossy());
     let join = format!("echo $$ > {}/cgroup.procs", group.0.display());
     let busy = format!("{join}; exec timeout 1 sh -c 'while :; do :; done'");
-    let output = record(dir.path(), &["-o", "x.dat", "--cgroup", "--", "sh", "-c", &busy]);
+    let output = record(dir.path(), &["-o", "x.dat", "--", "sh", "-c", &busy]);
     assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
     let mut table = schedlab();
     table.args(["trace", "tasks", "--by", "cgroup", "--json", "x.dat"]).current_dir(dir.path());
@@ -601,13 +601,25 @@ fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled
     assert!(number("throttled_ns") > 0 && number("throttled_periods") > 0, "{ours}");
     assert!(table["steal_ns"].is_u64(), "steal time is sampled");
     assert!(rows.len() > 1, "others run in other groups: {rows:?}");
+    // The first line names the quota, and the model of the budget has what the kernel counted.
+    let mut why = schedlab();
+    let why = why.args(["why", "--cgroup", &name, "x.dat"]).current_dir(dir.path()).output();
+    let first = String::from_utf8_lossy(&why.unwrap().stdout).replace('\n', " ");
+    assert!(first.contains(&format!("because the CPU quota of {name} was used up")), "{first}");
+    let mut why = schedlab();
+    let why = why.args(["why", "--json", "x.dat"]).current_dir(dir.path()).output().unwrap();
+    let why: serde_json::Value = serde_json::from_slice(&why.stdout).expect("JSON");
+    let sums = why["groups"].as_array().expect("groups");
+    let sum = sums.iter().find(|sum| sum["group"] == name.as_str()).expect("our group");
+    let [model, kernel] =
+        ["throttled_ns", "kernel_throttled_ns"].map(|key| sum[key].as_f64().expect("a time"));
+    assert!((model / kernel - 1.0).abs() < 0.1, "model {model}, kernel {kernel}");
     // A trace that does not tell is refused, not answered by zeros.
-    let output = record(dir.path(), &["-o", "y.dat", "--", "true"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    std::fs::write(dir.path().join("y.txt"), crate::why::STARVED).unwrap();
     let mut table = schedlab();
-    table.args(["trace", "latency", "--by", "cgroup", "y.dat"]).current_dir(dir.path());
+    table.args(["trace", "latency", "--by", "cgroup", "y.txt"]).current_dir(dir.path());
     let table = table.output().expect("the built command starts");
-    assert!(!table.status.success() && stderr(&table).contains("--cgroup"), "{}", stderr(&table));
+    assert!(!table.status.success() && stderr(&table).contains("record"), "{}", stderr(&table));
 }
 
 #[test]

@@ -86,7 +86,7 @@ const EVERYWHERE: &[&str] = &[
 
 /// Needs rights; says so where they are missing.
 const WITH_RIGHTS: &[(&str, &[&str])] = &[
-    ("record -o r.dat --cgroup --json -- true", &["record"]),
+    ("record -o r.dat --json -- true", &["record"]),
     ("trace tasks r.dat --by cgroup --json", &["trace-groups"]),
     ("jobs posts --time 100ms --json", &["jobs-posts"]),
     ("slow --no-measure --method quota --cpu 0=50% --json -- true", &["slow", "slow-warning"]),

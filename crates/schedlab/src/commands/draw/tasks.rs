@@ -101,7 +101,7 @@ fn belongs(args: &Args, info: &TraceInfo) -> anyhow::Result<Belongs> {
             (belongs.knows_processes(), "which threads form a process", how)
         }
         Rows::Cgroup => {
-            let how = "`schedlab record --cgroup`";
+            let how = "`schedlab record`";
             (belongs.knows_groups(), "the control groups of its tasks", how)
         }
         Rows::Task | Rows::Command => return Ok(belongs),

@@ -29,7 +29,7 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
     let Some(groups) = groups else {
         bail!(
             "{}: the trace does not hold the control groups of its tasks: record it with \
-             `schedlab record --cgroup`",
+             `schedlab record`",
             input.file.display()
         );
     };

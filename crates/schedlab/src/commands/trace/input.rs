@@ -176,6 +176,11 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// Tasks with one of these names, or whose name matches.
+    pub(crate) const fn named(comm: Vec<String>, regex: Option<regex::Regex>) -> Self {
+        Self { pid: Vec::new(), comm, regex }
+    }
+
     /// Whether any choice was made.
     pub(crate) fn is_any(&self) -> bool {
         !self.pid.is_empty() || !self.comm.is_empty() || self.regex.is_some()

@@ -49,7 +49,7 @@ enum By {
     Comm,
     /// The CPU on which the task ran after the wait
     Cpu,
-    /// The control group, with CPU time, lost CPU time and throttling (`record --cgroup`)
+    /// The control group, with CPU time, lost CPU time and throttling
     Cgroup,
 }
 

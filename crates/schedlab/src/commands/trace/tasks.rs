@@ -42,7 +42,7 @@ pub(crate) struct Args {
 enum By {
     /// A thread
     Task,
-    /// The control group, with run delay, lost CPU time and throttling (`record --cgroup`)
+    /// The control group, with run delay, lost CPU time and throttling
     Cgroup,
 }
 

@@ -1,9 +1,10 @@
-//! `schedlab trace why`: what an interval of one task's life was spent on.
+//! `schedlab why`: why tasks waited; and what an interval of one task's life was spent on.
 
+mod overview;
 mod requests;
 
 use super::blocked;
-use super::input::{self, Head, Input, Named};
+use super::input::{self, Head, Input, Named, Selection};
 use super::ran_instead;
 use crate::json;
 use anyhow::bail;
@@ -19,9 +20,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Options of `schedlab trace why`.
+/// Options of `schedlab why`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Without --pid and --mark it tells who waited longest, why, who ran instead, and what would help.
+Each instant of a wait has exactly one cause; the causes of a task add up to its run delay.
+
+With --pid it tells what an interval of one task's life was spent on.
 Each instant from --from to --to belongs to exactly one entry, so the shares sum to 100 %.
 While the task is blocked, its waker is followed back to the start of that block only, with the
 waker's own waits and blocks inside it. An interrupt (device or timer) ends the chain.
@@ -37,26 +42,50 @@ the mean request of the middle 10 %. This takes at least 20 requests.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// The task (thread) that was late
-    #[arg(long, value_name = "PID", required_unless_present = "mark", conflicts_with = "mark")]
+    /// Explain all that this task (thread) did
+    #[arg(long, value_name = "PID", conflicts_with = "mark")]
     pid: Option<i32>,
+    /// Explain the waits of tasks with exactly this name (repeatable)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["mark", "pid"])]
+    comm: Vec<String>,
+    /// Explain the waits of tasks whose name matches this regular expression
+    #[arg(long, value_name = "REGEX", conflicts_with_all = ["mark", "pid"])]
+    regex: Option<regex::Regex>,
+    /// Explain the waits of tasks in this control group and the groups below it
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["mark", "pid"])]
+    cgroup: Option<String>,
     /// Explain requests: the intervals from begin to end of the marks with this name
     #[arg(long, value_name = "NAME")]
     mark: Option<String>,
     /// Explain the Nth longest request in order of time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "mark")]
     nth: usize,
-    /// Print at most N rows, in order of time; 0 prints all
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    top: usize,
+    /// Print at most N rows [default: 5 tasks, or 40 parts of an interval]; 0 prints all
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+}
+
+impl Args {
+    /// Parts of an interval to print.
+    fn rows(&self) -> usize {
+        self.top.unwrap_or(40)
+    }
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.mark {
-        return requests::run(&args.input, name, args.nth, args.top);
+        return requests::run(&args.input, name, args.nth, args.rows());
     }
-    let pid = args.pid.unwrap_or_default();
+    let Some(pid) = args.pid else {
+        let selection = Selection::named(args.comm.clone(), args.regex.clone());
+        return overview::run(
+            &args.input,
+            &selection,
+            args.cgroup.as_deref(),
+            args.top.unwrap_or(5),
+        );
+    };
     let reply = args.input.ask_with_stacks(|_| WhyLate::new(Pid(pid)))?;
     let Some(answer) = &reply.answer else {
         let file = args.input.file.display();
@@ -73,7 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     args.input.part.form.print(&reply.warnings, &document, &document.told.entries, || {
         let Document { head, task, told } = &document;
-        let text = told.text(Some(task), (head.start(), "--from"), reply.origin, args.top);
+        let text = told.text(Some(task), (head.start(), "--from"), reply.origin, args.rows());
         format!("{task}: what {} were spent on\n\n{text}", input::looked_at(&reply))
     })?;
     Ok(ExitCode::SUCCESS)
@@ -135,6 +164,7 @@ fn tenths(times: &[Nanos]) -> Vec<u64> {
     shares
 }
 
+pub(crate) use overview::Document as CausesDocument;
 pub(crate) use requests::Document as RequestsDocument;
 
 /// `schedlab trace why --json`.

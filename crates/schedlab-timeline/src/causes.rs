@@ -1,0 +1,846 @@
+//! Why tasks waited for a CPU: each instant of a wait has exactly one cause.
+//!
+//! The first that holds is the cause ([`WaitCause`]): so the causes of a wait add up to its length, and those of a task to its
+//! run delay in the window. The part of a wait before the window is not counted.
+//!
+//! Throttled times come from an earlier pass over the same part of the trace ([`crate::Throttling`]), since only a refill shows
+//! which tasks it found.
+//!
+//! Tasks that are alike (allowed CPUs, group, name) wait alike on a CPU: times are added up once for each such kind
+//! on each CPU. A wait is the difference of two readings. Memory: CPUs times kinds that wait there now, and one entry for each
+//! task that waited.
+
+mod free_time;
+mod kinds;
+
+use crate::change::{Change, Switch, concerned};
+use crate::conservation::Allowed;
+use crate::in_reply::InReply;
+use crate::membership::Membership;
+use crate::names::CommId;
+use crate::question::Question;
+use crate::state::{Occupant, State};
+use crate::task::{Activity, TaskId};
+use crate::throttling::Throttled;
+use free_time::FreeTime;
+use kinds::{Kind, KindId, Kinds};
+use schedlab_model::table::{At, Column, Row, column};
+use schedlab_model::{Cpu, Nanos, Prio, TraceInfo, columns};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// An idle CPU needs less than this to switch to a task that waits on its queue.
+const HAND_OVER_MAX: Nanos = Nanos(1_000_000);
+
+/// Why a task waits at an instant, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum WaitCause {
+    /// What its CPU did is not known, or whether its group's budget was used up.
+    Unknown,
+    /// Its group had used its CPU quota.
+    Throttled,
+    /// Its CPU idled beside it for longer than a switch takes: a limit that the trace does not hold.
+    HeldBack,
+    /// Its CPU idled and was about to switch to it, or the wakeup was still choosing a CPU.
+    HandingOver,
+    /// Another CPU was free, and the task was not allowed there.
+    Pinned,
+    /// Another CPU was free, and the task was allowed there as far as the trace tells.
+    Misplaced,
+    /// A kernel thread ran.
+    KernelThread,
+    /// A deadline task ran.
+    Deadline,
+    /// A real-time task ran.
+    RealTime,
+    /// Another task of its group ran.
+    OwnGroup,
+    /// A task of another group ran.
+    OtherGroup,
+    /// Another task ran; the trace does not tell the groups.
+    Fair,
+}
+
+impl WaitCause {
+    /// All causes in the order in which they are tried.
+    pub const ALL: [Self; 12] = [
+        Self::Unknown,
+        Self::Throttled,
+        Self::HeldBack,
+        Self::HandingOver,
+        Self::Pinned,
+        Self::Misplaced,
+        Self::KernelThread,
+        Self::Deadline,
+        Self::RealTime,
+        Self::OwnGroup,
+        Self::OtherGroup,
+        Self::Fair,
+    ];
+
+    /// As a word in JSON and CSV.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Throttled => "throttled",
+            Self::HeldBack => "held_back",
+            Self::HandingOver => "handing_over",
+            Self::Pinned => "pinned",
+            Self::Misplaced => "misplaced",
+            Self::KernelThread => "kernel_thread",
+            Self::Deadline => "deadline_task",
+            Self::RealTime => "real_time_task",
+            Self::OwnGroup => "own_group",
+            Self::OtherGroup => "other_group",
+            Self::Fair => "competition",
+        }
+    }
+
+    /// In a table for people.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Throttled => "throttled",
+            Self::HeldBack => "held back (limit unknown)",
+            Self::HandingOver => "handing over",
+            Self::Pinned => "pinned",
+            Self::Misplaced => "misplaced",
+            Self::KernelThread => "competition: kernel threads",
+            Self::Deadline => "competition: deadline tasks",
+            Self::RealTime => "competition: real-time tasks",
+            Self::OwnGroup => "competition: own group",
+            Self::OtherGroup => "competition: other groups",
+            Self::Fair => "competition",
+        }
+    }
+
+    /// In a sentence, for the tables of the documentation.
+    const fn about(self) -> &'static str {
+        match self {
+            Self::Unknown => {
+                "What its CPU did is not known, or whether its group's budget was used up."
+            }
+            Self::Throttled => {
+                "Its control group, or a deadline task itself, had used up its CPU quota."
+            }
+            Self::HeldBack => {
+                "Its CPU idled beside it for over 1 ms: a limit that the trace does not hold."
+            }
+            Self::HandingOver => {
+                "Its CPU idled and was about to switch to it, or the wakeup was choosing a CPU."
+            }
+            Self::Pinned => "Another CPU was free where the task was not allowed to run.",
+            Self::Misplaced => {
+                "Another CPU was free where the task may run; if the affinity is not known, it is taken to run anywhere."
+            }
+            Self::KernelThread => "A kernel thread ran.",
+            Self::Deadline => "A deadline task ran.",
+            Self::RealTime => "A real-time task ran.",
+            Self::OwnGroup => "Another fair task of its control group ran.",
+            Self::OtherGroup => "A fair task of another control group ran.",
+            Self::Fair => "Another fair task ran, and the trace does not tell the groups.",
+        }
+    }
+
+    /// Whether somebody else ran instead.
+    #[must_use]
+    pub const fn has_culprit(self) -> bool {
+        !matches!(self, Self::Unknown | Self::Throttled | Self::HeldBack | Self::HandingOver)
+    }
+}
+
+/// Times by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts([i64; WaitCause::ALL.len()]);
+
+impl Parts {
+    /// The time with this cause.
+    #[must_use]
+    pub const fn of(&self, cause: WaitCause) -> Nanos {
+        let time = self.0[cause as usize];
+        Nanos(if time > 0 { time.cast_unsigned() } else { 0 })
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn sum(&self) -> Nanos {
+        WaitCause::ALL.into_iter().fold(Nanos::ZERO, |sum, cause| sum + self.of(cause))
+    }
+
+    /// Causes that took time, longest first.
+    #[must_use]
+    pub fn ranked(&self) -> Vec<(WaitCause, Nanos)> {
+        let all = WaitCause::ALL.into_iter().map(|cause| (cause, self.of(cause)));
+        let mut some: Vec<(WaitCause, Nanos)> =
+            all.filter(|(_, time)| *time > Nanos::ZERO).collect();
+        some.sort_by_key(|(cause, time)| (Reverse(*time), *cause));
+        some
+    }
+
+    /// Adds the times of another.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, time)| *sum += time);
+    }
+
+    fn count(&mut self, cause: WaitCause, time: Nanos) {
+        self.0[cause as usize] += time.0.cast_signed();
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let mut rest = *self;
+        rest.0.iter_mut().zip(before.0).for_each(|(sum, time)| *sum -= time);
+        rest
+    }
+
+    fn move_to(&mut self, to: WaitCause, from: WaitCause, time: Nanos) {
+        self.0[from as usize] -= time.0.cast_signed();
+        self.count(to, time);
+    }
+}
+
+/// Asks why tasks waited.
+#[derive(Debug)]
+pub struct Causes {
+    /// Who is on each CPU, and what kind of culprit that is.
+    on: Vec<Running>,
+    queues: Vec<Vec<Queued>>,
+    free: FreeTime,
+    allowed: Allowed,
+    membership: Membership,
+    kinds: Kinds,
+    /// By task: its wait, if it waits.
+    waiting: Vec<Option<Box<Waiting>>>,
+    tasks: Vec<Sum>,
+    blame: BTreeMap<(KindId, TaskId), Nanos>,
+    worst: BinaryHeap<Reverse<Ranked>>,
+    worst_max: usize,
+    turns: Vec<Turn>,
+    group_names: Vec<String>,
+}
+
+/// Who is on a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    occupant: Occupant,
+    since: Nanos,
+    cause: WaitCause,
+    group: Option<u32>,
+    is_observed: bool,
+}
+
+/// Tasks of one kind on one CPU's queue.
+#[derive(Clone, Debug)]
+struct Queued {
+    kind: KindId,
+    count: u32,
+    /// Up to when `sums` holds, and how long CPUs had been free by then: those that the kind may use, and any.
+    at: Nanos,
+    free: Nanos,
+    any_free: Nanos,
+    sums: Parts,
+}
+
+/// A wait that goes on.
+#[derive(Clone, Debug)]
+struct Waiting {
+    since: Nanos,
+    parts: Parts,
+    /// Where it stands now, and since when.
+    place: Place,
+    from: Nanos,
+    /// Reading of its queue when it came.
+    before: Parts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// A wakeup has not chosen a CPU yet.
+    Nowhere,
+    /// Its group's budget is used up; for certain, or not.
+    Throttled {
+        certain: bool,
+    },
+    On(Cpu, KindId),
+}
+
+/// The waits of one task.
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    waits: u64,
+    parts: Parts,
+    longest: Nanos,
+    /// Limits that hold it now: certain ones, and all.
+    held_certainly: u32,
+    held: u32,
+    /// As what it waited: few, since they change with its name, group and affinity only.
+    kinds: Vec<KindId>,
+}
+
+/// A task is throttled from, or until, a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    at: Nanos,
+    is_begin: bool,
+    task: TaskId,
+    certain: bool,
+}
+
+/// The waits of a task by cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskCauses {
+    /// The task.
+    pub task: TaskId,
+    /// Its group at the end, as an index into [`schedlab_model::Groups::names`]; `None` if not known.
+    pub group: Option<u32>,
+    /// How many waits began or went on in the window; the one that is open at the end included.
+    pub waits: u64,
+    /// How long it waited in the window, by cause.
+    pub parts: Parts,
+    /// Its longest wait; of one that is open, as much as was seen.
+    pub longest: Nanos,
+    /// Since when it waits, if it still does at the end.
+    pub open_since: Option<Nanos>,
+    /// The names that it had while it waited, as in [`Blame`].
+    pub comms: Vec<CommId>,
+}
+
+/// One of the longest waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExplainedWait {
+    /// The task that waited.
+    pub task: TaskId,
+    /// When the wait began.
+    pub since: Nanos,
+    /// When it ended, or the end of the window.
+    pub until: Nanos,
+    /// Whether it had not ended.
+    pub is_open: bool,
+    /// On whose queue it stood last; `None` if on none.
+    pub cpu: Option<Cpu>,
+    /// Its causes, as far as it lay in the window.
+    pub parts: Parts,
+}
+
+/// Who took how much CPU time from whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blame {
+    /// The name of the tasks that waited.
+    pub comm: CommId,
+    /// Their group, as an index into [`schedlab_model::Groups::names`]; `None` if not known.
+    pub group: Option<u32>,
+    /// Who ran on the CPU on whose queue they stood.
+    pub by: TaskId,
+    /// For how long, counted once for each task that waited.
+    pub time: Nanos,
+}
+
+/// Why tasks waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CausesAnswer {
+    /// Tasks that waited, those that waited longest in sum first.
+    pub tasks: Vec<TaskCauses>,
+    /// All waits together.
+    pub total: Parts,
+    /// The longest waits, longest first; open ones count as much as was seen of them.
+    pub worst: Vec<ExplainedWait>,
+    /// Who ran while others waited, most first.
+    pub blame: Vec<Blame>,
+    /// By task: the group at the end.
+    pub groups: Vec<Option<u32>>,
+    /// Paths of the groups by their index; empty where the trace does not tell.
+    pub group_names: Vec<String>,
+}
+
+impl CausesAnswer {
+    /// The path of a group.
+    #[must_use]
+    pub fn group_name(&self, group: Option<u32>) -> Option<&str> {
+        self.group_names.get(group? as usize).map(String::as_str)
+    }
+}
+
+impl Row for InReply<'_, TaskCauses, CausesAnswer> {
+    const ABOUT: &'static str = "A task that waited for a CPU, and why.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "pid" ["pid"] = row.pid(row.task), "The task (thread).";
+            "comm" ["comm"] = row.name(row.task), "Its name at the end.";
+            "group" ["group", 3] = row.reply.answer.group_name(row.group).map(str::to_owned), "Its control group at the end; `null` if not known.";
+            "waited_ns" ["waited"] = row.parts.sum(), "How long it waited in the window, open waits included; the columns by cause add up to it.";
+            "mostly" ["mostly"] = row.parts.ranked().first().map(|(cause, _)| cause.name()), "The cause of most of it.";
+            "mostly_ns" ["of which", 1] = row.parts.ranked().first().map(|(_, time)| *time), "How much that was.";
+            "waits" ["waits", 2] = row.waits, "How many waits there were.";
+            "longest_ns" ["longest"] = row.longest, "The longest wait; of an open one as much as was seen.";
+            "open_since_ns" = row.open_since.map(At), "Since when it waits, if it still did at the end of the window.";
+        };
+        columns.extend(WaitCause::ALL.into_iter().map(|cause| {
+            let name = format!("{}_ns", cause.name());
+            column(name, cause.about(), move |row: &Self| row.parts.of(cause))
+        }));
+        columns
+    }
+}
+
+impl Row for InReply<'_, Blame, CausesAnswer> {
+    const ABOUT: &'static str = "Who ran on the CPU for which others waited. Blame is not gain: without one culprit another may run instead.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "comm" ["waited: comm"] = row.reply.state.names().text(row.comm), "The name of the tasks that waited.";
+            "group" ["waited: group", 2] = row.reply.answer.group_name(row.group).map(str::to_owned), "Their control group; `null` if not known.";
+            "by_pid" ["ran: pid"] = row.pid(row.by), "The task that ran.";
+            "by_comm" ["ran: comm"] = row.name(row.by), "Its name at the end.";
+            "by_group" ["ran: group", 1] = row.reply.answer.group_name(row.reply.answer.groups[row.by.index()]).map(str::to_owned), "Its control group at the end; `null` if not known.";
+            "time_ns" ["time"] = row.time, "How long it ran meanwhile, counted once for each task that waited.";
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ranked(ExplainedWait);
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |wait: &ExplainedWait| {
+            (wait.until - wait.since, Reverse(wait.since), Reverse(wait.task))
+        };
+        key(&self.0).cmp(&key(&other.0))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Causes {
+    /// A question that knows when tasks were throttled, and keeps the `worst` longest waits.
+    #[must_use]
+    pub fn new(info: &TraceInfo, throttled: &[Throttled], worst: usize) -> Self {
+        let mut turns: Vec<Turn> = throttled
+            .iter()
+            .flat_map(|one| {
+                let Throttled { task, certain, span, .. } = *one;
+                let begin = Turn { at: span.start, is_begin: true, task, certain };
+                [begin, Turn { at: span.end, is_begin: false, ..begin }]
+            })
+            .collect();
+        turns.sort_unstable_by(|a, b| b.cmp(a));
+        let allowed = Allowed::new(info.affinity.as_ref());
+        Self {
+            on: Vec::new(),
+            queues: Vec::new(),
+            free: FreeTime::new(&allowed),
+            allowed,
+            membership: Membership::new(info.groups.as_ref()),
+            kinds: Kinds::default(),
+            waiting: Vec::new(),
+            tasks: Vec::new(),
+            blame: BTreeMap::new(),
+            worst: BinaryHeap::new(),
+            worst_max: worst,
+            turns,
+            group_names: info
+                .groups
+                .as_ref()
+                .map(|groups| groups.names.clone())
+                .unwrap_or_default(),
+        }
+    }
+
+    fn grow(&mut self, state: &State) {
+        for (cpu, here) in state.cpus().iter().enumerate().skip(self.on.len()) {
+            self.on.push(Running {
+                occupant: Occupant::Unknown,
+                since: state.window().start,
+                cause: WaitCause::Unknown,
+                group: None,
+                is_observed: here.observed,
+            });
+            self.queues.push(Vec::new());
+            self.free.add_cpu(Cpu(cpu as u16), &self.allowed);
+        }
+    }
+
+    fn sum_of(&mut self, task: TaskId) -> &mut Sum {
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize_with(task.index() + 1, Sum::default);
+        }
+        &mut self.tasks[task.index()]
+    }
+
+    /// Brings the sums of a CPU's queue up to `now`.
+    fn settle(&mut self, cpu: Cpu, now: Nanos) {
+        let on = self.on[cpu.index()];
+        for queued in &mut self.queues[cpu.index()] {
+            let time = now - queued.at;
+            let kind = self.kinds.get(queued.kind);
+            let free = self.free.of(kind.class, now);
+            let any_free = self.free.any(now);
+            let usable = free - queued.free;
+            let unusable = (any_free - queued.any_free) - usable;
+            (queued.at, queued.free, queued.any_free) = (now, free, any_free);
+            if time == Nanos::ZERO {
+                continue;
+            }
+            match on.occupant {
+                Occupant::Unknown => queued.sums.count(WaitCause::Unknown, time),
+                Occupant::Idle => queued.sums.count(WaitCause::HandingOver, time),
+                Occupant::Task(by) => {
+                    queued.sums.count(WaitCause::Misplaced, usable);
+                    queued.sums.count(WaitCause::Pinned, unusable);
+                    let cause = match (on.cause, kind.group, on.group) {
+                        (WaitCause::Fair, Some(own), Some(its)) if own == its => {
+                            WaitCause::OwnGroup
+                        }
+                        (WaitCause::Fair, Some(_), Some(_)) => WaitCause::OtherGroup,
+                        (cause, ..) => cause,
+                    };
+                    queued.sums.count(cause, time - usable - unusable);
+                    let all = Nanos(time.0 * u64::from(queued.count));
+                    *self.blame.entry((queued.kind, by)).or_default() += all;
+                }
+            }
+        }
+    }
+
+    /// A CPU is free if it idles and nobody is about to run there.
+    fn update_free(&mut self, cpu: Cpu, now: Nanos) {
+        let on = self.on[cpu.index()];
+        let is_free =
+            on.occupant == Occupant::Idle && on.is_observed && self.queues[cpu.index()].is_empty();
+        self.free.set(cpu, is_free, now);
+    }
+
+    /// The waiters of other CPUs see the CPUs that become free through [`FreeTime`]; those of this CPU through `settle`.
+    fn occupy(&mut self, switch: &Switch, state: &State) {
+        let Switch { at, cpu, is, .. } = *switch;
+        self.settle(cpu, at);
+        let was = self.on[cpu.index()];
+        if was.occupant == Occupant::Idle {
+            let waiters: Vec<TaskId> = state.waiters(cpu).chain(is.task()).collect();
+            for task in waiters {
+                self.held_back(task, was.since, at, state);
+            }
+        }
+        let (cause, group) = match is {
+            Occupant::Task(task) => self.culprit(task, state),
+            _ => (WaitCause::Unknown, None),
+        };
+        let is_observed = state.cpus()[cpu.index()].observed;
+        self.on[cpu.index()] = Running { occupant: is, since: at, cause, group, is_observed };
+    }
+
+    /// What a task is to those that wait for it.
+    fn culprit(&mut self, task: TaskId, state: &State) -> (WaitCause, Option<u32>) {
+        let known = state.task(task);
+        let cause = if is_kernel_thread(&state.name(task)) {
+            WaitCause::KernelThread
+        } else if known.prio.0 < 0 {
+            WaitCause::Deadline
+        } else if known.prio.0 < Prio::NORMAL.0 - 20 {
+            WaitCause::RealTime
+        } else {
+            WaitCause::Fair
+        };
+        (cause, self.membership.of(task, state))
+    }
+
+    /// A task stood beside an idle CPU from `idle` until `at`: longer than a switch takes, it was not handed over.
+    fn held_back(&mut self, task: TaskId, idle: Nanos, at: Nanos, state: &State) {
+        let Some(Some(wait)) = self.waiting.get_mut(task.index()) else { return };
+        if !matches!(wait.place, Place::On(..)) {
+            return;
+        }
+        let beside = at - idle.max(wait.from);
+        if beside > HAND_OVER_MAX {
+            // A deadline task that does not run beside an idle CPU has used up its own budget.
+            let is_deadline = state.task(task).prio.0 < 0;
+            let cause = if is_deadline { WaitCause::Throttled } else { WaitCause::HeldBack };
+            wait.parts.move_to(cause, WaitCause::HandingOver, beside);
+        }
+    }
+
+    /// A task may wait, elsewhere, or no longer.
+    fn follow(&mut self, task: TaskId, at: Nanos, state: &State) {
+        let known = state.task(task);
+        let Activity::Waiting { cpu, placed, .. } = known.activity else {
+            return self.end(task, at, state, false);
+        };
+        let sum = self.sum_of(task);
+        let place = match (sum.held_certainly, sum.held, placed) {
+            (0, 0, true) => {
+                let kind = self.kind_of(task, state);
+                let kinds = &mut self.sum_of(task).kinds;
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+                Place::On(cpu, kind)
+            }
+            (0, 0, false) => Place::Nowhere,
+            (certain, ..) => Place::Throttled { certain: certain > 0 },
+        };
+        if task.index() >= self.waiting.len() {
+            self.waiting.resize_with(task.index() + 1, || None);
+        }
+        match &self.waiting[task.index()] {
+            Some(wait) if wait.since == known.since => {
+                let stays = match (wait.place, place) {
+                    // Its kind may have changed; that does not matter until it moves.
+                    (Place::On(old, _), Place::On(new, _)) => old == new,
+                    (old, new) => old == new,
+                };
+                if stays {
+                    return;
+                }
+                self.leave(task, at, state);
+            }
+            // A wait that began anew without an end.
+            Some(_) => self.end(task, at, state, false),
+            None => {}
+        }
+        if self.waiting[task.index()].is_none() {
+            let from = at.max(state.window().start);
+            self.sum_of(task).waits += 1;
+            self.waiting[task.index()] = Some(Box::new(Waiting {
+                since: known.since,
+                parts: Parts::default(),
+                place: Place::Nowhere,
+                from,
+                before: Parts::default(),
+            }));
+        }
+        self.enter(task, place, at);
+    }
+
+    fn kind_of(&mut self, task: TaskId, state: &State) -> KindId {
+        let group = self.membership.of(task, state);
+        let class = self.allowed.class_of(task, state);
+        self.kinds.number(Kind { class, group, comm: state.task(task).comm })
+    }
+
+    /// A waiting task comes to a place.
+    fn enter(&mut self, task: TaskId, place: Place, at: Nanos) {
+        let mut before = Parts::default();
+        if let Place::On(cpu, kind) = place {
+            self.settle(cpu, at);
+            let class = self.kinds.get(kind).class;
+            let free = self.free.of(class, at);
+            let any_free = self.free.any(at);
+            let queue = &mut self.queues[cpu.index()];
+            match queue.iter_mut().find(|queued| queued.kind == kind) {
+                Some(queued) => {
+                    queued.count += 1;
+                    before = queued.sums;
+                }
+                None => {
+                    queue.push(Queued { kind, count: 1, at, free, any_free, sums: before });
+                }
+            }
+            self.update_free(cpu, at);
+        }
+        if let Some(wait) = &mut self.waiting[task.index()] {
+            wait.place = place;
+            wait.from = at;
+            wait.before = before;
+        }
+    }
+
+    /// A waiting task leaves its place: what it spent there is known now.
+    fn leave(&mut self, task: TaskId, at: Nanos, state: &State) {
+        let Some(Some(wait)) = self.waiting.get(task.index()) else { return };
+        let (place, from, before) = (wait.place, wait.from, wait.before);
+        let mut spent = Parts::default();
+        match place {
+            Place::Nowhere => spent.count(WaitCause::HandingOver, at - from),
+            Place::Throttled { certain: true } => spent.count(WaitCause::Throttled, at - from),
+            Place::Throttled { certain: false } => spent.count(WaitCause::Unknown, at - from),
+            Place::On(cpu, kind) => {
+                self.settle(cpu, at);
+                let on = self.on[cpu.index()];
+                if on.occupant == Occupant::Idle {
+                    self.held_back(task, on.since, at, state);
+                }
+                let queue = &mut self.queues[cpu.index()];
+                if let Some(place) = queue.iter().position(|queued| queued.kind == kind) {
+                    spent = queue[place].sums.since(&before);
+                    queue[place].count -= 1;
+                    if queue[place].count == 0 {
+                        queue.swap_remove(place);
+                    }
+                }
+                self.update_free(cpu, at);
+            }
+        }
+        if let Some(Some(wait)) = self.waiting.get_mut(task.index()) {
+            wait.parts.add(&spent);
+            wait.place = Place::Nowhere;
+            wait.from = at;
+        }
+    }
+
+    /// A task waits no longer, or the window ends.
+    fn end(&mut self, task: TaskId, at: Nanos, state: &State, is_open: bool) {
+        let Some(Some(wait)) = self.waiting.get(task.index()) else { return };
+        let cpu = match wait.place {
+            Place::On(cpu, _) => Some(cpu),
+            _ => None,
+        };
+        self.leave(task, at, state);
+        let Some(wait) = self.waiting[task.index()].take() else { return };
+        let sum = self.sum_of(task);
+        sum.parts.add(&wait.parts);
+        sum.longest = sum.longest.max(at - wait.since);
+        let Waiting { since, parts, .. } = *wait;
+        let until = at;
+        let explained = ExplainedWait { task, since, until, is_open, cpu, parts };
+        let shortest = self.worst.peek().map(|Reverse(Ranked(wait))| wait.until - wait.since);
+        let is_full = self.worst.len() >= self.worst_max;
+        if self.worst_max == 0 || is_full && shortest.is_some_and(|least| until - since <= least) {
+            return;
+        }
+        self.worst.push(Reverse(Ranked(explained)));
+        if self.worst.len() > self.worst_max {
+            self.worst.pop();
+        }
+    }
+
+    /// Tasks that begin or cease to be throttled before `until`.
+    fn turn(&mut self, until: Nanos, state: &State) {
+        while let Some(turn) = self.turns.last().copied().filter(|turn| turn.at < until) {
+            self.turns.pop();
+            let sum = self.sum_of(turn.task);
+            let step = |count: &mut u32| {
+                *count = if turn.is_begin { *count + 1 } else { count.saturating_sub(1) };
+            };
+            step(&mut sum.held);
+            if turn.certain {
+                step(&mut sum.held_certainly);
+            }
+            if turn.task.index() <= state.task_count() {
+                self.follow(turn.task, turn.at, state);
+            }
+        }
+    }
+}
+
+/// Names that only the kernel gives to its threads.
+fn is_kernel_thread(name: &str) -> bool {
+    const PREFIXES: [&str; 12] = [
+        "kworker/",
+        "ksoftirqd/",
+        "migration/",
+        "rcu",
+        "cpuhp/",
+        "irq/",
+        "kswapd",
+        "kcompactd",
+        "khugepaged",
+        "kthreadd",
+        "ktimers/",
+        "kdamond",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+impl Question for Causes {
+    type Answer = CausesAnswer;
+
+    fn begin(&mut self, state: &State) {
+        let start = state.window().start;
+        self.grow(state);
+        for (cpu, here) in state.observed_cpus() {
+            let (cause, group) = match here.occupant {
+                Occupant::Task(task) => self.culprit(task, state),
+                _ => (WaitCause::Unknown, None),
+            };
+            let crate::CpuState { occupant, since, .. } = *here;
+            self.on[cpu.index()] = Running { occupant, since, cause, group, is_observed: true };
+        }
+        self.turn(start, state);
+        let waiting: Vec<TaskId> = state
+            .tasks()
+            .filter(|(_, task)| matches!(task.activity, Activity::Waiting { .. }))
+            .map(|(id, _)| id)
+            .collect();
+        waiting.into_iter().for_each(|task| self.follow(task, start, state));
+        for (cpu, _) in state.observed_cpus() {
+            self.update_free(cpu, start);
+        }
+    }
+
+    fn see(&mut self, change: &Change, state: &State) {
+        // A loss takes effect earlier, but nothing was seen since.
+        let at = state.now();
+        if state.cpus().len() > self.on.len() {
+            self.grow(state);
+        }
+        self.turn(at, state);
+        match change {
+            Change::Born { task, parent, .. } => {
+                self.membership.born(*task, *parent);
+                self.allowed.born(*task, *parent);
+            }
+            Change::Switch(switch) => self.occupy(switch, state),
+            _ => {}
+        }
+        for task in concerned(change).into_iter().filter(|task| task.is_some()) {
+            self.follow(task, at, state);
+        }
+        if let Change::Switch(Switch { cpu, .. }) = *change {
+            self.update_free(cpu, at);
+        }
+        // A task that leaves its CPU waits before it is throttled.
+        self.turn(at + Nanos(1), state);
+    }
+
+    fn answer(mut self, state: &State) -> CausesAnswer {
+        let end = state.window().end;
+        self.turn(end, state);
+        let open: Vec<TaskId> = state
+            .tasks()
+            .map(|(id, _)| id)
+            .filter(|id| self.waiting.get(id.index()).is_some_and(Option::is_some))
+            .collect();
+        for task in &open {
+            self.end(*task, end, state, true);
+        }
+        let mut answer = CausesAnswer::default();
+        let sums = std::mem::take(&mut self.tasks);
+        for (task, sum) in (0..).map(TaskId).zip(sums).filter(|(_, sum)| sum.waits > 0) {
+            let Sum { waits, parts, longest, kinds, .. } = sum;
+            let mut comms: Vec<CommId> =
+                kinds.iter().map(|kind| self.kinds.get(*kind).comm).collect();
+            comms.dedup();
+            answer.total.add(&parts);
+            let open_since = open.binary_search(&task).ok().map(|_| state.task(task).since);
+            let group = self.membership.of(task, state);
+            answer.tasks.push(TaskCauses { task, group, waits, parts, longest, open_since, comms });
+        }
+        answer.tasks.sort_by_key(|row| (Reverse(row.parts.sum()), row.task));
+        let mut worst: Vec<Ranked> = self.worst.into_iter().map(|ranked| ranked.0).collect();
+        worst.sort_by(|a, b| b.cmp(a));
+        answer.worst = worst.into_iter().map(|ranked| ranked.0).collect();
+        let mut blame = BTreeMap::<(CommId, Option<u32>, TaskId), Nanos>::new();
+        for ((kind, by), time) in self.blame {
+            let Kind { comm, group, .. } = self.kinds.get(kind);
+            *blame.entry((comm, group, by)).or_default() += time;
+        }
+        let row = |((comm, group, by), time)| Blame { comm, group, by, time };
+        answer.blame = blame.into_iter().map(row).collect();
+        answer.blame.sort_by_key(|row| (Reverse(row.time), row.comm, row.group, row.by));
+        answer.group_names = self.group_names;
+        let last = state.task_count() as u32;
+        answer.groups = (0..=last).map(|task| self.membership.of(TaskId(task), state)).collect();
+        answer
+    }
+}

@@ -1,0 +1,38 @@
+//! Tasks that wait alike, by number.
+
+use crate::conservation::ClassId;
+use crate::names::CommId;
+use std::collections::BTreeMap;
+
+/// A number of [`Kinds`].
+pub(super) type KindId = u32;
+
+/// What decides why a task waits, and under which name it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    /// The CPUs that it may use.
+    pub(super) class: ClassId,
+    pub(super) group: Option<u32>,
+    pub(super) comm: CommId,
+}
+
+/// All kinds that were met.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kinds {
+    numbers: BTreeMap<Kind, KindId>,
+    all: Vec<Kind>,
+}
+
+impl Kinds {
+    pub(super) fn number(&mut self, kind: Kind) -> KindId {
+        let all = &mut self.all;
+        *self.numbers.entry(kind).or_insert_with(|| {
+            all.push(kind);
+            (all.len() - 1) as KindId
+        })
+    }
+
+    pub(super) fn get(&self, kind: KindId) -> Kind {
+        self.all[kind as usize]
+    }
+}

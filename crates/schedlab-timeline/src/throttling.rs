@@ -1,0 +1,452 @@
+//! When tasks were throttled, because their control group had used its CPU quota.
+//!
+//! No event says so. A model of each limited group's budget does: at each period the kernel adds the quota to what is left,
+//! up to quota plus burst (`__refill_cfs_bandwidth_runtime`), and what the group's tasks run is subtracted. A task that
+//! leaves its CPU runnable while nothing is left is throttled from then until the next refill. After that it competes.
+//!
+//! A refill is the expiry of the group's period timer (`hrtimer_expire_entry` of `sched_cfs_period_timer`). That event names
+//! the timer by its address: the group is the one whose throttled tasks run directly after it. Where the event is missing, since it
+//! was not recorded or its CPU logs nothing while idle, the refill is on the grid of the group's earlier ones, or, before any
+//! was seen, when a throttled task runs again.
+//!
+//! The budget is a bound: CPUs take slices of it (5 ms, `sched_cfs_bandwidth_slice_us`) and may hold rests of them. A task that leaves
+//! within such a rest is only taken as throttled if no task of its group ran on its CPU until the refill. It is certain if its
+//! CPU was idle then.
+//!
+//! Before Linux 6.18 the kernel stops the whole queue of a group on a CPU. Since then it stops each task on its own way back to
+//! user space: a task may wait for its turn, run some microseconds of kernel code, and only then be throttled. So a task
+//! that runs again without a refill was not throttled before.
+
+use crate::change::{Change, Switch};
+use crate::membership::Membership;
+use crate::question::{Question, Told};
+use crate::state::{Occupant, State};
+use crate::task::{Activity, TaskId};
+use schedlab_model::{Cpu, CpuSet, Left, Nanos, Span, TraceInfo};
+use std::collections::BTreeMap;
+
+/// Budgets that differ from the kernel's by less than this are taken as equal: interrupts and steal time count here.
+const TOLERANCE_NS: i64 = 200_000;
+/// What a CPU takes from the budget at once, by default.
+const SLICE_NS: i64 = 5_000_000;
+/// How long an event of a period's end may be late before the grid stands in for it.
+const GRID_LATE: Nanos = Nanos(1_000_000);
+/// A throttled task runs within this time after its group's refill, where its CPU is free.
+const RESUMED_WITHIN: Nanos = Nanos(2_000_000);
+
+/// Asks when tasks were throttled by the limits of their groups.
+#[derive(Clone, Debug)]
+pub struct Throttling {
+    limited: Vec<Limited>,
+    /// By group: the limits that hold for it, as indices into `limited`.
+    limits_of: Vec<Vec<usize>>,
+    membership: Membership,
+    /// Whether the kernel stops queues and not single tasks.
+    stops_queues: bool,
+    /// Expiries of period timers that belong to no known group, by address: the latest of each.
+    expired: BTreeMap<u64, Nanos>,
+    /// How often tasks of a limited group ran directly after the expiry of a timer.
+    votes: BTreeMap<(u64, usize), u32>,
+    /// No group's grid has a refill before this.
+    due: Nanos,
+    spans: Vec<Throttled>,
+}
+
+/// A task that was throttled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Throttled {
+    /// From when until when.
+    pub span: Span,
+    /// The task.
+    pub task: TaskId,
+    /// The CPU that it had to leave.
+    pub cpu: Cpu,
+    /// The group whose quota was used up, as an index into [`schedlab_model::Groups::names`].
+    pub group: u32,
+    /// Whether it may also have waited for other tasks: CPUs may have held a rest of the budget.
+    pub certain: bool,
+}
+
+/// What the limits of groups did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThrottlingAnswer {
+    /// In order of time.
+    pub spans: Vec<Throttled>,
+    /// By group with a limit: the time in which it was certainly throttled, summed over CPUs, as `cpu.stat` counts it.
+    pub groups: BTreeMap<u32, Nanos>,
+}
+
+/// A group with a quota.
+#[derive(Clone, Debug)]
+struct Limited {
+    group: u32,
+    quota_ns: i64,
+    period: Nanos,
+    burst_ns: i64,
+    /// What was left when `running` was last settled; before the first refill, the most that can have been left.
+    budget_ns: i64,
+    /// The last refill, from which the grid of the next ones follows.
+    refilled: Option<Nanos>,
+    timer: Option<u64>,
+    /// Whether the trace holds expiries of timers.
+    has_timers: bool,
+    /// CPUs that run its tasks now, and since when that is not subtracted.
+    running: Vec<(Cpu, Nanos)>,
+    /// CPUs that ran its tasks since the last refill.
+    used: CpuSet,
+    /// Tasks that left with nothing left.
+    out: BTreeMap<TaskId, Out>,
+    /// CPUs whose queue is stopped, where the kernel stops queues.
+    stopped: CpuSet,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    from: Nanos,
+    cpu: Cpu,
+    certain: bool,
+    /// Whether somebody ran on its CPU until it ran again.
+    was_busy: bool,
+}
+
+impl Limited {
+    fn full_ns(&self) -> i64 {
+        self.quota_ns + self.burst_ns
+    }
+
+    /// Subtracts what its tasks ran until now.
+    fn settle(&mut self, until: Nanos) {
+        for (_, since) in &mut self.running {
+            if *since < until {
+                let ran = (until - *since).0 as i64;
+                self.budget_ns -= ran;
+                *since = until;
+            }
+        }
+    }
+
+    /// What is left, and whether that is certainly nothing; `None` if something is left.
+    fn exhausted(&mut self, at: Nanos) -> Option<bool> {
+        self.settle(at);
+        let left = self.budget_ns;
+        if left > TOLERANCE_NS && self.refilled.is_none() {
+            return Some(false);
+        }
+        let elsewhere = self.used.len().saturating_sub(1) as i64 * SLICE_NS.min(self.quota_ns / 2);
+        let certain = left <= TOLERANCE_NS;
+        (left <= TOLERANCE_NS + elsewhere).then_some(certain)
+    }
+
+    /// The kernel added the quota at `at`.
+    fn refill(&mut self, at: Nanos, spans: &mut Vec<Throttled>, state: &State) {
+        self.settle(at);
+        let full = self.full_ns();
+        self.budget_ns = (self.budget_ns + self.quota_ns).min(full);
+        self.refilled = Some(at);
+        if self.budget_ns <= 0 {
+            return;
+        }
+        for (task, out) in std::mem::take(&mut self.out) {
+            // Whoever left later met the new budget.
+            if out.from < at {
+                let idle = state.cpu(out.cpu).is_some_and(|cpu| cpu.occupant == Occupant::Idle);
+                let certain = out.certain || idle;
+                let span = Span::new(out.from, at);
+                spans.push(Throttled { span, task, cpu: out.cpu, group: self.group, certain });
+            }
+        }
+        self.stopped = CpuSet::default();
+        self.used = self.running.iter().map(|(cpu, _)| *cpu).collect();
+    }
+
+    /// Refills on the grid of the last one, up to `until`.
+    fn catch_up(&mut self, until: Nanos, spans: &mut Vec<Throttled>, state: &State) {
+        let Some(refilled) = self.refilled else { return };
+        let periods = (until - refilled).0 / self.period.0.max(1);
+        // The budget is full after as many periods as it takes to fill it.
+        let needed = periods.min(64);
+        for behind in (0..needed).rev() {
+            let at = Nanos(refilled.0 + (periods - behind) * self.period.0);
+            self.refill(at, spans, state);
+        }
+    }
+
+    /// Its period timer expired.
+    fn expired(&mut self, at: Nanos, spans: &mut Vec<Throttled>, state: &State) {
+        let half = Nanos(self.period.0 / 2);
+        match self.refilled {
+            // The grid was faster.
+            Some(refilled) if refilled + half > at => self.refilled = Some(at),
+            Some(_) => {
+                self.catch_up(at - half, spans, state);
+                self.refill(at, spans, state);
+            }
+            None => self.refill(at, spans, state),
+        }
+    }
+
+    /// A task of it runs that left with nothing left: if it was throttled, its refill was at `at` or before.
+    fn resumed(&mut self, task: TaskId, at: Nanos, spans: &mut Vec<Throttled>, state: &State) {
+        let out = self.out.get(&task).filter(|out| at - out.from > GRID_LATE);
+        match (self.refilled, out) {
+            (Some(_), _) => self.catch_up(at, spans, state),
+            // Others ran, and its timer's events will show the first refill.
+            (None, Some(out)) if out.certain && !(self.has_timers && out.was_busy) => {
+                self.refill(at, spans, state);
+            }
+            (None, Some(Out { from, cpu, .. })) => {
+                let (span, cpu, group) = (Span::new(*from, at), *cpu, self.group);
+                spans.push(Throttled { span, task, cpu, group, certain: false });
+            }
+            (None, None) => {}
+        }
+        // Where no period ended since, others ran instead.
+        self.out.remove(&task);
+    }
+}
+
+impl Throttling {
+    /// A question about the groups that this trace says are limited.
+    #[must_use]
+    pub fn new(info: &TraceInfo) -> Self {
+        let groups = info.groups.as_ref();
+        let count = groups.map_or(0, |groups| groups.names.len() as u32);
+        let mut limited = Vec::new();
+        let mut place_of = BTreeMap::new();
+        for limit in (0..count).filter_map(|group| groups?.limit(group)) {
+            let Some(quota) = limit.quota else { continue };
+            place_of.insert(limit.group, limited.len());
+            limited.push(Limited {
+                group: limit.group,
+                quota_ns: quota.0 as i64,
+                period: limit.period,
+                burst_ns: limit.burst.0 as i64,
+                budget_ns: quota.0 as i64 + limit.burst.0 as i64,
+                refilled: None,
+                timer: None,
+                has_timers: info.others.iter().any(|other| other.name == "hrtimer_expire_entry"),
+                running: Vec::new(),
+                used: CpuSet::default(),
+                out: BTreeMap::new(),
+                stopped: CpuSet::default(),
+            });
+        }
+        let limits_of = |group| {
+            let chain = groups.into_iter().flat_map(move |groups| groups.chain(group));
+            chain.filter_map(|at| place_of.get(&at).copied()).collect()
+        };
+        Self {
+            limits_of: (0..count).map(limits_of).collect(),
+            limited,
+            membership: Membership::new(groups),
+            stops_queues: info.kernel.as_deref().and_then(version).is_some_and(|it| it < (6, 18)),
+            expired: BTreeMap::new(),
+            votes: BTreeMap::new(),
+            due: Nanos::ZERO,
+            spans: Vec::new(),
+        }
+    }
+
+    /// Whether any group has a limit.
+    #[must_use]
+    pub const fn is_needed(&self) -> bool {
+        !self.limited.is_empty()
+    }
+
+    /// The limits that hold for a task.
+    fn limits(&mut self, task: TaskId, state: &State) -> Vec<usize> {
+        let group = self.membership.of(task, state);
+        group.map(|group| self.limits_of[group as usize].clone()).unwrap_or_default()
+    }
+
+    fn left(&mut self, task: TaskId, at: Nanos, cpu: Cpu, left: Option<Left>, state: &State) {
+        for place in self.limits(task, state) {
+            let one = &mut self.limited[place];
+            one.settle(at);
+            one.running.retain(|(other, _)| *other != cpu);
+            let Some(certain) = one.exhausted(at) else { continue };
+            let out = Out { from: at, cpu, certain, was_busy: true };
+            if left.is_some_and(Left::is_runnable) {
+                one.out.insert(task, out);
+            }
+            if self.stops_queues {
+                one.stopped.insert(cpu);
+                let waiters: Vec<TaskId> = state.waiters(cpu).collect();
+                for waiter in waiters {
+                    if self.limits(waiter, state).contains(&place) {
+                        self.limited[place].out.entry(waiter).or_insert(out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn runs(&mut self, task: TaskId, at: Nanos, cpu: Cpu, was: Occupant, state: &State) {
+        for place in self.limits(task, state) {
+            let one = &mut self.limited[place];
+            let out = one.out.get_mut(&task);
+            let was_out = out.is_some();
+            if let Some(out) = out.filter(|_| was == Occupant::Idle) {
+                out.certain = true;
+                out.was_busy = false;
+            }
+            if was_out || one.stopped.contains(cpu) {
+                one.resumed(task, at, &mut self.spans, state);
+                self.due = Nanos::ZERO;
+            }
+            // Tasks that left this CPU within a rest of the budget only waited for this one.
+            one.out.retain(|_, out| out.certain || out.cpu != cpu);
+            one.running.push((cpu, at));
+            one.used.insert(cpu);
+            if one.timer.is_none() && was_out {
+                self.vote(place, at);
+            }
+        }
+    }
+
+    /// A task of a limited group runs again: the timer that expired just before may be its group's.
+    fn vote(&mut self, place: usize, at: Nanos) {
+        let recent = |expired: &Nanos| *expired <= at && at - *expired <= RESUMED_WITHIN;
+        let near: Vec<u64> =
+            self.expired.iter().filter(|(_, at)| recent(at)).map(|(timer, _)| *timer).collect();
+        for timer in near {
+            *self.votes.entry((timer, place)).or_default() += 1;
+            let votes = self.votes.range((timer, 0)..=(timer, usize::MAX));
+            let others = votes.filter(|((_, other), _)| *other != place).map(|(_, count)| *count);
+            let most = others.max().unwrap_or(0);
+            let own = self.votes[&(timer, place)];
+            if own >= 2 && own > 3 * most {
+                self.limited[place].timer = Some(timer);
+                self.expired.remove(&timer);
+                return;
+            }
+        }
+    }
+
+    /// A task that waits, or is woken, on a stopped queue.
+    fn queued(&mut self, task: TaskId, at: Nanos, state: &State) {
+        let Activity::Waiting { cpu, placed: true, .. } = state.task(task).activity else { return };
+        for place in self.limits(task, state) {
+            let one = &mut self.limited[place];
+            if one.stopped.contains(cpu) {
+                one.out.entry(task).or_insert(Out { from: at, cpu, certain: true, was_busy: true });
+            }
+        }
+    }
+
+    fn period_ended(&mut self, timer: u64, at: Nanos, state: &State) {
+        let single = (self.limited.len() == 1).then_some(0);
+        let known = self.limited.iter().position(|one| one.timer == Some(timer));
+        match known.or(single) {
+            Some(place) => {
+                self.limited[place].timer = Some(timer);
+                self.limited[place].expired(at, &mut self.spans, state);
+                self.due = Nanos::ZERO;
+            }
+            None => drop(self.expired.insert(timer, at)),
+        }
+    }
+}
+
+/// `6.18.3-arch` as 6 and 18.
+fn version(kernel: &str) -> Option<(u32, u32)> {
+    let kernel = kernel.trim_start_matches("Linux version ");
+    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+impl Question for Throttling {
+    type Answer = ThrottlingAnswer;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.is_needed() && state.others()[usize::from(format)].name == "hrtimer_expire_entry"
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        if !told.arguments.contains("function=sched_cfs_period_timer") {
+            return;
+        }
+        if let Some(timer) = told.number("hrtimer") {
+            self.period_ended(timer, told.at, state);
+        }
+    }
+
+    fn begin(&mut self, state: &State) {
+        if !self.is_needed() {
+            return;
+        }
+        for (cpu, here) in state.observed_cpus() {
+            if let Occupant::Task(task) = here.occupant {
+                self.runs(task, state.window().start, cpu, here.occupant, state);
+            }
+        }
+    }
+
+    fn see(&mut self, change: &Change, state: &State) {
+        if !self.is_needed() {
+            return;
+        }
+        let at = change.at();
+        if at >= self.due {
+            self.due = Nanos::MAX;
+            for one in &mut self.limited {
+                one.catch_up(at - GRID_LATE, &mut self.spans, state);
+                if let Some(refilled) = one.refilled {
+                    self.due = self.due.min(refilled + one.period + GRID_LATE);
+                }
+            }
+        }
+        match *change {
+            Change::Born { task, parent, .. } => self.membership.born(task, parent),
+            Change::Switch(Switch { cpu, was, prev, left, is, .. }) => {
+                if let Some(task) = was.task().or_else(|| prev.is_some().then_some(prev)) {
+                    self.left(task, at, cpu, left, state);
+                }
+                if let Some(task) = is.task() {
+                    self.runs(task, at, cpu, was, state);
+                }
+            }
+            Change::Placed { task, .. } if self.stops_queues => self.queued(task, at, state),
+            Change::Forgotten { task, .. } | Change::Exiting { task, .. } => {
+                for place in self.limits(task, state) {
+                    self.limited[place].out.remove(&task);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(mut self, state: &State) -> ThrottlingAnswer {
+        let end = state.window().end;
+        let mut spans = std::mem::take(&mut self.spans);
+        for one in &mut self.limited {
+            one.catch_up(end, &mut spans, state);
+            for (task, out) in std::mem::take(&mut one.out) {
+                let Out { from, cpu, certain, .. } = out;
+                let span = Span::new(from, end);
+                spans.push(Throttled { span, task, cpu, group: one.group, certain });
+            }
+        }
+        spans.retain(|one| one.span.duration() > Nanos::ZERO);
+        spans.sort_unstable();
+        let groups =
+            self.limited.iter().map(|one| (one.group, queues_stopped(one.group, &spans))).collect();
+        ThrottlingAnswer { spans, groups }
+    }
+}
+
+/// The time in which at least one task of a group was certainly throttled, summed over CPUs.
+fn queues_stopped(group: u32, spans: &[Throttled]) -> Nanos {
+    let mut until = BTreeMap::<Cpu, Nanos>::new();
+    let mut sum = Nanos::ZERO;
+    for one in spans.iter().filter(|one| one.group == group && one.certain) {
+        let counted = until.entry(one.cpu).or_default();
+        if one.span.end > *counted {
+            sum += one.span.end - one.span.start.max(*counted);
+            *counted = one.span.end;
+        }
+    }
+    sum
+}

@@ -1,0 +1,162 @@
+//! Causes of waits by hand arithmetic, on timelines as text. A column is a microsecond unless a tick says otherwise.
+
+use crate::fired;
+use schedlab_model::{
+    Affinity, Cpu, CpuSet, EventSource, Groups, Limit, Member, Nanos, Pid, TraceInfo,
+};
+use schedlab_timeline::notation::{self, Trace};
+use schedlab_timeline::{
+    Causes, CausesAnswer, Reply, State, Throttling, ThrottlingAnswer, WaitCause, WithArguments, ask,
+};
+
+fn parsed(text: &str) -> Trace {
+    notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// Both passes over a trace of which `told` says more.
+fn explained(text: &str, told: impl Fn(&mut TraceInfo)) -> Reply<CausesAnswer> {
+    let mut trace = parsed(text);
+    told(&mut trace.info);
+    let throttled = ask(&mut trace.source(), Throttling::new(&trace.info)).unwrap().answer;
+    ask(&mut trace.source(), Causes::new(&trace.info, &throttled.spans, 10)).unwrap()
+}
+
+/// A task's causes in nanoseconds, longest first.
+fn causes(reply: &Reply<CausesAnswer>, name: &str) -> Vec<(WaitCause, u64)> {
+    let named = |state: &State, task| state.name(task) == name;
+    let row = reply.answer.tasks.iter().find(|row| named(&reply.state, row.task));
+    let row = row.unwrap_or_else(|| panic!("{name} did not wait"));
+    row.parts.ranked().into_iter().map(|(cause, time)| (cause, time.0)).collect()
+}
+
+/// Groups by name, each with its members' pids, and its limit in microseconds of each period.
+fn grouped(all: &[(&str, &[i32], Option<(u64, u64)>)]) -> Groups {
+    let mut groups = Groups::default();
+    for (number, (name, pids, limit)) in (0..).zip(all) {
+        groups.names.push((*name).to_owned());
+        let member = |pid: &i32| Member { pid: Pid(*pid), at: Nanos::ZERO, group: number };
+        groups.members.extend(pids.iter().map(member));
+        let micros = |time: u64| Nanos(time * 1_000);
+        groups.limits.push(Limit {
+            at: Nanos::ZERO,
+            group: number,
+            quota: limit.map(|(quota, _)| micros(quota)),
+            period: limit.map_or(Nanos(100_000_000), |(_, period)| micros(period)),
+            burst: Nanos::ZERO,
+            shares: 1024,
+        });
+    }
+    groups.members.sort_unstable();
+    groups
+}
+
+#[test]
+fn a_wait_beside_a_free_cpu_is_misplaced_or_pinned_and_else_competition() {
+    let text = "0 | AAAAAABB\n  |   bbbb\n1 | CCC.....";
+    let all = explained(text, |_| {});
+    assert_eq!(causes(&all, "B"), [(WaitCause::Misplaced, 3_000), (WaitCause::Fair, 1_000)]);
+    let pinned = explained(text, |info| {
+        let on = |pid, cpus: &[u16]| Affinity {
+            pid: Pid(pid),
+            at: Nanos::ZERO,
+            allowed: cpus.iter().map(|cpu| Cpu(*cpu)).collect::<CpuSet>(),
+        };
+        info.affinity = Some(vec![on(1, &[0, 1]), on(2, &[0]), on(3, &[0, 1])]);
+    });
+    assert_eq!(causes(&pinned, "B"), [(WaitCause::Pinned, 3_000), (WaitCause::Fair, 1_000)]);
+    let blame: Vec<_> = pinned.answer.blame.iter().map(|one| (one.by.0, one.time.0)).collect();
+    let culprit = pinned.state.task_of(Pid(1)).unwrap();
+    assert_eq!(blame, [(culprit.0, 4_000)], "A ran all the time on the CPU of B");
+}
+
+#[test]
+fn competition_is_told_by_who_ran() {
+    let text = "0 | AAABBBCCCDD\n  | dddddddddd\n  |  b\n";
+    let text = text.replace("dddddddddd", "ddddddddd ").replace("  |  b\n", "");
+    let groups = grouped(&[("/a", &[1, 4], None), ("/b", &[2, 3], None)]);
+    let all = explained(&text, |info| info.groups = Some(groups.clone()));
+    assert_eq!(causes(&all, "D"), [(WaitCause::OtherGroup, 6_000), (WaitCause::OwnGroup, 3_000)]);
+    let named = format!("{text}\nC is called kworker/0:1");
+    let all = explained(&named, |info| info.groups = Some(groups.clone()));
+    assert_eq!(
+        causes(&all, "D"),
+        [
+            (WaitCause::KernelThread, 3_000),
+            (WaitCause::OwnGroup, 3_000),
+            (WaitCause::OtherGroup, 3_000)
+        ]
+    );
+}
+
+#[test]
+fn an_idle_cpu_hands_over_and_after_a_millisecond_it_holds_back() {
+    let short = explained("0 | A...AA\n  |  aaa", |_| {});
+    assert_eq!(causes(&short, "A"), [(WaitCause::HandingOver, 3_000)]);
+    let long = explained("tick 1ms\n0 | A...AA\n  |  aaa", |_| {});
+    assert_eq!(causes(&long, "A"), [(WaitCause::HeldBack, 3_000_000)]);
+}
+
+#[test]
+fn a_wait_that_never_ends_is_one_of_the_longest() {
+    let all = explained("0 | AABBBBBB\n  |   aaaaaa", |_| {});
+    assert_eq!(causes(&all, "A"), [(WaitCause::Fair, 6_000)]);
+    let worst = &all.answer.worst[0];
+    assert!(worst.is_open);
+    assert_eq!((worst.until - worst.since).0, 6_000);
+    assert_eq!(all.answer.tasks[0].open_since, Some(Nanos(2_000)));
+}
+
+/// `A` has 20 ms of each 100 ms, whose refills are at 110, 210 and 310 ms; `B` runs whenever it may. A column is 10 ms.
+const QUOTA: &str = "BAABBBBBBBBAABBBBBBBBAABBBBBBBBABBABBBBBBBBB";
+
+fn quota_text() -> String {
+    let waits = |who: char, waiter: char| -> String {
+        let first = QUOTA.find(who).unwrap_or_default();
+        let letter = |(at, on): (usize, char)| if on == who || at < first { ' ' } else { waiter };
+        QUOTA.chars().enumerate().map(letter).collect()
+    };
+    let yields: String = [3, 13, 23, 35].iter().map(|at| format!("\nat {at}: A yields")).collect();
+    format!("tick 10ms\n0 | {QUOTA}\n  | {}\n  | {}{yields}", waits('A', 'a'), waits('B', 'b'))
+}
+
+fn throttled(kernel: &str, timers: bool) -> (ThrottlingAnswer, Reply<CausesAnswer>) {
+    let text = quota_text();
+    let fired: Vec<fired::Fired<'_>> = [11_u64, 21, 31]
+        .into_iter()
+        .filter(|_| timers)
+        .map(|at| {
+            let arguments = "hrtimer=0xff function=sched_cfs_period_timer now=1";
+            (at * 10_000_000 - 1_000, 0, Pid(-1), "hrtimer_expire_entry", arguments)
+        })
+        .collect();
+    let groups = grouped(&[("/q", &[1], Some((20_000, 100_000))), ("/", &[2], None)]);
+    let source = || {
+        let mut source = fired::source(&text, &fired);
+        source.info_mut().groups = Some(groups.clone());
+        source.info_mut().kernel = Some(kernel.to_owned());
+        source
+    };
+    let info = source().info().clone();
+    let question = WithArguments(Throttling::new(&info));
+    let throttled = ask(&mut source(), question).unwrap().answer;
+    let causes = ask(&mut source(), Causes::new(&info, &throttled.spans, 10)).unwrap();
+    (throttled, causes)
+}
+
+#[test]
+fn a_task_without_budget_is_throttled_and_after_its_refill_it_competes() {
+    for kernel in ["6.1.0-49-amd64", "6.18.44"] {
+        for timers in [true, false] {
+            let (sums, all) = throttled(kernel, timers);
+            // From 310 ms on A is displaced once, uses the rest of its budget, and competes again after the refill at 410 ms.
+            // Each event of the timer comes a microsecond before its group runs again.
+            let earlier = if timers { 4_000 } else { 0 };
+            let expected = [
+                (WaitCause::Throttled, 300_000_000 - earlier),
+                (WaitCause::OtherGroup, 50_000_000 + earlier),
+            ];
+            assert_eq!(causes(&all, "A"), expected, "{kernel}, timers: {timers}");
+            assert_eq!(sums.groups[&0].0, expected[0].1, "{kernel}, timers: {timers}");
+        }
+    }
+}

@@ -1,0 +1,585 @@
+//! `schedlab why` without a task: what waiting there was, the worst of it, its cause, and what would help, in one screen.
+
+use super::super::input::{self, Head, Input, Named, Selection};
+use crate::json;
+use anyhow::bail;
+use schedlab_model::table::Rows;
+use schedlab_model::{Groups, Limit, Nanos, Warning};
+use schedlab_timeline::{
+    Blame, Causes, CausesAnswer, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
+    Throttling, ThrottlingAnswer, WaitCause, WithArguments,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Waits that are kept with their causes.
+const WORST: usize = 20;
+/// An open wait that is shorter is the end of the recording, and no fault.
+const OPEN_MIN: Nanos = Nanos(10_000_000);
+/// Causes below this share of the waiting are in the JSON only.
+const SHARE_MIN: f64 = 0.005;
+
+/// Prints it.
+pub(super) fn run(
+    input: &Input,
+    selection: &Selection,
+    cgroup: Option<&str>,
+    top: usize,
+) -> anyhow::Result<ExitCode> {
+    let mut groups = None;
+    let mut told = false;
+    let throttling = input.ask(|info| {
+        groups.clone_from(&info.groups);
+        told = info.affinity.is_some();
+        WithArguments(Throttling::new(info))
+    })?;
+    let throttling = throttling.answer;
+    let mut reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
+    selection.check(&reply.state, &input.file)?;
+    if let Some(wanted) = cgroup {
+        is_there(wanted, groups.as_ref(), input)?;
+    }
+    narrow(&mut reply, selection, cgroup);
+    let mut warnings = reply.warnings.clone();
+    warnings.extend(limits(told, groups.as_ref(), &throttling));
+    let groups = groups.unwrap_or_default();
+    let subject = Subject::of(&reply);
+    let tasks = reply.rows(&reply.answer.tasks);
+    let blame = reply.rows(&reply.answer.blame);
+    let document = Document {
+        head: Head::of(&reply),
+        waited_ns: reply.answer.total.sum(),
+        by_cause: by_cause(&reply.answer.total),
+        subject: subject.as_ref().map(|subject| subject.told(&reply)),
+        tasks: Rows::new(&tasks, reply.origin),
+        blame: Rows::new(&blame, reply.origin),
+        groups: kernel_sums(&groups, &throttling),
+    };
+    input.part.form.print(&warnings, &document, &document.tasks, || {
+        let screen = Screen { reply: &reply, groups: &groups, input };
+        let mut text = screen.text(subject.as_ref());
+        let mut table = document.tasks.text(input.part.form.room(), &[]);
+        table.all();
+        let _ = write!(text, "\n{}", table.print(top));
+        text
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fails if no group has this path or is below it.
+fn is_there(wanted: &str, groups: Option<&Groups>, input: &Input) -> anyhow::Result<()> {
+    let file = input.file.display();
+    let Some(groups) = groups else {
+        bail!(
+            "{file}: the trace does not hold control groups, so --cgroup {wanted} matches nobody: \
+             `schedlab record` stores them"
+        );
+    };
+    if groups.names.iter().any(|name| is_below(name, wanted)) {
+        return Ok(());
+    }
+    bail!(
+        "{file}: none of its {} control groups matches --cgroup {wanted}: `schedlab trace tasks --by cgroup {file}` \
+         lists them",
+        groups.names.len()
+    )
+}
+
+fn is_below(name: &str, wanted: &str) -> bool {
+    let wanted = wanted.trim_end_matches('/');
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Keeps the chosen tasks alone.
+fn narrow(reply: &mut Reply<CausesAnswer>, selection: &Selection, cgroup: Option<&str>) {
+    if !selection.is_any() && cgroup.is_none() {
+        return;
+    }
+    let Reply { answer, state, .. } = reply;
+    let names = answer.group_names.clone();
+    let is_in = |group: Option<u32>| {
+        let Some(wanted) = cgroup else { return true };
+        let name = group.and_then(|group| names.get(group as usize));
+        name.is_some_and(|name| is_below(name, wanted))
+    };
+    let of_task = answer.groups.clone();
+    let keeps = |task: TaskId| {
+        is_in(of_task[task.index()]) && selection.keeps(state.task(task).pid, &state.name(task))
+    };
+    answer.tasks.retain(|row| keeps(row.task));
+    answer.worst.retain(|wait| keeps(wait.task));
+    let comms: Vec<_> = answer.tasks.iter().flat_map(|row| row.comms.clone()).collect();
+    answer.blame.retain(|row| comms.contains(&row.comm) && is_in(row.group));
+    answer.total = Parts::default();
+    answer.tasks.iter().for_each(|row| answer.total.add(&row.parts));
+}
+
+/// What limits the causes.
+fn limits(told: bool, groups: Option<&Groups>, throttling: &ThrottlingAnswer) -> Vec<Warning> {
+    let mut found = Vec::new();
+    if !told {
+        found.push(Warning::new(
+            "affinity-unknown",
+            "the trace does not say where tasks may run: `misplaced` includes waits of pinned tasks",
+            "",
+        ));
+    }
+    match groups {
+        None => found.push(Warning::new(
+            "groups-unknown",
+            "the trace does not hold control groups: a wait for a CPU quota is `held back` if its CPU \
+             idled, and competition otherwise",
+            "`schedlab record` stores groups and their limits",
+        )),
+        Some(groups) if groups.limits.is_empty() => found.push(Warning::new(
+            "limits-unknown",
+            "the trace does not hold the limits of control groups: a wait for a CPU quota is `held back` \
+             if its CPU idled, and competition otherwise",
+            "",
+        )),
+        Some(groups) => {
+            let changed = (0..groups.names.len() as u32).filter(|group| groups.limit_changed(*group));
+            for group in changed {
+                let name = &groups.names[group as usize];
+                found.push(Warning::new(
+                    "limit-changed",
+                    format!("the CPU quota of {name} changed while this was recorded: its throttled times rest on the last one"),
+                    "",
+                ));
+            }
+            for sum in kernel_sums(groups, throttling) {
+                found.extend(sum.differs());
+            }
+        }
+    }
+    found
+}
+
+/// What the kernel counted for a limited group, beside the model.
+#[derive(Serialize, JsonSchema)]
+struct KernelSum {
+    /// The group's path.
+    group: String,
+    /// Time in which it was throttled, summed over CPUs, by the model of its budget.
+    throttled_ns: Nanos,
+    /// The same by the kernel's counter (`cpu.stat`) while this was recorded; `null` if it was not read.
+    kernel_throttled_ns: Option<Nanos>,
+}
+
+impl KernelSum {
+    fn differs(&self) -> Option<Warning> {
+        let kernel = self.kernel_throttled_ns?;
+        let apart = self.throttled_ns.0.abs_diff(kernel.0);
+        let limit = (kernel.0.max(self.throttled_ns.0) / 50).max(1_000_000);
+        let group = &self.group;
+        (apart > limit).then(|| {
+            let model = self.throttled_ns.readable();
+            let kernel = kernel.readable();
+            let text = format!(
+                "{group}: throttled times are off: the model of its budget has {model}, the kernel counted {kernel}"
+            );
+            Warning::new("throttling-differs", text, "")
+        })
+    }
+}
+
+fn kernel_sums(groups: &Groups, throttling: &ThrottlingAnswer) -> Vec<KernelSum> {
+    let sum = |(group, throttled): (&u32, &Nanos)| KernelSum {
+        group: groups.names.get(*group as usize).cloned().unwrap_or_default(),
+        throttled_ns: *throttled,
+        kernel_throttled_ns: groups.throttling(*group).map(|told| told.throttled),
+    };
+    throttling.groups.iter().map(sum).collect()
+}
+
+/// `schedlab why --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    #[serde(flatten)]
+    head: Head,
+    /// How long the chosen tasks waited in sum.
+    waited_ns: Nanos,
+    /// The same by cause, longest first.
+    by_cause: Vec<ByCause>,
+    /// What the first line is about; `null` if nobody waited.
+    subject: Option<SubjectTold>,
+    /// Tasks that waited, longest in sum first.
+    tasks: Rows<'a, InReply<'a, TaskCauses, CausesAnswer>>,
+    /// Who ran while others waited, most first.
+    blame: Rows<'a, InReply<'a, Blame, CausesAnswer>>,
+    /// Groups with a CPU quota.
+    groups: Vec<KernelSum>,
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/trace-causes/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ByCause {
+    /// The cause, as in the names of columns.
+    cause: &'static str,
+    time_ns: Nanos,
+    /// Part of all waiting, from 0 to 1.
+    share: f64,
+}
+
+fn by_cause(parts: &Parts) -> Vec<ByCause> {
+    let all = parts.sum().0.max(1) as f64;
+    let one = |(cause, time): (WaitCause, Nanos)| ByCause {
+        cause: cause.name(),
+        time_ns: time,
+        share: time.0 as f64 / all,
+    };
+    parts.ranked().into_iter().map(one).collect()
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SubjectTold {
+    /// The name of its tasks.
+    comm: String,
+    /// Their pids.
+    pids: Vec<schedlab_model::Pid>,
+    /// Their control group; `null` if not known.
+    group: Option<String>,
+    waited_ns: Nanos,
+    by_cause: Vec<ByCause>,
+    /// How long it waits already, if that is what it is about.
+    open_ns: Option<Nanos>,
+}
+
+/// Tasks of one name in one group: what the answer is about.
+struct Subject {
+    tasks: Vec<TaskId>,
+    group: Option<u32>,
+    parts: Parts,
+    /// Its open wait, if that is the worst of all waits.
+    open: Option<ExplainedWait>,
+}
+
+impl Subject {
+    /// The worst open wait if no wait was longer, else the tasks of a name that waited longest in sum.
+    fn of(reply: &Reply<CausesAnswer>) -> Option<Self> {
+        let answer = &reply.answer;
+        let worst = answer.worst.first();
+        if let Some(wait) = worst.filter(|wait| wait.is_open && wait.until - wait.since >= OPEN_MIN)
+        {
+            let row = answer.tasks.iter().find(|row| row.task == wait.task)?;
+            return Some(Self {
+                tasks: vec![wait.task],
+                group: row.group,
+                parts: wait.parts,
+                open: Some(wait.clone()),
+            });
+        }
+        let mut sums = BTreeMap::new();
+        for row in &answer.tasks {
+            let key = (row.group, reply.state.task(row.task).comm);
+            let sum: &mut Self = sums.entry(key).or_insert_with(|| Self {
+                tasks: Vec::new(),
+                group: row.group,
+                parts: Parts::default(),
+                open: None,
+            });
+            sum.tasks.push(row.task);
+            sum.parts.add(&row.parts);
+        }
+        let longest = sums.into_values().max_by_key(|sum| (sum.parts.sum(), Reverse(sum.tasks[0])));
+        longest.filter(|sum| sum.parts.sum() > Nanos::ZERO)
+    }
+
+    fn told(&self, reply: &Reply<CausesAnswer>) -> SubjectTold {
+        let state = &reply.state;
+        SubjectTold {
+            comm: state.name(self.tasks[0]),
+            pids: self.tasks.iter().map(|task| state.task(*task).pid).collect(),
+            group: reply.answer.group_name(self.group).map(str::to_owned),
+            waited_ns: self.parts.sum(),
+            by_cause: by_cause(&self.parts),
+            open_ns: self.open.as_ref().map(|wait| wait.until - wait.since),
+        }
+    }
+}
+
+/// What the text needs to know.
+struct Screen<'a> {
+    reply: &'a Reply<CausesAnswer>,
+    groups: &'a Groups,
+    input: &'a Input,
+}
+
+impl Screen<'_> {
+    fn text(&self, subject: Option<&Subject>) -> String {
+        let looked_at = input::looked_at(self.reply);
+        let Some(subject) = subject else {
+            return format!("Nobody waited for a CPU in {looked_at}.\n");
+        };
+        let mut text = self.headline(subject);
+        let _ = writeln!(text, "\n{}", self.causes(subject));
+        let _ = writeln!(text, "{}", self.advice(subject));
+        let all = self.reply.answer.total.sum();
+        let count = self.reply.answer.tasks.len();
+        let shares: Vec<String> = self
+            .reply
+            .answer
+            .total
+            .ranked()
+            .into_iter()
+            .filter(|(_, time)| part(*time, all) >= SHARE_MIN)
+            .map(|(cause, time)| format!("{} {}", cause.title(), percent(time, all)))
+            .collect();
+        let who = if count == 1 { "1 task".to_owned() } else { format!("All {count} tasks") };
+        let summed =
+            format!("{who} waited {} in {looked_at}: {}.", all.readable(), shares.join(", "));
+        text + "\n" + &wrapped(&summed)
+    }
+
+    fn who(&self, subject: &Subject) -> String {
+        let state = &self.reply.state;
+        let mut who = match subject.tasks.as_slice() {
+            [task] => Named::of(*task, state).to_string(),
+            many => format!("{} ({} tasks)", state.name(many[0]), many.len()),
+        };
+        if let Some(group) = self.reply.answer.group_name(subject.group).filter(|name| *name != "/")
+        {
+            let _ = write!(who, " in {group}");
+        }
+        who
+    }
+
+    fn headline(&self, subject: &Subject) -> String {
+        let who = self.who(subject);
+        let all = subject.parts.sum();
+        let waited = match &subject.open {
+            Some(wait) => {
+                format!("still waits after at least {}", (wait.until - wait.since).readable())
+            }
+            None => format!("waited {} for a CPU", all.readable()),
+        };
+        let Some((cause, time)) = subject.parts.ranked().first().copied() else {
+            return wrapped(&format!("{who} {waited}."));
+        };
+        let share = percent(time, all);
+        let why = match cause {
+            WaitCause::Throttled => match self.limit(subject) {
+                Some((name, _)) => {
+                    format!("{share} of it because the CPU quota of {name} was used up")
+                }
+                None => format!("{share} of it because its own CPU budget was used up"),
+            },
+            WaitCause::HeldBack => {
+                format!(
+                    "{share} of it beside an idle CPU: something that this trace does not hold limits it"
+                )
+            }
+            WaitCause::HandingOver => format!("{share} of it until an idle CPU switched to it"),
+            WaitCause::Unknown => format!("of {share} the cause is not known"),
+            WaitCause::Pinned => format!(
+                "{share} of it while another CPU was free where it may not run; {}",
+                self.culprit(subject).unwrap_or_else(|| "nobody ran instead".to_owned())
+            ),
+            WaitCause::Misplaced => format!(
+                "{share} of it while another CPU was free; {}",
+                self.culprit(subject).unwrap_or_else(|| "nobody ran instead".to_owned())
+            ),
+            _ => {
+                let culprit = self.culprit(subject).unwrap_or_else(|| "others ran".to_owned());
+                format!("{share} of it because {culprit}")
+            }
+        };
+        wrapped(&format!("{who} {waited}, {why}."))
+    }
+
+    /// Who ran instead, most first.
+    fn culprits(&self, subject: &Subject) -> Vec<(TaskId, Nanos)> {
+        let told = self.reply.answer.tasks.iter().filter(|row| subject.tasks.contains(&row.task));
+        let comms: Vec<_> = told.flat_map(|row| row.comms.iter().copied()).collect();
+        let rows = self.reply.answer.blame.iter();
+        rows.filter(|row| row.group == subject.group && comms.contains(&row.comm))
+            .map(|row| (row.by, row.time))
+            .collect()
+    }
+
+    /// `hog (17) of /other ran for 1.20 s of it`; tasks of one name together.
+    fn culprit(&self, subject: &Subject) -> Option<String> {
+        let state = &self.reply.state;
+        let mut by_name = BTreeMap::new();
+        for (task, time) in self.culprits(subject) {
+            let group = self.reply.answer.groups[task.index()];
+            let sum = by_name.entry((state.name(task), group)).or_insert((Nanos::ZERO, Vec::new()));
+            sum.0 += time;
+            sum.1.push(task);
+        }
+        let ((name, group), (time, tasks)) =
+            by_name.into_iter().max_by_key(|(_, (time, _))| *time)?;
+        let mut who = match tasks.as_slice() {
+            [task] => Named::of(*task, state).to_string(),
+            many => format!("{name} ({} tasks)", many.len()),
+        };
+        let group = self.reply.answer.group_name(group).filter(|name| *name != "/");
+        if let Some(group) =
+            group.filter(|_| self.reply.answer.groups[tasks[0].index()] != subject.group)
+        {
+            let _ = write!(who, " of {group}");
+        }
+        Some(format!("{who} ran on its CPU for {} meanwhile", time.readable()))
+    }
+
+    /// The nearest limit that holds for the subject.
+    fn limit(&self, subject: &Subject) -> Option<(&str, Limit)> {
+        let group = subject.group?;
+        let limited = self
+            .groups
+            .chain(group)
+            .find_map(|at| self.groups.limit(at).filter(|limit| limit.quota.is_some()))?;
+        Some((self.groups.names[limited.group as usize].as_str(), *limited))
+    }
+
+    fn causes(&self, subject: &Subject) -> String {
+        let all = subject.parts.sum();
+        let mut text = String::new();
+        for (cause, time) in subject.parts.ranked() {
+            if part(time, all) < SHARE_MIN {
+                continue;
+            }
+            let beside = match (cause, self.limit(subject)) {
+                (WaitCause::Throttled, Some((name, limit))) => {
+                    let quota = limit.quota.unwrap_or_default().readable();
+                    format!("{name}: {quota} of each {}", limit.period.readable())
+                }
+                _ => String::new(),
+            };
+            let (title, time, share) = (cause.title(), time.readable(), percent(time, all));
+            let line = format!("  {title:<30}{time:>9}{share:>6}  {beside}");
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        let ran: Vec<String> = self
+            .culprits(subject)
+            .into_iter()
+            .take(3)
+            .map(|(task, time)| {
+                format!("{} {}", Named::of(task, &self.reply.state), time.readable())
+            })
+            .collect();
+        if !ran.is_empty() {
+            text += &wrapped(&format!("  On its CPU meanwhile: {}.", ran.join(", ")));
+        }
+        text
+    }
+
+    /// The one thing to change.
+    fn advice(&self, subject: &Subject) -> String {
+        let file = self.input.file.display();
+        let state = &self.reply.state;
+        let culprit = self.culprits(subject).first().map(|(task, _)| *task);
+        let Some((cause, time)) = subject.parts.ranked().first().copied() else {
+            return String::new();
+        };
+        let pid = state.task(subject.tasks[0]).pid;
+        let said = match cause {
+            WaitCause::Throttled => match self.limit(subject) {
+                Some((name, limit)) => {
+                    let quota = limit.quota.unwrap_or_default();
+                    let window = self.reply.observed.duration().0.max(1) as f64;
+                    let periods = window / limit.period.0.max(1) as f64;
+                    let more = Nanos((time.0 as f64 / periods) as u64);
+                    format!(
+                        "Raise the quota of {name} by up to {} for each {} (cpu.max, in version 1 \
+                         cpu.cfs_quota_us), or let its tasks do less: other tasks cost it nothing in \
+                         this time.",
+                        more.readable(),
+                        limit.period.readable()
+                    ) + if quota < Nanos::from_millis(5) {
+                        " A quota below the 5 ms slice of a CPU makes waits longer."
+                    } else {
+                        ""
+                    }
+                }
+                None => "Raise the runtime of the deadline task (chrt --sched-runtime).".to_owned(),
+            },
+            WaitCause::HeldBack => format!(
+                "Look for a CPU quota of its control group or container (cpu.stat), real-time throttling, or core \
+                 scheduling. `schedlab record` stores the limits of groups, and `schedlab why` then names them. \
+                 pid {pid} is one of the tasks."
+            ),
+            WaitCause::HandingOver => format!(
+                "Idle CPUs are slow to wake: `schedlab trace power {file}` shows their idle states."
+            ),
+            WaitCause::Unknown => "Record again: the notes say what is missing.".to_owned(),
+            WaitCause::Pinned => format!(
+                "Let it use more CPUs: taskset -pc CPUS {pid}, or the cpuset of its control group."
+            ),
+            WaitCause::Misplaced => format!(
+                "The scheduler left it behind a busy CPU. `schedlab trace conservation {file}` lists the decisions."
+            ),
+            WaitCause::RealTime | WaitCause::Deadline => match culprit {
+                Some(task) => format!(
+                    "{} runs before all fair tasks. Give it a fair policy (chrt -o -p 0 {}), another CPU, or less to do.",
+                    Named::of(task, state),
+                    state.task(task).pid
+                ),
+                None => String::new(),
+            },
+            WaitCause::KernelThread => match culprit {
+                Some(task) => format!(
+                    "A kernel thread ran instead. `schedlab trace why {file} --pid {}` shows what made it run.",
+                    state.task(task).pid
+                ),
+                None => String::new(),
+            },
+            WaitCause::OwnGroup | WaitCause::OtherGroup | WaitCause::Fair => match culprit {
+                Some(task) if cause == WaitCause::OtherGroup => format!(
+                    "Give its group more weight (cpu.weight, in version 1 cpu.shares), or move {} to other CPUs.",
+                    Named::of(task, state)
+                ),
+                Some(task) => format!(
+                    "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
+                     `schedlab replay {file} --set nice:{}=5`.",
+                    Named::of(task, state),
+                    state.name(task)
+                ),
+                None => String::new(),
+            },
+            _ => String::new(),
+        };
+        wrapped(&said)
+    }
+}
+
+fn part(time: Nanos, all: Nanos) -> f64 {
+    time.0 as f64 / all.0.max(1) as f64
+}
+
+fn percent(time: Nanos, all: Nanos) -> String {
+    match part(time, all) * 100.0 {
+        share if share < 1.0 && time > Nanos::ZERO => "<1 %".to_owned(),
+        share => format!("{share:.0} %"),
+    }
+}
+
+/// Broken into lines of 80 columns; the first line's indent holds for all.
+fn wrapped(text: &str) -> String {
+    const ROOM: usize = 80;
+    let indent = &text[..text.len() - text.trim_start().len()];
+    let mut lines = String::from(indent);
+    let mut length = indent.len();
+    for (place, word) in text.split_whitespace().enumerate() {
+        let width = word.chars().count();
+        if place > 0 && length + 1 + width > ROOM {
+            lines.push('\n');
+            lines += indent;
+            length = indent.len();
+        } else if place > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines += word;
+        length += width;
+    }
+    lines.push('\n');
+    lines
+}

@@ -1,0 +1,85 @@
+//! `schedlab why`: the fault is in the first lines, on traces whose fault is known.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+/// Two CPUs. `victim` is woken at 1 ms and never runs; `other` has many waits of 2 ms behind `hog`.
+pub(crate) const STARVED: &str = "\
+# tracer: nop
+#
+             hog-31      [000] d..2. 100.000000: sched_switch: prev_comm=other prev_pid=32 prev_prio=120 prev_state=S ==> next_comm=hog next_pid=31 next_prio=120
+          waker-33      [001] d..2. 100.001000: sched_waking: comm=victim pid=34 prio=120 target_cpu=000
+          waker-33      [001] d..3. 100.001001: sched_wakeup: comm=victim pid=34 prio=120 target_cpu=000
+             hog-31      [000] d..2. 100.101000: sched_waking: comm=other pid=32 prio=120 target_cpu=000
+             hog-31      [000] d..3. 100.101001: sched_wakeup: comm=other pid=32 prio=120 target_cpu=000
+             hog-31      [000] d..2. 100.103000: sched_switch: prev_comm=hog prev_pid=31 prev_prio=120 prev_state=R ==> next_comm=other next_pid=32 next_prio=120
+           other-32      [000] d..2. 100.104000: sched_switch: prev_comm=other prev_pid=32 prev_prio=120 prev_state=S ==> next_comm=hog next_pid=31 next_prio=120
+";
+
+fn schedlab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_schedlab"))
+}
+
+/// The answer's text in one line, and its notes.
+fn asked(trace: &str, options: &[&str]) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.txt"), trace).unwrap();
+    let mut command = schedlab();
+    let output = command.args(["why", "x.txt"]).args(options).current_dir(dir.path()).output();
+    let output = output.expect("the built command starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let longest = text(&output.stdout).lines().take(8).map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80), "{}", text(&output.stdout));
+    let words: Vec<String> = text(&output.stdout).split_whitespace().map(str::to_owned).collect();
+    (words.join(" "), text(&output.stderr))
+}
+
+#[test]
+fn a_task_that_starves_comes_first_though_its_wait_never_ended() {
+    let (text, _) = asked(STARVED, &[]);
+    let first = "victim (34) still waits after at least 103 ms, 100 % of it because hog (31) ran on its CPU";
+    assert!(text.starts_with(first), "{text}");
+}
+
+#[test]
+fn a_task_beside_an_idle_cpu_is_held_back_and_nobody_is_blamed() {
+    let mut trace = String::from("# tracer: nop\n#\n");
+    let switch = |at: u64, from: &str, to: &str| {
+        let name =
+            |of: &str| of.rsplit_once('-').map(|(name, pid)| (name.to_owned(), pid.to_owned()));
+        let [(prev, prev_pid), (next, next_pid)] = [from, to].map(|of| name(of).expect("a pid"));
+        let time = format!("{}.{:06}", 100 + at / 1_000_000, at % 1_000_000);
+        format!(
+            "  {from}  [000] d..2. {time}: sched_switch: prev_comm={prev} prev_pid={prev_pid} prev_prio=120 \
+             prev_state=R ==> next_comm={next} next_pid={next_pid} next_prio=120\n"
+        )
+    };
+    for period in 0..5 {
+        let at = period * 100_000;
+        let _ = write!(trace, "{}", switch(at, "swapper/0-0", "t-11"));
+        let _ = write!(trace, "{}", switch(at + 20_000, "t-11", "swapper/0-0"));
+    }
+    let (text, notes) = asked(&trace, &[]);
+    assert!(
+        text.starts_with("t (11) waited 320 ms for a CPU, 100 % of it beside an idle CPU"),
+        "{text}"
+    );
+    assert!(!text.contains("On its CPU meanwhile"), "{text}");
+    assert!(notes.contains("control groups"), "{notes}");
+}
+
+#[test]
+fn a_name_and_a_group_that_nobody_has_are_errors_and_nobody_who_waited_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.txt"), STARVED).unwrap();
+    for options in [["--comm", "nobody"], ["--cgroup", "/x"]] {
+        let mut command = schedlab();
+        let output = command.args(["why", "x.txt"]).args(options).current_dir(dir.path()).output();
+        let output = output.expect("the built command starts");
+        assert!(!output.status.success(), "{options:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(options[1]), "{options:?}");
+    }
+    let (text, _) = asked(STARVED, &["--comm", "waker"]);
+    assert!(text.starts_with("Nobody waited"), "{text}");
+}
