@@ -43,6 +43,8 @@ const EVERYWHERE: &[&str] = &[
     "trace cpus a.dat --json",
     "trace waiting a.dat --json",
     "trace conservation a.dat --json",
+    "why a.dat --json",
+    "why a.dat --blame --json",
     "trace why a.dat --pid 1003 --json",
     "load app --on sim:cpus=2 --duration 50ms --trace marks.dat",
     "trace why marks.dat --mark request --json",

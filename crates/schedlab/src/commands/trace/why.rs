@@ -1,5 +1,6 @@
 //! `schedlab why`: why tasks waited; and what an interval of one task's life was spent on.
 
+pub(super) mod blame;
 mod overview;
 mod requests;
 
@@ -54,6 +55,16 @@ pub(crate) struct Args {
     /// Explain the waits of tasks in this control group and the groups below it
     #[arg(long, value_name = "PATH", conflicts_with_all = ["mark", "pid"])]
     cgroup: Option<String>,
+    /// Print who took CPU time from whom, by command or by control group
+    #[arg(
+        long,
+        value_name = "BY",
+        value_enum,
+        num_args = 0..=1,
+        default_missing_value = "comm",
+        conflicts_with_all = ["mark", "pid"]
+    )]
+    blame: Option<blame::By>,
     /// Explain requests: the intervals from begin to end of the marks with this name
     #[arg(long, value_name = "NAME")]
     mark: Option<String>,
@@ -79,12 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let Some(pid) = args.pid else {
         let selection = Selection::named(args.comm.clone(), args.regex.clone());
-        return overview::run(
-            &args.input,
-            &selection,
-            args.cgroup.as_deref(),
-            args.top.unwrap_or(5),
-        );
+        let cgroup = args.cgroup.as_deref();
+        return overview::run(&args.input, &selection, cgroup, args.blame, args.top);
     };
     let reply = args.input.ask_with_stacks(|_| WhyLate::new(Pid(pid)))?;
     let Some(answer) = &reply.answer else {

@@ -1,6 +1,7 @@
 //! `schedlab why` without a task: what waiting there was, the worst of it, its cause, and what would help, in one screen.
 
 use super::super::input::{self, Head, Input, Named, Selection};
+use super::blame::{self, By};
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::Rows;
@@ -28,7 +29,8 @@ pub(super) fn run(
     input: &Input,
     selection: &Selection,
     cgroup: Option<&str>,
-    top: usize,
+    by: Option<By>,
+    top: Option<usize>,
 ) -> anyhow::Result<ExitCode> {
     let mut groups = None;
     let mut told = false;
@@ -47,6 +49,9 @@ pub(super) fn run(
     let mut warnings = reply.warnings.clone();
     warnings.extend(limits(told, groups.as_ref(), &throttling));
     let groups = groups.unwrap_or_default();
+    if let Some(by) = by {
+        return print_blame(input, &reply, by, &warnings, top.unwrap_or(20));
+    }
     let subject = Subject::of(&reply);
     let tasks = reply.rows(&reply.answer.tasks);
     let blame = reply.rows(&reply.answer.blame);
@@ -64,8 +69,30 @@ pub(super) fn run(
         let mut text = screen.text(subject.as_ref());
         let mut table = document.tasks.text(input.part.form.room(), &[]);
         table.all();
-        let _ = write!(text, "\n{}", table.print(top));
+        let _ = write!(text, "\n{}", table.print(top.unwrap_or(5)));
         text
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_blame(
+    input: &Input,
+    reply: &Reply<CausesAnswer>,
+    by: By,
+    warnings: &[Warning],
+    top: usize,
+) -> anyhow::Result<ExitCode> {
+    let rows = blame::rows(reply, by);
+    let document = blame::Document::new(reply, &rows);
+    input.part.form.print(warnings, &document, document.rows(), || {
+        let mut table = document.rows().text(input.part.form.room(), &[]);
+        table.all();
+        let all = reply.answer.total.sum().readable();
+        let looked_at = input::looked_at(reply);
+        format!(
+            "Tasks waited {all} for a CPU in {looked_at}. Blame is not gain: without one culprit another may run.\n\n{}",
+            table.print(top)
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,112 @@
+//! `schedlab why --blame`: who took CPU time from whom, by command or by control group.
+
+use crate::json;
+use schedlab_model::table::{Column, Row, Rows, Share};
+use schedlab_model::{Nanos, columns};
+use schedlab_timeline::{CausesAnswer, Reply, WaitCause};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What the rows and columns of the table stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum By {
+    /// All threads with the same name
+    Comm,
+    /// The control group
+    Cgroup,
+}
+
+/// Who ran while others waited, or what held them back.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    waited: String,
+    by: String,
+    time: Nanos,
+    share: f64,
+}
+
+impl Row for Taken {
+    const ABOUT: &'static str = "Who ran while others waited, or what held them back. The rows of those that waited add up to their run \
+        delay. Blame is not gain: without one culprit another may run instead.";
+
+    fn columns() -> Vec<Column<Self>> {
+        columns! { row: Self;
+            "waited" ["waited"] = row.waited.clone(), "Who waited: a command or a control group.";
+            "by" ["because of"] = row.by.clone(), "Who ran on their CPU meanwhile, or in brackets the cause where nobody did.";
+            "time_ns" ["time"] = row.time, "How long, counted once for each task that waited.";
+            "share" ["share"] = Share(row.share), "Part of all that they waited, from 0 to 1.";
+        }
+    }
+}
+
+/// `schedlab why --blame --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    #[serde(flatten)]
+    head: super::super::input::Head,
+    /// Those that waited longest first, and for each the largest share first.
+    blame: Rows<'a, Taken>,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(reply: &Reply<CausesAnswer>, rows: &'a [Taken]) -> Self {
+        let head = super::super::input::Head::of(reply);
+        Self { head, blame: Rows::new(rows, reply.origin) }
+    }
+
+    pub(super) const fn rows(&self) -> &Rows<'a, Taken> {
+        &self.blame
+    }
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/trace-blame/1";
+}
+
+/// The rows, those that waited longest first.
+pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By) -> Vec<Taken> {
+    let Reply { answer, state, .. } = reply;
+    let group = |group| answer.group_name(group).unwrap_or("(unknown group)").to_owned();
+    let mut sums = BTreeMap::<String, BTreeMap<String, Nanos>>::new();
+    for row in &answer.blame {
+        let (waited, culprit) = match by {
+            By::Comm => (state.names().text(row.comm), state.name(row.by)),
+            By::Cgroup => (group(row.group), group(answer.groups[row.by.index()])),
+        };
+        *sums.entry(waited).or_default().entry(culprit).or_default() += row.time;
+    }
+    for row in &answer.tasks {
+        let waited = match by {
+            By::Comm => row
+                .comms
+                .first()
+                .map_or_else(|| state.name(row.task), |comm| state.names().text(*comm)),
+            By::Cgroup => group(row.group),
+        };
+        let nobody = WaitCause::ALL.into_iter().filter(|cause| !cause.has_culprit());
+        for (cause, time) in nobody.map(|cause| (cause, row.parts.of(cause))) {
+            if time > Nanos::ZERO {
+                let name = format!("({})", cause.title());
+                *sums.entry(waited.clone()).or_default().entry(name).or_default() += time;
+            }
+        }
+    }
+    let all = |row: &BTreeMap<String, Nanos>| row.values().fold(Nanos::ZERO, |sum, it| sum + *it);
+    let mut groups: Vec<_> = sums.into_iter().collect();
+    groups.sort_by_key(|(_, row)| Reverse(all(row)));
+    let mut rows = Vec::new();
+    for (waited, row) in groups {
+        let sum = all(&row).0.max(1) as f64;
+        let mut parts: Vec<_> = row.into_iter().collect();
+        parts.sort_by_key(|(_, time)| Reverse(*time));
+        rows.extend(parts.into_iter().map(|(by, time)| Taken {
+            waited: waited.clone(),
+            by,
+            time,
+            share: time.0 as f64 / sum,
+        }));
+    }
+    rows
+}
