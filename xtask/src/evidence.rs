@@ -53,6 +53,14 @@ pub(crate) fn kills(count: &str) -> Result<()> {
     steps::cargo_with(&words, &[("SCHEDLAB_KILLS", count)])
 }
 
+/// Records short programs with `perf sched record`, and prints for how many tasks the worst wakeup latency is that of
+/// `perf sched timehist`, and for how many that of `perf sched latency` is lower.
+pub(crate) fn perf() -> Result<()> {
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "all"];
+    let name = "perf_agreement::the_worst_wakeup_latency";
+    steps::cargo(&[&test[..], &[name, "--", "--nocapture"]].concat())
+}
+
 /// Simulates how often verdicts are wrong, and writes the tables into `docs/statistics.md`. Seeds are
 /// fixed: any machine writes the same tables.
 pub(crate) fn statistics() -> Result<()> {

@@ -46,7 +46,8 @@ cargo xtask CHORE
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
             optimum is known, and writes the table of docs/tune.md; `evidence kills [N]` kills N
-            sessions of `schedlab slow` (200 by default) and prints how soon all was undone
+            sessions of `schedlab slow` (200 by default) and prints how soon all was undone;
+            `evidence perf` compares wakeup latencies with `perf sched` on a new recording
   publish   packages the libraries, and compiles a program outside the workspace against the packages
   python    builds the wheel for Python and runs its tests; pip gets what they need by name
   release   the static binary, its man pages and completions, the Debian package, the container
@@ -85,6 +86,7 @@ fn chore() -> Result<()> {
         }
         ["evidence", "statistics"] => evidence::statistics(),
         ["evidence", "tune"] => evidence::tune(),
+        ["evidence", "perf"] => evidence::perf(),
         ["evidence", "kills"] => evidence::kills("200"),
         ["evidence", "kills", count] => evidence::kills(count),
         ["evidence", name] => evidence::run(name),

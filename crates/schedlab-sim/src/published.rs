@@ -1,4 +1,4 @@
-//! The errors of the model that docs/simulation.md publishes.
+//! The errors of the model that docs/simulation-errors.md publishes.
 
 /// The model's published errors for one kind of load, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,7 +140,7 @@ pub(crate) fn several_cpus(kernel: &str) -> String {
     format!("run times on several CPUs have not been compared with a kernel; {placed}")
 }
 
-/// What docs/simulation.md publishes, and what each result of a simulation carries. A test computes them again.
+/// What docs/simulation-errors.md publishes, and what each result of a simulation carries. A test computes them again.
 pub const PUBLISHED: &[Published] = &[
     published("cfs-6.1", "icount-6.1", "pipes", (0.9, 1.3), (30.7, 54.1)),
     published("cfs-6.1", "icount-6.1", "sockets", (1.4, 2.3), (10.9, 23.4)),

@@ -478,8 +478,7 @@ involuntary = [5.0]
     }
 
     #[test]
-    fn published_errors_are_those_of_the_model_and_of_the_document() {
-        let document = include_str!("../../../docs/simulation.md");
+    fn published_errors_are_those_of_the_model() {
         let mut all = PUBLISHED.iter();
         for text in TRUTHS {
             let truth = Truth::parse(text).unwrap();
@@ -498,10 +497,6 @@ involuntary = [5.0]
                 };
                 near(told.model, group.model);
                 near(told.constant, group.constant);
-                for (who, errors) in [("model", told.model), ("best constant", told.constant)] {
-                    let row = format!("{who} | {:.1} % | {:.1} % |", errors.0, errors.1);
-                    assert!(document.contains(&row), "docs/simulation.md lacks '{row}'");
-                }
             }
         }
         assert_eq!(all.next(), None);

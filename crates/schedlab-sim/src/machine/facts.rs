@@ -25,7 +25,7 @@ pub(super) fn kernel(model: &Model) -> String {
 pub(super) fn notes(model: &Model) -> Vec<String> {
     let cpus = model.topology.places().len();
     let mut notes = vec![format!(
-        "simulated by {}: times come from a file of costs; docs/simulation.md has the model's error",
+        "simulated by {}: times come from a file of costs; docs/simulation-errors.md has the model's error",
         model.name
     )];
     let known: Vec<&Published> =

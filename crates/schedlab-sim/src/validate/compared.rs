@@ -1,8 +1,8 @@
 //! The cells of metrics that come with the program, by the part of the model that they judge; and their page.
 
-use super::{MetricErrors, Truth, overall, simulate_metrics, table_of};
+use super::{MetricErrors, Truth, simulate_metrics};
 use crate::published::{DEADLINE, GROUPS, LIMITS, LOADS, NICE, POLICIES, REAL_TIME};
-use crate::{Costs, Model};
+use crate::{Costs, Model, PUBLISHED, PUBLISHED_PARTS, PUBLISHED_PLACEMENTS};
 use schedlab_workload::MachineError;
 use std::fmt::Write as _;
 
@@ -82,35 +82,53 @@ pub fn judged() -> Result<Vec<Judged>, MachineError> {
     COMPARED.iter().map(one).collect()
 }
 
-/// The page `docs/simulation-errors.md`, as text.
+/// The page `docs/simulation-errors.md`, as text: all errors that are published.
 #[must_use]
-pub fn page(all: &[Judged]) -> String {
+pub fn page() -> String {
     let mut text = String::from(
-        "# Errors of the simulated machine, by load and metric\n\n\
-         Look up here how far the model is off for one load and one metric. [The simulated\n\
-         machine](simulation.md#other-loads-classes-and-groups) says what the cells are and how errors are\n\
-         counted. This page is generated; a test computes it again. This command writes it:\n\n\
+        "# Errors of the simulated machine\n\n\
+         Look up here how far the model is off. [The simulated machine](simulation.md#how-wrong-it-is) says\n\
+         what the cells are and how errors are counted. `schedlab sim validate` prints the errors by load and\n\
+         metric. This page is generated, and a test computes its errors again. This command writes it:\n\n\
          \x20   SCHEDLAB_DOCS=write cargo test -p schedlab-sim --test all errors::\n\n\
-         A row has the errors of the model in the median of its cells, at their 90th percentile and at worst.\n\
-         Beside them are those of the best constant, and of the best table over one knob or option. Where a\n\
-         metric has one cell, the constant is the kernel's own number. Cells that were held back were\n\
-         compared once, when the model was done, and nothing was changed afterwards.\n",
+         A row has the errors of the model over its cells and metrics, beside those of the best constants. A\n\
+         constant over one cell is the kernel's own number, so its error is 0. Cells that were *held back*\n\
+         were compared once, when the model was done. The date is the day on which the kernel was measured.\n\n\
+         | kernel | kind of load | CPUs | model: median, 90th percentile, worst | constant: median, 90th percentile | date |\n\
+         |---|---|---|---|---|---|\n",
     );
-    for one in all {
-        let held = if one.of.is_held_back { ", held back" } else { "" };
-        let _ = writeln!(text, "\n## {}, {}{held}\n", one.of.part, one.kernel);
-        text.push_str(&table_of(&one.errors));
-        let (model, constant) = overall(&one.errors);
-        let percent = |fraction: f64| format!("{:.1} %", fraction * 100.0);
+    for one in PUBLISHED {
+        let model = percents(&[one.model.0, one.model.1]);
+        let constant = percents(&[one.constant.0, one.constant.1]);
+        let (kernel, label) = (one.kernel, one.label);
         let _ = writeln!(
             text,
-            "\nAll cells and metrics: model {}, {}, {}; constants {}, {}.",
-            percent(model.median),
-            percent(model.p90),
-            percent(model.worst),
-            percent(constant.median),
-            percent(constant.p90)
+            "| `{kernel}` | hackbench: {label} | 1 | {model} | {constant} | 2026-11-24 |"
+        );
+    }
+    for one in PUBLISHED_PARTS {
+        let model = percents(&[one.model.0, one.model.1, one.model.2]);
+        let constant = percents(&[one.constant.0, one.constant.1]);
+        let (kernel, part) = (one.kernel, one.part);
+        let (held, date) =
+            if one.is_held_back { (", held back", "2026-11-26") } else { ("", "2026-11-25") };
+        let _ = writeln!(text, "| `{kernel}` | {part}{held} | 1 | {model} | {constant} | {date} |");
+    }
+    text.push_str(
+        "\nOn several CPUs only the placement of waking tasks is judged. The score of the best naive rule is 0,\n\
+         that of the kernel is 1.\n\n\
+         | kernel | CPUs | placed as the kernel did | score | date |\n|---|---|---|---|---|\n",
+    );
+    for one in PUBLISHED_PLACEMENTS {
+        let (kernel, (least, most), (low, high)) = (one.kernel, one.right, one.score);
+        let _ = writeln!(
+            text,
+            "| `{kernel}` | 4 to 8 | {least:.1} to {most:.1} % | {low:.2} to {high:.2} | 2026-11-26 |"
         );
     }
     text
+}
+
+fn percents(all: &[f64]) -> String {
+    all.iter().map(|one| format!("{one:.1} %")).collect::<Vec<_>>().join(", ")
 }

@@ -199,3 +199,57 @@ fn check_timehist(file: &Path, few: usize) {
     }
     mostly("perf sched timehist", checked, few, &differ);
 }
+
+/// Short programs of every Debian, many at once, so that tasks begin, wait and end.
+const SHORT: &str = "cd /; for i in 1 2 3 4 5 6; do for c in 'ls -R usr/include' 'sort etc/passwd' date env id df \
+                     'du usr/include' 'wc etc/passwd' 'od bin/sh' 'cksum bin/sh' 'sha1sum bin/sh' 'md5sum bin/sh' \
+                     'tar cf - etc' 'gzip -c bin/sh' 'sed p etc/passwd' 'awk 1 etc/passwd' 'grep -r root etc' \
+                     'uniq etc/passwd' 'nl etc/passwd' 'head etc/passwd' 'tail etc/passwd' 'cut -c1 etc/passwd'; \
+                     do $c & done; wait; done >/dev/null 2>&1; true";
+
+/// `cargo xtask evidence perf` prints the last line of this test, and README.md quotes such a line.
+#[test]
+fn the_worst_wakeup_latency_of_a_task_is_that_of_perf_sched_timehist() {
+    if output("perf", &["--version"]).is_none() {
+        return missing("perf (apt-get install linux-perf)", true);
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("short.data");
+    let path = file.to_str().expect("a temporary path is UTF-8");
+    if output("perf", &["sched", "record", "-o", path, "--", "sh", "-c", SHORT]).is_none() {
+        return missing("the right to record with perf: agreement was not checked", false);
+    }
+    let by_row = output("perf", &["sched", "timehist", "-i", path]);
+    let by_task = output("perf", &["sched", "latency", "-p", "-i", path]);
+    let (Some(timehist), Some(latency)) = (by_row, by_task) else {
+        return missing("a perf that reads its own recording", false);
+    };
+    let mut worst = BTreeMap::<i64, f64>::new();
+    for (tid, delay, _) in timehist.lines().filter_map(timehist_row) {
+        let longest = worst.entry(tid).or_default();
+        *longest = longest.max(delay);
+    }
+    // Both are in milliseconds, and perf cuts to microseconds.
+    let differs = |one: f64, other: f64| (one - other).abs() > 0.0021;
+    let tasks = ours("latency", &file);
+    let (mut checked, mut differ) = (0, Vec::new());
+    for (tid, theirs) in &worst {
+        let Some(task) = tasks.get(tid) else { continue };
+        let longest = task["wakeup"]["latency_ns_max"].as_f64().unwrap_or(0.0) / 1e6;
+        checked += 1;
+        if differs(longest, *theirs) {
+            differ.push(format!("{tid}: longest {longest:.3} beside {theirs:.3} ms"));
+        }
+    }
+    let is_lower = |(tid, _, _, max): &(i64, f64, f64, f64)| {
+        worst.get(tid).is_some_and(|longest| max < longest && differs(*max, *longest))
+    };
+    let lower = latency.lines().filter_map(latency_row).filter(is_lower).count();
+    mostly("perf sched timehist", checked, 20, &differ);
+    let same = checked - differ.len();
+    let _ = writeln!(
+        std::io::stderr(),
+        "the worst wakeup latency of {same} of {checked} tasks is that of `perf sched timehist` within 2 us; \
+         `perf sched latency -p` prints a lower one for {lower}"
+    );
+}
