@@ -124,8 +124,8 @@ export function legend(trace, { tone, lanes }) {
 function powerLegend(trace, tone) {
   /** @type {[string, string][]} */
   const entries = [], kinds = new Set(trace.rows.flatMap((row) => [...new Set(row.power.kind)]));
-  if (kinds.has(0)) entries.push([tone.moved, "interrupt of another CPU (IPI)"]);
-  if (kinds.has(1)) entries.push([tone.events[3], "timer (hrtimer)"]);
+  if (kinds.has(0)) entries.push([tone.moved, "interrupt of another CPU (IPI), where they can be told apart"]);
+  if (kinds.has(1)) entries.push([tone.events[3], "timer (hrtimer), where they can be told apart"]);
   if ([...kinds].some((kind) => kind >= 2)) entries.push([tone.muted, "idle state, at the lower edge: the stronger, the deeper"]);
   if (trace.khz) {
     const [low, high] = trace.khz, steps = low < high ? tone.speeds.length : 1;

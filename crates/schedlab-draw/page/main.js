@@ -331,7 +331,12 @@ class Page {
       v: () => this.episode(event.shiftKey ? -1 : 1), V: () => this.episode(-1),
       e: () => this.save(), l: () => this.copy(),
       "/": () => element("search").focus(), "?": () => element("keys").toggleAttribute("hidden"),
-      Escape: () => { view.measure = null; view.episode = -1; this.choose(-1, -1); },
+      Escape: () => {
+        if (!element("keys").hidden) { element("keys").hidden = true; return; }
+        view.measure = null;
+        view.episode = -1;
+        this.choose(-1, -1);
+      },
     };
     const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
     // Where letters are typed, or arrows choose, they mean that. A button that was clicked wants neither.
@@ -453,13 +458,21 @@ class Page {
 
   /** @param {string} text */
   found(text) {
-    const list = element("found");
-    list.replaceChildren(...search(this.trace, text, 30).map((task) => entry(taskName(this.trace, task), () => this.follow(task))));
+    const list = element("found"), tasks = search(this.trace, text, 30);
+    list.replaceChildren(...tasks.map((task) => entry(taskName(this.trace, task), () => this.follow(task))));
+    if (tasks.length === 0 && text.trim() !== "") {
+      const nobody = document.createElement("li");
+      nobody.textContent = `No task has '${text.trim()}' in its name or as its pid.`;
+      list.append(nobody);
+    }
   }
 
   lists() {
     const { head } = this.trace, notes = head.episodes;
-    element("episodes").replaceChildren(...notes.map((note, place) => entry(`${((note.start + head.shift) / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(place))));
+    // What cost most comes first; a few nanoseconds are no place to begin.
+    const cost = (/** @type {number} */ place) => notes[place].story?.cost ?? 0;
+    const costliest = [...notes.keys()].sort((a, b) => cost(b) - cost(a) || a - b);
+    element("episodes").replaceChildren(...costliest.map((place) => entry(`${((notes[place].start + head.shift) / 1e6).toFixed(3)} ms  ${notes[place].text}`, () => this.goTo(place))));
     element("episode-count").textContent = `Episodes of lost CPU time: ${head.episodesCount}` + (notes.length < head.episodesCount ? `, the ${notes.length} costliest:` : "");
     const { counts, leftOut } = head.points, marks = counts.reduce((sum, count) => sum + count, 0);
     element("point-count").hidden = marks === 0;

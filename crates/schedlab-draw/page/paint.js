@@ -303,7 +303,8 @@ export class Painter {
     const left = cpus ? 58 : Math.round(Math.min(150, Math.max(70, width * 0.22)));
     const mini = 44, lane = this.trace.head.episodes.length > 0 ? 14 : 0, count = Math.max(lanes.length, 1);
     const room = height - mini - 30 - lane - 26, least = Math.min(120, height / 4);
-    const fits = Math.min((room - least) / count, 40);
+    // Few rows grow, so that no half of the window stays empty.
+    const fits = Math.min((room - least) / count, count <= 4 ? 110 : 40);
     const rowHeight = Math.max(view.rowHeight || (cpus ? fits : Math.max(fits, 16)), 1);
     // The curve takes what the rows leave.
     const curveHeight = Math.min(Math.max(room - rowHeight * count, least), 320);
@@ -376,16 +377,25 @@ export class Painter {
     c.fillStyle = tone.muted;
     c.textAlign = "right";
     c.textBaseline = "middle";
-    const every = 2 ** Math.max(0, Math.ceil(Math.log2(11 / rowHeight))), letters = Math.floor((box.left - 10) / 6);
+    const every = 2 ** Math.max(0, Math.ceil(Math.log2(11 / rowHeight)));
     for (let i = first; i < end; i++) {
       const y = box.top + (i - view.top + 0.5) * rowHeight;
       if (i % every !== 0 || y >= box.top + box.height || y <= box.top) continue;
       const { row, name } = lanes[i];
       const label = row >= 0 && rowHeight < 12 ? String(this.trace.rows[row].cpu) : name;
-      c.fillText(label.length > letters ? label.slice(0, letters - 1) + "…" : label, box.left - 6, y);
+      c.fillText(this.shortened(label, box.left - 10), box.left - 6, y);
     }
     c.restore();
     if (this.lanes.kind === "cpu" && view.order === "socket") this.sockets(view, layout, tone, first, end);
+  }
+
+  /** A text with an ellipsis where it does not fit. @param {string} text @param {number} room */
+  shortened(text, room) {
+    const width = (/** @type {string} */ of) => this.context.measureText(of).width;
+    if (width(text) <= room) return text;
+    let letters = text.length - 1;
+    while (letters > 0 && width(text.slice(0, letters) + "…") > room) letters--;
+    return text.slice(0, letters) + "…";
   }
 
   /** Fills the strip: a line of pixels for each row; below it, where rows are edged, the line at its lower edge.
@@ -512,8 +522,10 @@ export class Painter {
     const area = (/** @type {(i: number) => number} */ upper, /** @type {(i: number) => number} */ lower, /** @type {string} */ colour) => {
       c.fillStyle = colour;
       c.beginPath();
-      for (let i = 0; i < count; i++) c.lineTo(box.left + (i * box.width) / (count - 1), y(upper(i)));
-      for (let i = count - 1; i >= 0; i--) c.lineTo(box.left + (i * box.width) / (count - 1), y(lower(i)));
+      // Numbers of tasks change in steps.
+      const x = (/** @type {number} */ i) => box.left + (i * box.width) / count;
+      for (let i = 0; i < count; i++) { c.lineTo(x(i), y(upper(i))); c.lineTo(x(i + 1), y(upper(i))); }
+      for (let i = count - 1; i >= 0; i--) { c.lineTo(x(i + 1), y(lower(i))); c.lineTo(x(i), y(lower(i))); }
       c.fill();
     };
     c.globalAlpha = 0.55;
@@ -534,10 +546,11 @@ export class Painter {
     // Where both do not fit, the number: the legend says what the line is.
     const words = `${cpus} CPU${cpus === 1 ? "" : "s"}`;
     c.fillText(c.measureText(words).width > box.left - 8 ? String(cpus) : words, box.left - 6, y(cpus));
-    c.fillText("0", box.left - 6, y(0) - 2);
+    // A line of CPUs near the bottom leaves no room for the zero.
+    if (y(0) - y(cpus) > 14) c.fillText("0", box.left - 6, y(0) - 2);
     const middle = (y(cpus) + y(0)) / 2;
     // The height of the curve, where it has room.
-    if (y(cpus) - y(most) > 16) c.fillText(`${Math.round(most)} tasks`, box.left - 6, y(most));
+    if (y(cpus) - y(most) > 16) c.fillText(this.shortened(`${Math.round(most)} tasks`, box.left - 8), box.left - 6, y(most));
     else if (y(0) - y(cpus) > 44) c.fillText("tasks", box.left - 6, middle);
     c.textBaseline = "alphabetic";
   }

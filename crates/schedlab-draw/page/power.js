@@ -77,6 +77,9 @@ export function powerText(power, time, room) {
   return lines;
 }
 
+/** Pixels for each IPI and timer of a row, on average; with fewer they are not drawn. */
+const SHORT_ROOM = 8;
+
 /**
  * Draws a row's idle states along its lower edge, the deeper the stronger, and its interrupts above that.
  * @param {CanvasRenderingContext2D} c @param {import("./paint.js").Tones} tone @param {import("./view.js").View} view
@@ -84,9 +87,13 @@ export function powerText(power, time, room) {
  */
 export function drawPower(c, tone, view, power, x, y, height) {
   const { start, end, kind, longest } = power, strip = Math.max(1, height * 0.2);
-  const free = [-1, -1, -1];
-  for (let i = firstFrom(start, view.from - longest); i < start.length && start[i] < view.to; i++) {
-    if (end[i] < view.from) continue;
+  const free = [-1, -1, -1], first = firstFrom(start, view.from - longest), behind = firstFrom(start, view.to);
+  let short = 0;
+  for (let i = first; i < behind; i++) if (kind[i] < 2) short++;
+  // More IPIs and timers than this would be a band that says nothing and hides what ran.
+  const tellable = short <= (x(view.to) - x(view.from)) / SHORT_ROOM;
+  for (let i = first; i < behind; i++) {
+    if (end[i] < view.from || (kind[i] < 2 && !tellable)) continue;
     const lane = Math.min(kind[i], 2), from = x(start[i]), to = Math.max(x(end[i]), from + (lane === 2 ? 0.5 : 1));
     if (to < free[lane]) continue;
     free[lane] = to + 0.5;

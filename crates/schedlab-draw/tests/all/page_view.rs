@@ -105,6 +105,61 @@ fn keys_work_after_a_click_on_anything() {
 }
 
 #[test]
+fn escape_closes_the_help_before_it_drops_the_choice_and_a_search_without_a_hit_says_so() {
+    let Some((mut browser, file)) = Browser::show("faults", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    browser.key("]");
+    let chosen = "schedlabPage.view.slice";
+    let slice = browser.evaluate(chosen);
+    let is_hidden = "document.getElementById('keys').hidden";
+    browser.key("?");
+    assert_eq!(browser.evaluate(is_hidden), false);
+    browser.key("Escape");
+    assert_eq!((browser.evaluate(is_hidden), browser.evaluate(chosen)), (json!(true), slice));
+    browser.key("Escape");
+    assert_eq!(browser.evaluate(chosen), -1);
+    browser.evaluate(
+        "(() => { const s = document.getElementById('search'); s.value = 'zz'; \
+         s.dispatchEvent(new Event('input')); })()",
+    );
+    let found = browser.evaluate("document.getElementById('found').textContent");
+    assert_eq!(found, "No task has 'zz' in its name or as its pid.");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn two_cpus_fill_the_window_and_labels_are_cut_at_their_end() {
+    let Some((mut browser, file)) = Browser::show("few", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    let filled = browser.evaluate(
+        "(() => { const { rows, curve, height } = schedlabPage.painter.layout(schedlabPage.view); \
+         return (rows.height + curve.height) / height; })()",
+    );
+    assert!(filled.as_f64().is_some_and(|part| part > 0.75), "{filled}");
+    let label = browser.evaluate(
+        "schedlabPage.painter.shortened('docker/0123456789abcdef0123456789abcdef', 100)",
+    );
+    let label = label.as_str().expect("a text");
+    assert!(label.starts_with("docker/0") && label.ends_with('…'), "{label}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn episodes_are_listed_by_what_they_cost() {
+    let trace = notation::parse(TRACE).expect("sound notation");
+    let span = span_of(&mut trace.source()).expect("in memory");
+    let reply = ask(&mut trace.source(), Columns::new(span)).expect("in memory");
+    let notes = [note(span.start, 1_000, 1_280), note(span.start, 2_000, 4_000)];
+    let html = page("x.dat", &reply.answer, None, &notes, 2);
+    let Some((mut browser, file)) = Browser::show("costliest", &html) else { return };
+    let first = browser.evaluate("document.querySelector('#episodes button').textContent");
+    assert_eq!(first, "0.002 ms  B waited");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
 fn the_address_restores_scroll_height_rows_and_colours() {
     let rows: String = (0..200).fold(String::new(), |mut text, cpu| {
         let letter = if cpu < 26 { char::from(b'A' + cpu) } else { '.' };
