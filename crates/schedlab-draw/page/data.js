@@ -16,7 +16,8 @@ import { noPower } from "./power.js";
  *   fine: number, cpus: CpuHead[], tasks: [number, string, number, number, number[], number, number][],
  *   parts: [number, number, number][], points: {names: string[], counts: number[], leftOut: number},
  *   power: {counts: [number, number][], leftOut: number}, processes: string[], groups: string[],
- *   themes: {light: ThemeHead, dark: ThemeHead}, episodes: Note[], episodesCount: number}} Head
+ *   themes: {light: ThemeHead, dark: ThemeHead}, episodes: Note[], episodesCount: number,
+ *   answer: {lines: string[], worst: [number, number]|null}|null}} Head
  * `tasks` are [pid, name, parent or 0, priority, colour numbers by rule, process, group]; the last two are places
  * in their lists, plus 1, or 0 for not known. `parts` are [row, slices,
  * bytes], in the order in which they stand in the document. `shift` is what the page's zero is later

@@ -140,6 +140,32 @@ function powerLegend(trace, tone) {
   return entries;
 }
 
+/**
+ * The answer's lines as paragraphs; lines with an indent are entries of a list.
+ * @param {string[]} lines @returns {HTMLElement[]}
+ */
+export function answered(lines) {
+  /** @type {HTMLElement[]} */
+  const parts = [];
+  let open = false;
+  for (const line of lines) {
+    const indented = line.startsWith("  "), text = line.trim().replace(/\s+/g, " ");
+    if (text === "") { open = false; continue; }
+    let last = parts[parts.length - 1];
+    if (!open || (last.tagName === "UL") !== indented) {
+      last = document.createElement(indented ? "ul" : "p");
+      parts.push(last);
+      open = true;
+    }
+    if (indented) {
+      const item = document.createElement("li");
+      item.textContent = text;
+      last.append(item);
+    } else last.textContent = `${last.textContent} ${text}`.trim();
+  }
+  return parts;
+}
+
 /** The longest waits of all rows. @param {Trace} trace @param {number} most */
 export function longestWaits(trace, most) {
   /** @type {{wait: number, row: number, slice: number}[]} */

@@ -3,7 +3,7 @@
 import { LEFT, Totals, after, append, duration, fineColumns, outline, taskName, unpack } from "./data.js";
 import { fromLink, look, nextOf, pan, search, show, sliceAt, toLink, whole, zoom } from "./view.js";
 import { isTold, laneOf, sliceOn } from "./lanes.js";
-import { entry, legend, longestWaits, sums } from "./lists.js";
+import { answered, entry, legend, longestWaits, sums } from "./lists.js";
 import { episodeAt } from "./over.js";
 import { Painter } from "./paint.js";
 import { pointAt, pointText, readPoints } from "./points.js";
@@ -25,6 +25,7 @@ class Page {
     this.canvas = /** @type {HTMLCanvasElement} */ (element("rows"));
     /** The address that the page was opened with: its slice can be chosen when it is there. */
     this.wanted = location.hash;
+    this.toWorst();
     fromLink(trace, this.view, this.wanted);
     this.painter = new Painter(this.canvas, trace, this.view);
     this.pending = false;
@@ -47,6 +48,15 @@ class Page {
     this.lists();
     this.details();
     this.now();
+  }
+
+  /** The page begins with its answer, and at the moment that this is about. */
+  toWorst() {
+    const { answer } = this.trace.head;
+    if (!answer) return;
+    element("answer").replaceChildren(...answered(answer.lines));
+    element("answer").hidden = false;
+    if (answer.worst) show(this.trace, this.view, answer.worst[0], answer.worst[1], (answer.worst[1] - answer.worst[0]) / 4);
   }
 
   /** Takes in what came since the last time, or the last of it. @param {number} part 0..1 */

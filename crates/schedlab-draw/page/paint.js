@@ -304,10 +304,10 @@ export class Painter {
     const mini = 44, lane = this.trace.head.episodes.length > 0 ? 14 : 0, count = Math.max(lanes.length, 1);
     const room = height - mini - 30 - lane - 26, least = Math.min(120, height / 4);
     // Few rows grow, so that no half of the window stays empty.
-    const fits = Math.min((room - least) / count, count <= 4 ? 110 : 40);
+    const fits = Math.min((room - least) / count, count <= 4 ? 140 : 40);
     const rowHeight = Math.max(view.rowHeight || (cpus ? fits : Math.max(fits, 16)), 1);
     // The curve takes what the rows leave.
-    const curveHeight = Math.min(Math.max(room - rowHeight * count, least), 320);
+    const curveHeight = Math.min(Math.max(room - rowHeight * count, least), count <= 4 ? 480 : 320);
     const top = mini + 30 + lane;
     const rows = { left, width: Math.max(width - left - 10, 50), top, height: Math.max(Math.min(room - curveHeight, rowHeight * count), 20) };
     return { width, height, rows, rowHeight, mini: { left, width: rows.width, top: 8, height: mini - 14 },

@@ -336,7 +336,7 @@ impl Page<'_> {
              \"fine\":{fine},\"cpus\":[{}],\"tasks\":[{}],\"parts\":[{}],\"points\":{},\
              \"power\":{},\"processes\":[{}],\"groups\":[{}],\
              \"themes\":{{\"light\":{},\"dark\":{}}},\
-             \"episodes\":[{}],\"episodesCount\":{episodes_count}}}",
+             \"episodes\":[{}],\"episodesCount\":{episodes_count},\"answer\":{}}}",
             json(title),
             origin.0,
             (data.window.start - origin).0,
@@ -350,8 +350,21 @@ impl Page<'_> {
             list(&data.groups),
             theme(&Theme::light()),
             theme(&Theme::dark()),
-            notes.join(",")
+            notes.join(","),
+            self.answer()
         )
+    }
+
+    /// The text of the answer, and where its worst moment begins and ends.
+    fn answer(&self) -> String {
+        let Some((text, worst)) = &self.data.answer else { return "null".to_owned() };
+        let at = |time: Nanos| (time - self.data.window.start).0;
+        let moment = match worst {
+            Some(worst) => format!("[{},{}]", at(worst.start), at(worst.end)),
+            None => "null".to_owned(),
+        };
+        let lines: Vec<String> = text.lines().map(|line| json(&printable(line))).collect();
+        format!("{{\"lines\":[{}],\"worst\":{moment}}}", lines.join(","))
     }
 
     fn rows(&self) -> Vec<String> {

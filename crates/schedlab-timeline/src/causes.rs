@@ -733,8 +733,9 @@ impl Causes {
     }
 }
 
-/// Names that only the kernel gives to its threads.
-fn is_kernel_thread(name: &str) -> bool {
+/// Whether a task has one of the names that the kernel gives to its threads. Events do not tell which tasks are such.
+#[must_use]
+pub fn is_kernel_thread(name: &str) -> bool {
     const PREFIXES: [&str; 12] = [
         "kworker/",
         "ksoftirqd/",

@@ -71,7 +71,9 @@ mod warnings;
 mod why_late;
 
 pub use all_questions::{Everything, everything, total_values, totals};
-pub use causes::{Blame, Causes, CausesAnswer, ExplainedWait, Parts, TaskCauses, WaitCause};
+pub use causes::{
+    Blame, Causes, CausesAnswer, ExplainedWait, Parts, TaskCauses, WaitCause, is_kernel_thread,
+};
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
 pub use conservation::{
     Because, Cause, Conservation, ConservationAnswer, Ended, Episode, Lost,

@@ -97,6 +97,8 @@ pub struct PageData {
     pub(super) power: PowerAnswer,
     /// What stands for the slices of a trace that is too large for them.
     pub(super) fine: Option<(DensityAnswer, Vec<Level>)>,
+    /// Why tasks waited, in lines for people, and the worst moment.
+    pub(super) answer: Option<(String, Option<Span>)>,
     whole: bool,
     /// By task: how long it ran, and who created it.
     ran: Vec<(u64, TaskId)>,
@@ -404,6 +406,7 @@ impl Question for Columns {
             groups: Vec::new(),
             power: PowerAnswer::default(),
             fine: None,
+            answer: None,
             whole: self.room.is_some(),
             ran: self.ran,
             touching: self.touching,
@@ -468,6 +471,13 @@ impl PageData {
     #[must_use]
     pub fn with_power(mut self, power: PowerAnswer) -> Self {
         self.power = power;
+        self
+    }
+
+    /// Shows first why tasks waited, and begins at the worst moment.
+    #[must_use]
+    pub fn with_answer(mut self, text: String, worst: Option<Span>) -> Self {
+        self.answer = Some((text, worst));
         self
     }
 

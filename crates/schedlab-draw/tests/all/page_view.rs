@@ -138,11 +138,35 @@ fn two_cpus_fill_the_window_and_labels_are_cut_at_their_end() {
          return (rows.height + curve.height) / height; })()",
     );
     assert!(filled.as_f64().is_some_and(|part| part > 0.75), "{filled}");
-    let label = browser.evaluate(
-        "schedlabPage.painter.shortened('docker/0123456789abcdef0123456789abcdef', 100)",
-    );
+    let label = browser
+        .evaluate("schedlabPage.painter.shortened('docker/0123456789abcdef0123456789abcdef', 100)");
     let label = label.as_str().expect("a text");
     assert!(label.starts_with("docker/0") && label.ends_with('…'), "{label}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn the_answer_comes_first_and_the_window_is_at_the_worst_moment() {
+    let trace = notation::parse(TRACE).expect("sound notation");
+    let span = span_of(&mut trace.source()).expect("in memory");
+    let reply = ask(&mut trace.source(), Columns::new(span)).expect("in memory");
+    let answer = "B (2) waited 3 µs, since A (1)\nran <on> its CPU.\n\n  misplaced   3 µs  100 %\n";
+    let worst = Span::new(span.start + Nanos(1_000), span.start + Nanos(4_000));
+    let data = reply.answer.with_answer(answer.to_owned(), Some(worst));
+    let html = page("x.dat", &data, None, &[], 0);
+    let Some((mut browser, file)) = Browser::show("answer", &html) else { return };
+    let told = browser.evaluate(
+        "[...document.querySelectorAll('#answer p, #answer li')].map((part) => part.textContent)",
+    );
+    assert_eq!(
+        told,
+        json!(["B (2) waited 3 µs, since A (1) ran <on> its CPU.", "misplaced 3 µs 100 %"])
+    );
+    let window = browser.evaluate("[schedlabPage.view.from, schedlabPage.view.to]");
+    let [from, to] = [0, 1].map(|index| window[index].as_f64().expect("a number"));
+    assert!(from <= 1_000.0 && to >= 4_000.0 && to - from < 16_000.0, "{from} to {to}");
+    browser.key("f");
+    assert_eq!(width(&mut browser), 16_000.0, "the way back to the whole");
     std::fs::remove_file(&file).expect("ours");
 }
 

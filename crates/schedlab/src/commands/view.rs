@@ -1,6 +1,8 @@
 //! `schedlab view`: the interactive page of a trace.
 
 use super::result_file::save;
+use super::trace::input::Input;
+use super::trace::why::overview;
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::Belongs;
@@ -47,6 +49,9 @@ pub(crate) struct Args {
     /// End here, in the same form
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
     to: Option<Point>,
+    /// Leave out why tasks waited, which takes two more passes over the trace
+    #[arg(long)]
+    no_why: bool,
     /// Bytes for slices before compression; a page with more of them shows columns in their place
     #[arg(long, value_name = "SIZE", default_value_t = SLICES_MAX, hide = true)]
     slices_max: usize,
@@ -121,6 +126,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "--from and --to choose a part that is shown with all of them",
         )
     }));
+    if !args.no_why {
+        let input = Input::part_of(file, args.from, args.to);
+        let overview::Answer { text, worst } = overview::answer(&input)?;
+        slices = slices.with_answer(text, worst);
+    }
     let notes = notes(&conservation, &reply.state);
     let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let count = conservation.count;

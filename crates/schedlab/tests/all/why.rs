@@ -38,7 +38,7 @@ fn asked(trace: &str, options: &[&str]) -> (String, String) {
 #[test]
 fn a_task_that_starves_comes_first_though_its_wait_never_ended() {
     let (text, _) = asked(STARVED, &[]);
-    let first = "victim (34) still waits after at least 103 ms, 100 % of it because hog (31) ran on its CPU";
+    let first = "victim (34) still waits after at least 103 ms, 100 % of it behind hog (31).";
     assert!(text.starts_with(first), "{text}");
 }
 

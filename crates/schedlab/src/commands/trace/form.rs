@@ -6,7 +6,7 @@ use schedlab_model::Warning;
 use schedlab_model::table::{Row, Rows};
 
 /// How to print.
-#[derive(clap::Args, Clone, Copy, Debug)]
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
     /// Print JSON
     #[arg(long)]

@@ -93,6 +93,12 @@ impl Part {
 }
 
 impl Input {
+    /// The part of a file, for an answer that is printed elsewhere.
+    pub(crate) fn part_of(file: &Path, from: Option<Point>, to: Option<Point>) -> Self {
+        let part = Part { from, to, threads: None, form: Form::default() };
+        Self { file: file.to_owned(), part }
+    }
+
     /// The same as [`Self::ask`], for a question that is worth a loop of its own with each reader.
     pub(crate) fn ask_straight<Q: Question>(
         &self,

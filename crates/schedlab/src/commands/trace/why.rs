@@ -1,7 +1,7 @@
 //! `schedlab why`: why tasks waited; and what an interval of one task's life was spent on.
 
 pub(super) mod blame;
-mod overview;
+pub(crate) mod overview;
 mod requests;
 
 use super::blocked;

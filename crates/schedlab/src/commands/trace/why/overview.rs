@@ -5,10 +5,10 @@ use super::blame::{self, By};
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::Rows;
-use schedlab_model::{Groups, Limit, Nanos, Warning};
+use schedlab_model::{Groups, Limit, Nanos, Span, Warning};
 use schedlab_timeline::{
     Blame, Causes, CausesAnswer, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
-    Throttling, ThrottlingAnswer, WaitCause, WithArguments,
+    Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,6 +23,55 @@ const WORST: usize = 20;
 const OPEN_MIN: Nanos = Nanos(10_000_000);
 /// Causes below this share of the waiting are in the JSON only.
 const SHARE_MIN: f64 = 0.005;
+/// Who ran for this share of what somebody waited for is named alone.
+const MOSTLY: f64 = 0.9;
+
+/// Why the tasks of a trace waited, and what the answer rests on.
+struct Explained {
+    reply: Reply<CausesAnswer>,
+    groups: Option<Groups>,
+    throttling: ThrottlingAnswer,
+    /// Whether the trace tells where tasks may run.
+    has_affinity: bool,
+}
+
+impl Explained {
+    /// Two passes: only a refill tells whom it found throttled.
+    fn of(input: &Input) -> anyhow::Result<Self> {
+        let mut groups = None;
+        let mut has_affinity = false;
+        let throttling = input.ask(|info| {
+            groups.clone_from(&info.groups);
+            has_affinity = info.affinity.is_some();
+            WithArguments(Throttling::new(info))
+        })?;
+        let throttling = throttling.answer;
+        let reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
+        Ok(Self { reply, groups, throttling, has_affinity })
+    }
+}
+
+/// The answer for a page: the text without the table of tasks, and its worst wait.
+pub(crate) struct Answer {
+    /// Lines of at most 80 columns.
+    pub(crate) text: String,
+    /// The longest wait of the tasks that it is about; `None` if nobody waited.
+    pub(crate) worst: Option<Span>,
+}
+
+/// The answer about a part of a trace.
+pub(crate) fn answer(input: &Input) -> anyhow::Result<Answer> {
+    let Explained { reply, groups, .. } = Explained::of(input)?;
+    let groups = groups.unwrap_or_default();
+    let subject = Subject::of(&reply);
+    let text = Screen { reply: &reply, groups: &groups, input }.text(subject.as_ref());
+    let worst = subject.and_then(|subject| {
+        let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
+        let worst = reply.answer.worst.iter().find(own)?;
+        Some(Span::new(worst.since, worst.until))
+    });
+    Ok(Answer { text, worst })
+}
 
 /// Prints it.
 pub(super) fn run(
@@ -32,22 +81,14 @@ pub(super) fn run(
     by: Option<By>,
     top: Option<usize>,
 ) -> anyhow::Result<ExitCode> {
-    let mut groups = None;
-    let mut told = false;
-    let throttling = input.ask(|info| {
-        groups.clone_from(&info.groups);
-        told = info.affinity.is_some();
-        WithArguments(Throttling::new(info))
-    })?;
-    let throttling = throttling.answer;
-    let mut reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
+    let Explained { mut reply, groups, throttling, has_affinity } = Explained::of(input)?;
     selection.check(&reply.state, &input.file)?;
     if let Some(wanted) = cgroup {
         is_there(wanted, groups.as_ref(), input)?;
     }
     narrow(&mut reply, selection, cgroup);
     let mut warnings = reply.warnings.clone();
-    warnings.extend(limits(told, groups.as_ref(), &throttling));
+    warnings.extend(limits(has_affinity, groups.as_ref(), &throttling));
     let groups = groups.unwrap_or_default();
     if let Some(by) = by {
         return print_blame(input, &reply, by, &warnings, top.unwrap_or(20));
@@ -146,9 +187,13 @@ fn narrow(reply: &mut Reply<CausesAnswer>, selection: &Selection, cgroup: Option
 }
 
 /// What limits the causes.
-fn limits(told: bool, groups: Option<&Groups>, throttling: &ThrottlingAnswer) -> Vec<Warning> {
+fn limits(
+    has_affinity: bool,
+    groups: Option<&Groups>,
+    throttling: &ThrottlingAnswer,
+) -> Vec<Warning> {
     let mut found = Vec::new();
-    if !told {
+    if !has_affinity {
         found.push(Warning::new(
             "affinity-unknown",
             "the trace does not say where tasks may run: `misplaced` includes waits of pinned tasks",
@@ -347,7 +392,7 @@ impl Screen<'_> {
         };
         let mut text = self.headline(subject);
         let _ = writeln!(text, "\n{}", self.causes(subject));
-        let _ = writeln!(text, "{}", self.advice(subject));
+        let _ = write!(text, "{}", self.advice(subject));
         let all = self.reply.answer.total.sum();
         let count = self.reply.answer.tasks.len();
         let shares: Vec<String> = self
@@ -406,54 +451,83 @@ impl Screen<'_> {
             WaitCause::HandingOver => format!("{share} of it until an idle CPU switched to it"),
             WaitCause::Unknown => format!("of {share} the cause is not known"),
             WaitCause::Pinned => format!(
-                "{share} of it while another CPU was free where it may not run; {}",
-                self.culprit(subject).unwrap_or_else(|| "nobody ran instead".to_owned())
+                "{share} of it while another CPU was free where it may not run, behind {}",
+                self.behind(subject, cause)
             ),
-            WaitCause::Misplaced => format!(
-                "{share} of it while another CPU was free; {}",
-                self.culprit(subject).unwrap_or_else(|| "nobody ran instead".to_owned())
-            ),
-            _ => {
-                let culprit = self.culprit(subject).unwrap_or_else(|| "others ran".to_owned());
-                format!("{share} of it because {culprit}")
+            WaitCause::Misplaced => {
+                format!(
+                    "{share} of it while another CPU was free, behind {}",
+                    self.behind(subject, cause)
+                )
             }
+            _ => format!("{share} of it behind {}", self.behind(subject, cause)),
         };
         wrapped(&format!("{who} {waited}, {why}."))
     }
 
-    /// Who ran instead, most first.
-    fn culprits(&self, subject: &Subject) -> Vec<(TaskId, Nanos)> {
+    /// Who ran instead, most first; with a kind of competition, those of that kind.
+    fn culprits(&self, subject: &Subject, cause: Option<WaitCause>) -> Vec<(TaskId, Nanos)> {
         let told = self.reply.answer.tasks.iter().filter(|row| subject.tasks.contains(&row.task));
         let comms: Vec<_> = told.flat_map(|row| row.comms.iter().copied()).collect();
         let rows = self.reply.answer.blame.iter();
         rows.filter(|row| row.group == subject.group && comms.contains(&row.comm))
             .map(|row| (row.by, row.time))
+            .filter(|(task, _)| cause.is_none_or(|cause| self.is_of(*task, cause, subject)))
             .collect()
     }
 
-    /// `hog (17) of /other ran for 1.20 s of it`; tasks of one name together.
-    fn culprit(&self, subject: &Subject) -> Option<String> {
+    /// Whether a task that ran counts for a kind of competition.
+    fn is_of(&self, task: TaskId, cause: WaitCause, subject: &Subject) -> bool {
+        let state = &self.reply.state;
+        let is_kernel = is_kernel_thread(&state.name(task));
+        let prio = state.task(task).prio.0;
+        let is_fair = prio >= 100 && !is_kernel;
+        let is_own = self.reply.answer.groups[task.index()] == subject.group;
+        match cause {
+            WaitCause::KernelThread => is_kernel,
+            WaitCause::Deadline => prio < 0 && !is_kernel,
+            WaitCause::RealTime => (0..100).contains(&prio) && !is_kernel,
+            WaitCause::OwnGroup => is_fair && is_own,
+            WaitCause::OtherGroup => is_fair && !is_own,
+            _ => true,
+        }
+    }
+
+    /// `hog (17) of /other`, or `others, mostly rustc (3 tasks, 1.20 s)`; tasks of one name together.
+    fn behind(&self, subject: &Subject, cause: WaitCause) -> String {
         let state = &self.reply.state;
         let mut by_name = BTreeMap::new();
-        for (task, time) in self.culprits(subject) {
+        let mut all = Nanos::ZERO;
+        for (task, time) in self.culprits(subject, Some(cause)) {
             let group = self.reply.answer.groups[task.index()];
             let sum = by_name.entry((state.name(task), group)).or_insert((Nanos::ZERO, Vec::new()));
             sum.0 += time;
             sum.1.push(task);
+            all += time;
         }
-        let ((name, group), (time, tasks)) =
-            by_name.into_iter().max_by_key(|(_, (time, _))| *time)?;
-        let mut who = match tasks.as_slice() {
-            [task] => Named::of(*task, state).to_string(),
-            many => format!("{name} ({} tasks)", many.len()),
+        let most = by_name.into_iter().max_by_key(|(_, (time, _))| *time);
+        let Some(((name, group), (time, tasks))) = most else {
+            return "nobody who was seen".to_owned();
         };
         let group = self.reply.answer.group_name(group).filter(|name| *name != "/");
-        if let Some(group) =
-            group.filter(|_| self.reply.answer.groups[tasks[0].index()] != subject.group)
-        {
-            let _ = write!(who, " of {group}");
+        let is_own = self.reply.answer.groups[tasks[0].index()] == subject.group;
+        let of = group.filter(|_| !is_own).map(|name| format!(" of {name}")).unwrap_or_default();
+        let count = match tasks.as_slice() {
+            [task] => state.task(*task).pid.to_string(),
+            many => format!("{} tasks", many.len()),
+        };
+        if part(time, all) >= MOSTLY {
+            return format!("{name} ({count}){of}");
         }
-        Some(format!("{who} ran on its CPU for {} meanwhile", time.readable()))
+        let others = match cause {
+            WaitCause::KernelThread => "kernel threads",
+            WaitCause::Deadline => "deadline tasks",
+            WaitCause::RealTime => "real-time tasks",
+            WaitCause::OwnGroup => "others of its group",
+            WaitCause::OtherGroup => "other groups",
+            _ => "others",
+        };
+        format!("{others}, mostly {name}{of} ({count}, {})", time.readable())
     }
 
     /// The nearest limit that holds for the subject.
@@ -485,7 +559,7 @@ impl Screen<'_> {
             let _ = writeln!(text, "{}", line.trim_end());
         }
         let ran: Vec<String> = self
-            .culprits(subject)
+            .culprits(subject, None)
             .into_iter()
             .take(3)
             .map(|(task, time)| {
@@ -493,7 +567,11 @@ impl Screen<'_> {
             })
             .collect();
         if !ran.is_empty() {
-            text += &wrapped(&format!("  On its CPU meanwhile: {}.", ran.join(", ")));
+            let _ = write!(
+                text,
+                "\n{}",
+                wrapped(&format!("On its CPU meanwhile: {}.", ran.join(", ")))
+            );
         }
         text
     }
@@ -502,10 +580,10 @@ impl Screen<'_> {
     fn advice(&self, subject: &Subject) -> String {
         let file = self.input.file.display();
         let state = &self.reply.state;
-        let culprit = self.culprits(subject).first().map(|(task, _)| *task);
         let Some((cause, time)) = subject.parts.ranked().first().copied() else {
             return String::new();
         };
+        let culprit = self.culprits(subject, Some(cause)).first().map(|(task, _)| *task);
         let pid = state.task(subject.tasks[0]).pid;
         let said = match cause {
             WaitCause::Throttled => match self.limit(subject) {
