@@ -267,6 +267,9 @@ impl Throttling {
             one.settle(at);
             one.running.retain(|(other, _)| *other != cpu);
             let Some(certain) = one.exhausted(at) else { continue };
+            // Since 6.18 a task that stops itself is in the middle of kernel code. One that is displaced on its way to user
+            // space waits for its turn, and is throttled after that, unless a refill comes first.
+            let certain = certain && (self.stops_queues || left == Some(Left::Preempted));
             let out = Out { from: at, cpu, certain, was_busy: true };
             if left.is_some_and(Left::is_runnable) {
                 one.out.insert(task, out);
