@@ -39,7 +39,7 @@ pub use metric::{Better, Metric, Unit};
 pub use point::Point;
 pub use readable::{percentage, readable, significant};
 pub use size::{Bytes, BytesError};
-pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo};
+pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo, Trigger};
 pub use time::{Nanos, NanosError, Span};
 pub use topology::{Distance, Place, Topology};
 pub use usage::Usage;

@@ -3,6 +3,7 @@
 use crate::{
     Comm, Conditions, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span, Topology, Warning,
 };
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -27,6 +28,17 @@ pub struct Affinity {
     pub at: Nanos,
     /// Where it may run.
     pub allowed: CpuSet,
+}
+
+/// A wait for a CPU that was longer than a recorder was asked to watch for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    /// The task that waited.
+    pub pid: Pid,
+    /// When the wait began.
+    pub since: Nanos,
+    /// When the task ran, or when the wait was found too long.
+    pub until: Nanos,
 }
 
 /// A tracepoint that is not of the scheduler kinds.
@@ -62,6 +74,8 @@ pub struct TraceInfo {
     pub processes: Option<BTreeMap<Pid, Pid>>,
     /// First and last instant observed, where known before reading.
     pub span: Option<Span>,
+    /// The wait that ended the recording; `None` if it ended otherwise.
+    pub trigger: Option<Trigger>,
     /// Names known from outside the events (saved command lines).
     pub comms: BTreeMap<Pid, Comm>,
     /// Tracepoints beyond the scheduler's, by the index that [`crate::What::Other`] carries.
@@ -87,6 +101,7 @@ impl TraceInfo {
             conditions: None,
             processes: None,
             span: None,
+            trigger: None,
             comms: BTreeMap::new(),
             others: Vec::new(),
             marks: Vec::new(),

@@ -30,7 +30,7 @@ mod tracepoints;
 mod watch;
 
 pub use error::RecordError;
-pub use options::{Filter, Full, Options, Snapshot, Via};
+pub use options::{Filter, Full, Options, Snapshot, Via, Watched};
 pub use recorder::Recorder;
 pub use shared::{Ended, Overrun, Spike};
 pub use stitch::stitch;

@@ -4,7 +4,7 @@ use super::RING_BYTES;
 use super::shared::RECORDER;
 use super::tracepoints::Tracepoint;
 use schedlab_model::{Pid, Warning};
-pub use schedlab_workload::{Filter, Full, RecordSpec as Options, Snapshot, Via};
+pub use schedlab_workload::{Filter, Full, RecordSpec as Options, Snapshot, Via, Watched};
 
 /// What an [`Options`] means to a recorder.
 pub(crate) trait Meaning {

@@ -7,14 +7,14 @@ use super::groups::Groups;
 use super::options::Meaning as _;
 use super::probes;
 use super::rings::{self, Rings};
-use super::shared::{Ended, Shared, spawn};
+use super::shared::{Ended, Shared, Spike, spawn};
 use super::spool::{self, Head, Source, Tail};
 use super::stacks;
 use super::trace_marker;
 use super::tracepoints;
 use super::watch::Watcher;
 use super::{Options, RecordError, Via};
-use schedlab_model::{Cpu, Nanos};
+use schedlab_model::{Cpu, Nanos, Trigger};
 use schedlab_sys::guard::Guard;
 use schedlab_sys::perf::Ring;
 use schedlab_sys::{clock, process, topology, tracefs::Tracefs};
@@ -203,6 +203,12 @@ impl Recorder {
             let result = thread.join().expect("recorder threads do not panic");
             result.map_err(RecordError::io(format!("writing into {}", self.dir.display())))?;
         }
+        let trigger = match self.shared.ended.get() {
+            Some(Ended::Spike(Spike { pid, since, waited, .. })) => {
+                Some(Trigger { pid: *pid, since: *since, until: *since + *waited })
+            }
+            _ => None,
+        };
         let mut doubts = self.options.doubts();
         let lost = match self.backend {
             Backend::Perf(rings) => {
@@ -220,7 +226,7 @@ impl Recorder {
                 lost
             }
         };
-        spool::write(&spool::tail(&self.dir), &Tail { stopped, lost, doubts })?;
+        spool::write(&spool::tail(&self.dir), &Tail { stopped, lost, doubts, trigger })?;
         Ok(self.dir)
     }
 }

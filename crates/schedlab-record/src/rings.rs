@@ -115,7 +115,9 @@ impl Rings {
             let shared = Arc::clone(shared);
             let name = options.between.as_deref();
             let requests = name.map(|name| Requests::new(marks, dir, name, snapshot.bound));
-            let watch = snapshot::Watch::new(snapshot, &head.tracepoints, drained, dir, requests)?;
+            let watched = options.watch.clone();
+            let points = &head.tracepoints;
+            let watch = snapshot::Watch::new(snapshot, points, drained, dir, requests, watched)?;
             let body = move || watch.run(&shared, || all.disable());
             return Ok(vec![spawn("snapshot", body)?]);
         }

@@ -11,8 +11,9 @@ use super::sample::Sample;
 use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
-use super::{RecordError, Snapshot, spool};
+use super::{RecordError, Snapshot, Watched, spool};
 use schedlab_model::{Cpu, Event, Nanos, Pid, What};
+use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::perf::{Ring, record};
 use schedlab_sys::{clock, process};
 use schedlab_trace::live::LiveDecoder;
@@ -57,6 +58,7 @@ impl Watch {
         rings: Vec<(Cpu, Ring)>,
         dir: &Path,
         requests: Option<Requests>,
+        watched: Vec<Watched>,
     ) -> Result<Self, RecordError> {
         let formats = tracepoints.iter().map(|t| (t.system.as_str(), t.format.as_str()));
         let kept = rings.into_iter().map(|(cpu, ring)| Kept { cpu, ring, chunks: VecDeque::new() });
@@ -67,7 +69,7 @@ impl Watch {
             has_stacks: tracepoints.iter().any(Tracepoint::is_stack),
             kept: kept.collect(),
             pending: Vec::new(),
-            waits: Waits::new(snapshot.bound),
+            waits: Waits::new(snapshot.bound, watched),
             requests,
         })
     }
@@ -141,11 +143,35 @@ impl Watch {
 struct Waits {
     bound: Nanos,
     since: BTreeMap<Pid, Nanos>,
+    /// Whose waits count; all if empty.
+    watched: Vec<Watched>,
+    hierarchy: Option<Hierarchy>,
 }
 
 impl Waits {
-    fn new(bound: Nanos) -> Self {
-        Self { bound, since: BTreeMap::new() }
+    fn new(bound: Nanos, watched: Vec<Watched>) -> Self {
+        let by_group = watched.iter().any(|one| matches!(one, Watched::Cgroup(_)));
+        let hierarchy = by_group.then(cgroup::of_cpu).flatten();
+        Self { bound, since: BTreeMap::new(), watched, hierarchy }
+    }
+
+    /// Whether a task is watched, as it is called and grouped now.
+    fn watches(&self, pid: Pid) -> bool {
+        let is_it = |watched: &Watched| match watched {
+            Watched::Pid(wanted) => *wanted == pid,
+            Watched::Comm(name) => process::comm(pid).is_some_and(|comm| {
+                let length = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
+                comm[..length] == *name.as_bytes()
+            }),
+            Watched::Cgroup(path) => {
+                let group = self.hierarchy.as_ref().and_then(|all| all.name_of(pid));
+                let below = group
+                    .as_deref()
+                    .and_then(|group| group.strip_prefix(path.trim_end_matches('/')));
+                below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+        };
+        self.watched.is_empty() || self.watched.iter().any(is_it)
     }
 
     /// Follows an event; the wait that it ends, when that was too long.
@@ -164,7 +190,8 @@ impl Waits {
                 let since = self.since.remove(&next)?;
                 let waited = event.time - since;
                 let spike = Spike { pid: next, since, waited, cpu: Some(event.cpu) };
-                return (waited >= self.bound && !next.is_idle()).then_some(spike);
+                let is_long = waited >= self.bound && !next.is_idle();
+                return (is_long && self.watches(next)).then_some(spike);
             }
             What::Exit { pid } => drop(self.since.remove(&pid)),
             // Where events are missing nobody knows who ran: those who seem to wait may have run.
@@ -176,9 +203,10 @@ impl Waits {
 
     /// The longest wait that has not ended, when it is too long.
     fn overdue(&self, now: Nanos) -> Option<Spike> {
-        let (pid, since) = self.since.iter().min_by_key(|(_, since)| **since)?;
-        let waited = now - *since;
-        (waited >= self.bound).then_some(Spike { pid: *pid, since: *since, waited, cpu: None })
+        let long = self.since.iter().filter(|(_, since)| now - **since >= self.bound);
+        let watched = long.filter(|(pid, _)| self.watches(**pid));
+        let (pid, since) = watched.min_by_key(|(_, since)| **since)?;
+        Some(Spike { pid: *pid, since: *since, waited: now - *since, cpu: None })
     }
 }
 
@@ -205,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_timed_from_the_wakeup_or_the_preemption_to_the_switch() {
-        let mut waits = Waits::new(Nanos::from_millis(5));
+        let mut waits = Waits::new(Nanos::from_millis(5), Vec::new());
         assert_eq!(waits.see(&wakeup(0, 7)), None);
         assert_eq!(waits.see(&switch(4, 1, Left::Preempted, 7)), None, "4 ms are in order");
         let spike = waits.see(&switch(9, 7, Left::Slept, 1)).unwrap();
@@ -215,12 +243,22 @@ mod tests {
 
     #[test]
     fn a_wait_that_does_not_end_is_noticed_and_the_idle_task_never_waits() {
-        let mut waits = Waits::new(Nanos::from_millis(5));
+        let mut waits = Waits::new(Nanos::from_millis(5), Vec::new());
         waits.see(&switch(0, 0, Left::Preempted, 7));
         assert_eq!(waits.overdue(Nanos::from_secs(1)), None);
         waits.see(&wakeup(1, 8));
         waits.see(&wakeup(3, 8));
         let spike = waits.overdue(Nanos::from_millis(6)).unwrap();
         assert_eq!((spike.pid, spike.since), (Pid(8), Nanos::from_millis(1)));
+    }
+
+    #[test]
+    fn waits_of_tasks_that_are_not_watched_end_nothing() {
+        let mut waits = Waits::new(Nanos::from_millis(5), vec![Watched::Pid(Pid(8))]);
+        waits.see(&wakeup(0, 7));
+        waits.see(&wakeup(3, 8));
+        assert_eq!(waits.see(&switch(6, 1, Left::Slept, 7)), None, "6 ms of another task");
+        assert_eq!(waits.overdue(Nanos::from_millis(7)), None);
+        assert_eq!(waits.overdue(Nanos::from_millis(8)).unwrap().pid, Pid(8));
     }
 }

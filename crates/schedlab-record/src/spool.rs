@@ -6,7 +6,7 @@
 
 use super::RecordError;
 use super::tracepoints::Tracepoint;
-use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology, Warning};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology, Trigger, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,9 @@ pub(crate) struct Tail {
     pub(crate) lost: BTreeMap<Cpu, u64>,
     /// What the way of recording costs the answers.
     pub(crate) doubts: Vec<Warning>,
+    /// The wait that ended it.
+    #[serde(default)]
+    pub(crate) trigger: Option<Trigger>,
 }
 
 /// What the watcher saw of a task.

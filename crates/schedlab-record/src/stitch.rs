@@ -49,7 +49,11 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         summary.warnings.push(warning);
         Vec::new()
     });
-    let header = Header { kallsyms: symbols, ..header(dir, &head, known.names, marks, mark_id) };
+    let mut header =
+        Header { kallsyms: symbols, ..header(dir, &head, known.names, marks, mark_id) };
+    if let Some(companion) = &mut header.companion {
+        companion.trigger = tail.as_ref().and_then(|tail| tail.trigger);
+    }
     // A device or a pipe is written to, never replaced; a link is followed.
     schedlab_trace::replace(out, |part| {
         let mut writer = Writer::create(part, &header).map_err(RecordError::file(out))?;

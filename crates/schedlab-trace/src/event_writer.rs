@@ -249,6 +249,7 @@ fn companion(info: &TraceInfo) -> Companion {
         processes: info.processes.clone(),
         marks: info.marks.clone(),
         span: info.span,
+        trigger: info.trigger,
         ..Companion::default()
     }
 }

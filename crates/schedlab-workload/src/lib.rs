@@ -53,7 +53,7 @@ pub use memory_output::Observed;
 pub use nemesis::{Cluster, Event, Happening, Pair};
 pub use nodes::{Change, Node, Step};
 pub use noise::Noise;
-pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via};
+pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via, Watched};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
 pub use speed::{Assignment, PROFILES_GONE, Speed, Speeds, speeds};
 pub use speed_settings::{SpeedChange, SpeedSettings};

@@ -83,6 +83,35 @@ impl FromStr for Filter {
     }
 }
 
+/// Tasks that a snapshot watches.
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Watched {
+    /// The task (thread) with this number.
+    Pid(Pid),
+    /// Tasks with exactly this name.
+    Comm(String),
+    /// Tasks in this control group and the groups below it.
+    Cgroup(String),
+}
+
+/// Reads the form `pid=N`, `comm=NAME` or `cgroup=PATH`.
+impl FromStr for Watched {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("invalid '{text}': use pid=N, comm=NAME or cgroup=PATH");
+        match text.split_once('=') {
+            Some(("pid", pid)) => {
+                let pid = pid.parse().ok().filter(|pid| *pid > 0);
+                Ok(Self::Pid(Pid(pid.ok_or_else(wrong)?)))
+            }
+            Some(("comm", name)) if !name.is_empty() => Ok(Self::Comm(name.to_owned())),
+            Some(("cgroup", path)) if path.starts_with('/') => Ok(Self::Cgroup(path.to_owned())),
+            _ => Err(wrong()),
+        }
+    }
+}
+
 /// What to record, through what, and when to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +138,9 @@ pub struct RecordSpec {
     /// Keep only what led to a long wait.
     #[serde(default, skip_serializing_if = "is_default")]
     pub snapshot: Option<Snapshot>,
+    /// The tasks whose waits [`Snapshot::bound`] limits; empty for all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub watch: Vec<Watched>,
     /// The name of the marks whose requests [`Snapshot::bound`] limits, in place of waits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub between: Option<String>,

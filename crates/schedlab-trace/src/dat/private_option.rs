@@ -3,7 +3,9 @@
 //! The option holds JSON. `trace-cmd report` skips options that it does not know.
 
 use crate::budget::Budget;
-use schedlab_model::{Affinity, Conditions, CpuSet, Groups, Nanos, Pid, Place, Span, Topology};
+use schedlab_model::{
+    Affinity, Conditions, CpuSet, Groups, Nanos, Pid, Place, Span, Topology, Trigger,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -29,6 +31,8 @@ pub struct Companion {
     pub conditions: Option<Conditions>,
     /// The process of each thread that is not its first one; `None` when nobody looked.
     pub processes: Option<BTreeMap<Pid, Pid>>,
+    /// The wait that ended the recording; `None` if it ended otherwise.
+    pub trigger: Option<Trigger>,
     /// Where only events about some tasks are kept: how many tasks these are.
     pub chosen: Option<usize>,
 }
@@ -62,6 +66,9 @@ impl Companion {
         if let Some(processes) = &self.processes {
             let pairs = processes.iter().map(|(thread, process)| [thread.0, process.0]);
             root["processes"] = json!(pairs.collect::<Vec<_>>());
+        }
+        if let Some(trigger) = &self.trigger {
+            root["trigger"] = json!(trigger);
         }
         if let Some(chosen) = self.chosen {
             root["chosen"] = json!(chosen);
@@ -119,6 +126,7 @@ impl Companion {
             groups,
             conditions,
             processes,
+            trigger: serde_json::from_value(take(&mut root, "trigger")).ok(),
             chosen,
         })
     }

@@ -284,6 +284,7 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
         info.conditions.clone_from(&companion.conditions);
         info.processes.clone_from(&companion.processes);
         info.marks.clone_from(&companion.marks);
+        info.trigger = companion.trigger;
     }
     if info.marks.is_empty()
         && let Some((_, text)) = header.formats.iter().find(|(system, _)| system == mark::SYSTEM)

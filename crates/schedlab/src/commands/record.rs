@@ -7,7 +7,7 @@ use crate::json;
 use crate::machines;
 use schedlab_model::{Bytes, Cpu, Event, Nanos, Pid, TraceInfo, Warning};
 use schedlab_record::mark_file as marks;
-use schedlab_record::{Filter, Full, Options, Recorder, Snapshot, Via, spool_of, stitch};
+use schedlab_record::{Filter, Full, Options, Recorder, Snapshot, Via, Watched, spool_of, stitch};
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
 use schedlab_workload::{Figure, MachineName, Output, Recorded, RunSpec, Stream, WorkloadSpec};
@@ -75,6 +75,10 @@ pub(crate) struct Args {
     /// End when a task was runnable this long without running, and keep the events before
     #[arg(long, value_name = "DURATION", conflicts_with = "size")]
     snapshot: Option<Nanos>,
+    /// Watch only these tasks for --snapshot, and record all: pid=N, comm=NAME or cgroup=PATH
+    /// (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", requires = "snapshot", conflicts_with = "between")]
+    watch: Vec<Watched>,
     /// Apply the limit of --snapshot to requests of this name, from begin to end of the marks that
     /// schedlab's loads write, and other programs with --trace-marker, instead of waits
     #[arg(long, value_name = "MARK", requires = "snapshot")]
@@ -367,6 +371,12 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     if args.snapshot.is_some_and(|bound| bound < Nanos::from_micros(100)) {
         return usage("invalid --snapshot: use at least 100us");
     }
+    if args.snapshot.is_some() && !args.pids.is_empty() {
+        return usage(
+            "--pid records these tasks alone, and waits of the others would look endless to --snapshot: use \
+             --watch pid=N",
+        );
+    }
     if args.pids.iter().any(|pid| *pid < 1) {
         return usage("--pid: a task's number is 1 or more");
     }
@@ -407,6 +417,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
             AtSize::Overwrite => Full::Overwrite,
         },
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
+        watch: args.watch.clone(),
         between: args.between.clone(),
         stacks: args.stacks,
         trace_marker: args.trace_marker,

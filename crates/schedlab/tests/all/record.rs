@@ -381,6 +381,15 @@ fn a_snapshot_keeps_what_led_to_a_long_wait() {
     let output = record(dir.path(), &[options.as_slice(), &command].concat());
     assert!(stderr(&output).contains("without running"), "{}", stderr(&output));
     assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 0);
+    // The answer is about the wait that ended the recording.
+    let mut why = schedlab();
+    let why = why.args(["why", "x.dat"]).current_dir(dir.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&why.stdout).replace('\n', " ");
+    assert!(text.contains("which ended the recording"), "{text}");
+    // Whoever is not watched ends nothing.
+    let other = ["-o", "y.dat", "--snapshot", "1ms", "--watch", "comm=nobody"];
+    let output = record(dir.path(), &[other.as_slice(), &command].concat());
+    assert!(stderr(&output).contains("no task waited"), "{}", stderr(&output));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::blame::{self, By};
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::Rows;
-use schedlab_model::{Groups, Limit, Nanos, Span, Warning};
+use schedlab_model::{Groups, Limit, Nanos, Span, Trigger, Warning};
 use schedlab_timeline::{
     Blame, Causes, CausesAnswer, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
     Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
@@ -33,6 +33,8 @@ struct Explained {
     throttling: ThrottlingAnswer,
     /// Whether the trace tells where tasks may run.
     has_affinity: bool,
+    /// The wait that ended the recording.
+    trigger: Option<Trigger>,
 }
 
 impl Explained {
@@ -40,14 +42,16 @@ impl Explained {
     fn of(input: &Input) -> anyhow::Result<Self> {
         let mut groups = None;
         let mut has_affinity = false;
+        let mut trigger = None;
         let throttling = input.ask(|info| {
             groups.clone_from(&info.groups);
             has_affinity = info.affinity.is_some();
+            trigger = info.trigger;
             WithArguments(Throttling::new(info))
         })?;
         let throttling = throttling.answer;
         let reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
-        Ok(Self { reply, groups, throttling, has_affinity })
+        Ok(Self { reply, groups, throttling, has_affinity, trigger })
     }
 }
 
@@ -61,9 +65,9 @@ pub(crate) struct Answer {
 
 /// The answer about a part of a trace.
 pub(crate) fn answer(input: &Input) -> anyhow::Result<Answer> {
-    let Explained { reply, groups, .. } = Explained::of(input)?;
+    let Explained { reply, groups, trigger, .. } = Explained::of(input)?;
     let groups = groups.unwrap_or_default();
-    let subject = Subject::of(&reply);
+    let subject = Subject::of(&reply, trigger);
     let text = Screen { reply: &reply, groups: &groups, input }.text(subject.as_ref());
     let worst = subject.and_then(|subject| {
         let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
@@ -81,7 +85,7 @@ pub(super) fn run(
     by: Option<By>,
     top: Option<usize>,
 ) -> anyhow::Result<ExitCode> {
-    let Explained { mut reply, groups, throttling, has_affinity } = Explained::of(input)?;
+    let Explained { mut reply, groups, throttling, has_affinity, trigger } = Explained::of(input)?;
     selection.check(&reply.state, &input.file)?;
     if let Some(wanted) = cgroup {
         is_there(wanted, groups.as_ref(), input)?;
@@ -93,7 +97,7 @@ pub(super) fn run(
     if let Some(by) = by {
         return print_blame(input, &reply, by, &warnings, top.unwrap_or(20));
     }
-    let subject = Subject::of(&reply);
+    let subject = Subject::of(&reply, trigger);
     let tasks = reply.rows(&reply.answer.tasks);
     let blame = reply.rows(&reply.answer.blame);
     let document = Document {
@@ -329,23 +333,36 @@ struct Subject {
     tasks: Vec<TaskId>,
     group: Option<u32>,
     parts: Parts,
-    /// Its open wait, if that is the worst of all waits.
-    open: Option<ExplainedWait>,
+    /// Its wait, if the answer is about a single one.
+    wait: Option<ExplainedWait>,
+    /// Whether that wait ended the recording.
+    is_trigger: bool,
 }
 
 impl Subject {
-    /// The worst open wait if no wait was longer, else the tasks of a name that waited longest in sum.
-    fn of(reply: &Reply<CausesAnswer>) -> Option<Self> {
+    /// The wait that ended the recording, else the worst open wait if no wait was longer, else the tasks of a name that
+    /// waited longest in sum.
+    fn of(reply: &Reply<CausesAnswer>, trigger: Option<Trigger>) -> Option<Self> {
         let answer = &reply.answer;
-        let worst = answer.worst.first();
-        if let Some(wait) = worst.filter(|wait| wait.is_open && wait.until - wait.since >= OPEN_MIN)
-        {
+        let is_trigger = |wait: &&ExplainedWait| {
+            let pid = reply.state.task(wait.task).pid;
+            trigger.is_some_and(|trigger| {
+                trigger.pid == pid && wait.since <= trigger.until && wait.until >= trigger.since
+            })
+        };
+        let found = answer.worst.iter().find(is_trigger);
+        let worst = found.or(answer.worst.first());
+        let is_worth = |wait: &&ExplainedWait| {
+            found.is_some() || wait.is_open && wait.until - wait.since >= OPEN_MIN
+        };
+        if let Some(wait) = worst.filter(is_worth) {
             let row = answer.tasks.iter().find(|row| row.task == wait.task)?;
             return Some(Self {
                 tasks: vec![wait.task],
                 group: row.group,
                 parts: wait.parts,
-                open: Some(wait.clone()),
+                wait: Some(wait.clone()),
+                is_trigger: found.is_some(),
             });
         }
         let mut sums = BTreeMap::new();
@@ -355,7 +372,8 @@ impl Subject {
                 tasks: Vec::new(),
                 group: row.group,
                 parts: Parts::default(),
-                open: None,
+                wait: None,
+                is_trigger: false,
             });
             sum.tasks.push(row.task);
             sum.parts.add(&row.parts);
@@ -372,7 +390,11 @@ impl Subject {
             group: reply.answer.group_name(self.group).map(str::to_owned),
             waited_ns: self.parts.sum(),
             by_cause: by_cause(&self.parts),
-            open_ns: self.open.as_ref().map(|wait| wait.until - wait.since),
+            open_ns: self
+                .wait
+                .as_ref()
+                .filter(|wait| wait.is_open)
+                .map(|wait| wait.until - wait.since),
         }
     }
 }
@@ -426,9 +448,14 @@ impl Screen<'_> {
     fn headline(&self, subject: &Subject) -> String {
         let who = self.who(subject);
         let all = subject.parts.sum();
-        let waited = match &subject.open {
+        let trigger = if subject.is_trigger { ", which ended the recording" } else { "" };
+        let waited = match &subject.wait {
+            Some(wait) if wait.is_open => {
+                let length = (wait.until - wait.since).readable();
+                format!("still waits after at least {length}{trigger}")
+            }
             Some(wait) => {
-                format!("still waits after at least {}", (wait.until - wait.since).readable())
+                format!("waited {} for a CPU{trigger}", (wait.until - wait.since).readable())
             }
             None => format!("waited {} for a CPU", all.readable()),
         };
