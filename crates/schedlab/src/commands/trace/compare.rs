@@ -1,7 +1,10 @@
 //! `schedlab trace compare`: two traces side by side. One sample each, so differences, no verdict.
 
+mod causes;
+
 use super::form;
-use super::input::{self, Machine, Part, Selection};
+use super::input::{self, Input, Machine, Part, Selection};
+use super::why::overview::{self, Waited};
 use crate::json;
 use anyhow::Context as _;
 use schedlab_model::table::{Column, Row, Rows, column};
@@ -55,14 +58,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         warnings: told.warnings.clone(),
     };
     let (a_side, b_side) = (side(&args.a, &a), side(&args.b, &b));
-    let document = Document { a: a_side, b: b_side, figures, verdict: None };
+    let waiting = causes::Difference::of(&a.waited, &b.waited);
+    let document = Document { a: a_side, b: b_side, figures, waiting, verdict: None };
     let form = args.part.form;
     form.print(&[], &document, &document.figures, || {
         let mut table = document.figures.text(form.room(), &[]);
         let is_some =
             |both: &&Both| [both.a, both.b].iter().any(|value| value.unwrap_or(0.0) != 0.0);
         both.iter().filter(is_some).for_each(|row| table.row(row, &[]));
-        headline(args, &a, &b) + &table.print(0)
+        headline(args, &a, &b, &document.waiting) + &table.print(0)
     })?;
     for (name, trace) in [("A", &a), ("B", &b)].into_iter().filter(|_| !form.json) {
         form::print_named_notes(name, &trace.warnings);
@@ -75,6 +79,7 @@ struct Told {
     values: Vec<Option<f64>>,
     seconds: f64,
     looked_at: String,
+    waited: Waited,
     warnings: Vec<Warning>,
 }
 
@@ -88,7 +93,9 @@ fn told(path: &Path, args: &Args) -> anyhow::Result<Told> {
     let looked_at = input::looked_at(&reply);
     let values = total_values(&reply.answer, &chosen);
     let seconds = reply.observed.duration().as_secs_f64();
-    Ok(Told { values, seconds, looked_at, warnings: reply.warnings })
+    let input = Input { file: path.to_owned(), part: args.part.clone() };
+    let waited = overview::waited(&input, &args.selection)?;
+    Ok(Told { values, seconds, looked_at, waited, warnings: reply.warnings })
 }
 
 /// A total of both traces.
@@ -169,6 +176,8 @@ pub(crate) struct Document<'a> {
     a: Side,
     b: Side,
     figures: Rows<'a, Both>,
+    /// Why tasks of one trace waited longer than those of the other.
+    waiting: causes::Difference,
     /// Always `null`: two single traces bear no verdict.
     verdict: Option<()>,
 }
@@ -185,12 +194,13 @@ struct Side {
     warnings: Vec<Warning>,
 }
 
-fn headline(args: &Args, a: &Told, b: &Told) -> String {
+fn headline(args: &Args, a: &Told, b: &Told, waiting: &causes::Difference) -> String {
     format!(
-        "A: {} ({})\nB: {} ({})\none sample each: differences, no verdict\n\n",
+        "A: {} ({})\nB: {} ({})\none sample each: differences, no verdict\n\n{}\n",
         args.a.display(),
         a.looked_at,
         args.b.display(),
         b.looked_at,
+        overview::wrapped(&waiting.sentence()),
     )
 }

@@ -77,6 +77,27 @@ pub(crate) fn answer(input: &Input) -> anyhow::Result<Answer> {
     Ok(Answer { text, worst })
 }
 
+/// How long the chosen tasks of a trace waited, and why.
+pub(crate) struct Waited {
+    pub(crate) parts: Parts,
+    /// By the name of who ran instead.
+    pub(crate) culprits: BTreeMap<String, Nanos>,
+    /// The length of the trace.
+    pub(crate) seconds: f64,
+}
+
+/// How long the chosen tasks of a trace waited, and why.
+pub(crate) fn waited(input: &Input, selection: &Selection) -> anyhow::Result<Waited> {
+    let mut reply = Explained::of(input)?.reply;
+    narrow(&mut reply, selection, None);
+    let mut culprits = BTreeMap::new();
+    for row in &reply.answer.blame {
+        *culprits.entry(reply.state.name(row.by)).or_default() += row.time;
+    }
+    let seconds = reply.observed.duration().as_secs_f64();
+    Ok(Waited { parts: reply.answer.total, culprits, seconds })
+}
+
 /// Prints it.
 pub(super) fn run(
     input: &Input,
@@ -694,7 +715,7 @@ fn percent(time: Nanos, all: Nanos) -> String {
 }
 
 /// Broken into lines of 80 columns; the first line's indent holds for all.
-fn wrapped(text: &str) -> String {
+pub(crate) fn wrapped(text: &str) -> String {
     const ROOM: usize = 80;
     let indent = &text[..text.len() - text.trim_start().len()];
     let mut lines = String::from(indent);
