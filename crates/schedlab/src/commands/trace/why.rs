@@ -46,13 +46,13 @@ pub(crate) struct Args {
     /// Explain all that this task (thread) did
     #[arg(long, value_name = "PID", conflicts_with = "mark")]
     pid: Option<i32>,
-    /// Explain the waits of tasks with exactly this name (repeatable)
+    /// Use only tasks with exactly this name (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with_all = ["mark", "pid"])]
     comm: Vec<String>,
-    /// Explain the waits of tasks whose name matches this regular expression
+    /// Use only tasks whose name matches this regular expression
     #[arg(long, value_name = "REGEX", conflicts_with_all = ["mark", "pid"])]
     regex: Option<regex::Regex>,
-    /// Explain the waits of tasks in this control group and the groups below it
+    /// Use only tasks in this control group and the groups below it
     #[arg(long, value_name = "PATH", conflicts_with_all = ["mark", "pid"])]
     cgroup: Option<String>,
     /// Print who took CPU time from whom, by command or by control group

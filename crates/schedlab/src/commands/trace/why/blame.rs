@@ -62,7 +62,7 @@ impl<'a> Document<'a> {
 }
 
 impl json::Document for Document<'_> {
-    const ID: &'static str = "schedlab/trace-blame/1";
+    const ID: &'static str = "schedlab/why-blame/1";
 }
 
 /// The rows, those that waited longest first.

@@ -313,7 +313,7 @@ pub(crate) struct Document<'a> {
 }
 
 impl json::Document for Document<'_> {
-    const ID: &'static str = "schedlab/trace-causes/1";
+    const ID: &'static str = "schedlab/why/1";
 }
 
 #[derive(Serialize, JsonSchema)]
