@@ -110,3 +110,24 @@ fn the_rows_of_blame_add_up_to_the_run_delay() {
     ];
     assert_eq!(rows, expected);
 }
+
+#[test]
+fn a_calm_trace_is_called_calm_and_one_without_switches_unknown() {
+    let calm = "\
+# tracer: nop
+#
+               a-31      [000] d..2. 100.000000: sched_switch: prev_comm=b prev_pid=32 prev_prio=120 prev_state=S ==> next_comm=a next_pid=31 next_prio=120
+               a-31      [000] d..2. 100.500000: sched_waking: comm=b pid=32 prio=120 target_cpu=000
+               a-31      [000] d..3. 100.500001: sched_wakeup: comm=b pid=32 prio=120 target_cpu=000
+               a-31      [000] d..2. 100.500100: sched_switch: prev_comm=a prev_pid=31 prev_prio=120 prev_state=S ==> next_comm=b next_pid=32 next_prio=120
+               b-32      [000] d..2. 101.000000: sched_switch: prev_comm=b prev_pid=32 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+";
+    let (text, _) = asked(calm, &[]);
+    assert!(
+        text.starts_with("Tasks hardly waited: 100 µs in sum, at most 100 µs at once"),
+        "{text}"
+    );
+    let wakeups: Vec<&str> = calm.lines().filter(|line| !line.contains("sched_switch")).collect();
+    let (text, _) = asked(&(wakeups.join("\n") + "\n"), &[]);
+    assert!(text.starts_with("Who waited cannot be known"), "{text}");
+}

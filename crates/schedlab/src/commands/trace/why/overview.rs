@@ -23,6 +23,9 @@ const WORST: usize = 20;
 const OPEN_MIN: Nanos = Nanos(10_000_000);
 /// Causes below this share of the waiting are in the JSON only.
 const SHARE_MIN: f64 = 0.005;
+/// If tasks waited for less than this part of all CPUs' time, and none for as long, nothing is wrong.
+const CALM_SHARE: f64 = 0.005;
+const CALM_WAIT: Nanos = Nanos(5_000_000);
 /// Who ran for this share of what somebody waited for is named alone.
 const MOSTLY: f64 = 0.9;
 
@@ -68,8 +71,9 @@ pub(crate) fn answer(input: &Input) -> anyhow::Result<Answer> {
     let Explained { reply, groups, trigger, .. } = Explained::of(input)?;
     let groups = groups.unwrap_or_default();
     let subject = Subject::of(&reply, trigger);
-    let text = Screen { reply: &reply, groups: &groups, input }.text(subject.as_ref());
-    let worst = subject.and_then(|subject| {
+    let screen = Screen { reply: &reply, groups: &groups, input };
+    let text = screen.text(subject.as_ref());
+    let worst = subject.filter(|_| !screen.is_calm()).and_then(|subject| {
         let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
         let worst = reply.answer.worst.iter().find(own)?;
         Some(Span::new(worst.since, worst.until))
@@ -430,9 +434,22 @@ struct Screen<'a> {
 impl Screen<'_> {
     fn text(&self, subject: Option<&Subject>) -> String {
         let looked_at = input::looked_at(self.reply);
+        if self.reply.warnings.iter().any(|warning| warning.code == "no-switches") {
+            return "Who waited cannot be known: the trace holds no sched_switch.\n".to_owned();
+        }
         let Some(subject) = subject else {
             return format!("Nobody waited for a CPU in {looked_at}.\n");
         };
+        if self.is_calm() {
+            let all = self.reply.answer.total.sum().readable();
+            let most = subject.parts.sum().readable();
+            let longest = self.longest().readable();
+            let said = format!(
+                "Tasks hardly waited: {all} in sum, at most {longest} at once, in {looked_at}. Most of it: {} with {most}.",
+                self.who(subject)
+            );
+            return format!("{}\n{}", wrapped(&said), self.causes(subject));
+        }
         let mut text = self.headline(subject);
         let _ = writeln!(text, "\n{}", self.causes(subject));
         let _ = write!(text, "{}", self.advice(subject));
@@ -451,6 +468,19 @@ impl Screen<'_> {
         let summed =
             format!("{who} waited {} in {looked_at}: {}.", all.readable(), shares.join(", "));
         text + "\n" + &wrapped(&summed)
+    }
+
+    /// The longest wait of all.
+    fn longest(&self) -> Nanos {
+        self.reply.answer.worst.first().map_or(Nanos::ZERO, |wait| wait.until - wait.since)
+    }
+
+    /// Whether waiting is no reason to change anything.
+    fn is_calm(&self) -> bool {
+        let cpus = self.reply.state.observed_cpus().count() as f64;
+        let time = self.reply.observed.duration().0 as f64 * cpus;
+        let share = self.reply.answer.total.sum().0 as f64 / time.max(1.0);
+        share < CALM_SHARE && self.longest() < CALM_WAIT
     }
 
     fn who(&self, subject: &Subject) -> String {
