@@ -212,19 +212,19 @@ fn nines(scene: &mut Scene, theme: &Theme, plot: Rect) {
     scene.lines(Stroke::solid(theme.grid, PX / 2), grid);
 }
 
-/// The bars of a histogram of durations, eight to an octave, and marks at its percentiles.
+/// The bars of a histogram of durations, four to an octave and so equally wide on the axis, and marks at its percentiles.
 #[must_use]
 pub fn histogram_of(title: &str, label: &str, histogram: &schedlab_stats::Histogram) -> Histogram {
+    const PER_OCTAVE: f64 = 4.0;
     let mut bars: Vec<(f64, f64, u64)> = Vec::new();
     for bucket in histogram.buckets() {
-        // The start of the eighth of an octave that the bucket lies in.
-        let octave = 2_f64.powi(bucket.low.max(1).ilog2().try_into().unwrap_or(0));
-        let eighth = (bucket.low as f64 / octave - 1.0).max(0.0) * 8.0;
-        let low = octave * (1.0 + eighth.floor() / 8.0);
+        // A little more than nothing: a power of two begins a bar.
+        let place = ((bucket.low.max(1) as f64).log2() * PER_OCTAVE + 1e-9).floor();
+        let edge = |place: f64| (place / PER_OCTAVE).exp2();
+        let low = edge(place);
         match bars.last_mut() {
             Some(last) if last.0 == low => last.2 += bucket.count,
-            // Values are whole nanoseconds: below 8 ns an eighth of an octave is less than one.
-            _ => bars.push((low, low + (octave / 8.0).max(1.0), bucket.count)),
+            _ => bars.push((low, edge(place + 1.0), bucket.count)),
         }
     }
     Histogram {

@@ -184,6 +184,10 @@ fn latencies(scale: u64) -> schedlab_stats::Histogram {
 #[test]
 fn latencies_are_bars_and_curves() {
     let bars = histogram_of("wakeup latency", "latency", &latencies(1));
+    let highest = bars.bars.iter().map(|bar| bar.2).max().unwrap_or(0);
+    assert!(highest <= latencies(1).count(), "a bar is a count");
+    let svg = schedlab_draw::svg(&bars.scene(760, &Theme::light()));
+    assert!(svg.contains(">count<"), "all bars are equally wide on the axis");
     both("chart-histogram", &bars, 760);
     let cdf = Cdf {
         title: "wakeup latency of two kernels".into(),
