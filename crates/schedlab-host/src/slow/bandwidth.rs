@@ -98,6 +98,7 @@ fn read(path: &Path) -> Result<String, SlowError> {
 
 /// Writes, with the kernel's own reason if it refuses.
 fn put(root: &Path, path: &PathBuf, text: &str) -> Result<(), SlowError> {
+    // Plain: in a folder that was just made, in which the kernel puts the file.
     std::fs::write(path, text).map_err(|error| {
         let why = std::fs::read_to_string(root.join("info/last_cmd_status")).unwrap_or_default();
         let doing = format!("writing {} to {} ({})", text.trim(), path.display(), why.trim());

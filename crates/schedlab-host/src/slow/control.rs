@@ -192,7 +192,7 @@ impl Control {
         self.last.drain(..self.last.len().saturating_sub(KEPT));
         let text = serde_json::to_string(&self.last).expect("plain values");
         let new = self.answers.with_extension("new");
-        // A full disk loses answers, not the session.
+        // Plain: the folder of journals is private. A full disk loses answers, not the session.
         let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &self.answers));
     }
 

@@ -15,7 +15,7 @@
 pub use super::child_entry::Burning;
 use super::child_entry::Entry;
 use super::deadline::{self, Ready};
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use super::switching::Switching;
 use super::{Grid, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
@@ -205,7 +205,7 @@ fn restless_most(period: Nanos) -> u64 {
 /// Hogs in a child process.
 #[derive(Debug)]
 pub struct HogProcess {
-    aide: Aide,
+    helper: HelperProcess,
     orders: ChildStdin,
 }
 
@@ -226,12 +226,12 @@ impl HogProcess {
         let mut child = command.spawn().map_err(|e| SlowError::io("starting the hogs", e))?;
         let (orders, answers) = (child.stdin.take(), child.stdout.take());
         let (orders, answers) = orders.zip(answers).expect("both were asked to be pipes");
-        let aide = Aide::new("the hogs' process", child, guard)?;
+        let helper = HelperProcess::new("the hogs' process", child, guard)?;
         let mut answer = String::new();
         let read = BufReader::new(answers).read_line(&mut answer);
         read.map_err(|e| SlowError::io("waiting for the hogs", e))?;
         match answer.trim_end() {
-            READY => Ok(Self { aide, orders }),
+            READY => Ok(Self { helper, orders }),
             "" => Err(SlowError::Failed("the hogs died while they started".to_owned())),
             why => Err(SlowError::Failed(why.to_owned())),
         }
@@ -259,8 +259,8 @@ impl HogProcess {
     }
 
     /// The helper process in which the hogs burn.
-    pub(super) const fn aide(&mut self) -> &mut Aide {
-        &mut self.aide
+    pub(super) const fn helper(&mut self) -> &mut HelperProcess {
+        &mut self.helper
     }
 }
 
@@ -306,7 +306,7 @@ pub(super) fn leave_fair_group() {
     if let Some(cpu) = schedlab_sys::cgroup::of_cpu()
         && !cpu.is_root()
     {
-        let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
+        let _ = schedlab_sys::kernel_file::write(cpu.mount.join("cgroup.procs"), "0");
     }
 }
 

@@ -51,6 +51,7 @@ impl Journal {
             let names = marks::names(&path);
             Ok((
                 Marks::append(&path).map_err(failed(&path))?,
+                // Plain: beside the marks, in the private folder of the recording.
                 File::create(&names).map_err(failed(&names))?,
             ))
         });

@@ -17,7 +17,7 @@ use super::{SlowError, Speed, journalled};
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::guard::{Guard, StepId, Undo};
-use schedlab_sys::{clock, process};
+use schedlab_sys::{clock, kernel_file, process};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ pub(super) enum Limits {
 }
 
 #[derive(Debug)]
-struct Victim {
+struct StoppedTask {
     since: Nanos,
     before: Nanos,
     used: Nanos,
@@ -65,7 +65,7 @@ struct Freezer {
 impl Freezer {
     fn set(&mut self, frozen: bool) {
         // As with signals: a group that is gone has nobody to stop.
-        let _ = std::fs::write(&self.file, if frozen { self.on } else { self.off });
+        let _ = kernel_file::write(&self.file, if frozen { self.on } else { self.off });
         self.frozen = frozen;
     }
 }
@@ -122,7 +122,7 @@ pub(super) struct Limiter {
     /// What all had used together at `since`, and since then.
     before: Nanos,
     used: Nanos,
-    victims: BTreeMap<Pid, Victim>,
+    victims: BTreeMap<Pid, StoppedTask>,
     /// The node's processes when they were last listed.
     listed: Vec<Pid>,
     /// When to list them again.
@@ -296,7 +296,7 @@ impl Limiter {
             first = true;
             let step = journalled(guard, Undo::Continue { pid, started })?;
             let victim =
-                Victim { since: now, before: used, used: Nanos::ZERO, stopped: false, step };
+                StoppedTask { since: now, before: used, used: Nanos::ZERO, stopped: false, step };
             self.victims.insert(pid, victim);
         }
         self.count();

@@ -6,10 +6,10 @@
 //! faults that [`super::Method::fault`] tells.
 
 use super::group::write;
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use super::node_groups::{Wants, make};
 use super::slices::Slices;
-use super::{Ground, SlowError, Speed, Speeds};
+use super::{SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_sys::cgroup::Version;
 use schedlab_sys::guard::Guard;
@@ -33,7 +33,7 @@ pub(super) struct Weight {
     groups: Vec<(Vec<Cpu>, PathBuf)>,
     speeds: Speeds,
     /// One for each CPU, in the order of the groups.
-    pub(super) burners: Vec<Aide>,
+    pub(super) burners: Vec<HelperProcess>,
     /// `None` where the kernel takes no slices.
     slices: Option<Slices>,
 }
@@ -45,11 +45,11 @@ impl Weight {
         speeds: &Speeds,
         grouping: Grouping,
         wants: &Wants,
-        ground: &Ground,
+        support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let (version, top) = zone;
-        let hierarchy = ground.cpu_group.as_ref().expect("the zone has a CPU group");
+        let hierarchy = support.cpu_group.as_ref().expect("the zone has a CPU group");
         weigh(zone, OUTWEIGHS * of_a_task(*version))?;
         if *version == Version::V2 {
             write(&top.join("cgroup.subtree_control"), "+cpu")?;
@@ -110,7 +110,7 @@ impl Weight {
         let cpus = self.groups.iter().flat_map(|(cpus, _)| cpus);
         let burners = self.burners.iter().zip(cpus);
         let burners: Vec<(Pid, Speed)> =
-            burners.map(|(aide, cpu)| (aide.pid(), self.speeds[cpu])).collect();
+            burners.map(|(helper, cpu)| (helper.pid(), self.speeds[cpu])).collect();
         slices.give(&burners, guard)
     }
 

@@ -112,7 +112,7 @@ fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError
         for undo in ways_back(pid, group) {
             journalled(guard, undo)?;
         }
-        match std::fs::write(group.join("cgroup.procs"), pid.to_string()) {
+        match schedlab_sys::kernel_file::write(group.join("cgroup.procs"), pid.to_string()) {
             // It may have ended meanwhile, as any process may.
             Err(error) if error.raw_os_error() != Some(3) => {
                 let doing = format!("moving process {pid} into {}", group.display());

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 /// What became of a session that was kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+pub struct BackgroundSession {
     /// What went wrong on the way, and what could not be undone.
     pub failed: Vec<String>,
     /// Warnings that came up on the way.
@@ -20,7 +20,7 @@ pub struct Kept {
 
 impl Session {
     /// Keeps up what is in force until the other end of `end` is closed, and undoes it then.
-    pub(in super::super) fn keep_until(mut self, end: &UnixStream) -> Kept {
+    pub(in super::super) fn keep_until(mut self, end: &UnixStream) -> BackgroundSession {
         let (began, used) = (clock::monotonic(), clock::thread_cpu());
         let mut failed = Vec::new();
         loop {
@@ -48,6 +48,6 @@ impl Session {
         let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
         let warnings = std::mem::take(&mut self.warnings);
         failed.extend(self.finish());
-        Kept { failed, warnings, controller }
+        BackgroundSession { failed, warnings, controller }
     }
 }
