@@ -250,11 +250,13 @@ fn hold(spec: &RunSpec, out: &mut dyn Output) -> Result<Held, MachineError> {
 }
 
 fn not_slowed(error: &slow::SlowError) -> MachineError {
-    let (machine, what) = (HOST.to_owned(), "slow CPUs".to_owned());
+    let machine = HOST.to_owned();
+    let what = "slow CPUs".to_owned();
     MachineError::NotOffered { machine, what, why: error.to_string() }
 }
 
 fn not_set(error: &knobs::KnobError) -> MachineError {
-    let (machine, what) = (HOST.to_owned(), "make the settings of the run".to_owned());
+    let machine = HOST.to_owned();
+    let what = "make the settings of the run".to_owned();
     MachineError::NotOffered { machine, what, why: error.to_string() }
 }

@@ -45,7 +45,8 @@ impl RunSettings {
             let remedy = "`schedlab doctor --restore` puts back what was left";
             out.warning(Warning::new("slow-failed", failed, remedy));
         }
-        let (name, value) = ("slow_controller_fraction", kept.controller);
+        let name = "slow_controller_fraction";
+        let value = kept.controller;
         let figure = Figure { metric: metric(name), of: String::new(), value };
         out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))
     }

@@ -154,8 +154,9 @@ impl<'s> RunWriter<'s> {
     }
 }
 
+/// Writes a file that others may read meanwhile: the old one or the whole new one is there.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    write(path, bytes, Durable::Each)
+    schedlab_trace::write_file(path, bytes).map_err(|e| StoreError::io(path, e))
 }
 
 fn write(path: &Path, bytes: &[u8], durable: Durable) -> Result<(), StoreError> {

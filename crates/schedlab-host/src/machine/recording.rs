@@ -33,7 +33,8 @@ impl RunRecording {
                     trace.until = record.time.map(|time| clock::monotonic() + time);
                 }
                 Err(error) if record.required => {
-                    let (machine, what) = (HOST.to_owned(), "record".to_owned());
+                    let machine = HOST.to_owned();
+                    let what = "record".to_owned();
                     return Err(MachineError::NotOffered { machine, what, why: error.to_string() });
                 }
                 // The rest of the run is worth having; what is missing is said.

@@ -110,7 +110,8 @@ impl Held {
             Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
                 let grouping =
                     if method == Method::WeightPerCpu { Grouping::PerCpu } else { Grouping::One };
-                let (top, speeds) = (cpu()?, &node.speeds);
+                let top = cpu()?;
+                let speeds = &node.speeds;
                 let weight = Weight::apply(top, speeds, grouping, &wants, support, guard)?;
                 // Tasks enter the node's part of the group, and the group itself elsewhere.
                 groups.retain(|group| *group != top.1);
@@ -346,7 +347,8 @@ mod tests {
 
     #[test]
     fn gov_alternates_between_the_neighbours_and_freezes_below_the_lowest() {
-        let (tree, journal) = (frequency::tests::tree(), tempfile::tempdir().unwrap());
+        let tree = frequency::tests::tree();
+        let journal = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(journal.path(), std::path::Path::new("/bin/true")).unwrap();
         let mut support = Support::fake(3);
         support.domains = frequency::domains(tree.path());

@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_group_holds_the_cpus_with_the_next_step_in_each_domain() {
-        let (tree, journal) = (tree(), tempfile::tempdir().unwrap());
+        let tree = tree();
+        let journal = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(journal.path(), Path::new("/bin/true")).unwrap();
         let cpus = CpuSet::from_iter([Cpu(1), Cpu(2)]);
         let wish = "33%".parse().unwrap();

@@ -238,7 +238,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_set_is_put_back() {
-        let (dir, journal) = (tree(), tempfile::tempdir().unwrap());
+        let dir = tree();
+        let journal = tempfile::tempdir().unwrap();
         let read = |file: &str| {
             let path = dir.path().join("devices/system/cpu/cpufreq").join(file);
             std::fs::read_to_string(path).unwrap().trim().to_owned()

@@ -88,7 +88,8 @@ impl Hogs {
         let (report, reports) = channel();
         let mut started = Self { shared, threads: Vec::new() };
         for index in 0..started.shared.hogs.len() {
-            let (shared, report) = (Arc::clone(&started.shared), report.clone());
+            let shared = Arc::clone(&started.shared);
+            let report = report.clone();
             let deadline = matches!(burning, Burning::Deadline { .. });
             let body = move || live(&shared, index, grid, deadline, &report);
             let thread = std::thread::Builder::new().name("schedlab-hog".into()).spawn(body);
@@ -162,7 +163,8 @@ fn settle(cpu: Cpu) -> Ready {
 
 fn burn(hog: &Hog, mut grid: Grid, shared: &Shared) {
     let mut slot = grid.slot(clock::monotonic()) + 1;
-    let (mut switching, mut restless) = (Switching::new(), 0);
+    let mut switching = Switching::new();
+    let mut restless = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         // The one that changes the grid is no real-time thread, and is not waited for.
         let turn = shared.turn.try_lock().map(|turn| *turn).ok();
@@ -224,7 +226,8 @@ impl HogProcess {
         let mut command = Entry::Hogs { period: grid.period(), speeds, burning }.helper()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| SlowError::io("starting the hogs", e))?;
-        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        let orders = child.stdin.take();
+        let answers = child.stdout.take();
         let (orders, answers) = orders.zip(answers).expect("both were asked to be pipes");
         let helper = HelperProcess::new("the hogs' process", child, guard)?;
         let mut answer = String::new();

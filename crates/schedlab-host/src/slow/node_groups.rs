@@ -168,7 +168,8 @@ fn delegate(
 ) -> Result<(), SlowError> {
     let path = hierarchy.mount.join("cgroup.subtree_control");
     let list = |file: &Path| std::fs::read_to_string(file).unwrap_or_default();
-    let (offered, has) = (list(&hierarchy.mount.join("cgroup.controllers")), list(&path));
+    let offered = list(&hierarchy.mount.join("cgroup.controllers"));
+    let has = list(&path);
     let is_in = |list: &str, name| list.split_whitespace().any(|word| word == name);
     for (name, wanted) in [("cpu", wants.cpu), ("cpuset", !wants.bind.is_empty())] {
         if wanted && is_in(&offered, name) && !is_in(&has, name) {

@@ -165,7 +165,8 @@ impl Session {
         if plan.method == Method::Deadline {
             super::deadline::isolate(&cpus, support, &mut guard)?;
         }
-        let (mut nodes, pace) = (Vec::new(), Pace::open(&plan));
+        let mut nodes = Vec::new();
+        let pace = Pace::open(&plan);
         for (node, network) in plan.request.nodes.iter().zip(networks) {
             nodes.push(Active::apply(&plan, node, network, support, &mut guard)?);
         }
@@ -209,10 +210,12 @@ impl Session {
         before: &[super::probe::Reading],
         signals: Option<Signals>,
     ) -> Result<(), SlowError> {
-        let (method, grid) = (self.plan.method, self.plan.grid);
+        let method = self.plan.method;
+        let grid = self.plan.grid;
         for index in 0..self.nodes.len() {
             let active = &self.nodes[index];
-            let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
+            let cpus = active.node.cpus();
+            let groups = active.held.groups.clone();
             let (probe, slack) =
                 measure::probe(method, grid, self.plan.request.quota_period(), &groups);
             let readings = self.meanwhile(|| probe.read(&cpus, signals))?;
@@ -238,10 +241,12 @@ impl Session {
         let mut under = Vec::new();
         for index in 0..self.nodes.len() {
             let active = &self.nodes[index];
-            let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
+            let cpus = active.node.cpus();
+            let groups = active.held.groups.clone();
             under.extend(self.meanwhile(|| latency::read(&groups, &cpus, signals))?);
         }
-        let (method, period) = (self.plan.method, self.plan.grid.period());
+        let method = self.plan.method;
+        let period = self.plan.grid.period();
         self.wakeups = latency::compare(method, period, speeds, before, &under);
         Ok(())
     }

@@ -99,7 +99,8 @@ impl Slowed {
     fn keep(mut session: Session) -> Result<Self, SlowError> {
         let io = |e| SlowError::io("keeping CPUs slow", e);
         let warnings = std::mem::take(&mut session.warnings);
-        let (groups, cpus) = (session.groups(), session.bound_to());
+        let groups = session.groups();
+        let cpus = session.bound_to();
         let admitted = Arc::clone(&session.admitted);
         let (end, ended) = UnixStream::pair().map_err(io)?;
         let name = std::thread::Builder::new().name("schedlab-slow".into());

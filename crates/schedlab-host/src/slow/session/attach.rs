@@ -64,7 +64,8 @@ impl Targets {
     /// Those of nodes, which have taken in all by `now`.
     pub(super) fn of(nodes: &[Active], now: Nanos) -> Self {
         let attaches = |active: &Active| {
-            let (node, held) = (&active.node, &active.held);
+            let node = &active.node;
+            let held = &active.held;
             let knows_all = held.groups.is_empty() || held.zone.lists_members();
             let attaches = !(node.attach.is_empty() && node.attach_groups.is_empty());
             attaches && node.commands.is_empty() && knows_all
@@ -140,7 +141,8 @@ fn ways_back(pid: Pid, group: &Path) -> Vec<Undo> {
         }
     }
     let back = |pid: Pid, home: &Path, list: &str| {
-        let (started, from) = (process::start_ticks(pid)?, group.to_owned());
+        let started = process::start_ticks(pid)?;
+        let from = group.to_owned();
         Some(Undo::Return { pid, started, from, to: home.join(list) })
     };
     match homes.len() {

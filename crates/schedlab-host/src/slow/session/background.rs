@@ -21,7 +21,8 @@ pub struct BackgroundSession {
 impl Session {
     /// Keeps up what is in force until the other end of `end` is closed, and undoes it then.
     pub(in super::super) fn keep_until(mut self, end: &UnixStream) -> BackgroundSession {
-        let (began, used) = (clock::monotonic(), clock::thread_cpu());
+        let began = clock::monotonic();
+        let used = clock::thread_cpu();
         let mut failed = Vec::new();
         loop {
             let next = match self.tick(&[]) {
