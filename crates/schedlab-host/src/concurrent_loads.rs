@@ -199,7 +199,7 @@ impl ConcurrentLoad {
                 }
                 Message::Report(LoadReport::Marks(told)) => names = told,
                 Message::Report(LoadReport::Ended { failures, .. }) if failures.is_empty() => {
-                    ended = true
+                    ended = true;
                 }
                 Message::Report(LoadReport::Ended { failures, .. }) => {
                     return Err(self.failed(&failures.join("; ")));
