@@ -244,6 +244,9 @@ impl World {
             Effect::Yield => {
                 body.phase = Phase::Ask;
                 body.done = Done::Ok;
+                if self.has_code() {
+                    return self.yield_by_code(cpu, task);
+                }
                 self.policy.yields(&self.scene, cpu);
                 self.schedule(cpu, Some(Left::Yielded));
             }
