@@ -24,7 +24,7 @@ const VERSION: u64 = 1;
 const CPUS: usize = 8_192;
 const DATA: usize = 131_072;
 const RECORDS: usize = 32_768;
-const RECORD_WORDS: usize = 8;
+const RECORD_WORDS: usize = 9;
 const TEXT: usize = 1 << 16;
 const TRACE: usize = 32;
 
@@ -221,8 +221,10 @@ pub(crate) struct Switched {
     pub(crate) preempted: bool,
     /// For how long the task has run, by the kernel's account, in nanoseconds.
     pub(crate) ran: u64,
-    /// The clock by which the CPU charges its tasks. It is behind where the kernel saves an update.
-    pub(crate) clock: u64,
+    /// Up to when the kernel has charged it, and from when on it charges the next one. Both are a little behind where the
+    /// kernel saves an update of the CPU's clock.
+    pub(crate) until: u64,
+    pub(crate) since: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -441,7 +443,8 @@ impl Board {
                 state: more as u32,
                 preempted: more >> 32 != 0,
                 ran: word(6),
-                clock: word(7),
+                until: word(7),
+                since: word(8),
             }),
             6 => Happened::Polled { cpu: more as usize },
             _ => return None,

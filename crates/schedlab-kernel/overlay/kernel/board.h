@@ -70,10 +70,11 @@ struct board_cpu {
 
 struct board_record_ {
 	/*
-	 * `ran`: for how long a task that leaves a CPU has run, by the kernel's account; `clock`: the
-	 * CPU's clock by which it is charged, which may be a little behind (rq_clock_skip_update).
+	 * Of a switch. `ran`: for how long the task that leaves has run, by the kernel's account; `until` and
+	 * `since`: up to when that one is charged, and from when on the next one is. Both may be a little
+	 * behind: the kernel saves an update of the CPU's clock where one follows soon (rq_clock_skip_update).
 	 */
-	u64 kind, cpu, task, other, more, prio, ran, clock;
+	u64 kind, cpu, task, other, more, prio, ran, until, since;
 };
 
 struct board {
@@ -95,7 +96,7 @@ struct board {
 /* As schedlab-sim counts. */
 static_assert(offsetof(struct board, cpus) == 8 * 54);
 static_assert(offsetof(struct board, data) == 8 * 41014);
-static_assert(offsetof(struct board, text) == 8 * 434230);
+static_assert(offsetof(struct board, text) == 8 * 466998);
 
 extern struct board *board;
 

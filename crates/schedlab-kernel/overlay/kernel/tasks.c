@@ -497,7 +497,8 @@ static void on_switch(void *unused, bool preempt, struct task_struct *prev, stru
 	record->more = state | (u64)preempt << 32;
 	record->prio = (u32)prev->prio | (u64)(u32)next->prio << 32;
 	record->ran = prev->se.sum_exec_runtime;
-	record->clock = this_rq()->clock;
+	record->until = prev->se.exec_start;
+	record->since = next->se.exec_start;
 	board->cpus[schedlab_cpu].task = name_of(next);
 }
 

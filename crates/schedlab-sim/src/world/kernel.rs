@@ -332,7 +332,7 @@ impl World {
                 self.on_thread[cpu] = Some(next_pid).filter(|_| next_task.is_none());
                 match next_task {
                     Some(task) => {
-                        self.bodies[task.index()].on_since = of.clock;
+                        self.bodies[task.index()].on_since = of.since;
                         self.steps_up(cpu, task);
                     }
                     None => self.scene.cpus[cpu].idle_since = self.scene.now,
@@ -365,9 +365,9 @@ impl World {
     fn compare_accounts(&mut self, task: TaskId, of: Switched) {
         let now = self.scene.now;
         let body = &mut self.bodies[task.index()];
-        body.counted += of.clock - body.on_since;
+        body.counted += of.until.saturating_sub(body.on_since);
         let counted = body.counted;
-        if (counted != of.ran || of.clock > now) && self.broken.is_none() {
+        if (counted != of.ran || of.until > now) && self.broken.is_none() {
             let who = self.name(task);
             self.broken = Some(format!(
                 "the kernel's account of {who} is {} ns and the world's is {counted} ns, at {now} ns",
