@@ -157,6 +157,16 @@ impl Attributes {
         Self { words, cpus: view.allowed.as_ref().map(own) }
     }
 
+    /// The same for a fair task.
+    pub(crate) fn of_fair(mut self) -> Self {
+        const POLICY: usize = 0;
+        // Priority, runtime, deadline, period.
+        for word in [POLICY, 2, 3, 4, 5] {
+            self.words[word] = 0;
+        }
+        self
+    }
+
     /// The same for a task that may use one CPU alone.
     pub(crate) fn on(mut self, cpu: usize) -> Self {
         self.cpus = Some(vec![cpu]);

@@ -128,6 +128,8 @@ pub(super) struct Body {
     /// Whether it was let go and has not done what it does once.
     pub(super) fresh: bool,
     pub(super) spinning: bool,
+    /// Whether a kernel's own code holds it for a fair task, and it has yet to ask for its class.
+    pub(super) is_plain: bool,
     /// Whether its sleep has an end, in a kernel's own code.
     pub(super) is_timed: bool,
     /// Whether it was never woken since its fork.
@@ -186,6 +188,7 @@ impl Body {
             on_since: 0,
             counted: 0,
             is_timed: false,
+            is_plain: false,
             on: None,
             sleeps: 0,
             moved: 0,
