@@ -204,22 +204,10 @@ impl Who {
 /// What happened in the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happened {
-    Waking {
-        cpu: usize,
-    },
-    Wakeup {
-        cpu: usize,
-        new: bool,
-    },
-    Migrate {
-        from: usize,
-        to: usize,
-    },
+    Waking { cpu: usize },
+    Wakeup { cpu: usize, new: bool },
+    Migrate { from: usize, to: usize },
     Switch(Switched),
-    /// A CPU that polls was told to look.
-    Polled {
-        cpu: usize,
-    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -456,7 +444,6 @@ impl Board {
                 until: word(7),
                 since: word(8),
             }),
-            6 => Happened::Polled { cpu: more as usize },
             _ => return None,
         };
         let who = Who::of(word(2));

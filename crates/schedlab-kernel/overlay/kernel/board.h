@@ -46,8 +46,6 @@ enum board_record {
 	RECORD_WAKEUP_NEW,
 	RECORD_MIGRATE,
 	RECORD_SWITCH,
-	/* A CPU that polls was told to look, without an interrupt. */
-	RECORD_POLLED,
 };
 
 enum board_context { IN_TASK, IN_SOFTIRQ, IN_HARDIRQ };
@@ -58,6 +56,8 @@ enum board_context { IN_TASK, IN_SOFTIRQ, IN_HARDIRQ };
 #define IRQ_FUNCTION 4
 #define IRQ_WORK 8
 #define IRQ_START 16
+/* No interrupt: a CPU that polls was told to look. */
+#define IRQ_POLLED 32
 
 /* Names of threads of the kernel, which are not the load's: from here on, by their pid. */
 #define THREADS (1ULL << 32)
@@ -103,6 +103,7 @@ extern struct board *board;
 /* machine.c */
 extern u64 schedlab_entered;
 extern int schedlab_cpus;
+void schedlab_send(int cpu, u64 what);
 void schedlab_to_host(void);
 void schedlab_settle_own(void);
 void schedlab_interrupt(u64 outside);

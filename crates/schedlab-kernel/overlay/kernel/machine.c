@@ -296,7 +296,7 @@ static void start_clock(int cpu)
 
 /* ---- interrupts ---- */
 
-static void send(int cpu, u64 what)
+void schedlab_send(int cpu, u64 what)
 {
 	if (cpu == schedlab_cpu) {
 		cpus[cpu].own |= what;
@@ -308,19 +308,19 @@ static void send(int cpu, u64 what)
 
 void arch_smp_send_reschedule(int cpu)
 {
-	send(cpu, IRQ_RESCHEDULE);
+	schedlab_send(cpu, IRQ_RESCHEDULE);
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
 void smp_send_reschedule(int cpu)
 {
-	send(cpu, IRQ_RESCHEDULE);
+	schedlab_send(cpu, IRQ_RESCHEDULE);
 }
 #endif
 
 void arch_send_call_function_single_ipi(int cpu)
 {
-	send(cpu, IRQ_FUNCTION);
+	schedlab_send(cpu, IRQ_FUNCTION);
 }
 
 void arch_send_call_function_ipi_mask(const struct cpumask *mask)
@@ -328,12 +328,12 @@ void arch_send_call_function_ipi_mask(const struct cpumask *mask)
 	int cpu;
 
 	for_each_cpu(cpu, mask)
-		send(cpu, IRQ_FUNCTION);
+		schedlab_send(cpu, IRQ_FUNCTION);
 }
 
 void arch_irq_work_raise(void)
 {
-	send(schedlab_cpu, IRQ_WORK);
+	schedlab_send(schedlab_cpu, IRQ_WORK);
 }
 
 /* Wakeups that come with the interrupt, as from a device: pairs of a task and whether its wait is cut short. */
@@ -386,7 +386,8 @@ void schedlab_interrupt(u64 what)
 {
 	what |= board->cpus[schedlab_cpu].sent;
 	board->cpus[schedlab_cpu].sent = 0;
-	take(what, board->call == CALL_INTERRUPT);
+	if (what != IRQ_POLLED || board->arguments[1])
+		take(what, board->call == CALL_INTERRUPT);
 	schedlab_settle_own();
 }
 
@@ -563,7 +564,7 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	cpus[cpu].task = idle;
 	cpus[cpu].stack_pointer = idle->thread.stack_pointer;
 	cpus[cpu].irqs_off = ARCH_IRQ_DISABLED;
-	send(cpu, IRQ_START);
+	schedlab_send(cpu, IRQ_START);
 	while (!cpu_online(cpu)) {
 		/* The host lets it run until it idles. */
 		preempt_disable();

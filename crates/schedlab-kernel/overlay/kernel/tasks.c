@@ -504,7 +504,7 @@ static void on_switch(void *unused, bool preempt, struct task_struct *prev, stru
 
 static void on_poll(void *unused, int cpu)
 {
-	schedlab_record(RECORD_POLLED)->more = cpu;
+	schedlab_send(cpu, IRQ_POLLED);
 }
 
 void schedlab_watch(void)

@@ -174,7 +174,8 @@ impl World {
         }
         if code.board.is_sent(cpu) && !std::mem::replace(&mut code.sent[cpu], true) {
             let costs = &self.config.costs;
-            let way = costs.ipi + if idle { costs.idle_exit } else { 0 };
+            let sleeps = idle && !code.prepare.polls;
+            let way = costs.ipi + if sleeps { costs.idle_exit } else { 0 };
             self.agenda.post(now + self.owed + way, cpu, Happening::Interrupt(cpu));
         }
     }
@@ -184,7 +185,8 @@ impl World {
         if self.code.as_ref().and_then(|code| code.board.clock(cpu)) != Some(at) {
             return;
         }
-        let idle = self.scene.cpus[cpu].running.is_none();
+        let polls = self.code.as_ref().is_some_and(|code| code.prepare.polls);
+        let idle = self.scene.cpus[cpu].running.is_none() && !polls;
         if idle && !awake && self.config.costs.idle_exit > 0 {
             let later = self.scene.now + self.config.costs.idle_exit;
             return self.agenda.post(later, cpu, Happening::Clock { cpu, at, awake: true });
@@ -360,10 +362,6 @@ impl World {
                     self.core_changes(cpu);
                 }
                 self.memory_changes(cpu, next_task);
-            }
-            Happened::Polled { cpu: to } => {
-                let at = self.scene.now + self.owed + self.config.costs.ipi;
-                self.agenda.post(at, to, Happening::Interrupt(to));
             }
         }
     }
