@@ -158,6 +158,8 @@ enum Happening {
     },
     /// Interrupts that CPUs sent to another arrive there, in a kernel's own code.
     Interrupt(usize),
+    /// The way out of an interrupt on a CPU, in a kernel's own code.
+    WayOut(usize),
 }
 
 /// A CPU's piece of work.
@@ -438,6 +440,7 @@ impl World {
             Happening::Stop => self.ends_its_time(),
             Happening::Clock { cpu, at, awake } => self.clock_goes_off(cpu, at, awake),
             Happening::Interrupt(cpu) => self.sent_arrives(cpu),
+            Happening::WayOut(cpu) => self.way_out(cpu),
         }
     }
 

@@ -199,13 +199,36 @@ impl World {
         self.take_interrupt(cpu, false, None, 0);
     }
 
+    /// An interrupt of so much work. Its way out, on which the task may have to go, comes when the work is done; an idle
+    /// CPU has its way out behind it.
     fn take_interrupt(&mut self, cpu: usize, clock: bool, wakes: Option<Wakes>, work: u64) {
-        let user = self.scene.cpus[cpu].running.is_some_and(|task| {
-            let body = &self.bodies[task.index()];
-            body.phase == Phase::Enter && body.act.is_user()
-        });
-        self.enter_code(cpu, &Call::Interrupt { clock, user, wakes });
+        let before = self.scene.cpus[cpu].running;
+        let is_user = before.is_some_and(|task| self.is_in_user_mode(task));
+        let at_once = is_user && work == 0;
+        self.enter_code(cpu, &Call::Interrupt { clock, user: at_once, wakes });
+        if before.is_none() || self.scene.cpus[cpu].running != before {
+            return;
+        }
         self.interrupt(cpu, work);
+        if is_user && self.scene.cpus[cpu].resched {
+            self.agenda.post(self.scene.now + work, cpu, Happening::WayOut(cpu));
+        }
+    }
+
+    fn is_in_user_mode(&self, task: TaskId) -> bool {
+        let body = &self.bodies[task.index()];
+        body.phase == Phase::Enter && body.act.is_user()
+    }
+
+    /// The way out of an interrupt: the task gives way if it has to, and is not in the kernel by now.
+    pub(super) fn way_out(&mut self, cpu: usize) {
+        if let Some(task) = self.scene.cpus[cpu].running
+            && self.scene.cpus[cpu].resched
+            && self.is_in_user_mode(task)
+        {
+            self.enter_code(cpu, &Call::Leave);
+            self.goes_on(cpu, task);
+        }
     }
 
     /// Wakes a task whose body knows of it already.
