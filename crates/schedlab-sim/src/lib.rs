@@ -5,6 +5,7 @@
 //! Who runs where, and for how long, is up to a [`policy::Policy`]. The world gives scheduler events to the caller as
 //! [`schedlab_model::Event`]; it does no I/O, and the same plan, seed, costs and policy give the same events.
 
+mod board;
 pub mod calibrate;
 mod costs;
 mod event_queue;
@@ -16,10 +17,13 @@ mod published;
 pub mod validate;
 mod world;
 
+pub use board::{BOARD_WORDS, Board, ControlGroup, Image, Preparation};
 pub use costs::{CostError, Costs};
-pub use machine::{CPUS_MAX, Kernel, MachineFile, Model, SETTINGS, Simulated, SimulatedPool};
+pub use machine::{
+    CPUS_MAX, Kernel, MachineFile, Model, OfCode, SETTINGS, Simulated, SimulatedPool,
+};
 pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use published::{
     PUBLISHED, PUBLISHED_PARTS, PUBLISHED_PLACEMENTS, Published, PublishedPart, PublishedPlacement,
 };
-pub use world::{Config, Deadlock, Gap, Start, Step, TaskUsage, World};
+pub use world::{Config, Deadlock, Gap, Halt, Start, Step, TaskUsage, World};

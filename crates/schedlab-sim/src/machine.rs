@@ -4,6 +4,7 @@
 //! machine, `file` reads files of machines, `run` performs and measures, `parts` has what is off by default, `pool` is an
 //! executor of jobs whose workers are tasks of the machine.
 
+mod code;
 mod conditions;
 mod each_cpu;
 mod facts;
@@ -17,6 +18,7 @@ mod scheduler;
 mod setting;
 mod tuned;
 
+pub use code::OfCode;
 pub use file::MachineFile;
 pub use pool::SimulatedPool;
 
@@ -24,7 +26,7 @@ pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 
 use crate::policy_view::Class;
 use crate::policy_view::FULL_SPEED;
-use crate::{Config, Hardware, Start, World, published};
+use crate::{Board, Config, Hardware, Start, World, published};
 use groups::{Grouping, OwnGroup};
 use run::Run;
 use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
@@ -59,6 +61,8 @@ const CALLS: [&str; 6] = [
 pub struct Simulated {
     model: Model,
     offers: Offers,
+    /// The code of a kernel, for one run.
+    board: Option<Board>,
 }
 
 /// A run that can begin.
@@ -137,7 +141,7 @@ impl Simulated {
             repeatable: true,
             parallel: true,
         };
-        Self { model, offers }
+        Self { model, offers, board: None }
     }
 
     fn refused(&self, what: &str, why: &str) -> MachineError {
@@ -344,7 +348,7 @@ impl Simulated {
                 let nice = i32::try_from(read("nice")?).expect("it is within limits");
                 places.for_each(|place| place.nice = Some(nice));
             }
-            "slice" if model.kernel == Kernel::Eevdf612 => {
+            "slice" if model.has_slices() => {
                 let slice = Nanos(read("slice")?.unsigned_abs());
                 // Zero gives the machine's.
                 let slice = Some(slice).filter(|slice| *slice != Nanos::ZERO);
@@ -391,6 +395,11 @@ fn speed_mark((_, cpu, speed): &(u64, usize, u64)) -> String {
     format!("speed {cpu} {speed}")
 }
 
+/// The first pid behind those of a kernel's threads.
+fn first_pid(cpus: usize) -> i32 {
+    i32::try_from(1_001 + 10 * cpus).unwrap_or(i32::MAX / 2)
+}
+
 /// How long after a tick a repeat begins: a fraction of the period that is another one for each of the first repeats,
 /// by the golden ratio (in 2^32nds); none for the first.
 fn phase(repeat: u32) -> u64 {
@@ -432,16 +441,26 @@ impl Machine for Simulated {
             begin_ns: begin_ns + phase(spec.repeat),
             smt_speed: model.smt_speed,
             skew_tick: model.parts.skew_tick,
-            ..Config::default()
+            first_pid: if model.code.is_some() { first_pid(hardware.cpus()) } else { 1_001 },
         };
         let shape = Shape::of(&plan, &plan.tasks);
+        let board = self.board.take();
+        if model.code.is_some() != board.is_some() {
+            let why = "a kernel's own code performs one run in a process of its own";
+            return Err(self.refused("run this", why));
+        }
+        let preparation = model.preparation(&grouping);
         let policy = model.policy_of(&hardware, spec.seed, &grouping.groups, above);
         let of_fastest = |&(after, cpu, speed)| (after, cpu, hardware.speed_of(cpu, speed));
         let speeds: Vec<(u64, usize, u64)> = changes.iter().map(of_fastest).collect();
         let mut world = World::new(&mut plan, hardware, policy, config);
         world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
         world.set_speeds_over_time(&speeds);
+        if let Some(board) = board {
+            world.follow_code(board, preparation);
+        }
         model.parts.set_up(&model.topology, &mut world, spec.seed);
+        world.boot();
         if let Some(record) = &spec.record {
             let calls = record.events.iter().any(|event| CALLS.contains(&event.as_str()));
             let mut info = trace_info(&model, &world, &plan, calls);

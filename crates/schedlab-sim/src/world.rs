@@ -4,6 +4,7 @@
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has a task's way through its operations, `work` what they cost, `effect` what they do, `messages`
 //! both for channels, `short_way` both for most messages, `wake` the way from a wakeup to a CPU, `switch` who runs,
+//! `kernel` both where a kernel's own code decides,
 //! `start` the beginning and the end of a load, `timers` which sleeps end together, `speed` how fast CPUs work, `gaps`
 //! interrupts and the hypervisor, `bandwidth` shared memory, `noise` what varies by chance, `channel`, `pages`, `slub`
 //! and `shared_objects` what tasks share, `calls` what a recording tells of reads and writes, `deadlock` who waits for
@@ -15,6 +16,7 @@ mod channel;
 mod deadlock;
 mod effect;
 mod gaps;
+mod kernel;
 mod messages;
 mod noise;
 mod pages;
@@ -106,6 +108,17 @@ impl Default for Config {
     }
 }
 
+/// Why a simulation cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Halt {
+    /// All tasks sleep, and nobody can wake them.
+    #[error(transparent)]
+    Deadlock(#[from] Deadlock),
+    /// The kernel's own code stopped; what it said.
+    #[error("{0}")]
+    Kernel(String),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The time that was asked for has come.
@@ -136,6 +149,17 @@ enum Happening {
     TickOf(usize),
     Tick,
     Stop,
+    /// The clock of a CPU goes off that was set to this time, in a kernel's own code; whether the CPU's way out of idle has
+    /// passed.
+    Clock {
+        cpu: usize,
+        at: u64,
+        awake: bool,
+    },
+    /// Interrupts that CPUs sent to another arrive there, in a kernel's own code.
+    Interrupt(usize),
+    /// The way out of an interrupt on a CPU, in a kernel's own code.
+    WayOut(usize),
 }
 
 /// A CPU's piece of work.
@@ -177,6 +201,12 @@ pub struct World {
     config: Config,
     scene: Scene,
     policy: Box<dyn Policy>,
+    /// A kernel's own scheduler, which decides instead of the policy.
+    code: Option<Box<kernel::Code>>,
+    /// Why the run cannot go on.
+    broken: Option<String>,
+    /// The thread of the kernel that runs on each CPU.
+    on_thread: Vec<Option<Pid>>,
     /// Whether the policy acts by itself.
     timed: bool,
     bodies: Vec<Body>,
@@ -277,6 +307,9 @@ impl World {
             scene: scene(views, hardware, config.begin_ns),
             timed: policy.is_timed(),
             policy,
+            code: None,
+            broken: None,
+            on_thread: vec![None; cpus],
             bodies,
             comms,
             pids,
@@ -338,12 +371,9 @@ impl World {
     /// time.
     ///
     /// # Errors
-    /// When tasks are alive and nothing can happen any more.
-    pub fn run_until(
-        &mut self,
-        limit: u64,
-        sink: &mut dyn FnMut(&[Event]),
-    ) -> Result<Step, Deadlock> {
+    /// When tasks are alive and nothing can happen any more; or a kernel's own code stopped.
+    pub fn run_until(&mut self, limit: u64, sink: &mut dyn FnMut(&[Event])) -> Result<Step, Halt> {
+        self.boot();
         if self.spawned == 0 {
             self.begin();
         }
@@ -351,6 +381,9 @@ impl World {
             self.stop();
         }
         let ended = loop {
+            if let Some(why) = &self.broken {
+                break Err(Halt::Kernel(why.clone()));
+            }
             if self.ended_at.is_some() {
                 break Ok(Step::Ended);
             }
@@ -359,7 +392,7 @@ impl World {
             }
             let at = self.agenda.next_at();
             if at == NEVER {
-                break Err(self.deadlock());
+                break Err(Halt::Deadlock(self.deadlock()));
             }
             if at > limit {
                 self.scene.now = limit;
@@ -405,6 +438,9 @@ impl World {
             Happening::TickOf(cpu) => self.tick_of(cpu),
             Happening::Tick => self.tick(),
             Happening::Stop => self.ends_its_time(),
+            Happening::Clock { cpu, at, awake } => self.clock_goes_off(cpu, at, awake),
+            Happening::Interrupt(cpu) => self.sent_arrives(cpu),
+            Happening::WayOut(cpu) => self.way_out(cpu),
         }
     }
 
@@ -531,7 +567,8 @@ impl World {
     /// The names of all tasks by pid, as a trace carries them (at most 15 bytes).
     #[must_use]
     pub fn comms(&self) -> BTreeMap<Pid, Comm> {
-        self.tasks().map(|(task, name, _)| (self.pid(task), comm(name))).collect()
+        let tasks = self.tasks().map(|(task, name, _)| (self.pid(task), comm(name)));
+        self.threads().into_iter().chain(tasks).collect()
     }
 
     /// The priority of a task as the kernel's events tell it.
@@ -548,7 +585,8 @@ impl World {
     fn emit(&mut self, cpu: usize, context: Context, what: What) {
         self.emitted += 1;
         if self.config.record {
-            let by = self.scene.cpus[cpu].running.map_or(Pid::IDLE, |task| self.pid(task));
+            let by = self.scene.cpus[cpu].running.map(|task| self.pid(task));
+            let by = by.or(self.on_thread[cpu]).unwrap_or(Pid::IDLE);
             let time = Nanos(self.scene.now);
             self.events.push(Event { time, by, cpu: id(cpu), context, what });
         }

@@ -11,6 +11,8 @@ mod schedulers;
 mod source_tree;
 
 pub use config::{Choice, PLACEBO_MAX};
+pub use make::make_in;
+pub use source_tree::Workshop;
 
 use crate::VmError;
 use crate::cache::{self, Making};
@@ -19,7 +21,6 @@ use crate::scheduler;
 use make::make;
 use schedlab_model::Nanos;
 use schedlab_sys::clock;
-use source_tree::Workshop;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -134,10 +135,21 @@ fn name(wanted: &Wanted, tree: &Path) -> Result<String, VmError> {
 }
 
 fn check_tools(ext: bool) -> Result<(), VmError> {
+    let needed = TOOLS.iter().chain(schedulers::NEEDED.iter().filter(|_| ext));
+    find_tools(needed, "building a kernel needs it")
+}
+
+/// Looks for programs, each with the package that has it.
+///
+/// # Errors
+/// Names those that are missing, with the packages.
+pub fn find_tools<'t>(
+    needed: impl Iterator<Item = &'t (&'t str, &'t str)>,
+    why: &str,
+) -> Result<(), VmError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there =
         |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let needed = TOOLS.iter().chain(schedulers::NEEDED.iter().filter(|_| ext));
     let missing: Vec<&(&str, &str)> = needed.filter(|(name, _)| !is_there(name)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -146,7 +158,7 @@ fn check_tools(ext: bool) -> Result<(), VmError> {
     let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     Err(VmError::Missing {
         what: names.join(", "),
-        remedy: format!("building a kernel needs it: apt-get install {}", packages.join(" ")),
+        remedy: format!("{why}: apt-get install {}", packages.join(" ")),
     })
 }
 

@@ -33,7 +33,7 @@ fn folder(name: &str) -> PathBuf {
 ///
 /// # Errors
 /// The place, or a folder of the cache above it, belongs to another user, or others can write to it.
-pub(crate) fn check(place: &Path) -> Result<(), VmError> {
+pub fn check(place: &Path) -> Result<(), VmError> {
     let root = folder("");
     let user = schedlab_sys::process::user();
     for folder in place.ancestors().take_while(|folder| folder.starts_with(&root)) {
@@ -57,7 +57,10 @@ pub(crate) fn check(place: &Path) -> Result<(), VmError> {
 }
 
 /// Makes a folder of the cache for this user alone, or checks the one that is there.
-pub(crate) fn make(folder: &Path) -> Result<(), VmError> {
+///
+/// # Errors
+/// When it cannot be made, or is not to be trusted.
+pub fn make(folder: &Path) -> Result<(), VmError> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(VmError::io(format!("making {}", folder.display())))?;
     check(folder)
@@ -66,6 +69,12 @@ pub(crate) fn make(folder: &Path) -> Result<(), VmError> {
 /// The folder of fetched and built kernels.
 pub(crate) fn kernels_folder() -> PathBuf {
     folder("kernels")
+}
+
+/// The folder of images of kernels' schedulers, for the simulator.
+#[must_use]
+pub fn images_folder() -> PathBuf {
+    folder("images")
 }
 
 /// The folder of fetched QEMU programs.
@@ -81,7 +90,7 @@ pub(crate) fn builds() -> PathBuf {
 /// Removes what commands left that were killed: folders that they had begun to make or to unpack. What a
 /// process makes that lives stays.
 pub fn sweep() {
-    for folder in [kernels_folder(), emulators_folder()] {
+    for folder in [kernels_folder(), images_folder(), emulators_folder()] {
         if check(&folder).is_ok() {
             sweep_folder(&folder);
         }
@@ -126,7 +135,7 @@ pub(crate) fn kernels() -> Vec<PathBuf> {
 }
 
 /// The entries of a folder whose names fit, sorted.
-pub(crate) fn files(folder: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+pub fn files(folder: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let fitting = entries.filter(|entry| entry.file_name().to_str().is_some_and(&fits));
     let mut all: Vec<PathBuf> = fitting.map(|entry| entry.path()).collect();
@@ -136,7 +145,7 @@ pub(crate) fn files(folder: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> 
 
 /// A folder of the cache while it is made. Dropped before [`Making::finish`], it goes.
 #[derive(Debug)]
-pub(crate) struct Making {
+pub struct Making {
     temporary: PathBuf,
     wanted: PathBuf,
 }
@@ -144,7 +153,10 @@ pub(crate) struct Making {
 impl Making {
     /// Begins the folder `name` in `folder`. What others began and did not finish before they died is
     /// removed.
-    pub(crate) fn begin(folder: &Path, name: &str) -> Result<Self, VmError> {
+    ///
+    /// # Errors
+    /// When the folder cannot be made or is not to be trusted.
+    pub fn begin(folder: &Path, name: &str) -> Result<Self, VmError> {
         make(folder)?;
         sweep_folder(folder);
         let temporary = folder.join(format!("{MAKING}{name}-{}", std::process::id()));
@@ -153,7 +165,8 @@ impl Making {
     }
 
     /// Where to make it.
-    pub(crate) fn path(&self) -> &Path {
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.temporary
     }
 
@@ -169,7 +182,10 @@ impl Making {
     }
 
     /// As [`Making::finish`], in the place of one that is there.
-    pub(crate) fn finish_anew(self, made: &Path) -> Result<PathBuf, VmError> {
+    ///
+    /// # Errors
+    /// When it cannot be renamed.
+    pub fn finish_anew(self, made: &Path) -> Result<PathBuf, VmError> {
         if self.wanted.is_dir() {
             let old = self.temporary.join("old");
             // The one that has the old image open keeps it.

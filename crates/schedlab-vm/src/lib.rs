@@ -31,7 +31,7 @@ mod initramfs;
 pub mod kernel;
 mod machine;
 pub mod placebo;
-mod program;
+pub mod program;
 mod qemu;
 mod qmp;
 mod request;

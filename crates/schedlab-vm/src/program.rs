@@ -10,7 +10,10 @@ use std::process::{Command, Stdio};
 
 /// Runs a program that ends with us, and with what it started when a signal stops us; what it printed. An
 /// error has the last that it said.
-pub(crate) fn run(command: &mut Command, doing: &str) -> Result<String, VmError> {
+///
+/// # Errors
+/// When the program is missing, fails, or a signal stops us.
+pub fn run(command: &mut Command, doing: &str) -> Result<String, VmError> {
     let io = || VmError::io(doing.to_owned());
     let signals = signal::catch().map_err(io())?;
     let (mut said, mut wrong) =
@@ -21,10 +24,9 @@ pub(crate) fn run(command: &mut Command, doing: &str) -> Result<String, VmError>
     process::own_session(command);
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => VmError::Missing {
-            what: program.clone(),
-            remedy: format!("{doing} needs it; or give a kernel by its path"),
-        },
+        io::ErrorKind::NotFound => {
+            VmError::Missing { what: program.clone(), remedy: format!("{doing} needs it") }
+        }
         _ => VmError::io(format!("starting {program}"))(error),
     })?;
     let ended = process::ended(&child).map_err(io())?;

@@ -101,6 +101,7 @@ pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
                 Ok(Box::new(schedlab_host::Host::here()?))
             }))
         }
+        schedlab_kernel::ARGUMENT => Some(schedlab_kernel::child()),
         schedlab_host::load::ARGUMENT => Some(schedlab_host::load_child()),
         schedlab_host::slow::ARGUMENT => {
             Some(ExitCode::from(schedlab_host::slow::hidden(arguments)))

@@ -39,12 +39,24 @@ pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError>
             let request = schedlab_vm::Request::read(&name.settings)?;
             Ok(Box::new(schedlab_vm::Vm::boot(request)?))
         }
+        SIM if is_tree(name) => {
+            let mut name = name.clone();
+            let of_file = described(&mut name).map_err(refused)?;
+            let costs = costs(&name).map_err(refused)?.or(of_file);
+            Ok(Box::new(schedlab_kernel::OfTree::new(&name, costs)?))
+        }
         SIM => Ok(Box::new(schedlab_sim::Simulated::new(model(name)?))),
         _ => {
             let kinds = KINDS.iter().map(|(kind, about)| format!("{kind} ({about})"));
             Err(refused(format!("use {}", kinds.collect::<Vec<_>>().join(" or "))))
         }
     }
+}
+
+/// Whether a simulated machine's scheduler is the code of a source tree.
+fn is_tree(name: &MachineName) -> bool {
+    let kernel = name.settings.get("kernel");
+    kernel.is_some_and(|kernel| !schedlab_sim::Kernel::is_own(kernel))
 }
 
 /// Whether a metric may be taken from a machine of this name. The machine is not made: a kernel would boot

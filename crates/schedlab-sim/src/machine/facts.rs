@@ -10,10 +10,14 @@ use std::collections::BTreeSet;
 
 /// The kernel as traces and facts name it.
 pub(super) fn kernel(model: &Model) -> String {
+    if let Some(code) = &model.code {
+        return format!("simulated: the code of Linux {}", code.release);
+    }
     match model.kernel {
         Kernel::Fifo => "simulated: FIFO on each CPU".to_owned(),
         Kernel::GlobalFifo => "simulated: one FIFO for the machine".to_owned(),
         Kernel::LlcFifo => "simulated: a FIFO for each LLC".to_owned(),
+        Kernel::Tree => "simulated: the code of a kernel".to_owned(),
         Kernel::Cfs510 => "simulated: Linux 5.10.262 (Debian), fair tasks".to_owned(),
         Kernel::Cfs61 => "simulated: Linux 6.1.192 (Debian), fair tasks".to_owned(),
         Kernel::Eevdf612 => "simulated: Linux 6.12.117 (Debian), fair tasks".to_owned(),
@@ -28,6 +32,18 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
         "simulated by {}: times come from a file of costs; docs/simulation-errors.md has the model's error",
         model.name
     )];
+    if let Some(code) = &model.code {
+        notes.push(format!(
+            "the scheduler is the code of Linux {}: HZ={}, preempt={}{}",
+            code.release, code.hz, code.preempt, code.options
+        ));
+        notes.push(
+            "threads of the kernel run in no time, there is no RCU thread, and no NUMA balancing; \
+             times were not compared with a kernel on a machine"
+                .to_owned(),
+        );
+        return notes;
+    }
     let known: Vec<&Published> =
         PUBLISHED.iter().filter(|one| one.kernel == model.kernel.name()).collect();
     if let Some(first) = known.first() {
@@ -94,9 +110,10 @@ pub(super) fn of(model: &Model, knobs: &[Knob]) -> MachineFacts {
             architecture: WHY.to_owned(),
             command_line: no(),
             mitigations: no(),
-            preemption: Fact::Known(
-                if model.preempt_kernel { "full" } else { "voluntary" }.to_owned(),
-            ),
+            preemption: Fact::Known(model.code.as_ref().map_or_else(
+                || if model.preempt_kernel { "full" } else { "voluntary" }.to_owned(),
+                |code| code.preempt.clone(),
+            )),
             config: no(),
             sched_ext: no(),
         },

@@ -1,10 +1,11 @@
 //! From the name of a machine, `sim:cpus=8,kernel=cfs-6.1`, to what is simulated.
 
+use super::code::OfCode;
 use super::parts::Parts;
 use super::setting::{OF_NAME, Wrong, take};
 use super::tuned::Tuned;
-use crate::Costs;
 use crate::policy::{CfsKnobs, ClassKnobs, EevdfKnobs, PlacerKnobs};
+use crate::{Costs, Preparation};
 use schedlab_model::{Cpu, Nanos, Place, Setting, Topology};
 use schedlab_workload::{MachineName, Speed};
 use std::str::FromStr;
@@ -28,6 +29,8 @@ pub enum Kernel {
     GlobalFifo,
     /// First in, first out, in a queue for each LLC.
     LlcFifo,
+    /// The code of a kernel's source tree.
+    Tree,
 }
 
 impl Kernel {
@@ -41,7 +44,7 @@ impl Kernel {
     ];
 
     pub(crate) fn is_linux(self) -> bool {
-        self.is_cfs() || self == Self::Eevdf612
+        self.is_cfs() || matches!(self, Self::Eevdf612 | Self::Tree)
     }
 
     /// Whether it schedules fair tasks with CFS.
@@ -52,6 +55,12 @@ impl Kernel {
     /// Whether a group with a limit may have a burst: it came with Linux 5.14.
     pub(crate) fn has_burst(self) -> bool {
         self != Self::Cfs510
+    }
+
+    /// Whether a name is that of a scheduler which is part of the program; others name a source tree.
+    #[must_use]
+    pub fn is_own(name: &str) -> bool {
+        name.parse::<Self>().is_ok()
     }
 
     #[must_use]
@@ -65,7 +74,9 @@ impl FromStr for Kernel {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(_, name)| *name == text);
         let names: Vec<&str> = Self::ALL.iter().map(|(_, name)| *name).collect();
-        found.map(|(kernel, _)| *kernel).ok_or_else(|| format!("use {}", names.join(", ")))
+        found.map(|(kernel, _)| *kernel).ok_or_else(|| {
+            format!("use {}, or a tree that `schedlab sim build` built", names.join(", "))
+        })
     }
 }
 
@@ -96,6 +107,9 @@ pub struct Model {
     pub(super) smt_speed: u64,
     /// Parts of the machine that are off by default.
     pub(super) parts: Parts,
+    /// Where the scheduler is the code of a kernel: which one, and what is set in it.
+    pub(super) code: Option<OfCode>,
+    pub(super) prepared: Preparation,
     /// The texts of files that its name names, each a setting as [`MachineName::FILE`] says.
     pub files: Vec<Setting>,
 }
@@ -186,6 +200,7 @@ impl Model {
             Kernel::LlcFifo => Tuned::Llc { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
             Kernel::Cfs510 => Tuned::Cfs(CfsKnobs::of_5_10(cpus)),
             Kernel::Cfs61 => Tuned::Cfs(CfsKnobs::of(cpus)),
+            Kernel::Tree => Tuned::Fifo { slice_ns: None },
             Kernel::Eevdf612 => Tuned::Eevdf(EevdfKnobs::of(cpus, 1_000_000_000 / hz)),
         };
         let old = kernel == Kernel::Cfs510;
@@ -206,6 +221,8 @@ impl Model {
             autogroup,
             smt_speed,
             parts,
+            code: None,
+            prepared: Preparation::default(),
             files: Vec::new(),
         })
     }
@@ -223,6 +240,13 @@ impl Model {
     #[must_use]
     pub fn has_groups(&self) -> bool {
         self.kernel.is_linux()
+    }
+
+    /// Whether a task may have a slice of its own: since Linux 6.12.
+    pub(super) fn has_slices(&self) -> bool {
+        let known = self.code.as_ref().map(|code| code.knobs.iter());
+        self.kernel == Kernel::Eevdf612
+            || known.is_some_and(|mut knobs| knobs.any(|(name, _)| name == "base_slice_ns"))
     }
 
     #[must_use]

@@ -13,6 +13,9 @@ impl Model {
     /// All knobs with their values: those of the scheduler, then those of real-time tasks and of control groups.
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
+        if self.code.is_some() {
+            return self.knobs_of_code();
+        }
         let mut knobs = self.tuned.knobs();
         let classes = &self.classes;
         let us = |ns: u64| Some((ns / 1_000).to_string());
@@ -100,6 +103,9 @@ impl Model {
     /// # Errors
     /// A sentence: no such knob here, or a value that is wrong.
     pub fn set(&mut self, knob: &str, value: &str) -> Result<(), String> {
+        if self.code.is_some() {
+            return self.set_in_code(knob, value);
+        }
         let linux = self.kernel.is_linux();
         let eevdf = self.kernel == super::Kernel::Eevdf612;
         let microseconds = || -> Result<u64, String> {

@@ -146,6 +146,7 @@ impl World {
 
     fn place(&mut self, cpu: usize, task: TaskId, place: u32) -> Effect {
         let placement = &self.places[place as usize];
+        let has_code = self.code.is_some();
         let view = &mut self.scene.tasks[task.index()];
         if let Some(cpus) = &placement.cpus {
             view.allowed = Some(cpus.clone());
@@ -154,6 +155,10 @@ impl World {
         view.slice_ns = placement.slice.map_or(view.slice_ns, |slice| slice.0);
         let before = view.class;
         let class = placement.policy.and_then(Class::of).unwrap_or(before);
+        if has_code {
+            view.class = class;
+            return Effect::Relocate;
+        }
         if class.is_above() || before.is_above() {
             if class != before {
                 if !self.admits(task, class) {

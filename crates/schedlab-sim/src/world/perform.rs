@@ -64,6 +64,9 @@ impl World {
     /// The task on `cpu` is on its way out of the kernel, or computes in user space: what is next.
     pub(super) fn next_act(&mut self, cpu: usize, task: TaskId) {
         self.tell_exit(cpu, task);
+        if self.bodies[task.index()].is_plain && !self.asks_for_class(cpu, task) {
+            return;
+        }
         if self.scene.cpus[cpu].resched {
             self.bodies[task.index()].phase = Phase::Ask;
             return self.schedule(cpu, Some(Left::Yielded));
@@ -187,6 +190,9 @@ impl World {
 
     /// The operation's time has passed.
     pub(super) fn takes_effect(&mut self, cpu: usize, task: TaskId) {
+        if self.bodies[task.index()].is_plain && !self.asks_for_class(cpu, task) {
+            return;
+        }
         self.acting = Some(cpu);
         self.owed = 0;
         let mut effect = match self.bodies[task.index()].act {
@@ -244,6 +250,9 @@ impl World {
             Effect::Yield => {
                 body.phase = Phase::Ask;
                 body.done = Done::Ok;
+                if self.has_code() {
+                    return self.yield_by_code(cpu, task);
+                }
                 self.policy.yields(&self.scene, cpu);
                 self.schedule(cpu, Some(Left::Yielded));
             }

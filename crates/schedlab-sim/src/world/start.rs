@@ -16,7 +16,9 @@ impl World {
         }
         let Some(starter) = self.starter else { return self.begin_at_once() };
         self.bodies[starter.index()].stand = Stand::Asleep;
-        self.policy.leads(&self.scene, 0, starter);
+        if !self.has_code() {
+            self.policy.leads(&self.scene, 0, starter);
+        }
         self.in_interrupt(0, self.config.costs.timer, |world| {
             let by = Waker { cpu: 0, context: Context::HardIrq, sync: false };
             world.bodies[starter.index()].newborn = false;
@@ -39,7 +41,7 @@ impl World {
             self.bodies[task.index()].newborn = false;
             self.alive += 1;
             self.started += 1;
-            self.policy.fork(&self.scene, cpu, None, task);
+            self.joins_load(cpu, task);
         }
         for task in self.spawn.clone() {
             let cpu = self.scene.tasks[task.index()].cpu;
@@ -60,7 +62,7 @@ impl World {
             self.bodies[task.index()].newborn = false;
             self.alive += 1;
             self.started += 1;
-            self.policy.fork(&self.scene, cpu, None, task);
+            self.joins_load(cpu, task);
             let op = self.ask_call(cpu, task);
             self.bodies[task.index()].act = Act::Op(op);
             match op {
@@ -89,6 +91,13 @@ impl World {
         self.owed = 0;
         if self.alive == 0 {
             self.ended_at = Some(self.scene.now);
+        }
+    }
+
+    /// A task is there that no task has forked.
+    fn joins_load(&mut self, cpu: usize, task: TaskId) {
+        if !self.has_code() {
+            self.policy.fork(&self.scene, cpu, None, task);
         }
     }
 
@@ -187,6 +196,9 @@ impl World {
         self.emit(cpu, Context::Task, What::Fork { child: pid });
         self.stirred = true;
         self.scene.tasks[child.index()].cpu = cpu;
+        if self.has_code() {
+            return self.fork_by_code(cpu, child);
+        }
         self.policy.fork(&self.scene, cpu, Some(parent), child);
         self.wake_new(child, Waker { cpu, context: Context::Task, sync: false });
     }
@@ -253,7 +265,7 @@ impl World {
     pub(super) fn ends_its_time(&mut self) {
         let Some(starter) = self.starter else { return self.stop() };
         self.ending.time_is_up = true;
-        if !self.policy.serves_all() {
+        if !self.has_code() && !self.policy.serves_all() {
             self.ending.is_asked_for = true;
             return;
         }

@@ -70,6 +70,9 @@ impl World {
 
     /// Plans the next tick if a CPU is busy and none is planned; where ticks are skewed, that of `cpu`.
     fn arm_tick(&mut self, cpu: usize) {
+        if self.has_code() {
+            return;
+        }
         if self.config.skew_tick {
             return self.arm_own_tick(cpu);
         }
@@ -118,6 +121,10 @@ impl World {
     /// A CPU looks who should run. Within a system call a displaced task goes on to its end, unless the kernel is
     /// preemptible.
     pub(super) fn look(&mut self, cpu: usize) {
+        // The kernel's own code looks where a kernel does.
+        if self.has_code() {
+            return;
+        }
         let Some(task) = self.scene.cpus[cpu].running else { return self.schedule(cpu, None) };
         // After a gap it looks again.
         if self.is_in_gap(cpu) {
@@ -142,6 +149,12 @@ impl World {
     /// `left` says how the running task leaves. One that sleeps or ends is dequeued here.
     pub(super) fn schedule(&mut self, cpu: usize, left: Option<Left>) {
         let prev = self.scene.cpus[cpu].running;
+        if self.has_code() {
+            if let (Some(task), Some(left)) = (prev, left) {
+                self.leave_by_code(cpu, task, left);
+            }
+            return;
+        }
         self.scene.cpus[cpu].resched = false;
         let push = self.pushes[cpu].take().filter(|_| left.is_some_and(Left::is_runnable));
         if let (Some(task), Some(to)) = (prev, push)
@@ -269,7 +282,7 @@ impl World {
         }
     }
 
-    fn steps_down(&mut self, task: TaskId, left: Left) {
+    pub(super) fn steps_down(&mut self, task: TaskId, left: Left) {
         let now = self.scene.now;
         let body = &mut self.bodies[task.index()];
         match left.is_voluntary() {
@@ -283,7 +296,7 @@ impl World {
         body.since = now;
     }
 
-    fn steps_up(&mut self, cpu: usize, task: TaskId) {
+    pub(super) fn steps_up(&mut self, cpu: usize, task: TaskId) {
         let now = self.scene.now;
         let view = &mut self.scene.tasks[task.index()];
         view.ran_at = now;
@@ -379,6 +392,9 @@ impl World {
 
     /// The task that runs on `cpu` goes to the CPU `to`; without one, because it may not stay, to one that it may use.
     pub(super) fn relocate(&mut self, cpu: usize, task: TaskId, to: Option<usize>) {
+        if self.has_code() {
+            return self.set_by_code(cpu, task);
+        }
         // What was about to push or displace it no longer counts: it concerned this task, not the next one.
         self.pushes[cpu] = None;
         self.scene.cpus[cpu].resched = false;

@@ -128,6 +128,10 @@ pub(super) struct Body {
     /// Whether it was let go and has not done what it does once.
     pub(super) fresh: bool,
     pub(super) spinning: bool,
+    /// Whether a kernel's own code holds it for a fair task, and it has yet to ask for its class.
+    pub(super) is_plain: bool,
+    /// Whether its sleep has an end, in a kernel's own code.
+    pub(super) is_timed: bool,
     /// Whether it was never woken since its fork.
     pub(super) newborn: bool,
     /// Whether its last wakeup put it on another CPU.
@@ -136,6 +140,11 @@ pub(super) struct Body {
     pub(super) moved: u32,
     pub(super) on: Option<On>,
     pub(super) asked_at: u64,
+    /// When the sleep that it is about to begin ends.
+    pub(super) until: Option<u64>,
+    /// Since when it is on a CPU, and for how long it was on one before.
+    pub(super) on_since: u64,
+    pub(super) counted: u64,
     /// What its recorded call takes.
     pub(super) call_work: u64,
     /// What the behaviour learns next.
@@ -175,6 +184,11 @@ impl Body {
             kept: None,
             done: Done::Start,
             asked_at: 0,
+            until: None,
+            on_since: 0,
+            counted: 0,
+            is_timed: false,
+            is_plain: false,
             on: None,
             sleeps: 0,
             moved: 0,

@@ -48,7 +48,9 @@ impl World {
             false => self.config.costs.timer_slack,
         };
         let latest = until.saturating_add(slack);
-        if latest < NEVER / 2 {
+        if self.has_code() {
+            self.bodies[task.index()].until = Some(until);
+        } else if latest < NEVER / 2 {
             let sleep = self.bodies[task.index()].sleeps;
             let exact = self.config.start == super::Start::InPlace;
             self.agenda.post(latest, cpu, Happening::Timer(task, sleep, exact));

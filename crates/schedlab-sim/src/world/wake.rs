@@ -17,22 +17,14 @@ pub(super) struct Waker {
 impl World {
     /// Wakes a task that sleeps. What it costs is owed by the task that runs on the waker's CPU.
     pub(super) fn wake(&mut self, task: TaskId, resume: Resume, by: Waker) {
-        let body = &mut self.bodies[task.index()];
-        if body.stand != Stand::Asleep {
+        if self.bodies[task.index()].stand != Stand::Asleep {
             return;
         }
-        body.on = None;
-        body.sleeps += 1;
-        match resume {
-            Resume::Retry => {
-                body.phase = Phase::Enter;
-                self.bodies[task.index()].left = self.cost_of_retry(task);
-            }
-            Resume::With(done) => (body.phase, body.done, body.left) = (Phase::Ask, done, 0),
+        self.comes_awake(task, resume);
+        if self.has_code() {
+            self.owed += self.config.costs.wake;
+            return self.wake_by_code(task, by);
         }
-        let body = &mut self.bodies[task.index()];
-        body.stand = Stand::Arriving;
-        body.since = self.scene.now;
         let last = self.scene.tasks[task.index()].cpu;
         let pid = self.pid(task);
         let prio = self.prio(task);
@@ -58,6 +50,23 @@ impl World {
         } else {
             self.arrive(cpu, task, by.cpu, by.context);
         }
+    }
+
+    /// A task that slept is to go on, on a CPU that is not chosen yet.
+    pub(super) fn comes_awake(&mut self, task: TaskId, resume: Resume) {
+        let body = &mut self.bodies[task.index()];
+        body.on = None;
+        body.sleeps += 1;
+        match resume {
+            Resume::Retry => {
+                body.phase = Phase::Enter;
+                self.bodies[task.index()].left = self.cost_of_retry(task);
+            }
+            Resume::With(done) => (body.phase, body.done, body.left) = (Phase::Ask, done, 0),
+        }
+        let body = &mut self.bodies[task.index()];
+        body.stand = Stand::Arriving;
+        body.since = self.scene.now;
     }
 
     /// A task that was just forked becomes runnable.

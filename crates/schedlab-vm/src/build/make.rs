@@ -42,8 +42,11 @@ pub(super) fn make(
     finish(command, until)
 }
 
-/// Runs make in a folder of the source that has a makefile of its own.
-pub(super) fn make_in(folder: &Path, what: &[&str], until: Nanos) -> Result<(), VmError> {
+/// Runs make in a folder that has a makefile of its own; Ctrl-C and the limit end it with all that it started.
+///
+/// # Errors
+/// The line that says why make failed; or the limit or a signal ended it.
+pub fn make_in(folder: &Path, what: &[&str], until: Nanos) -> Result<(), VmError> {
     let mut command = start(folder);
     command.args(what);
     finish(command, until)

@@ -17,7 +17,7 @@ use std::process::Command;
 
 /// A source while it is built.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub struct Workshop {
     folder: PathBuf,
     tree: PathBuf,
     _lock: Lock,
@@ -25,7 +25,10 @@ pub(super) struct Workshop {
 
 impl Workshop {
     /// Waits until no other build uses this source, and fetches it where it is not there yet.
-    pub(super) fn enter(source: &str, own: Option<&Path>, until: Nanos) -> Result<Self, VmError> {
+    ///
+    /// # Errors
+    /// When the source cannot be had, or another build of it goes on beyond `until`.
+    pub fn enter(source: &str, own: Option<&Path>, until: Nanos) -> Result<Self, VmError> {
         if own.is_none() && !source.starts_with("linux-source-") {
             return Err(VmError::Missing {
                 what: format!("the source {source}"),
@@ -52,8 +55,15 @@ impl Workshop {
     }
 
     /// The folder of the source.
-    pub(super) fn tree(&self) -> &Path {
+    #[must_use]
+    pub fn tree(&self) -> &Path {
         &self.tree
+    }
+
+    /// The folder that holds all that is made of the source.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The folder of the objects.

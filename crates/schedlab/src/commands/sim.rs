@@ -1,5 +1,6 @@
 //! `schedlab sim`: how wrong the simulated machine is, and what it takes things to cost.
 
+mod build;
 mod calibrate;
 mod diff;
 mod follow;
@@ -23,6 +24,8 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
+    /// Build the scheduler of a kernel's source tree, for sim:kernel=TREE
+    Build(build::Build),
     /// Compare the model with times of a real kernel, and with two dummies
     Validate {
         /// Compare with the cells of this file [default: the cells in the program]
@@ -50,6 +53,7 @@ enum Action {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
+        Action::Build(options) => build::run(options),
         Action::Validate { truth, on } => validate(truth, on.as_ref()),
         Action::Calibrate(args) => calibrate::run(&args),
         Action::Diff(args) => diff::run(&args),

@@ -145,7 +145,7 @@ fn kernels(as_json: bool) -> anyhow::Result<()> {
 }
 
 /// A wrong setting is wrong usage.
-pub(super) fn told(error: VmError) -> anyhow::Error {
+pub(crate) fn told(error: VmError) -> anyhow::Error {
     match error {
         VmError::Setting { key, value, why } => UsageError(format!("{key} {value}: {why}")).into(),
         other => other.into(),

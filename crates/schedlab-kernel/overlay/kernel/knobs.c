@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Knobs: what the kernel registers as files of debugfs and as sysctls. Each is written by its own function,
+ * so limits hold and what is derived follows.
+ */
+#include <linux/version.h>
+#include <linux/debugfs.h>
+#include <linux/fs.h>
+#include <linux/kernel.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/sysctl.h>
+#include "board.h"
+
+#define KNOBS_MAX 512
+
+static struct knob {
+	const char *name;
+	/* Of a plain number of debugfs: where, and how many bytes. */
+	void *number;
+	int bytes;
+	const struct file_operations *operations;
+	void *private;
+	struct ctl_table *sysctl;
+} knobs[KNOBS_MAX];
+static int count;
+
+static struct knob *add(const char *name)
+{
+	if (count == KNOBS_MAX)
+		schedlab_stop("the kernel has more than %d knobs", KNOBS_MAX);
+	knobs[count].name = name;
+	return &knobs[count++];
+}
+
+static void add_number(const char *name, void *number, int bytes)
+{
+	struct knob *knob = add(name);
+
+	knob->number = number;
+	knob->bytes = bytes;
+}
+
+void debugfs_create_u32(const char *name, umode_t mode, struct dentry *in, u32 *number)
+{
+	add_number(name, number, sizeof(*number));
+}
+
+void debugfs_create_u64(const char *name, umode_t mode, struct dentry *in, u64 *number)
+{
+	add_number(name, number, sizeof(*number));
+}
+
+void debugfs_create_ulong(const char *name, umode_t mode, struct dentry *in, unsigned long *number)
+{
+	add_number(name, number, sizeof(*number));
+}
+
+static struct dentry *add_file(const char *name, void *private, const struct file_operations *operations)
+{
+	struct knob *knob = add(name);
+
+	knob->operations = operations;
+	knob->private = private;
+	return NULL;
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *in, void *private,
+				   const struct file_operations *operations)
+{
+	return add_file(name, private, operations);
+}
+
+struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct dentry *in, void *private,
+					  const struct file_operations *operations)
+{
+	return add_file(name, private, operations);
+}
+#else
+struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct dentry *in, void *private,
+					const void *more, const struct file_operations *operations)
+{
+	return add_file(name, private, operations);
+}
+#endif
+
+static void add_table(struct ctl_table *table, size_t entries)
+{
+	for (; entries && table->procname; entries--, table++)
+		add(table->procname)->sysctl = table;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
+struct ctl_table_header *register_sysctl_sz(const char *path, struct ctl_table *table, size_t entries)
+{
+	add_table(table, entries);
+	return (struct ctl_table_header *)table;
+}
+
+void __register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t entries)
+{
+	add_table(table, entries);
+}
+#else
+struct ctl_table_header *register_sysctl(const char *path, struct ctl_table *table)
+{
+	add_table(table, KNOBS_MAX);
+	return (struct ctl_table_header *)table;
+}
+
+void __register_sysctl_init(const char *path, struct ctl_table *table, const char *name)
+{
+	add_table(table, KNOBS_MAX);
+}
+#endif
+
+/* ---- the handlers of sysctls (kernel/sysctl.c is not part of the image) ---- */
+
+static int limit(void *bound, int otherwise)
+{
+	return bound ? *(int *)bound : otherwise;
+}
+
+static int handle(const struct ctl_table *table, int write, void *buffer, size_t *bytes)
+{
+	int *value = table->data, wanted;
+
+	if (!write) {
+		*bytes = scnprintf(buffer, *bytes, "%d", *value);
+		return 0;
+	}
+	if (kstrtoint(strim(buffer), 0, &wanted))
+		return -EINVAL;
+	if (wanted < limit(table->extra1, INT_MIN) || wanted > limit(table->extra2, INT_MAX))
+		return -EINVAL;
+	*value = wanted;
+	return 0;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+#define TABLE const struct ctl_table
+#else
+#define TABLE struct ctl_table
+#endif
+
+int proc_dointvec(TABLE *table, int write, void *buffer, size_t *bytes, loff_t *at)
+{
+	return handle(table, write, buffer, bytes);
+}
+
+int proc_dointvec_minmax(TABLE *table, int write, void *buffer, size_t *bytes, loff_t *at)
+{
+	return handle(table, write, buffer, bytes);
+}
+
+int proc_douintvec_minmax(TABLE *table, int write, void *buffer, size_t *bytes, loff_t *at)
+{
+	return handle(table, write, buffer, bytes);
+}
+
+/* ---- files that print by a function ---- */
+
+static int (*printer)(struct seq_file *, void *);
+
+int single_open(struct file *file, int (*show)(struct seq_file *, void *), void *of)
+{
+	printer = show;
+	return 0;
+}
+
+/* Such a file has a function of its own to read it, which nothing here needs. */
+int simple_open(struct inode *inode, struct file *file)
+{
+	file->private_data = inode->i_private;
+	return 0;
+}
+
+void seq_printf(struct seq_file *file, const char *format, ...)
+{
+	va_list of;
+
+	va_start(of, format);
+	file->count += vscnprintf(file->buf + file->count, file->size - file->count, format, of);
+	va_end(of);
+}
+
+void __seq_puts(struct seq_file *file, const char *text)
+{
+	seq_printf(file, "%s", text);
+}
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 9, 0)
+void seq_puts(struct seq_file *file, const char *text)
+{
+	seq_printf(file, "%s", text);
+}
+#endif
+
+int seq_write(struct seq_file *file, const void *bytes, size_t count)
+{
+	seq_printf(file, "%.*s", (int)count, (const char *)bytes);
+	return 0;
+}
+
+void seq_putc(struct seq_file *file, char one)
+{
+	seq_printf(file, "%c", one);
+}
+
+static size_t print_file(struct knob *knob, char *to, size_t bytes)
+{
+	static struct inode inode;
+	struct file file = { .f_inode = &inode };
+	struct seq_file out = { .buf = to, .size = bytes };
+
+	inode.i_private = knob->private;
+	printer = NULL;
+	if (!knob->operations->open || knob->operations->open(&inode, &file) || !printer)
+		return 0;
+	out.private = knob->private;
+	printer(&out, NULL);
+	return out.count;
+}
+
+/* ---- listing and setting ---- */
+
+/* Each knob as a line `NAME VALUE` in the board's data. */
+s64 schedlab_list_knobs(void)
+{
+	char *to = (char *)board->data;
+	size_t left = sizeof(board->data) - 1;
+	int at;
+
+	for (at = 0; at < count; at++) {
+		struct knob *knob = &knobs[at];
+		size_t used = scnprintf(to, left, "%s ", knob->name), more = left - used;
+		loff_t from = 0;
+
+		if (knob->number)
+			more = scnprintf(to + used, more, "%llu",
+					 knob->bytes == 4 ? *(u32 *)knob->number : *(u64 *)knob->number);
+		else if (knob->sysctl && knob->sysctl->data && knob->sysctl->proc_handler)
+			more = knob->sysctl->proc_handler(knob->sysctl, 0, to + used, &more, &from) ? 0 : more;
+		else if (knob->operations && knob->operations->write)
+			more = print_file(knob, to + used, more);
+		else
+			continue;
+		if (!more)
+			continue;
+		used += more;
+		if (to[used - 1] != '\n' && used < left)
+			to[used++] = '\n';
+		to += used;
+		left -= used;
+	}
+	*to = 0;
+	return to - (char *)board->data;
+}
+
+int schedlab_set_knob(const char *name, char *value)
+{
+	size_t bytes = strlen(value);
+	loff_t from = 0;
+	int at;
+
+	for (at = 0; at < count; at++) {
+		struct knob *knob = &knobs[at];
+		u64 wanted;
+
+		if (strcmp(knob->name, name))
+			continue;
+		if (knob->sysctl && knob->sysctl->data)
+			return knob->sysctl->proc_handler(knob->sysctl, 1, value, &bytes, &from);
+		if (knob->operations && knob->operations->write) {
+			static struct inode inode;
+			struct file file = { .f_inode = &inode };
+			struct seq_file out = { .private = knob->private };
+			ssize_t written;
+
+			init_rwsem(&inode.i_rwsem);
+			inode.i_private = knob->private;
+			file.private_data = &out;
+			written = knob->operations->write(&file, (const char __user *)value, bytes, &from);
+			return written < 0 ? written : 0;
+		}
+		if (!knob->number)
+			continue;
+		if (kstrtou64(value, 0, &wanted) || (knob->bytes == 4 && wanted > U32_MAX))
+			return -EINVAL;
+		if (knob->bytes == 4)
+			*(u32 *)knob->number = wanted;
+		else
+			*(u64 *)knob->number = wanted;
+		return 0;
+	}
+	return -ENOENT;
+}

@@ -1,0 +1,538 @@
+//! From a source tree to an image: the kernel's own build compiles the scheduler against the overlay.
+//!
+//! The tree is never written to. A farm of links beside the objects stands for it, with the overlay as one more
+//! architecture. Objects stay, so the next build compiles what changed.
+
+use crate::overlay;
+use schedlab_model::Nanos;
+use schedlab_sim::OfCode;
+use schedlab_sys::clock;
+use schedlab_vm::build::{Workshop, find_tools, make_in};
+use schedlab_vm::cache::{self, Making};
+use schedlab_vm::program::run;
+use schedlab_vm::{Checkout, VmError};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs that a build runs, with their packages.
+const TOOLS: [(&str, &str); 8] = [
+    ("make", "make"),
+    ("gcc", "gcc"),
+    ("ld", "binutils"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("perl", "perl"),
+    ("xz", "xz-utils"),
+];
+
+/// Units of the kernel that the image has; those that a tree does not have are left out.
+const UNITS: [&str; 29] = [
+    "init/init_task",
+    "kernel/sched/core",
+    "kernel/sched/fair",
+    "kernel/sched/build_policy",
+    "kernel/sched/build_utility",
+    "kernel/time/hrtimer",
+    "kernel/time/timer",
+    "kernel/time/clockevents",
+    "kernel/time/tick-common",
+    "kernel/time/tick-oneshot",
+    "kernel/time/tick-sched",
+    "kernel/time/jiffies",
+    "kernel/time/time",
+    "kernel/time/timeconv",
+    "kernel/time/timer_migration",
+    "kernel/softirq",
+    "kernel/smp",
+    "kernel/cpu",
+    "kernel/stop_machine",
+    "kernel/irq_work",
+    "kernel/tracepoint",
+    "kernel/kthread",
+    "kernel/smpboot",
+    "kernel/locking/mutex",
+    "kernel/locking/rwsem",
+    "kernel/locking/spinlock",
+    "kernel/locking/rtmutex_api",
+    "kernel/locking/percpu-rwsem",
+    "kernel/locking/semaphore",
+];
+const GLUE: [&str; 4] = ["machine", "tasks", "knobs", "services"];
+
+/// The name of the architecture.
+const ARCH: &str = "schedlab";
+const IMAGE: &str = "image";
+const ABOUT: &str = "about.json";
+
+/// What is to be built.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// A tree, `TREE@REVISION`, or a package such as `linux-source-6.12`.
+    pub source: String,
+    /// A file of symbols of a configuration.
+    pub config: Option<PathBuf>,
+    /// Further symbols, as `CONFIG_X=y`; they win over the file.
+    pub set: Vec<String>,
+    /// The name of the image; by default made of source and configuration.
+    pub name: Option<String>,
+    /// When the build is given up.
+    pub limit: Nanos,
+}
+
+/// An image in the cache, and what it was made of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Built {
+    /// The image's name, for `sim:kernel=NAME`.
+    pub name: String,
+    /// The tree or package.
+    pub source: String,
+    /// The symbols that were asked for.
+    pub asked: String,
+    /// What the kernel is.
+    pub code: OfCode,
+    /// Where the image is.
+    #[serde(skip)]
+    pub image: PathBuf,
+    /// Whether it was built now.
+    #[serde(skip)]
+    pub new: bool,
+}
+
+impl Built {
+    /// The image of a name, or of a tree that was built as it is by default.
+    ///
+    /// # Errors
+    /// When nothing was built by this name, or the tree has changed since.
+    pub fn find(name: &str) -> Result<Self, VmError> {
+        let missing = |remedy: String| VmError::Missing {
+            what: format!("an image of the scheduler of '{name}'"),
+            remedy,
+        };
+        let tree = fs::canonicalize(name).ok().filter(|tree| tree.join("Kconfig").is_file());
+        let source = tree.as_ref().map(|tree| tree.display().to_string());
+        let all = Self::all();
+        let fits = |one: &&Self| match &source {
+            Some(source) => one.source == *source && one.asked.is_empty(),
+            None => one.name == name,
+        };
+        let Some(found) = all.iter().find(fits).cloned() else {
+            let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+            let known = if names.is_empty() {
+                String::new()
+            } else {
+                format!("; built are {}", names.join(", "))
+            };
+            return Err(missing(format!("run `schedlab sim build {name}`{known}")));
+        };
+        if let Some(changed) = tree.and_then(|tree| changed_since(&tree, &found.image)) {
+            let what = changed.display();
+            return Err(missing(format!("{what} has changed: run `schedlab sim build {name}`")));
+        }
+        Ok(found)
+    }
+
+    /// All images in the cache.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let folders = cache::files(&cache::images_folder(), |name| !name.starts_with('.'));
+        let read = |folder: PathBuf| {
+            cache::check(&folder).ok()?;
+            let text = fs::read_to_string(folder.join(ABOUT)).ok()?;
+            let about: Self = serde_json::from_str(&text).ok()?;
+            Some(Self { image: folder.join(IMAGE), ..about })
+        };
+        folders.into_iter().filter_map(read).collect()
+    }
+}
+
+/// A file of the tree that is newer than the image and that the image is made of.
+fn changed_since(tree: &Path, image: &Path) -> Option<PathBuf> {
+    let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let built = time(image)?;
+    let folders = [
+        "kernel/sched",
+        "kernel/time",
+        "kernel/locking",
+        "kernel",
+        "include/linux/sched",
+        "include/linux",
+    ];
+    let sources = folders.iter().flat_map(|folder| {
+        cache::files(&tree.join(folder), |name| name.ends_with(".c") || name.ends_with(".h"))
+    });
+    let mut sources = sources.filter(|path| path.is_file());
+    sources.find(|path| time(path).is_some_and(|time| time > built))
+}
+
+fn io_error(doing: &str) -> impl Fn(io::Error) -> VmError {
+    let doing = doing.to_owned();
+    move |error| VmError::Io { doing: doing.clone(), error }
+}
+
+fn wrong(key: &str, value: &str, why: &str) -> VmError {
+    VmError::Missing { what: format!("a valid --{key} (it is '{value}')"), remedy: why.to_owned() }
+}
+
+/// Builds the image of a tree's scheduler, unless it is in the cache.
+///
+/// # Errors
+/// When a tool, the source or space is missing, or the tree does not build.
+pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
+    find_tools(TOOLS.iter(), "building a kernel's scheduler needs it")?;
+    let until = clock::monotonic() + wanted.limit;
+    let asked = asked(wanted)?;
+    let (tree, revision) = match wanted.source.rsplit_once('@') {
+        Some((tree, revision)) if !Path::new(&wanted.source).exists() => (tree, Some(revision)),
+        _ => (wanted.source.as_str(), None),
+    };
+    let is_tree = Path::new(tree).join("Kconfig").is_file();
+    let source = match (fs::canonicalize(tree), revision) {
+        (Ok(path), None) if is_tree => path.display().to_string(),
+        _ => wanted.source.clone(),
+    };
+    let name = match &wanted.name {
+        Some(name) => name.clone(),
+        None => default_name(tree, revision, &asked),
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(fits) {
+        return Err(wrong("name", &name, "use letters, digits, -, _ and ."));
+    }
+    // A package does not change; the overlay may.
+    let is_kept = |one: &Built| one.name == name && one.source == source && one.asked == asked;
+    if !is_tree && let Some(kept) = Built::all().into_iter().find(|one| is_kept(one)) {
+        return Ok(kept);
+    }
+    let checkout = match revision {
+        Some(revision) => {
+            let checkout = Checkout::of(Path::new(tree))?;
+            checkout.check_out(&checkout.commit(Path::new(tree), revision)?)?;
+            Some(checkout)
+        }
+        None => None,
+    };
+    let own = checkout.as_ref().map(Checkout::path);
+    let own = own.or_else(|| is_tree.then(|| PathBuf::from(tree)));
+    let workshop = Workshop::enter(tree, own.as_deref(), until)?;
+    let folder = workshop.folder().join(format!("sim-{}", hash(&asked)));
+    let place = Place {
+        tree: workshop.tree().to_owned(),
+        farm: folder.join("farm"),
+        objects: folder.join("objects"),
+    };
+    place.lay_out()?;
+    place.configure(&asked, until)?;
+    place.compile(until)?;
+    let making = Making::begin(&cache::images_folder(), &name)?;
+    let made = making.path().join("made");
+    fs::create_dir(&made).map_err(io_error("keeping the image"))?;
+    place.link(&made.join(IMAGE))?;
+    let code = place.about()?;
+    let built = Built { name, source, asked, code, image: PathBuf::new(), new: true };
+    let text = serde_json::to_vec_pretty(&built).expect("it is plain values");
+    fs::write(made.join(ABOUT), text).map_err(io_error("keeping the image"))?;
+    let kept = making.finish_anew(&made)?;
+    Ok(Built { image: kept.join(IMAGE), ..built })
+}
+
+/// The symbols that are asked for, one a line: those of the file, then those that win over them.
+fn asked(wanted: &Wanted) -> Result<String, VmError> {
+    let mut text = String::new();
+    if let Some(file) = &wanted.config {
+        let doing = format!("reading {}", file.display());
+        text = schedlab_sys::regular_file::text(file).map_err(io_error(&doing))?;
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    for one in &wanted.set {
+        let form = one.strip_prefix("CONFIG_").and_then(|rest| rest.split_once('='));
+        if form
+            .is_none_or(|(name, value)| name.is_empty() || value.is_empty() || one.contains('\n'))
+        {
+            return Err(wrong("set", one, "use the form CONFIG_X=y"));
+        }
+        let _ = writeln!(text, "{one}");
+    }
+    Ok(text)
+}
+
+fn default_name(tree: &str, revision: Option<&str>, asked: &str) -> String {
+    let path = fs::canonicalize(tree).unwrap_or_else(|_| PathBuf::from(tree));
+    let tree = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut name = tree;
+    for part in
+        revision.map(str::to_owned).into_iter().chain((!asked.is_empty()).then(|| hash(asked)))
+    {
+        let _ = write!(name, "-{part}");
+    }
+    name.replace(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')), "-")
+}
+
+fn hash(text: &str) -> String {
+    let mut digest = Sha256::new();
+    digest.update(text.as_bytes());
+    digest.finalize().iter().take(4).fold(String::new(), |mut all, byte| {
+        let _ = write!(all, "{byte:02x}");
+        all
+    })
+}
+
+/// Where an image is made.
+struct Place {
+    tree: PathBuf,
+    farm: PathBuf,
+    objects: PathBuf,
+}
+
+impl Place {
+    /// Lays out the farm: links to the tree, and the overlay.
+    fn lay_out(&self) -> Result<(), VmError> {
+        let doing = io_error("linking the source tree");
+        let _ = fs::remove_dir_all(&self.farm);
+        fs::create_dir_all(self.farm.join("arch")).map_err(&doing)?;
+        fs::create_dir_all(&self.objects).map_err(&doing)?;
+        // A tree that was built in itself: its objects would be taken for ours.
+        let used = ["include/config", ".config", "kernel/sched/core.o"];
+        let is_used = used.iter().any(|path| self.tree.join(path).exists());
+        for path in cache::files(&self.tree, |_| true) {
+            let name = path.file_name().unwrap_or_default().to_owned();
+            let to = self.farm.join(&name);
+            match name.to_str() {
+                Some("arch" | ".git" | ".config" | ".config.old") => {}
+                Some("kernel" | "lib" | "init" | "scripts" | "include") if is_used => {
+                    mirror(&path, &to).map_err(&doing)?;
+                }
+                _ => symlink(&path, &to).map_err(&doing)?,
+            }
+        }
+        for path in cache::files(&self.tree.join("arch"), |_| true) {
+            let name = path.file_name().unwrap_or_default().to_owned();
+            symlink(&path, self.farm.join("arch").join(name)).map_err(&doing)?;
+        }
+        // The overlay lies beside the farm, where it keeps its times while it does not change.
+        let own = self.farm.with_file_name("overlay");
+        for (path, text) in overlay::FILES {
+            let path = own.join(path);
+            fs::create_dir_all(path.parent().unwrap_or(&own)).map_err(&doing)?;
+            write_changed(&path, text).map_err(&doing)?;
+        }
+        symlink(&own, self.farm.join("arch").join(ARCH)).map_err(&doing)
+    }
+
+    fn make(&self, words: &[&str], until: Nanos) -> Result<(), VmError> {
+        let objects = format!("O={}", self.objects.display());
+        let arch = format!("ARCH={ARCH}");
+        let all = [&[arch.as_str(), objects.as_str()], words].concat();
+        make_in(&self.farm, &all, until)
+    }
+
+    /// Makes the configuration, if it is another one than that of the last build.
+    fn configure(&self, asked: &str, until: Nanos) -> Result<(), VmError> {
+        let base = overlay::FILES.iter().find(|(path, _)| *path == "configs/schedlab_defconfig");
+        let text = format!("{}{asked}", base.map_or("", |(_, text)| text));
+        let file = self.farm.with_file_name("overlay").join("configs/wanted_defconfig");
+        let config = self.objects.join(".config");
+        let same = fs::read_to_string(&file).is_ok_and(|before| before == text);
+        if same && config.is_file() {
+            return Ok(());
+        }
+        let _ = fs::remove_file(&file);
+        fs::write(&file, &text).map_err(io_error("writing the configuration"))?;
+        self.make(&["wanted_defconfig"], until)?;
+        let taken = fs::read_to_string(&config).map_err(io_error("reading the configuration"))?;
+        let is_taken = |line: &str| match line.strip_suffix("=n") {
+            Some(name) => !taken.lines().any(|one| one.starts_with(&format!("{name}="))),
+            None => taken.lines().any(|one| one == line),
+        };
+        let symbols = asked.lines().filter(|line| {
+            line.starts_with("CONFIG_SCHED_")
+                || line.starts_with("CONFIG_HZ")
+                || line.starts_with("CONFIG_PREEMPT")
+        });
+        match symbols.into_iter().find(|line| !is_taken(line)) {
+            None => Ok(()),
+            Some(line) => {
+                let _ = fs::remove_file(&file);
+                Err(wrong(
+                    "set",
+                    line,
+                    "this kernel refuses it: the symbol does not exist, or needs another one",
+                ))
+            }
+        }
+    }
+
+    fn units(&self) -> Vec<String> {
+        let has = |unit: &&&str| self.tree.join(format!("{unit}.c")).is_file();
+        let units = UNITS.iter().filter(has).map(|unit| format!("{unit}.o"));
+        let glue = GLUE.iter().map(|unit| format!("arch/{ARCH}/kernel/{unit}.o"));
+        glue.chain(units).collect()
+    }
+
+    fn compile(&self, until: Nanos) -> Result<(), VmError> {
+        self.make(&["prepare"], until)?;
+        let units = self.units();
+        let words: Vec<&str> = units.iter().map(String::as_str).chain(["lib/"]).collect();
+        self.make(&words, until)
+    }
+
+    /// Links the image: what the units lack comes from the kernel's library, or is stood in for.
+    fn link(&self, image: &Path) -> Result<(), VmError> {
+        let folder = self.farm.with_file_name("link");
+        fs::create_dir_all(&folder).map_err(io_error("linking the image"))?;
+        let [library, whole, stubs, layout] =
+            ["library.a", "whole.o", "stubs.S", "image.lds"].map(|name| folder.join(name));
+        let _ = fs::remove_file(&library);
+        let of =
+            |folder: &str| cache::files(&self.objects.join(folder), |name| name.ends_with(".o"));
+        let mut archive = Command::new("ar");
+        archive.arg("rcs").arg(&library).args(of("lib")).args(of("lib/math"));
+        run(&mut archive, "collecting the kernel's library")?;
+        let mut link = Command::new("ld");
+        let units = self.units();
+        link.current_dir(&self.objects).arg("-r").arg("-o").arg(&whole).args(&units).arg(&library);
+        run(&mut link, "linking the kernel's units")?;
+        let mut ask = Command::new("nm");
+        let missing = run(ask.arg("-u").arg(&whole), "looking for what the image lacks")?;
+        let missing = missing.lines().filter_map(|line| line.split_whitespace().last());
+        let text = stand_ins(missing);
+        fs::write(&stubs, text).map_err(io_error("writing stand-ins"))?;
+        fs::write(&layout, overlay::LAYOUT).map_err(io_error("writing the layout"))?;
+        let mut assemble = Command::new("gcc");
+        let object = stubs.with_extension("o");
+        assemble.arg("-c").arg("-o").arg(&object).arg(&stubs);
+        run(&mut assemble, "assembling stand-ins")?;
+        let mut link = Command::new("ld");
+        link.args(["-static", "-nostdlib", "-z", "noexecstack", "--no-warn-rwx-segments", "-T"]);
+        link.arg(&layout).arg("-o").arg(image).arg(&whole).arg(&object);
+        run(&mut link, "linking the image").map(|_| ())
+    }
+
+    /// What the configuration and the tree say of the kernel.
+    fn about(&self) -> Result<OfCode, VmError> {
+        let doing = io_error("reading what was built");
+        let release = self.objects.join("include/config/kernel.release");
+        let release = fs::read_to_string(release).map_err(&doing)?.trim().to_owned();
+        let config = fs::read_to_string(self.objects.join(".config")).map_err(&doing)?;
+        Ok(OfCode { release, ..of_config(&config) })
+    }
+}
+
+/// What of a configuration decides.
+fn of_config(config: &str) -> OfCode {
+    let has = |symbol: &str| config.lines().any(|line| line == format!("CONFIG_{symbol}=y"));
+    let hz = config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="));
+    let preempt =
+        [("PREEMPT_LAZY", "lazy"), ("PREEMPT", "full"), ("PREEMPT_VOLUNTARY", "voluntary")];
+    let preempt = preempt.iter().find(|(symbol, _)| has(symbol)).map_or("none", |(_, word)| word);
+    let options = [
+        ("NUMA", "NUMA"),
+        ("FAIR_GROUP_SCHED", "groups"),
+        ("CFS_BANDWIDTH", "quotas"),
+        ("SCHED_CORE", "core scheduling"),
+        ("UCLAMP_TASK", "utilisation clamps"),
+        ("PSI", "PSI"),
+        ("SCHED_CLASS_EXT", "sched_ext"),
+    ];
+    let options: Vec<String> = options
+        .iter()
+        .map(|(symbol, word)| format!("{} {word}", if has(symbol) { "with" } else { "without" }))
+        .collect();
+    OfCode {
+        release: String::new(),
+        hz: hz.and_then(|hz| hz.parse().ok()).unwrap_or(250),
+        preempt: preempt.to_owned(),
+        options: format!(", {}", options.join(", ")),
+        knobs: Vec::new(),
+    }
+}
+
+/// Assembly for names that the image lacks: memory, functions that do nothing, and functions that end the run.
+fn stand_ins<'n>(missing: impl Iterator<Item = &'n str>) -> String {
+    let listed = |text: &'static str| -> BTreeSet<&'static str> { text.lines().collect() };
+    let data = listed(overlay::DATA);
+    let nothing = listed(overlay::NOTHING);
+    let of_layout = |name: &str| {
+        overlay::LAYOUT.contains(&format!("{name} = "))
+            || overlay::LAYOUT.contains(&format!("{name}="))
+    };
+    let mut text = String::new();
+    for name in missing.filter(|name| !of_layout(name)) {
+        let _ = writeln!(text, ".globl {name}");
+        let _ = match name {
+            _ if data.contains(name) => writeln!(text, ".bss\n.balign 64\n{name}: .zero 16384"),
+            _ if nothing.contains(name) => writeln!(text, ".text\n{name}: xor %eax, %eax\n\tret"),
+            _ => writeln!(
+                text,
+                ".text\n{name}: mov $9f, %edi\n\tjmp schedlab_trap\n.section .rodata\n9: .asciz \"{name}\""
+            ),
+        };
+    }
+    text
+}
+
+/// Writes a file if it does not hold this text.
+fn write_changed(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|before| before == text) {
+        return Ok(());
+    }
+    fs::write(path, text)
+}
+
+/// A folder of links to the files of another one, without what builds leave there.
+fn mirror(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for path in cache::files(from, |_| true) {
+        let name = path.file_name().unwrap_or_default();
+        let word = name.to_string_lossy();
+        let built = [".o", ".a", ".cmd", ".mod", ".order"].iter().any(|end| word.ends_with(end));
+        let generated = from.ends_with("include") && matches!(&*word, "config" | "generated");
+        if built || generated {
+            continue;
+        }
+        if path.is_dir() && !path.is_symlink() {
+            mirror(&path, &to.join(name))?;
+        } else {
+            symlink(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_image_lacks_is_memory_or_nothing_or_ends_the_run() {
+        let text = stand_ins(["init_mm", "rcu_all_qs", "jiffies", "surprise"].into_iter());
+        assert!(text.contains("init_mm: .zero"), "{text}");
+        assert!(text.contains("rcu_all_qs: xor"), "{text}");
+        assert!(text.contains("surprise: mov $9f"), "{text}");
+        assert!(!text.contains("jiffies"), "{text}");
+    }
+
+    #[test]
+    fn names_of_images_say_tree_revision_and_configuration() {
+        assert_eq!(default_name("/x/linux", None, ""), "linux");
+        assert_eq!(default_name("/x/linux", Some("v6.12~3"), ""), "linux-v6.12-3");
+        let other = default_name("linux-source-6.12", None, "CONFIG_HZ_1000=y\n");
+        assert!(other.starts_with("linux-source-6.12-") && other.len() == 26, "{other}");
+    }
+
+    #[test]
+    fn a_configuration_says_what_decides() {
+        let code = of_config("CONFIG_HZ=1000\nCONFIG_PREEMPT=y\nCONFIG_NUMA=y\n");
+        assert_eq!((code.hz, code.preempt.as_str()), (1_000, "full"));
+        assert!(code.options.contains("with NUMA, without groups"), "{}", code.options);
+    }
+}

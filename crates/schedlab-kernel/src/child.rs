@@ -1,0 +1,184 @@
+//! The child's side: one process maps one image, performs one run, and tells it as frames.
+
+use crate::symbols::Symbols;
+use schedlab_model::{Event, TraceInfo, Warning};
+use schedlab_sim::{BOARD_WORDS, Board, Image, Model, OfCode, Simulated};
+use schedlab_sys::image::Image as Mapped;
+use schedlab_sys::regular_file;
+use schedlab_trace::EventWriter;
+use schedlab_vm::frame::Frame;
+use schedlab_workload::{
+    Figure, Interval, Machine as _, MachineError, Outcome, Output, RunSpec, Stream,
+};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// First argument of the program as the process of a run.
+pub const ARGUMENT: &str = "__kernel";
+
+/// Memory that the simulated machine may use; what it does not use costs nothing.
+const ARENA: usize = 64 << 30;
+
+/// What a child is asked, as JSON on its standard input.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) image: PathBuf,
+    /// The machine's name.
+    pub(crate) machine: String,
+    /// The text of the file of costs.
+    pub(crate) costs: Option<String>,
+    pub(crate) code: OfCode,
+    /// The run, and where its trace goes; `None`: the kernel's knobs are asked for.
+    pub(crate) run: Option<(Box<RunSpec>, PathBuf)>,
+}
+
+/// What a child tells of the machine when no run is asked for.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Told {
+    Knobs(Vec<(String, String)>),
+    Wrong(String),
+}
+
+struct Entered {
+    image: Mapped,
+    symbols: Symbols,
+}
+
+impl Image for Entered {
+    fn arena(&self) -> (u64, u64) {
+        (self.image.arena(), ARENA as u64)
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        self.image.word(at)
+    }
+
+    #[inline]
+    fn set_word(&mut self, at: usize, value: u64) {
+        self.image.set_word(at, value);
+    }
+
+    #[inline]
+    fn enter(&mut self) {
+        self.image.enter();
+    }
+
+    fn function(&self, address: u64) -> Option<String> {
+        self.symbols.function(address)
+    }
+}
+
+/// The life of a child: it reads what is asked from standard input, and tells on standard output.
+#[must_use]
+pub fn child() -> ExitCode {
+    match live() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ =
+                writeln!(io::stderr(), "schedlab: the simulated kernel's process failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn live() -> io::Result<()> {
+    let mut text = Vec::new();
+    io::stdin().read_to_end(&mut text)?;
+    let asked: Asked = serde_json::from_slice(&text)?;
+    let board = board(&asked.image);
+    let name = asked.machine.parse().map_err(io::Error::other)?;
+    let model = Model::of_code(&name, asked.costs.as_deref(), asked.code);
+    let both = board.map_err(|error| error.to_string()).and_then(|board| Ok((board, model?)));
+    let mut out = io::stdout().lock();
+    let Some((spec, trace)) = asked.run else {
+        let knobs = both.and_then(|(board, model)| Simulated::knobs_of(&model, board));
+        serde_json::to_writer(&mut out, &knobs.map_or_else(Told::Wrong, Told::Knobs))?;
+        return out.flush();
+    };
+    let mut told = Frames { out, trace, writer: None };
+    let ran = match both {
+        Ok((board, model)) => Simulated::with_code(model, board).run(&spec, &mut told),
+        Err(why) => Err(MachineError::Load(why)),
+    };
+    told.finish(ran)
+}
+
+/// Maps an image into this process.
+fn board(path: &Path) -> io::Result<Board> {
+    let file = regular_file::read(path, regular_file::PROGRAM_MAX)?;
+    let symbols = Symbols::of(&file);
+    let image = Mapped::load(&file, BOARD_WORDS, ARENA)?;
+    Ok(Board::new(Box::new(Entered { image, symbols })))
+}
+
+/// Tells what a run tells as frames, and writes its trace.
+struct Frames<'o> {
+    out: io::StdoutLock<'o>,
+    trace: PathBuf,
+    writer: Option<EventWriter>,
+}
+
+impl Frames<'_> {
+    fn tell(&mut self, frame: &Frame) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        frame.write(&[], &mut bytes);
+        self.out.write_all(&bytes)
+    }
+
+    fn finish(mut self, ran: Result<Outcome, MachineError>) -> io::Result<()> {
+        let written = self.writer.take().map_or(Ok(()), EventWriter::finish);
+        let written = written.map_err(|error| MachineError::io("storing the trace", error));
+        let last = match ran.and_then(|outcome| written.map(|()| outcome)) {
+            Ok(Outcome { exit_code, interrupted, censored }) => {
+                Frame::Ended { exit_code, interrupted, censored }
+            }
+            Err(error) => Frame::Failed(error.into()),
+        };
+        self.tell(&last)?;
+        self.out.flush()
+    }
+}
+
+impl Output for Frames<'_> {
+    fn path(&mut self, _: Stream) -> PathBuf {
+        self.trace.clone()
+    }
+
+    fn figure(&mut self, figure: Figure) -> io::Result<()> {
+        self.tell(&Frame::Figure(figure))
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        // If nobody listens any more, the last frame says so.
+        let _ = self.tell(&Frame::Interval(Box::new(interval.clone())));
+    }
+
+    fn trace(&mut self, info: &TraceInfo) -> io::Result<()> {
+        self.writer = Some(EventWriter::create(&self.trace, info)?);
+        Ok(())
+    }
+
+    fn events(&mut self, events: &[Event]) -> io::Result<()> {
+        self.writer.as_mut().map_or(Ok(()), |writer| writer.events(events))
+    }
+
+    fn events_with(&mut self, events: &[Event], arguments: &[String]) -> io::Result<()> {
+        let writer = self.writer.as_mut();
+        writer.map_or(Ok(()), |writer| writer.events_with(events, arguments))
+    }
+
+    fn note(&mut self, sentence: &str) {
+        let _ = self.tell(&Frame::Note(sentence.to_owned()));
+    }
+
+    fn warning(&mut self, warning: Warning) {
+        let _ = self.tell(&Frame::Warning(warning));
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,142 @@
+//! The machine whose scheduler is the code of a tree: it checks runs here, and performs each in a child.
+
+use crate::build::Built;
+use crate::child::{ARGUMENT, Asked, Told};
+use schedlab_model::{MachineFacts, Nanos};
+use schedlab_sim::{Model, OfCode, Simulated};
+use schedlab_sys::process;
+use schedlab_vm::frame;
+use schedlab_workload::{
+    Machine, MachineError, MachineName, Offers, Outcome, Output, RunSpec, Stream,
+};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A simulated machine that runs the scheduler of a source tree.
+pub struct OfTree {
+    name: MachineName,
+    costs: Option<String>,
+    built: Built,
+    code: OfCode,
+    /// It checks and describes; it does not run.
+    like: Simulated,
+}
+
+/// How often a run is looked at, whether it shall stop.
+const LOOK: Nanos = Nanos::from_millis(200);
+
+impl OfTree {
+    /// The machine of a name, `sim:kernel=TREE,...`. `costs` is the text of its file of costs.
+    ///
+    /// # Errors
+    /// When nothing was built of the tree, or a setting is wrong.
+    pub fn new(name: &MachineName, costs: Option<String>) -> Result<Self, MachineError> {
+        let tree = name.settings.get("kernel").cloned().unwrap_or_default();
+        let refused = |why: String| MachineError::NotOffered {
+            machine: "schedlab".to_owned(),
+            what: format!("simulate '{name}'"),
+            why,
+        };
+        let built = Built::find(&tree).map_err(|why| refused(why.to_string()))?;
+        // Settings are checked before anything boots.
+        Model::of_code(name, costs.as_deref(), built.code.clone()).map_err(refused)?;
+        let asked = Asked {
+            image: built.image.clone(),
+            machine: name.to_string(),
+            costs: costs.clone(),
+            code: built.code.clone(),
+            run: None,
+        };
+        let told = perform(&asked, &|| false)?.unwrap_or_default();
+        let told: Told =
+            serde_json::from_slice(&told).map_err(|_| died("it did not tell its knobs"))?;
+        let knobs = match told {
+            Told::Knobs(knobs) => knobs,
+            Told::Wrong(why) => return Err(MachineError::Load(why)),
+        };
+        let code = OfCode { knobs, ..built.code.clone() };
+        let model = Model::of_code(name, costs.as_deref(), code.clone()).map_err(refused)?;
+        Ok(Self { name: name.clone(), costs, built, code, like: Simulated::new(model) })
+    }
+}
+
+impl Machine for OfTree {
+    fn offers(&self) -> &Offers {
+        self.like.offers()
+    }
+
+    fn facts(&self) -> MachineFacts {
+        self.like.facts()
+    }
+
+    fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        self.like.check(spec)
+    }
+
+    fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        let trace = if spec.record.is_some() { out.path(Stream::Trace) } else { PathBuf::new() };
+        let asked = Asked {
+            image: self.built.image.clone(),
+            machine: self.name.to_string(),
+            costs: self.costs.clone(),
+            code: self.code.clone(),
+            run: Some((Box::new(spec.clone()), trace)),
+        };
+        let Some(bytes) = perform(&asked, &|| out.stopped())? else {
+            return Ok(Outcome { exit_code: 130, interrupted: true, censored: false });
+        };
+        frame::replay(&bytes, out).map(|(outcome, _)| outcome)
+    }
+}
+
+fn died(what: &str) -> MachineError {
+    MachineError::Load(format!("the process of the simulated kernel ended: {what}"))
+}
+
+/// Kills a child that is not awaited.
+struct Awaited(Child);
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Asks a child; what it told, or `None` if the user stopped it.
+fn perform(asked: &Asked, stopped: &dyn Fn() -> bool) -> Result<Option<Vec<u8>>, MachineError> {
+    let io = |doing: &str| {
+        let doing = format!("{doing} the process of the simulated kernel");
+        move |error: io::Error| MachineError::io(doing, error)
+    };
+    let program = process::this_program().map_err(io("finding"))?;
+    let mut command = Command::new(program);
+    command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
+    process::die_with_parent(&mut command);
+    let mut child = Awaited(command.spawn().map_err(io("starting"))?);
+    let text = serde_json::to_vec(asked).expect("it is plain values");
+    if let Some(mut input) = child.0.stdin.take() {
+        input.write_all(&text).map_err(io("asking"))?;
+    }
+    let mut bytes = Vec::new();
+    if let Some(mut output) = child.0.stdout.take() {
+        let mut part = vec![0; 1 << 16];
+        loop {
+            if stopped() {
+                return Ok(None);
+            }
+            let ready = process::poll(&[output.as_fd()], Some(LOOK)).map_err(io("awaiting"))?;
+            if !ready[0] {
+                continue;
+            }
+            match output.read(&mut part).map_err(io("hearing"))? {
+                0 => break,
+                read => bytes.extend_from_slice(&part[..read]),
+            }
+        }
+    }
+    let status = child.0.wait().map_err(io("awaiting"))?;
+    if status.success() { Ok(Some(bytes)) } else { Err(died(&status.to_string())) }
+}

@@ -1,0 +1,324 @@
+//! The scheduler of a real source tree, end to end: this test program is the process of its own runs, as the command is.
+//!
+//! `SCHEDLAB_TREE` names a tree, or a package such as `linux-source-6.12`; in CI it is that package. Without either the
+//! images in the cache are used. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60).
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test program with a main of its own is not seen as one"
+)]
+
+use schedlab_kernel::build::{Built, Wanted, build};
+use schedlab_kernel::{ARGUMENT, OfTree, child};
+use schedlab_model::{Event, Nanos, Setting};
+use schedlab_stats::Random;
+use schedlab_workload::{
+    Figure, Interval, Machine, MachineError, Observed, Output, RecordSpec, RunSpec, Stream,
+    WorkloadSpec,
+};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+type Test = fn(&str);
+
+const TESTS: &[(&str, Test)] = &[
+    ("weights_share_a_cpu_as_the_kernel_says", weights_share_a_cpu),
+    ("classes_above_the_fair_ones_get_their_time", classes_get_their_time),
+    ("groups_share_by_weight_and_keep_to_their_quota", groups_share_and_keep_quotas),
+    ("tasks_spread_over_cores_and_stay_where_they_may_run", tasks_spread_and_stay),
+    ("knobs_are_written_by_their_own_functions", knobs_are_written),
+    ("two_runs_are_equal_byte_for_byte", two_runs_are_equal),
+    ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
+    ("random_scenarios_end_without_a_trap_or_a_warning", random_scenarios_end),
+];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|first| first == ARGUMENT) {
+        let code = child();
+        std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
+    }
+    let filter = arguments.iter().skip(1).find(|a| !a.starts_with('-'));
+    if arguments.iter().any(|a| a == "--list") {
+        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return;
+    }
+    let kernels = kernels();
+    if kernels.is_empty() {
+        let what = "a kernel's source tree (SCHEDLAB_TREE=linux-source-6.12)";
+        drop(writeln!(
+            std::io::stderr(),
+            "MISSING: {what}; not checked: the kernel's own scheduler"
+        ));
+    }
+    for kernel in &kernels {
+        for (name, test) in
+            TESTS.iter().filter(|(name, _)| filter.is_none_or(|f| name.contains(f.as_str())))
+        {
+            test(kernel);
+            println!("test {name} ({kernel}) ... ok");
+        }
+    }
+}
+
+/// The kernels to test.
+fn kernels() -> Vec<String> {
+    let in_ci = std::env::var_os("CI").map(|_| "linux-source-6.12".to_owned());
+    match std::env::var("SCHEDLAB_TREE").ok().or(in_ci) {
+        Some(source) => {
+            let limit = Nanos::from_secs(1_800);
+            let wanted = Wanted { source, config: None, set: Vec::new(), name: None, limit };
+            vec![build(&wanted).unwrap().name]
+        }
+        None => Built::all().into_iter().map(|built| built.name).collect(),
+    }
+}
+
+fn machine(kernel: &str, rest: &str) -> Result<OfTree, MachineError> {
+    OfTree::new(&format!("sim:kernel={kernel},{rest}").parse().unwrap(), None)
+}
+
+fn spec(name: &str, options: &[(&str, &str)]) -> RunSpec {
+    let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    RunSpec::of(WorkloadSpec::Builtin { name: name.to_owned(), options })
+}
+
+/// Tasks as rt-app describes them, for two seconds.
+fn tasks(tasks: &str) -> RunSpec {
+    let program = format!("{{\"global\": {{\"duration\": 2}}, \"tasks\": {{{tasks}}}}}");
+    spec("rt-app", &[("program", &program)])
+}
+
+fn with(spec: RunSpec, settings: &[(&str, &str)]) -> RunSpec {
+    let setting =
+        |&(knob, value): &(&str, &str)| Setting { knob: knob.to_owned(), value: value.to_owned() };
+    RunSpec { settings: settings.iter().map(setting).collect(), ..spec }
+}
+
+fn run(kernel: &str, rest: &str, spec: &RunSpec) -> Observed {
+    let mut told = Observed::default();
+    let outcome = machine(kernel, rest).and_then(|mut machine| machine.run(spec, &mut told));
+    assert_eq!(outcome.unwrap_or_else(|why| panic!("{kernel}, {rest}: {why}")).exit_code, 0);
+    told
+}
+
+/// The CPU time of a role in seconds.
+fn time(told: &Observed, role: &str) -> f64 {
+    told.of_roles[&("cpu_user_s".to_owned(), role.to_owned())]
+}
+
+fn near(found: f64, expected: f64, by: f64, what: &str) {
+    assert!((found - expected).abs() <= by, "{what}: {found}, not {expected}");
+}
+
+const SPIN: &str = "\"loop\": -1, \"run\": 1000";
+
+fn weights_share_a_cpu(kernel: &str) {
+    let told = run(
+        kernel,
+        "cpus=1",
+        &tasks(&format!("\"a\": {{{SPIN}}}, \"b\": {{\"priority\": 5, {SPIN}}}")),
+    );
+    // sched_prio_to_weight: 1024 and 335.
+    near(time(&told, "a") / 2.0, 1_024.0 / 1_359.0, 0.01, "nice 0 beside nice 5");
+    let told = run(
+        kernel,
+        "cpus=1",
+        &tasks(&format!("\"a\": {{{SPIN}}}, \"b\": {{\"policy\": \"SCHED_IDLE\", {SPIN}}}")),
+    );
+    near(time(&told, "b") / 2.0, 3.0 / 1_027.0, 0.01, "SCHED_IDLE");
+}
+
+fn classes_get_their_time(kernel: &str) {
+    let told = run(
+        kernel,
+        "cpus=1",
+        &tasks(&format!(
+            "\"d\": {{\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 3000, \"dl-period\": 10000, {SPIN}}}, \
+             \"f\": {{\"policy\": \"SCHED_FIFO\", \"priority\": 10, \"loop\": -1, \"run\": 500, \"sleep\": 9500}}, \
+             \"n\": {{{SPIN}}}"
+        )),
+    );
+    near(time(&told, "d") / 2.0, 0.3, 0.01, "a deadline task's reservation");
+    near(time(&told, "f") / 2.0, 0.05, 0.01, "a FIFO task that sleeps");
+    let told = run(
+        kernel,
+        "cpus=1",
+        &tasks(&format!(
+            "\"r\": {{\"policy\": \"SCHED_RR\", \"priority\": 10, \"instance\": 2, {SPIN}}}, \"n\": {{{SPIN}}}"
+        )),
+    );
+    // RT throttling, or the fair server, leaves 5 % to fair tasks.
+    near(time(&told, "n") / 2.0, 0.05, 0.02, "what real-time tasks leave");
+}
+
+fn groups_share_and_keep_quotas(kernel: &str) {
+    let told = run(
+        kernel,
+        "cpus=1",
+        &tasks(&format!(
+            "\"a\": {{\"instance\": 3, \"taskgroup\": \"/a\", {SPIN}}}, \"b\": {{\"taskgroup\": \"/b\", {SPIN}}}"
+        )),
+    );
+    near(time(&told, "a") / 2.0, 0.5, 0.01, "three tasks of a group beside one of another");
+    let four = tasks(&format!("\"a\": {{\"instance\": 4, {SPIN}}}"));
+    let told = run(kernel, "cpus=2", &with(four, &[("cgroup_max", "20ms")]));
+    near(time(&told, "a") / 2.0, 0.2, 0.02, "a quota of 20 ms of each 100 ms");
+}
+
+fn tasks_spread_and_stay(kernel: &str) {
+    // As many tasks as cores: each has a core of its own, on both sockets.
+    let eight = tasks(&format!("\"a\": {{\"instance\": 8, {SPIN}}}"));
+    let told = run(kernel, "sockets=2,cores=4,smt=2,smt-speed=60%", &eight);
+    near(time(&told, "a"), 16.0, 0.5, "eight tasks on eight cores");
+    let bound = tasks(&format!("\"a\": {{\"cpus\": [1], \"instance\": 2, {SPIN}}}"));
+    let told = run(kernel, "cpus=4", &bound);
+    near(time(&told, "a"), 2.0, 0.01, "two tasks that may use one CPU");
+}
+
+fn knobs_are_written(kernel: &str) {
+    let machine_ = machine(kernel, "cpus=8").unwrap();
+    let knobs = &machine_.offers().knobs;
+    let value = |name: &str| {
+        knobs.iter().find(|knob| knob.name == name).and_then(|knob| knob.value.clone())
+    };
+    assert_eq!(value("migration_cost").as_deref(), Some("500000"));
+    let switches = |settings: &[(&str, &str)]| {
+        let load = spec("mixed", &[("tasks", "4"), ("duration", "1s")]);
+        run(kernel, "cpus=1", &with(load, settings)).figures["switches_involuntary"]
+    };
+    let usual = switches(&[]);
+    let without = switches(&[("feature:WAKEUP_PREEMPTION", "0")]);
+    assert!(without < usual, "{without} and {usual} switches");
+    let load = with(spec("mixed", &[("duration", "100ms")]), &[("feature:NO_SUCH_FEATURE", "1")]);
+    let refused = machine(kernel, "cpus=1").unwrap().run(&load, &mut Observed::default());
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("does not set features to 'NO_SUCH_FEATURE'"), "{why}");
+}
+
+/// Keeps a trace in a file.
+struct Traced(PathBuf, Observed);
+
+impl Output for Traced {
+    fn path(&mut self, _: Stream) -> PathBuf {
+        self.0.clone()
+    }
+    fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
+        self.1.figure(figure)
+    }
+    fn interval(&mut self, interval: &Interval) {
+        self.1.interval(interval);
+    }
+    fn events(&mut self, _: &[Event]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn warning(&mut self, _: schedlab_model::Warning) {}
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+fn two_runs_are_equal(kernel: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
+    let load = RunSpec { record: Some(RecordSpec::default()), ..load };
+    let trace = |name: &str| {
+        let mut told = Traced(folder.path().join(name), Observed::default());
+        machine(kernel, "sockets=2,cores=8,smt=2").unwrap().run(&load, &mut told).unwrap();
+        std::fs::read(&told.0).unwrap()
+    };
+    let first = trace("first.dat");
+    assert!(first.len() > 100_000, "{}", first.len());
+    assert!(first == trace("second.dat"), "two traces of one run differ");
+}
+
+fn wrong_machines_are_refused(kernel: &str) {
+    for (rest, part) in [
+        ("cpus=0", "invalid number of CPUs 0"),
+        ("hz=1000", "a build decides it"),
+        ("irq=10us/1ms", "does not work with a kernel's own code yet"),
+        ("idle=nap", "use halt or poll"),
+    ] {
+        let why = machine(kernel, rest).err().unwrap().to_string();
+        assert!(why.contains(part), "{rest}: {why}");
+    }
+    let why = machine("no-such-tree", "cpus=1").err().unwrap().to_string();
+    assert!(why.contains("run `schedlab sim build no-such-tree`"), "{why}");
+}
+
+/// A machine, and a load of tasks of all classes.
+fn scenario(seed: u64) -> (String, RunSpec) {
+    let mut dice = Random::new(seed);
+    let mut one = |of: &[&str]| of[dice.below(of.len())].to_owned();
+    let machine = one(&[
+        "cpus=1",
+        "cpus=2",
+        "cpus=3",
+        "cpus=8,idle=poll",
+        "cores=4,smt=2",
+        "sockets=2,cores=2",
+        "sockets=2,llcs=2,cores=4",
+        "sockets=4,cores=8,smt=2",
+        "cpus=4,capacity=0-1:400",
+    ]);
+    let mut text = Vec::new();
+    for task in 0..5 {
+        let policy = one(&[
+            "",
+            "\"priority\": -5, ",
+            "\"priority\": 10, ",
+            "\"policy\": \"SCHED_BATCH\", ",
+            "\"policy\": \"SCHED_IDLE\", ",
+            "\"policy\": \"SCHED_FIFO\", \"priority\": 20, ",
+            "\"policy\": \"SCHED_RR\", \"priority\": 5, ",
+            "\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 2000, \"dl-period\": 20000, ",
+        ]);
+        let deadline = policy.contains("DEADLINE");
+        let place = one(&[
+            "",
+            "",
+            "\"cpus\": [0], ",
+            "\"taskgroup\": \"/a\", ",
+            "\"taskgroup\": \"/a/b\", ",
+        ]);
+        let place = if deadline { String::new() } else { place };
+        let count = if deadline { "1".to_owned() } else { one(&["1", "2", "7"]) };
+        let run = one(&["50", "300", "2000", "15000"]);
+        let sleep = one(&["30", "400", "5000"]);
+        text.push(format!(
+            "\"t{task}\": {{{policy}{place}\"instance\": {count}, \"loop\": -1, \"run\": {run}, \"sleep\": {sleep}}}"
+        ));
+    }
+    let program =
+        format!("{{\"global\": {{\"duration\": 1}}, \"tasks\": {{{}}}}}", text.join(", "));
+    let tasks = spec("rt-app", &[("program", &program)]);
+    let load = match one(&["tasks", "tasks", "hackbench", "schbench", "app", "pingpong"]).as_str() {
+        "hackbench" => spec("hackbench", &[("groups", "3"), ("loops", "10")]),
+        "schbench" => {
+            spec("schbench", &[("runtime", "1"), ("threads", "5"), ("message-threads", "2")])
+        }
+        "app" => spec("app", &[("duration", "300ms")]),
+        "pingpong" => spec("pingpong", &[("pairs", "9"), ("rounds", "200")]),
+        _ => tasks,
+    };
+    (machine, RunSpec { seed, ..load })
+}
+
+fn random_scenarios_end(kernel: &str) {
+    let count = std::env::var("SCHEDLAB_SCENARIOS").ok().and_then(|text| text.parse().ok());
+    for seed in 0..count.unwrap_or(60) {
+        let (rest, load) = scenario(seed);
+        let mut machine =
+            machine(kernel, &rest).unwrap_or_else(|why| panic!("{seed}, {rest}: {why}"));
+        let ran = machine.run(&load, &mut Observed::default());
+        // The kernel may say no to a load; it must not stop.
+        if let Err(why) = ran {
+            let text = why.to_string();
+            assert!(
+                !text.contains("stopped") && !text.contains("account"),
+                "{seed}, {rest}: {text}\n{load:?}"
+            );
+            assert!(text.contains("the kernel does not take"), "{seed}, {rest}: {text}");
+        }
+    }
+}

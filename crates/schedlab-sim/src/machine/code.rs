@@ -1,0 +1,173 @@
+//! A machine whose scheduler is the code of a kernel, not a model of it.
+
+use super::groups::Grouping;
+use super::name::Model;
+use super::setting::{OF_NAME, Wrong};
+use super::tuned::{Tuned, knob};
+use super::{Kernel, Simulated};
+use crate::{Board, Costs, Hardware, Preparation};
+use schedlab_model::Knob;
+use schedlab_workload::MachineName;
+use schedlab_workload::knobs::{FEATURES, TUNABLES, read, tunable};
+use serde::{Deserialize, Serialize};
+
+/// A kernel's scheduler that was built as an image, and what it is like on a machine of certain CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfCode {
+    /// The kernel's release.
+    pub release: String,
+    /// Ticks in a second.
+    pub hz: u64,
+    /// The preemption model: `none`, `voluntary`, `full`, `lazy`.
+    pub preempt: String,
+    /// What else of its configuration decides, in words.
+    pub options: String,
+    /// All knobs with their values, by the kernel's names.
+    pub knobs: Vec<(String, String)>,
+}
+
+/// How the kernel may name a knob: in debugfs, or as a sysctl.
+fn names(knob: &str) -> [String; 7] {
+    [
+        format!("{knob}_ns"),
+        knob.to_owned(),
+        format!("sched_{knob}_us"),
+        format!("sched_{knob}_ns"),
+        format!("sched_{knob}_ms"),
+        format!("sched_cfs_{knob}_us"),
+        format!("sched_{knob}"),
+    ]
+}
+
+impl OfCode {
+    fn own_name(&self, knob: &str) -> Option<&(String, String)> {
+        let names = names(knob);
+        names.iter().find_map(|name| self.knobs.iter().find(|(own, _)| own == name))
+    }
+}
+
+/// Parts of the world that a kernel's own code does not know of yet.
+const NOT_YET: [&str; 5] = ["irq", "steal", "skew-tick", "autogroup", "like"];
+/// What a build decides.
+const OF_BUILD: [&str; 2] = ["hz", "preempt"];
+
+impl Model {
+    /// The model of a machine whose scheduler is a kernel's code: all of the name but its kernel.
+    ///
+    /// # Errors
+    /// As [`Model::of`].
+    pub fn of_code(name: &MachineName, costs: Option<&str>, code: OfCode) -> Result<Self, String> {
+        let mut rest = name.clone();
+        rest.settings.remove("kernel");
+        for key in NOT_YET.iter().chain(&OF_BUILD) {
+            if !rest.settings.contains_key(*key) {
+                continue;
+            }
+            let why = match OF_BUILD.contains(key) {
+                true => "a build decides it: schedlab sim build TREE --set CONFIG_...=y",
+                false => "it does not work with a kernel's own code yet: leave it out",
+            };
+            return Err(format!("{OF_NAME}invalid {key}: {why}"));
+        }
+        let polls = match rest.settings.remove("idle").as_deref() {
+            None | Some("halt") => false,
+            Some("poll") => true,
+            Some(other) => {
+                return Err(format!(
+                    "{OF_NAME}invalid idle={}: use halt or poll",
+                    other.escape_default()
+                ));
+            }
+        };
+        let mut model = Self::read(&rest, costs).map_err(|Wrong { why, .. }| why)?;
+        name.to_string().clone_into(&mut model.name);
+        model.kernel = Kernel::Tree;
+        model.tuned = Tuned::Fifo { slice_ns: None };
+        model.hz = code.hz;
+        model.preempt_kernel = matches!(code.preempt.as_str(), "full" | "lazy");
+        // The kernel's RCU thread is none of its scheduler.
+        model.costs = Costs { rcu: 0, ..model.costs };
+        model.code = Some(code);
+        model.prepared = Preparation { polls, ..Preparation::default() };
+        Ok(model)
+    }
+
+    /// Knobs by schedlab's names, where the kernel has them.
+    pub(super) fn knobs_of_code(&self) -> Vec<Knob> {
+        let Some(code) = &self.code else { return Vec::new() };
+        let of = |name: &str| {
+            let (own, value) = code.own_name(name)?;
+            let tunable = tunable(name)?;
+            Some(Knob {
+                r#where: own.clone(),
+                ..knob(name, Some(value.clone()), tunable.unit, tunable.meaning)
+            })
+        };
+        let mut all: Vec<Knob> = TUNABLES.iter().filter_map(|one| of(one.name)).collect();
+        for name in ["cgroup_weight", "cgroup_max", "cgroup_burst"] {
+            if let Some(tunable) = tunable(name) {
+                all.push(knob(name, None, tunable.unit, tunable.meaning));
+            }
+        }
+        all
+    }
+
+    /// Sets a knob when the machine has booted, by the function of its own file.
+    pub(super) fn set_in_code(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let Some(code) = &self.code else { return Err("it has no kernel's code".to_owned()) };
+        let Some((own, _)) = code.own_name(name) else {
+            let known: Vec<String> =
+                self.knobs_of_code().into_iter().map(|knob| knob.name).collect();
+            return Err(format!("unknown knob '{name}' of this kernel: use {}", known.join(", ")));
+        };
+        let own = own.clone();
+        if name == FEATURES {
+            let words = value.split_whitespace().map(|word| (own.clone(), word.to_owned()));
+            self.prepared.knobs.extend(words);
+            return Ok(());
+        }
+        let text = match tunable(name) {
+            Some(tunable) => read(tunable, value)?,
+            None => value.to_owned(),
+        };
+        self.prepared.knobs.push((own, text));
+        Ok(())
+    }
+
+    /// What a run sets before its load: knobs, and the groups of its tasks.
+    pub(super) fn preparation(&self, grouping: &Grouping) -> Preparation {
+        let text = |file: &str, value: u64| (file.to_owned(), value.to_string());
+        let group = |group: &crate::policy::Group| {
+            let mut files = vec![text("shares", group.shares)];
+            if let Some(limit) = group.limit {
+                files.push(text("cfs_period_us", limit.period / 1_000));
+                files.push(text("cfs_quota_us", limit.quota / 1_000));
+                if limit.burst > 0 {
+                    files.push(text("cfs_burst_us", limit.burst / 1_000));
+                }
+            }
+            crate::ControlGroup { parent: group.parent, files }
+        };
+        let groups = grouping.groups.iter().map(group).collect();
+        Preparation { groups, ..self.prepared.clone() }
+    }
+}
+
+impl Simulated {
+    /// A machine that performs one run with the code of a kernel, which the board enters.
+    #[must_use]
+    pub fn with_code(model: Model, board: Board) -> Self {
+        Self { board: Some(board), ..Self::new(model) }
+    }
+
+    /// The knobs of a kernel's code on a machine like `model`.
+    ///
+    /// # Errors
+    /// What the kernel said when it stopped.
+    pub fn knobs_of(model: &Model, mut board: Board) -> Result<Vec<(String, String)>, String> {
+        let mut hardware = Hardware::new(model.topology.clone());
+        hardware.set_capacities(&model.parts.capacities);
+        board.bring_up(&hardware, &Preparation::default())?;
+        board.knobs()
+    }
+}

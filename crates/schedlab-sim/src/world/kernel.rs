@@ -1,0 +1,434 @@
+//! A kernel's own scheduler as the one that decides: its image runs where a policy would be asked.
+//!
+//! The world performs operations and charges what they take; the image wakes, places, switches, ticks, balances and
+//! keeps the timers of sleeps. Threads of the kernel run in no time. Whatever the image does is told by records, which
+//! become events. At each switch the kernel's account of a task must equal the world's.
+
+use super::task::{On, Phase, Resume, Stand};
+use super::wake::Waker;
+use super::{Happening, TaskUsage, World};
+use crate::board::{
+    Attributes, BOOT, Board, Call, Happened, Preparation, Record, Switched, Wakes, Who, refused,
+};
+use crate::event_queue::Next;
+use crate::policy_view::{TaskId, id};
+use schedlab_model::{Comm, Context, Left, Pid, Prio, What};
+use schedlab_workload::Done;
+use std::collections::BTreeMap;
+
+/// Bits of a task's state (include/linux/sched.h of Linux 5.14 to 6.18).
+const INTERRUPTIBLE: u32 = 1;
+const UNINTERRUPTIBLE: u32 = 2;
+const PARKED: u32 = 0x40;
+const DEAD: u32 = 0x80;
+const NO_LOAD: u32 = 0x400;
+
+/// The image of a kernel while it runs.
+pub(super) struct Code {
+    board: Board,
+    prepare: Preparation,
+    /// Whether it has booted.
+    is_up: bool,
+    /// CPUs to which interrupts are on their way.
+    sent: Vec<bool>,
+    threads: BTreeMap<Pid, Comm>,
+}
+
+impl World {
+    /// From now on the scheduler of an image decides, whatever policy the world has.
+    pub fn follow_code(&mut self, board: Board, prepare: Preparation) {
+        let sent = vec![false; self.scene.cpus.len()];
+        let threads = BTreeMap::new();
+        self.code = Some(Box::new(Code { board, prepare, is_up: false, sent, threads }));
+    }
+
+    /// Whether an image decides instead of the policy.
+    pub(super) fn has_code(&self) -> bool {
+        self.code.is_some()
+    }
+
+    /// The memory that the simulated kernel has used, in bytes.
+    #[must_use]
+    pub fn memory_of_code(&self) -> u64 {
+        self.code.as_ref().map_or(0, |code| code.board.memory())
+    }
+
+    /// The names of the kernel's threads.
+    pub(super) fn threads(&self) -> BTreeMap<Pid, Comm> {
+        self.code.as_ref().map_or_else(BTreeMap::new, |code| code.threads.clone())
+    }
+
+    /// The machine comes up, if a kernel's code decides, and becomes what the run asks for. All tasks that begin with
+    /// the load are made, and sleep. A simulation that begins does this by itself; then no trace can name the kernel's
+    /// threads.
+    pub fn boot(&mut self) {
+        let Some(mut code) = self.code.take_if(|code| !code.is_up) else { return };
+        code.is_up = true;
+        let begin = self.scene.now;
+        self.scene.now = BOOT;
+        let booted = code.board.bring_up(&self.scene.hardware, &code.prepare);
+        let booted = booted.and_then(|()| code.board.threads());
+        match booted {
+            Ok(threads) => code.threads = threads.into_iter().collect(),
+            Err(why) => self.broken = Some(why),
+        }
+        self.code = Some(code);
+        (0..self.scene.cpus.len()).for_each(|cpu| self.plan(cpu));
+        let first = match self.starter {
+            Some(starter) => vec![starter],
+            None => self.spawn.clone(),
+        };
+        let record = std::mem::take(&mut self.config.record);
+        self.lay_down(&first);
+        while self.agenda.next_at() < begin && self.broken.is_none() {
+            let at = self.agenda.next_at();
+            self.scene.now = at;
+            if let Some(Next::Other(happening)) = self.agenda.take_at(at) {
+                self.happens(happening);
+            }
+        }
+        self.config.record = record;
+        self.emitted = 0;
+        self.scene.now = begin;
+        self.scene.cpus.iter_mut().for_each(|cpu| cpu.idle_since = begin);
+        self.bodies.iter_mut().for_each(|body| body.usage = TaskUsage::default());
+    }
+
+    /// Makes tasks that sleep, each on its CPU, before any time passes.
+    fn lay_down(&mut self, tasks: &[TaskId]) {
+        let cpus = self.scene.cpus.len();
+        for &task in tasks {
+            let cpu = self.scene.tasks[task.index()].cpu.min(cpus - 1);
+            self.bodies[task.index()].stand = Stand::Arriving;
+            let of = self.attributes(task).on(cpu);
+            self.fork_code(0, task, &of);
+        }
+        // The task that has booted the machine sleeps for ever.
+        self.enter_code(0, &Call::Sleep);
+        while self.broken.is_none() {
+            if let Some(cpu) = (0..cpus).find(|&cpu| self.is_sent(cpu)) {
+                self.enter_code(cpu, &Call::Interrupt { clock: false, user: true, wakes: None });
+                continue;
+            }
+            let running = |cpu: usize| Some((cpu, self.scene.cpus[cpu].running?));
+            let Some((cpu, task)) = (0..cpus).find_map(running) else { break };
+            let of = self.attributes(task).or_all(cpus);
+            self.enter_code(cpu, &Call::Set { task: u64::from(task.0), of: &of });
+            if self.scene.cpus[cpu].running == Some(task) {
+                self.enter_code(cpu, &Call::Sleep);
+            }
+        }
+    }
+
+    fn is_sent(&self, cpu: usize) -> bool {
+        self.code.as_ref().is_some_and(|code| code.board.is_sent(cpu))
+    }
+
+    fn attributes(&self, task: TaskId) -> Attributes {
+        let slack = self.config.costs.timer_slack;
+        Attributes::of(self.scene.task(task), slack, self.scene.cpus.len())
+    }
+
+    /// Enters the image for a CPU, notes what happened there, and plans what follows. Returns what the call returned.
+    pub(super) fn enter_code(&mut self, cpu: usize, call: &Call<'_>) -> i64 {
+        if self.broken.is_some() {
+            return 0;
+        }
+        let before = self.scene.cpus[cpu].running;
+        if let Some(task) = before {
+            self.pause(cpu, task);
+        }
+        let now = self.scene.now;
+        let Some(code) = &mut self.code else { return 0 };
+        code.sent[cpu] &= !matches!(call, Call::Interrupt { .. });
+        let result = match code.board.enter(now, cpu, call) {
+            Ok(result) => result,
+            Err(why) => {
+                self.broken = Some(why);
+                return 0;
+            }
+        };
+        let (records, touched) = (code.board.records(), code.board.touched());
+        let resched = code.board.resched(cpu);
+        records.iter().for_each(|record| self.note(record));
+        self.scene.cpus[cpu].resched = resched && self.scene.cpus[cpu].running.is_some();
+        touched.into_iter().for_each(|cpu| self.plan(cpu));
+        // A task that an interrupt left alone goes on with its piece of work.
+        if matches!(call, Call::Interrupt { .. })
+            && let Some(task) = before
+            && self.scene.cpus[cpu].running == before
+            && self.acting != Some(cpu)
+        {
+            self.go(cpu, task);
+        }
+        result
+    }
+
+    /// Plans when the clock of a CPU goes off, and when what was sent to it arrives.
+    fn plan(&mut self, cpu: usize) {
+        let now = self.scene.now;
+        let idle = self.scene.cpus[cpu].running.is_none();
+        let Some(code) = &mut self.code else { return };
+        if let Some(at) = code.board.clock(cpu) {
+            self.agenda.post(at.max(now), cpu, Happening::Clock { cpu, at, awake: false });
+        }
+        if code.board.is_sent(cpu) && !std::mem::replace(&mut code.sent[cpu], true) {
+            let costs = &self.config.costs;
+            let sleeps = idle && !code.prepare.polls;
+            let way = costs.ipi + if sleeps { costs.idle_exit } else { 0 };
+            self.agenda.post(now + self.owed + way, cpu, Happening::Interrupt(cpu));
+        }
+    }
+
+    /// The clock of a CPU goes off, unless it was set anew since.
+    pub(super) fn clock_goes_off(&mut self, cpu: usize, at: u64, awake: bool) {
+        if self.code.as_ref().and_then(|code| code.board.clock(cpu)) != Some(at) {
+            return;
+        }
+        let polls = self.code.as_ref().is_some_and(|code| code.prepare.polls);
+        let idle = self.scene.cpus[cpu].running.is_none() && !polls;
+        if idle && !awake && self.config.costs.idle_exit > 0 {
+            let later = self.scene.now + self.config.costs.idle_exit;
+            return self.agenda.post(later, cpu, Happening::Clock { cpu, at, awake: true });
+        }
+        self.take_interrupt(cpu, true, None, self.config.costs.tick);
+    }
+
+    /// What was sent to a CPU arrives.
+    pub(super) fn sent_arrives(&mut self, cpu: usize) {
+        self.take_interrupt(cpu, false, None, 0);
+    }
+
+    /// An interrupt of so much work. Its way out, on which the task may have to go, comes when the work is done; an idle
+    /// CPU has its way out behind it.
+    fn take_interrupt(&mut self, cpu: usize, clock: bool, wakes: Option<Wakes>, work: u64) {
+        let before = self.scene.cpus[cpu].running;
+        let is_user = before.is_some_and(|task| self.is_in_user_mode(task));
+        let at_once = is_user && work == 0;
+        self.enter_code(cpu, &Call::Interrupt { clock, user: at_once, wakes });
+        if before.is_none() || self.scene.cpus[cpu].running != before {
+            return;
+        }
+        self.interrupt(cpu, work);
+        if is_user && self.scene.cpus[cpu].resched {
+            self.agenda.post(self.scene.now + work, cpu, Happening::WayOut(cpu));
+        }
+    }
+
+    fn is_in_user_mode(&self, task: TaskId) -> bool {
+        let body = &self.bodies[task.index()];
+        body.phase == Phase::Enter && body.act.is_user()
+    }
+
+    /// The way out of an interrupt: the task gives way if it has to, and is not in the kernel by now.
+    pub(super) fn way_out(&mut self, cpu: usize) {
+        if let Some(task) = self.scene.cpus[cpu].running
+            && self.scene.cpus[cpu].resched
+            && self.is_in_user_mode(task)
+        {
+            self.enter_code(cpu, &Call::Leave);
+            self.goes_on(cpu, task);
+        }
+    }
+
+    /// Wakes a task whose body knows of it already.
+    pub(super) fn wake_by_code(&mut self, task: TaskId, by: Waker) {
+        let cuts = std::mem::take(&mut self.bodies[task.index()].is_timed);
+        let wakes = Wakes { task: u64::from(task.0), cuts };
+        if by.context == Context::Task {
+            self.enter_code(by.cpu, &Call::Wake { wakes, sync: by.sync });
+        } else {
+            self.take_interrupt(by.cpu, false, Some(wakes), 0);
+        }
+    }
+
+    /// `parent`'s CPU makes a task, which becomes runnable.
+    pub(super) fn fork_by_code(&mut self, cpu: usize, child: TaskId) {
+        let body = &mut self.bodies[child.index()];
+        body.stand = Stand::Arriving;
+        body.since = self.scene.now;
+        body.newborn = false;
+        body.counted = 0;
+        // A class above the fair ones is a task's own to ask for, once it runs.
+        let above = self.scene.task(child).class.is_above();
+        self.bodies[child.index()].is_plain = above;
+        let of = self.attributes(child);
+        let of = if above { of.of_fair() } else { of };
+        self.fork_code(cpu, child, &of);
+    }
+
+    /// A new task asks for the class that it shall have. `false`: it lost its CPU for that, and tries what it was about to
+    /// do again.
+    pub(super) fn asks_for_class(&mut self, cpu: usize, task: TaskId) -> bool {
+        self.bodies[task.index()].is_plain = false;
+        let of = self.attributes(task);
+        let result = self.enter_code(cpu, &Call::Set { task: u64::from(task.0), of: &of });
+        let stays = self.scene.cpus[cpu].running == Some(task);
+        if stays && result < 0 && self.broken.is_none() {
+            let who = self.name(task);
+            self.broken =
+                Some(refused(&format!("the kernel does not take {who} as it is"), result));
+        }
+        stays
+    }
+
+    fn fork_code(&mut self, cpu: usize, child: TaskId, of: &Attributes) {
+        let group = self.scene.task(child).group.map_or(0, |group| group as u64 + 1);
+        let name = self.comms.get(child.index()).cloned().unwrap_or_default();
+        let call = Call::Fork { child: u64::from(child.0), group, name: &name, of };
+        let result = self.enter_code(cpu, &call);
+        if result < 0 && self.broken.is_none() {
+            self.broken =
+                Some(refused(&format!("the kernel does not take {name} as it is"), result));
+        }
+    }
+
+    /// The task on a CPU leaves it, or looks whether it has to.
+    pub(super) fn leave_by_code(&mut self, cpu: usize, task: TaskId, left: Left) {
+        let body = &mut self.bodies[task.index()];
+        let until = body.until.take();
+        body.is_timed = left == Left::Slept && until.is_some();
+        let call = match left {
+            Left::Dead => Call::Exit,
+            Left::Slept => until.map_or(Call::Sleep, Call::SleepUntil),
+            _ => Call::Leave,
+        };
+        self.enter_code(cpu, &call);
+        self.goes_on(cpu, task);
+    }
+
+    pub(super) fn yield_by_code(&mut self, cpu: usize, task: TaskId) {
+        self.enter_code(cpu, &Call::Yield);
+        self.goes_on(cpu, task);
+    }
+
+    /// A task gets the attributes that it has here; it may leave its CPU for that.
+    pub(super) fn set_by_code(&mut self, cpu: usize, task: TaskId) {
+        let cpus = self.scene.cpus.len();
+        let of = self.attributes(task).or_all(cpus);
+        let result = self.enter_code(cpu, &Call::Set { task: u64::from(task.0), of: &of });
+        if self.scene.cpus[cpu].running == Some(task) && result < 0 {
+            self.bodies[task.index()].done = Done::Failed((-result) as i32);
+        }
+        self.goes_on(cpu, task);
+    }
+
+    /// A task that the kernel left on its CPU does what is next.
+    fn goes_on(&mut self, cpu: usize, task: TaskId) {
+        if self.scene.cpus[cpu].running == Some(task) && self.acting != Some(cpu) {
+            self.go(cpu, task);
+        }
+    }
+
+    fn note(&mut self, record: &Record) {
+        let (cpu, context) = (record.cpu, record.context);
+        let prio = Prio(record.prio as i16);
+        let pid = match record.who {
+            Who::Task(task) => self.pid(TaskId(task)),
+            Who::Thread(pid) => pid,
+            Who::Nobody => Pid::IDLE,
+        };
+        let task = match record.who {
+            Who::Task(task) => Some(TaskId(task)),
+            _ => None,
+        };
+        match record.what {
+            Happened::Waking { cpu: last } => {
+                if let Some(task) = task {
+                    self.timer_has_ended(task);
+                }
+                self.emit(cpu, context, What::Waking { pid, prio, last_cpu: id(last) });
+            }
+            Happened::Wakeup { cpu: to, new } => {
+                if let Some(task) = task {
+                    self.scene.tasks[task.index()].cpu = to;
+                    let body = &mut self.bodies[task.index()];
+                    if body.stand == Stand::Arriving {
+                        body.stand = Stand::Queued;
+                    }
+                }
+                self.emit(cpu, context, What::Wakeup { pid, prio, cpu: id(to), new });
+            }
+            Happened::Migrate { from, to } => {
+                if let Some(task) = task {
+                    self.scene.tasks[task.index()].cpu = to;
+                    self.bodies[task.index()].usage.migrations += 1;
+                }
+                self.emit(cpu, context, What::Migrate { pid, from: id(from), to: id(to) });
+            }
+            Happened::Switch(of) => {
+                let (next_pid, next_task) = match of.next {
+                    Who::Task(task) => (self.pid(TaskId(task)), Some(TaskId(task))),
+                    Who::Thread(pid) => (pid, None),
+                    Who::Nobody => (Pid::IDLE, None),
+                };
+                let left = left(of.state, of.preempted);
+                let next_prio = Prio(of.next_prio as i16);
+                let what =
+                    What::Switch { prev: pid, prev_prio: prio, left, next: next_pid, next_prio };
+                self.emit(cpu, context, what);
+                if let Some(task) = task {
+                    self.steps_down(task, left);
+                    self.compare_accounts(task, of);
+                }
+                let was_idle = self.scene.cpus[cpu].running.is_none();
+                self.scene.cpus[cpu].running = next_task;
+                self.on_thread[cpu] = Some(next_pid).filter(|_| next_task.is_none());
+                match next_task {
+                    Some(task) => {
+                        self.bodies[task.index()].on_since = of.since;
+                        self.steps_up(cpu, task);
+                    }
+                    None => self.scene.cpus[cpu].idle_since = self.scene.now,
+                }
+                if was_idle != next_task.is_none() {
+                    self.core_changes(cpu);
+                }
+                self.memory_changes(cpu, next_task);
+            }
+        }
+    }
+
+    /// A task that nobody here has woken: the time of its sleep has come.
+    fn timer_has_ended(&mut self, task: TaskId) {
+        if self.bodies[task.index()].stand != Stand::Asleep {
+            return;
+        }
+        if let Some(On::Word(word)) = self.bodies[task.index()].on {
+            self.shared.words[word as usize].sleeping.retain(|sleeping| *sleeping != task);
+        }
+        self.bodies[task.index()].is_timed = false;
+        self.comes_awake(task, Resume::With(Done::Ok));
+    }
+
+    /// The kernel charges a task what the world saw it run, to the nanosecond.
+    fn compare_accounts(&mut self, task: TaskId, of: Switched) {
+        let now = self.scene.now;
+        let body = &mut self.bodies[task.index()];
+        body.counted += of.until.saturating_sub(body.on_since);
+        let counted = body.counted;
+        if (counted != of.ran || of.until > now) && self.broken.is_none() {
+            let who = self.name(task);
+            self.broken = Some(format!(
+                "the kernel's account of {who} is {} ns and the world's is {counted} ns, at {now} ns",
+                of.ran
+            ));
+        }
+    }
+}
+
+/// How a task left, from its state (`prev_state` of `sched_switch`).
+fn left(state: u32, preempted: bool) -> Left {
+    if preempted {
+        return Left::Preempted;
+    }
+    match state {
+        0 => Left::Yielded,
+        _ if state & INTERRUPTIBLE != 0 => Left::Slept,
+        _ if state & UNINTERRUPTIBLE != 0 && state & NO_LOAD != 0 => Left::IdleSleep,
+        _ if state & UNINTERRUPTIBLE != 0 => Left::Blocked,
+        _ if state & PARKED != 0 => Left::Parked,
+        _ if state & DEAD != 0 => Left::Dead,
+        _ => Left::Other,
+    }
+}
