@@ -19,7 +19,9 @@ fn executor(name: &str, workers: usize) -> Post {
                 rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("threads");
             Box::new(move |done| {
                 let done = Arc::clone(done);
-                pool.spawn(move || drop(done.fetch_add(1, Relaxed)));
+                pool.spawn(move || {
+                    done.fetch_add(1, Relaxed);
+                });
                 true
             })
         }
@@ -38,7 +40,10 @@ fn executor(name: &str, workers: usize) -> Post {
             let pool = Pool::start(Options::new(workers)).expect("threads");
             Box::new(move |done| {
                 let done = Arc::clone(done);
-                pool.spawn(move || done.fetch_add(1, Relaxed)).is_ok()
+                let job = move || {
+                    done.fetch_add(1, Relaxed);
+                };
+                pool.post(job).is_ok()
             })
         }
     }

@@ -1,7 +1,7 @@
 //! What became of jobs, counted by each thread apart.
 
 use crate::job::Stage;
-use crate::sync::{Apart, AtomicU64};
+use crate::sync::{Apart, AtomicU64, this_thread};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// What became of the jobs so far. At the end [`Counts::ended`] is [`Counts::posted`].
@@ -59,21 +59,25 @@ const SMALL: u64 = 4096;
 /// Otherwise a thread counts it once in this many postings.
 const STRIDE: u64 = 64;
 
-/// One slot for each worker, and one for all other threads.
+/// Other threads share so many slots.
+const OTHERS: usize = 8;
+
+/// One slot for each worker, and some for all other threads.
 pub(crate) struct Counters {
     slots: Vec<Apart<Slot>>,
+    workers: usize,
     most: u64,
 }
 
 impl Counters {
     pub(crate) fn new(workers: usize, most: usize) -> Self {
-        let slots = (0..=workers).map(|_| Apart::default()).collect();
-        Self { slots, most: most as u64 }
+        let slots = (0..workers + OTHERS).map(|_| Apart::default()).collect();
+        Self { slots, workers, most: most as u64 }
     }
 
     fn slot(&self, at: Option<usize>) -> &Slot {
-        let others = self.slots.len() - 1;
-        &self.slots[at.unwrap_or(others)].0
+        let at = at.unwrap_or_else(|| self.workers + this_thread() % OTHERS);
+        &self.slots[at].0
     }
 
     /// Takes places in the backlog for this many jobs; false when it has no room.

@@ -1,7 +1,7 @@
 //! Handles: wait for a job, get its value, cancel it, depend on it.
 
 use crate::job::{Stage, TaskRef, Valued};
-use crate::pool::Shared;
+use crate::pool::Lease;
 use crate::worker;
 use std::any::Any;
 use std::fmt;
@@ -75,7 +75,7 @@ impl fmt::Debug for JobError {
 /// A job that was posted. Dropping the handle detaches the job: it runs all the same.
 pub struct Handle<'env, T> {
     job: Arc<dyn Valued<'env, T> + 'env>,
-    shared: Arc<Shared<'env>>,
+    shared: Arc<Lease<'env>>,
 }
 
 impl<T> fmt::Debug for Handle<'_, T> {
@@ -85,7 +85,7 @@ impl<T> fmt::Debug for Handle<'_, T> {
 }
 
 impl<'env, T> Handle<'env, T> {
-    pub(crate) fn new(job: Arc<dyn Valued<'env, T> + 'env>, shared: Arc<Shared<'env>>) -> Self {
+    pub(crate) fn new(job: Arc<dyn Valued<'env, T> + 'env>, shared: Arc<Lease<'env>>) -> Self {
         Self { job, shared }
     }
 
@@ -175,7 +175,7 @@ impl<'env, T> Handle<'env, T> {
 /// the job. The job ends when its function has returned and this was called.
 pub struct Completion<'env, T> {
     job: Option<Arc<dyn Valued<'env, T> + 'env>>,
-    shared: Arc<Shared<'env>>,
+    shared: Arc<Lease<'env>>,
 }
 
 impl<T> fmt::Debug for Completion<'_, T> {
@@ -187,7 +187,7 @@ impl<T> fmt::Debug for Completion<'_, T> {
 impl<'env, T> Completion<'env, T> {
     pub(crate) fn new(
         job: Option<Arc<dyn Valued<'env, T> + 'env>>,
-        shared: Arc<Shared<'env>>,
+        shared: Arc<Lease<'env>>,
     ) -> Self {
         Self { job, shared }
     }

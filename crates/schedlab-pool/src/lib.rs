@@ -5,6 +5,10 @@ mod counts;
 #[cfg(not(loom))]
 mod handle;
 mod job;
+#[cfg(all(test, loom))]
+mod loom;
+#[cfg(all(not(loom), any(test, feature = "model")))]
+mod model;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
@@ -21,6 +25,8 @@ pub use counts::Counts;
 #[cfg(not(loom))]
 pub use handle::{Completion, Handle, JobError, JobId, JobState};
 pub use job::{Criticality, NEVER, Nanos};
+#[cfg(all(not(loom), any(test, feature = "model")))]
+pub use model::{End, Model, ModelJob, ModelRequest, Step};
 #[cfg(not(loom))]
 pub use options::{Options, Request, Watch};
 #[cfg(not(loom))]

@@ -220,6 +220,16 @@ impl<'env> Request<'env> {
         self
     }
 
+    /// Whether the job asks for nothing but other jobs. What it is expected to take counts for jobs without times too.
+    pub(crate) fn is_plain(&self) -> bool {
+        let asks = self.start.or(self.deadline).or(self.latest_start);
+        asks.is_none() && self.criticality == Criticality::Normal && self.stream == 0
+    }
+
+    pub(crate) fn expected_us(&self) -> u32 {
+        u32::try_from(self.expected.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn asks(&self, origin: Instant) -> Asks {
         let time = |at: Option<Instant>, none| {
             at.map_or(none, |at| ns(at.saturating_duration_since(origin)))
@@ -229,11 +239,13 @@ impl<'env> Request<'env> {
         Asks {
             start: time(start, 0),
             deadline: time(self.deadline, crate::NEVER),
-            latest_start: time(self.latest_start, crate::NEVER),
-            expected_us: u32::try_from(self.expected.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX),
+            latest_start: self.latest_start.map(|latest| time(Some(latest), 0)),
+            expected_us: self.expected_us(),
             criticality: self.criticality,
             stream: self.stream,
             timed: self.start.is_some() || self.latest_start.is_some(),
+            queued: false,
+            deferred: false,
         }
     }
 }

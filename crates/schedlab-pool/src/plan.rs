@@ -1,7 +1,7 @@
 //! Plans: jobs that are posted together, with what depends on what.
 
 use crate::handle::Handle;
-use crate::job::{Job, TaskRef};
+use crate::job::{Job, TaskRef, Times, Valued};
 use crate::options::Request;
 use crate::pool::Spawner;
 use std::fmt;
@@ -82,13 +82,19 @@ impl<'env> Plan<'env> {
         function: impl FnOnce() -> T + Send + 'env,
     ) -> Handle<'env, T> {
         let shared = self.spawner.shared();
-        let job = Arc::new(Job::new(&request.asks(shared.origin), || Some(function())));
-        let task: TaskRef<'env> = Arc::<Job<'env, _, T>>::clone(&job);
+        let asks = request.asks(shared.origin);
+        let function = || Some(function());
+        let job: Arc<dyn Valued<'env, T> + 'env> = if request.is_plain() {
+            Arc::new(Job::<_, _, ()>::new(&asks, function))
+        } else {
+            Arc::new(Job::<_, _, Times>::new(&asks, function))
+        };
+        let task: TaskRef<'env> = Arc::clone(&job) as TaskRef<'env>;
         if !request.after.is_empty() {
             self.after.push((std::mem::take(&mut request.after), self.jobs.len()));
         }
         self.jobs.push(task);
-        Handle::new(job, Arc::clone(shared))
+        Handle::new(job, self.spawner.lease())
     }
 
     /// Job `to` starts after job `from` has ended well. Both are numbers in the order of adding, from 0.

@@ -2,11 +2,12 @@
 
 use crate::counts::Counts;
 use crate::handle::{Completion, Handle, JobId, JobState};
-use crate::job::{Item, Job, NEVER, Nanos, TaskRef, Valued};
+use crate::job::{Asks, Item, Job, MaybeTimes, NEVER, Nanos, TaskRef, Times, Valued};
 use crate::options::{Options, Request, ns};
 use crate::plan::Plan;
 use crate::policy::{Core, Hooks};
 use crate::queues::{Deques, Queues};
+use crate::sync::this_thread;
 use crate::worker::{self, work, worker_of};
 use std::fmt;
 use std::io;
@@ -236,9 +237,26 @@ pub struct Load {
     pub blocked: usize,
 }
 
+/// A share in a pool. Each handle has one: several counts of them keep posters from waiting for one cache line.
+pub(crate) struct Lease<'env>(Arc<Shared<'env>>);
+
+impl<'env> Deref for Lease<'env> {
+    type Target = Arc<Shared<'env>>;
+
+    fn deref(&self) -> &Arc<Shared<'env>> {
+        &self.0
+    }
+}
+
+/// How many counts of handles there are.
+const LEASES: usize = 8;
+
 /// A way to post jobs to a pool. It can be cloned and taken into jobs.
 #[derive(Clone)]
-pub struct Spawner<'env>(Arc<Shared<'env>>);
+pub struct Spawner<'env> {
+    shared: Arc<Shared<'env>>,
+    leases: Arc<[Arc<Lease<'env>>]>,
+}
 
 impl fmt::Debug for Spawner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -247,8 +265,18 @@ impl fmt::Debug for Spawner<'_> {
 }
 
 impl<'env> Spawner<'env> {
+    fn new(shared: &Arc<Shared<'env>>) -> Self {
+        let lease = || Arc::new(Lease(Arc::clone(shared)));
+        let leases = (0..LEASES).map(|_| lease()).collect();
+        Self { shared: Arc::clone(shared), leases }
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared<'env>> {
-        &self.0
+        &self.shared
+    }
+
+    pub(crate) fn lease(&self) -> Arc<Lease<'env>> {
+        Arc::clone(&self.leases[this_thread() % LEASES])
     }
 
     /// Posts a job that may start at once.
@@ -280,8 +308,35 @@ impl<'env> Spawner<'env> {
             Ok(at) => at,
             Err(why) => return Err(Refused { why, function }),
         };
-        let job = Arc::new(Job::new(&request.asks(self.0.origin), || Some(function())));
-        Ok(self.launch(job, &request, at))
+        let function = || Some(function());
+        if request.is_plain() {
+            let expected_us = request.expected_us();
+            let asks = Asks { queued: request.after.is_empty(), expected_us, ..Asks::default() };
+            return Ok(self.launch(Job::<_, _, ()>::new(&asks, function), &request, at));
+        }
+        let asks = Asks { queued: request.after.is_empty(), ..request.asks(self.shared.origin) };
+        Ok(self.launch(Job::<_, _, Times>::new(&asks, function), &request, at))
+    }
+
+    /// Posts a job without a handle: somewhat cheaper, for jobs that nobody waits for. A panic is counted.
+    ///
+    /// # Errors
+    /// As [`Spawner::spawn_with`].
+    pub fn post<F>(&self, function: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce() + Send + 'env,
+    {
+        let at = match self.admit(&Request::new()) {
+            Ok(at) => at,
+            Err(why) => return Err(Refused { why, function }),
+        };
+        let asks = Asks { queued: true, ..Asks::default() };
+        let job = Job::<_, _, ()>::new(&asks, || Some(function()));
+        self.shared.core.post(Arc::new(job), &[], at);
+        if self.shared.core.is_closed() {
+            self.shared.tell_drained();
+        }
+        Ok(())
     }
 
     /// Posts a job that ends after its function has returned, when its completion is told: by a callback, or by
@@ -303,45 +358,57 @@ impl<'env> Spawner<'env> {
             Err(why) => return Err(Refused { why, function }),
         };
         let own: Arc<Mutex<Option<Weak<dyn Valued<'env, T> + 'env>>>> = Arc::default();
-        let (place, shared) = (Arc::clone(&own), Arc::clone(&self.0));
+        let (place, shared) = (Arc::clone(&own), self.lease());
         let deferred = move || -> Option<T> {
             let job = lock(&place).take().and_then(|job| job.upgrade());
             function(Completion::new(job, shared));
             None
         };
-        let job = Arc::new(Job::new(&request.asks(self.0.origin), deferred));
-        let known: Arc<dyn Valued<'env, T> + 'env> = Arc::<Job<'env, _, T>>::clone(&job);
-        *lock(&own) = Some(Arc::downgrade(&known));
-        Ok(self.launch(job, &request, at))
+        let queued = request.after.is_empty();
+        let asks = Asks { queued, deferred: true, ..request.asks(self.shared.origin) };
+        let job: Arc<dyn Valued<'env, T> + 'env> =
+            Arc::new(Job::<_, _, Times>::new(&asks, deferred));
+        *lock(&own) = Some(Arc::downgrade(&job));
+        Ok(self.launch_known(job, &request, at))
     }
 
     fn admit(&self, request: &Request<'env>) -> Result<Option<usize>, Refusal> {
-        if self.0.core.is_closed() {
+        if self.shared.core.is_closed() {
             return Err(Refusal::Closed);
         }
         if request.after.iter().any(|task| task.head().is_unposted()) {
             return Err(Refusal::NotPosted);
         }
-        let at = worker_of(&self.0);
-        if self.0.core.counters.reserve(1, at) { Ok(at) } else { Err(Refusal::Full) }
+        let at = worker_of(&self.shared);
+        if self.shared.core.counters.reserve(1, at) { Ok(at) } else { Err(Refusal::Full) }
     }
 
-    fn launch<F, T>(
+    fn launch<F, T, X>(
         &self,
-        job: Arc<Job<'env, F, T>>,
+        job: Job<'env, F, T, X>,
         request: &Request<'env>,
         at: Option<usize>,
     ) -> Handle<'env, T>
     where
         F: FnOnce() -> Option<T> + Send + 'env,
         T: Send + 'env,
+        X: MaybeTimes + 'env,
     {
-        let task: TaskRef<'env> = Arc::<Job<'env, F, T>>::clone(&job);
-        self.0.core.post(task, &request.after, at);
-        if self.0.core.is_closed() {
-            self.0.tell_drained();
+        self.launch_known(Arc::new(job), request, at)
+    }
+
+    fn launch_known<T>(
+        &self,
+        job: Arc<dyn Valued<'env, T> + 'env>,
+        request: &Request<'env>,
+        at: Option<usize>,
+    ) -> Handle<'env, T> {
+        let task: TaskRef<'env> = Arc::clone(&job) as TaskRef<'env>;
+        self.shared.core.post(task, &request.after, at);
+        if self.shared.core.is_closed() {
+            self.shared.tell_drained();
         }
-        Handle::new(job, Arc::clone(&self.0))
+        Handle::new(job, self.lease())
     }
 
     /// An empty plan for this pool.
@@ -351,27 +418,30 @@ impl<'env> Spawner<'env> {
 
     /// Drops a job that has not started, and all jobs that depend on it; false if it has.
     pub fn cancel(&self, id: JobId) -> bool {
-        let task = usize::try_from(id.place).ok().and_then(|p| self.0.core.at_place(p, id.serial));
-        let cancelled = task.is_some_and(|task| self.0.core.cancel(&task, worker_of(&self.0)));
-        self.0.tell_drained();
+        let task =
+            usize::try_from(id.place).ok().and_then(|p| self.shared.core.at_place(p, id.serial));
+        let cancelled =
+            task.is_some_and(|task| self.shared.core.cancel(&task, worker_of(&self.shared)));
+        self.shared.tell_drained();
         cancelled
     }
 
     /// Where a job is: [`JobState::Ended`] however long ago that was.
     pub fn state(&self, id: JobId) -> JobState {
-        let task = usize::try_from(id.place).ok().and_then(|p| self.0.core.at_place(p, id.serial));
+        let task =
+            usize::try_from(id.place).ok().and_then(|p| self.shared.core.at_place(p, id.serial));
         task.map_or(JobState::Ended, |task| JobState::of(task.head().stage()))
     }
 
     /// Switches a stream off: its jobs that have not started are dropped when their turn comes, and later ones too,
     /// until it is on again. Stream 0 stays on.
     pub fn switch_off(&self, stream: u16) {
-        self.0.core.set_stream(stream, true);
+        self.shared.core.set_stream(stream, true);
     }
 
     /// Switches a stream on, for jobs that are posted from now on.
     pub fn switch_on(&self, stream: u16) {
-        self.0.core.set_stream(stream, false);
+        self.shared.core.set_stream(stream, false);
     }
 
     /// Waits until all jobs have ended.
@@ -379,35 +449,35 @@ impl<'env> Spawner<'env> {
     /// # Errors
     /// Inside a job of this pool, and when the patience has passed; `Duration::MAX` waits for ever.
     pub fn wait(&self, patience: Duration) -> Result<(), WaitError> {
-        if worker_of(&self.0).is_some() {
+        if worker_of(&self.shared).is_some() {
             return Err(WaitError::InsideJob);
         }
-        if self.0.wait(patience) { Ok(()) } else { Err(WaitError::Timeout) }
+        if self.shared.wait(patience) { Ok(()) } else { Err(WaitError::Timeout) }
     }
 
     /// What became of the jobs so far.
     pub fn counts(&self) -> Counts {
-        self.0.core.counters.counts()
+        self.shared.core.counters.counts()
     }
 
     /// How busy the pool is now.
     pub fn load(&self) -> Load {
         Load {
-            backlog: self.0.core.counters.live(),
-            workers: self.0.options.workers,
-            asleep: self.0.core.asleep(),
-            blocked: self.0.blocked.load(SeqCst),
+            backlog: self.shared.core.counters.live(),
+            workers: self.shared.options.workers,
+            asleep: self.shared.core.asleep(),
+            blocked: self.shared.blocked.load(SeqCst),
         }
     }
 
     /// The start of the pool's clock: nanoseconds of C and of logs count from it.
     pub fn origin(&self) -> Instant {
-        self.0.origin
+        self.shared.origin
     }
 
     /// Stops taking jobs and cancels what has not started, without waiting. A stop of many pools closes each first.
     pub fn close(&self) {
-        self.0.close();
+        self.shared.close();
     }
 }
 
@@ -448,7 +518,7 @@ impl Pool {
     pub fn start(mut options: Options) -> io::Result<Self> {
         options.workers = options.workers.max(1);
         let (shared, locals) = Shared::new(options);
-        let pool = Self { spawner: Spawner(Arc::clone(&shared)) };
+        let pool = Self { spawner: Spawner::new(&shared) };
         for (number, local) in locals.into_iter().enumerate() {
             let shared = Arc::clone(&shared);
             let name = format!("{}{number}", shared.options.name);
@@ -484,7 +554,7 @@ impl Pool {
                     .name(name)
                     .spawn_scoped(scope, move || work(&own, number, &local))?;
             }
-            let result = body(&Spawner(Arc::clone(&shared)));
+            let result = body(&Spawner::new(&shared));
             shared.wait(Duration::MAX);
             drop(closing);
             Ok(result)
@@ -499,7 +569,7 @@ impl Pool {
     /// Stops the pool: cancels what has not started, and waits for what runs. Workers that still run a job when the
     /// patience has passed are reported as stuck and left behind; `Duration::MAX` waits for ever.
     pub fn stop(self, patience: Duration) -> Report {
-        let shared = &self.spawner.0;
+        let shared = self.spawner.shared();
         shared.close();
         // A job that stops its own pool does not wait for itself.
         let own = worker_of(shared);
@@ -516,7 +586,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.spawner.0.close();
+        self.spawner.shared.close();
     }
 }
 

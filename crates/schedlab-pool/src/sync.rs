@@ -19,6 +19,16 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// A small number of the calling thread: threads in a row have numbers in a row.
+pub(crate) fn this_thread() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = THREADS.fetch_add(1, Relaxed);
+    }
+    NUMBER.try_with(|&number| number).unwrap_or(0)
+}
+
 /// Keeps what one thread writes often out of the cache lines of others.
 #[derive(Debug, Default)]
 #[repr(align(128))]

@@ -6,7 +6,7 @@ use super::timed::Timed;
 use crate::counts::Counters;
 use crate::job::{Criticality, Item, NEVER, Nanos, Release, Stage, TaskRef};
 use crate::queues::{Lane, Queues};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, lock};
+use crate::sync::{Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, lock};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Weak};
@@ -65,14 +65,14 @@ pub(crate) struct Core<'env, Q> {
     pub(super) queues: Q,
     pub(super) timed: Mutex<Timed<'env>>,
     /// When a worker has to look at the timed jobs: the one number that it reads before each job.
-    pub(super) hint: AtomicU64,
+    pub(super) hint: Apart<AtomicU64>,
     /// Timed jobs that were not taken in.
     pub(super) arriving: AtomicUsize,
     /// Cancelled jobs that still lie among the timed ones.
     stale: AtomicUsize,
     /// Optional jobs that were due by then are shed.
     pub(super) shed_until: AtomicU64,
-    pub(super) parking: Parking,
+    pub(super) parking: Apart<Parking>,
     pub(super) streams: Streams,
     pub(super) late: Late,
     pub(crate) counters: Counters,
@@ -101,11 +101,11 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         let core = Self {
             queues,
             timed: Mutex::new(Timed::default()),
-            hint: AtomicU64::new(NEVER),
+            hint: Apart(AtomicU64::new(NEVER)),
             arriving: AtomicUsize::new(0),
             stale: AtomicUsize::new(0),
             shed_until: AtomicU64::new(0),
-            parking: Parking::new(),
+            parking: Apart(Parking::new()),
             streams: Streams::new(),
             late,
             counters: Counters::new(workers, backlog_max),
@@ -130,18 +130,21 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     pub(super) fn announce(&self) {
-        if let Some(worker) = self.parking.announce() {
+        if let Some(worker) = self.parking.0.announce() {
             (self.hooks.wake)(worker);
         }
     }
 
     /// Takes a job for which there is a place in the backlog. `at`: the worker inside whose job this happens.
     pub(crate) fn post(&self, task: TaskRef<'env>, after: &[TaskRef<'env>], at: Option<usize>) {
-        self.prepare(&task);
-        if !after.is_empty() {
-            self.depend(&task, after);
-            self.pass_on(&task);
+        if after.is_empty() {
+            self.keep_generation(&task);
+            self.queue(task, None, at);
+            return self.close_again();
         }
+        self.prepare(&task);
+        self.depend(&task, after);
+        self.pass_on(&task);
         // The one that it waited for while it was posted.
         if task.head().pending.fetch_sub(1, SeqCst) == 1 {
             self.enqueue(task, None, at);
@@ -167,9 +170,11 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             // It was cancelled before, when it had no place in the backlog.
             self.counters.end(Stage::Cancelled, None);
         }
-        if head.stream != 0 {
-            head.generation.store(self.streams.generation(head.stream), Relaxed);
-        }
+        self.keep_generation(task);
+    }
+
+    fn keep_generation(&self, task: &TaskRef<'env>) {
+        task.set_generation(|stream| self.streams.generation(stream));
     }
 
     /// A pool that was closed meanwhile does not keep what came too late.
@@ -209,11 +214,11 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
 
     /// Passes the effective deadline of a job of a plan on to its direct predecessors.
     pub(crate) fn pass_on_once(&self, task: &TaskRef<'env>) {
-        let head = task.head();
-        if head.effective() != NEVER {
-            let deadline = head.effective().saturating_sub(head.expected_ns());
-            for before in head.before().iter().filter_map(Weak::upgrade) {
-                before.head().lower(deadline);
+        let effective = task.effective();
+        if effective != NEVER {
+            let deadline = effective.saturating_sub(task.head().expected_ns());
+            for before in task.head().before().iter().filter_map(Weak::upgrade) {
+                before.lower(deadline);
             }
         }
     }
@@ -223,13 +228,13 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         let mut open = vec![Arc::clone(task)];
         while let Some(task) = open.pop() {
             let head = task.head();
-            let effective = head.effective();
+            let effective = task.effective();
             if effective == NEVER {
                 continue;
             }
             let deadline = effective.saturating_sub(head.expected_ns());
             for before in head.before().iter().filter_map(Weak::upgrade) {
-                if before.head().lower(deadline) {
+                if before.lower(deadline) {
                     // Its entry has another place now; the first one that is found counts.
                     if before.head().stage() == Stage::Queued {
                         self.enqueue_timed(Arc::clone(&before));
@@ -252,9 +257,13 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             return false;
         }
         head.forget_before();
-        if head.is_timed() {
-            self.enqueue_timed(task);
-            return true;
+        self.queue(task, local, at);
+        true
+    }
+
+    fn queue(&self, task: TaskRef<'env>, local: Option<&Q::Local>, at: Option<usize>) {
+        if task.is_timed() {
+            return self.enqueue_timed(task);
         }
         let item = Item::Job(task);
         match (local, at) {
@@ -265,35 +274,32 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         if local.is_none() {
             self.announce();
         }
-        true
     }
 
     fn enqueue_timed(&self, task: TaskRef<'env>) {
         self.number(&task);
         let head = task.head();
-        let start = head.start;
+        let start = task.start();
         let compulsory = head.criticality == Criticality::Compulsory;
         let lane = if compulsory { Lane::Compulsory } else { Lane::Timed };
         let arriving = self.arriving.fetch_add(1, SeqCst) + 1;
         self.queues.post(lane, Item::Job(task));
-        let before = self.hint.fetch_min(start, SeqCst);
+        let before = self.hint.0.fetch_min(start, SeqCst);
         if before > start {
             self.announce();
         } else if arriving.is_multiple_of(TAKE_IN) {
             // Starts far away are taken in as well, or an early one could lie behind them for long.
-            self.hint.store(0, SeqCst);
+            self.hint.0.store(0, SeqCst);
             self.announce();
         }
     }
 
     /// Gives a job its serial number.
     fn number(&self, task: &TaskRef<'env>) -> u64 {
-        let serial = &task.head().serial;
-        if serial.load(SeqCst) == 0 {
-            let next = self.serials.fetch_add(1, SeqCst) + 1;
-            let _ = serial.compare_exchange(0, next, SeqCst, SeqCst);
+        if task.serial() == 0 {
+            task.set_serial(self.serials.fetch_add(1, SeqCst) + 1);
         }
-        serial.load(SeqCst)
+        task.serial()
     }
 
     /// Takes in what posters left, at most [`TAKE_IN`] of each lane.
@@ -307,13 +313,17 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         }
     }
 
-    /// With the timed jobs locked: says when to look at them next.
-    pub(super) fn set_hint(&self, timed: &Timed<'env>) {
-        self.hint.store(timed.next(), SeqCst);
+    /// With the timed jobs locked: says when to look at them next. What it said is returned: the hint itself may be
+    /// lower already.
+    pub(super) fn set_hint(&self, timed: &Timed<'env>) -> Nanos {
+        let next = timed.next();
+        self.hint.0.store(next, SeqCst);
         // A poster adds first and then lowers the hint: what it lowered before is seen here.
         if !self.queues.is_empty(Lane::Compulsory) || !self.queues.is_empty(Lane::Timed) {
-            self.hint.store(0, SeqCst);
+            self.hint.0.store(0, SeqCst);
+            return 0;
         }
+        next
     }
 
     /// Ends a job that the caller has claimed: its dependents, if it had some.
@@ -325,8 +335,8 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     ) -> Vec<TaskRef<'env>> {
         let head = task.head();
         // One that was too late at its start was counted then.
-        let counts = end == Stage::Done && head.deadline != NEVER && !head.was_late.load(Relaxed);
-        if counts && self.now() > head.deadline {
+        let counts = end == Stage::Done && !head.was_late.load(Relaxed);
+        if counts && task.deadline() != NEVER && self.now() > task.deadline() {
             self.counters.ends_late(at);
         }
         let links = head.end(end);
@@ -353,7 +363,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         task.discard();
         let dependents = self.finish(task, Stage::Cancelled, at);
         self.release_all(dependents, false, None, at);
-        if head.is_timed() {
+        if task.is_timed() {
             self.sweep();
         }
         true
@@ -389,7 +399,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     pub(crate) fn asleep(&self) -> usize {
-        self.parking.asleep()
+        self.parking.0.asleep()
     }
 
     /// Drops a job that is still waiting.
@@ -426,7 +436,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             return;
         }
         if head.claim([Stage::Deferred; 2], told) {
-            lock(&self.deferred).remove(&head.serial.load(SeqCst));
+            lock(&self.deferred).remove(&task.serial());
             self.end(task, if well { Stage::Done } else { Stage::Failed }, None, at);
         }
     }
@@ -459,7 +469,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     /// Posting is over. What has not started is cancelled.
     pub(crate) fn close(&self) {
         self.closed.store(true, SeqCst);
-        while let Some(worker) = self.parking.wake_one() {
+        while let Some(worker) = self.parking.0.wake_one() {
             (self.hooks.wake)(worker);
         }
         self.cancel_all();

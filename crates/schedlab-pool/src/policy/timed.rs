@@ -3,7 +3,6 @@
 use crate::job::{Criticality, NEVER, Nanos, Stage, TaskRef};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Jobs that become due are moved at most so many at a time.
 const MOVES: usize = 256;
@@ -18,8 +17,7 @@ impl Future<'_> {
     fn key(&self) -> (Nanos, Reverse<Criticality>, Nanos, u64) {
         // None of these changes: a heap could not bear that.
         let head = self.task.head();
-        let serial = head.serial.load(Relaxed);
-        (self.start, Reverse(head.criticality), head.deadline, serial)
+        (self.start, Reverse(head.criticality), self.task.deadline(), self.task.serial())
     }
 }
 
@@ -71,7 +69,7 @@ pub(crate) struct Timed<'env> {
 impl<'env> Timed<'env> {
     /// Takes in a job.
     pub(crate) fn add(&mut self, task: TaskRef<'env>, now: Nanos) {
-        let start = task.head().start;
+        let start = task.start();
         if start <= now {
             self.add_due(task);
         } else {
@@ -80,8 +78,7 @@ impl<'env> Timed<'env> {
     }
 
     fn add_due(&mut self, task: TaskRef<'env>) {
-        let head = task.head();
-        let key = (rank(head.criticality), head.effective(), head.serial.load(Relaxed));
+        let key = (rank(task.head().criticality), task.effective(), task.serial());
         self.due.push(Due { key, task });
     }
 

@@ -82,7 +82,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
 
     /// Whether a timed job is due, or has to be taken in.
     fn is_due(&self) -> bool {
-        let hint = self.hint.load(SeqCst);
+        let hint = self.hint.0.load(SeqCst);
         hint == 0 || (hint != NEVER && hint <= self.now())
     }
 
@@ -100,18 +100,19 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     fn begin(&self, task: &TaskRef<'env>, worker: usize) -> bool {
         let head = task.head();
         let at = Some(worker);
-        if head.stream != 0 && !self.streams.is_on(head.stream, head.generation.load(Relaxed)) {
+        let (stream, generation) = task.stream();
+        if stream != 0 && !self.streams.is_on(stream, generation) {
             self.drop_queued(task, Stage::Cancelled, at);
             return false;
         }
-        let late_after = head.late_after();
+        let late_after = task.late_after();
         if late_after != NEVER || head.criticality == Criticality::Optional {
             let now = self.now();
             if now > late_after && !self.is_run_late(task, now, now - late_after, at) {
                 return false;
             }
             let shed_until = self.shed_until.load(Relaxed);
-            if head.criticality == Criticality::Optional && head.start < shed_until {
+            if head.criticality == Criticality::Optional && task.start() < shed_until {
                 self.drop_queued(task, Stage::Shed, at);
                 return false;
             }
@@ -152,8 +153,8 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         }
         self.counters.starts_late(at);
         if let Some(tell) = &self.hooks.late {
-            let (stream, criticality) = (head.stream, head.criticality);
-            tell(LateJob { stream, criticality, late_ns, runs });
+            let (stream, _) = task.stream();
+            tell(LateJob { stream, criticality: head.criticality, late_ns, runs });
         }
         runs
     }
@@ -195,19 +196,19 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             return;
         }
         me.searching = false;
-        if self.parking.found() && (self.has_more() || self.is_start_open()) {
+        if self.parking.0.found() && (self.has_more() || self.is_start_open()) {
             self.wake_one();
         }
     }
 
     fn wake_one(&self) {
-        if let Some(worker) = self.parking.wake_one() {
+        if let Some(worker) = self.parking.0.wake_one() {
             (self.hooks.wake)(worker);
         }
     }
 
     fn has_more(&self) -> bool {
-        self.parking.asleep() > 0
+        self.parking.0.asleep() > 0
             && (!self.queues.is_empty(Lane::Plain)
                 || self.is_due()
                 || (0..self.workers).any(|worker| !self.queues.has_none(worker)))
@@ -215,37 +216,35 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
 
     /// Whether a sleeper is needed for the next start.
     fn is_start_open(&self) -> bool {
-        let hint = self.hint.load(SeqCst);
-        hint != NEVER && self.parking.is_open(hint)
+        let hint = self.hint.0.load(SeqCst);
+        hint != NEVER && self.parking.0.is_open(hint)
     }
 
     /// A worker found no job.
     pub(crate) fn search(&self, me: &mut Me) {
         if !me.searching {
             me.searching = true;
-            self.parking.search();
+            self.parking.0.search();
         }
     }
 
     /// Puts a worker that searches to sleep: until when; `None` if there is something to do after all.
     pub(crate) fn park(&self, me: &mut Me) -> Option<Nanos> {
-        let starts = {
+        let (seen, starts) = {
             let mut timed = lock(&self.timed);
             let now = self.now();
             self.take_in(&mut timed, now);
             timed.advance(now);
-            self.set_hint(&timed);
-            timed.starts(self.parking.asleep() + 1)
+            (self.set_hint(&timed), timed.starts(self.parking.0.asleep() + 1))
         };
-        let seen = self.hint.load(SeqCst);
         if seen == 0 {
             return None;
         }
-        let until = self.parking.park(me.worker, &starts);
+        let until = self.parking.0.park(me.worker, &starts);
         me.searching = false;
         // One that posted before it saw this worker asleep left the job to be found here.
         let stays = !self.is_closed()
-            && self.hint.load(SeqCst) == seen
+            && self.hint.0.load(SeqCst) == seen
             && self.queues.is_empty(Lane::Plain)
             && (0..self.workers).all(|worker| self.queues.has_none(worker));
         if stays {
@@ -262,7 +261,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
 
     /// A worker that slept is awake.
     pub(crate) fn unparked(&self, me: &mut Me) {
-        self.parking.unpark(me.worker);
+        self.parking.0.unpark(me.worker);
         me.searching = true;
     }
 }
