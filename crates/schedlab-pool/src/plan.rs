@@ -1,6 +1,6 @@
 //! Plans: jobs that are posted together, with what depends on what.
 
-use crate::handle::Handle;
+use crate::handle::{Completion, Handle};
 use crate::job::{Job, TaskRef, Times, Valued};
 use crate::options::Request;
 use crate::pool::Spawner;
@@ -78,7 +78,7 @@ impl<'env> Plan<'env> {
     /// Adds a job with what it asks for. It may come after jobs of this plan, or after jobs that were posted.
     pub fn add_with<T: Send + 'env>(
         &mut self,
-        mut request: Request<'env>,
+        request: Request<'env>,
         function: impl FnOnce() -> T + Send + 'env,
     ) -> Handle<'env, T> {
         let shared = self.spawner.shared();
@@ -89,17 +89,39 @@ impl<'env> Plan<'env> {
         } else {
             Arc::new(Job::<_, _, Times>::new(&asks, function))
         };
-        let task: TaskRef<'env> = Arc::clone(&job) as TaskRef<'env>;
+        self.keep(job, request)
+    }
+
+    /// Adds a job that its completion ends, as [`Spawner::spawn_deferred`] does.
+    pub fn add_deferred<T: Send + 'env>(
+        &mut self,
+        request: Request<'env>,
+        function: impl FnOnce(Completion<'env, T>) + Send + 'env,
+    ) -> Handle<'env, T> {
+        let job = self.spawner.deferred(&request, false, function);
+        self.keep(job, request)
+    }
+
+    fn keep<T>(
+        &mut self,
+        job: Arc<dyn Valued<'env, T> + 'env>,
+        request: Request<'env>,
+    ) -> Handle<'env, T> {
         if !request.after.is_empty() {
-            self.after.push((std::mem::take(&mut request.after), self.jobs.len()));
+            self.after.push((request.after, self.jobs.len()));
         }
-        self.jobs.push(task);
+        self.jobs.push(Arc::clone(&job) as TaskRef<'env>);
         Handle::new(job, self.spawner.lease())
     }
 
     /// Job `to` starts after job `from` has ended well. Both are numbers in the order of adding, from 0.
     pub fn link(&mut self, from: usize, to: usize) {
         self.links.push((from, to));
+    }
+
+    /// Job `to` of the plan starts after a job that was posted, or that the plan has, has ended well.
+    pub fn after<T>(&mut self, from: &Handle<'env, T>, to: usize) {
+        self.after.push((vec![from.task()], to));
     }
 
     /// Posts the plan: all of it or nothing.
@@ -194,7 +216,10 @@ impl<'env> Plan<'env> {
             before[to] += 1;
             first_link[from + 1] += 1;
         }
-        for (after, _) in &self.after {
+        for (after, to) in &self.after {
+            if *to >= jobs {
+                return Err(PlanError::NoSuchJob { job: *to, jobs });
+            }
             if after.iter().any(|task| task.head().is_unposted()) {
                 return Err(PlanError::NotPosted);
             }

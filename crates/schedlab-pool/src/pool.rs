@@ -357,6 +357,21 @@ impl<'env> Spawner<'env> {
             Ok(at) => at,
             Err(why) => return Err(Refused { why, function }),
         };
+        let job = self.deferred(&request, request.after.is_empty(), function);
+        Ok(self.launch_known(job, &request, at))
+    }
+
+    /// A job that its completion ends.
+    pub(crate) fn deferred<F, T>(
+        &self,
+        request: &Request<'env>,
+        queued: bool,
+        function: F,
+    ) -> Arc<dyn Valued<'env, T> + 'env>
+    where
+        F: FnOnce(Completion<'env, T>) + Send + 'env,
+        T: Send + 'env,
+    {
         let own: Arc<Mutex<Option<Weak<dyn Valued<'env, T> + 'env>>>> = Arc::default();
         let (place, shared) = (Arc::clone(&own), self.lease());
         let deferred = move || -> Option<T> {
@@ -364,12 +379,11 @@ impl<'env> Spawner<'env> {
             function(Completion::new(job, shared));
             None
         };
-        let queued = request.after.is_empty();
         let asks = Asks { queued, deferred: true, ..request.asks(self.shared.origin) };
         let job: Arc<dyn Valued<'env, T> + 'env> =
             Arc::new(Job::<_, _, Times>::new(&asks, deferred));
         *lock(&own) = Some(Arc::downgrade(&job));
-        Ok(self.launch_known(job, &request, at))
+        job
     }
 
     fn admit(&self, request: &Request<'env>) -> Result<Option<usize>, Refusal> {
