@@ -39,6 +39,26 @@ impl JobState {
     }
 }
 
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// Well.
+    Done,
+    /// It said so itself, or its completion did.
+    Failed,
+    /// In a panic.
+    Panicked,
+    /// It was cancelled, alone or with its stream, or the pool stopped.
+    Cancelled,
+    /// A job that it depends on did not end well.
+    DependencyFailed,
+    /// It was too late to start, and was dropped.
+    TooLate,
+    /// It was shed.
+    Shed,
+}
+
 /// Why a job has no value.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -96,6 +116,28 @@ impl<'env, T> Handle<'env, T> {
     /// Where the job is.
     pub fn state(&self) -> JobState {
         JobState::of(self.job.head().stage())
+    }
+
+    /// How the job ended; `None` if it has not.
+    pub fn ended(&self) -> Option<Ended> {
+        Some(match self.job.head().stage() {
+            Stage::Done => Ended::Done,
+            Stage::Failed => Ended::Failed,
+            Stage::Panicked => Ended::Panicked,
+            Stage::Cancelled => Ended::Cancelled,
+            Stage::Dependency => Ended::DependencyFailed,
+            Stage::TooLate => Ended::TooLate,
+            Stage::Shed => Ended::Shed,
+            _ => return None,
+        })
+    }
+
+    /// Waits until the job has ended, and leaves its value; false if it has not within `patience`. Inside a job and with
+    /// `Duration::MAX`, the worker runs other jobs meanwhile.
+    pub fn wait_ended(&self, patience: Duration) -> bool {
+        let end = Instant::now().checked_add(patience).filter(|_| patience != Duration::MAX);
+        self.wait_until(end);
+        self.is_ended()
     }
 
     /// Whether the job has ended.
@@ -156,13 +198,13 @@ impl<'env, T> Handle<'env, T> {
     }
 
     fn result(&self) -> Result<T, JobError> {
-        match self.job.head().stage() {
-            Stage::Failed => Err(JobError::Failed),
-            Stage::Cancelled => Err(JobError::Cancelled),
-            Stage::Dependency => Err(JobError::DependencyFailed),
-            Stage::TooLate => Err(JobError::TooLate),
-            Stage::Shed => Err(JobError::Shed),
-            _ => match self.job.take() {
+        match self.ended() {
+            Some(Ended::Failed) => Err(JobError::Failed),
+            Some(Ended::Cancelled) => Err(JobError::Cancelled),
+            Some(Ended::DependencyFailed) => Err(JobError::DependencyFailed),
+            Some(Ended::TooLate) => Err(JobError::TooLate),
+            Some(Ended::Shed) => Err(JobError::Shed),
+            Some(Ended::Done | Ended::Panicked) | None => match self.job.take() {
                 Some(Ok(value)) => Ok(value),
                 Some(Err(panic)) => Err(JobError::Panicked(panic)),
                 None => Err(JobError::Taken),

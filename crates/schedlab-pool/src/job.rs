@@ -301,6 +301,7 @@ impl<'env> Head<'env> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Returned {
     Done,
+    Failed,
     Panicked,
     /// A completion ends it.
     Deferred,
@@ -460,7 +461,7 @@ where
         }
         let (body, returned) = match catch_unwind(AssertUnwindSafe(function)) {
             Ok(Some(value)) => (Body::Value(value), Returned::Done),
-            Ok(None) => (Body::Empty, Returned::Done),
+            Ok(None) => (Body::Empty, Returned::Failed),
             Err(panic) => (Body::Panic(panic), Returned::Panicked),
         };
         *held = body;

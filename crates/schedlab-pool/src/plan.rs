@@ -1,7 +1,7 @@
 //! Plans: jobs that are posted together, with what depends on what.
 
 use crate::handle::{Completion, Handle};
-use crate::job::{Job, TaskRef, Times, Valued};
+use crate::job::{TaskRef, Valued};
 use crate::options::Request;
 use crate::pool::Spawner;
 use std::fmt;
@@ -46,6 +46,22 @@ pub enum PlanError {
     NotPosted,
 }
 
+/// A plan that was not taken. It can be posted again; if it is dropped, its jobs are cancelled.
+#[derive(thiserror::Error)]
+#[error("{why}")]
+pub struct RefusedPlan<'env> {
+    /// The reason.
+    pub why: PlanError,
+    /// The plan.
+    pub plan: Plan<'env>,
+}
+
+impl fmt::Debug for RefusedPlan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.why, f)
+    }
+}
+
 impl fmt::Debug for Plan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan").field("jobs", &self.jobs.len()).finish_non_exhaustive()
@@ -81,14 +97,17 @@ impl<'env> Plan<'env> {
         request: Request<'env>,
         function: impl FnOnce() -> T + Send + 'env,
     ) -> Handle<'env, T> {
-        let shared = self.spawner.shared();
-        let asks = request.asks(shared.origin);
-        let function = || Some(function());
-        let job: Arc<dyn Valued<'env, T> + 'env> = if request.is_plain() {
-            Arc::new(Job::<_, _, ()>::new(&asks, function))
-        } else {
-            Arc::new(Job::<_, _, Times>::new(&asks, function))
-        };
+        let job = self.spawner.job(&request, false, || Some(function()));
+        self.keep(job, request)
+    }
+
+    /// Adds a job that may fail: it does so by returning `None`.
+    pub fn add_fallible<T: Send + 'env>(
+        &mut self,
+        request: Request<'env>,
+        function: impl FnOnce() -> Option<T> + Send + 'env,
+    ) -> Handle<'env, T> {
+        let job = self.spawner.job(&request, false, function);
         self.keep(job, request)
     }
 
@@ -127,18 +146,34 @@ impl<'env> Plan<'env> {
     /// Posts the plan: all of it or nothing.
     ///
     /// # Errors
-    /// Why nothing was posted. The jobs are then cancelled.
-    pub fn post(mut self) -> Result<(), PlanError> {
+    /// Why nothing was posted. The plan comes back.
+    pub fn post(mut self) -> Result<(), RefusedPlan<'env>> {
         self.find_own();
+        match self.admit() {
+            Ok(order) => {
+                self.launch(&order);
+                Ok(())
+            }
+            Err(why) => Err(RefusedPlan { why, plan: self }),
+        }
+    }
+
+    /// Checks the links and takes places in the backlog: the jobs in an order that the links allow.
+    fn admit(&self) -> Result<Vec<usize>, PlanError> {
         let order = self.order()?;
-        let shared = Arc::clone(self.spawner.shared());
+        let shared = self.spawner.shared();
         if shared.core.is_closed() {
             return Err(PlanError::Closed);
         }
-        let at = crate::worker::worker_of(&shared);
+        let at = crate::worker::worker_of(shared);
         if !shared.core.counters.reserve(self.jobs.len() as u64, at) {
             return Err(PlanError::Full);
         }
+        Ok(order)
+    }
+
+    fn launch(&mut self, order: &[usize]) {
+        let shared = Arc::clone(self.spawner.shared());
         let jobs = std::mem::take(&mut self.jobs);
         let mut dependents = vec![0u32; jobs.len()];
         let mut before = vec![0u32; jobs.len()];
@@ -181,7 +216,6 @@ impl<'env> Plan<'env> {
         if shared.core.is_closed() {
             shared.tell_drained();
         }
-        Ok(())
     }
 
     /// Makes links of what the jobs ask for within the plan.

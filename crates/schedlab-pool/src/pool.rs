@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::handle::{Completion, Handle, JobId, JobState};
-use crate::job::{Asks, Item, Job, MaybeTimes, NEVER, Nanos, TaskRef, Times, Valued};
+use crate::job::{Asks, Item, Job, NEVER, Nanos, TaskRef, Times, Valued};
 use crate::options::{Options, Request, ns};
 use crate::plan::Plan;
 use crate::policy::{Core, Hooks};
@@ -304,18 +304,29 @@ impl<'env> Spawner<'env> {
         F: FnOnce() -> T + Send + 'env,
         T: Send + 'env,
     {
-        let at = match self.admit(&request) {
-            Ok(at) => at,
-            Err(why) => return Err(Refused { why, function }),
-        };
-        let function = || Some(function());
-        if request.is_plain() {
-            let expected_us = request.expected_us();
-            let asks = Asks { queued: request.after.is_empty(), expected_us, ..Asks::default() };
-            return Ok(self.launch(Job::<_, _, ()>::new(&asks, function), &request, at));
+        match self.admit(&request) {
+            Ok(at) => Ok(self.launch(&request, at, || Some(function()))),
+            Err(why) => Err(Refused { why, function }),
         }
-        let asks = Asks { queued: request.after.is_empty(), ..request.asks(self.shared.origin) };
-        Ok(self.launch(Job::<_, _, Times>::new(&asks, function), &request, at))
+    }
+
+    /// Posts a job that may fail: it does so by returning `None`.
+    ///
+    /// # Errors
+    /// As [`Spawner::spawn_with`].
+    pub fn spawn_fallible<F, T>(
+        &self,
+        request: Request<'env>,
+        function: F,
+    ) -> Result<Handle<'env, T>, Refused<F>>
+    where
+        F: FnOnce() -> Option<T> + Send + 'env,
+        T: Send + 'env,
+    {
+        match self.admit(&request) {
+            Ok(at) => Ok(self.launch(&request, at, function)),
+            Err(why) => Err(Refused { why, function }),
+        }
     }
 
     /// Posts a job without a handle: somewhat cheaper, for jobs that nobody waits for. A panic is counted.
@@ -397,18 +408,29 @@ impl<'env> Spawner<'env> {
         if self.shared.core.counters.reserve(1, at) { Ok(at) } else { Err(Refusal::Full) }
     }
 
-    fn launch<F, T, X>(
+    /// A job of its own, which asks for what the request says.
+    pub(crate) fn job<T: Send + 'env>(
         &self,
-        job: Job<'env, F, T, X>,
+        request: &Request<'env>,
+        queued: bool,
+        function: impl FnOnce() -> Option<T> + Send + 'env,
+    ) -> Arc<dyn Valued<'env, T> + 'env> {
+        if request.is_plain() {
+            let asks = Asks { queued, expected_us: request.expected_us(), ..Asks::default() };
+            return Arc::new(Job::<_, _, ()>::new(&asks, function));
+        }
+        let asks = Asks { queued, ..request.asks(self.shared.origin) };
+        Arc::new(Job::<_, _, Times>::new(&asks, function))
+    }
+
+    fn launch<T: Send + 'env>(
+        &self,
         request: &Request<'env>,
         at: Option<usize>,
-    ) -> Handle<'env, T>
-    where
-        F: FnOnce() -> Option<T> + Send + 'env,
-        T: Send + 'env,
-        X: MaybeTimes + 'env,
-    {
-        self.launch_known(Arc::new(job), request, at)
+        function: impl FnOnce() -> Option<T> + Send + 'env,
+    ) -> Handle<'env, T> {
+        let job = self.job(request, request.after.is_empty(), function);
+        self.launch_known(job, request, at)
     }
 
     fn launch_known<T>(

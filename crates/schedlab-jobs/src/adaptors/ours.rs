@@ -164,7 +164,7 @@ impl Feed {
                 plan.link(0, to);
             }
         }
-        plan.post()?;
+        plan.post().map_err(|refused| refused.why)?;
         planned.jobs.extend(new);
         Ok(())
     }
@@ -252,7 +252,7 @@ impl Feed {
             let start = Request::new().start(self.instant(self.run.base()));
             plan.add_with(start, move || feed.share(&own));
         }
-        plan.post().map_err(|error| error.to_string())
+        plan.post().map_err(|refused| refused.to_string())
     }
 
     /// Runs jobs of the bundle.

@@ -182,6 +182,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         }
         let end = match returned {
             Returned::Done => Stage::Done,
+            Returned::Failed => Stage::Failed,
             Returned::Panicked => Stage::Panicked,
             Returned::Deferred if self.defer(task) => return,
             Returned::Deferred if head.stage() == Stage::ToldDone => Stage::Done,
