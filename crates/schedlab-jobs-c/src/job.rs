@@ -1,45 +1,62 @@
 //! Jobs, their contexts and completions.
 
-use schedlab_jobs::policy::{self, Significance, StreamId};
-use schedlab_jobs::pool::{Completion, Context, Flow, Runner};
+use crate::sized;
+use schedlab_pool::{Completion, Criticality, Request, current_worker};
+use std::cell::Cell;
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
 /// A job to post: `schedlab_posting` in C.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Posting {
-    pub(crate) run: Option<extern "C" fn(*mut c_void, *mut ContextC<'_, '_>) -> i32>,
+    pub(crate) size: usize,
+    pub(crate) run: Option<extern "C" fn(*mut c_void, *mut ContextC) -> i32>,
     pub(crate) drop: Option<extern "C" fn(*mut c_void)>,
     pub(crate) data: *mut c_void,
     pub(crate) start_ns: u64,
     pub(crate) deadline_ns: u64,
+    pub(crate) latest_start_ns: u64,
     pub(crate) expected_ns: u64,
     pub(crate) stream: u16,
-    pub(crate) significance: u16,
+    pub(crate) criticality: u16,
+    pub(crate) deferred: u32,
 }
 
+// SAFETY: it begins with its size, a null function is `None`, and numbers and pointers may be anything.
+unsafe impl sized::Sized for Posting {}
+
 impl Posting {
-    /// The job, if the values mean something.
-    pub(crate) fn to_posting(self) -> Option<policy::Posting<Job>> {
-        let significance = match self.significance {
-            0 => Significance::Optional,
-            1 => Significance::Normal,
-            2 => Significance::Compulsory,
+    /// The job and what it asks for, if the values mean something.
+    pub(crate) fn split(self, origin: Instant) -> Option<(Job, Request<'static>)> {
+        let criticality = match self.criticality {
+            0 => Criticality::Normal,
+            1 => Criticality::Optional,
+            2 => Criticality::Compulsory,
             _ => return None,
         };
         let job = Job { run: self.run?, drop: self.drop, data: self.data };
-        Some(policy::Posting {
-            expected_ns: self.expected_ns,
-            stream: StreamId(self.stream),
-            significance,
-            ..policy::Posting::new(job, self.start_ns).deadline(self.deadline_ns)
-        })
+        let at = |ns: u64| origin.checked_add(Duration::from_nanos(ns));
+        let expected = Duration::from_nanos(self.expected_ns);
+        let mut request =
+            Request::new().criticality(criticality).stream(self.stream).expected(expected);
+        // A time that the clock never shows is none.
+        if let Some(start) = at(self.start_ns).filter(|_| self.start_ns > 0) {
+            request = request.start(start);
+        }
+        if let Some(deadline) = at(self.deadline_ns).filter(|_| self.deadline_ns > 0) {
+            request = request.deadline(deadline);
+        }
+        if let Some(latest) = at(self.latest_start_ns).filter(|_| self.latest_start_ns > 0) {
+            request = request.latest_start(latest);
+        }
+        Some((job, request))
     }
 }
 
 /// A job of a C program: what to call, with what.
 pub(crate) struct Job {
-    run: extern "C" fn(*mut c_void, *mut ContextC<'_, '_>) -> i32,
+    run: extern "C" fn(*mut c_void, *mut ContextC) -> i32,
     drop: Option<extern "C" fn(*mut c_void)>,
     data: *mut c_void,
 }
@@ -47,66 +64,68 @@ pub(crate) struct Job {
 // SAFETY: the header says that jobs run on workers' threads, so data may go there.
 unsafe impl Send for Job {}
 
+thread_local! {
+    /// Whether jobs that are dropped on this thread leave their data to the caller, since they were not taken.
+    static GIVING_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Drops what holds jobs that were not taken: their data stays the caller's.
+pub(crate) fn give_back<T>(refused: T) {
+    GIVING_BACK.set(true);
+    drop(refused);
+    GIVING_BACK.set(false);
+}
+
 impl Job {
-    /// Leaves the data to the caller: the job was not taken.
-    pub(crate) fn give_back(mut self) {
-        self.drop = None;
+    /// Runs the job; `None` if it failed.
+    pub(crate) fn call(self, completion: Option<Completion<'static, ()>>) -> Option<()> {
+        let mut context = ContextC { completion };
+        let returned = (self.run)(self.data, &raw mut context);
+        (returned == 0).then_some(())
+    }
+
+    /// Runs a job that its completion ends. One that fails ends so, even if it has passed its completion on.
+    pub(crate) fn call_deferred(self, completion: Completion<'static, ()>) {
+        let _ = self.call(Some(completion));
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if let Some(drop) = self.drop {
+        if let Some(drop) = self.drop.filter(|_| !GIVING_BACK.get()) {
             drop(self.data);
         }
     }
 }
 
-/// Runs jobs of C programs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Jobs;
-
-impl Runner for Jobs {
-    type Job = Job;
-
-    fn run(&self, job: Job, context: &mut Context<'_, Self>) -> Flow {
-        let mut context = ContextC(context);
-        match (job.run)(job.data, &raw mut context) {
-            0 => Flow::Done,
-            2 => Flow::Pending,
-            _ => Flow::Failed,
-        }
-    }
+/// What a running job is given: `schedlab_context` in C.
+pub struct ContextC {
+    completion: Option<Completion<'static, ()>>,
 }
 
-/// What a running job is given: `schedlab_context` in C.
-pub struct ContextC<'a, 'b>(&'a mut Context<'b, Jobs>);
-
 /// The end of a job that goes on elsewhere: `schedlab_completion` in C.
-pub struct CompletionC(Completion<Jobs>);
+pub struct CompletionC(Completion<'static, ()>);
 
 /// The number of the worker that runs the job, from 0; the largest number for null.
 ///
 /// # Safety
 /// `context` is what a job that still runs was given.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_context_worker(context: *const ContextC<'_, '_>) -> u32 {
-    // SAFETY: by the contract of this function.
-    let context = unsafe { context.as_ref() };
-    context.map_or(u32::MAX, |context| context.0.worker() as u32)
+pub unsafe extern "C" fn schedlab_context_worker(context: *const ContextC) -> u32 {
+    let worker = current_worker().filter(|_| !context.is_null());
+    worker.map_or(u32::MAX, |worker| worker as u32)
 }
 
-/// Makes the completion by which the job ends after its function returned; null for null.
+/// Takes the completion by which a deferred job ends; null for other jobs and the second time.
 ///
 /// # Safety
 /// `context` is what a job that still runs was given, and nothing else uses it meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_context_completion(
-    context: *mut ContextC<'_, '_>,
-) -> *mut CompletionC {
+pub unsafe extern "C" fn schedlab_context_completion(context: *mut ContextC) -> *mut CompletionC {
     // SAFETY: by the contract of this function.
-    let Some(context) = (unsafe { context.as_mut() }) else { return std::ptr::null_mut() };
-    Box::into_raw(Box::new(CompletionC(context.0.completion())))
+    let context = unsafe { context.as_mut() };
+    let completion = context.and_then(|context| context.completion.take());
+    completion.map_or(std::ptr::null_mut(), |own| Box::into_raw(Box::new(CompletionC(own))))
 }
 
 /// Ends a job as done and frees its completion; nothing for null.
@@ -117,7 +136,7 @@ pub unsafe extern "C" fn schedlab_context_completion(
 pub unsafe extern "C" fn schedlab_complete(completion: *mut CompletionC) {
     if !completion.is_null() {
         // SAFETY: by the contract of this function.
-        unsafe { Box::from_raw(completion) }.0.complete();
+        unsafe { Box::from_raw(completion) }.0.complete(());
     }
 }
 

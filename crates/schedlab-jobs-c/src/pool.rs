@@ -1,120 +1,149 @@
-//! Pools: start, post, cancel, wait, stop.
+//! Pools: start, post, wait, stop.
 
 use crate::Code;
-use crate::job::{Jobs, Posting};
-use schedlab_jobs::policy::{Counts, Cpus, Fate, JobId, Order, Plan, Policy, StreamId};
-use schedlab_jobs::pool::{Handle, Options, Pool, PostError, Report};
-use schedlab_jobs::run::Clock;
+use crate::handle::{HandleC, handle};
+use crate::job::{Posting, give_back};
+use crate::sized;
+use schedlab_pool::{Counts, Late, Options, PlanError, Pool, Refusal, WaitError};
+use std::ffi::{CStr, c_char};
 use std::time::Duration;
 
 /// The settings of a pool: `schedlab_pool_options` in C.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct OptionsC {
-    workers: u32,
-    reserve: u32,
-    order: u32,
-    unbound: u32,
+    pub(crate) size: usize,
+    pub(crate) workers: u32,
+    pub(crate) late: u32,
+    pub(crate) backlog_max: u64,
+    pub(crate) name: *const c_char,
+    pub(crate) cpus: *const u32,
+    pub(crate) cpu_count: usize,
+    pub(crate) set_nice: u32,
+    pub(crate) nice: i32,
+}
+
+// SAFETY: it begins with its size, and numbers and pointers may be anything.
+unsafe impl sized::Sized for OptionsC {}
+
+/// A job of a batch starts after another: `schedlab_link` in C.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LinkC {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
 }
 
 /// The numbers of jobs in a pool: `schedlab_counts` in C.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct CountsC {
-    posted: u64,
-    done: u64,
-    missed: u64,
-    shed: u64,
-    cancelled: u64,
-    abandoned: u64,
-    panicked: u64,
-    failed: u64,
-    emergencies: u64,
-    stuck: u64,
+    pub(crate) size: usize,
+    pub(crate) posted: u64,
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) dependency_failed: u64,
+    pub(crate) too_late: u64,
+    pub(crate) shed: u64,
+    pub(crate) late_starts: u64,
+    pub(crate) ended_late: u64,
+    pub(crate) stuck: u64,
 }
 
+// SAFETY: it consists of numbers, and begins with its size.
+unsafe impl sized::Sized for CountsC {}
+
 impl CountsC {
-    fn of(report: &Report) -> Self {
-        let Counts {
-            posted,
-            done,
-            missed,
-            shed,
-            cancelled,
-            abandoned,
-            panicked,
-            failed,
-            emergencies,
-        } = report.counts;
-        let stuck = report.stuck.len() as u64;
+    fn of(counts: Counts, stuck: usize) -> Self {
         Self {
-            posted,
-            done,
-            missed,
-            shed,
-            cancelled,
-            abandoned,
-            panicked,
-            failed,
-            emergencies,
-            stuck,
+            size: 0,
+            posted: counts.posted,
+            done: counts.done,
+            // A job of C cannot panic; if one of a callback's Rust code does, it failed.
+            failed: counts.failed + counts.panicked,
+            cancelled: counts.cancelled,
+            dependency_failed: counts.dependency_failed,
+            too_late: counts.too_late,
+            shed: counts.shed,
+            late_starts: counts.late_starts,
+            ended_late: counts.ended_late,
+            stuck: stuck as u64,
         }
     }
 }
 
 /// A running pool: `schedlab_pool` in C.
-pub struct PoolC {
-    pool: Pool<Jobs>,
-}
-
-impl PoolC {
-    fn handle(&self) -> &Handle<Jobs> {
-        self.pool.handle()
-    }
-}
-
-impl std::fmt::Debug for PoolC {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PoolC").finish_non_exhaustive()
-    }
-}
+#[derive(Debug)]
+pub struct PoolC(Pool);
 
 /// The pool behind a pointer.
 ///
 /// # Safety
 /// The pointer is null, or came from [`schedlab_pool_start`] and was not stopped.
-unsafe fn pool<'a>(pool: *const PoolC) -> Option<&'a PoolC> {
+pub(crate) unsafe fn pool<'a>(pool: *const PoolC) -> Option<&'a Pool> {
     // SAFETY: by the contract of this function.
-    unsafe { pool.as_ref() }
+    unsafe { pool.as_ref() }.map(|pool| &pool.0)
+}
+
+/// A patience of C; the largest number means for ever.
+pub(crate) fn patience(ns: u64) -> Duration {
+    if ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(ns) }
 }
 
 /// Starts a pool; null where the options are wrong or the system gives no threads.
 ///
 /// # Safety
-/// `options` is null or points to options.
+/// `options` is null or points to options whose name is null or a string, and whose list has as many CPUs as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedlab_pool_start(options: *const OptionsC) -> *mut PoolC {
     // SAFETY: by the contract of this function.
-    let options = unsafe { options.as_ref() };
-    options.and_then(start).map_or(std::ptr::null_mut(), |pool| Box::into_raw(Box::new(pool)))
+    let options = unsafe { sized::read(options) };
+    // SAFETY: by the contract of this function.
+    let pool = options.and_then(|options| unsafe { start(&options) });
+    pool.map_or(std::ptr::null_mut(), |pool| Box::into_raw(Box::new(PoolC(pool))))
 }
 
-fn start(options: &OptionsC) -> Option<PoolC> {
-    let workers = options.workers as usize;
-    if !(1..=1024).contains(&workers) || options.reserve >= options.workers {
+/// # Safety
+/// As [`schedlab_pool_start`].
+unsafe fn start(asked: &OptionsC) -> Option<Pool> {
+    if asked.workers > 1024 || (asked.cpus.is_null() && asked.cpu_count > 0) {
         return None;
     }
-    let order = match options.order {
-        0 => Order::Start,
-        1 => Order::Deadline,
-        2 => Order::Laxity,
+    let mut options = Options::new(asked.workers as usize).late(match asked.late {
+        0 => Late::Run,
+        1 => Late::Drop,
+        2 => Late::Shed,
         _ => return None,
-    };
-    let cpus = if options.unbound == 0 { Cpus::Own } else { Cpus::Any };
-    let reserve = options.reserve as usize;
-    let policy = Policy { order, cpus, reserve, ..Policy::new(workers) };
-    let options = Options { policy, ..Options::new(workers) };
-    Some(PoolC { pool: Pool::start(Jobs, options, Clock::start()).ok()? })
+    });
+    if asked.backlog_max > 0 {
+        options = options.backlog_max(usize::try_from(asked.backlog_max).ok()?);
+    }
+    if !asked.name.is_null() {
+        // SAFETY: by the contract of this function.
+        options = options.name(unsafe { CStr::from_ptr(asked.name) }.to_str().ok()?);
+    }
+    if asked.cpu_count > 0 {
+        // SAFETY: by the contract of this function.
+        let cpus = unsafe { std::slice::from_raw_parts(asked.cpus, asked.cpu_count) };
+        options = options.cpus(cpus.iter().map(|&cpu| cpu as usize).collect());
+    }
+    if asked.set_nice != 0 {
+        options = options.nice(asked.nice);
+    }
+    Pool::start(options).ok()
+}
+
+/// Stops taking jobs and cancels what has not started.
+///
+/// # Safety
+/// `closed` is null, or came from [`schedlab_pool_start`] and was not stopped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedlab_pool_close(closed: *const PoolC) -> i32 {
+    // SAFETY: by the contract of this function.
+    let Some(pool) = (unsafe { pool(closed) }) else { return Code::Invalid as i32 };
+    pool.close();
+    Code::Ok as i32
 }
 
 /// Ends the workers and frees the pool.
@@ -133,155 +162,195 @@ pub unsafe extern "C" fn schedlab_pool_stop(
     }
     // SAFETY: by the contract of this function.
     let pool = unsafe { Box::from_raw(stopped) };
-    let report = pool.pool.stop(Duration::from_nanos(patience_ns));
-    // SAFETY: by the contract of this function.
-    if let Some(counts) = unsafe { counts.as_mut() } {
-        *counts = CountsC::of(&report);
+    let report = pool.0.stop(patience(patience_ns));
+    if !counts.is_null() {
+        // SAFETY: by the contract of this function.
+        unsafe { sized::write(counts, CountsC::of(report.counts, report.stuck.len())) };
     }
-    (if report.stuck.is_empty() { Code::Ok } else { Code::Timeout }) as i32
+    if report.stuck.is_empty() { Code::Ok as i32 } else { Code::Timeout as i32 }
 }
 
-/// Time on the pool's clock; 0 for null.
+/// Nanoseconds on the pool's clock; 0 for null.
 ///
 /// # Safety
-/// `of` is null or a pool that was not stopped.
+/// As [`schedlab_pool_close`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_pool_now(of: *const PoolC) -> u64 {
+pub unsafe extern "C" fn schedlab_pool_now(asked: *const PoolC) -> u64 {
     // SAFETY: by the contract of this function.
-    unsafe { pool(of) }.map_or(0, |pool| pool.handle().now())
+    let elapsed = unsafe { pool(asked) }.map(|pool| pool.origin().elapsed().as_nanos());
+    elapsed.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// Waits until no job is left, for at most `patience_ns`: [`Code::Ok`], [`Code::Timeout`], or [`Code::Invalid`] for
-/// null.
+/// Waits until no job is left.
 ///
 /// # Safety
-/// As [`schedlab_pool_now`].
+/// As [`schedlab_pool_close`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_pool_wait(of: *const PoolC, patience_ns: u64) -> i32 {
+pub unsafe extern "C" fn schedlab_pool_wait(waited: *const PoolC, patience_ns: u64) -> i32 {
     // SAFETY: by the contract of this function.
-    let Some(pool) = (unsafe { pool(of) }) else { return Code::Invalid as i32 };
-    // More than a century is no time that ends.
-    let patience = Duration::from_nanos(patience_ns.min(u64::MAX / 8));
-    (if pool.handle().wait(patience) { Code::Ok } else { Code::Timeout }) as i32
+    let Some(pool) = (unsafe { pool(waited) }) else { return Code::Invalid as i32 };
+    match pool.wait(patience(patience_ns)) {
+        Ok(()) => Code::Ok as i32,
+        Err(WaitError::InsideJob) => Code::InsideJob as i32,
+        Err(_) => Code::Timeout as i32,
+    }
 }
 
-/// Posts a job: a [`Code`]. With [`Code::Ok`], `id` has the id of the job.
+/// What became of the jobs so far.
 ///
 /// # Safety
-/// `to` is null or a pool that was not stopped; `posting` is null or points to a posting; `after` points to this many ids;
-/// `id` is null or may be written.
+/// As [`schedlab_pool_close`]; `counts` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedlab_pool_counts(asked: *const PoolC, counts: *mut CountsC) -> i32 {
+    // SAFETY: by the contract of this function.
+    let Some(pool) = (unsafe { pool(asked) }) else { return Code::Invalid as i32 };
+    // SAFETY: by the contract of this function.
+    let written = unsafe { sized::write(counts, CountsC::of(pool.counts(), 0)) };
+    if written { Code::Ok as i32 } else { Code::Invalid as i32 }
+}
+
+/// Posts a job.
+///
+/// # Safety
+/// Each pointer is null or points to what its name says; `after` to as many handles as its count.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedlab_post(
     to: *const PoolC,
     posting: *const Posting,
-    after: *const u64,
+    after: *const *const HandleC,
     after_count: usize,
-    id: *mut u64,
+    posted: *mut *mut HandleC,
 ) -> i32 {
     // SAFETY: by the contract of this function.
-    let Some(pool) = (unsafe { pool(to) }) else { return Code::Invalid as i32 };
+    let pool = unsafe { pool(to) };
     // SAFETY: by the contract of this function.
-    let Some(posting) = (unsafe { posting.as_ref() }) else { return Code::Invalid as i32 };
+    let posting = unsafe { sized::read(posting) };
+    let (Some(pool), Some(posting)) = (pool, posting) else { return Code::Invalid as i32 };
     if after.is_null() && after_count > 0 {
         return Code::Invalid as i32;
     }
-    let after: &[u64] = if after_count == 0 {
-        &[]
-    } else {
-        // SAFETY: not null, and by the contract of this function this many ids lie there.
-        unsafe { std::slice::from_raw_parts(after, after_count) }
+    let Some((job, mut request)) = posting.split(pool.origin()) else {
+        return Code::Invalid as i32;
     };
-    match post(pool.handle(), posting, after) {
-        Ok(posted) => {
+    for number in 0..after_count {
+        // SAFETY: by the contract of this function.
+        let Some(before) = (unsafe { handle(*after.add(number)) }) else {
+            give_back(job);
+            return Code::Invalid as i32;
+        };
+        request = request.after(before);
+    }
+    let taken = if posting.deferred == 0 {
+        let taken = pool.spawn_fallible(request, move || job.call(None));
+        taken.map_err(|refused| {
+            give_back(refused.function);
+            refused.why
+        })
+    } else {
+        let taken = pool.spawn_deferred(request, move |completion| job.call_deferred(completion));
+        taken.map_err(|refused| {
+            give_back(refused.function);
+            refused.why
+        })
+    };
+    match taken {
+        Ok(handle) => {
             // SAFETY: by the contract of this function.
-            if let Some(id) = unsafe { id.as_mut() } {
-                *id = posted.to_bits();
+            if let Some(posted) = unsafe { posted.as_mut() } {
+                *posted = Box::into_raw(Box::new(HandleC(handle)));
             }
             Code::Ok as i32
         }
-        Err(code) => code as i32,
+        Err(Refusal::Full) => Code::Full as i32,
+        Err(Refusal::Closed) => Code::Closed as i32,
+        Err(_) => Code::Invalid as i32,
     }
 }
 
-fn post(handle: &Handle<Jobs>, posting: &Posting, after: &[u64]) -> Result<JobId, Code> {
-    let after: Option<Vec<JobId>> = after.iter().map(|&bits| JobId::from_bits(bits)).collect();
-    let after = after.ok_or(Code::Invalid)?;
-    // The last check: from here on the job drops its data, unless it is given back.
-    let posting = posting.to_posting().ok_or(Code::Invalid)?;
-    if after.is_empty() {
-        return handle.post(posting).map_err(|error| match error {
-            PostError::Full(back) => give_back(back.job, Code::Full),
-            PostError::Closed(back) => give_back(back.job, Code::Closed),
-        });
-    }
-    let mut plan = Plan::default();
-    let job = plan.add(posting);
-    after.into_iter().for_each(|from| plan.after(from, job));
-    let refused = |plan: Plan<_>, code| {
-        plan.into_jobs().for_each(|job| {
-            give_back(job, code);
-        });
-        code
-    };
-    match handle.plan(plan) {
-        Ok(ids) => ids.first().copied().ok_or(Code::Invalid),
-        Err(PostError::Full(plan)) => Err(refused(plan, Code::Full)),
-        Err(PostError::Closed(plan)) => Err(refused(plan, Code::Closed)),
-    }
-}
-
-fn give_back(job: crate::job::Job, code: Code) -> Code {
-    job.give_back();
-    code
-}
-
-/// Drops a job that has not started: 1, else 0.
+/// Posts jobs with links between them.
 ///
 /// # Safety
-/// As [`schedlab_pool_now`].
+/// Each pointer is null or points to as many of what its name says as its count; `postings` have the size that the
+/// first one says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_cancel(of: *const PoolC, id: u64) -> i32 {
+pub unsafe extern "C" fn schedlab_post_batch(
+    to: *const PoolC,
+    postings: *const Posting,
+    count: usize,
+    links: *const LinkC,
+    link_count: usize,
+    posted: *mut *mut HandleC,
+) -> i32 {
     // SAFETY: by the contract of this function.
-    let Some(pool) = (unsafe { pool(of) }) else { return 0 };
-    i32::from(JobId::from_bits(id).is_some_and(|id| pool.handle().cancel(id)))
+    let Some(pool) = (unsafe { pool(to) }) else { return Code::Invalid as i32 };
+    if (postings.is_null() && count > 0) || (links.is_null() && link_count > 0) {
+        return Code::Invalid as i32;
+    }
+    let mut plan = pool.plan();
+    let mut handles = Vec::with_capacity(if posted.is_null() { 0 } else { count });
+    // SAFETY: the first posting begins with its size, by the contract of this function.
+    let size = if count == 0 { 0 } else { unsafe { postings.cast::<usize>().read_unaligned() } };
+    for number in 0..count {
+        // SAFETY: the postings lie one behind the other, each of this size.
+        let posting = unsafe { sized::read(postings.byte_add(number * size)) };
+        let split = posting.filter(|posting| posting.size == size);
+        let split = split.and_then(|posting| Some((posting, posting.split(pool.origin())?)));
+        let Some((posting, (job, request))) = split else {
+            give_back(plan);
+            return Code::Invalid as i32;
+        };
+        let handle = if posting.deferred == 0 {
+            plan.add_fallible(request, move || job.call(None))
+        } else {
+            plan.add_deferred(request, move |completion| job.call_deferred(completion))
+        };
+        if !posted.is_null() {
+            handles.push(handle);
+        }
+    }
+    for number in 0..link_count {
+        // SAFETY: by the contract of this function.
+        let link = unsafe { *links.add(number) };
+        plan.link(link.from, link.to);
+    }
+    if let Err(refused) = plan.post() {
+        let code = match refused.why {
+            PlanError::Full => Code::Full,
+            PlanError::Closed => Code::Closed,
+            PlanError::NoSuchJob { .. } => Code::NoSuchJob,
+            PlanError::Cycle { .. } => Code::Cycle,
+            _ => Code::Invalid,
+        };
+        give_back(refused.plan);
+        return code as i32;
+    }
+    for (number, handle) in handles.into_iter().enumerate() {
+        // SAFETY: by the contract of this function.
+        unsafe { posted.add(number).write(Box::into_raw(Box::new(HandleC(handle)))) };
+    }
+    Code::Ok as i32
 }
 
-/// What became of a job: 0 not ended yet, 1 done, 2 failed, dropped or unknown.
+/// Drops the jobs of a stream when their turn comes.
 ///
 /// # Safety
-/// As [`schedlab_pool_now`].
+/// As [`schedlab_pool_close`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_fate(of: *const PoolC, id: u64) -> i32 {
+pub unsafe extern "C" fn schedlab_stream_off(of: *const PoolC, stream: u16) {
     // SAFETY: by the contract of this function.
-    let Some(pool) = (unsafe { pool(of) }) else { return 2 };
-    match JobId::from_bits(id).map(|id| pool.handle().fate(id)) {
-        Some(Fate::Live) => 0,
-        Some(Fate::Done) => 1,
-        Some(Fate::Failed) | None => 2,
+    if let Some(pool) = unsafe { pool(of) } {
+        pool.switch_off(stream);
     }
 }
 
-/// Drops the jobs of a stream; how many.
+/// Switches a stream on.
 ///
 /// # Safety
-/// As [`schedlab_pool_now`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_stream_off(of: *const PoolC, stream: u16) -> u64 {
-    // SAFETY: by the contract of this function.
-    unsafe { pool(of) }.map_or(0, |pool| pool.handle().switch_off(StreamId(stream)))
-}
-
-/// Takes jobs of a stream again.
-///
-/// # Safety
-/// As [`schedlab_pool_now`].
+/// As [`schedlab_pool_close`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedlab_stream_on(of: *const PoolC, stream: u16) {
     // SAFETY: by the contract of this function.
     if let Some(pool) = unsafe { pool(of) } {
-        pool.handle().switch_on(StreamId(stream));
+        pool.switch_on(stream);
     }
 }
-
-#[cfg(test)]
-mod tests;

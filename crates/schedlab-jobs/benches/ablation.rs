@@ -3,7 +3,7 @@
 //! `cargo bench -p schedlab-jobs --bench ablation [-- real]`.
 #![expect(clippy::print_stdout, reason = "a benchmark's figures are its result")]
 
-use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::adaptors::Lumiera;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::load::{Burner, Kind, Length, Load};
@@ -167,7 +167,7 @@ fn in_turns(job: &Job, burner: Burner) -> Vec<f64> {
     for _ in 0..9 {
         for (variant, found) in VARIANTS.iter().zip(&mut found) {
             let policy = (variant.change)(Policy::new(2));
-            let mut ours = Ours::new(Options { policy, ..Options::new(2) });
+            let mut ours = Lumiera::new(Options { policy, ..Options::new(2) });
             found.push(job.figure(&mut ours, burner));
         }
     }

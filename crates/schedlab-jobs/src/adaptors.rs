@@ -5,18 +5,20 @@ mod channel;
 mod countdown;
 mod device;
 mod feed;
+mod lumiera;
+mod ours;
 mod pace;
 #[cfg(feature = "rayon")]
 mod rayon;
-mod schedlab_pool;
 mod serial;
 #[cfg(feature = "tokio")]
 mod tokio;
 
 pub use self::channel::ChannelThreads;
+pub use self::lumiera::Lumiera;
+pub use self::ours::Ours;
 #[cfg(feature = "rayon")]
 pub use self::rayon::RayonScope;
-pub use self::schedlab_pool::Ours;
 pub use self::serial::Serial;
 #[cfg(feature = "tokio")]
 pub use self::tokio::TokioTasks;

@@ -5,7 +5,7 @@ use super::child_request::Part;
 use super::figures::of_resources;
 use super::start_tasks;
 use crate::marks::{self, Marks};
-use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
+use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::load::{Burner, Load};
@@ -165,7 +165,7 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
             let _ = start_tasks::settle(&places[worker % places.len()]);
         });
         let options = Options { policy: jobs.policy.clone(), ..Options::new(workers) };
-        return Ok(Box::new(Ours::new(Options { on_start: Some(on_start), ..options })));
+        return Ok(Box::new(Lumiera::new(Options { on_start: Some(on_start), ..options })));
     }
     if places.iter().any(|place| *place != first) {
         return Err(format!(

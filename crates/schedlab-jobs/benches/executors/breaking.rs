@@ -2,7 +2,7 @@
 //! one allows some lateness, so that is no bound for it.
 
 use super::mark::{Middle, mark};
-use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::adaptors::Lumiera;
 use schedlab_jobs::graph::{Hashing, Rules, Shape};
 use schedlab_jobs::load::{Burner, Kind};
 use schedlab_jobs::policy::{Cpus, Order, Policy};
@@ -22,7 +22,7 @@ pub(super) fn measure(repeats: usize) {
     ];
     for (name, order, cpus) in variants {
         let policy = Policy { order, cpus: cpus.clone(), ..Policy::new(workers) };
-        let mut ours = Ours::new(Options { policy, ..Options::new(workers) });
+        let mut ours = Lumiera::new(Options { policy, ..Options::new(workers) });
         let reached = |_| {
             let found =
                 breaking_point(&mut ours, &graph, burner, 500_000, &thresholds, || false, |_| {})

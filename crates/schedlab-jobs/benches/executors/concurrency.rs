@@ -2,7 +2,7 @@
 
 use super::graph;
 use super::mark::{Middle, mark};
-use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::adaptors::Lumiera;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load};
@@ -19,13 +19,13 @@ pub(super) fn run(
     burner: Burner,
     jobs: u32,
     arrivals: &Arrivals,
-) -> (Arc<Run>, Ours) {
+) -> (Arc<Run>, Lumiera) {
     let graph = graph(Shape::Isolated, jobs).with_weight(1);
     let load = Load::new(&graph, burner, JOB_NS, Length::Fixed, 0);
     let schedule =
         Schedule { starts: arrivals.starts(&graph, 0), life_ns: None, ..Schedule::default() };
     let run = Arc::new(Run::new(graph, schedule, Box::new(load), Clock::start()));
-    let mut ours = Ours::new(options);
+    let mut ours = Lumiera::new(options);
     ours.run(&run).expect("the run ends");
     run.verify().expect("every job ran once");
     (run, ours)

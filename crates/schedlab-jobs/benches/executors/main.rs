@@ -13,7 +13,7 @@ mod mark;
 mod pairs;
 mod zero_load;
 
-use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, TokioTasks};
+use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, RayonScope, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::policy::Cpus;
@@ -68,7 +68,7 @@ fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)
 
 /// As `schedlab jobs` has it.
 fn ours(workers: usize) -> Ours {
-    Ours::new(Options::new(workers)).stealing(Stealing::WherePossible)
+    Lumiera::new(Options::new(workers)).stealing(Stealing::WherePossible)
 }
 
 fn graph(shape: Shape, nodes: u32) -> Graph {

@@ -6,7 +6,7 @@
 
 use super::mark::{Middle, mark_upper};
 use super::{graph, ours};
-use schedlab_jobs::adaptors::{Ours, RayonScope};
+use schedlab_jobs::adaptors::{Lumiera, RayonScope};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::load::{Burner, Kind, Length};
@@ -42,7 +42,7 @@ fn others(workers: usize) -> [(&'static str, Box<dyn Executor>, bool); 3] {
     [
         ("rayon", rayon(Cpus::Any), true),
         ("rayon, bound", rayon(Cpus::Own), true),
-        ("one token", Box::new(Ours::new(Options::new(workers))), false),
+        ("one token", Box::new(Lumiera::new(Options::new(workers))), false),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use super::mark::{Middle, mark};
 use super::{executors, graph};
-use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::adaptors::Lumiera;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::pool::Options;
@@ -39,7 +39,7 @@ pub(super) fn measure(repeats: usize) {
                 println!("  {name:16} {nodes:>7} jobs {}", Middle::of(costs));
             }
         }
-        let mut traced = Ours::new(Options { events: EVENTS, ..Options::new(workers) });
+        let mut traced = Lumiera::new(Options { events: EVENTS, ..Options::new(workers) });
         let costs = (0..2 * repeats).map(|_| cost(&mut traced, 100_000)).collect();
         let what = format!("zero load, {workers} workers, trace on, us per job");
         mark(&what, Middle::of(costs), bound, true);
@@ -49,7 +49,7 @@ pub(super) fn measure(repeats: usize) {
 
 /// The pool's own trace, on against off, in turns, each first as often as second.
 fn instrumentation(repeats: usize) {
-    let cost = |events| cost(&mut Ours::new(Options { events, ..Options::new(1) }), 100_000);
+    let cost = |events| cost(&mut Lumiera::new(Options { events, ..Options::new(1) }), 100_000);
     let ratio = |pair: usize| {
         if pair.is_multiple_of(2) {
             let on = cost(EVENTS);

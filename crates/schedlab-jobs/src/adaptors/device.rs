@@ -2,29 +2,31 @@
 
 use crate::graph::Node;
 use crate::policy::Nanos;
-use crate::pool::{Completion, Runner};
 use crate::run::{Io, Run};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-struct Pending<R: Runner> {
+/// Ends a job, well or not; dropped without a call, it fails the job.
+pub(super) type EndJob = Box<dyn FnOnce(bool) + Send>;
+
+struct Pending {
     /// By time and order of arrival.
-    jobs: BTreeMap<(Nanos, u64), (Node, Io, Completion<R>)>,
+    jobs: BTreeMap<(Nanos, u64), (Node, Io, EndJob)>,
     begun: u64,
     closed: bool,
 }
 
-type Shared<R> = (Mutex<Pending<R>>, Condvar);
+type Shared = (Mutex<Pending>, Condvar);
 
-fn lock<R: Runner>(shared: &Shared<R>) -> MutexGuard<'_, Pending<R>> {
+fn lock(shared: &Shared) -> MutexGuard<'_, Pending> {
     shared.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// It ends with its owner; what is pending then fails.
-pub(super) struct Device<R: Runner>(Arc<Shared<R>>);
+pub(super) struct Device(Arc<Shared>);
 
-impl<R: Runner> Device<R> {
+impl Device {
     pub(super) fn start(run: Arc<Run>) -> std::io::Result<Self> {
         let pending = Pending { jobs: BTreeMap::new(), begun: 0, closed: false };
         let shared = Arc::new((Mutex::new(pending), Condvar::new()));
@@ -34,11 +36,11 @@ impl<R: Runner> Device<R> {
     }
 
     /// The I/O of a job ends then.
-    pub(super) fn begin(&self, node: Node, io: Io, until: Nanos, completion: Completion<R>) {
+    pub(super) fn begin(&self, node: Node, io: Io, until: Nanos, end: EndJob) {
         let mut pending = lock(&self.0);
         pending.begun += 1;
         let key = (until, pending.begun);
-        pending.jobs.insert(key, (node, io, completion));
+        pending.jobs.insert(key, (node, io, end));
         let first = pending.jobs.first_key_value().is_some_and(|(&first, _)| first == key);
         drop(pending);
         if first {
@@ -47,14 +49,14 @@ impl<R: Runner> Device<R> {
     }
 }
 
-impl<R: Runner> Drop for Device<R> {
+impl Drop for Device {
     fn drop(&mut self) {
         lock(&self.0).closed = true;
         self.0.1.notify_one();
     }
 }
 
-fn serve<R: Runner>(shared: &Shared<R>, run: &Run) {
+fn serve(shared: &Shared, run: &Run) {
     let mut pending = lock(shared);
     while !pending.closed {
         let now = run.clock().now();
@@ -62,14 +64,10 @@ fn serve<R: Runner>(shared: &Shared<R>, run: &Run) {
             None => Nanos::MAX,
             Some(first) if first.key().0 > now => first.key().0 - now,
             Some(first) => {
-                let (node, io, completion) = first.remove();
+                let (node, io, end) = first.remove();
                 drop(pending);
                 run.end_io(node, io.fails, None);
-                if io.fails {
-                    completion.fail();
-                } else {
-                    completion.complete();
-                }
+                end(!io.fails);
                 pending = lock(shared);
                 continue;
             }

@@ -1,6 +1,6 @@
 //! The same claims about every executor: the pool's threads, the policy in virtual time, and others.
 
-use schedlab_jobs::adaptors::{ChannelThreads, Ours, Serial};
+use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, Serial};
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
 use schedlab_jobs::policy::{Nanos, Order, Policy, Queues, Significance, Step};
@@ -29,6 +29,10 @@ fn run(shape: Shape, nodes: u32, schedule: Schedule, work: impl Work + 'static) 
     Arc::new(Run::new(graph, schedule, Box::new(work), Clock::start()))
 }
 
+fn ours(workers: usize) -> Ours {
+    Ours::new(schedlab_pool::Options::new(workers).late(schedlab_pool::Late::Shed))
+}
+
 fn executors(workers: usize) -> Vec<Box<dyn Executor>> {
     let mut all: Vec<Box<dyn Executor>> =
         vec![Box::new(Serial), Box::new(ChannelThreads::start(workers).expect("threads"))];
@@ -37,11 +41,13 @@ fn executors(workers: usize) -> Vec<Box<dyn Executor>> {
             for step in [Step::Halving, Step::Linear, Step::None] {
                 let policy = Policy { order, queues, step, ..Policy::new(workers) };
                 all.push(Box::new(VirtualTime::new(policy.clone(), Costs::USUAL)));
-                all.push(Box::new(Ours::new(Options { policy, ..Options::new(workers) })));
+                all.push(Box::new(Lumiera::new(Options { policy, ..Options::new(workers) })));
             }
         }
     }
-    all.push(Box::new(Ours::new(Options::new(workers)).stealing(Stealing::Always)));
+    all.push(Box::new(Lumiera::new(Options::new(workers)).stealing(Stealing::Always)));
+    all.push(Box::new(ours(workers)));
+    all.push(Box::new(ours(workers).stealing(Stealing::Always)));
     let stealing = VirtualTime::new(Policy::new(workers), Costs::USUAL);
     all.push(Box::new(stealing.stealing(Stealing::Always)));
     #[cfg(feature = "rayon")]
@@ -68,10 +74,16 @@ fn more_workers_than_cpus_prove_large_graphs() {
     for workers in [1, 3, 8] {
         for stealing in [Stealing::Never, Stealing::Always] {
             for shape in [Shape::LoadBursts, Shape::Tree, Shape::Stencil] {
-                let mut ours = Ours::new(Options::new(workers)).stealing(stealing);
-                let run = run(shape, 5_000, Schedule::default(), Nothing);
-                ours.run(&run).unwrap();
-                assert_eq!(run.verify(), Ok(()), "{workers} workers, {stealing:?}, {shape}");
+                let lumiera = Lumiera::new(Options::new(workers)).stealing(stealing);
+                let pools: [Box<dyn Executor>; 2] =
+                    [Box::new(lumiera), Box::new(ours(workers).stealing(stealing))];
+                for mut pool in pools {
+                    let run = run(shape, 5_000, Schedule::default(), Nothing);
+                    pool.run(&run).unwrap();
+                    let name = pool.name();
+                    let case = || format!("{name}, {workers} workers, {stealing:?}, {shape}");
+                    assert_eq!(run.verify(), Ok(()), "{}", case());
+                }
             }
         }
     }
@@ -81,7 +93,8 @@ fn more_workers_than_cpus_prove_large_graphs() {
 fn no_job_starts_before_its_time() {
     let starts: Vec<Nanos> = (0..60).map(|i| (i * 37 % 60) * 50_000).collect();
     let mut drivers: Vec<Box<dyn Executor>> = vec![
-        Box::new(Ours::new(Options::new(2))),
+        Box::new(ours(2)),
+        Box::new(Lumiera::new(Options::new(2))),
         Box::new(VirtualTime::new(Policy::new(2), Costs::USUAL)),
         Box::new(ChannelThreads::start(2).expect("threads")),
     ];
@@ -106,7 +119,8 @@ fn no_job_starts_before_its_time() {
 fn offering() -> Vec<(Box<dyn Executor>, [bool; 5])> {
     let virtual_time = VirtualTime::new(Policy::new(2), Costs::USUAL);
     let mut all: Vec<(Box<dyn Executor>, [bool; 5])> = vec![
-        (Box::new(Ours::new(Options::new(2))), [true; 5]),
+        (Box::new(ours(2)), [true; 5]),
+        (Box::new(Lumiera::new(Options::new(2))), [true; 5]),
         (Box::new(virtual_time), [true; 5]),
         (Box::new(VirtualTime::ideal(2)), [true; 5]),
         (Box::new(Serial), [false, true, false, false, false]),
@@ -266,10 +280,10 @@ fn a_job_that_was_held_up_is_found_whichever_executor_ran_it() {
 #[test]
 fn workers_steal_only_where_a_run_asks_for_nothing_else() {
     let timed = || Schedule { starts: vec![0, 1_000], ..Schedule::default() };
-    let mut always = Ours::new(Options::new(2)).stealing(Stealing::Always);
+    let mut always = ours(2).stealing(Stealing::Always);
     let refused = always.run(&run(Shape::Isolated, 2, timed(), Nothing));
     assert!(matches!(refused, Err(ExecutorError::NotOffered { .. })), "{refused:?}");
-    let mut possible = Ours::new(Options::new(2)).stealing(Stealing::WherePossible);
+    let mut possible = ours(2).stealing(Stealing::WherePossible);
     let run = run(Shape::Isolated, 2, timed(), Nothing);
     possible.run(&run).expect("by the policy alone");
     assert_eq!(run.verify(), Ok(()));

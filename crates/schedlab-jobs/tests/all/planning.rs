@@ -1,6 +1,6 @@
 //! The rig in time: jobs that are planned while others run, I/O that ends later, and streams that differ.
 
-use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::adaptors::{Lumiera, Ours};
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Streams, Usual};
@@ -87,10 +87,11 @@ fn planning_that_is_slower_than_its_lead_posts_jobs_late_and_the_executor_is_not
     assert!(two.lateness(0.99) < one.lateness(0.99), "two posters plan twice as fast");
 }
 
-fn executors(planning: Planning) -> [Box<dyn Executor>; 2] {
+fn executors(planning: Planning) -> [Box<dyn Executor>; 3] {
     [
         Box::new(VirtualTime::new(Policy::new(2), Costs::USUAL).planning(planning)),
-        Box::new(Ours::new(Options::new(2)).planning(planning)),
+        Box::new(Lumiera::new(Options::new(2)).planning(planning)),
+        Box::new(Ours::new(schedlab_pool::Options::new(2)).planning(planning)),
     ]
 }
 

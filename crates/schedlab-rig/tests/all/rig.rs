@@ -1,6 +1,6 @@
 //! The rig as a library: executors of others, a soak and a recording, without the command.
 
-use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::adaptors::Lumiera;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::pool::{OnStart, Options};
@@ -179,7 +179,7 @@ fn a_recording_puts_each_moment_of_each_worker_down_to_one_cause() {
         };
         let recording = recording(&output)?;
         let (run, before) = (run(), steal());
-        let mut ours = Ours::new(options);
+        let mut ours = Lumiera::new(options);
         ours.run(&run).unwrap();
         let report = ours.take_report().unwrap();
         let pids = threads.of(&[true; WORKERS]).unwrap();

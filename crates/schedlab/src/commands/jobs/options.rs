@@ -5,7 +5,7 @@ use super::streams::StreamArgs;
 use super::{rules, simulated};
 use crate::commands::UsageError;
 use anyhow::Context;
-use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
+use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_dot, parse_stg};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Mix, Streams};
@@ -20,8 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The executors by name; of the last two, what stands before the colon.
-pub(super) const EXECUTORS: [&str; 9] =
-    ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal", "cmd", "lib"];
+pub(super) const EXECUTORS: [&str; 10] = [
+    "schedlab", "lumiera", "rayon", "tokio", "channel", "serial", "virtual", "ideal", "cmd", "lib",
+];
 
 /// What `run`, `peak`, `break` and `compare` have in common.
 #[derive(clap::Args)]
@@ -280,7 +281,7 @@ pub(super) fn data_fits(data: Bytes, graph: &Graph) -> Result<(), UsageError> {
 /// The executor, and for ours its policy.
 #[derive(Clone, clap::Args)]
 pub(super) struct ExecutorArgs {
-    /// Number of workers; with MIN..MAX schedlab's pool grows and shrinks with the load [default: one per
+    /// Number of workers; with MIN..MAX the pool of lumiera grows and shrinks with the load [default: one per
     /// allowed CPU]
     #[arg(long, value_name = "N|MIN..MAX")]
     workers: Option<Workers>,
@@ -303,28 +304,29 @@ pub(super) struct ExecutorArgs {
     /// Timer slack of the workers; the default of the kernel is 50us
     #[arg(long, value_name = "TIME", default_value = "1ns")]
     pub(super) timer_slack: Nanos,
-    /// Choose the due job that goes first: start, deadline, laxity or path (the most work after it)
+    /// For lumiera and virtual: the due job that goes first: start, deadline, laxity or path (the most work after it)
     #[arg(long, default_value = "start")]
     order: OrderName,
-    /// Queues of due jobs: one-token; per-worker; stealing (workers take jobs from each other; only for jobs without
-    /// start time, deadline and significance); or auto: stealing if possible, else one-token
+    /// Queues of due jobs: stealing (the graph is one bundle of jobs, which workers take from each other; only for jobs
+    /// without start time, deadline and significance); auto: stealing if possible, else those of the pool; for lumiera
+    /// and virtual also one-token and per-worker
     #[arg(long, default_value = "auto")]
     queues: QueuesName,
-    /// How contention fades: halving, linear or none
+    /// For lumiera and virtual: how contention fades: halving, linear or none
     #[arg(long, default_value = "halving")]
     ladder: LadderName,
-    /// Reaction to a compulsory job that misses its deadline: shed, pause, run-late or drop
+    /// Reaction to a compulsory job that misses its deadline: shed; for lumiera and virtual also pause, run-late or drop
     #[arg(long, default_value = "shed")]
     emergency: EmergencyName,
-    /// Keep N workers of schedlab's pool for compulsory jobs
+    /// For lumiera and virtual: keep N workers for compulsory jobs
     #[arg(long, value_name = "N", default_value_t = 0)]
     reserve: usize,
     #[command(flatten)]
     pub(super) planning: PlanningArgs,
-    /// Let sleepers wake by their timers only, as in the original
+    /// For lumiera and virtual: let sleepers wake by their timers only, as in the original
     #[arg(long)]
     no_notify: bool,
-    /// Take one job per pull, as in the original
+    /// For lumiera and virtual: take one job per pull, as in the original
     #[arg(long)]
     no_batch: bool,
     /// The machine of `--on`, if it is a simulated one.
@@ -494,7 +496,35 @@ impl ExecutorArgs {
         })
     }
 
-    /// Our pool's options, with this many events kept per worker.
+    /// The first option that was given for the rules of lumiera, which schedlab's pool does not have.
+    fn rule_of_lumiera(&self) -> Option<&'static str> {
+        let queues = !matches!(self.queues, QueuesName::Auto | QueuesName::Stealing);
+        let rules = [
+            (!matches!(self.order, OrderName::Start), "--order"),
+            (queues, "--queues"),
+            (!matches!(self.ladder, LadderName::Halving), "--ladder"),
+            (!matches!(self.emergency, EmergencyName::Shed), "--emergency"),
+            (self.reserve > 0, "--reserve"),
+            (self.no_notify, "--no-notify"),
+            (self.no_batch, "--no-batch"),
+        ];
+        rules.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+    }
+
+    /// schedlab's pool; `on_start` places its workers.
+    fn schedlab(&self, on_start: &OnStart) -> anyhow::Result<Ours> {
+        if let Some(option) = self.rule_of_lumiera() {
+            let what = format!("schedlab does not offer {option}: use --executor lumiera");
+            return Err(UsageError(what).into());
+        }
+        let place = Arc::clone(on_start);
+        let options = schedlab_pool::Options::new(self.workers()?)
+            .late(schedlab_pool::Late::Shed)
+            .on_start(move |worker| place(worker));
+        Ok(Ours::new(options).planning(self.planning.planning()).stealing(self.stealing()))
+    }
+
+    /// The options of lumiera's pool, with this many events kept per worker.
     pub(super) fn options(&self, events: usize) -> anyhow::Result<Options> {
         let policy = self.policy()?;
         let options = Options { events, ..Options::new(policy.workers) };
@@ -502,15 +532,9 @@ impl ExecutorArgs {
         Ok(Options { policy, on_start: Some(Arc::new(move |_| settle())), ..options })
     }
 
-    /// Our pool, with this many events kept per worker.
-    pub(super) fn ours(&self, events: usize) -> anyhow::Result<Ours> {
-        self.planning.check("schedlab")?;
-        Ok(self.ours_of(self.options(events)?))
-    }
-
-    /// Our pool with these options, and with the planning and stealing that was asked for.
-    pub(super) fn ours_of(&self, options: Options) -> Ours {
-        Ours::new(options).planning(self.planning.planning()).stealing(self.stealing())
+    /// Lumiera's pool with these options, and with the planning and stealing that was asked for.
+    pub(super) fn lumiera(&self, options: Options) -> Lumiera {
+        Lumiera::new(options).planning(self.planning.planning()).stealing(self.stealing())
     }
 
     fn stealing(&self) -> Stealing {
@@ -579,7 +603,8 @@ impl ExecutorArgs {
 
     /// Every executor that is built in, ours first.
     pub(super) fn all(&self) -> anyhow::Result<Vec<Box<dyn Executor>>> {
-        let here = ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"];
+        let here =
+            ["schedlab", "lumiera", "rayon", "tokio", "channel", "serial", "virtual", "ideal"];
         let names = if self.on.is_some() { &simulated::EXECUTORS[..] } else { &here[..] };
         let planned = names.iter().filter(|name| self.planning.check(name).is_ok());
         planned.map(|name| self.named(name)).collect()
@@ -588,6 +613,11 @@ impl ExecutorArgs {
     /// An executor by name, `cmd:PROGRAM ARGUMENTS`, or `lib:FILE.so`.
     pub(super) fn named(&self, name: &str) -> anyhow::Result<Box<dyn Executor>> {
         self.named_telling(name, &Threads::default())
+    }
+
+    /// Whether an executor has a pool that grows. On a simulated machine, schedlab has lumiera's rules.
+    fn may_grow(&self, name: &str) -> bool {
+        matches!(name, "lumiera" | "virtual") || (name == "schedlab" && self.on.is_some())
     }
 
     /// Refuses what only threads that schedlab starts can have.
@@ -613,7 +643,7 @@ impl ExecutorArgs {
         schedlab_sys::sched::set_timer_slack(self.timer_slack)?;
         let on_start = || Ok::<_, anyhow::Error>(threads.told(Some(self.on_start()?)));
         self.planning.check(name)?;
-        if self.grows() && !matches!(name, "schedlab" | "virtual") {
+        if self.grows() && !self.may_grow(name) {
             let what =
                 format!("{name} does not offer a pool that grows: give one number of --workers");
             return Err(UsageError(what).into());
@@ -629,7 +659,8 @@ impl ExecutorArgs {
             return Ok(Box::new(Library::open(file.as_ref(), workers, threads.clone())?));
         }
         Ok(match name {
-            "schedlab" => Box::new(self.ours(0)?),
+            "schedlab" => Box::new(self.schedlab(&on_start()?)?),
+            "lumiera" => Box::new(self.lumiera(self.options(0)?)),
             "rayon" => Box::new(RayonScope::start_with(workers, &on_start()?).context("rayon")?),
             "tokio" => Box::new(TokioTasks::start_with(workers, &on_start()?).context("tokio")?),
             "channel" => {
@@ -647,8 +678,8 @@ impl ExecutorArgs {
             "ideal" => Box::new(VirtualTime::ideal(workers)),
             _ => {
                 return Err(UsageError(format!(
-                    "unknown executor '{name}': use schedlab, rayon, tokio, channel, serial, \
-                     virtual, ideal, cmd:PROGRAM (JSON lines) or lib:FILE.so (C ABI)"
+                    "unknown executor '{name}': use schedlab, lumiera, rayon, tokio, channel, \
+                     serial, virtual, ideal, cmd:PROGRAM (JSON lines) or lib:FILE.so (C ABI)"
                 ))
                 .into());
             }

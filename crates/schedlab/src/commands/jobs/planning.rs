@@ -48,7 +48,7 @@ impl PlanningArgs {
 
     /// Refuses what an executor cannot do.
     pub(super) fn check(&self, executor: &str) -> Result<(), UsageError> {
-        if self.plan != Planner::Ahead && !matches!(executor, "schedlab" | "virtual") {
+        if self.plan != Planner::Ahead && !matches!(executor, "schedlab" | "lumiera" | "virtual") {
             return Err(UsageError(format!("{executor} does not offer --plan")));
         }
         if self.plan == Planner::Ahead && self.plan_cost.0 > 0 {

@@ -11,11 +11,9 @@ use super::table;
 use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use anyhow::Context as _;
-use schedlab_jobs::policy::Posting;
-use schedlab_jobs::pool::{Context, Flow, Options, Pool, Report as PoolReport, Runner, What};
 use schedlab_jobs::profile::quantile;
-use schedlab_jobs::run::Clock;
 use schedlab_model::{Nanos, Pid};
+use schedlab_pool::{Options, Pool, Watch, current_worker};
 use schedlab_record::{Marks, Options as RecordOptions, Recorder, spool_of, stitch};
 use schedlab_sys::{clock, process};
 use schemars::JsonSchema;
@@ -26,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A wait beyond this must have a cause outside the pool.
 const LONG_NS: u64 = 1_000_000;
@@ -87,16 +85,37 @@ struct Noted {
     worker: AtomicI32,
 }
 
-struct Jobs(Arc<Noted>);
+impl Noted {
+    fn run(&self, number: u64) {
+        self.started.store(clock::monotonic().0, Ordering::Relaxed);
+        let worker = current_worker().and_then(|worker| i32::try_from(worker).ok());
+        self.worker.store(worker.unwrap_or(0), Ordering::Relaxed);
+        self.ran.store(number, Ordering::Release);
+    }
+}
 
-impl Runner for Jobs {
-    type Job = u64;
+/// When each worker was parked: since when, and until when, which is the begin while it is.
+struct Parked(Vec<Mutex<Vec<(u64, u64)>>>);
 
-    fn run(&self, number: u64, context: &mut Context<'_, Self>) -> Flow {
-        self.0.started.store(clock::monotonic().0, Ordering::Relaxed);
-        self.0.worker.store(i32::try_from(context.worker()).unwrap_or(0), Ordering::Relaxed);
-        self.0.ran.store(number, Ordering::Release);
-        Flow::Done
+impl Parked {
+    fn of(&self, worker: usize) -> std::sync::MutexGuard<'_, Vec<(u64, u64)>> {
+        self.0[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for Parked {
+    fn parks(&self, worker: usize, _: Option<Instant>) {
+        let now = clock::monotonic().0;
+        let mut parks = self.of(worker);
+        if parks.len() < EVENTS_MAX {
+            parks.push((now, now));
+        }
+    }
+
+    fn unparked(&self, worker: usize) {
+        if let Some(last) = self.of(worker).last_mut() {
+            last.1 = clock::monotonic().0;
+        }
     }
 }
 
@@ -118,13 +137,12 @@ fn post_all(args: &Args) -> anyhow::Result<Posted> {
     });
     let pids = Arc::new(Mutex::new(vec![Pid::IDLE; workers]));
     let known = Arc::clone(&pids);
-    let mut options = Options::new(workers);
-    options.events = EVENTS_MAX;
-    options.on_start = Some(Arc::new(move |worker| {
+    let parked = Arc::new(Parked((0..workers).map(|_| Mutex::default()).collect()));
+    let watch: Arc<dyn Watch> = Arc::<Parked>::clone(&parked);
+    let options = Options::new(workers).watch(watch).on_start(move |worker| {
         known.lock().unwrap_or_else(PoisonError::into_inner)[worker] = process::thread_id();
-    }));
-    let pool = Pool::start(Jobs(Arc::clone(&noted)), options, Clock::start())?;
-    let handle = pool.handle().clone();
+    });
+    let pool = Pool::start(options)?;
     let mut random = schedlab_stats::Random::new(args.seed);
     let end = clock::monotonic() + args.time;
     let mut posts = Vec::new();
@@ -135,7 +153,8 @@ fn post_all(args: &Args) -> anyhow::Result<Posted> {
         }
         let number = posts.len() as u64 + 1;
         let posted = clock::monotonic().0;
-        handle.post(Posting::new(number, 0)).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let note = Arc::clone(&noted);
+        pool.post(move || note.run(number)).map_err(|refused| refused.why)?;
         let visible = clock::monotonic().0;
         while noted.ran.load(Ordering::Acquire) != number {
             anyhow::ensure!(
@@ -148,27 +167,11 @@ fn post_all(args: &Args) -> anyhow::Result<Posted> {
         let worker = usize::try_from(noted.worker.load(Ordering::Relaxed)).unwrap_or(0);
         posts.push(Post { posted, visible, started, worker });
     }
-    // The pool's clock and the trace's are one, with different origins.
-    let origin = clock::monotonic().0 - handle.now();
-    let parks = parks(&pool.stop(Duration::from_secs(1)), origin);
+    pool.stop(Duration::from_secs(1));
+    let parks = (0..workers).map(|worker| parked.of(worker).clone()).collect();
     let mut pids = pids.lock().unwrap_or_else(PoisonError::into_inner).clone();
     pids.push(process::thread_id());
     Ok(Posted { posts, pids, parks })
-}
-
-fn parks(report: &PoolReport, origin: u64) -> Vec<Parks> {
-    let workers = report.workers.iter();
-    let of = |events: &schedlab_jobs::pool::Events| {
-        let all = events.events().iter().filter_map(|event| match event.what {
-            What::Sleep { got_ns, .. } => {
-                let end = origin + event.time;
-                Some((end.saturating_sub(got_ns), end))
-            }
-            _ => None,
-        });
-        all.collect()
-    };
-    workers.map(|worker| worker.as_ref().map_or_else(Vec::new, |w| of(&w.events))).collect()
 }
 
 fn threads(trace: &Path, pids: &[Pid], parks: Vec<Parks>) -> anyhow::Result<Threads> {

@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) setup: Setup,
-    /// Executor: schedlab, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
+    /// Executor: schedlab, lumiera, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
     #[arg(long, value_name = "NAME", default_value = "schedlab")]
     executor: String,
     /// Measure the machine's jitter for TIME before a run with start times; 0 skips it
@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// Draw the concurrency over time to FILE: .svg, .pdf or .png; .csv writes numbers
     #[arg(long, value_name = "FILE")]
     concurrency: Option<PathBuf>,
-    /// Write the jobs by worker and the events of schedlab's pool to FILE: text (.txt) or Perfetto (.json)
+    /// Write the jobs by worker, and with lumiera the events of its pool, to FILE: text (.txt) or Perfetto (.json)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Record scheduler events into this trace.dat, with a mark for each job; on the host, divide the time of all
@@ -172,7 +172,7 @@ fn own_run_delay() -> Option<u64> {
 fn is_watched(args: &Args) -> bool {
     let here = args.events.is_none() && args.setup.executor.on.is_none();
     let name = args.executor.as_str();
-    here && !matches!(name, "schedlab" | "virtual" | "ideal") && !name.starts_with("cmd:")
+    here && !matches!(name, "lumiera" | "virtual" | "ideal") && !name.starts_with("cmd:")
 }
 
 /// The jitter of this machine, where a run with start times is about to happen on it.
@@ -242,7 +242,7 @@ struct Ran {
     name: String,
     workers: usize,
     told: Told,
-    /// Ours alone has one.
+    /// Lumiera's pool alone has one.
     report: Option<Report>,
     /// Where it was recorded.
     stalls: Option<Stalls>,
@@ -264,8 +264,8 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         let (told, interrupted) = unless_interrupted(told)?;
         return Ok(Ran { name, workers, told, report, stalls, interrupted });
     }
-    if args.executor == "schedlab" {
-        return ours(args, run);
+    if args.executor == "lumiera" {
+        return lumiera(args, run);
     }
     let threads = Threads::default();
     let mut executor = args.setup.executor.named_telling(&args.executor, &threads)?;
@@ -314,7 +314,7 @@ fn recorded(
     }
 }
 
-fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
+fn lumiera(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if args.record.is_some() && args.setup.executor.grows() {
         let what = "--record needs a fixed pool: give one number of --workers";
         return Err(UsageError(what.to_owned()).into());
@@ -330,9 +330,9 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     }
     let recording = args.record.as_deref().map(Recording::start).transpose()?;
     let workers = options.policy.workers;
-    let mut ours = args.setup.executor.ours_of(options);
-    let told = unless_interrupted(ours.run(run));
-    let report = ours.take_report();
+    let mut pool = args.setup.executor.lumiera(options);
+    let told = unless_interrupted(pool.run(run));
+    let report = pool.take_report();
     let stalls = match (recording, &report) {
         (Some(recording), Some(report)) if told.is_ok() => {
             let pids = threads.of(&vec![false; workers]).map_err(anyhow::Error::msg)?;
@@ -345,7 +345,7 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         _ => None,
     };
     let (told, interrupted) = told?;
-    Ok(Ran { name: ours.name(), workers: ours.workers(), told, report, stalls, interrupted })
+    Ok(Ran { name: pool.name(), workers: pool.workers(), told, report, stalls, interrupted })
 }
 
 fn draw(

@@ -1,4 +1,4 @@
-//! Our own pool under the rig.
+//! A pool with the rules of Lumiera's scheduler under the rig: one token, a ladder of naps.
 
 use super::device::Device;
 use super::feed::{Feed, Order};
@@ -26,7 +26,7 @@ struct GraphRunner {
     run: Arc<Run>,
     feed: Feed,
     /// Where the I/O of jobs goes on.
-    device: Option<Device<Self>>,
+    device: Option<Device>,
     /// All jobs, where workers steal them from each other.
     bundle: Option<Bundle>,
 }
@@ -58,7 +58,9 @@ impl Runner for GraphRunner {
             Order::Node(node) => {
                 let io = self.run.perform_io(node, context.worker());
                 let (Some(io), Some(device)) = (io, &self.device) else { return Flow::Done };
-                device.begin(node, io, self.run.clock().now() + io.ns, context.completion());
+                let completion = context.completion();
+                let end = move |well| if well { completion.complete() } else { completion.fail() };
+                device.begin(node, io, self.run.clock().now() + io.ns, Box::new(end));
                 Flow::Pending
             }
             Order::Share => match &self.bundle {
@@ -73,9 +75,9 @@ impl Runner for GraphRunner {
     }
 }
 
-/// schedlab's pool as an executor. Each run gets fresh workers; starting them is no part of the run.
+/// The pool of [`crate::pool`] as an executor. Each run gets fresh workers; starting them is no part of the run.
 #[derive(Debug)]
-pub struct Ours {
+pub struct Lumiera {
     options: Options,
     planning: Planning,
     stealing: Stealing,
@@ -83,7 +85,7 @@ pub struct Ours {
     last: Option<Report>,
 }
 
-impl Ours {
+impl Lumiera {
     /// A pool with these options.
     pub fn new(options: Options) -> Self {
         let (planning, patience) = (Planning::default(), Duration::from_secs(600));
@@ -132,7 +134,7 @@ fn drain(pool: &Handle<GraphRunner>, run: &Run, patience: Duration) -> bool {
     }
 }
 
-impl Ours {
+impl Lumiera {
     fn post_shares(&self, start: Nanos, pool: &Handle<GraphRunner>) -> Result<(), String> {
         let mut plan = Plan::default();
         for _ in 0..self.workers() {
@@ -142,9 +144,9 @@ impl Ours {
     }
 }
 
-impl Executor for Ours {
+impl Executor for Lumiera {
     fn name(&self) -> String {
-        "schedlab".to_owned()
+        "lumiera".to_owned()
     }
 
     fn workers(&self) -> usize {
@@ -207,7 +209,7 @@ impl Executor for Ours {
 }
 
 fn unfinished(what: String) -> ExecutorError {
-    ExecutorError::Unfinished { executor: "schedlab".to_owned(), what }
+    ExecutorError::Unfinished { executor: "lumiera".to_owned(), what }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]

@@ -1,0 +1,387 @@
+//! schedlab's pool under the rig.
+
+use super::device::Device;
+use crate::bundle::{Asked, Bundle, Share};
+use crate::executor::{Executor, ExecutorError, Offers, Told};
+use crate::graph::Node;
+use crate::planning::{Planner, Planning};
+use crate::policy::{NEVER, Nanos, Policy, Significance};
+use crate::run::{Dropped, Run};
+use crate::stealing::Stealing;
+use schedlab_pool::{
+    Completion, Counts, Criticality, Handle, Options, Plan, PlanError, Pool, Request, Spawner,
+    current_worker,
+};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between the end of planning, as estimated, and the base of the run: workers go to sleep, so that their waking is
+/// part of what is measured.
+const PRE_ROLL_NS: Nanos = 3_000_000;
+/// Planning a job or an edge, estimated from above.
+const PLAN_NS: Nanos = 500;
+/// How soon it is seen that the user ended the run.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// schedlab's pool as an executor. Each run gets fresh workers; starting them is no part of the run.
+#[derive(Debug)]
+pub struct Ours {
+    options: Options,
+    planning: Planning,
+    stealing: Stealing,
+    patience: Duration,
+}
+
+impl Ours {
+    /// A pool with these options.
+    pub fn new(options: Options) -> Self {
+        let (planning, patience) = (Planning::default(), Duration::from_secs(600));
+        Self { options, planning, stealing: Stealing::Never, patience }
+    }
+
+    /// The executor with jobs that are planned in this way.
+    #[must_use]
+    pub fn planning(mut self, planning: Planning) -> Self {
+        self.planning = planning;
+        self
+    }
+
+    /// The executor with graphs run as one bundle, from which workers steal.
+    #[must_use]
+    pub fn stealing(mut self, stealing: Stealing) -> Self {
+        self.stealing = stealing;
+        self
+    }
+
+    /// The executor, giving up a run that takes longer than `patience`.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+}
+
+#[derive(Default)]
+struct Planned {
+    /// By node: chunks are planned in their order, since jobs wait for those of earlier ones.
+    jobs: Vec<Handle<'static, ()>>,
+    refused: Option<PlanError>,
+}
+
+/// What the jobs of a run share.
+struct Feed {
+    run: Arc<Run>,
+    planning: Planning,
+    device: Option<Device>,
+    bundle: Option<Bundle>,
+    /// A moment, and the time of the run's clock then.
+    anchor: (Instant, Nanos),
+    planned: Mutex<Planned>,
+    further: Condvar,
+    /// The next chunk that a poster takes.
+    next: AtomicU32,
+}
+
+impl Feed {
+    fn instant(&self, time: Nanos) -> Instant {
+        self.anchor.0 + Duration::from_nanos(time.saturating_sub(self.anchor.1))
+    }
+
+    fn worker() -> usize {
+        current_worker().unwrap_or(0)
+    }
+
+    /// What a job asks for. A run without start times asks for none, so that its jobs are plain ones.
+    fn request(&self, node: Node) -> Request<'static> {
+        let (run, schedule) = (&self.run, self.run.schedule());
+        let mut request = Request::new()
+            .expected(Duration::from_nanos(run.expected_ns(node)))
+            .stream(run.stream(node).0)
+            .criticality(match run.significance(node) {
+                Significance::Optional => Criticality::Optional,
+                Significance::Normal => Criticality::Normal,
+                Significance::Compulsory => Criticality::Compulsory,
+            });
+        if schedule.is_timed() {
+            request = request.start(self.instant(run.base() + schedule.start(node)));
+        }
+        let latest = schedule.deadline(node);
+        if latest != NEVER {
+            // The rig's deadlines are latest starts.
+            let latest = run.base().saturating_add(latest);
+            let end = latest.saturating_add(run.expected_ns(node));
+            request = request.latest_start(self.instant(latest)).deadline(self.instant(end));
+        }
+        request
+    }
+
+    fn add(self: &Arc<Self>, plan: &mut Plan<'static>, node: Node) -> Handle<'static, ()> {
+        let (feed, request) = (Arc::clone(self), self.request(node));
+        if self.run.io(node).is_none() {
+            return plan.add_with(request, move || {
+                let _ = feed.run.perform_io(node, Self::worker());
+            });
+        }
+        plan.add_deferred(request, move |completion: Completion<'static, ()>| {
+            let io = feed.run.perform_io(node, Self::worker());
+            let (Some(io), Some(device)) = (io, &feed.device) else {
+                return completion.complete(());
+            };
+            let until = feed.run.clock().now() + io.ns;
+            let end = move |well| if well { completion.complete(()) } else { completion.fail() };
+            device.begin(node, io, until, Box::new(end));
+        })
+    }
+
+    /// Posts the jobs of a range, behind those that were planned. `gate`: a job before all of them.
+    fn post(
+        self: &Arc<Self>,
+        pool: &Spawner<'static>,
+        range: Range<Node>,
+        planned: &mut Planned,
+        gated: bool,
+    ) -> Result<(), PlanError> {
+        let mut plan = pool.plan();
+        let gate = usize::from(gated);
+        if gated {
+            plan.add_with(Request::new().start(self.instant(self.run.base())), || ());
+        }
+        let (graph, first) = (self.run.graph(), range.start);
+        let mut new = Vec::with_capacity(range.len());
+        for node in range {
+            let to = plan.len();
+            new.push(self.add(&mut plan, node));
+            let before = graph.predecessors(node);
+            for &from in before {
+                match from.checked_sub(first) {
+                    Some(own) => plan.link(own as usize + gate, to),
+                    None => plan.after(&planned.jobs[from as usize], to),
+                }
+            }
+            if gated && before.is_empty() {
+                plan.link(0, to);
+            }
+        }
+        plan.post().map_err(|refused| refused.why)?;
+        planned.jobs.extend(new);
+        Ok(())
+    }
+
+    fn begin(self: &Arc<Self>, pool: &Spawner<'static>) -> Result<(), String> {
+        match self.planning.planner {
+            Planner::Ahead => {
+                let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+                let gated = !self.run.schedule().is_timed();
+                let all = 0..self.run.graph().len();
+                let posted = self.post(pool, all, &mut planned, gated);
+                planned.jobs = Vec::new();
+                posted.map_err(|error| error.to_string())
+            }
+            Planner::Jobs => self.post_planner(pool, 0),
+            Planner::Posters(threads) => std::thread::scope(|scope| {
+                let started: Result<Vec<_>, _> = (0..threads.max(1))
+                    .map(|number| {
+                        let poster = std::thread::Builder::new().name(format!("poster {number}"));
+                        poster.spawn_scoped(scope, || self.post_chunks(pool))
+                    })
+                    .collect();
+                started.map(drop).map_err(|error| format!("cannot start threads: {error}"))
+            }),
+        }
+    }
+
+    /// Posts the job that plans a chunk and posts the next one.
+    fn post_planner(self: &Arc<Self>, pool: &Spawner<'static>, chunk: u32) -> Result<(), String> {
+        let due = self.planning.due(&self.run, self.run.base(), chunk);
+        let request = Request::new().start(self.instant(due)).criticality(Criticality::Compulsory);
+        let (feed, own) = (Arc::clone(self), pool.clone());
+        let job = move || {
+            let further = !feed.run.is_stopped() && feed.plan(chunk, &own);
+            if further && chunk + 1 < feed.planning.chunks(&feed.run) {
+                // A pool that is closed wants nothing any more.
+                let _ = feed.post_planner(&own, chunk + 1);
+            }
+        };
+        pool.spawn_with(request, job).map(drop).map_err(|refused| refused.why.to_string())
+    }
+
+    fn post_chunks(self: &Arc<Self>, pool: &Spawner<'static>) {
+        loop {
+            let chunk = self.next.fetch_add(1, Relaxed);
+            if chunk >= self.planning.chunks(&self.run) {
+                return;
+            }
+            let due = self.planning.due(&self.run, self.run.base(), chunk);
+            if !super::pace::wait_until(&self.run, due) || !self.plan(chunk, pool) {
+                return;
+            }
+        }
+    }
+
+    /// Plans a chunk when those before it are planned; false when the run has ended or the pool refuses it.
+    fn plan(self: &Arc<Self>, chunk: u32, pool: &Spawner<'static>) -> bool {
+        let run = &self.run;
+        run.compute(self.planning.cost_ns(run, chunk));
+        let range = self.planning.range(run, chunk);
+        let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        while planned.jobs.len() < range.start as usize {
+            if run.is_stopped() || planned.refused.is_some() {
+                return false;
+            }
+            let waited = self.further.wait_timeout(planned, LOOK);
+            planned = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let now = run.clock().now().max(1);
+        range.clone().for_each(|node| run.set_posted(node, now));
+        if let Err(error) = self.post(pool, range, &mut planned, false) {
+            // The user's end of the run closes the pool.
+            planned.refused = Some(error).filter(|&error| error != PlanError::Closed);
+            self.further.notify_all();
+            return false;
+        }
+        self.further.notify_all();
+        true
+    }
+
+    fn post_shares(self: &Arc<Self>, pool: &Spawner<'static>, shares: usize) -> Result<(), String> {
+        let mut plan = pool.plan();
+        for _ in 0..shares {
+            let (feed, own) = (Arc::clone(self), pool.clone());
+            let start = Request::new().start(self.instant(self.run.base()));
+            plan.add_with(start, move || feed.share(&own));
+        }
+        plan.post().map_err(|refused| refused.to_string())
+    }
+
+    /// Runs jobs of the bundle.
+    fn share(self: &Arc<Self>, pool: &Spawner<'static>) {
+        let Some(bundle) = &self.bundle else { return };
+        let post = || {
+            let (feed, own) = (Arc::clone(self), pool.clone());
+            // Of a pool that is closed, nothing is wanted any more.
+            let _ = pool.post(move || feed.share(&own));
+        };
+        let worker = Self::worker();
+        let ask = |asked| match asked {
+            Asked::Run(node) => self.run.perform(node, worker),
+            Asked::Help => post(),
+        };
+        if bundle.work(worker, || self.run.clock().now(), ask) == Share::Again {
+            post();
+        }
+    }
+
+    /// Why not all jobs were planned, if so.
+    fn all_planned(&self) -> Result<(), String> {
+        let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = planned.jobs.len();
+        match planned.refused {
+            Some(why) => Err(format!("planning stopped after {jobs} jobs: {why}")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn dropped(counts: &Counts, emergencies: u64) -> Dropped {
+    Dropped {
+        missed: counts.too_late,
+        shed: counts.shed,
+        abandoned: counts.dependency_failed,
+        failed: counts.failed,
+        emergencies,
+    }
+}
+
+impl Executor for Ours {
+    fn name(&self) -> String {
+        "schedlab".to_owned()
+    }
+
+    fn workers(&self) -> usize {
+        self.options.workers
+    }
+
+    fn offers(&self) -> Offers {
+        Offers {
+            start_times: true,
+            deadlines: true,
+            significance: true,
+            dependencies: true,
+            cancellation: true,
+            asynchronous: true,
+            failures: true,
+            ..Offers::PLAIN
+        }
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+        let steals = self.stealing.decide(run, &Policy::new(self.workers()), &self.planning)?;
+        let device = run.has_io().then(|| Device::start(Arc::clone(run))).transpose();
+        let device = device.map_err(no_threads)?;
+        let begun = run.clock().now();
+        let bundle = steals.then(|| Bundle::new(run.shared_graph(), self.workers()));
+        let bundling_ns = run.clock().now() - begun;
+        let emergencies = Arc::new(AtomicU64::new(0));
+        let hears = Arc::clone(&emergencies);
+        let options = self.options.clone().on_late(move |job| {
+            hears.fetch_add(u64::from(job.criticality == Criticality::Compulsory), Relaxed);
+        });
+        let pool = Pool::start(options).map_err(no_threads)?;
+        let planned = run.clock().now();
+        let ahead = self.planning.planner == Planner::Ahead && !steals;
+        let parts = u64::from(run.graph().len()) + run.graph().edges() as u64;
+        run.set_base(planned + PRE_ROLL_NS + if ahead { parts * PLAN_NS } else { 0 });
+        let feed = Arc::new(Feed {
+            run: Arc::clone(run),
+            planning: self.planning,
+            device,
+            bundle,
+            anchor: (Instant::now(), run.clock().now()),
+            planned: Mutex::default(),
+            further: Condvar::new(),
+            next: AtomicU32::new(0),
+        });
+        let fed = if steals { feed.post_shares(&pool, self.workers()) } else { feed.begin(&pool) };
+        let planning_ns = if ahead { run.clock().now() - planned } else { bundling_ns };
+        let drained = fed.is_ok() && drain(&pool, run, self.patience);
+        let counts = pool.stop(self.patience.min(Duration::from_secs(10))).counts;
+        run.set_dropped(dropped(&counts, emergencies.load(Relaxed)));
+        if run.is_stopped() {
+            return Err(ExecutorError::Interrupted);
+        }
+        fed.and_then(|()| feed.all_planned()).map_err(unfinished)?;
+        if !drained {
+            let left = counts.posted - counts.ended() + counts.cancelled;
+            return Err(unfinished(format!("{left} of {} jobs did not end", counts.posted)));
+        }
+        if counts.panicked > 0 {
+            return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
+        }
+        Ok(Told { planning_ns, ..Told::default() })
+    }
+}
+
+/// Waits for the end of all jobs, or of the run: its jobs are then left where they are.
+fn drain(pool: &Pool, run: &Run, patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if pool.wait(left.min(LOOK)).is_ok() {
+            return true;
+        }
+        if left.is_zero() || run.is_stopped() {
+            return false;
+        }
+    }
+}
+
+fn unfinished(what: String) -> ExecutorError {
+    ExecutorError::Unfinished { executor: "schedlab".to_owned(), what }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn no_threads(error: std::io::Error) -> ExecutorError {
+    unfinished(format!("cannot start threads: {error}"))
+}

@@ -1,0 +1,262 @@
+//! Handles: wait for a job, get its value, cancel it, depend on it.
+
+use crate::job::{Stage, TaskRef, Valued};
+use crate::pool::Lease;
+use crate::worker;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Names a job, also after it ended. It is never given to another job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId {
+    /// Where the pool keeps the job; other jobs have the place later.
+    pub place: u64,
+    /// The number of the job, which no other job of the pool ever has.
+    pub serial: u64,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobState {
+    /// It has not started.
+    Waiting,
+    /// It runs, or its completion has not been told.
+    Running,
+    /// It ended. How, its handle knows.
+    Ended,
+}
+
+impl JobState {
+    pub(crate) fn of(stage: Stage) -> Self {
+        match stage {
+            Stage::Waiting | Stage::Queued => Self::Waiting,
+            Stage::Running | Stage::Deferred | Stage::ToldDone | Stage::ToldFailed => Self::Running,
+            _ => Self::Ended,
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// Well.
+    Done,
+    /// It said so itself, or its completion did.
+    Failed,
+    /// In a panic.
+    Panicked,
+    /// It was cancelled, alone or with its stream, or the pool stopped.
+    Cancelled,
+    /// A job that it depends on did not end well.
+    DependencyFailed,
+    /// It was too late to start, and was dropped.
+    TooLate,
+    /// It was shed.
+    Shed,
+}
+
+/// Why a job has no value.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// It panicked, with this payload.
+    #[error("the job panicked")]
+    Panicked(Box<dyn Any + Send>),
+    /// It was cancelled, alone or with its stream, or the pool stopped.
+    #[error("the job was cancelled")]
+    Cancelled,
+    /// A job that it depends on did not end well.
+    #[error("a job that this job depends on did not end well")]
+    DependencyFailed,
+    /// It was too late to start, and was dropped.
+    #[error("the job was too late to start")]
+    TooLate,
+    /// It was shed.
+    #[error("the job was shed: a compulsory job was late")]
+    Shed,
+    /// Its completion said so, or was dropped.
+    #[error("the job failed")]
+    Failed,
+    /// Its value was taken already.
+    #[error("the value of the job was taken already")]
+    Taken,
+}
+
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A job that was posted. Dropping the handle detaches the job: it runs all the same.
+pub struct Handle<'env, T> {
+    job: Arc<dyn Valued<'env, T> + 'env>,
+    shared: Arc<Lease<'env>>,
+}
+
+impl<T> fmt::Debug for Handle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl<'env, T> Handle<'env, T> {
+    pub(crate) fn new(job: Arc<dyn Valued<'env, T> + 'env>, shared: Arc<Lease<'env>>) -> Self {
+        Self { job, shared }
+    }
+
+    pub(crate) fn task(&self) -> TaskRef<'env> {
+        Arc::clone(&self.job) as TaskRef<'env>
+    }
+
+    /// Where the job is.
+    pub fn state(&self) -> JobState {
+        JobState::of(self.job.head().stage())
+    }
+
+    /// How the job ended; `None` if it has not.
+    pub fn ended(&self) -> Option<Ended> {
+        Some(match self.job.head().stage() {
+            Stage::Done => Ended::Done,
+            Stage::Failed => Ended::Failed,
+            Stage::Panicked => Ended::Panicked,
+            Stage::Cancelled => Ended::Cancelled,
+            Stage::Dependency => Ended::DependencyFailed,
+            Stage::TooLate => Ended::TooLate,
+            Stage::Shed => Ended::Shed,
+            _ => return None,
+        })
+    }
+
+    /// Waits until the job has ended, and leaves its value; false if it has not within `patience`. Inside a job and with
+    /// `Duration::MAX`, the worker runs other jobs meanwhile.
+    pub fn wait_ended(&self, patience: Duration) -> bool {
+        let end = Instant::now().checked_add(patience).filter(|_| patience != Duration::MAX);
+        self.wait_until(end);
+        self.is_ended()
+    }
+
+    /// Whether the job has ended.
+    pub fn is_ended(&self) -> bool {
+        self.job.head().stage().is_end()
+    }
+
+    /// The id of the job, which can be copied and kept.
+    pub fn id(&self) -> JobId {
+        self.shared.id(&self.task())
+    }
+
+    /// Drops the job if it has not started, and all jobs that depend on it; false if it has.
+    pub fn cancel(&self) -> bool {
+        let done = self.shared.core.cancel(&self.task(), worker::worker_of(&self.shared));
+        self.shared.tell_drained();
+        done
+    }
+
+    /// Waits until the job has ended: its value. Inside a job, the worker runs other jobs meanwhile.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    pub fn wait(self) -> Result<T, JobError> {
+        self.wait_until(None);
+        self.result()
+    }
+
+    /// Waits until the job has ended, or for `patience`: then the handle comes back.
+    ///
+    /// # Errors
+    /// The handle, if the job has not ended.
+    pub fn wait_for(self, patience: Duration) -> Result<Result<T, JobError>, Self> {
+        self.wait_until(Instant::now().checked_add(patience));
+        if self.is_ended() { Ok(self.result()) } else { Err(self) }
+    }
+
+    fn wait_until(&self, end: Option<Instant>) {
+        let this_thread = std::thread::current();
+        if self.job.head().link(|links| links.waiters.push(this_thread)).is_none() {
+            return;
+        }
+        let is_over = || self.is_ended() || end.is_some_and(|end| Instant::now() >= end);
+        match (worker::worker_of(&self.shared), end) {
+            // The thread of a worker is called when the job ends; a patience needs a look at the clock.
+            (Some(_), None) => worker::wait_inside(&self.shared, is_over),
+            (_, Some(end)) => {
+                while !is_over() {
+                    std::thread::park_timeout(end.saturating_duration_since(Instant::now()));
+                }
+            }
+            (None, None) => {
+                while !is_over() {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+
+    fn result(&self) -> Result<T, JobError> {
+        match self.ended() {
+            Some(Ended::Failed) => Err(JobError::Failed),
+            Some(Ended::Cancelled) => Err(JobError::Cancelled),
+            Some(Ended::DependencyFailed) => Err(JobError::DependencyFailed),
+            Some(Ended::TooLate) => Err(JobError::TooLate),
+            Some(Ended::Shed) => Err(JobError::Shed),
+            Some(Ended::Done | Ended::Panicked) | None => match self.job.take() {
+                Some(Ok(value)) => Ok(value),
+                Some(Err(panic)) => Err(JobError::Panicked(panic)),
+                None => Err(JobError::Taken),
+            },
+        }
+    }
+}
+
+/// Ends a job that [`Spawner::spawn_deferred`](crate::Spawner::spawn_deferred) posted. Dropped without a word, it fails
+/// the job. The job ends when its function has returned and this was called.
+pub struct Completion<'env, T> {
+    job: Option<Arc<dyn Valued<'env, T> + 'env>>,
+    shared: Arc<Lease<'env>>,
+}
+
+impl<T> fmt::Debug for Completion<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").finish_non_exhaustive()
+    }
+}
+
+impl<'env, T> Completion<'env, T> {
+    pub(crate) fn new(
+        job: Option<Arc<dyn Valued<'env, T> + 'env>>,
+        shared: Arc<Lease<'env>>,
+    ) -> Self {
+        Self { job, shared }
+    }
+
+    /// The job has ended well, with this value.
+    pub fn complete(mut self, value: T) {
+        if let Some(job) = self.job.take() {
+            job.put(value);
+            self.tell(job, true);
+        }
+    }
+
+    /// The job has failed.
+    pub fn fail(self) {
+        drop(self);
+    }
+
+    fn tell(&self, job: Arc<dyn Valued<'env, T> + 'env>, well: bool) {
+        self.shared.core.tell(&(job as TaskRef<'env>), well, worker::worker_of(&self.shared));
+        self.shared.tell_drained();
+    }
+}
+
+impl<T> Drop for Completion<'_, T> {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.tell(job, false);
+        }
+    }
+}

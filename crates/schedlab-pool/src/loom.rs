@@ -1,0 +1,140 @@
+//! All interleavings, with at most [`PREEMPTIONS`] preemptions, of two workers and a poster that posts while they run.
+
+use crate::job::{Asks, Criticality, Item, Job, TaskRef, Times};
+use crate::policy::{Core, Hooks, Late, Me};
+use crate::queues::Lists;
+use loom::sync::{Condvar, Mutex as Modelled};
+use loom::thread;
+use std::sync::{Arc, Mutex};
+
+const PREEMPTIONS: usize = 2;
+const WORKERS: usize = 2;
+
+type State = Core<'static, Lists<Item<'static>>>;
+
+/// A thread's sleep with one call that is kept. Loom's own loses a call to a thread that waits for a lock.
+#[derive(Default)]
+struct Sleep(Modelled<bool>, Condvar);
+
+impl Sleep {
+    fn wake(&self) {
+        *self.0.lock().expect("no panic") = true;
+        self.1.notify_one();
+    }
+
+    fn sleep(&self) {
+        let mut called = self.0.lock().expect("no panic");
+        while !*called {
+            called = self.1.wait(called).expect("no panic");
+        }
+        *called = false;
+    }
+}
+
+/// A job that counts itself. The last one of `jobs` closes the pool.
+fn job(
+    core: &Arc<State>,
+    ran: &Arc<Mutex<Vec<u32>>>,
+    number: usize,
+    asks: &Asks,
+) -> TaskRef<'static> {
+    let (core, ran) = (Arc::downgrade(core), Arc::clone(ran));
+    let function = move || {
+        let mut ran = ran.lock().expect("no panic");
+        ran[number] += 1;
+        let all = ran.iter().all(|&times| times > 0);
+        drop(ran);
+        if all && let Some(core) = core.upgrade() {
+            core.close();
+        }
+        Some(())
+    };
+    Arc::new(Job::<_, _, Times>::new(asks, function))
+}
+
+fn work(core: &State, sleep: &Sleep, worker: usize) {
+    let mut me = Me::new(worker);
+    while !core.is_closed() {
+        if let Some(task) = core.next(&mut me, Some(&worker)) {
+            let returned = task.run();
+            core.returned(&task, returned, &me, Some(&worker));
+            continue;
+        }
+        core.search(&mut me);
+        if core.park(&mut me).is_some() {
+            sleep.sleep();
+            core.unparked(&mut me);
+        }
+    }
+}
+
+/// Runs the model: a lost wakeup is a deadlock, which loom finds; each job runs once.
+fn check(
+    post: impl Fn(&Arc<State>, &Arc<Mutex<Vec<u32>>>) + Send + Sync + Copy + 'static,
+    jobs: usize,
+) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(PREEMPTIONS);
+    model.max_branches = 100_000;
+    model.check(move || {
+        let sleeps: Arc<Vec<Sleep>> = Arc::new((0..WORKERS).map(|_| Sleep::default()).collect());
+        let known = Arc::clone(&sleeps);
+        let wake = move |worker: usize| known[worker].wake();
+        let hooks = Hooks { clock: Box::new(|| 1), wake: Box::new(wake), late: None };
+        let (core, _) = Core::new(WORKERS, 100, Late::Run, hooks);
+        let core = Arc::new(core);
+        let ran = Arc::new(Mutex::new(vec![0; jobs]));
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                let (core, sleeps) = (Arc::clone(&core), Arc::clone(&sleeps));
+                thread::spawn(move || work(&core, &sleeps[worker], worker))
+            })
+            .collect();
+        post(&core, &ran);
+        workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+        assert!(ran.lock().expect("no panic").iter().all(|&times| times == 1));
+    });
+}
+
+#[test]
+fn each_plain_job_runs_once_and_no_wakeup_is_lost() {
+    check(
+        |core, ran| {
+            for number in 0..2 {
+                assert!(core.counters.reserve(1, Some(0)));
+                let asks = Asks { queued: true, ..Asks::default() };
+                core.post(job(core, ran, number, &asks), &[], None);
+            }
+        },
+        2,
+    );
+}
+
+#[test]
+fn each_timed_job_runs_once_and_no_wakeup_is_lost() {
+    check(
+        |core, ran| {
+            for number in 0..2 {
+                assert!(core.counters.reserve(1, Some(0)));
+                let criticality = [Criticality::Compulsory, Criticality::Optional][number];
+                let asks = Asks { queued: true, start: 1, criticality, ..Asks::default() };
+                core.post(job(core, ran, number, &asks), &[], None);
+            }
+        },
+        2,
+    );
+}
+
+#[test]
+fn a_job_that_depends_on_one_that_may_have_ended_runs_once() {
+    check(
+        |core, ran| {
+            assert!(core.counters.reserve(2, Some(0)));
+            let queued = Asks { queued: true, ..Asks::default() };
+            let first = job(core, ran, 0, &queued);
+            core.post(Arc::clone(&first), &[], None);
+            core.post(job(core, ran, 1, &Asks::default()), &[first], None);
+        },
+        2,
+    );
+}

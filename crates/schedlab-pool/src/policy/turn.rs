@@ -1,0 +1,268 @@
+//! What a worker does between two jobs.
+
+use super::core::{Core, Late, LateJob};
+use crate::job::{Criticality, Item, NEVER, Nanos, Returned, Stage, TaskRef};
+use crate::queues::{Lane, Queues};
+use crate::sync::lock;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// One job in so many is a plain one, and is taken from the injector if that has some.
+const TURN: u32 = 61;
+/// A worker takes at most so many jobs from the injector at once.
+const BATCH: usize = 64;
+
+/// A worker, as the policy knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Me {
+    pub(crate) worker: usize,
+    ticks: u32,
+    searching: bool,
+}
+
+impl Me {
+    pub(crate) fn new(worker: usize) -> Self {
+        Self { worker, ticks: 0, searching: false }
+    }
+}
+
+impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
+    /// The next job of a worker, which has begun; `None` if there is none, or the pool is closed. Without `local` the
+    /// worker is inside a job that waits.
+    pub(crate) fn next(&self, me: &mut Me, local: Option<&Q::Local>) -> Option<TaskRef<'env>> {
+        while !self.is_closed() {
+            match self.find(me, local)? {
+                Item::Release(release) => {
+                    self.release(*release, local, Some(me.worker));
+                    me.ticks = TURN - 1;
+                }
+                Item::Job(task) => {
+                    if self.begin(&task, me.worker) {
+                        self.found(me);
+                        return Some(task);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn find(&self, me: &mut Me, local: Option<&Q::Local>) -> Option<Item<'env>> {
+        me.ticks += 1;
+        let is_plain = me.ticks >= TURN;
+        if is_plain {
+            me.ticks = 0;
+        }
+        let is_due = self.is_due();
+        if is_due && let Some(task) = self.take_timed(is_plain) {
+            return Some(Item::Job(task));
+        }
+        let own = || match local {
+            Some(local) => self.queues.pop(me.worker, local),
+            None => self.queues.steal_one(me.worker),
+        };
+        let posted = || match local {
+            Some(local) => self.queues.take_batch(local, BATCH),
+            None => self.queues.take(Lane::Plain),
+        };
+        let mine = if is_plain { posted().or_else(own) } else { own().or_else(posted) };
+        mine.or_else(|| self.steal(me.worker, local)).or_else(|| {
+            let left = if is_due && is_plain { self.take_timed(false) } else { None };
+            left.map(Item::Job)
+        })
+    }
+
+    fn steal(&self, worker: usize, local: Option<&Q::Local>) -> Option<Item<'env>> {
+        let others = (worker + 1..self.workers).chain(0..worker);
+        others.into_iter().find_map(|from| match local {
+            Some(local) => self.queues.steal(from, local),
+            None => self.queues.steal_one(from),
+        })
+    }
+
+    /// Whether a timed job is due, or has to be taken in.
+    fn is_due(&self) -> bool {
+        let hint = self.hint.0.load(SeqCst);
+        hint == 0 || (hint != NEVER && hint <= self.now())
+    }
+
+    fn take_timed(&self, compulsory: bool) -> Option<TaskRef<'env>> {
+        let mut timed = lock(&self.timed);
+        let now = self.now();
+        self.take_in(&mut timed, now);
+        timed.advance(now);
+        let task = timed.take(compulsory);
+        self.set_hint(&timed);
+        task
+    }
+
+    /// Begins a job, unless it was cancelled, its stream is off, or it is too late.
+    fn begin(&self, task: &TaskRef<'env>, worker: usize) -> bool {
+        let head = task.head();
+        let at = Some(worker);
+        let (stream, generation) = task.stream();
+        if stream != 0 && !self.streams.is_on(stream, generation) {
+            self.drop_queued(task, Stage::Cancelled, at);
+            return false;
+        }
+        let late_after = task.late_after();
+        if late_after != NEVER || head.criticality == Criticality::Optional {
+            let now = self.now();
+            if now > late_after && !self.is_run_late(task, now, now - late_after, at) {
+                return false;
+            }
+            let shed_until = self.shed_until.load(Relaxed);
+            if head.criticality == Criticality::Optional && task.start() < shed_until {
+                self.drop_queued(task, Stage::Shed, at);
+                return false;
+            }
+        }
+        if !head.claim([Stage::Queued; 2], Stage::Running) {
+            return false;
+        }
+        if head.is_linked() {
+            lock(&self.running[worker]).push(Arc::clone(task));
+        }
+        true
+    }
+
+    /// Whether a job runs that is too late. It is counted and told.
+    fn is_run_late(
+        &self,
+        task: &TaskRef<'env>,
+        now: Nanos,
+        late_ns: Nanos,
+        at: Option<usize>,
+    ) -> bool {
+        let head = task.head();
+        let is_compulsory = head.criticality == Criticality::Compulsory;
+        let runs = match self.late {
+            Late::Run => true,
+            Late::Drop => false,
+            Late::Shed => is_compulsory,
+        };
+        if !runs && !self.drop_queued(task, Stage::TooLate, at) {
+            return false;
+        }
+        if runs {
+            // Whoever cancels it meanwhile: it was too late all the same.
+            head.was_late.store(true, Relaxed);
+            if self.late == Late::Shed {
+                self.shed_until.fetch_max(now, SeqCst);
+            }
+        }
+        self.counters.starts_late(at);
+        if let Some(tell) = &self.hooks.late {
+            let (stream, _) = task.stream();
+            tell(LateJob { stream, criticality: head.criticality, late_ns, runs });
+        }
+        runs
+    }
+
+    fn drop_queued(&self, task: &TaskRef<'env>, end: Stage, at: Option<usize>) -> bool {
+        let claimed = task.head().claim([Stage::Queued; 2], end);
+        if claimed {
+            task.discard();
+            self.end(task, end, None, at);
+        }
+        claimed
+    }
+
+    /// Ends a job that a worker ran.
+    pub(crate) fn returned(
+        &self,
+        task: &TaskRef<'env>,
+        returned: Returned,
+        me: &Me,
+        local: Option<&Q::Local>,
+    ) {
+        let head = task.head();
+        if head.is_linked() {
+            lock(&self.running[me.worker]).retain(|running| !Arc::ptr_eq(running, task));
+        }
+        let end = match returned {
+            Returned::Done => Stage::Done,
+            Returned::Failed => Stage::Failed,
+            Returned::Panicked => Stage::Panicked,
+            Returned::Deferred if self.defer(task) => return,
+            Returned::Deferred if head.stage() == Stage::ToldDone => Stage::Done,
+            Returned::Deferred => Stage::Failed,
+        };
+        self.end(task, end, local, Some(me.worker));
+    }
+
+    /// A worker that searched has found a job: if it was the last one, it wakes another for what is left.
+    fn found(&self, me: &mut Me) {
+        if !me.searching {
+            return;
+        }
+        me.searching = false;
+        if self.parking.0.found() && (self.has_more() || self.is_start_open()) {
+            self.wake_one();
+        }
+    }
+
+    fn wake_one(&self) {
+        if let Some(worker) = self.parking.0.wake_one() {
+            (self.hooks.wake)(worker);
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.parking.0.asleep() > 0
+            && (!self.queues.is_empty(Lane::Plain)
+                || self.is_due()
+                || (0..self.workers).any(|worker| !self.queues.has_none(worker)))
+    }
+
+    /// Whether a sleeper is needed for the next start.
+    fn is_start_open(&self) -> bool {
+        let hint = self.hint.0.load(SeqCst);
+        hint != NEVER && self.parking.0.is_open(hint)
+    }
+
+    /// A worker found no job.
+    pub(crate) fn search(&self, me: &mut Me) {
+        if !me.searching {
+            me.searching = true;
+            self.parking.0.search();
+        }
+    }
+
+    /// Puts a worker that searches to sleep: until when; `None` if there is something to do after all.
+    pub(crate) fn park(&self, me: &mut Me) -> Option<Nanos> {
+        let (seen, starts) = {
+            let mut timed = lock(&self.timed);
+            let now = self.now();
+            self.take_in(&mut timed, now);
+            timed.advance(now);
+            (self.set_hint(&timed), timed.starts(self.parking.0.asleep() + 1))
+        };
+        if seen == 0 {
+            return None;
+        }
+        let until = self.parking.0.park(me.worker, &starts);
+        me.searching = false;
+        // One that posted before it saw this worker asleep left the job to be found here.
+        let stays = !self.is_closed()
+            && self.hint.0.load(SeqCst) == seen
+            && self.queues.is_empty(Lane::Plain)
+            && (0..self.workers).all(|worker| self.queues.has_none(worker));
+        if stays {
+            return Some(until);
+        }
+        self.unparked(me);
+        None
+    }
+
+    /// A worker stops searching for another reason than a job.
+    pub(crate) fn leave(&self, me: &mut Me) {
+        self.found(me);
+    }
+
+    /// A worker that slept is awake.
+    pub(crate) fn unparked(&self, me: &mut Me) {
+        self.parking.0.unpark(me.worker);
+        me.searching = true;
+    }
+}

@@ -1,0 +1,133 @@
+//! A worker's thread.
+
+use crate::job::{Item, Nanos, Returned, TaskRef};
+use crate::policy::Me;
+use crate::pool::Shared;
+use crate::queues::{Deques, Queues};
+use crate::sync::lock;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// For so long a worker without a job looks again before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
+
+type Local<'env> = <Deques<Item<'env>> as Queues<Item<'env>>>::Local;
+
+/// The pool whose job the current thread runs.
+#[derive(Clone, Copy)]
+struct Current {
+    pool: usize,
+    worker: usize,
+    /// Jobs that wait for handles on this thread, each inside the one before.
+    depth: usize,
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
+}
+
+fn address(shared: &Shared<'_>) -> usize {
+    std::ptr::from_ref(shared).addr()
+}
+
+/// The worker of this pool that the current thread is.
+pub(crate) fn worker_of(shared: &Shared<'_>) -> Option<usize> {
+    let current = CURRENT.get()?;
+    (current.pool == address(shared)).then_some(current.worker)
+}
+
+/// The number of the worker that runs the calling job, from 0; `None` outside of jobs.
+pub fn current_worker() -> Option<usize> {
+    CURRENT.get().map(|current| current.worker)
+}
+
+/// A worker's life. The thread is known to those that wake it before the first job.
+pub(crate) fn work<'env>(shared: &Arc<Shared<'env>>, worker: usize, local: &Local<'env>) {
+    CURRENT.set(Some(Current { pool: address(shared), worker, depth: 0 }));
+    lock(&shared.threads)[worker] = Some(std::thread::current());
+    shared.set_up(worker);
+    let core = &shared.core;
+    let mut me = Me::new(worker);
+    let mut since = None;
+    while !core.is_closed() {
+        if let Some(task) = core.next(&mut me, Some(local)) {
+            since = None;
+            run(shared, &task, &me, Some(local));
+            continue;
+        }
+        core.search(&mut me);
+        shared.tell_drained();
+        let begun: Instant = *since.get_or_insert_with(Instant::now);
+        if begun.elapsed() < SPIN {
+            std::hint::spin_loop();
+        } else if let Some(until) = core.park(&mut me) {
+            sleep(shared, worker, until);
+            core.unparked(&mut me);
+            since = None;
+        }
+    }
+    CURRENT.set(None);
+    shared.left(worker);
+}
+
+fn run<'env>(
+    shared: &Shared<'env>,
+    task: &TaskRef<'env>,
+    me: &Me,
+    local: Option<&Local<'env>>,
+) -> Returned {
+    if let Some(watch) = &shared.options.watch {
+        watch.begins(me.worker);
+    }
+    let returned = task.run();
+    shared.core.returned(task, returned, me, local);
+    if let Some(watch) = &shared.options.watch {
+        watch.ended(me.worker);
+    }
+    returned
+}
+
+fn sleep(shared: &Shared<'_>, worker: usize, until: Nanos) {
+    let end = shared.instant(until);
+    if let Some(watch) = &shared.options.watch {
+        watch.parks(worker, end);
+    }
+    match end {
+        Some(end) => std::thread::park_timeout(end.saturating_duration_since(Instant::now())),
+        None => std::thread::park(),
+    }
+    if let Some(watch) = &shared.options.watch {
+        watch.unparked(worker);
+    }
+}
+
+/// Waits inside a job: runs other jobs until `is_over`, which an unpark of this thread announces. Beyond the depth
+/// limit, or once the pool is closed, it only waits.
+pub(crate) fn wait_inside(shared: &Shared<'_>, is_over: impl Fn() -> bool) {
+    let Some(current) = CURRENT.get() else { return };
+    let helps = current.depth < shared.options.depth_max;
+    CURRENT.set(Some(Current { depth: current.depth + 1, ..current }));
+    let core = &shared.core;
+    let mut me = Me::new(current.worker);
+    while helps && !is_over() && !core.is_closed() {
+        if let Some(task) = core.next(&mut me, None) {
+            run(shared, &task, &me, None);
+            continue;
+        }
+        core.search(&mut me);
+        if let Some(until) = core.park(&mut me) {
+            if !is_over() {
+                sleep(shared, current.worker, until);
+            }
+            core.unparked(&mut me);
+        }
+    }
+    core.leave(&mut me);
+    shared.block(|| {
+        while !is_over() {
+            std::thread::park();
+        }
+    });
+    CURRENT.set(Some(current));
+}
