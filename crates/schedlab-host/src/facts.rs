@@ -186,7 +186,16 @@ fn kernel(root: &Path) -> KernelFacts {
         mitigations: Fact::from_result(mitigations(root)),
         config: Fact::from_result(config),
         sched_ext: Fact::from_result(sched_ext),
+        sched_ext_state: Fact::from_result(sched_ext_state(root)),
     }
+}
+
+/// The state of sched_ext, and how often a scheduler was enabled: a scheduler that was thrown out and loaded again has
+/// the same name.
+fn sched_ext_state(root: &Path) -> Result<String, String> {
+    let state = text(root, "sys/kernel/sched_ext/state").map_err(|error| error.to_string())?;
+    let enabled = text(root, "sys/kernel/sched_ext/enable_seq").unwrap_or_default();
+    Ok(format!("{state} {enabled}").trim_end().to_owned())
 }
 
 /// The GNU build id among the kernel's ELF notes.

@@ -115,7 +115,7 @@ pub struct Tuned {
 }
 
 /// The chance at which an axis is said to matter.
-const ALIVE: f64 = 0.05;
+pub(super) const ALIVE: f64 = 0.05;
 
 impl Tuned {
     /// A tuning that was stopped after this many measurements.

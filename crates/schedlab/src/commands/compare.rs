@@ -9,7 +9,8 @@ mod sets;
 mod sides;
 
 use super::UsageError;
-use super::result_file::save;
+use super::result_file::{check_place, save};
+use super::run::known_metric;
 use super::verdicts::print_text;
 use crate::json;
 use choices::Choices;
@@ -41,8 +42,9 @@ Examples:
 The primary metrics decide: those that --metric names, otherwise those of the registry
 (docs/metrics.md). Large changes of other metrics are listed without a claim.
 
-Exit codes with --fail-if: 0 the change is not there, 1 it is there, 125 the runs do not tell
-(git bisect run skips such a commit). All of the interval must be on one side of the limit.";
+Exit codes: 1 if there is no verdict, since runs failed. With --fail-if: 0 the change is not there,
+1 it is there, 125 the runs do not tell (git bisect run skips such a commit). All of the interval
+must be on one side of the limit.";
 
 /// Options of `schedlab compare`.
 #[derive(clap::Args)]
@@ -67,6 +69,12 @@ pub(crate) struct Args {
     /// Count sides as equivalent within ±PERCENT [default: 5; for tails 10]
     #[arg(long, value_name = "PERCENT")]
     margin: Option<f64>,
+    /// Rank runs that failed behind all others, instead of giving no verdict beside them
+    #[arg(long)]
+    allow_failures: bool,
+    /// Let --fail-if judge sides that did not run interleaved: a drift between them is then included
+    #[arg(long)]
+    allow_drift: bool,
     /// Print at most 10 lines of Markdown, for a pull request or a mailing list
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
@@ -141,12 +149,18 @@ impl json::Document for Document<'_> {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, measured, sides } =
-        args;
+    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, .. } = args;
+    let Args { allow_failures, allow_drift, measured, sides, .. } = args;
     let is_measured = !measured.commands.is_empty();
     if folders.len() > 1 && (folders.len() % 2 == 1 || (folders.len() > 2 && !blocks)) {
         let what = "give two folders, before and after; or pairs of them with --blocks";
         return Err(UsageError(what.into()).into());
+    }
+    junit.as_deref().map(check_place).transpose()?;
+    if is_measured {
+        let conditions = fail_if.iter().map(|condition| ("--fail-if", &condition.metric));
+        let mut named = metrics.iter().map(|name| ("--metric", name)).chain(conditions);
+        named.try_for_each(|(option, name)| known_metric(option, name))?;
     }
     let mut study = sides.study(&measured, &metrics)?;
     let (sets, stopped) = match &mut study {
@@ -160,7 +174,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(why) = incomparable(sets.iter().flat_map(|set| &set.runs)) {
         anyhow::bail!("cannot compare these results: {why}");
     }
-    let mut asked = asked(&sets, metrics, &fail_if, margin)?;
+    let asked = asked(&sets, metrics, &fail_if, margin)?;
+    let mut asked = Asked { allow_failures, ..asked };
     let mut pairs: Vec<Pair> = match is_measured {
         true => {
             asked = Asked { interleaved: true, tests: sets.len() - 1, ..asked };
@@ -178,6 +193,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         for (at, pair) in pairs.iter_mut().enumerate() {
             study.complete(at + 1, pair, &sets[0])?;
         }
+    }
+    let drifts = |pair: &Pair| pair.comparisons.iter().flat_map(Comparison::rows).any(|row| row.drift);
+    if !fail_if.is_empty() && !allow_drift && pairs.iter().any(drifts) {
+        let what = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, too: \
+            measure them in one experiment or with `compare --`, or add --allow-drift";
+        return Err(UsageError(what.into()).into());
     }
     print(&pairs, markdown, json)?;
     let comparisons: Vec<Comparison> =
@@ -237,7 +258,9 @@ fn asked(
     let conditions: Vec<String> = fail_if.iter().map(|c| c.metric.clone()).collect();
     for name in metrics.iter().chain(&conditions) {
         let has = |set: &Set| set.runs.iter().any(|r| r.value(name).is_some());
-        if !sets.iter().all(has) {
+        // A side of which all runs failed measures nothing.
+        let fails = |set: &Set| set.runs.iter().all(|run| run.failure().is_some());
+        if !sets.iter().all(|set| has(set) || fails(set)) {
             let why = left_out(sets).map_or(String::new(), |why| format!(": {why}"));
             return Err(UsageError(format!("no metric '{name}' in both sets{why}")).into());
         }
@@ -260,7 +283,11 @@ fn left_out(sets: &[Set]) -> Option<String> {
 
 fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
     let mut stderr = crate::output::stderr();
-    let mut code = ExitCode::SUCCESS;
+    let has_verdict = |comparison: &Comparison| comparison.no_verdict.is_empty();
+    let mut code = match comparisons.iter().all(has_verdict) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    };
     for condition in conditions {
         match condition.check(comparisons) {
             Some(false) => {}

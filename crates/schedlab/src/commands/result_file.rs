@@ -51,6 +51,18 @@ pub(super) fn save_picture(file: &Path, scene: &Scene) -> anyhow::Result<()> {
     save(file, &bytes)
 }
 
+/// Refuses a name that cannot be written, before what takes long.
+pub(crate) fn check_place(file: &Path) -> anyhow::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() || file.is_dir() {
+        let what = format!("cannot write {}: {} is not a folder", file.display(), folder.display());
+        let is_one = format!("cannot write {}: it is a folder", file.display());
+        return Err(UsageError(if file.is_dir() { is_one } else { what }).into());
+    }
+    Ok(())
+}
+
 /// Writes a file that the user named: a half file is never seen.
 pub(crate) fn save(file: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     schedlab_trace::write_file(file, bytes)

@@ -5,7 +5,7 @@ use super::super::rounds::{Cell, measure};
 use super::super::temporary_folder::Folder;
 use super::Set;
 use crate::machines;
-use schedlab_experiment::Machines;
+use schedlab_experiment::{Machines, StoredRun, missing_program};
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
 use std::path::PathBuf;
 
@@ -57,6 +57,9 @@ impl Measured {
                 "give two commands or more after --, or a parameter with two values (-L, -P)";
             return Err(UsageError(what.into()).into());
         }
+        if let Some(what) = commands.iter().find_map(|command| missing_program(&argv(command))) {
+            return Err(UsageError(what).into());
+        }
         let folder = Folder::of(self.output.as_deref(), "compare")?;
         let mut machines = Machines::made_by(&machines::make);
         let cell = |command: &String| {
@@ -73,8 +76,10 @@ impl Measured {
         let (runs, stopped) = measure(&mut machines, &cells, LABEL, self.runs, folder.path())?;
         let set = |(command, runs): (&String, _)| Set { runs, ..Set::new(command) };
         let sets: Vec<Set> = commands.iter().zip(runs).map(set).collect();
-        if let Some(failed) = sets.iter().find(|set| set.runs.is_empty()).filter(|_| !stopped) {
-            anyhow::bail!("'{}' fails: it ends with an exit code other than 0", failed.name);
+        let fails = |set: &&Set| set.runs.iter().all(|run| run.failure().is_some());
+        if let Some(failed) = sets.iter().find(fails).filter(|_| !stopped) {
+            let why = failed.runs.iter().find_map(StoredRun::failure).unwrap_or_default();
+            anyhow::bail!("'{}' fails: all of its runs failed: {why}", failed.name);
         }
         Ok((sets, stopped))
     }

@@ -206,7 +206,7 @@ impl Study<'_> {
             measure(&mut self.machines, &cells, &label, self.rounds, self.folder.path())?;
         let mut sets: Vec<Set> = Vec::new();
         for (side, runs) in all.iter().zip(runs) {
-            if runs.is_empty() && !stopped {
+            if runs.iter().all(|run| run.failure().is_some()) && !stopped {
                 anyhow::bail!("the load fails on '{}': see `schedlab load --on`", side.text);
             }
             sets.push(Set { runs, ..Set::new(&side.text) });
