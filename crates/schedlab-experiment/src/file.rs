@@ -231,9 +231,9 @@ impl Experiment {
     #[must_use]
     pub fn work(&self, axis: &Axis) -> Option<Work> {
         let Varies::Option(name) = &axis.varies else { return None };
-        let is_meant =
-            |label: &str| axis.workload.is_empty() || axis.workload == label;
-        let specs = self.workloads.iter().flat_map(Workload::all).filter(|(label, _)| is_meant(label));
+        let is_meant = |label: &str| axis.workload.is_empty() || axis.workload == label;
+        let specs =
+            self.workloads.iter().flat_map(Workload::all).filter(|(label, _)| is_meant(label));
         let found = specs.filter_map(|(_, spec)| metrics::work(spec, name)).next();
         match axis.kind {
             Some(AxisKind::Setting) => None,

@@ -199,7 +199,8 @@ fn measured(line: &str, declared: Option<&Metric>) -> Result<Option<(Metric, f64
 
 /// What has to be asked about a metric of a hook that nobody gave a direction; `None` for others.
 pub(crate) fn question(metric: &Metric) -> Option<String> {
-    let is_open = metric.better == Better::Neither && crate::run_metrics::find(&metric.name).is_none();
+    let is_open =
+        metric.better == Better::Neither && crate::run_metrics::find(&metric.name).is_none();
     is_open.then(|| {
         let name = &metric.name;
         format!(

@@ -1,5 +1,7 @@
 //! Experiments whose right answer is known: whether a person may act on the first sentence of the answer.
 
+mod ten;
+
 use crate::fake::{Fake, has};
 use crate::report::answer;
 use crate::tune::{Tuned, Verdict, tune};
@@ -185,7 +187,9 @@ fn a_treatment_that_was_not_in_force_is_no_treatment() {
     ] {
         let told = Case::new().answer(&during(program, more));
         match says {
-            Some(says) => assert!(told[0].contains("no verdict") && told[0].contains(says), "{told:#?}"),
+            Some(says) => {
+                assert!(told[0].contains("no verdict") && told[0].contains(says), "{told:#?}")
+            }
             None => assert!(!told[0].contains("no verdict"), "{program}: {told:#?}"),
         }
     }
@@ -226,7 +230,9 @@ fn how_much_work_is_asked_for_is_no_contest_but_a_curve() {
     // More groups take longer, and do more in a second up to four of them.
     let mut case = Case::new();
     case.fake.time = |spec, n| {
-        let schedlab_workload::WorkloadSpec::Builtin { options, .. } = &spec.workload else { panic!() };
+        let schedlab_workload::WorkloadSpec::Builtin { options, .. } = &spec.workload else {
+            panic!()
+        };
         let groups: f64 = options["groups"].parse().unwrap();
         crate::fake::jitter(n) * (0.02 + 0.015 * groups + 0.02 * (groups - 4.0).max(0.0))
     };
@@ -234,7 +240,10 @@ fn how_much_work_is_asked_for_is_no_contest_but_a_curve() {
         [[axis]]\noption = \"groups\"\nvalues = [1, 2, 4, 8]\n";
     let told = case.answer(text);
     let first = &told[0];
-    assert!(first.starts_with("hackbench, groups is how much is asked and no contest"), "{told:#?}");
+    assert!(
+        first.starts_with("hackbench, groups is how much is asked and no contest"),
+        "{told:#?}"
+    );
     assert!(first.contains("the most 1/time_s are at 4"), "{told:#?}");
     // Two groups do 1.4 times the work of one.
     assert!(first.contains("from 2 on the efficiency is below 80 %"), "{told:#?}");
@@ -275,7 +284,9 @@ fn repeats_of_a_machine_that_repeats_itself_are_exact_for_their_seed() {
 
 #[test]
 fn sides_that_did_not_run_interleaved_are_lower_or_higher() {
-    let time = |spec: &RunSpec, n: usize| crate::fake::jitter(n) * if has(spec, "2ms") { 1.3 } else { 1.0 };
+    let time = |spec: &RunSpec, n: usize| {
+        crate::fake::jitter(n) * if has(spec, "2ms") { 1.3 } else { 1.0 }
+    };
     let told = Case::taking(time).answer(&slices("repeats = 8\norder = \"listed\""));
     assert!(told[0].contains("time_s is higher: +"), "{told:#?}");
     assert!(told[0].contains("drift is included"), "{told:#?}");

@@ -257,19 +257,22 @@ fn one_by_one(
                 let left = pace.left(runs.len() - before - at);
                 progress(&Progress::Begins { index: *index, total: work.total, run, left });
                 let began = Instant::now();
-                let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
-                    // A program may have changed since the loop began.
-                    let done = (*run, &places.of(machine, run));
-                    let stored = Stored { results: work.results, durable: Durable::Each };
-                    one(machine, done, stored, work.stop, attempt)
-                });
+                let done =
+                    machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
+                        // A program may have changed since the loop began.
+                        let done = (*run, &places.of(machine, run));
+                        let stored = Stored { results: work.results, durable: Durable::Each };
+                        one(machine, done, stored, work.stop, attempt)
+                    });
                 match done {
                     Ok(stored) => {
                         pace.ended(began.elapsed());
                         progress(&Progress::Ended { run, stored: &stored });
                         ended.push((*run, stored));
                     }
-                    Err(LoopError::Machine(error)) if tally.done + tally.skipped + ended.len() > 0 => {
+                    Err(LoopError::Machine(error))
+                        if tally.done + tally.skipped + ended.len() > 0 =>
+                    {
                         progress(&Progress::Failed { run, error: &error });
                         tally.failed.push(run.failed(&error));
                     }

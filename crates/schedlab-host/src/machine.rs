@@ -15,6 +15,7 @@ use schedlab_model::{
     Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Topology, Unit, Warning,
 };
 use schedlab_record::{self as record, Recorder};
+use schedlab_sys::guard::{Guard, StepId};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};
@@ -44,6 +45,30 @@ pub struct Host {
     calibrated: Option<u64>,
     /// What speeds are checked against, once one was asked for.
     ground: OnceCell<slow::Ground>,
+    /// Ends what runs started if this process is killed.
+    ends: Option<Ends>,
+}
+
+/// A guard, and the mark of all that it ends.
+struct Ends {
+    guard: Guard,
+    step: StepId,
+    mark: String,
+}
+
+impl Ends {
+    fn arm() -> std::io::Result<Self> {
+        let mut guard = Guard::arm()?;
+        let (step, mark) = guard.end_marked()?;
+        Ok(Self { guard, step, mark })
+    }
+}
+
+impl Drop for Ends {
+    /// What a command left running after its end is its own affair.
+    fn drop(&mut self) {
+        let _ = self.guard.forget(self.step);
+    }
 }
 
 impl Host {
@@ -76,7 +101,7 @@ impl Host {
             repeatable: false,
             parallel: false,
         };
-        Self { program, offers, calibrated: None, ground: OnceCell::new() }
+        Self { program, offers, calibrated: None, ground: OnceCell::new(), ends: None }
     }
 
     /// This machine, with the running program as the load child.
@@ -113,7 +138,16 @@ impl Machine for Host {
         let (speeds, knobs) = SpeedSettings::part(&spec.settings);
         let slowed = self.slow(&speeds, out)?;
         let spec = &RunSpec { settings: knobs, ..spec.clone() };
-        let around = Around { held: hold(spec, out)?, slowed };
+        if out.keeps_streams() {
+            knobs::left_set().into_iter().for_each(|warning| out.warning(warning));
+        }
+        if out.keeps_streams() && self.ends.is_none() {
+            // Without one the direct children still die with this process.
+            self.ends = Ends::arm().ok();
+        }
+        let mark = self.ends.as_ref().filter(|_| out.keeps_streams());
+        let mark = mark.map(|ends| ends.mark.clone());
+        let around = Around { held: hold(spec, out)?, slowed, mark };
         let mut trace = Trace::start(spec, out)?;
         let mut sites = Sites::default();
         let result = self.perform((spec, &plans), &trace, (&around, &mut sites), signals, out);
@@ -555,6 +589,7 @@ fn command(
         command.stderr(create(&out.path(Stream::Stderr))?);
         process::die_with_parent(&mut command);
         process::own_session(&mut command);
+        around.mark(&mut command);
     }
     let before = Resources::of_children();
     let began = clock::monotonic();

@@ -217,9 +217,8 @@ impl RankShift {
         let sample = Sample::new(differences.iter().copied())?;
         let values = sample.values();
         let n = values.len();
-        let mut sorted: Vec<f64> = (0..n)
-            .flat_map(|i| (i..n).map(move |j| f64::midpoint(values[i], values[j])))
-            .collect();
+        let mut sorted: Vec<f64> =
+            (0..n).flat_map(|i| (i..n).map(move |j| f64::midpoint(values[i], values[j]))).collect();
         sorted.sort_by(f64::total_cmp);
         let counts = if n <= EXACT_MAX {
             cumulated(sign_sums(&(1..=n as u64).collect::<Vec<_>>()).into_iter())
@@ -314,9 +313,8 @@ pub fn signed_rank(differences: &[f64]) -> Result<Test, SampleError> {
 #[must_use]
 pub fn fisher(a: usize, of_a: usize, b: usize, of_b: usize) -> f64 {
     let all = a + b;
-    let ln_choose = |n: usize, k: usize| -> f64 {
-        (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum()
-    };
+    let ln_choose =
+        |n: usize, k: usize| -> f64 { (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum() };
     let ln_total = ln_choose(of_a + of_b, all);
     let likelihood = |a: usize| (ln_choose(of_a, a) + ln_choose(of_b, all - a) - ln_total).exp();
     let seen = likelihood(a) * (1.0 + 1e-9);

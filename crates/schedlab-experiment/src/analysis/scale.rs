@@ -138,8 +138,9 @@ impl Curve<'_, '_> {
             self.points.iter().map(|(value, cell)| rates(cell, &rate, value)).collect();
         // A point has an interval of its metric, of its rate, and of its efficiency.
         let level = 1.0 - (1.0 - LEVEL) / (3 * self.points.len() * self.count).max(1) as f64;
-        let points: Vec<ScalePoint> =
-            (0..self.points.len()).filter_map(|at| self.point(at, &metric, &rates, level)).collect();
+        let points: Vec<ScalePoint> = (0..self.points.len())
+            .filter_map(|at| self.point(at, &metric, &rates, level))
+            .collect();
         let rate_of = |at: usize| points[at].rate.as_ref().map(|rate| rate.value);
         let known = (0..points.len()).filter(|at| rate_of(*at).is_some());
         let best = known.max_by(|a, b| {
@@ -147,7 +148,8 @@ impl Curve<'_, '_> {
         });
         let tests = points.len().saturating_sub(1).max(1) * self.count;
         let risk = (1.0 - LEVEL) / tests as f64;
-        let is_as_good = |at: &usize| best.is_some_and(|best| !is_less(&rates[*at], &rates[best], risk));
+        let is_as_good =
+            |at: &usize| best.is_some_and(|best| !is_less(&rates[*at], &rates[best], risk));
         let below = |point: &ScalePoint| point.efficiency.is_some_and(|e| e.value < KNEE);
         Some(Scale {
             workload: workload.to_owned(),
@@ -159,7 +161,11 @@ impl Curve<'_, '_> {
             knee: points.iter().position(below),
             best,
             missing,
-            exact: self.points.iter().flat_map(|(_, cell)| cell.all()).all(StoredRun::is_repeatable),
+            exact: self
+                .points
+                .iter()
+                .flat_map(|(_, cell)| cell.all())
+                .all(StoredRun::is_repeatable),
             points,
         })
     }
@@ -175,9 +181,9 @@ impl Curve<'_, '_> {
         let per_unit = |at: usize| match self.work {
             Work::Amount => 1.0,
             // A word has no size.
-            Work::Tasks | Work::Rate => {
-                Some(position(&self.points[at].0)).filter(|x| x.is_finite() && *x > 0.0).unwrap_or(1.0)
-            }
+            Work::Tasks | Work::Rate => Some(position(&self.points[at].0))
+                .filter(|x| x.is_finite() && *x > 0.0)
+                .unwrap_or(1.0),
         };
         let load = per_unit(at) / per_unit(0);
         Some(ScalePoint {
@@ -195,7 +201,8 @@ fn rate_name(metric: &Metric, run: &StoredRun) -> Option<(String, bool)> {
     if metric.name.ends_with("_per_s") && metric.better == Better::Higher {
         return Some((metric.name.clone(), true));
     }
-    let counters = metrics::ENTRIES.iter().filter(|e| e.form == Form::Counter && e.better == Better::Higher);
+    let counters =
+        metrics::ENTRIES.iter().filter(|e| e.form == Form::Counter && e.better == Better::Higher);
     let mut names = counters.map(|entry| format!("{}_per_s", entry.name));
     let stored = names.find(|name| run.value(name).is_some()).map(|name| (name, true));
     let is_time = metric.unit == Unit::Seconds && metric.name.ends_with("time_s");
@@ -253,7 +260,9 @@ fn time(cell: &Cell<'_>) -> [Option<f64>; 3] {
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     };
     let part = |name: &'static str| {
-        move |run: &StoredRun| Some(run.value(name)? / run.value("time_s").filter(|time| *time > 0.0)?)
+        move |run: &StoredRun| {
+            Some(run.value(name)? / run.value("time_s").filter(|time| *time > 0.0)?)
+        }
     };
     [mean(&part("cpu_s")), mean(&part("run_delay_s")), mean(&|run| run.value("cpus_idle"))]
 }

@@ -461,7 +461,8 @@ mod tests {
     #[test]
     fn an_axis_is_named_by_what_it_varies_and_its_workload() {
         let axis = |varies, workload: &str| {
-            Axis { varies, workload: workload.into(), values: Vec::new(), when: None, kind: None }.name()
+            Axis { varies, workload: workload.into(), values: Vec::new(), when: None, kind: None }
+                .name()
         };
         assert_eq!(axis(Varies::Option("tasks".into()), "cpu"), "cpu/tasks");
         assert_eq!(axis(Varies::Hook("s".into()), ""), "s");

@@ -2,7 +2,9 @@
 //! over all other axes, with how sure that is and what would settle it.
 
 use super::{Picture, Section, answers, scale};
-use crate::analysis::{Asked, Cells, Comparison, Judgement, LEVEL, Looks, Verdict, compare, scales};
+use crate::analysis::{
+    Asked, Cells, Comparison, Judgement, LEVEL, Looks, Verdict, compare, scales,
+};
 use crate::{Experiment, Point, StoredRun, mixed_versions};
 use schedlab_model::Warning;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,8 +77,7 @@ struct Choice {
 
 /// The axes of the experiment that are settings: their values compete. How much work is asked for is no contest.
 fn chosen(experiment: &Experiment) -> Vec<Choice> {
-    let is_chosen =
-        |axis: &&crate::Axis| axis.values.len() > 1 && experiment.work(axis).is_none();
+    let is_chosen = |axis: &&crate::Axis| axis.values.len() > 1 && experiment.work(axis).is_none();
     let choice = |axis: &crate::Axis| {
         let name = axis.varies.name();
         let value = |v: &String| (v.clone(), Point::from([(name.to_owned(), v.clone())]));
@@ -178,6 +179,12 @@ fn failed(runs: &[StoredRun]) -> Option<String> {
 pub fn has_no_verdict(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> bool {
     let contrasts = contrasts(experiment, runs, looks);
     contrasts.iter().flat_map(|contrast| &contrast.found).any(|found| !found.no_verdict.is_empty())
+}
+
+/// Each metric that matters at each point, in a sentence: the answer of an experiment that compares nothing.
+#[must_use]
+pub fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
+    answers::centres(experiment, runs)
 }
 
 /// Each comparison in a sentence, those with a claim first.
@@ -298,7 +305,8 @@ fn others(all: &[(&Contrast, &Comparison)]) -> String {
     let of = |name: &str| {
         let claim = |(contrast, found): &(&Contrast, &Comparison)| {
             let judged = found.primary.iter().find(|j| j.whole.metric.name == name)?;
-            let claim = format!("{} is {} ({})", contrast.value, judged.words(), judged.whole.change);
+            let claim =
+                format!("{} is {} ({})", contrast.value, judged.words(), judged.whole.change);
             judged.verdict.is_claim().then_some(claim)
         };
         let claims: Vec<String> = all.iter().filter_map(claim).collect();
@@ -333,7 +341,9 @@ impl<'c> Value<'c> {
     fn claim(&self) -> String {
         let Self { value, found, judged, verdict } = self;
         if *verdict == Verdict::Mixed && judged.verdict != Verdict::Mixed {
-            let each = |j: &Judgement| format!("{} in {} ({})", j.words(), j.whole.metric.name, j.whole.change);
+            let each = |j: &Judgement| {
+                format!("{} in {} ({})", j.words(), j.whole.metric.name, j.whole.change)
+            };
             let each: Vec<String> = found.primary.iter().map(each).collect();
             return format!("{value} is mixed: {}", each.join(" and "));
         }

@@ -62,6 +62,33 @@ pub fn winners(experiment: &Experiment, runs: &[StoredRun]) -> Vec<Winner> {
     labels.into_iter().filter_map(of).collect()
 }
 
+/// Each metric that matters at each point of an experiment that compares nothing, in a sentence.
+#[must_use]
+pub(crate) fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
+    let cells = Cells::new(runs);
+    let mut out = Vec::new();
+    for cell in &cells.cells {
+        for metric in chosen(Some(experiment), &cells.metrics(&cell.workload)) {
+            let Some(centre) = Centre::of(cell.values(&metric.name).into_values()) else {
+                continue;
+            };
+            let told = |value: f64| readable(value, metric.unit);
+            let interval = centre
+                .interval
+                .map_or(String::new(), |(low, high)| format!(" [{} .. {}]", told(low), told(high)));
+            let (value, count) = (told(centre.value), centre.runs);
+            out.push(format!(
+                "{}{}: {} {value}{interval}, {} of {count} runs.",
+                cell.workload,
+                place(&cell.point),
+                metric.name,
+                centre.name()
+            ));
+        }
+    }
+    out
+}
+
 fn wants(experiment: Option<&Experiment>, drawing: Drawing) -> bool {
     experiment.is_none_or(|e| e.draw.is_empty() || e.draw.contains(&drawing))
 }
@@ -172,8 +199,12 @@ fn chosen(experiment: Option<&Experiment>, all: &[Metric]) -> Vec<Metric> {
     }
     let mut judging: Vec<Metric> =
         all.iter().filter(|m| m.better != Better::Neither).cloned().collect();
-    let primary: Vec<&str> =
-        experiment.iter().flat_map(|e| &e.workloads).flat_map(|w| primary(&w.spec)).copied().collect();
+    let primary: Vec<&str> = experiment
+        .iter()
+        .flat_map(|e| &e.workloads)
+        .flat_map(|w| primary(&w.spec))
+        .copied()
+        .collect();
     let rank = |m: &Metric| primary.iter().position(|name| *name == m.name);
     // Where a duration was given the time says nothing.
     judging.retain(|m| m.name != "time_s" || primary.is_empty() || rank(m).is_some());

@@ -7,17 +7,21 @@ use schedlab_model::Unit;
 /// The curve in two sentences: from where to where, the most work in a second, and the knee.
 pub(super) fn sentence(scale: &Scale) -> String {
     let Scale { axis, metric, points, .. } = scale;
-    let fixed: Vec<String> = scale.fixed.iter().map(|(axis, value)| format!(" {axis}={value}")).collect();
-    let head = format!("{}{}, {axis} is how much is asked and no contest", scale.workload, fixed.concat());
+    let fixed: Vec<String> =
+        scale.fixed.iter().map(|(axis, value)| format!(" {axis}={value}")).collect();
+    let head =
+        format!("{}{}, {axis} is how much is asked and no contest", scale.workload, fixed.concat());
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return format!("{head}: no point has a finished run.");
     };
-    let at = |point: &ScalePoint| format!("{} at {}", centre(&point.centre, metric.unit), point.value);
+    let at =
+        |point: &ScalePoint| format!("{} at {}", centre(&point.centre, metric.unit), point.value);
     let mut out = format!("{head}: {} goes from {} to {}", metric.name, at(first), at(last));
     if let Some(best) = scale.best {
-        let rate = points[best].rate.as_ref().map_or(String::new(), |rate| {
-            format!(" ({})", centre(rate, Unit::PerSecond))
-        });
+        let rate = points[best]
+            .rate
+            .as_ref()
+            .map_or(String::new(), |rate| format!(" ({})", centre(rate, Unit::PerSecond)));
         let others: Vec<&str> =
             scale.as_good.iter().filter(|at| **at != best).map(|at| &*points[*at].value).collect();
         let others = match others[..] {
@@ -69,7 +73,9 @@ pub fn table(scale: &Scale) -> Table {
 fn centre(centre: &Centre, unit: Unit) -> String {
     let value = readable(centre.value, unit);
     match centre.interval {
-        Some((low, high)) => format!("{value} [{} .. {}]", readable(low, unit), readable(high, unit)),
+        Some((low, high)) => {
+            format!("{value} [{} .. {}]", readable(low, unit), readable(high, unit))
+        }
         None => value,
     }
 }

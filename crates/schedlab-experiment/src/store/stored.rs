@@ -209,7 +209,9 @@ fn declare(runs: &mut [StoredRun], text: &str) {
         return;
     }
     let experiment = Experiment::parse(text, Path::new("experiment.toml")).ok();
-    let Some(declared) = experiment.and_then(|experiment| experiment.hooks.declared) else { return };
+    let Some(declared) = experiment.and_then(|experiment| experiment.hooks.declared) else {
+        return;
+    };
     let figures = runs.iter_mut().flat_map(|run| &mut run.figures);
     for figure in figures.filter(|f| f.of.is_empty() && f.metric.name == declared.name) {
         figure.metric = declared.clone();

@@ -1,8 +1,8 @@
 //! From the figures of runs to what a search sees, and back: lower is better, on the scale of logarithms.
 
+use crate::hooks::question;
 use crate::store::StoredRun;
 use crate::{Experiment, Limit, Tuning, run_metrics};
-use crate::hooks::question;
 use schedlab_model::{Better, Metric, Unit};
 use schedlab_tune::Outcome;
 use schedlab_workload::metrics;
@@ -53,9 +53,8 @@ impl Goals {
     /// The question about a goal of which nothing says what is better.
     #[must_use]
     pub fn question(&self) -> Option<String> {
-        let metric = |(name, better): &(String, Better)| {
-            question(&Metric::new(name, Unit::Count, *better))
-        };
+        let metric =
+            |(name, better): &(String, Better)| question(&Metric::new(name, Unit::Count, *better));
         self.goals.iter().find_map(metric)
     }
 

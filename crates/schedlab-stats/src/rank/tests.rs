@@ -104,10 +104,9 @@ fn p_and_interval_of_a_shift_are_inversions() {
         };
         let (a, b) = (draw(0.0), draw(0.5));
         let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
-        for shift in [
-            RankShift::within(&differences).unwrap(),
-            RankShift::between(&sample(&a), &sample(&b)),
-        ] {
+        for shift in
+            [RankShift::within(&differences).unwrap(), RankShift::between(&sample(&a), &sample(&b))]
+        {
             for level in [0.9, 0.95, 0.99] {
                 let Shift { low, high, .. } = shift.interval(level);
                 let excludes = low > 0.0 || high < 0.0;

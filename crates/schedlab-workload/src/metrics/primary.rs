@@ -98,10 +98,7 @@ const WORK: [(&str, &[(&str, Work)]); 14] = [
     ),
     ("hackbench", &[("loops", Amount), ("groups", Tasks), ("fds", Tasks), ("datasize", Amount)]),
     ("pingpong", &[("rounds", Amount), ("pairs", Tasks)]),
-    (
-        "barrier",
-        &[("rounds", Amount), ("work", Amount), ("imbalance", Amount), ("tasks", Tasks)],
-    ),
+    ("barrier", &[("rounds", Amount), ("work", Amount), ("imbalance", Amount), ("tasks", Tasks)]),
     ("cpu", &[("work", Amount), ("tasks", Tasks)]),
     ("threads", &[("work", Amount), ("tasks", Tasks)]),
     ("processes", &[("work", Amount), ("tasks", Tasks)]),

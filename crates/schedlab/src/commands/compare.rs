@@ -7,6 +7,7 @@ mod junit;
 mod markdown;
 mod sets;
 mod sides;
+mod summary;
 
 use super::UsageError;
 use super::result_file::{check_place, save};
@@ -15,7 +16,7 @@ use super::verdicts::print_text;
 use crate::json;
 use choices::Choices;
 use commands::Measured;
-use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, compare};
+use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, Verdict, compare};
 use schedlab_experiment::{StoredRun, incomparable};
 use schedlab_vm::DECISIONS_ONLY;
 use schemars::JsonSchema;
@@ -34,7 +35,8 @@ Examples:
   schedlab compare results/before results/after     two folders
   schedlab compare results/x                        two kernels (or hosts) in one folder
   schedlab compare results/x@6.11 results/x@6.12    two of its kernels
-  schedlab compare -- 'make -j1' 'make -j8'         commands, run 10 times each in random order
+  schedlab compare -- 'make -j1' 'make -j8'         commands, in random order, until decided
+  schedlab compare -- 'make -j8'                    one command: how long it takes
   schedlab compare -L j 1,2,4 -- 'make -j{j}'       the same with each value of a parameter
   schedlab compare --side sim --side sim,knob:base_slice=1ms -- hackbench -g 1
   schedlab compare --side vm:kernel=debian-6.1 --side vm:kernel=debian-6.12 -- hackbench -g 1
@@ -163,25 +165,52 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         named.try_for_each(|(option, name)| known_metric(option, name))?;
     }
     let mut study = sides.study(&measured, &metrics)?;
-    let (sets, stopped) = match &mut study {
-        Some(study) => study.sets(measured.warmup)?,
-        None if is_measured => measured.sets()?,
-        None => (sets::of_folders(&folders)?, false),
+    let question = |sets: &[Set], looks: &Looks| -> anyhow::Result<Asked> {
+        let asked = Asked {
+            allow_failures,
+            interleaved: true,
+            tests: sets.len() - 1,
+            ..asked(sets, metrics.clone(), &fail_if, margin)?
+        };
+        Ok(Asked { looks: looks.clone(), ..asked })
     };
+    // A command alone has nothing to be compared with: three seconds or hundreds of runs show its time.
+    let is_decided = |sets: &[Set], looks: &Looks| {
+        let [first, others @ ..] = sets else { return Ok(true) };
+        if others.is_empty() {
+            return Ok(is_known(first));
+        }
+        let asked = question(sets, looks)?;
+        let found = others.iter().flat_map(|after| pair(&[(first, after)], &asked).comparisons);
+        Ok(found.into_iter().all(|comparison| comparison.verdict() != Verdict::Undecided))
+    };
+    let (sets, looks, stopped) = match &mut study {
+        Some(study) => {
+            let (sets, stopped) = study.sets(measured.warmup)?;
+            (sets, Looks::default(), stopped)
+        }
+        None if is_measured => measured.sets(&is_decided)?,
+        None => (sets::of_folders(&folders)?, Looks::default(), false),
+    };
+    if let ([one], true) = (&sets[..], is_measured) {
+        summary::print(one)?;
+        let has_failed = one.runs.iter().any(|run| run.failure().is_some());
+        return Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");
     }
     if let Some(why) = incomparable(sets.iter().flat_map(|set| &set.runs)) {
         anyhow::bail!("cannot compare these results: {why}");
     }
-    let asked = asked(&sets, metrics, &fail_if, margin)?;
-    let mut asked = Asked { allow_failures, ..asked };
     let mut pairs: Vec<Pair> = match is_measured {
         true => {
-            asked = Asked { interleaved: true, tests: sets.len() - 1, ..asked };
+            let asked = question(&sets, &looks)?;
             sets[1..].iter().map(|after| pair(&[(&sets[0], after)], &asked)).collect()
         }
         false => {
+            let asked = asked(&sets, metrics, &fail_if, margin)?;
+            let asked = Asked { allow_failures, ..asked };
             let blocks: Vec<(&Set, &Set)> = sets.chunks(2).map(|two| (&two[0], &two[1])).collect();
             vec![pair(&blocks, &asked)]
         }
@@ -194,7 +223,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             study.complete(at + 1, pair, &sets[0])?;
         }
     }
-    let drifts = |pair: &Pair| pair.comparisons.iter().flat_map(Comparison::rows).any(|row| row.drift);
+    let drifts =
+        |pair: &Pair| pair.comparisons.iter().flat_map(Comparison::rows).any(|row| row.drift);
     if !fail_if.is_empty() && !allow_drift && pairs.iter().any(drifts) {
         let what = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, too: \
             measure them in one experiment or with `compare --`, or add --allow-drift";
@@ -210,6 +240,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));
     }
     judge(&comparisons, &fail_if)
+}
+
+/// Whether enough was seen of a command alone.
+fn is_known(set: &Set) -> bool {
+    let times: Vec<f64> = set.runs.iter().filter_map(|run| run.value("time_s")).collect();
+    times.iter().sum::<f64>() > 3.0 || times.len() >= 300
 }
 
 /// Compares pairs of sets as blocks; the first pair gives the names.

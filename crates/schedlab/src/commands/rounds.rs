@@ -13,13 +13,16 @@ pub(crate) struct Cell {
     pub(crate) machine: MachineName,
     /// Its repeat is the number of the round.
     pub(crate) spec: RunSpec,
+    /// Commands around each run.
+    pub(crate) hooks: Hooks,
 }
 
 impl Cell {
     fn run(&self, label: &str, block: u32) -> Planned {
         let (machine, spec) =
             (self.machine.clone(), RunSpec { repeat: block, ..self.spec.clone() });
-        let (id, hooks) = (RunId::new(&machine, &spec), Hooks::default());
+        let hooks = self.hooks.clone();
+        let id = RunId::with_hooks(&machine, &spec, &hooks);
         let (workload, point) = (label.to_owned(), Point::new());
         Planned { id, workload, point, block, spec, hooks, machine }
     }

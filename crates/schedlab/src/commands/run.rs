@@ -7,7 +7,8 @@ use schedlab_experiment::analysis::{Cells, FailIf, Finding, judge, scales};
 use schedlab_experiment::report::{answer, claims, readable, scale, text_map};
 use schedlab_experiment::{
     Experiment, Machines, Place, Plan, Planned, Progress, Shard, StoredRun, StoredRuns, Tally,
-    is_passing, machine_line, mixed_versions, run_experiment, run_plan, run_shard, runs_of, unknown_metric,
+    is_passing, machine_line, mixed_versions, run_experiment, run_plan, run_shard, runs_of,
+    unknown_metric,
 };
 use schedlab_workload::WorkloadSpec;
 use std::collections::BTreeSet;
@@ -177,6 +178,7 @@ fn tell_answer(experiment: &Experiment, stored: &StoredRuns, open: bool) -> anyh
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
         false => answer::sentences(experiment, runs, looks),
     };
+    let answer = if answer.is_empty() { answer::centres(experiment, runs) } else { answer };
     let mut map = if open { Vec::new() } else { text_map(experiment, runs) };
     if map.is_empty() && !open {
         let cells = Cells::new(runs);
@@ -291,11 +293,13 @@ pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
         Progress::Failed { run, error } => {
             format!("{}{}: {error}", run.workload, place(&run.point))
         }
-        Progress::Ended { run, stored } => match (stored.failure(), new_doubts(run, stored, told)) {
-            (Some(why), _) => format!("  failed: {why}"),
-            (None, doubts) if doubts.is_empty() => return,
-            (None, doubts) => format!("  warning: {doubts}"),
-        },
+        Progress::Ended { run, stored } => {
+            match (stored.failure(), new_doubts(run, stored, told)) {
+                (Some(why), _) => format!("  failed: {why}"),
+                (None, doubts) if doubts.is_empty() => return,
+                (None, doubts) => format!("  warning: {doubts}"),
+            }
+        }
         Progress::Again { run, doubtful } => {
             format!("  repeating this run: {}", new_doubts(run, doubtful, told))
         }
@@ -412,7 +416,11 @@ fn estimate(
     }
     let mut stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
     stored.retain(|run| places.iter().any(|here| run.manifest.place().is_near(here)));
-    let is_done = |id| stored.iter().any(|run| run.manifest.id == id && run.failure().is_none() && !run.manifest.interrupted);
+    let is_done = |id| {
+        stored.iter().any(|run| {
+            run.manifest.id == id && run.failure().is_none() && !run.manifest.interrupted
+        })
+    };
     let mut seconds = 0.0;
     let (mut left, mut unknown) = (0, 0);
     for run in plan.runs.iter().filter(|run| !is_done(run.id.clone())) {

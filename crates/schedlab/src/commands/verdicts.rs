@@ -34,7 +34,7 @@ pub(crate) fn print_text(
     }
     for comparison in comparisons {
         for row in comparison.rows().filter(|row| !row.note.is_empty()).take(POINTS_MAX) {
-            writeln!(out, "{}: {}.", row.name(), row.note)?;
+            writeln!(out, "{}: {}.", row.name(), row.note.trim_end_matches('.'))?;
         }
     }
     writeln!(out)?;

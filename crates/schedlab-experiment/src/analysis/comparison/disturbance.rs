@@ -27,7 +27,9 @@ pub(super) fn sentence(cells: &[(Cells<'_>, Cells<'_>)], label: &str, metric: &M
         let [delay, time] = [delay, time].map(|value| readable(value, Unit::Seconds));
         parts.push(format!("{delay} of {time} waiting for a CPU"));
     }
-    for (name, what) in [("others_cpu_s", "other programs used"), ("steal_s", "the hypervisor took")] {
+    for (name, what) in
+        [("others_cpu_s", "other programs used"), ("steal_s", "the hypervisor took")]
+    {
         let used = mean(&format!("{MACHINE}/{name}")).map(|used| used / (time * cpus));
         if let Some(part) = used.filter(|part| *part > LEAST) {
             parts.push(format!("{what} {:.0} % of the CPU time", part * 100.0));

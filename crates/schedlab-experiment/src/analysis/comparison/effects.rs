@@ -5,8 +5,8 @@ use super::{Change, Side, Tail};
 use crate::Point;
 use schedlab_model::{Better, Metric};
 use schedlab_stats::{
-    Aim, Effect, RankShift, Sample, Shift, brunner_munzel, detectable, fisher, median, normal_cdf, paired,
-    welch,
+    Aim, Effect, RankShift, Sample, Shift, brunner_munzel, detectable, fisher, median, normal_cdf,
+    paired, welch,
 };
 
 /// Units a side from which, where they were planned, the change is a shift by ranks: a mean misses a planted 10 % by 7
@@ -206,7 +206,9 @@ impl Raw {
     /// Whether two units or more of each side are the same.
     pub(super) fn has_copies(&self) -> bool {
         let known = match &self.estimate {
-            Estimate::Ranks(ranks) => ranks.before.iter().chain(&ranks.after).all(|v| v.is_finite()),
+            Estimate::Ranks(ranks) => {
+                ranks.before.iter().chain(&ranks.after).all(|v| v.is_finite())
+            }
             Estimate::None(_) => true,
             Estimate::Student(_) | Estimate::Shift(..) => false,
         };
@@ -308,8 +310,12 @@ impl Raw {
         let Estimate::Shift(ranks, student) = &self.estimate else { return None };
         let (low, high) = student.interval(level);
         let change = |v| self.scale.change(v);
-        let mean =
-            Change { low: change(low), estimate: change(student.estimate), high: change(high), level };
+        let mean = Change {
+            low: change(low),
+            estimate: change(student.estimate),
+            high: change(high),
+            level,
+        };
         let sign = if self.metric.better == Better::Higher { -1.0 } else { 1.0 };
         let slow = [&ranks.before, &ranks.after].map(|units| slow_units(units, ranks, sign));
         let (of_before, of_after) = (ranks.before.len(), ranks.after.len());
@@ -407,12 +413,7 @@ fn slow_units(units: &[f64], of: &Ranks, sign: f64) -> usize {
 }
 
 /// The estimate of two sides on a scale, by ranks where that was planned. Infinite units were cut off.
-pub(super) fn estimate(
-    before: &[f64],
-    after: &[f64],
-    is_paired: bool,
-    by_ranks: bool,
-) -> Estimate {
+pub(super) fn estimate(before: &[f64], after: &[f64], is_paired: bool, by_ranks: bool) -> Estimate {
     let cut = before.iter().chain(after).any(|v| v.is_infinite());
     let ranks =
         || Estimate::Ranks(Ranks { before: before.to_vec(), after: after.to_vec(), is_paired });

@@ -238,7 +238,8 @@ fn tested(raw: &Raw, change: &Change, tail: Option<Tail>, level: f64) -> Verdict
         false => Verdict::Undecided,
     };
     let Some(Tail { mean, before, of_before, after, of_after, p }) = tail else { return verdict };
-    let is_opposite = (change.low > 0.0 && mean.high < 0.0) || (change.high < 0.0 && mean.low > 0.0);
+    let is_opposite =
+        (change.low > 0.0 && mean.high < 0.0) || (change.high < 0.0 && mean.low > 0.0);
     let is_slower = after * of_before > before * of_after;
     let says = if is_slower { Verdict::Worse } else { Verdict::Better };
     let has_tail = p <= level && raw.metric.better != Better::Neither && verdict != says;
@@ -261,7 +262,9 @@ fn note(raw: &Raw, verdict: Verdict, copies: bool) -> String {
     }
     if copies {
         let basis = raw.basis;
-        return format!("copies: all {basis} of a side are the same, so the change has no interval");
+        return format!(
+            "copies: all {basis} of a side are the same, so the change has no interval"
+        );
     }
     if censored > 0 {
         return match raw.bound {

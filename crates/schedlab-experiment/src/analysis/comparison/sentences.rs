@@ -187,7 +187,7 @@ impl Judgement {
     pub fn settle(&self) -> String {
         let row = &self.whole;
         if !row.note.is_empty() && row.more_runs.is_none() {
-            return format!("{}.", capital(&row.note));
+            return format!("{}.", capital(row.note.trim_end_matches('.')));
         }
         if self.disagreement <= super::LEVEL {
             return format!("The points disagree (p {:.3}): see each of them.", self.disagreement);

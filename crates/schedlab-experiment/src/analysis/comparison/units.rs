@@ -50,7 +50,9 @@ pub(super) fn rows(
     };
     let Some(scale) = scale(&all(|_| 0), &all(|_| 1)) else { return Vec::new() };
     let gather = |cells: &Cells<'_>, point: &Point| -> Vec<One> {
-        cell(cells, point).map(|at| ones(&cells.cells[at], metric, scale, asked.allow_failures)).unwrap_or_default()
+        cell(cells, point)
+            .map(|at| ones(&cells.cells[at], metric, scale, asked.allow_failures))
+            .unwrap_or_default()
     };
     let row = |point: &Point| {
         let mut sets: Vec<(Vec<One>, Vec<One>)> =

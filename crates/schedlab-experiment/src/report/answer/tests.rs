@@ -108,7 +108,11 @@ fn what_would_settle_undecided_values_is_told() {
     let all = [contrast("2ms", copies.clone()), contrast("4ms", copies.clone())];
     assert!(said(&all).ends_with("These have too few runs, or runs without any spread."));
     let some = [contrast("2ms", copies), open("4ms", Some(4))];
-    assert!(said(&some).ends_with("About 5 more pairs settle them in 8 of 10 cases."), "{}", said(&some));
+    assert!(
+        said(&some).ends_with("About 5 more pairs settle them in 8 of 10 cases."),
+        "{}",
+        said(&some)
+    );
 }
 
 #[test]

@@ -69,7 +69,8 @@ fn runs_without_an_axis_or_a_metric_show_nothing() {
 #[test]
 fn runs_that_were_left_out_are_counted() {
     let (experiment, mut runs) = slow_at_4ms(&text("", &[SLICE]));
-    let (left_out, failed) = ("runs were stopped and are left out.", "runs failed: they are no results.");
+    let (left_out, failed) =
+        ("runs were stopped and are left out.", "runs failed: they are no results.");
     let text = html(answers(Some(&experiment), &runs));
     assert!(!text.contains(left_out) && !text.contains(failed), "{text}");
     runs[0].manifest.exit_code = 1;
