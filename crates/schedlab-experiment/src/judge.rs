@@ -188,7 +188,7 @@ fn a_treatment_that_was_not_in_force_is_no_treatment() {
         let told = Case::new().answer(&during(program, more));
         match says {
             Some(says) => {
-                assert!(told[0].contains("no verdict") && told[0].contains(says), "{told:#?}")
+                assert!(told[0].contains("no verdict") && told[0].contains(says), "{told:#?}");
             }
             None => assert!(!told[0].contains("no verdict"), "{program}: {told:#?}"),
         }
@@ -310,7 +310,7 @@ fn a_change_that_is_shown_and_small_is_below_the_margin() {
 fn a_regression_that_is_a_tail_is_mixed_and_the_slow_runs_are_counted() {
     // Every fifth run of the second slice takes twice as long; the others are 3 % faster.
     let time = |spec: &RunSpec, n: usize| {
-        let spike = if spec.repeat % 5 == 0 { 2.0 } else { 0.97 };
+        let spike = if spec.repeat.is_multiple_of(5) { 2.0 } else { 0.97 };
         (1.0 + (n * 7 % 11) as f64 / 1_000.0) * if has(spec, "2ms") { spike } else { 1.0 }
     };
     let told = Case::taking(time).answer(&slices("repeats = 40"));

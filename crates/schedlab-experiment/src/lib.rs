@@ -18,6 +18,7 @@
 //! ```
 
 pub mod analysis;
+mod anew;
 mod check;
 mod comparable;
 mod environment;
@@ -46,6 +47,7 @@ mod store;
 mod trace_metrics;
 pub mod tune;
 
+pub use anew::Anew;
 pub use check::missing_program;
 pub use comparable::incomparable;
 pub use environment::{conditions, is_passing, machine_line};

@@ -245,6 +245,7 @@ fn one_by_one(
 ) -> Result<(), LoopError> {
     let mut pace = Pace::default();
     let mut before = 0;
+    let mut patience = QUIET_MAX;
     for round in runs.chunk_by(|a, b| a.run.block == b.run.block) {
         let mut attempt = 0;
         loop {
@@ -290,7 +291,7 @@ fn one_by_one(
                 && !machine.offers().repeatable
             {
                 doubtful().for_each(|(run, doubtful)| progress(&Progress::Again { run, doubtful }));
-                await_quiet(machine, work.stop);
+                patience = await_quiet(machine, patience, work.stop);
                 attempt += 1;
                 continue;
             }
@@ -325,16 +326,17 @@ impl Pace {
     }
 }
 
-/// How long a round that is done again waits for a quiet machine.
-const QUIET_MAX: Duration = Duration::from_secs(30);
+/// How long rounds that are done again wait for a quiet machine, all of a call together.
+const QUIET_MAX: Duration = Duration::from_secs(10);
 const QUIET_LOOK: Duration = Duration::from_millis(500);
 
-/// Waits until few other tasks are runnable, or the limit has passed.
-fn await_quiet(machine: &mut dyn Machine, stop: &dyn Fn() -> bool) {
+/// Waits until few other tasks are runnable, or the patience is at its end; what is left of it.
+fn await_quiet(machine: &mut dyn Machine, patience: Duration, stop: &dyn Fn() -> bool) -> Duration {
     let began = Instant::now();
-    while began.elapsed() < QUIET_MAX && !stop() && !is_quiet(&machine.facts()) {
+    while began.elapsed() < patience && !stop() && !is_quiet(&machine.facts()) {
         std::thread::sleep(QUIET_LOOK);
     }
+    patience.saturating_sub(began.elapsed())
 }
 
 impl Planned {

@@ -193,7 +193,7 @@ fn kernel(root: &Path) -> KernelFacts {
 /// The state of sched_ext, and how often a scheduler was enabled: a scheduler that was thrown out and loaded again has
 /// the same name.
 fn sched_ext_state(root: &Path) -> Result<String, String> {
-    let state = text(root, "sys/kernel/sched_ext/state").map_err(|error| error.to_string())?;
+    let state = text(root, "sys/kernel/sched_ext/state")?;
     let enabled = text(root, "sys/kernel/sched_ext/enable_seq").unwrap_or_default();
     Ok(format!("{state} {enabled}").trim_end().to_owned())
 }

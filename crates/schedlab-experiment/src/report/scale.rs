@@ -3,6 +3,7 @@
 use super::{Table, readable};
 use crate::analysis::{Centre, Efficiency, KNEE, Scale, ScalePoint};
 use schedlab_model::Unit;
+use std::fmt::Write as _;
 
 /// The curve in two sentences: from where to where, the most work in a second, and the knee.
 pub(super) fn sentence(scale: &Scale) -> String {
@@ -28,22 +29,24 @@ pub(super) fn sentence(scale: &Scale) -> String {
             [] => "all others do less".to_owned(),
             _ => format!("not shown to do less: {}", others.join(", ")),
         };
-        out += &format!("; the most {} are at {}{rate}, {others}", scale.rate, points[best].value);
+        let _ =
+            write!(out, "; the most {} are at {}{rate}, {others}", scale.rate, points[best].value);
     }
-    out += &match scale.knee.and_then(|at| Some((&points[at], points[at].efficiency?))) {
-        Some((point, found)) => format!(
-            "; from {} on the efficiency is below {:.0} % of the first point's: {}",
+    let percent = KNEE * 100.0;
+    let _ = match scale.knee.and_then(|at| Some((&points[at], points[at].efficiency?))) {
+        Some((point, found)) => write!(
+            out,
+            "; from {} on the efficiency is below {percent:.0} % of the first point's: {}",
             point.value,
-            KNEE * 100.0,
             efficiency(&found)
         ),
         None if scale.best.is_some() => {
-            format!("; the efficiency stays above {:.0} % of the first point's", KNEE * 100.0)
+            write!(out, "; the efficiency stays above {percent:.0} % of the first point's")
         }
-        None => String::new(),
+        None => Ok(()),
     };
     if !scale.missing.is_empty() {
-        out += &format!("; without a finished run: {}", scale.missing.join(", "));
+        let _ = write!(out, "; without a finished run: {}", scale.missing.join(", "));
     }
     out + if scale.exact { "; exact for these seeds." } else { "." }
 }

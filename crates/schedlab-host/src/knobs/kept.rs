@@ -84,7 +84,6 @@ pub fn left_set() -> Option<Warning> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
 

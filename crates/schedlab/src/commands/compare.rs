@@ -10,7 +10,7 @@ mod sides;
 mod summary;
 
 use super::UsageError;
-use super::result_file::{check_place, save};
+use super::result_file::{add_to_summary, check_place, save};
 use super::run::known_metric;
 use super::verdicts::print_text;
 use crate::json;
@@ -71,6 +71,9 @@ pub(crate) struct Args {
     /// Count sides as equivalent within ±PERCENT [default: 5; for tails 10]
     #[arg(long, value_name = "PERCENT")]
     margin: Option<f64>,
+    /// Do the runs of both folders again, in pairs of random order
+    #[arg(long, conflicts_with_all = ["blocks", "commands"])]
+    interleave: bool,
     /// Rank runs that failed behind all others, instead of giving no verdict beside them
     #[arg(long)]
     allow_failures: bool,
@@ -80,6 +83,9 @@ pub(crate) struct Args {
     /// Print at most 10 lines of Markdown, for a pull request or a mailing list
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+    /// Add the Markdown to the summary of a job on GitHub
+    #[arg(long)]
+    github: bool,
     /// Write JUnit XML to FILE: one test for each metric and point
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -152,7 +158,10 @@ impl json::Document for Document<'_> {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, .. } = args;
-    let Args { allow_failures, allow_drift, measured, sides, .. } = args;
+    let Args { allow_failures, allow_drift, measured, sides, interleave, github, .. } = args;
+    if interleave && folders.len() != 2 {
+        return Err(UsageError("--interleave: give two folders".into()).into());
+    }
     let is_measured = !measured.commands.is_empty();
     if folders.len() > 1 && (folders.len() % 2 == 1 || (folders.len() > 2 && !blocks)) {
         let what = "give two folders, before and after; or pairs of them with --blocks";
@@ -190,6 +199,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             (sets, Looks::default(), stopped)
         }
         None if is_measured => measured.sets(&is_decided)?,
+        None if interleave => {
+            let (sets, stopped) = sets::anew(&folders)?;
+            (sets, Looks::default(), stopped)
+        }
         None => (sets::of_folders(&folders)?, Looks::default(), false),
     };
     if let ([one], true) = (&sets[..], is_measured) {
@@ -210,7 +223,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         false => {
             let asked = asked(&sets, metrics, &fail_if, margin)?;
-            let asked = Asked { allow_failures, ..asked };
+            let asked = Asked { allow_failures, interleaved: interleave, ..asked };
             let blocks: Vec<(&Set, &Set)> = sets.chunks(2).map(|two| (&two[0], &two[1])).collect();
             vec![pair(&blocks, &asked)]
         }
@@ -227,10 +240,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         |pair: &Pair| pair.comparisons.iter().flat_map(Comparison::rows).any(|row| row.drift);
     if !fail_if.is_empty() && !allow_drift && pairs.iter().any(drifts) {
         let what = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, too: \
-            measure them in one experiment or with `compare --`, or add --allow-drift";
+            measure them in one experiment or with `compare --`, do them again with --interleave, or add \
+            --allow-drift";
         return Err(UsageError(what.into()).into());
     }
     print(&pairs, markdown, json)?;
+    if github {
+        add_to_summary(&markdown::markdown(&pairs))?;
+    }
     let comparisons: Vec<Comparison> =
         pairs.into_iter().flat_map(|pair| pair.comparisons).collect();
     if let Some(path) = junit {

@@ -3,6 +3,7 @@
 use super::UsageError;
 use anyhow::Context as _;
 use schedlab_draw::{Scene, Theme};
+use std::io::Write as _;
 use std::path::Path;
 
 /// Pixels of a PNG for each pixel of the picture, as `draw` has by default: words are sharp.
@@ -49,6 +50,16 @@ pub(super) fn save_picture(file: &Path, scene: &Scene) -> anyhow::Result<()> {
         _ => return Err(no_format(file)),
     };
     save(file, &bytes)
+}
+
+/// Adds Markdown to the summary of a job on GitHub.
+pub(crate) fn add_to_summary(markdown: &str) -> anyhow::Result<()> {
+    let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY") else {
+        let what = "--github: $GITHUB_STEP_SUMMARY is not set; GitHub sets it in its jobs";
+        return Err(UsageError(what.into()).into());
+    };
+    let mut summary = std::fs::OpenOptions::new().append(true).create(true).open(&file)?;
+    Ok(summary.write_all(markdown.as_bytes())?)
 }
 
 /// Refuses a name that cannot be written, before what takes long.

@@ -1,6 +1,7 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
 use super::experiment_options::Asked;
+use super::result_file::add_to_summary;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Cells, FailIf, Finding, judge, scales};
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Rank runs that failed behind all others, instead of giving no verdict beside them
     #[arg(long)]
     allow_failures: bool,
+    /// Add the question and the answer to the summary of a job on GitHub
+    #[arg(long)]
+    github: bool,
 }
 
 /// A condition of `--fail-if` holds, or a claim of the file is not reproduced.
@@ -45,7 +49,7 @@ const EXIT_CANT_TELL: u8 = 125;
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { asked, shard, dry_run, fail_if, allow_failures } = args;
+    let Args { asked, shard, dry_run, fail_if, allow_failures, github } = args;
     let mut machines = Machines::made_by(&machines::make);
     let (mut experiment, results) = asked.read(&mut machines)?;
     experiment.allow_failures |= allow_failures;
@@ -73,6 +77,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verdict = conclude(&experiment, &results, is_open)?;
     if tally.stopped || is_open {
         return Ok(exit_code(&tally));
+    }
+    if github {
+        let stored = super::report::stored(&results)?;
+        let told = answer::sentences(&experiment, &stored.runs, &stored.looks);
+        let question = &experiment.question;
+        add_to_summary(&format!(
+            "### {}\n\n{question}\n\n- {}\n",
+            experiment.title,
+            told.join("\n- ")
+        ))?;
     }
     let has_failed = !tally.failed.is_empty() && !experiment.allow_failures;
     if has_failed || verdict.is_missing {

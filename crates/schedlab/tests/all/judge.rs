@@ -110,6 +110,35 @@ fn one_command_alone_is_measured() {
     assert!(out.contains("median") && out.contains("The start of a process takes about"), "{out}");
 }
 
+#[test]
+fn two_folders_are_higher_or_lower_until_their_runs_are_done_again_in_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (name, score) in [("a", 100), ("b", 200)] {
+        let script = format!("echo score $(({score}000 + $(od -An -N1 -tu1 /dev/urandom)))");
+        let text = format!(
+            "name = \"{name}\"\nrepeats = 6\nretries = 0\n[workload]\nlabel = \"w\"\ncommand = [\"true\"]\n[hooks]\n\
+             metric = {{ command = [\"sh\", \"-c\", \"{script}\"], name = \"score\", better = \"higher\" }}\n\
+             before = [\"test\", \"-n\", \"{name}\"]\n"
+        );
+        let (code, out, err) = experiment(folder, &text);
+        assert_eq!(code, 0, "{out}{err}");
+    }
+    let compare = |more: &[&str]| {
+        run(folder, &[&["compare", "results/a", "results/b", "--metric", "score"], more].concat())
+    };
+    let (code, out, _) = compare(&[]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("score is higher") && out.contains("drift is included"), "{out}");
+    let (code, _, err) = compare(&["--fail-if", "score < -3%"]);
+    assert!(code == 2 && err.contains("--allow-drift"), "{code}: {err}");
+    let (code, ..) = compare(&["--fail-if", "score < -3%", "--allow-drift"]);
+    assert_eq!(code, 0);
+    let (code, out, err) = compare(&["--interleave", "--fail-if", "score < -3%"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("better in score"), "{out}");
+}
+
 /// Whether a process with this in its command line is there, apart from this one.
 fn runs(mark: &str) -> bool {
     let own = std::process::id().to_string();

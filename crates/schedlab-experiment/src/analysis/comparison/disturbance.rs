@@ -20,6 +20,9 @@ pub(super) fn sentence(cells: &[(Cells<'_>, Cells<'_>)], label: &str, metric: &M
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     };
     let Some(time) = mean("time_s").filter(|time| *time > 0.0) else { return String::new() };
+    // What else ran was counted from before a run to after it.
+    let watched = runs().map(|run| run.manifest.took_ns as f64 / 1e9).sum::<f64>();
+    let watched = (watched / runs().count().max(1) as f64).max(time);
     let cpus = runs().map(|run| run.manifest.facts.online.len()).max().unwrap_or(1).max(1) as f64;
     let mut parts = Vec::new();
     // Of one thread the wait is a part of the time; of many it is a sum.
@@ -30,7 +33,7 @@ pub(super) fn sentence(cells: &[(Cells<'_>, Cells<'_>)], label: &str, metric: &M
     for (name, what) in
         [("others_cpu_s", "other programs used"), ("steal_s", "the hypervisor took")]
     {
-        let used = mean(&format!("{MACHINE}/{name}")).map(|used| used / (time * cpus));
+        let used = mean(&format!("{MACHINE}/{name}")).map(|used| used / (watched * cpus));
         if let Some(part) = used.filter(|part| *part > LEAST) {
             parts.push(format!("{what} {:.0} % of the CPU time", part * 100.0));
         }

@@ -1,14 +1,34 @@
 //! Runs that failed, counted a side: they are no results, and a comparison beside them has no verdict unless it is
 //! asked to rank them behind all others.
 
-use crate::StoredRun;
-use crate::analysis::Cells;
+use crate::analysis::{Cell, Cells};
 use schedlab_stats::fisher;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The chance at which one side is said to fail more often.
 const LEVEL: f64 = 0.05;
+
+/// The attempts of a side.
+#[derive(Default)]
+struct Side {
+    failed: usize,
+    attempts: usize,
+    /// Why runs are missing.
+    whys: Vec<String>,
+}
+
+impl Side {
+    fn add(&mut self, cells: &Cells<'_>, label: &str) {
+        for run in cells.of(label).flat_map(Cell::all) {
+            let before = run.manifest.failed_before as usize;
+            let why = run.failure();
+            self.failed += before + usize::from(why.is_some());
+            self.attempts += before + 1;
+            self.whys.extend(why);
+        }
+    }
+}
 
 /// Attempts of both sides that failed.
 #[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize)]
@@ -32,25 +52,18 @@ pub struct Failures {
 impl Failures {
     /// Those of a workload in all blocks.
     pub(super) fn of(cells: &[(Cells<'_>, Cells<'_>)], label: &str) -> Self {
-        let count = |side: &dyn Fn(&(Cells<'_>, Cells<'_>)) -> Vec<(usize, Option<String>)>| {
-            let all: Vec<(usize, Option<String>)> = cells.iter().flat_map(side).collect();
-            let missing = all.iter().filter(|(_, why)| why.is_some()).count();
-            let failed = missing + all.iter().map(|(before, _)| before).sum::<usize>();
-            let attempts = all.len() + failed - missing;
-            let whys: Vec<String> = all.into_iter().filter_map(|(_, why)| why).collect();
-            (failed, attempts, whys)
-        };
-        let run = |run: &StoredRun| (run.manifest.failed_before as usize, run.failure());
-        let of = |cells: &Cells<'_>| -> Vec<(usize, Option<String>)> {
-            cells.of(label).flat_map(|cell| cell.all().map(run).collect::<Vec<_>>()).collect()
-        };
-        let (before, of_before, whys) = count(&|(first, _)| of(first));
-        let (after, of_after, more) = count(&|(_, second)| of(second));
-        let whys = [whys, more].concat();
+        let (mut before, mut after) = (Side::default(), Side::default());
+        for (first, second) in cells {
+            before.add(first, label);
+            after.add(second, label);
+        }
+        let whys = [before.whys, after.whys].concat();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         whys.iter().for_each(|why| *counts.entry(why).or_default() += 1);
         let most = counts.iter().max_by_key(|(_, count)| **count);
         let why = most.map_or(String::new(), |(why, _)| (*why).to_owned());
+        let (of_before, of_after) = (before.attempts, after.attempts);
+        let (before, after) = (before.failed, after.failed);
         let p = if before + after > 0 { fisher(before, of_before, after, of_after) } else { 1.0 };
         Self { before, of_before, after, of_after, is_missing: !whys.is_empty(), why, p }
     }
