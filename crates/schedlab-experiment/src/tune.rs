@@ -9,11 +9,13 @@ mod axes;
 mod confirm;
 mod goals;
 mod outcome;
+mod profile;
 mod screen;
 
 pub use axes::Axes;
 pub use goals::Goals;
 pub use outcome::{Kept, Matters, Member, Region, Screening, Tuned, Verdict};
+pub use profile::{Line, Profiled, profile, profile_runs};
 pub use screen::screened;
 
 use crate::run_loop::{LoopError, Progress, keep_experiment, run_with};

@@ -147,6 +147,11 @@ impl Tuned {
         let (setting, default) = (spelled(&best.point), spelled(&self.default));
         let mut out = vec![match self.verdict {
             Verdict::Gain => format!("{setting} beats the default ({default})."),
+            _ if self.comparisons.iter().any(|found| !found.no_verdict.is_empty()) => {
+                format!(
+                    "No verdict on {setting} against the default ({default}): fresh runs failed."
+                )
+            }
             _ => format!("No setting beats the default ({default})."),
         }];
         if best.point == self.default {
