@@ -12,6 +12,7 @@ mod curve;
 mod map;
 mod noise;
 mod plane;
+mod scale;
 mod winner;
 
 pub use cells::{Cell, Cells};
@@ -19,12 +20,13 @@ pub(crate) use cells::{metrics, position};
 pub use centre::Centre;
 pub use claims::{Finding, Judged, judge};
 pub use comparison::{
-    Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL,
-    LOOK_LEVEL, Looks, POWER_MIN, Row, Side, Verdict, compare, compare_metrics, compare_pairs,
-    compare_values, look_level, percent,
+    Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Failures, Judgement,
+    LEVEL, LOOK_LEVEL, Looks, POWER_MIN, Row, Side, Verdict, compare, compare_metrics,
+    compare_pairs, compare_values, look_level, percent,
 };
 pub use curve::{Curve, CurvePoint, curves};
 pub use map::{Choice, Edge, Map, MapError, Noise, Plane};
 pub use noise::REPEATS_MIN;
 pub use plane::planes;
+pub use scale::{Efficiency, KNEE, Scale, ScalePoint, scales};
 pub use winner::{Winner, winner};

@@ -1,12 +1,14 @@
 //! What machines say against a plan before anything runs, with the place in the experiment file.
 
 use crate::file::{FileError, Mistake, Part, nearest};
+use crate::hooks::NONE;
 use crate::refused_part::blamed;
 use crate::run_metrics;
 use crate::{Experiment, Machines, Plan, Planned};
 use schedlab_model::{Fact, Warning};
-use schedlab_workload::{Machine, MachineName, Offers};
+use schedlab_workload::{HOST, Machine, MachineName, Offers, WorkloadSpec};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 impl Plan {
     /// Asks the machines about each run of the plan before anything runs.
@@ -38,6 +40,9 @@ impl Plan {
                     let missing = missing(&runs, machine.offers(), experiment, &mut mistakes);
                     refused(&runs, machine, &missing, experiment, &mut mistakes);
                     unmeasured(machine, experiment, &mut mistakes);
+                    if name.kind == HOST {
+                        missing_programs(&runs, experiment, &mut mistakes);
+                    }
                 }
             }
         }
@@ -48,6 +53,42 @@ impl Plan {
         mistakes.dedup();
         Err(FileError::Wrong { path: experiment.path.clone(), mistakes })
     }
+}
+
+/// Programs of commands and hooks that are not there: found before the first run.
+fn missing_programs(runs: &[&Planned], experiment: &Experiment, mistakes: &mut Vec<Mistake>) {
+    let mut seen = BTreeSet::new();
+    for run in runs {
+        let hooks = &run.hooks;
+        // What is done before a run may make the others.
+        let makes = !hooks.before.is_empty() || !hooks.during.is_empty();
+        let first = if hooks.before.is_empty() { &hooks.during } else { &hooks.before };
+        let mut all = vec![first];
+        if let (WorkloadSpec::Command { argv }, false) = (&run.spec.workload, makes) {
+            all.push(argv);
+        }
+        for what in all.into_iter().filter_map(|argv| missing_program(argv)) {
+            if seen.insert(what.clone()) {
+                let part = Part::Workload(run.workload.clone());
+                mistakes.push(experiment.places.mistake(&part, "", what));
+            }
+        }
+    }
+}
+
+/// Why a program cannot be started, in a sentence; `None` where it is there.
+#[must_use]
+pub fn missing_program(argv: &[String]) -> Option<String> {
+    let program = argv.first().filter(|program| !program.is_empty() && *program != NONE)?;
+    let is_file = |path: &Path| path.is_file();
+    let is_there = match program.contains('/') {
+        true => is_file(Path::new(program)),
+        false => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| is_file(&folder.join(program)))
+        }
+    };
+    (!is_there).then(|| format!("no program '{program}': check its name, or install it"))
 }
 
 /// The warning about runs that would be recorded where nothing can be.

@@ -10,6 +10,12 @@ const STEAL_MAX: f64 = 0.01;
 /// Load averages beyond this part of the CPUs before a run give the run a warning.
 const LOAD_MAX: f64 = 0.5;
 
+/// Whether few tasks besides ours are runnable.
+pub(crate) fn is_quiet(facts: &MachineFacts) -> bool {
+    let running = facts.load.runnable.saturating_sub(1) as f64;
+    running <= LOAD_MAX * facts.allowed.len().max(1) as f64
+}
+
 /// Warnings from the machine before a run and after it. Those that a further attempt may cure are
 /// [`is_passing`].
 pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) -> Vec<Warning> {
@@ -44,6 +50,14 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
         let remedy = "`dmesg` says why the kernel removed it";
         out.push(Warning::new("sched-ext-changed", what, remedy));
     }
+    if let (Fact::Known(a), Fact::Known(b)) =
+        (&before.kernel.sched_ext_state, &after.kernel.sched_ext_state)
+        && a != b
+    {
+        let what = format!("the state of sched_ext changed from '{a}' to '{b}'");
+        let remedy = "let a hook `ready` succeed only when the scheduler is enabled";
+        out.push(Warning::new("sched-ext-changed", what, remedy));
+    }
     if before.online != after.online {
         let what = format!(
             "the online CPUs changed from {} to {} during the run",
@@ -59,7 +73,8 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
         if let Some(now) = value(&knob.name).filter(|now| *now != was) {
             let what = format!("knob {} changed from {was} to {now} during the run", knob.name);
             let remedy = "find out who sets it, and repeat the run";
-            out.push(Warning::new("knob-changed", what, remedy));
+            // A knob that the run asked for is watched by its machine: that run fails.
+            out.push(Warning::new("other-knob-changed", what, remedy));
         }
     }
     out
@@ -106,10 +121,26 @@ pub(crate) fn mismatch(stored: &MachineFacts, now: &MachineFacts) -> Option<Stri
     (!all.is_empty()).then(|| all.join("; "))
 }
 
+/// Why what was to be measured was not in force during a run, by its warnings: a knob, speed or scheduler was another
+/// one than asked for. `None` where it was.
+pub(crate) fn not_in_force(warnings: &[Warning]) -> Option<String> {
+    const LOST: [&str; 7] = [
+        "sched-ext-changed",
+        "knob-changed",
+        "knob-adjusted",
+        "speed-off",
+        "speed-unknown",
+        "speed-shared",
+        "slow-failed",
+    ];
+    let found = warnings.iter().find(|warning| LOST.contains(&warning.code.as_str()));
+    found.map(|warning| warning.what.clone())
+}
+
 /// Whether another attempt may be free of a warning.
 #[must_use]
 pub fn is_passing(warning: &Warning) -> bool {
-    const PASSING: [&str; 10] = [
+    const PASSING: [&str; 9] = [
         "steal",
         "steal-burst",
         "machine-busy",
@@ -117,9 +148,8 @@ pub fn is_passing(warning: &Warning) -> bool {
         "throttled",
         "frequency-fell",
         "governor-changed",
-        "sched-ext-changed",
         "cpus-changed",
-        "knob-changed",
+        "other-knob-changed",
     ];
     PASSING.contains(&warning.code.as_str())
 }

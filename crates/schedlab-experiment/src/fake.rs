@@ -16,8 +16,12 @@ pub(crate) struct Fake<'s> {
     pub(crate) time: fn(&RunSpec, usize) -> f64,
     /// Each look at the machine tells of an hour more of stolen time.
     pub(crate) steals_always: bool,
-    /// Each run is ended by its time limit.
-    pub(crate) censors: bool,
+    /// Whether the time limit ends a run.
+    pub(crate) censors: fn(&RunSpec) -> bool,
+    /// The exit code of a run, from its spec and how many ran before.
+    pub(crate) exit_code: fn(&RunSpec, usize) -> i32,
+    /// The code of a warning that each run has.
+    pub(crate) warns: Option<&'static str>,
     /// The boot that the machine tells.
     pub(crate) boot: &'static str,
     /// The name of its frequency governor.
@@ -63,7 +67,9 @@ impl Fake<'_> {
             fails_at: None,
             time: |_, n| 1.0 + n as f64 / 1000.0,
             steals_always: false,
-            censors: false,
+            censors: |_| false,
+            exit_code: |_, _| 0,
+            warns: None,
             boot: "first",
             governor: "performance",
             kernel: "6.1",
@@ -127,7 +133,11 @@ impl Machine for Fake<'_> {
         }
         std::fs::write(out.path(Stream::Stdout), "Time: 1.0\n")
             .map_err(|e| MachineError::io("stdout", e))?;
-        Ok(Outcome { exit_code: 0, interrupted: out.stopped(), censored: self.censors })
+        if let Some(code) = self.warns {
+            out.warning(Warning::new(code, format!("the test asks for {code}"), ""));
+        }
+        let exit_code = (self.exit_code)(spec, index);
+        Ok(Outcome { exit_code, interrupted: out.stopped(), censored: (self.censors)(spec) })
     }
 }
 
@@ -189,6 +199,7 @@ pub(crate) fn facts(steal_ns: u64) -> MachineFacts {
             preemption: unknown(),
             config: Fact::Unknown("none".into()),
             sched_ext: unknown(),
+            sched_ext_state: unknown(),
         },
         online: CpuSet::first(2),
         allowed: CpuSet::first(2),

@@ -12,7 +12,7 @@ mod sections;
 mod short;
 mod tuning;
 
-pub use axis::{Axis, Varies, When};
+pub use axis::{Axis, AxisKind, Varies, When};
 pub use claims::{Claim, Measure};
 pub(crate) use decode::nearest;
 pub use locations::Mistake;
@@ -22,7 +22,8 @@ pub use tuning::{Limit, Screen, Tuning};
 
 use crate::Point;
 use decode::Decoder;
-use schedlab_model::{Nanos, Setting};
+use schedlab_model::{Metric, Nanos, Setting};
+use schedlab_workload::metrics::{self, Work};
 use schedlab_workload::{Beside, MachineName, RecordSpec, WorkloadSpec};
 use std::path::{Path, PathBuf};
 
@@ -73,6 +74,8 @@ pub struct Experiment {
     pub draw: Vec<Drawing>,
     /// How often a run with a warning is repeated.
     pub retries: u32,
+    /// Whether a run that failed ranks behind all finished ones; else there is no verdict beside one.
+    pub allow_failures: bool,
     /// Published results that the runs are to show; each gets a verdict of its own.
     pub claims: Vec<Claim>,
     /// What is smaller in a short run; `None`: nothing.
@@ -155,10 +158,18 @@ pub struct Hooks {
     pub after: Vec<String>,
     /// Started before each run and ended after it: a sched_ext scheduler, an antagonist.
     pub during: Vec<String>,
+    /// Whether `during` may end before the run does; else such a run fails. (Left out of the text where it is false, so
+    /// that such a run keeps its identity.)
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_end: bool,
     /// Tried until it succeeds after `during` was started; only then the run begins.
     pub ready: Vec<String>,
-    /// After each run; each line `NAME VALUE` of its output is a figure of the run.
+    /// After each run; each line `NAME VALUE [UNIT] [higher|lower]` of its output is a figure of the run.
     pub metric: Vec<String>,
+    /// What the file says of the metric that `metric` prints. It is no part of a run's identity: it says how
+    /// a value is read, not how it came about.
+    #[serde(skip)]
+    pub declared: Option<Metric>,
 }
 
 /// A picture of the results.
@@ -213,6 +224,21 @@ impl Experiment {
                 axis.values.iter().map(named).collect()
             }
             None => vec![self.machine.clone()],
+        }
+    }
+
+    /// What an axis changes of the work that is asked for; `None` where it is a setting.
+    #[must_use]
+    pub fn work(&self, axis: &Axis) -> Option<Work> {
+        let Varies::Option(name) = &axis.varies else { return None };
+        let is_meant = |label: &str| axis.workload.is_empty() || axis.workload == label;
+        let specs =
+            self.workloads.iter().flat_map(Workload::all).filter(|(label, _)| is_meant(label));
+        let found = specs.filter_map(|(_, spec)| metrics::work(spec, name)).next();
+        match axis.kind {
+            Some(AxisKind::Setting) => None,
+            Some(AxisKind::Load) => found.or(Some(Work::Tasks)),
+            None => found,
         }
     }
 

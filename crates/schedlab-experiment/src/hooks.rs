@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long what runs beside may take to be ready, and to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How soon a command that cannot begin has ended.
+const BEGINNING: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(50);
 /// A hook whose program an axis replaced by this word is left out at that point.
 pub(crate) const NONE: &str = "none";
@@ -101,6 +103,19 @@ impl Beside {
         Ok(beside)
     }
 
+    /// Why the run is none of what was to run beside it; `None` where that is still there, or may end. Of a run that was
+    /// over at once the command has a moment to show that it cannot begin.
+    pub(crate) fn ended_early(&mut self, hooks: &Hooks, took: Duration) -> Option<String> {
+        self.0.as_ref()?;
+        std::thread::sleep(BEGINNING.saturating_sub(took));
+        let Ok(Some(status)) = self.0.as_mut()?.try_wait() else { return None };
+        if hooks.may_end && status.success() {
+            return None;
+        }
+        let name = hooks.during.join(" ");
+        Some(format!("'{name}' ended before the run did, with {}", process::exit_code(status)))
+    }
+
     /// Whether it is still there (or never was wanted).
     pub(crate) fn lives(&mut self) -> bool {
         self.0.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(None)))
@@ -123,18 +138,75 @@ impl Drop for Beside {
     }
 }
 
-/// Figures from the output of a metric hook: lines of a name and a value.
-pub(crate) fn take_figures(text: &str, writer: &mut RunWriter<'_>) -> Result<(), MachineError> {
+/// Units as files and hooks write them.
+pub(crate) const UNITS: [(&str, Unit); 7] = [
+    ("", Unit::Count),
+    ("s", Unit::Seconds),
+    ("ns", Unit::Nanoseconds),
+    ("1/s", Unit::PerSecond),
+    ("B", Unit::Bytes),
+    ("B/s", Unit::BytesPerSecond),
+    ("fraction", Unit::Fraction),
+];
+/// Directions as files and hooks write them.
+pub(crate) const DIRECTIONS: [(&str, Better); 2] =
+    [("higher", Better::Higher), ("lower", Better::Lower)];
+
+/// Figures from the output of a metric hook: lines `NAME VALUE`, which may end with a unit and a direction.
+/// A value that is not a finite number, and a declared metric that is missing, are errors of the run.
+pub(crate) fn take_figures(
+    text: &str,
+    hooks: &Hooks,
+    writer: &mut RunWriter<'_>,
+) -> Result<(), MachineError> {
+    let mut missing = hooks.declared.as_ref();
     for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else {
-            continue;
-        };
-        let Ok(value) = value.parse::<f64>() else { continue };
-        let metric = Metric::new(name, Unit::Count, Better::Neither);
+        let Some((metric, value)) = measured(line, hooks.declared.as_ref())? else { continue };
+        missing = missing.filter(|declared| declared.name != metric.name);
         writer
             .figure(Figure { metric, of: String::new(), value })
             .map_err(|e| MachineError::io("storing a metric", e))?;
     }
-    Ok(())
+    match missing {
+        Some(metric) => {
+            Err(MachineError::Load(format!("the metric hook did not print '{}'", metric.name)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The metric of a line and its value; `None` for a line that is none of a metric.
+fn measured(line: &str, declared: Option<&Metric>) -> Result<Option<(Metric, f64)>, MachineError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (Some(name), Some(value)) = (words.first(), words.get(1)) else { return Ok(None) };
+    let mut metric = Metric::new(*name, Unit::Count, Better::Neither);
+    for word in &words[2..] {
+        if let Some((_, unit)) = UNITS.iter().find(|(unit, _)| unit == word) {
+            metric.unit = *unit;
+        } else if let Some((_, better)) = DIRECTIONS.iter().find(|(better, _)| better == word) {
+            metric.better = *better;
+        } else {
+            return Ok(None);
+        }
+    }
+    let value = value.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(|| {
+        let what = format!("the metric hook printed '{line}', whose value is not a finite number");
+        MachineError::Load(what)
+    })?;
+    let metric = declared.filter(|declared| declared.name == *name).cloned().unwrap_or(metric);
+    Ok(Some((metric, value)))
+}
+
+/// What has to be asked about a metric of a hook that nobody gave a direction; `None` for others.
+pub(crate) fn question(metric: &Metric) -> Option<String> {
+    let is_open =
+        metric.better == Better::Neither && crate::run_metrics::find(&metric.name).is_none();
+    is_open.then(|| {
+        let name = &metric.name;
+        format!(
+            "Is more or less {name} better? Nothing says so, so there is no advice: write metric = {{ command = \
+             [...], name = \"{name}\", better = \"higher\" }} (or \"lower\") in [hooks], or let the hook print \
+             '{name} VALUE higher'."
+        )
+    })
 }

@@ -18,6 +18,7 @@
 //! ```
 
 pub mod analysis;
+mod anew;
 mod check;
 mod comparable;
 mod environment;
@@ -29,6 +30,8 @@ mod file;
 pub mod frozen;
 mod hooks;
 mod id;
+#[cfg(test)]
+mod judge;
 mod machines;
 mod plan;
 #[cfg(test)]
@@ -43,16 +46,19 @@ mod store;
 mod trace_metrics;
 pub mod tune;
 
+pub use anew::Anew;
+pub use check::missing_program;
 pub use comparable::incomparable;
 pub use environment::{conditions, is_passing, machine_line};
 pub use file::{
-    Axis, Claim, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Measure, Mistake, Order,
-    Screen, Short, StopRule, Tuning, Varies, When, Workload, keys,
+    Axis, AxisKind, Claim, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Measure, Mistake,
+    Order, Screen, Short, StopRule, Tuning, Varies, When, Workload, keys,
 };
 pub use id::RunId;
 pub use machines::{Machines, Make};
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
+pub use run_metrics::unknown_metric;
 pub use session::run_experiment;
 pub use shard::{Shard, run_shard};
 pub use store::{

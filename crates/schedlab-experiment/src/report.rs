@@ -22,6 +22,7 @@ mod grounds;
 mod html;
 mod labels;
 mod runs;
+pub mod scale;
 mod table;
 mod trace;
 mod trace_scenes;

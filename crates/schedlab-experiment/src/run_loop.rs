@@ -7,7 +7,7 @@
 
 mod parallel;
 
-use crate::environment::{doubts, is_passing};
+use crate::environment::{doubts, is_passing, is_quiet, not_in_force};
 use crate::hooks::{Beside, hook, take_figures};
 use crate::store::{
     Durable, Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock,
@@ -15,7 +15,7 @@ use crate::store::{
 };
 use crate::{Machines, Plan, Planned};
 use parallel::Left;
-use schedlab_model::{MachineFacts, Warning};
+use schedlab_model::MachineFacts;
 use schedlab_workload::{Machine, MachineError, Output as _, Stream};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub enum Progress<'p> {
         /// What the run measured.
         stored: &'p StoredRun,
     },
-    /// A run had a warning and is done again.
+    /// A run had a warning, so that its round is done again.
     Again {
         /// The run of the plan.
         run: &'p Planned,
@@ -88,6 +88,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts a run that was done and stored.
+    fn ended(&mut self, run: &Planned, stored: &StoredRun, work: &Work<'_>) {
+        self.done += 1;
+        self.stopped |= stored.manifest.interrupted && (work.stop)();
+        self.failed.extend(stored.failure().map(|why| run.failed(&why)));
+    }
+
     /// Adds what another call of the loop did.
     pub(crate) fn add(&mut self, other: Self) {
         self.done += other.done;
@@ -118,6 +125,9 @@ pub enum LoopError {
         /// The condition that differs.
         what: String,
     },
+    /// The file does not say what is to be found out.
+    #[error("{0}")]
+    Question(String),
     /// The folder holds runs of a version that did not store where they were done.
     #[error(
         "{}: its runs are of an older schedlab ({SCHEMA_OLD}), which did not store the measured \
@@ -223,7 +233,8 @@ fn unfinished<'p>(
     Ok(left)
 }
 
-/// Does runs one after another.
+/// Does runs one after another, round by round. A round with a warning that may pass is done again as a whole, on a quiet
+/// machine: one run of a pair alone would be measured at another time than the other, and be the luckier for it.
 fn one_by_one(
     runs: &[Left<'_>],
     machines: &mut Machines<'_>,
@@ -232,111 +243,188 @@ fn one_by_one(
     tally: &mut Tally,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<(), LoopError> {
-    let mut spent = Duration::ZERO;
-    let mut ended = 0;
-    for (at, Left { index, run, .. }) in runs.iter().enumerate() {
-        if (work.stop)() {
-            tally.stopped = true;
+    let mut pace = Pace::default();
+    let mut before = 0;
+    let mut patience = QUIET_MAX;
+    for round in runs.chunk_by(|a, b| a.run.block == b.run.block) {
+        let mut attempt = 0;
+        loop {
+            let mut ended = Vec::new();
+            for (at, Left { index, run, .. }) in round.iter().enumerate() {
+                if (work.stop)() {
+                    tally.stopped = true;
+                    break;
+                }
+                let left = pace.left(runs.len() - before - at);
+                progress(&Progress::Begins { index: *index, total: work.total, run, left });
+                let began = Instant::now();
+                let done =
+                    machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
+                        // A program may have changed since the loop began.
+                        let done = (*run, &places.of(machine, run));
+                        let stored = Stored { results: work.results, durable: Durable::Each };
+                        one(machine, done, stored, work.stop, attempt)
+                    });
+                match done {
+                    Ok(stored) => {
+                        pace.ended(began.elapsed());
+                        progress(&Progress::Ended { run, stored: &stored });
+                        ended.push((*run, stored));
+                    }
+                    Err(LoopError::Machine(error))
+                        if tally.done + tally.skipped + ended.len() > 0 =>
+                    {
+                        progress(&Progress::Failed { run, error: &error });
+                        tally.failed.push(run.failed(&error));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            let is_doubtful = |stored: &StoredRun| {
+                stored.failure().is_none() && stored.warnings.iter().any(is_passing)
+            };
+            let doubtful = || ended.iter().filter(|(_, stored)| is_doubtful(stored));
+            let may_pass = !tally.stopped && attempt < work.retries && !(work.stop)();
+            if let Some((first, _)) = doubtful().next().filter(|_| may_pass)
+                && let machine = machines.get(&first.machine)?
+                // Another attempt would be a copy.
+                && !machine.offers().repeatable
+            {
+                doubtful().for_each(|(run, doubtful)| progress(&Progress::Again { run, doubtful }));
+                patience = await_quiet(machine, patience, work.stop);
+                attempt += 1;
+                continue;
+            }
+            ended.iter().for_each(|(run, stored)| tally.ended(run, stored, work));
             break;
         }
-        let left = (ended > 0).then(|| {
-            let rest = u32::try_from(runs.len() - at).unwrap_or(u32::MAX);
-            spent / ended * rest
-        });
-        progress(&Progress::Begins { index: *index, total: work.total, run, left });
-        let began = Instant::now();
-        let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
-            // A program may have changed since the loop began.
-            let done = (*run, &places.of(machine, run));
-            let stored = Stored { results: work.results, durable: Durable::Each };
-            until_content(machine, done, stored, work.stop, progress, work.retries)
-        });
-        match done {
-            Ok(stored) => {
-                spent += began.elapsed();
-                ended += 1;
-                tally.done += 1;
-                tally.stopped |= stored.manifest.interrupted && (work.stop)();
-                progress(&Progress::Ended { run, stored: &stored });
-            }
-            Err(LoopError::Machine(error)) if tally.done + tally.skipped > 0 => {
-                progress(&Progress::Failed { run, error: &error });
-                tally.failed.push(run.failed(&error));
-            }
-            Err(error) => return Err(error),
+        before += round.len();
+        if tally.stopped {
+            break;
         }
     }
     Ok(())
 }
 
+/// How long the runs of a call took.
+#[derive(Default)]
+struct Pace {
+    spent: Duration,
+    ended: u32,
+}
+
+impl Pace {
+    fn ended(&mut self, took: Duration) {
+        self.spent += took;
+        self.ended += 1;
+    }
+
+    /// How long so many runs will take; `None` before the first.
+    fn left(&self, runs: usize) -> Option<Duration> {
+        let runs = u32::try_from(runs).unwrap_or(u32::MAX);
+        (self.ended > 0).then(|| self.spent / self.ended * runs)
+    }
+}
+
+/// How long rounds that are done again wait for a quiet machine, all of a call together.
+const QUIET_MAX: Duration = Duration::from_secs(10);
+const QUIET_LOOK: Duration = Duration::from_millis(500);
+
+/// Waits until few other tasks are runnable, or the patience is at its end; what is left of it.
+fn await_quiet(machine: &mut dyn Machine, patience: Duration, stop: &dyn Fn() -> bool) -> Duration {
+    let began = Instant::now();
+    while began.elapsed() < patience && !stop() && !is_quiet(&machine.facts()) {
+        std::thread::sleep(QUIET_LOOK);
+    }
+    patience.saturating_sub(began.elapsed())
+}
+
 impl Planned {
     /// The sentence about a run that could not be done.
-    pub(crate) fn failed(&self, error: &MachineError) -> String {
-        format!("{} {}: {error}", self.workload, self.id)
+    pub(crate) fn failed(&self, why: &impl std::fmt::Display) -> String {
+        format!("{} {}: {why}", self.workload, self.id)
     }
 }
 
-/// Performs a run, and again while it has a warning and attempts are left; the last one stays. On a machine that gives the
-/// same result for the same run, another attempt would be a copy.
-pub(crate) fn until_content(
-    machine: &mut dyn Machine,
-    (run, place): (&Planned, &Place),
-    to: Stored<'_>,
-    stop: &dyn Fn() -> bool,
-    progress: &mut dyn FnMut(&Progress<'_>),
-    retries: u32,
-) -> Result<StoredRun, LoopError> {
-    let retries = if machine.offers().repeatable { 0 } else { retries };
-    let mut attempt = 0;
-    loop {
-        let stored = one(machine, (run, place), to, stop, attempt)?;
-        let doubtful = stored.warnings.iter().any(is_passing);
-        if !doubtful || attempt >= retries || stop() {
-            return Ok(stored);
-        }
-        progress(&Progress::Again { run, doubtful: &stored });
-        attempt += 1;
-    }
-}
-
-/// Performs one run and stores it.
-fn one(
+/// Performs one run and stores it. A run that failed is stored with the reason.
+pub(crate) fn one(
     machine: &mut dyn Machine,
     (run, place): (&Planned, &Place),
     to: Stored<'_>,
     stop: &dyn Fn() -> bool,
     attempt: u32,
 ) -> Result<StoredRun, LoopError> {
+    let name = place.folder(run);
+    let failed_before = failed_before(&to.results.join("runs").join(&name));
+    let mut writer = RunWriter::create(to.results, &name, stop)?;
+    let done = perform(machine, (run, place), &mut writer);
+    let repeatable = machine.offers().repeatable;
+    let kept = |manifest| Manifest { attempt, failed_before, repeatable, ..manifest };
+    let error = match done {
+        Ok(manifest) => {
+            let folder = writer.finish(&kept(manifest), to.durable)?;
+            return Ok(StoredRun::read(&folder)?);
+        }
+        Err(error) => error,
+    };
+    // What the machine refuses is no attempt.
+    if let MachineError::Load(_) | MachineError::Io { .. } = &error {
+        let mut manifest = Manifest::new(run, machine.facts(), place.clone());
+        manifest.failure = Some(reason(&error));
+        writer.finish(&kept(manifest), to.durable)?;
+    }
+    Err(error.into())
+}
+
+/// How many attempts at the run of this folder failed.
+fn failed_before(folder: &Path) -> u32 {
+    let Ok(stored) = StoredRun::read(folder) else { return 0 };
+    stored.manifest.failed_before + u32::from(stored.failure().is_some())
+}
+
+fn reason(error: &MachineError) -> String {
+    match error {
+        MachineError::Load(what) => what.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Performs one run with the commands around it.
+fn perform(
+    machine: &mut dyn Machine,
+    (run, place): (&Planned, &Place),
+    writer: &mut RunWriter<'_>,
+) -> Result<Manifest, MachineError> {
     let hooks = &run.hooks;
-    let mut writer = RunWriter::create(to.results, &place.folder(run), stop)?;
     let folder = writer.folder().to_owned();
     let done = hook(&hooks.before, &folder).and_then(|_| {
         // With what runs beside: a sched_ext scheduler belongs to the machine that is measured.
         let mut beside = Beside::start(hooks, &folder)?;
         let before: MachineFacts = machine.facts();
         let mut manifest = Manifest::new(run, before.clone(), place.clone());
-        manifest.attempt = attempt;
         let began = Instant::now();
-        let outcome = machine.run(&run.spec, &mut writer)?;
+        let outcome = machine.run(&run.spec, writer)?;
         let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let after = machine.facts();
-        let mut found = doubts(&before, &after, took);
-        if !beside.lives() {
-            let what = format!("'{}' ended before the run did", hooks.during.join(" "));
-            found.push(Warning::new("hook-ended", what, "find out why it ends"));
-        }
+        doubts(&before, &after, took).into_iter().for_each(|warning| writer.warning(warning));
+        manifest.ended(&outcome, took, after.load);
         if outcome.exit_code != 0 && !outcome.interrupted {
             let what = format!("the load ended with exit code {}", outcome.exit_code);
-            found.push(Warning::new("load-failed", what, "see stderr in the run's folder"));
+            manifest.failure = Some(what);
+        } else if let Some(why) = beside.ended_early(hooks, began.elapsed()) {
+            manifest.failure = Some(why);
+        } else {
+            manifest.failure = not_in_force(writer.warnings());
         }
-        found.into_iter().for_each(|warning| writer.warning(warning));
-        manifest.ended(&outcome, took, after.load);
-        take_figures(&hook(&hooks.metric, &folder)?, &mut writer)?;
+        if manifest.failure.is_some() {
+            return Ok(manifest);
+        }
+        take_figures(&hook(&hooks.metric, &folder)?, hooks, writer)?;
         // Between runs, so that reading disturbs none of them.
         let trace = writer.path(Stream::Trace);
         writer.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
         let measures = |metric: &str| machine.measures(metric).is_ok();
-        crate::trace_metrics::take_figures(&trace, &mut writer, &measures)
+        crate::trace_metrics::take_figures(&trace, writer, &measures)
             .map_err(|e| MachineError::io("storing a metric of the trace", e))?;
         Ok(manifest)
     });
@@ -344,11 +432,10 @@ fn one(
     let after = hook(&hooks.after, &folder);
     let manifest = done?;
     after?;
-    let folder = writer.finish(&manifest, to.durable)?;
-    Ok(StoredRun::read(&folder)?)
+    Ok(manifest)
 }
 
-/// A run counts as done when its directory is there and it was not interrupted.
+/// A run counts as done when its directory is there, it was not interrupted, and it did not fail.
 pub(crate) fn is_done(results: &Path, run: &Planned, place: &Place) -> Result<bool, StoreError> {
     let folder = results.join("runs").join(place.folder(run));
     if !folder.is_dir() {
@@ -356,7 +443,8 @@ pub(crate) fn is_done(results: &Path, run: &Planned, place: &Place) -> Result<bo
     }
     let stored = StoredRun::read(&folder)?;
     stored.intervals("")?;
-    Ok(!stored.manifest.interrupted)
+    let is_cut = stored.manifest.interrupted && !stored.is_censored();
+    Ok(!is_cut && stored.failure().is_none())
 }
 
 /// Renames the folder of a damaged run, so that the run can be done again and nothing is lost; its new place.

@@ -3,6 +3,7 @@
 //! Each total of each question to a trace ([`schedlab_timeline::totals`]) is a metric, under its name with
 //! `trace_` in front. So it can be compared, mapped and named in `measure`.
 
+use crate::file::nearest;
 use schedlab_model::Metric;
 use schedlab_timeline::{Total, totals};
 use schedlab_workload::metrics;
@@ -29,6 +30,17 @@ pub(crate) fn margin(name: &str) -> f64 {
 pub(crate) fn all() -> Vec<&'static str> {
     let of_load = metrics::ENTRIES.iter().map(|entry| entry.name);
     of_load.chain(TOTALS.iter().map(|total| total.name.as_str())).collect()
+}
+
+/// Why no run measures a metric of this name, with one that is alike; `None` for those of the registry.
+#[must_use]
+pub fn unknown_metric(name: &str) -> Option<String> {
+    let plain = name.rsplit('/').next().unwrap_or(name);
+    if find(plain).is_some() {
+        return None;
+    }
+    let near = nearest(plain, &all()).map_or(String::new(), |n| format!("; did you mean {n}?"));
+    Some(format!("unknown metric '{name}'{near}: docs/metrics.md lists all metrics"))
 }
 
 /// A total as a metric.

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A folder that begins with `.tmp-` is a run that was cut off; nobody reads it. One that begins with
-//! `.damaged-` is a run that could not be read and was set aside. `.lock` is there while runs are being done.
+//! `.damaged-` is a run that could not be read and was set aside. One that begins with `.failed-` is an attempt that
+//! failed and was done again. `.lock` is there while runs are being done.
 
 mod looks;
 mod manifest;

@@ -9,17 +9,20 @@ mod axes;
 mod confirm;
 mod goals;
 mod outcome;
+mod profile;
 mod screen;
 
 pub use axes::Axes;
 pub use goals::Goals;
 pub use outcome::{Kept, Matters, Member, Region, Screening, Tuned, Verdict};
+pub use profile::{Line, Profiled, profile, profile_runs};
 pub use screen::screened;
 
 use crate::run_loop::{LoopError, Progress, keep_experiment, run_with};
 use crate::session::{same_conditions, throw_away};
 use crate::store::{StoredRun, lock, runs_of};
 use crate::{Experiment, Machines, Plan, Planned, Point, Tuning};
+use outcome::ALIVE;
 use schedlab_tune::{Outcome, Search, Trial, influences};
 use schedlab_workload::MachineError;
 use std::path::Path;
@@ -215,6 +218,10 @@ impl Tuner<'_, '_> {
                 Ok(None)
             };
         }
+        self.goals.learn(&runs);
+        if let Some(question) = self.goals.question() {
+            return Err(LoopError::Question(question));
+        }
         let outcome = self.goals.outcome(&runs).map_err(|what| failed(&what))?;
         let values = self.goals.values(&runs);
         self.runs.extend(runs);
@@ -270,9 +277,9 @@ impl Tuner<'_, '_> {
                 _ => search.front().iter().take(FRONT_MAX).map(member).collect(),
             },
             matters: self.matters(search),
-            regions: self.regions(search, &advice.point),
             ..Tuned::stopped(0)
         };
+        tuned.regions = self.regions(search, &advice.point, &tuned.matters);
         if advice.point == default || !advice.keeps_limits {
             tuned.verdict = Verdict::NoGain;
             return Ok(tuned);
@@ -309,7 +316,13 @@ impl Tuner<'_, '_> {
         found.into_iter().map(told).collect()
     }
 
-    fn regions(&self, search: &Search, point: &[usize]) -> Vec<Region> {
+    /// The regions by the model, as far as they agree with what matters: an axis that is not shown to matter has no border,
+    /// one that matters has one, and where none matters nothing is claimed.
+    fn regions(&self, search: &Search, point: &[usize], matters: &[Matters]) -> Vec<Region> {
+        let is_shown = |axis: &str| matters.iter().any(|m| m.axis == axis && m.p <= ALIVE);
+        if !matters.iter().any(|m| m.p <= ALIVE) {
+            return Vec::new();
+        }
         let named = |found: schedlab_tune::Region| {
             let axis = &self.experiment.axes[found.axis];
             Region {
@@ -321,7 +334,8 @@ impl Tuner<'_, '_> {
             }
         };
         let found = search.regions(point, TOLERANCE.ln_1p(), SURE).unwrap_or_default();
-        found.into_iter().map(named).collect()
+        let agrees = |region: &Region| is_shown(&region.axis) == (region.values < region.of);
+        found.into_iter().map(named).filter(agrees).collect()
     }
 }
 

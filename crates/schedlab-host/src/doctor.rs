@@ -301,8 +301,13 @@ fn guardian() -> Check {
     let what = "changes are undone, even if processes die";
     match guard::directory() {
         Ok(dir) => {
-            let left = guard::leftovers(&dir);
-            match left {
+            let set = crate::knobs::outstanding();
+            match guard::leftovers(&dir) {
+                0 if !set.is_empty() => {
+                    let cost = "each run measures the machine as `knobs set` left it";
+                    let parts = [set.join("; "), cost.into(), "schedlab knobs restore".into()];
+                    Check::short(name, what, Verdict::Partly, parts)
+                }
                 0 => Check::yes(name, what, format!("journals in {}", dir.display())),
                 count => {
                     let found = format!("{count} journals of dead runs in {}", dir.display());

@@ -109,7 +109,7 @@ fn text(root: &Path, name: &str) -> Result<String, String> {
 }
 
 /// The present time in UTC as RFC 3339, to the second.
-fn now() -> String {
+pub(crate) fn now() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     rfc3339(since.map_or(0, |since| since.as_secs()))
 }
@@ -186,7 +186,16 @@ fn kernel(root: &Path) -> KernelFacts {
         mitigations: Fact::from_result(mitigations(root)),
         config: Fact::from_result(config),
         sched_ext: Fact::from_result(sched_ext),
+        sched_ext_state: Fact::from_result(sched_ext_state(root)),
     }
+}
+
+/// The state of sched_ext, and how often a scheduler was enabled: a scheduler that was thrown out and loaded again has
+/// the same name.
+fn sched_ext_state(root: &Path) -> Result<String, String> {
+    let state = text(root, "sys/kernel/sched_ext/state")?;
+    let enabled = text(root, "sys/kernel/sched_ext/enable_seq").unwrap_or_default();
+    Ok(format!("{state} {enabled}").trim_end().to_owned())
 }
 
 /// The GNU build id among the kernel's ELF notes.

@@ -8,12 +8,14 @@
 
 mod change;
 mod files;
+mod kept;
 mod profile;
 mod scoped;
 mod table;
 
 pub use change::{Changes, TaskChanges};
 pub use files::{write_script, write_tmpfiles};
+pub use kept::{Kept, kept_file, left_set, outstanding, read_kept};
 pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
 pub use scoped::{Held, check, take_on};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find, version};

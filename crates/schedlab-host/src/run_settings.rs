@@ -3,6 +3,7 @@
 use crate::knobs::Held;
 use crate::{load, slow};
 use schedlab_model::Warning;
+use schedlab_sys::guard::MARK;
 use schedlab_workload::metrics::metric;
 use schedlab_workload::{Figure, MachineError, Output};
 use std::process::Command;
@@ -11,6 +12,8 @@ use std::process::Command;
 pub(crate) struct RunSettings {
     pub(crate) held: Held,
     pub(crate) slowed: Option<Slowed>,
+    /// What marks all that the run starts, so that it ends if this process is killed.
+    pub(crate) mark: Option<String>,
 }
 
 /// CPUs held slow around a run.
@@ -24,8 +27,16 @@ impl RunSettings {
     /// Tells a load child what it cannot measure any more.
     pub(crate) fn tell(&self, command: &mut Command) {
         command.env_remove(load::CALIBRATED);
+        self.mark(command);
         if let Some(slowed) = &self.slowed {
             command.env(load::CALIBRATED, slowed.calibrated.to_string());
+        }
+    }
+
+    /// Marks what a run starts.
+    pub(crate) fn mark(&self, command: &mut Command) {
+        if let Some(mark) = &self.mark {
+            command.env(MARK, mark);
         }
     }
 

@@ -47,6 +47,9 @@ pub struct KernelFacts {
     pub config: Fact<BTreeMap<String, String>>,
     /// The active sched_ext scheduler, empty when none.
     pub sched_ext: Fact<String>,
+    /// Its state and how often a scheduler was enabled since boot; results of older versions have none.
+    #[serde(default = "untold")]
+    pub sched_ext_state: Fact<String>,
 }
 
 /// How CPU frequencies are governed.

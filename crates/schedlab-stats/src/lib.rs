@@ -34,8 +34,7 @@ pub use moderate::{Variance, moderated};
 pub use multiple::{benjamini_hochberg, holm};
 pub use power::{Aim, detectable, runs_needed};
 pub use rank::{
-    Shift, Test, brunner_munzel, cliffs_delta, hodges_lehmann, mann_whitney, paired_shift,
-    signed_rank,
+    RankShift, Shift, Test, brunner_munzel, cliffs_delta, fisher, mann_whitney, signed_rank,
 };
 pub use sample::{Sample, SampleError, median};
 pub use schedlab_random::Random;

@@ -169,51 +169,117 @@ pub fn cliffs_delta(a: &Sample, b: &Sample) -> f64 {
     sum as f64 / (a.len() * b.len()) as f64
 }
 
-/// The shift from `a` to `b`: the median of all differences (Hodges and Lehmann, "Estimates of
-/// location based on rank tests", Annals of Mathematical Statistics 1963), with the interval that
-/// belongs to the test of Mann and Whitney (Moses; Hollander and Wolfe, "Nonparametric Statistical
-/// Methods", section 4.3). With too few runs for the level the ends are infinite.
-#[must_use]
-pub fn hodges_lehmann(a: &Sample, b: &Sample, level: f64) -> Shift {
-    let mut differences: Vec<f64> =
-        a.values().iter().flat_map(|x| b.values().iter().map(move |y| y - x)).collect();
-    differences.sort_by(f64::total_cmp);
-    let m = a.len();
-    let n = b.len();
-    let risk = (1.0 - level) / 2.0;
-    let cut = if m + n <= EXACT_MAX {
-        let ranks: Vec<u64> = (1..=(m + n) as u64).map(|r| 2 * r).collect();
-        let counts = subset_sums(&ranks, m);
-        let offset = m * (m + 1);
-        lower_cut(&counts.iter().skip(offset).step_by(2).copied().collect::<Vec<_>>(), risk)
-    } else {
-        let m = m as f64;
-        let n = n as f64;
-        let spread = (m * n * (m + n + 1.0) / 12.0).sqrt();
-        (m * n / 2.0 + normal_quantile(risk) * spread).floor().max(0.0) as usize
-    };
-    ends(&differences, cut)
+/// A shift by ranks: between two sets, the median of all their differences; within pairs, the median of all means of two
+/// differences (Hodges and Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 1963).
+/// Interval and p value are inversions of each other: the interval at level 1 - a excludes zero exactly when p <= a.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankShift {
+    /// All differences, or means of two, ascending.
+    sorted: Vec<f64>,
+    /// How many of them lie on one side of the true shift.
+    counts: Counts,
 }
 
-/// How many of the outermost values on a side may be left out at this risk.
-fn lower_cut(counts: &[f64], risk: f64) -> usize {
+/// The distribution of a count of [`RankShift`].
+#[derive(Clone, Debug, PartialEq)]
+enum Counts {
+    /// The chance of each count or fewer, counted out.
+    Exact(Vec<f64>),
+    /// Mean and standard deviation of a normal one.
+    Normal(f64, f64),
+}
+
+impl RankShift {
+    /// The shift from `a` to `b`, with the interval that belongs to the test of Mann and Whitney (Moses; Hollander and
+    /// Wolfe, "Nonparametric Statistical Methods", section 4.3).
+    #[must_use]
+    pub fn between(a: &Sample, b: &Sample) -> Self {
+        let mut sorted: Vec<f64> =
+            a.values().iter().flat_map(|x| b.values().iter().map(move |y| y - x)).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (m, n) = (a.len(), b.len());
+        let counts = if m + n <= EXACT_MAX {
+            let ranks: Vec<u64> = (1..=(m + n) as u64).map(|r| 2 * r).collect();
+            let sums = subset_sums(&ranks, m);
+            cumulated(sums.into_iter().skip(m * (m + 1)).step_by(2))
+        } else {
+            let (m, n) = (m as f64, n as f64);
+            Counts::Normal(m * n / 2.0, (m * n * (m + n + 1.0) / 12.0).sqrt())
+        };
+        Self { sorted, counts }
+    }
+
+    /// The shift within pairs, with the interval of the signed rank test (Tukey; Hollander and Wolfe, section 3.3).
+    ///
+    /// # Errors
+    /// Without differences, or where one is not finite.
+    pub fn within(differences: &[f64]) -> Result<Self, SampleError> {
+        let sample = Sample::new(differences.iter().copied())?;
+        let values = sample.values();
+        let n = values.len();
+        let mut sorted: Vec<f64> =
+            (0..n).flat_map(|i| (i..n).map(move |j| f64::midpoint(values[i], values[j]))).collect();
+        sorted.sort_by(f64::total_cmp);
+        let counts = if n <= EXACT_MAX {
+            cumulated(sign_sums(&(1..=n as u64).collect::<Vec<_>>()).into_iter())
+        } else {
+            let n = n as f64;
+            let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+            Counts::Normal(n * (n + 1.0) / 4.0, spread)
+        };
+        Ok(Self { sorted, counts })
+    }
+
+    /// The shift, with its ends at a confidence. With too few runs for the level the ends are infinite.
+    #[must_use]
+    pub fn interval(&self, level: f64) -> Shift {
+        let risk = (1.0 - level) / 2.0;
+        let cut = match &self.counts {
+            Counts::Exact(below) => below.partition_point(|chance| *chance <= risk),
+            Counts::Normal(mean, spread) => {
+                (mean + normal_quantile(risk) * spread).floor().max(0.0) as usize
+            }
+        };
+        let estimate = median_of_sorted(&self.sorted);
+        let all = self.sorted.len();
+        if cut == 0 || 2 * cut > all {
+            return Shift { low: f64::NEG_INFINITY, estimate, high: f64::INFINITY };
+        }
+        Shift { low: self.sorted[cut - 1], estimate, high: self.sorted[all - cut] }
+    }
+
+    /// The chance of a shift at least as large were there none.
+    #[must_use]
+    pub fn p(&self) -> f64 {
+        let below = self.sorted.partition_point(|d| *d <= 0.0);
+        let above = self.sorted.len() - self.sorted.partition_point(|d| *d < 0.0);
+        (2.0 * self.chance(below.min(above))).min(1.0)
+    }
+
+    /// The smallest p that this number of runs can give.
+    #[must_use]
+    pub fn p_min(&self) -> f64 {
+        2.0 * self.chance(0)
+    }
+
+    /// The chance of so many or fewer.
+    fn chance(&self, count: usize) -> f64 {
+        match &self.counts {
+            Counts::Exact(below) => below[count.min(below.len() - 1)],
+            Counts::Normal(mean, spread) => normal_cdf((count as f64 + 1.0 - mean) / spread),
+        }
+    }
+}
+
+fn cumulated(counts: impl Iterator<Item = f64>) -> Counts {
+    let counts: Vec<f64> = counts.collect();
     let all: f64 = counts.iter().sum();
     let mut sum = 0.0;
-    counts
-        .iter()
-        .take_while(|count| {
-            sum += **count;
-            sum / all <= risk
-        })
-        .count()
-}
-
-fn ends(sorted: &[f64], cut: usize) -> Shift {
-    let estimate = median_of_sorted(sorted);
-    if cut == 0 || 2 * cut > sorted.len() {
-        return Shift { low: f64::NEG_INFINITY, estimate, high: f64::INFINITY };
-    }
-    Shift { low: sorted[cut - 1], estimate, high: sorted[sorted.len() - cut] }
+    let below = counts.iter().map(|count| {
+        sum += count;
+        sum / all
+    });
+    Counts::Exact(below.collect())
 }
 
 /// The signed rank test of Wilcoxon ("Individual comparisons by ranking methods", Biometrics 1945) on
@@ -242,6 +308,21 @@ pub fn signed_rank(differences: &[f64]) -> Result<Test, SampleError> {
     Ok(Test { p: (2.0 * normal_cdf(-z)).min(1.0), p_min: 0.0, exact: false })
 }
 
+/// The exact test of Fisher ("On the interpretation of chi-square from contingency tables, and the calculation of P",
+/// JRSS 1922) of two shares: `a` of `of_a` against `b` of `of_b`. Two-sided: all tables that are not more likely.
+#[must_use]
+pub fn fisher(a: usize, of_a: usize, b: usize, of_b: usize) -> f64 {
+    let all = a + b;
+    let ln_choose =
+        |n: usize, k: usize| -> f64 { (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum() };
+    let ln_total = ln_choose(of_a + of_b, all);
+    let likelihood = |a: usize| (ln_choose(of_a, a) + ln_choose(of_b, all - a) - ln_total).exp();
+    let seen = likelihood(a) * (1.0 + 1e-9);
+    let least = all.saturating_sub(of_b);
+    let p: f64 = (least..=all.min(of_a)).map(likelihood).filter(|other| *other <= seen).sum();
+    p.min(1.0)
+}
+
 /// In how many ways signs give each sum of positive ranks.
 fn sign_sums(ranks: &[u64]) -> Vec<f64> {
     let width = ranks.iter().sum::<u64>() as usize + 1;
@@ -253,30 +334,6 @@ fn sign_sums(ranks: &[u64]) -> Vec<f64> {
         }
     }
     counts
-}
-
-/// The shift within pairs: the median of all means of two differences (Hodges and Lehmann 1963) with
-/// the interval of the signed rank test (Tukey; Hollander and Wolfe, section 3.3).
-///
-/// # Errors
-/// Without differences, or where one is not finite.
-pub fn paired_shift(differences: &[f64], level: f64) -> Result<Shift, SampleError> {
-    let sample = Sample::new(differences.iter().copied())?;
-    let values = sample.values();
-    let mut means: Vec<f64> = (0..values.len())
-        .flat_map(|i| (i..values.len()).map(move |j| f64::midpoint(values[i], values[j])))
-        .collect();
-    means.sort_by(f64::total_cmp);
-    let risk = (1.0 - level) / 2.0;
-    let n = values.len();
-    let cut = if n <= EXACT_MAX {
-        lower_cut(&sign_sums(&(1..=n as u64).collect::<Vec<_>>()), risk)
-    } else {
-        let n = n as f64;
-        let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-        (n * (n + 1.0) / 4.0 + normal_quantile(risk) * spread).floor().max(0.0) as usize
-    };
-    Ok(ends(&means, cut))
 }
 
 #[cfg(test)]

@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 /// First argument of the re-executed program; the second is the journal's path.
 pub const ARGUMENT: &str = "__guard";
 
+/// The variable in the environment of commands that end with the process that started them ([`Guard::end_marked`]).
+pub const MARK: &str = "SCHEDLAB_GUARDED";
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
@@ -46,6 +49,10 @@ pub enum Undo {
         /// The start of the process, see [`crate::process::start_ticks`].
         started: u64,
     },
+    /// Kill all processes that have this value of [`MARK`] in their environment, wherever they went.
+    EndMarked { mark: String },
+    /// Remove a folder that we made, with all that is in it.
+    RemoveTree { path: PathBuf },
     /// Kill all processes of a control group.
     KillGroup {
         /// The directory of the group.
@@ -221,6 +228,28 @@ impl Guard {
         Ok(step)
     }
 
+    /// A value of [`MARK`] for commands: while this lives, all that have it are killed if this process dies. It is as
+    /// long for every process, so that a command finds its stack at the same place each time.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn end_marked(&mut self) -> io::Result<(StepId, String)> {
+        let pid = std::process::id();
+        let started = crate::process::start_ticks(Pid(pid.cast_signed())).unwrap_or(0);
+        let mark = format!("{pid:010}-{started:020}-{:010}", self.next);
+        let step = self.before(Undo::EndMarked { mark: mark.clone() })?;
+        Ok((step, mark))
+    }
+
+    /// Takes a step off the list: what it would undo may stay.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn forget(&mut self, step: StepId) -> io::Result<()> {
+        self.steps.retain(|(id, _)| *id != step.0);
+        self.append(&Line::Undone { id: step.0 })
+    }
+
     /// Undoes one step now.
     ///
     /// # Errors
@@ -279,6 +308,8 @@ impl Undo {
             Self::Write { path, content } => kernel_file::write(path, content),
             Self::Continue { pid, started } => signal(*pid, *started, libc::SIGCONT),
             Self::Kill { pid, started } => signal(*pid, *started, libc::SIGKILL),
+            Self::EndMarked { mark } => end_marked(mark),
+            Self::RemoveTree { path } => remove_tree(path),
             Self::KillGroup { path } => kill_group(path),
             Self::RemoveDir { path } => remove_dir(path),
             Self::RemoveFile { path } => std::fs::remove_file(path),
@@ -371,6 +402,42 @@ fn kill_group(group: &Path) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::other("cannot kill its processes")),
     }
+}
+
+/// Kills until none is left that has the mark: a process may fork while it is being looked at.
+fn end_marked(mark: &str) -> io::Result<()> {
+    let wanted = format!("{MARK}={mark}\0");
+    let wanted = wanted.as_bytes();
+    let own = std::process::id().to_string();
+    let is_marked = |environment: &[u8]| environment.windows(wanted.len()).any(|w| w == wanted);
+    let ended = || {
+        let mut is_none_left = true;
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(pid) = name.parse::<i32>() else { continue };
+            // Another user's cannot be read, and one that ended has none.
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            if name != own && is_marked(&environment) {
+                is_none_left = false;
+                let _ = crate::process::kill(Pid(pid), libc::SIGKILL);
+            }
+        }
+        Ok(is_none_left)
+    };
+    match patiently(ended)? {
+        true => Ok(()),
+        false => Err(io::Error::other("cannot kill all that a command started")),
+    }
+}
+
+/// Removes a folder while those that write into it may still be ending.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let gone = || match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
+        Err(error) => Err(error),
+        Ok(()) => Ok(true),
+    };
+    patiently(gone).map(|_| ())
 }
 
 /// How long what is under way may take: a killed task ends when it gets a CPU, and on a machine that stalls, or

@@ -11,7 +11,7 @@ mod primary;
 
 pub use catalogue::ENTRIES;
 pub use page::markdown;
-pub use primary::{PRIMARY, Primary, asked_work, primary};
+pub use primary::{PRIMARY, Primary, Work, asked_work, primary, work};
 
 use schedlab_model::{Better, Metric, Unit};
 

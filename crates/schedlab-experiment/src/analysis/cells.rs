@@ -15,6 +15,8 @@ pub struct Cell<'r> {
     pub runs: BTreeMap<u32, &'r StoredRun>,
     /// Runs that were cut off at their time limit: they took longer than that.
     pub censored: BTreeMap<u32, &'r StoredRun>,
+    /// Runs that failed: they tell nothing of the metrics.
+    pub failed: BTreeMap<u32, &'r StoredRun>,
 }
 
 /// All cells of an experiment, by workload and point.
@@ -22,7 +24,7 @@ pub struct Cell<'r> {
 pub struct Cells<'r> {
     /// The cells, in the order of the plan.
     pub cells: Vec<Cell<'r>>,
-    /// Runs that were left out since they were stopped or their load failed.
+    /// Runs that were left out since somebody stopped them.
     pub left_out: usize,
 }
 
@@ -33,8 +35,8 @@ impl<'r> Cells<'r> {
         let mut cells: BTreeMap<(&str, &Point), Cell<'r>> = BTreeMap::new();
         let mut left_out = 0;
         for run in runs {
-            let censored = run.is_censored();
-            if !run.is_whole() && !censored {
+            let (failed, censored) = (run.failure().is_some(), run.is_censored());
+            if !run.is_whole() && !censored && !failed {
                 left_out += 1;
                 continue;
             }
@@ -44,8 +46,13 @@ impl<'r> Cells<'r> {
                 point: point.clone(),
                 runs: BTreeMap::new(),
                 censored: BTreeMap::new(),
+                failed: BTreeMap::new(),
             });
-            let runs = if censored { &mut cell.censored } else { &mut cell.runs };
+            let runs = match (failed, censored) {
+                (true, _) => &mut cell.failed,
+                (false, true) => &mut cell.censored,
+                (false, false) => &mut cell.runs,
+            };
             runs.insert(run.manifest.block, run);
         }
         let mut cells: Vec<Cell<'r>> = cells.into_values().collect();
@@ -72,8 +79,7 @@ impl<'r> Cells<'r> {
     /// them.
     #[must_use]
     pub fn metrics(&self, workload: &str) -> Vec<Metric> {
-        let runs: Vec<&StoredRun> =
-            self.of(workload).flat_map(|c| c.runs.values().copied()).collect();
+        let runs: Vec<&StoredRun> = self.of(workload).flat_map(Cell::all).collect();
         metrics(&runs)
     }
 
@@ -101,7 +107,13 @@ impl<'r> Cell<'r> {
     /// One of the cell's runs; `None` if it has none.
     #[must_use]
     pub fn any(&self) -> Option<&'r StoredRun> {
-        self.runs.values().chain(self.censored.values()).next().copied()
+        self.all().next()
+    }
+
+    /// All of them: those that came to their end, were cut off, or failed.
+    pub fn all(&self) -> impl Iterator<Item = &'r StoredRun> + '_ {
+        let all = self.runs.values().chain(self.censored.values()).chain(self.failed.values());
+        all.copied()
     }
 
     /// The values of a metric by block.

@@ -8,7 +8,7 @@ use schedlab_stats::{Effect, paired};
 pub struct Centre {
     /// The centre of the runs, in the metric's unit.
     pub value: f64,
-    /// The interval, by Student's t on the same scale; `None` for one run, or where all are the same.
+    /// The 95 % interval unless another one was asked for, by Student's t on the same scale; `None` for one run, or where all are the same.
     pub interval: Option<(f64, f64)>,
     /// Whether it is a geometric mean.
     pub is_geometric: bool,
@@ -20,6 +20,12 @@ impl Centre {
     /// The centre of these runs; `None` without runs.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        Self::at(values, 0.95)
+    }
+
+    /// The same with an interval of another confidence.
+    #[must_use]
+    pub fn at(values: impl IntoIterator<Item = f64>, level: f64) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().collect();
         let runs = values.len();
         let is_geometric = values.iter().all(|v| *v > 0.0);
@@ -29,7 +35,7 @@ impl Centre {
         };
         let back = |v: f64| if is_geometric { v.exp() } else { v };
         let mean = scaled.iter().sum::<f64>() / runs as f64;
-        let interval = paired(&scaled).map(|effect: Effect| effect.interval(0.95));
+        let interval = paired(&scaled).map(|effect: Effect| effect.interval(level));
         // What runs measure are times, rates, counts and shares: none is below zero.
         let interval = interval.map(|(low, high)| match is_geometric {
             true => (back(low), back(high)),

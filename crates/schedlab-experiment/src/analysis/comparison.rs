@@ -6,7 +6,9 @@
 
 mod basis;
 mod conditions;
+mod disturbance;
 mod effects;
+mod failures;
 mod family;
 mod looks;
 mod neutral;
@@ -16,9 +18,13 @@ mod units;
 pub use basis::Basis;
 pub use conditions::{FailIf, FailIfError};
 pub use effects::POWER_MIN;
+pub use failures::Failures;
 pub use family::Detail;
 pub use looks::{Looks, look_level};
 pub use sentences::percent;
+
+/// The CPU time that runs use: judged beside the time that they take, and never called slower.
+const CPU_TIME: &str = "cpu_s";
 
 use super::Cells;
 use crate::{Point, StoredRun, run_metrics};
@@ -46,6 +52,10 @@ pub enum Verdict {
     Worse,
     /// They differ, in a metric that has no better direction.
     Different,
+    /// The second set has lower values. The sides did not run interleaved, so that a drift is included.
+    Lower,
+    /// The second set has higher values, a drift included.
+    Higher,
     /// They differ by less than the margin: the 90 % interval lies inside.
     Equivalent,
     /// Better at one point and worse at another.
@@ -62,6 +72,8 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::Different => "different",
+            Self::Lower => "lower",
+            Self::Higher => "higher",
             Self::Equivalent => "equivalent",
             Self::Mixed => "mixed",
             Self::Undecided => "undecided",
@@ -94,8 +106,12 @@ pub struct Asked {
     pub tests: usize,
     /// Whether runs of one block were done as a pair, in random order; else their times tell.
     pub interleaved: bool,
+    /// Whether all runs were done in one random order.
+    pub shuffled: bool,
     /// The looks at these runs, this one included.
     pub looks: Looks,
+    /// Whether a run that failed ranks behind all finished ones; else there is no verdict beside one.
+    pub allow_failures: bool,
 }
 
 /// One side of a comparison at a point.
@@ -116,13 +132,31 @@ pub struct Change {
     /// The lower end: -0.03 for 3 % less.
     #[schemars(with = "Option<f64>")]
     pub low: f64,
-    /// The estimate of the change: 0.05 is 5 % more.
+    /// The estimate of the change: 0.05 is 5 % more; not a number where only ranks tell.
+    #[schemars(with = "Option<f64>")]
     pub estimate: f64,
     /// The upper end of the interval, as a part like the estimate.
     #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Confidence of the interval, corrected for all that is tested with it.
     pub level: f64,
+}
+
+/// What is beside a shift by ranks, which tells of the typical run: the mean, and the runs far behind their side.
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Tail {
+    /// The change of the mean.
+    pub mean: Change,
+    /// Slow runs of the first side.
+    pub before: usize,
+    /// All its runs.
+    pub of_before: usize,
+    /// Slow runs of the second side.
+    pub after: usize,
+    /// All its runs.
+    pub of_after: usize,
+    /// The chance of shares of slow runs so different if both sides are alike (Fisher).
+    pub p: f64,
 }
 
 /// One metric at one point, or over all points.
@@ -144,14 +178,20 @@ pub struct Row {
     pub change: Change,
     /// Corrected so that it is at most [`LEVEL`] exactly when the interval excludes zero.
     pub p: f64,
-    /// The rank test beside it, from 6 runs a side on; not corrected.
+    /// The rank test beside Student's, from 6 runs a side on; not corrected.
     pub p_ranks: Option<f64>,
+    /// The change of the mean and the slow runs, where the change is a shift by ranks.
+    pub tail: Option<Tail>,
     /// The change that such a comparison finds in 8 of 10 cases. `None` below [`POWER_MIN`] runs a side:
     /// so few do not show their tail.
     pub detectable: Option<f64>,
-    /// About how many more runs a side would find a change of the margin; a plan, for 8 of 10 cases if the
-    /// further runs vary as these do.
+    /// With about how many more runs a side this is decided in 8 of 10 cases, if the further runs vary as these do.
+    /// `None` where ten times the runs would not do.
     pub more_runs: Option<usize>,
+    /// Whether a drift between the sides is a part of the change, since they did not run interleaved.
+    pub drift: bool,
+    /// Whether the values are exact for their seed: the machine repeats itself.
+    pub exact: bool,
     /// The margin within which sides are equivalent: 0.05 is 5 %.
     pub margin: f64,
     /// The verdict on this row.
@@ -184,8 +224,12 @@ pub struct Comparison {
     pub look_at: Vec<Row>,
     /// Points that only one side has.
     pub dropped: Vec<Point>,
-    /// How the sides' work differs; empty: they did the same work.
-    pub other_work: String,
+    /// Why there is no verdict, in a sentence; empty: there is one.
+    pub no_verdict: String,
+    /// Attempts that failed.
+    pub failures: Failures,
+    /// What made the noise of an undecided time, in a sentence; empty where nothing is known of it.
+    pub noise: String,
     /// What is compared where it is not settings: the boots and kernels, in a sentence; empty: one boot.
     pub boots: String,
 }
@@ -219,15 +263,22 @@ fn of_workload(
         mine.iter().filter(|p| !others.contains(p)).cloned().collect()
     };
     let dropped = [only(&before, &after), only(&after, &before)].concat();
-    let other_work = units::other_work(first, second, label, &common);
+    let failures = Failures::of(cells, label);
+    let mut no_verdict = units::other_work(first, second, label, &common);
+    if no_verdict.is_empty() && failures.is_missing && !asked.allow_failures {
+        no_verdict = failures.sentence();
+    }
     let all = metrics_of(first, label);
     let primary = primary(first, label, asked, &all);
     let rows = |metric: &Metric| units::rows(cells, label, metric, &common, asked);
     let tested: Vec<Vec<effects::Raw>> = primary.iter().map(rows).collect();
     let tested: Vec<Vec<effects::Raw>> = tested.into_iter().filter(|r| !r.is_empty()).collect();
-    let mut judged = family::judge(&tested, level, &other_work, Detail::Power);
-    if judged.is_empty() {
-        return None;
+    let mut judged = family::judge(&tested, level, &no_verdict, Detail::Power);
+    if judged.is_empty() && no_verdict.is_empty() {
+        if !failures.is_missing {
+            return None;
+        }
+        no_verdict = failures.sentence();
     }
     let others = all.iter().filter(|m| !primary.contains(m));
     let look_at = family::look_at(others.map(rows).filter(|r| !r.is_empty()));
@@ -238,7 +289,14 @@ fn of_workload(
         }
     }
     let workload = label.to_owned();
-    Some(Comparison { workload, primary: judged, look_at, dropped, other_work, boots })
+    let primary = judged;
+    let noise = match primary.first() {
+        Some(lead) if lead.verdict == Verdict::Undecided && no_verdict.is_empty() => {
+            disturbance::sentence(cells, label, &lead.whole.metric)
+        }
+        _ => String::new(),
+    };
+    Some(Comparison { workload, primary, look_at, dropped, no_verdict, failures, noise, boots })
 }
 
 fn metrics_of(cells: &Cells<'_>, label: &str) -> Vec<Metric> {

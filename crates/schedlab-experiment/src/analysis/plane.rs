@@ -27,8 +27,8 @@ pub fn planes(cells: &Cells<'_>, label: &str, metric: &str) -> BTreeMap<Point, P
         });
         let place = (y.1.iter().position(|v| v == vy), x.1.iter().position(|v| v == vx));
         if let (Some(row), Some(column)) = place {
-            // A run that was cut off is none of a mean: without it the cell would look too good.
-            if cell.censored.is_empty() {
+            // A run that was cut off or failed is none of a mean: without it the cell would look too good.
+            if cell.censored.is_empty() && cell.failed.is_empty() {
                 plane.cells[row][column] = cell.values(metric);
             }
         }

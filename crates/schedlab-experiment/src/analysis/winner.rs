@@ -2,7 +2,7 @@
 
 use super::{Cells, Choice, Map, MapError, Noise, Plane};
 use crate::{Experiment, Varies};
-use schedlab_model::{Metric, Setting};
+use schedlab_model::{Better, Metric, Setting};
 use std::collections::BTreeMap;
 
 /// A setting that is better than others for sure, and those that may be as good.
@@ -42,7 +42,12 @@ pub fn winner(
         })
         .collect();
     let settings = by_setting(cells, workload, &metric.name, &knobs);
-    if knobs.is_empty() || settings.len() < 2 {
+    // Runs that failed or were cut off would leave the best ones of a bad setting.
+    let is_short = |cell: &super::Cell<'_>| !cell.failed.is_empty() || !cell.censored.is_empty();
+    if cells.of(workload).any(is_short) {
+        return Ok(None);
+    }
+    if knobs.is_empty() || settings.len() < 2 || metric.better == Better::Neither {
         return Ok(None);
     }
     let row = settings.values().cloned().collect();
@@ -52,7 +57,7 @@ pub fn winner(
         cells: vec![row],
         ..Plane::default()
     };
-    let lower = metric.better != schedlab_model::Better::Higher;
+    let lower = metric.better == Better::Lower;
     let noise = experiment.noise.map_or(Noise::Measured, Noise::Given);
     let map = Map::new(&plane, noise, lower, Choice::Cells)?;
     if map.flat.len() == settings.len() {

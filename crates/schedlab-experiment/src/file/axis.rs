@@ -57,6 +57,17 @@ pub struct Axis {
     pub values: Vec<String>,
     /// Where it exists only beside a value of another axis.
     pub when: Option<When>,
+    /// What the file says the axis is; `None`: what the workload says of the option.
+    pub kind: Option<AxisKind>,
+}
+
+/// What an axis is to the question of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AxisKind {
+    /// A choice: its values compete over the same work.
+    Setting,
+    /// How much work is asked for, which nobody chooses.
+    Load,
 }
 
 /// The condition under which an axis exists: elsewhere it has no value.
@@ -82,7 +93,8 @@ impl Axis {
 /// The key of the machine in the file, and the name of its axis.
 pub(super) const MACHINE: &str = "machine";
 
-const KEYS: [&str; 8] = ["option", "knob", "speed", "hook", "workload", "values", "range", "when"];
+const KEYS: [&str; 9] =
+    ["option", "knob", "speed", "hook", "workload", "values", "range", "when", "kind"];
 const RANGE_KEYS: [&str; 5] = ["from", "to", "step", "count", "log"];
 /// More points on one axis than anyone waits for are a slip of the pen.
 const VALUES_MAX: u64 = 10_000;
@@ -106,6 +118,8 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
     let values = keys.take("values").map(|entry| listed(decoder, entry));
     let range = keys.take("range").map(|entry| ranged(decoder, entry));
     let when = keys.take("when").and_then(|entry| when(decoder, entry));
+    let kinds = [("setting", AxisKind::Setting), ("load", AxisKind::Load)];
+    let kind = keys.take("kind").and_then(|entry| decoder.word(&entry, &kinds));
     decoder.finish(keys, &KEYS);
 
     let [varies] = <[Varies; 1]>::try_from(varies)
@@ -124,7 +138,7 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
         return None;
     }
     let axis = made(decoder, varies, workload.unwrap_or_default(), values, &(place, path))?;
-    Some(Axis { when, ..axis })
+    Some(Axis { when, kind, ..axis })
 }
 
 /// Values on axes that exist.
@@ -213,7 +227,7 @@ fn made(
         }
     }
     let values = values.into_iter().map(|(value, _)| value).collect();
-    Some(Axis { varies, workload, values, when: None })
+    Some(Axis { varies, workload, values, when: None, kind: None })
 }
 
 fn listed(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Value> {
@@ -447,7 +461,8 @@ mod tests {
     #[test]
     fn an_axis_is_named_by_what_it_varies_and_its_workload() {
         let axis = |varies, workload: &str| {
-            Axis { varies, workload: workload.into(), values: Vec::new(), when: None }.name()
+            Axis { varies, workload: workload.into(), values: Vec::new(), when: None, kind: None }
+                .name()
         };
         assert_eq!(axis(Varies::Option("tasks".into()), "cpu"), "cpu/tasks");
         assert_eq!(axis(Varies::Hook("s".into()), ""), "s");

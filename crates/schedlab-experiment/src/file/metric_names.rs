@@ -1,7 +1,7 @@
 //! Names of metrics in experiment files.
 
-use super::decode::{Decoder, nearest};
-use crate::run_metrics;
+use super::decode::Decoder;
+use crate::run_metrics::unknown_metric;
 use std::ops::Range;
 
 /// Names of metrics that no run stores.
@@ -11,10 +11,7 @@ pub(super) fn unmeasured(
     key: &str,
     metrics: &[String],
 ) {
-    for name in metrics.iter().filter(|name| run_metrics::find(name).is_none()) {
-        let near = nearest(name, &run_metrics::all())
-            .map_or(String::new(), |n| format!("; did you mean {n}?"));
-        let what = format!("unknown metric '{name}'{near}: docs/metrics.md lists all metrics");
+    for what in metrics.iter().filter_map(|name| unknown_metric(name)) {
         decoder.mistake(place, key, what);
     }
 }

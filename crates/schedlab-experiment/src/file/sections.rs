@@ -8,7 +8,8 @@ use super::metric_names::unmeasured;
 use super::short;
 use super::tuning::{self, tuning};
 use super::{Claim, Drawing, Experiment, Hooks, Hosts, Order, Short, StopRule, Varies, Workload};
-use schedlab_model::Setting;
+use crate::hooks::{DIRECTIONS, UNITS};
+use schedlab_model::{Better, Metric, Setting, Unit};
 use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -30,6 +31,7 @@ const ROOT: &[&str] = &[
     "noise",
     "draw",
     "retries",
+    "allow_failures",
     "workload",
     "axis",
     "knobs",
@@ -44,14 +46,15 @@ const WORKLOAD: &[&str] = &["name", "command", "label", "options", "beside"];
 const BESIDE: &[&str] = &["name", "command", "label", "options"];
 const RECORD: &[&str] = &["events", "ring"];
 const STOP: &[&str] = &["width", "budget", "repeats_max", "looks"];
-const HOOKS: &[&str] = &["before", "after", "during", "ready", "metric"];
+const METRIC_HOOK: &[&str] = &["command", "name", "unit", "better"];
+const HOOKS: &[&str] = &["before", "after", "during", "may_end", "ready", "metric"];
 
 /// All tables with their keys; the JSON schema is tested against it.
 pub(super) const KEYS: &[(&str, &[&str])] = &[
     ("", ROOT),
     ("workload", WORKLOAD),
     ("workload.beside", BESIDE),
-    ("axis", &["option", "knob", "speed", "hook", "workload", "values", "range", "when"]),
+    ("axis", &["option", "knob", "speed", "hook", "workload", "values", "range", "when", "kind"]),
     ("record", RECORD),
     ("stop", STOP),
     ("claim", claims::KEYS),
@@ -59,6 +62,7 @@ pub(super) const KEYS: &[(&str, &[&str])] = &[
     ("tune", tuning::KEYS),
     ("tune.screen", tuning::SCREEN_KEYS),
     ("hooks", HOOKS),
+    ("hooks.metric", METRIC_HOOK),
 ];
 
 pub(super) fn experiment(
@@ -75,6 +79,7 @@ pub(super) fn experiment(
     let boots = boots(decoder, &mut keys, machines.is_some());
     let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
     let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(1);
+    let allow_failures = keys.take("allow_failures").and_then(|e| flag(decoder, &e));
     let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
     let order = keys.take("order").and_then(|e| order(decoder, &e));
     let hosts = keys.take("hosts").and_then(|e| hosts(decoder, &e));
@@ -133,6 +138,7 @@ pub(super) fn experiment(
         hooks,
         draw,
         retries,
+        allow_failures: allow_failures.unwrap_or(false),
         claims,
         short,
         text: text.to_owned(),
@@ -531,9 +537,13 @@ fn hooks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Hooks {
         after: take("after").unwrap_or_default(),
         during: take("during").unwrap_or_default(),
         ready: take("ready").unwrap_or_default(),
-        metric: take("metric").unwrap_or_default(),
+        ..Hooks::default()
     };
     let place = keys.place.clone();
+    let measured = keys.take("metric").map(|entry| metric_hook(decoder, entry));
+    let (metric, declared) = measured.unwrap_or_default();
+    let may_end = keys.take("may_end").and_then(|e| flag(decoder, &e)).unwrap_or(false);
+    let hooks = Hooks { metric, declared, may_end, ..hooks };
     decoder.finish(keys, HOOKS);
     if !hooks.ready.is_empty() && hooks.during.is_empty() {
         decoder.mistake(
@@ -543,6 +553,34 @@ fn hooks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Hooks {
         );
     }
     hooks
+}
+
+fn flag(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<bool> {
+    let flag = entry.value.as_bool();
+    if flag.is_none() {
+        decoder.mistake(&entry.place, &entry.key, "expected true or false");
+    }
+    flag
+}
+
+/// The command that measures, and what the file says of the metric that it prints.
+fn metric_hook(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> (Vec<String>, Option<Metric>) {
+    if !matches!(entry.value, toml::de::DeValue::Table(_)) {
+        return (decoder.texts(entry, "an array: program and arguments"), None);
+    }
+    let Some(mut keys) = decoder.table(entry) else { return Default::default() };
+    let (place, path) = (keys.place.clone(), keys.path().to_owned());
+    let command = keys.take("command").map(|e| decoder.texts(e, "an array: program and arguments"));
+    let name = keys.take("name").and_then(|e| decoder.text(&e, "the name of a metric"));
+    let unit = keys.take("unit").and_then(|e| decoder.word(&e, &UNITS));
+    let better = keys.take("better").and_then(|e| decoder.word(&e, &DIRECTIONS));
+    decoder.finish(keys, METRIC_HOOK);
+    let (Some(command), Some(name)) = (command, name) else {
+        decoder.mistake(&place, &path, "needs a command and the name of the metric that it prints");
+        return Default::default();
+    };
+    let metric = Metric::new(name, unit.unwrap_or(Unit::Count), better.unwrap_or(Better::Neither));
+    (command, Some(metric))
 }
 
 fn drawings(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Drawing> {

@@ -3,7 +3,7 @@
 use super::axis::point;
 use super::decode::{Decoder, Entry, Keys};
 use super::metric_names::unmeasured;
-use super::{Axis, Point, Varies, Workload};
+use super::{Axis, AxisKind, Point, Varies, Workload};
 use crate::run_metrics;
 use schedlab_model::{Better, Nanos, Unit};
 use schedlab_tune::Method;
@@ -133,12 +133,12 @@ fn screen(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<Screen> {
 /// Axes that ask a workload for more or less work: the least work is always done first.
 fn of_work<'f>(axes: &'f [Axis], workloads: &'f [Workload]) -> Vec<(&'f str, &'f str)> {
     let mut found = Vec::new();
-    for axis in axes {
+    for axis in axes.iter().filter(|axis| axis.kind != Some(AxisKind::Setting)) {
         let Varies::Option(name) = &axis.varies else { continue };
-        let own = name.replace('-', "_");
         for Workload { label, spec, .. } in workloads {
             let is_meant = axis.workload.is_empty() || axis.workload == *label;
-            if is_meant && metrics::asked_work(spec).contains_key(own.as_str()) {
+            let is_load = axis.kind == Some(AxisKind::Load) || metrics::work(spec, name).is_some();
+            if is_meant && is_load {
                 found.push((name.as_str(), label.as_str()));
             }
         }

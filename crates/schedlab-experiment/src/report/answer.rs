@@ -1,9 +1,11 @@
 //! The answer to the question of an experiment, in sentences: what each knob, hook or speed does, judged
 //! over all other axes, with how sure that is and what would settle it.
 
-use super::{Picture, Section, answers};
-use crate::analysis::{Asked, Comparison, Judgement, LEVEL, Looks, Verdict, compare, percent};
-use crate::{Experiment, Point, StoredRun, Varies, mixed_versions};
+use super::{Picture, Section, answers, scale};
+use crate::analysis::{
+    Asked, Cells, Comparison, Judgement, LEVEL, Looks, Verdict, compare, scales,
+};
+use crate::{Experiment, Point, StoredRun, mixed_versions};
 use schedlab_model::Warning;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,13 +32,14 @@ pub struct Contrast {
 /// and each place (kernel, host) with the one that ran first.
 #[must_use]
 pub fn contrasts(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<Contrast> {
-    let mut choices = chosen(experiment, !runs.iter().any(|run| has_place(experiment, run)));
+    let mut choices = chosen(experiment);
     choices.extend(places(experiment, runs));
     let all: usize = choices.iter().map(|choice| choice.values.len() - 1).sum();
     let asked = Asked {
-        metrics: experiment.measure.iter().take(1).cloned().collect(),
+        metrics: experiment.measure.clone(),
         tests: all,
         looks: looks.clone(),
+        allow_failures: experiment.allow_failures,
         ..Asked::default()
     };
     let of = |(_, place): &(String, Point)| -> Vec<StoredRun> {
@@ -50,7 +53,8 @@ pub fn contrasts(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
     };
     let mut out = Vec::new();
     for choice in choices {
-        let asked = Asked { interleaved: choice.interleaved, ..asked.clone() };
+        let Choice { interleaved, shuffled, .. } = choice;
+        let asked = Asked { interleaved, shuffled, ..asked.clone() };
         let (first, others) = choice.values.split_first().expect("it has two values or more");
         let base = of(first);
         for value in others {
@@ -68,17 +72,12 @@ struct Choice {
     /// Each value's name, and where its runs lie.
     values: Vec<(String, Point)>,
     interleaved: bool,
+    shuffled: bool,
 }
 
-/// The axes of the experiment that can be chosen; where there are none and `or_options`, the first one.
-fn chosen(experiment: &Experiment, or_options: bool) -> Vec<Choice> {
-    let several = || experiment.axes.iter().filter(|axis| axis.values.len() > 1);
-    let is_chosen = |axis: &&crate::Axis| !matches!(axis.varies, Varies::Option(_));
-    let mut axes: Vec<&crate::Axis> = several().filter(is_chosen).collect();
-    if axes.is_empty() && or_options {
-        // Options alone: the only axis is the question.
-        axes = several().take(1).collect();
-    }
+/// The axes of the experiment that are settings: their values compete. How much work is asked for is no contest.
+fn chosen(experiment: &Experiment) -> Vec<Choice> {
+    let is_chosen = |axis: &&crate::Axis| axis.values.len() > 1 && experiment.work(axis).is_none();
     let choice = |axis: &crate::Axis| {
         let name = axis.varies.name();
         let value = |v: &String| (v.clone(), Point::from([(name.to_owned(), v.clone())]));
@@ -86,9 +85,10 @@ fn chosen(experiment: &Experiment, or_options: bool) -> Vec<Choice> {
             axis: name.to_owned(),
             values: axis.values.iter().map(value).collect(),
             interleaved: experiment.order == crate::Order::Interleaved,
+            shuffled: experiment.order == crate::Order::Shuffled,
         }
     };
-    axes.into_iter().map(choice).collect()
+    experiment.axes.iter().filter(is_chosen).map(choice).collect()
 }
 
 /// Where a run was done, as far as its point says so; an axis of the experiment of the same name wins.
@@ -96,10 +96,6 @@ fn place(experiment: &Experiment, run: &StoredRun) -> Point {
     let mut place = run.place_axes();
     place.retain(|name, _| experiment.axes.iter().all(|axis| axis.varies.name() != name));
     place
-}
-
-fn has_place(experiment: &Experiment, run: &StoredRun) -> bool {
-    !place(experiment, run).is_empty()
 }
 
 /// The places of the runs, the one that ran first before the others.
@@ -119,14 +115,14 @@ fn places(experiment: &Experiment, runs: &[StoredRun]) -> Option<Choice> {
     };
     let axis = if let [axis] = &axes[..] { axis.clone() } else { "place".to_owned() };
     let values = places.iter().map(|(_, point)| (name(point), point.clone())).collect();
-    (places.len() > 1).then_some(Choice { axis, values, interleaved: false })
+    (places.len() > 1).then_some(Choice { axis, values, interleaved: false, shuffled: false })
 }
 
 /// Whether the runs decide every comparison of the experiment; where it compares nothing, they do.
 pub(crate) fn is_decided(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> bool {
     let contrasts = contrasts(experiment, runs, looks);
-    let verdicts = contrasts.iter().flat_map(|contrast| &contrast.found).flat_map(|c| &c.primary);
-    let verdicts: Vec<Verdict> = verdicts.map(|judgement| judgement.verdict).collect();
+    let found = contrasts.iter().flat_map(|contrast| &contrast.found);
+    let verdicts: Vec<Verdict> = found.map(Comparison::verdict).collect();
     !verdicts.contains(&Verdict::Undecided)
 }
 
@@ -153,7 +149,15 @@ pub fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
             winner.rivals - 1
         ));
     }
-    if !contrasts.is_empty() {
+    out.extend(scales(experiment, &Cells::new(runs)).iter().map(scale::sentence));
+    let judged = || contrasts.iter().flat_map(|contrast| &contrast.found);
+    if contrasts.is_empty() {
+        out.splice(0..0, failed(runs));
+    }
+    // A drift is no chance, and copies have none.
+    let by_chance = |judged: &Judgement| !judged.whole.drift && !judged.whole.exact;
+    let mut judged = judged().filter(|found| found.no_verdict.is_empty());
+    if judged.any(|found| found.primary.iter().any(by_chance)) {
         let sure = format!(
             "All claims here together are false in at most {:.0} % of experiments.",
             LEVEL * 100.0
@@ -161,6 +165,26 @@ pub fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
         out.push(Some(looks.sentence()).filter(|text| !text.is_empty()).unwrap_or(sure));
     }
     out
+}
+
+/// How many runs failed, where nothing is compared; `None` without failures.
+fn failed(runs: &[StoredRun]) -> Option<String> {
+    let whys: Vec<String> = runs.iter().filter_map(StoredRun::failure).collect();
+    let first = whys.first()?;
+    Some(format!("No answer: {} of {} runs failed ({first}).", whys.len(), runs.len()))
+}
+
+/// Whether something was to be compared and could not be, since runs failed.
+#[must_use]
+pub fn has_no_verdict(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> bool {
+    let contrasts = contrasts(experiment, runs, looks);
+    contrasts.iter().flat_map(|contrast| &contrast.found).any(|found| !found.no_verdict.is_empty())
+}
+
+/// Each metric that matters at each point, in a sentence: the answer of an experiment that compares nothing.
+#[must_use]
+pub fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
+    answers::centres(experiment, runs)
 }
 
 /// Each comparison in a sentence, those with a claim first.
@@ -209,58 +233,122 @@ fn listed(values: &[&str], all: usize) -> String {
 
 /// Several values of an axis in one sentence: those that differ with their change, the others by verdict.
 fn together(label: &str, all: &[(&Contrast, &Comparison)]) -> String {
-    let judged: Vec<(&str, &Judgement)> = all
-        .iter()
-        .filter_map(|(contrast, found)| Some((contrast.value.as_str(), found.primary.first()?)))
-        .collect();
+    let judged: Vec<Value<'_>> =
+        all.iter().filter_map(|(contrast, found)| Value::of(contrast, found)).collect();
     let [(contrast, _), ..] = all else { return String::new() };
-    let Some((_, first)) = judged.first() else { return String::new() };
-    let mut claims: Vec<&(&str, &Judgement)> =
-        judged.iter().filter(|(_, j)| j.verdict.is_claim()).collect();
-    let size = |j: &Judgement| j.whole.change.estimate.abs();
-    claims.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-    let mut parts: Vec<String> = claims
-        .iter()
-        .take(VALUES_MAX)
-        .map(|(value, j)| {
-            let change = &j.whole.change;
-            let (low, high) = (percent(change.low), percent(change.high));
-            format!("{value} is {} ({} [{low} .. {high}])", j.verdict, percent(change.estimate))
-        })
-        .collect();
+    let barred: Vec<&Comparison> =
+        all.iter().map(|(_, found)| *found).filter(|found| !found.no_verdict.is_empty()).collect();
+    if let [first, ..] = barred[..] {
+        let head = format!("{} against {}, {label}: no verdict", contrast.axis, contrast.base);
+        let of = if barred.len() < all.len() { " on some values" } else { "" };
+        return format!("{head}{of}. {}", first.no_verdict);
+    }
+    let Some(first) = judged.first() else { return String::new() };
+    let mut claims: Vec<&Value<'_>> = judged.iter().filter(|v| v.verdict.is_claim()).collect();
+    let size = |value: &Value<'_>| value.judged.whole.change.estimate.abs();
+    claims.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let mut parts: Vec<String> = claims.iter().take(VALUES_MAX).map(|v| v.claim()).collect();
     if claims.len() > VALUES_MAX {
         parts.push(format!("{} more differ", claims.len() - VALUES_MAX));
     } else if claims.is_empty() {
         parts.push("no value is certainly better or worse".into());
     }
     let values = |verdict: Verdict| -> Vec<&str> {
-        judged.iter().filter(|(_, j)| j.verdict == verdict).map(|(value, _)| *value).collect()
+        judged.iter().filter(|v| v.verdict == verdict).map(|v| v.value).collect()
     };
     let equivalent = values(Verdict::Equivalent);
     if !equivalent.is_empty() {
-        let margin = first.whole.margin * 100.0;
+        let margin = first.judged.whole.margin * 100.0;
         parts.push(format!(
             "equivalent within ±{margin:.0} %: {}",
             listed(&equivalent, judged.len())
         ));
     }
     let undecided = values(Verdict::Undecided);
-    let head = format!("{} against {}, {label}", contrast.axis, contrast.base);
-    let claimed = format!("{head}, {}: {}", first.whole.metric.name, parts.join("; "));
-    if undecided.is_empty() {
-        return claimed + ".";
-    }
-    let open = || judged.iter().filter(|(_, j)| j.verdict == Verdict::Undecided);
-    let more = open().filter_map(|(_, j)| j.whole.more_runs).max().filter(|more| *more > 0);
-    let copies = open().all(|(_, j)| !j.whole.change.low.is_finite());
-    let settle = match (copies, more) {
-        (true, _) => "These have too few runs, or runs without any spread.".to_owned(),
-        (false, Some(more)) => {
-            format!("About {more} more {} would settle them.", first.whole.basis)
-        }
-        (false, None) => "More runs would settle them.".to_owned(),
+    let question = all[0].1.question().map_or(String::new(), |question| question + " ");
+    let head = format!("{question}{} against {}, {label}", contrast.axis, contrast.base);
+    let rows = || judged.iter().map(|value| &value.judged.whole);
+    let beside = match (rows().any(|row| row.drift), rows().all(|row| row.exact)) {
+        (true, _) => "; drift is included, since the sides did not run interleaved",
+        (false, true) => "; exact for this seed",
+        (false, false) => "",
     };
-    format!("{claimed}; undecided: {}. {settle}", listed(&undecided, judged.len()))
+    let name = &first.judged.whole.metric.name;
+    let used = |(contrast, found): &(&Contrast, &Comparison)| {
+        let judged = found.primary.iter().skip(1).find(|j| j.whole.metric.name == "cpu_s")?;
+        Some(format!("; {} {}", contrast.value, judged.cpu_time()?))
+    };
+    let used: Vec<String> = all.iter().filter_map(used).take(VALUES_MAX).collect();
+    let claimed = format!("{head}, {name}: {}{beside}{}", parts.join("; "), used.concat());
+    let others = others(all);
+    if undecided.is_empty() {
+        return claimed + "." + &others;
+    }
+    let open = || rows().filter(|row| row.verdict == Verdict::Undecided);
+    let settle = if open().all(|row| row.exact) {
+        "Vary the seed: this machine repeats itself.".to_owned()
+    } else if open().all(|row| !row.change.low.is_finite()) {
+        "These have too few runs, or runs without any spread.".to_owned()
+    } else if let Some(more) = open().map(|row| row.more_runs).collect::<Option<Vec<_>>>() {
+        let more = more.into_iter().max().unwrap_or(1).max(1);
+        format!("About {more} more {} settle them in 8 of 10 cases.", first.judged.whole.basis)
+    } else {
+        "Ten times as many runs would not settle all of them.".to_owned()
+    };
+    format!("{claimed}; undecided: {}. {settle}{others}", listed(&undecided, judged.len()))
+}
+
+/// A sentence for each further metric that was asked for: the values that it claims something of.
+fn others(all: &[(&Contrast, &Comparison)]) -> String {
+    let [(_, first), ..] = all else { return String::new() };
+    let further = first.primary.iter().skip(1).map(|judged| judged.whole.metric.name.as_str());
+    let of = |name: &str| {
+        let claim = |(contrast, found): &(&Contrast, &Comparison)| {
+            let judged = found.primary.iter().find(|j| j.whole.metric.name == name)?;
+            let claim =
+                format!("{} is {} ({})", contrast.value, judged.words(), judged.whole.change);
+            judged.verdict.is_claim().then_some(claim)
+        };
+        let claims: Vec<String> = all.iter().filter_map(claim).collect();
+        match claims.len() {
+            0 => format!(" {name}: no change is shown."),
+            many if many > VALUES_MAX => {
+                let named = claims[..VALUES_MAX].join("; ");
+                format!(" {name}: {named}; {} more differ.", many - VALUES_MAX)
+            }
+            _ => format!(" {name}: {}.", claims.join("; ")),
+        }
+    };
+    further.filter(|name| *name != "cpu_s").map(of).collect()
+}
+
+/// A value of an axis with what was found of it: the verdict on all primary metrics, and the metric that leads.
+struct Value<'c> {
+    value: &'c str,
+    found: &'c Comparison,
+    judged: &'c Judgement,
+    verdict: Verdict,
+}
+
+impl<'c> Value<'c> {
+    fn of(contrast: &'c Contrast, found: &'c Comparison) -> Option<Self> {
+        let verdict = found.verdict();
+        let judged = found.primary.first()?;
+        Some(Self { value: &contrast.value, found, judged, verdict })
+    }
+
+    /// What is claimed of it.
+    fn claim(&self) -> String {
+        let Self { value, found, judged, verdict } = self;
+        if *verdict == Verdict::Mixed && judged.verdict != Verdict::Mixed {
+            let each = |j: &Judgement| {
+                format!("{} in {} ({})", j.words(), j.whole.metric.name, j.whole.change)
+            };
+            let each: Vec<String> = found.primary.iter().map(each).collect();
+            return format!("{value} is mixed: {}", each.join(" and "));
+        }
+        format!("{value} is {} ({})", judged.words(), judged.whole.change)
+    }
 }
 
 /// The first section of a report: the answer, how far it holds, and the warnings by kind.

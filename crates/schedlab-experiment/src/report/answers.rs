@@ -8,10 +8,11 @@ mod text;
 pub use text::text_map;
 
 use super::{Grounds, Section, Table, readable};
-use crate::analysis::{Cells, Centre, Winner, winner};
+use crate::analysis::{Cell, Cells, Centre, Winner, winner};
 use crate::{Drawing, Experiment, Point, StoredRun, Varies};
 use schedlab_draw::chart::Values;
 use schedlab_model::{Better, Metric, Unit};
+use schedlab_workload::metrics::primary;
 
 const WIDTH_PX: i32 = 1000;
 /// More maps than this on one page help nobody; all numbers are in the tables.
@@ -61,6 +62,33 @@ pub fn winners(experiment: &Experiment, runs: &[StoredRun]) -> Vec<Winner> {
     labels.into_iter().filter_map(of).collect()
 }
 
+/// Each metric that matters at each point of an experiment that compares nothing, in a sentence.
+#[must_use]
+pub(crate) fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
+    let cells = Cells::new(runs);
+    let mut out = Vec::new();
+    for cell in &cells.cells {
+        for metric in chosen(Some(experiment), &cells.metrics(&cell.workload)) {
+            let Some(centre) = Centre::of(cell.values(&metric.name).into_values()) else {
+                continue;
+            };
+            let told = |value: f64| readable(value, metric.unit);
+            let interval = centre
+                .interval
+                .map_or(String::new(), |(low, high)| format!(" [{} .. {}]", told(low), told(high)));
+            let (value, count) = (told(centre.value), centre.runs);
+            out.push(format!(
+                "{}{}: {} {value}{interval}, {} of {count} runs.",
+                cell.workload,
+                place(&cell.point),
+                metric.name,
+                centre.name()
+            ));
+        }
+    }
+    out
+}
+
 fn wants(experiment: Option<&Experiment>, drawing: Drawing) -> bool {
     experiment.is_none_or(|e| e.draw.is_empty() || e.draw.contains(&drawing))
 }
@@ -80,8 +108,11 @@ fn workload(
     let main = metrics.first().filter(|_| !axes.is_empty())?;
     let mut section = Section::new(format!("{label}: what the experiment shows"));
     if cells.left_out > 0 {
-        let what = format!("{} runs were stopped or failed and are left out.", cells.left_out);
-        section.paragraph(what);
+        section.paragraph(format!("{} runs were stopped and are left out.", cells.left_out));
+    }
+    let failed: usize = cells.of(label).map(|cell| cell.failed.len()).sum();
+    if failed > 0 {
+        section.paragraph(format!("{failed} runs failed: they are no results."));
     }
     let (map_px, curves_px) = if first.is_some() { FIRST_PX } else { (WIDTH_PX, WIDTH_PX) };
     let mut maps = match wants(experiment, Drawing::Map) {
@@ -99,11 +130,11 @@ fn workload(
     along.sort_by_key(|name| {
         let count =
             axes.iter().find(|(axis, _)| axis == name).map_or(0, |(_, values)| values.len());
-        (maps::is_option(experiment, name), std::cmp::Reverse(count))
+        (maps::is_load(experiment, name), std::cmp::Reverse(count))
     });
     let curves = |axis: &str, px: i32| {
         let claims = experiment.map_or(&[][..], |experiment| &experiment.claims);
-        let is_load = maps::is_option(experiment, axis);
+        let is_load = maps::is_load(experiment, axis);
         multiples::picture((cells, claims), label, &rows, (axis, is_load), px)
     };
     let mut along = along.into_iter();
@@ -168,7 +199,16 @@ fn chosen(experiment: Option<&Experiment>, all: &[Metric]) -> Vec<Metric> {
     }
     let mut judging: Vec<Metric> =
         all.iter().filter(|m| m.better != Better::Neither).cloned().collect();
-    judging.sort_by_key(|m| m.name != "time_s");
+    let primary: Vec<&str> = experiment
+        .iter()
+        .flat_map(|e| &e.workloads)
+        .flat_map(|w| primary(&w.spec))
+        .copied()
+        .collect();
+    let rank = |m: &Metric| primary.iter().position(|name| *name == m.name);
+    // Where a duration was given the time says nothing.
+    judging.retain(|m| m.name != "time_s" || primary.is_empty() || rank(m).is_some());
+    judging.sort_by_key(|m| (rank(m).unwrap_or(primary.len()), m.name != "time_s"));
     judging.truncate(4);
     judging
 }
@@ -202,10 +242,13 @@ fn table(cells: &Cells<'_>, label: &str, metrics: &[Metric]) -> Table {
     let mut table = Table::new(head);
     for cell in cells.of(label) {
         let point: Vec<String> = cell.point.iter().map(|(a, v)| format!("{a}={v}")).collect();
-        let mut row = vec![point.join(" "), cell.runs.len().to_string()];
+        let beside = [(cell.censored.len(), "cut off"), (cell.failed.len(), "failed")];
+        let beside = beside.iter().filter(|(count, _)| *count > 0);
+        let beside: Vec<String> = beside.map(|(count, what)| format!(", {count} {what}")).collect();
+        let mut row = vec![point.join(" "), format!("{}{}", cell.runs.len(), beside.concat())];
         for metric in metrics {
             let Some(centre) = Centre::of(cell.values(&metric.name).into_values()) else {
-                row.extend(["-".to_owned(), "-".to_owned()]);
+                row.extend(unfinished(cell, metric));
                 continue;
             };
             row.push(readable(centre.value, metric.unit));
@@ -220,6 +263,17 @@ fn table(cells: &Cells<'_>, label: &str, metrics: &[Metric]) -> Table {
         table.row(row);
     }
     table
+}
+
+/// The cells of a metric without a finished run: how long runs took at least that were cut off.
+fn unfinished(cell: &Cell<'_>, metric: &Metric) -> [String; 2] {
+    let cut = cell.censored.values().filter_map(|run| run.value(&metric.name));
+    let least = cut.fold(f64::INFINITY, f64::min);
+    let is_time = metric.name.rsplit('/').next() == Some("time_s");
+    match is_time && least.is_finite() {
+        true => [format!("≥ {}", readable(least, metric.unit)), "-".to_owned()],
+        false => ["-".to_owned(), "-".to_owned()],
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //!
 //! [`Offers::parallel`]: schedlab_workload::Offers::parallel
 
-use super::{LoopError, Progress, Stored, Tally, Work, until_content};
+use super::{LoopError, Progress, Stored, Tally, Work, one};
 use crate::machines::{Machines, Make};
 use crate::store::{Durable, Place, StoreError, StoredRun};
 use crate::{Hooks, Planned};
@@ -39,7 +39,6 @@ pub(crate) struct Left<'p> {
 /// What a thread tells of the run with this place in the list.
 enum Told {
     Begins,
-    Again(Box<StoredRun>),
     Ended(Box<StoredRun>),
     Failed(MachineError),
     GaveUp(LoopError),
@@ -70,7 +69,6 @@ struct Shared<'s> {
     runs: &'s [Left<'s>],
     make: &'s Make,
     results: &'s Path,
-    retries: u32,
     /// The place in the list of the run that is taken next.
     next: AtomicUsize,
     stopping: AtomicBool,
@@ -88,8 +86,8 @@ pub(crate) fn perform(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<(), LoopError> {
     let (next, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (results, retries) = (work.results, work.retries);
-    let shared = &Shared { runs, make, results, retries, next, stopping };
+    let results = work.results;
+    let shared = &Shared { runs, make, results, next, stopping };
     let (tell, heard) = channel();
     let wanted = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
     thread::scope(|scope| {
@@ -122,15 +120,10 @@ impl Shared<'_> {
             // Nobody hears when the calling thread has panicked, which ends the program.
             let say = |told| drop(tell.send((at, told)));
             say(Told::Begins);
-            let mut again = |progress: &Progress<'_>| {
-                if let Progress::Again { doubtful, .. } = progress {
-                    say(Told::Again(Box::new((*doubtful).clone())));
-                }
-            };
             let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
                 let done = (*run, place);
                 let to = Stored { results: self.results, durable: Durable::Batch };
-                until_content(machine, done, to, &stop, &mut again, self.retries)
+                one(machine, done, to, &stop, 0)
             });
             say(match done {
                 Ok(stored) => Told::Ended(Box::new(stored)),
@@ -174,7 +167,6 @@ impl Shared<'_> {
                     let (index, total) = (*index, work.total);
                     progress(&Progress::Begins { index, total, run, left });
                 }
-                Told::Again(doubtful) => progress(&Progress::Again { run, doubtful: &doubtful }),
                 Told::Ended(stored) => {
                     ended += 1;
                     if ended % BATCH == 0
@@ -183,7 +175,7 @@ impl Shared<'_> {
                         self.stopping.store(true, Ordering::Relaxed);
                         gave_up.get_or_insert(error.into());
                     }
-                    tally.stopped |= stored.manifest.interrupted && (work.stop)();
+                    tally.ended(run, &stored, work);
                     progress(&Progress::Ended { run, stored: &stored });
                 }
                 Told::Failed(error) => {
@@ -197,7 +189,6 @@ impl Shared<'_> {
             }
         }
         on_disk(self.results)?;
-        tally.done += ended;
         tally.stopped |= (work.stop)() && ended + failed.len() < self.runs.len();
         // In the order of the plan, whichever thread was first.
         failed.sort_by_key(|(at, _)| *at);

@@ -123,23 +123,27 @@ fn a_stopped_run_is_kept_as_partial_and_done_again() {
 fn a_run_that_its_time_limit_ended_is_stored_as_censored_and_not_done_again() {
     let results = tempfile::tempdir().unwrap();
     let mut fake = Fake::new();
-    fake.censors = true;
+    fake.censors = |_| true;
     go(&mut fake, &plan(SIX), results.path(), &NEVER).unwrap();
     let stored = runs_of(results.path()).unwrap().runs;
-    assert!(stored.iter().all(|run| run.manifest.censored && run.is_whole()));
+    assert!(stored.iter().all(|run| run.is_censored() && !run.is_whole()));
     let tally = go(&mut fake, &plan(SIX), results.path(), &NEVER).unwrap();
     assert_eq!(tally.skipped, 6);
 }
 
 #[test]
-fn a_run_that_fails_leaves_nothing_and_the_others_go_on() {
+fn a_run_that_fails_is_kept_with_its_reason_and_the_others_go_on() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(SIX);
     let mut fake = Fake::new();
     fake.fails_at = Some(3);
     let tally = go(&mut fake, &plan, results.path(), &NEVER).unwrap();
     assert_eq!((tally.done, tally.failed.len()), (5, 1));
-    assert_eq!(std::fs::read_dir(results.path().join("runs")).unwrap().count(), 5);
+    let stored = runs_of(results.path()).unwrap().runs;
+    let whys: Vec<String> = stored.iter().filter_map(StoredRun::failure).collect();
+    assert_eq!((stored.len(), &whys[..]), (6, &["the test asks for a failure".to_owned()][..]));
+    let tally = go(&mut fake, &plan, results.path(), &NEVER).unwrap();
+    assert_eq!((tally.done, tally.skipped, tally.failed.len()), (1, 5, 0), "it is done again");
 }
 
 #[test]
@@ -272,6 +276,7 @@ fn a_knob_that_changes_during_a_run_is_a_warning_that_another_attempt_may_cure()
     let facts = |value| MachineFacts { knobs: vec![knob(value)], ..Fake::new().facts() };
     assert_eq!(doubts(&facts("3000000"), &facts("3000000"), 1), []);
     let [warning] = &doubts(&facts("3000000"), &facts("48"), 1)[..] else { panic!() };
-    assert!(warning.code == "knob-changed" && is_passing(warning), "{warning}");
+    assert!(warning.code == "other-knob-changed" && is_passing(warning), "{warning}");
+    assert_eq!(not_in_force(std::slice::from_ref(warning)), None, "the run did not ask for it");
     assert!(warning.what.contains("base_slice changed from 3000000 to 48"), "{warning}");
 }

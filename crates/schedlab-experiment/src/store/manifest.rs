@@ -52,6 +52,15 @@ pub struct Manifest {
     /// The number of this attempt, from 0: a run with a warning is done again.
     #[serde(default)]
     pub attempt: u32,
+    /// Why the run failed: its load did, or what was to be measured was not in force. Its figures are not results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Earlier attempts at this run that failed. Each is kept beside it, as `.failed-NAME-NUMBER`.
+    #[serde(default)]
+    pub failed_before: u32,
+    /// Whether the machine gives the same result for the same run.
+    #[serde(default)]
+    pub repeatable: bool,
     /// How many lines each file of lines has: fewer are a damaged file.
     #[serde(default)]
     pub lines: BTreeMap<String, usize>,
@@ -76,6 +85,9 @@ impl Manifest {
             load_after: facts.load.clone(),
             facts,
             attempt: 0,
+            failure: None,
+            failed_before: 0,
+            repeatable: false,
             lines: BTreeMap::new(),
         }
     }

@@ -90,6 +90,13 @@ impl Place {
         Self { program: String::new(), sched_ext: String::new(), measuring: 0, ..self.clone() }
     }
 
+    /// The first field that differs, in words; `None` if both are the same.
+    pub(crate) fn difference(&self, now: &Self) -> Option<String> {
+        let both = AXES.iter().zip(self.values().into_iter().zip(now.values()));
+        let apart = both.filter(|(_, (was, is))| was != is);
+        apart.map(|(name, (was, is))| format!("its {name} was '{was}' and is '{is}'")).next()
+    }
+
     /// Whether some field has the text in it.
     #[must_use]
     pub fn has(&self, text: &str) -> bool {

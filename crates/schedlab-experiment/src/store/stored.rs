@@ -6,6 +6,7 @@ use super::{Manifest, Place, SCHEMA, SCHEMA_OLD, StoreError, looks_of, name_plac
 use crate::analysis::Looks;
 use crate::{Experiment, Point};
 use schedlab_model::Warning;
+use schedlab_workload::metrics::metric;
 use schedlab_workload::{Figure, Interval, Stream};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,12 +71,9 @@ impl StoredRun {
             value: line.value.unwrap_or(f64::NAN),
         };
         let warnings = lines(folder, WARNINGS, &manifest)?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            manifest,
-            figures: figures.into_iter().map(figure).collect(),
-            warnings,
-        })
+        let mut figures: Vec<Figure> = figures.into_iter().map(figure).collect();
+        figures.extend(cpu_time(&figures));
+        Ok(Self { folder: folder.to_owned(), manifest, figures, warnings })
     }
 
     /// A value of the whole run by its metric's name; `label/metric` for what ran beside. `None` if
@@ -118,14 +116,35 @@ impl StoredRun {
     /// Whether it was cut off at its time limit: it would have taken longer. Its figures are bounds.
     #[must_use]
     pub fn is_censored(&self) -> bool {
+        let Manifest { interrupted, censored, took_ns, .. } = self.manifest;
         let limit = self.manifest.spec.time_limit;
-        self.manifest.interrupted && limit.is_some_and(|limit| self.manifest.took_ns >= limit.0)
+        // Older versions told of an interruption alone.
+        let is_cut = censored || (interrupted && limit.is_some_and(|limit| took_ns >= limit.0));
+        is_cut && self.failure().is_none()
     }
 
-    /// Whether its figures may be compared with others: it ran to its end and its load was content.
+    /// Why the run failed; `None` where it did not.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let Manifest { failure, exit_code, interrupted, .. } = &self.manifest;
+        let by_code = || {
+            let failed = *exit_code != 0 && !interrupted;
+            failed.then(|| format!("the load ended with exit code {exit_code}"))
+        };
+        failure.clone().or_else(by_code)
+    }
+
+    /// Whether its figures may be compared with others: it ran to its end and did not fail.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        !self.manifest.interrupted && self.manifest.exit_code == 0
+        !self.manifest.interrupted && !self.manifest.censored && self.failure().is_none()
+    }
+
+    /// Whether the machine gives the same result for the same run, so that repeats differ by what the run asks alone.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        // Older versions did not store it.
+        self.manifest.repeatable || self.manifest.machine.starts_with("sim")
     }
 }
 
@@ -166,8 +185,37 @@ pub fn runs_of(folder: &Path) -> Result<StoredRuns, StoreError> {
         (a.manifest.block, &a.manifest.id).cmp(&(b.manifest.block, &b.manifest.id))
     });
     let experiment = schedlab_sys::regular_file::text(&folder.join("experiment.toml")).ok();
+    declare(&mut runs, experiment.as_deref().unwrap_or_default());
     let looks = looks_of(folder)?;
     Ok(StoredRuns { folder: folder.to_owned(), runs, experiment, damaged, looks })
+}
+
+/// The CPU time of the run and of each role and label that has both parts of it.
+fn cpu_time(figures: &[Figure]) -> Vec<Figure> {
+    let of = |name: &'static str| figures.iter().filter(move |figure| figure.metric.name == name);
+    let is_told = |user: &&Figure| of("cpu_s").all(|told| told.of != user.of);
+    let sum = |user: &Figure| {
+        let system = of("cpu_system_s").find(|system| system.of == user.of)?;
+        let value = user.value + system.value;
+        Some(Figure { metric: metric("cpu_s"), of: user.of.clone(), value })
+    };
+    of("cpu_user_s").filter(is_told).filter_map(sum).collect()
+}
+
+/// Gives the metric of a hook the unit and direction that the experiment's file says now: runs keep their values
+/// if only the reading of them changes.
+fn declare(runs: &mut [StoredRun], text: &str) {
+    if !text.contains("better") {
+        return;
+    }
+    let experiment = Experiment::parse(text, Path::new("experiment.toml")).ok();
+    let Some(declared) = experiment.and_then(|experiment| experiment.hooks.declared) else {
+        return;
+    };
+    let figures = runs.iter_mut().flat_map(|run| &mut run.figures);
+    for figure in figures.filter(|f| f.of.is_empty() && f.metric.name == declared.name) {
+        figure.metric = declared.clone();
+    }
 }
 
 /// The boots at a place in which runs were done, in the order of their blocks.

@@ -141,9 +141,17 @@ impl<'s> RunWriter<'s> {
         let mut text = serde_json::to_string_pretty(&manifest).expect("manifests are plain values");
         text.push('\n');
         write(&here.join("manifest.json"), text.as_bytes(), durable)?;
-        // The same run may be there from an earlier attempt that had a warning: it gives way.
+        // The same run may be there from an earlier attempt: one that had a warning gives way, one that failed is
+        // kept, since failures are counted.
         if self.wanted.exists() {
-            fs::remove_dir_all(&self.wanted).map_err(failed(&self.wanted))?;
+            match manifest.failed_before {
+                0 => fs::remove_dir_all(&self.wanted).map_err(failed(&self.wanted))?,
+                count => {
+                    let name = self.wanted.file_name().unwrap_or_default().to_string_lossy();
+                    let kept = self.wanted.with_file_name(format!(".failed-{name}-{count}"));
+                    fs::rename(&self.wanted, &kept).map_err(failed(&kept))?;
+                }
+            }
         }
         fs::rename(&here, &self.wanted).map_err(failed(&self.wanted))?;
         if let Some(runs) = self.wanted.parent().filter(|_| durable == Durable::Each) {

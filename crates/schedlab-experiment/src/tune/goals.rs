@@ -1,8 +1,9 @@
 //! From the figures of runs to what a search sees, and back: lower is better, on the scale of logarithms.
 
+use crate::hooks::question;
 use crate::store::StoredRun;
 use crate::{Experiment, Limit, Tuning, run_metrics};
-use schedlab_model::Better;
+use schedlab_model::{Better, Metric, Unit};
 use schedlab_tune::Outcome;
 use schedlab_workload::metrics;
 
@@ -29,10 +30,32 @@ impl Goals {
             let primary = metrics::primary(&experiment.workloads[0].spec);
             names.extend(primary.first().map(|name| (*name).to_owned()));
         }
-        let better =
-            |name: &String| run_metrics::find(name).map_or(Better::Lower, |found| found.better);
+        let declared = experiment.hooks.declared.as_ref();
+        let better = |name: &String| {
+            let declared = || declared.filter(|metric| metric.name == *name).cloned();
+            run_metrics::find(name).or_else(declared).map_or(Better::Neither, |found| found.better)
+        };
         let goals = names.into_iter().map(|name| (name.clone(), better(&name))).collect();
         Self { goals, limits: tuning.limits.clone() }
+    }
+
+    /// Takes the directions that runs tell of goals of which the file says nothing.
+    pub(super) fn learn(&mut self, runs: &[StoredRun]) {
+        let told = |name: &str| {
+            let mut figures = runs.iter().flat_map(|run| &run.figures);
+            figures.find(|f| f.of.is_empty() && f.metric.name == name).map(|f| f.metric.better)
+        };
+        for (name, better) in self.goals.iter_mut().filter(|(_, b)| *b == Better::Neither) {
+            *better = told(name).unwrap_or(Better::Neither);
+        }
+    }
+
+    /// The question about a goal of which nothing says what is better.
+    #[must_use]
+    pub fn question(&self) -> Option<String> {
+        let metric =
+            |(name, better): &(String, Better)| question(&Metric::new(name, Unit::Count, *better));
+        self.goals.iter().find_map(metric)
     }
 
     /// How many goals there are.
@@ -77,8 +100,11 @@ impl Goals {
     /// What the search learns from the values of metrics.
     ///
     /// # Errors
-    /// When a metric is missing.
+    /// When a metric is missing, or nothing says what is better.
     pub fn of_values(&self, value: &dyn Fn(&str) -> Option<f64>) -> Result<Outcome, String> {
+        if let Some(question) = self.question() {
+            return Err(question);
+        }
         let log = |name: &str| {
             let missing = || format!("no run measures '{name}': name another goal in [tune]");
             value(name).map(|value| value.max(LEAST).ln()).ok_or_else(missing)

@@ -115,7 +115,7 @@ pub struct Tuned {
 }
 
 /// The chance at which an axis is said to matter.
-const ALIVE: f64 = 0.05;
+pub(super) const ALIVE: f64 = 0.05;
 
 impl Tuned {
     /// A tuning that was stopped after this many measurements.
@@ -147,6 +147,11 @@ impl Tuned {
         let (setting, default) = (spelled(&best.point), spelled(&self.default));
         let mut out = vec![match self.verdict {
             Verdict::Gain => format!("{setting} beats the default ({default})."),
+            _ if self.comparisons.iter().any(|found| !found.no_verdict.is_empty()) => {
+                format!(
+                    "No verdict on {setting} against the default ({default}): fresh runs failed."
+                )
+            }
             _ => format!("No setting beats the default ({default})."),
         }];
         if best.point == self.default {

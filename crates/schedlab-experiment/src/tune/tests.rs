@@ -67,6 +67,11 @@ fn noise_alone_beats_nothing() {
     let (found, _) = tuned(TEXT, |_, index| noise(index), results.path());
     assert_eq!(found.verdict, Verdict::NoGain, "{:#?}", found.sentences());
     assert!(found.sentences()[0].starts_with("No setting beats the default (slice=100us x=1)"));
+    let shown = found.matters.iter().any(|m| m.p <= 0.05);
+    assert!(
+        shown || found.regions.is_empty(),
+        "on a flat function no region is claimed: {found:#?}"
+    );
 }
 
 #[test]

@@ -84,7 +84,15 @@ impl Profile {
                 "base_slice"
             }
             name => {
-                self.warn(format!("{name} is left out: this kernel does not have the knob"));
+                let instead = match name {
+                    "latency" | "wakeup_granularity" if is_here("base_slice") => {
+                        "; under EEVDF base_slice decides instead"
+                    }
+                    _ => "",
+                };
+                self.warn(format!(
+                    "{name} is left out: this kernel does not have the knob{instead}"
+                ));
                 return;
             }
         };

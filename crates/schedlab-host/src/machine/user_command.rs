@@ -55,6 +55,7 @@ pub(super) fn run(
         command.stderr(create(&out.path(Stream::Stderr))?);
         process::die_with_parent(&mut command);
         process::own_session(&mut command);
+        settings.mark(&mut command);
     }
     let before = Resources::of_children();
     let began = clock::monotonic();

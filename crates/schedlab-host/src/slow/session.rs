@@ -56,6 +56,8 @@ pub struct Session {
     started: Nanos,
     /// What was measured after applying.
     pub measured: Vec<Measured>,
+    /// The CPUs at full speed, before anything was applied; empty where nothing is measured.
+    full: Vec<super::probe::Reading>,
     /// How late tasks wake, where that was asked for.
     pub wakeups: Vec<Wakeups>,
     /// Warnings about the session.
@@ -181,6 +183,7 @@ impl Session {
             control,
             started,
             measured: Vec::new(),
+            full: before,
             wakeups: Vec::new(),
             warnings,
             admitted: Arc::default(),
@@ -193,9 +196,7 @@ impl Session {
             pace,
             guard,
         };
-        if !session.plan.request.unmeasured {
-            session.measure(&speeds, &before, signals)?;
-        }
+        session.measure(signals)?;
         if session.plan.request.wakeups {
             session.measure_wakeups(&speeds, &woke, signals)?;
         }
@@ -203,13 +204,14 @@ impl Session {
         Ok(session)
     }
 
-    /// Measures each CPU while the method does its work.
-    fn measure(
-        &mut self,
-        speeds: &Speeds,
-        before: &[super::probe::Reading],
-        signals: Option<Signals>,
-    ) -> Result<(), SlowError> {
+    /// Measures each CPU while the method does its work, unless nothing is to be measured: before the command, and
+    /// around a run once more after it, since a speed can be lost meanwhile.
+    pub(super) fn measure(&mut self, signals: Option<Signals>) -> Result<(), SlowError> {
+        if self.plan.request.unmeasured {
+            return Ok(());
+        }
+        let nodes = &self.plan.request.nodes;
+        let speeds: Speeds = nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         let method = self.plan.method;
         let grid = self.plan.grid;
         for index in 0..self.nodes.len() {
@@ -224,8 +226,8 @@ impl Session {
                 .filter(|(cpu, _)| cpus.contains(**cpu))
                 .map(|(c, s)| (*c, *s))
                 .collect();
-            let measured = measure::compare(&own, before, &readings);
-            self.warnings.extend(measure::doubts(method, &measured, before, &cpus, slack));
+            let measured = measure::compare(&own, &self.full, &readings);
+            self.warnings.extend(measure::doubts(method, &measured, &self.full, &cpus, slack));
             self.measured.extend(measured);
         }
         Ok(())

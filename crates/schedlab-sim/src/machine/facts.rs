@@ -116,6 +116,7 @@ pub(super) fn of(model: &Model, knobs: &[Knob]) -> MachineFacts {
             )),
             config: no(),
             sched_ext: no(),
+            sched_ext_state: no(),
         },
         online: topology.cpus(),
         allowed: topology.cpus(),

@@ -66,9 +66,9 @@ fn the_shift_of_hodges_and_lehmann_has_the_published_ends() {
     // m = n = 4 at 95 %: only the outermost difference on each side (2 / 70 = 0.0286).
     let a = sample(&[1.0, 2.0, 3.0, 4.0]);
     let b = sample(&[11.0, 12.0, 13.0, 14.0]);
-    let shift = hodges_lehmann(&a, &b, 0.95);
+    let shift = RankShift::between(&a, &b).interval(0.95);
     assert_eq!((shift.low, shift.estimate, shift.high), (7.0, 10.0, 13.0));
-    let few = hodges_lehmann(&sample(&[1.0, 2.0]), &sample(&[3.0, 4.0]), 0.95);
+    let few = RankShift::between(&sample(&[1.0, 2.0]), &sample(&[3.0, 4.0])).interval(0.95);
     assert_eq!((few.low, few.high), (f64::NEG_INFINITY, f64::INFINITY));
 }
 
@@ -80,10 +80,10 @@ fn the_intervals_of_shifts_hold_the_truth_as_often_as_they_say() {
     for _ in 0..1_000 {
         let a = Sample::new((0..8).map(|_| random.normal())).unwrap();
         let b = Sample::new((0..8).map(|_| random.normal() + 1.0)).unwrap();
-        let shift = hodges_lehmann(&a, &b, 0.95);
+        let shift = RankShift::between(&a, &b).interval(0.95);
         unpaired += u32::from(shift.low <= 1.0 && 1.0 <= shift.high);
         let differences: Vec<f64> = (0..8).map(|_| random.normal() + 1.0).collect();
-        let shift = paired_shift(&differences, 0.95).unwrap();
+        let shift = RankShift::within(&differences).unwrap().interval(0.95);
         paired += u32::from(shift.low <= 1.0 && 1.0 <= shift.high);
     }
     // At least 950 expected (the exact levels are a little higher), standard deviation 7.
@@ -91,4 +91,35 @@ fn the_intervals_of_shifts_hold_the_truth_as_often_as_they_say() {
         (930..=980).contains(&unpaired) && (930..=980).contains(&paired),
         "{unpaired} {paired}"
     );
+}
+
+#[test]
+fn p_and_interval_of_a_shift_are_inversions() {
+    let mut random = Random::new(5);
+    for trial in 0..400 {
+        let runs = [6, 12, 25, 60][trial % 4];
+        // Quantised, so that ties and zeros are there.
+        let mut draw = |shift: f64| -> Vec<f64> {
+            (0..runs).map(|_| ((random.normal() + shift) * 4.0).round() / 4.0).collect()
+        };
+        let (a, b) = (draw(0.0), draw(0.5));
+        let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
+        for shift in
+            [RankShift::within(&differences).unwrap(), RankShift::between(&sample(&a), &sample(&b))]
+        {
+            for level in [0.9, 0.95, 0.99] {
+                let Shift { low, high, .. } = shift.interval(level);
+                let excludes = low > 0.0 || high < 0.0;
+                assert_eq!(excludes, shift.p() <= 1.0 - level + 1e-12, "{level}: {shift:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fishers_test_agrees_with_whole_numbers() {
+    // Counted out in whole numbers over all tables; the first is also SciPy's example of fisher_exact.
+    close(fisher(8, 10, 1, 6), 0.034_965_034_965_034_96);
+    close(fisher(4, 20, 0, 20), 0.106_029_106_029_106_03);
+    close(fisher(0, 5, 0, 9), 1.0);
 }

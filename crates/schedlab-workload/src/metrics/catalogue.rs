@@ -84,6 +84,7 @@ pub const ENTRIES: &[Entry] = &[
         Neither,
         "Time in which the tasks were runnable and did not run, summed over the tasks.",
     ),
+    value("cpu_s", Seconds, Lower, "CPU time of the tasks, in user mode and in the kernel."),
     value("cpu_user_s", Seconds, Neither, "CPU time of the tasks in user mode."),
     value("cpu_system_s", Seconds, Neither, "CPU time of the tasks in the kernel."),
     value("faults_minor", Count, Neither, "Page faults without I/O."),

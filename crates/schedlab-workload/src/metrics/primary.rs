@@ -37,13 +37,12 @@ pub const PRIMARY: &[Primary] = &[
         "schbench",
         "a fixed rate",
         &["rps", "auto-rps"],
-        &["request_latency_ns_p99", "wakeup_latency_ns_p99"],
+        &["wakeup_latency_ns_p99", "request_latency_ns_p99"],
     ),
-    mode("schbench", "as fast as it goes", &[], &["requests_per_s", "wakeup_latency_ns_p99"]),
+    mode("schbench", "as fast as it goes", &[], &["wakeup_latency_ns_p99", "requests_per_s"]),
     mode("hackbench", "for a time", &["duration"], &["messages_per_s"]),
-    mode("hackbench", "a number of loops", &[], &["time_s"]),
-    mode("pingpong", "a number of rounds", &["rounds"], &["time_s"]),
-    mode("pingpong", "for a time", &[], &["round_trips_per_s"]),
+    mode("hackbench", "a number of loops", &[], &["time_s", "cpu_s"]),
+    of("pingpong", &["round_trip_ns_p50"]),
     mode("barrier", "a number of rounds", &["rounds"], &["time_s"]),
     mode("barrier", "for a time", &[], &["rounds_per_s"]),
     of("cpu", &["loops_per_s"]),
@@ -56,7 +55,7 @@ pub const PRIMARY: &[Primary] = &[
     of("replay", &["wakeup_latency_ns_p99"]),
     of("app", &["items_per_s", "handover_latency_ns_p99"]),
     of("jobs", &["run_time_s"]),
-    of("command", &["time_s"]),
+    of("command", &["time_s", "cpu_s"]),
 ];
 
 /// The primary metrics of a workload with its options. A command is judged by its time.
@@ -70,30 +69,64 @@ pub fn primary(workload: &WorkloadSpec) -> &'static [&'static str] {
     PRIMARY.iter().find(holds).map_or(&["time_s"], |primary| primary.metrics)
 }
 
-/// The options that say how much work a run does: two runs that differ in one of them cannot be compared
-/// by their time. Empty for a command.
+/// What an option that says how much work is done changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// How many tasks work at the same time.
+    Tasks,
+    /// How much each of them does, or what a piece of work is.
+    Amount,
+    /// How much is asked for in a second.
+    Rate,
+}
+
+use Work::{Amount, Rate, Tasks};
+
+/// The options of each workload that say how much work a run does; all others are settings.
+const WORK: [(&str, &[(&str, Work)]); 14] = [
+    (
+        "schbench",
+        &[
+            ("message-threads", Tasks),
+            ("threads", Tasks),
+            ("operations", Amount),
+            ("cache_footprint", Amount),
+            ("rps", Rate),
+            ("pipe", Amount),
+            ("sleep_usec", Amount),
+        ],
+    ),
+    ("hackbench", &[("loops", Amount), ("groups", Tasks), ("fds", Tasks), ("datasize", Amount)]),
+    ("pingpong", &[("rounds", Amount), ("pairs", Tasks)]),
+    ("barrier", &[("rounds", Amount), ("work", Amount), ("imbalance", Amount), ("tasks", Tasks)]),
+    ("cpu", &[("work", Amount), ("tasks", Tasks)]),
+    ("threads", &[("work", Amount), ("tasks", Tasks)]),
+    ("processes", &[("work", Amount), ("tasks", Tasks)]),
+    ("mixed", &[("work", Amount), ("sleep", Amount), ("tasks", Tasks)]),
+    ("udp", &[("datasize", Amount), ("rate", Rate), ("tasks", Tasks)]),
+    ("stream", &[("array", Amount), ("tasks", Tasks)]),
+    ("app", &[("work", Amount), ("allocate", Amount), ("pause", Amount), ("collect", Amount)]),
+    (
+        "jobs",
+        &[
+            ("nodes", Amount),
+            ("fan", Amount),
+            ("shape", Amount),
+            ("time", Amount),
+            ("load", Rate),
+            ("length", Amount),
+            ("arrivals", Amount),
+        ],
+    ),
+    ("rt-app", &[("program", Amount)]),
+    ("replay", &[("program", Amount)]),
+];
+
+/// The options that say how much work a run does, with their values: two runs that differ in one of them cannot be
+/// compared by their time. Empty for a command.
 #[must_use]
 pub fn asked_work(workload: &WorkloadSpec) -> BTreeMap<&'static str, String> {
-    const WORK: [(&str, &[&str]); 14] = [
-        ("schbench", &["operations", "cache_footprint", "rps", "pipe", "sleep_usec"]),
-        ("hackbench", &["loops", "groups", "fds", "datasize"]),
-        ("pingpong", &["rounds", "pairs"]),
-        ("barrier", &["rounds", "work", "imbalance", "tasks"]),
-        ("cpu", &["work", "tasks"]),
-        ("threads", &["work", "tasks"]),
-        ("processes", &["work", "tasks"]),
-        ("mixed", &["work", "sleep", "tasks"]),
-        ("udp", &["datasize", "rate", "tasks"]),
-        ("stream", &["array", "tasks"]),
-        ("app", &["work", "allocate", "pause", "collect"]),
-        ("jobs", &["nodes", "fan", "shape", "time", "load", "length", "arrivals"]),
-        ("rt-app", &["program"]),
-        ("replay", &["program"]),
-    ];
     let (name, options) = parts(workload);
-    let Some((_, wanted)) = WORK.iter().find(|(workload, _)| *workload == name) else {
-        return BTreeMap::new();
-    };
     let docs = CATALOGUE.iter().find(|workload| workload.name == name);
     let value = |option: &'static str| {
         let usual = || {
@@ -102,7 +135,18 @@ pub fn asked_work(workload: &WorkloadSpec) -> BTreeMap<&'static str, String> {
         };
         (option, options.and_then(|all| all.get(option).cloned()).unwrap_or_else(usual))
     };
-    wanted.iter().map(|option| value(option)).collect()
+    work_of(name).iter().map(|(option, _)| value(option)).collect()
+}
+
+/// What an option changes of the work; `None` for a setting, and for what a command calls its own.
+#[must_use]
+pub fn work(workload: &WorkloadSpec, option: &str) -> Option<Work> {
+    let alike = |other: &str| other.replace('-', "_") == option.replace('-', "_");
+    work_of(parts(workload).0).iter().find(|(name, _)| alike(name)).map(|(_, work)| *work)
+}
+
+fn work_of(workload: &str) -> &'static [(&'static str, Work)] {
+    WORK.iter().find(|(name, _)| *name == workload).map_or(&[], |(_, options)| options)
 }
 
 fn parts(workload: &WorkloadSpec) -> (&str, Option<&BTreeMap<String, String>>) {
@@ -152,12 +196,13 @@ mod tests {
 
     #[test]
     fn the_mode_decides() {
-        assert_eq!(primary(&spec("hackbench", &[("loops", "10")])), ["time_s"]);
+        assert_eq!(primary(&spec("hackbench", &[("loops", "10")])), ["time_s", "cpu_s"]);
         assert_eq!(primary(&spec("hackbench", &[("duration", "5s")])), ["messages_per_s"]);
-        assert_eq!(primary(&spec("hackbench", &[("duration", "0")])), ["time_s"]);
+        assert_eq!(primary(&spec("hackbench", &[("duration", "0")])), ["time_s", "cpu_s"]);
         assert_eq!(primary(&spec("schbench", &[("pipe", "64")])), ["requests_per_s"]);
         assert_eq!(primary(&spec("schbench", &[("rps", "9")])).len(), 2);
-        assert_eq!(primary(&WorkloadSpec::Command { argv: vec!["true".into()] }), ["time_s"]);
+        let command = WorkloadSpec::Command { argv: vec!["true".into()] };
+        assert_eq!(primary(&command), ["time_s", "cpu_s"]);
     }
 
     #[test]

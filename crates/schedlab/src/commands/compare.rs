@@ -7,14 +7,16 @@ mod junit;
 mod markdown;
 mod sets;
 mod sides;
+mod summary;
 
 use super::UsageError;
-use super::result_file::save;
+use super::result_file::{add_to_summary, check_place, save};
+use super::run::known_metric;
 use super::verdicts::print_text;
 use crate::json;
 use choices::Choices;
 use commands::Measured;
-use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, compare};
+use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, Verdict, compare};
 use schedlab_experiment::{StoredRun, incomparable};
 use schedlab_vm::DECISIONS_ONLY;
 use schemars::JsonSchema;
@@ -33,7 +35,8 @@ Examples:
   schedlab compare results/before results/after     two folders
   schedlab compare results/x                        two kernels (or hosts) in one folder
   schedlab compare results/x@6.11 results/x@6.12    two of its kernels
-  schedlab compare -- 'make -j1' 'make -j8'         commands, run 10 times each in random order
+  schedlab compare -- 'make -j1' 'make -j8'         commands, in random order, until decided
+  schedlab compare -- 'make -j8'                    one command: how long it takes
   schedlab compare -L j 1,2,4 -- 'make -j{j}'       the same with each value of a parameter
   schedlab compare --side sim --side sim,knob:base_slice=1ms -- hackbench -g 1
   schedlab compare --side vm:kernel=debian-6.1 --side vm:kernel=debian-6.12 -- hackbench -g 1
@@ -41,8 +44,9 @@ Examples:
 The primary metrics decide: those that --metric names, otherwise those of the registry
 (docs/metrics.md). Large changes of other metrics are listed without a claim.
 
-Exit codes with --fail-if: 0 the change is not there, 1 it is there, 125 the runs do not tell
-(git bisect run skips such a commit). All of the interval must be on one side of the limit.";
+Exit codes: 1 if there is no verdict, since runs failed. With --fail-if: 0 the change is not there,
+1 it is there, 125 the runs do not tell (git bisect run skips such a commit). All of the interval
+must be on one side of the limit.";
 
 /// Options of `schedlab compare`.
 #[derive(clap::Args)]
@@ -67,9 +71,21 @@ pub(crate) struct Args {
     /// Count sides as equivalent within ±PERCENT [default: 5; for tails 10]
     #[arg(long, value_name = "PERCENT")]
     margin: Option<f64>,
+    /// Do the runs of both folders again, in pairs of random order
+    #[arg(long, conflicts_with_all = ["blocks", "commands"])]
+    interleave: bool,
+    /// Rank runs that failed behind all others, instead of giving no verdict beside them
+    #[arg(long)]
+    allow_failures: bool,
+    /// Let --fail-if judge sides that did not run interleaved: a drift between them is then included
+    #[arg(long)]
+    allow_drift: bool,
     /// Print at most 10 lines of Markdown, for a pull request or a mailing list
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
+    /// Add the Markdown to the summary of a job on GitHub
+    #[arg(long)]
+    github: bool,
     /// Write JUnit XML to FILE: one test for each metric and point
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -141,32 +157,73 @@ impl json::Document for Document<'_> {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, measured, sides } =
-        args;
+    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, .. } = args;
+    let Args { allow_failures, allow_drift, measured, sides, interleave, github, .. } = args;
+    if interleave && folders.len() != 2 {
+        return Err(UsageError("--interleave: give two folders".into()).into());
+    }
     let is_measured = !measured.commands.is_empty();
     if folders.len() > 1 && (folders.len() % 2 == 1 || (folders.len() > 2 && !blocks)) {
         let what = "give two folders, before and after; or pairs of them with --blocks";
         return Err(UsageError(what.into()).into());
     }
+    junit.as_deref().map(check_place).transpose()?;
+    if is_measured {
+        let conditions = fail_if.iter().map(|condition| ("--fail-if", &condition.metric));
+        let mut named = metrics.iter().map(|name| ("--metric", name)).chain(conditions);
+        named.try_for_each(|(option, name)| known_metric(option, name))?;
+    }
     let mut study = sides.study(&measured, &metrics)?;
-    let (sets, stopped) = match &mut study {
-        Some(study) => study.sets(measured.warmup)?,
-        None if is_measured => measured.sets()?,
-        None => (sets::of_folders(&folders)?, false),
+    let question = |sets: &[Set], looks: &Looks| -> anyhow::Result<Asked> {
+        let asked = Asked {
+            allow_failures,
+            interleaved: true,
+            tests: sets.len() - 1,
+            ..asked(sets, metrics.clone(), &fail_if, margin)?
+        };
+        Ok(Asked { looks: looks.clone(), ..asked })
     };
+    // A command alone has nothing to be compared with: three seconds or hundreds of runs show its time.
+    let is_decided = |sets: &[Set], looks: &Looks| {
+        let [first, others @ ..] = sets else { return Ok(true) };
+        if others.is_empty() {
+            return Ok(is_known(first));
+        }
+        let asked = question(sets, looks)?;
+        let found = others.iter().flat_map(|after| pair(&[(first, after)], &asked).comparisons);
+        Ok(found.into_iter().all(|comparison| comparison.verdict() != Verdict::Undecided))
+    };
+    let (sets, looks, stopped) = match &mut study {
+        Some(study) => {
+            let (sets, stopped) = study.sets(measured.warmup)?;
+            (sets, Looks::default(), stopped)
+        }
+        None if is_measured => measured.sets(&is_decided)?,
+        None if interleave => {
+            let (sets, stopped) = sets::anew(&folders)?;
+            (sets, Looks::default(), stopped)
+        }
+        None => (sets::of_folders(&folders)?, Looks::default(), false),
+    };
+    if let ([one], true) = (&sets[..], is_measured) {
+        summary::print(one)?;
+        let has_failed = one.runs.iter().any(|run| run.failure().is_some());
+        return Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");
     }
     if let Some(why) = incomparable(sets.iter().flat_map(|set| &set.runs)) {
         anyhow::bail!("cannot compare these results: {why}");
     }
-    let mut asked = asked(&sets, metrics, &fail_if, margin)?;
     let mut pairs: Vec<Pair> = match is_measured {
         true => {
-            asked = Asked { interleaved: true, tests: sets.len() - 1, ..asked };
+            let asked = question(&sets, &looks)?;
             sets[1..].iter().map(|after| pair(&[(&sets[0], after)], &asked)).collect()
         }
         false => {
+            let asked = asked(&sets, metrics, &fail_if, margin)?;
+            let asked = Asked { allow_failures, interleaved: interleave, ..asked };
             let blocks: Vec<(&Set, &Set)> = sets.chunks(2).map(|two| (&two[0], &two[1])).collect();
             vec![pair(&blocks, &asked)]
         }
@@ -179,7 +236,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             study.complete(at + 1, pair, &sets[0])?;
         }
     }
+    let drifts =
+        |pair: &Pair| pair.comparisons.iter().flat_map(Comparison::rows).any(|row| row.drift);
+    if !fail_if.is_empty() && !allow_drift && pairs.iter().any(drifts) {
+        let what = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, too: \
+            measure them in one experiment or with `compare --`, do them again with --interleave, or add \
+            --allow-drift";
+        return Err(UsageError(what.into()).into());
+    }
     print(&pairs, markdown, json)?;
+    if github {
+        add_to_summary(&markdown::markdown(&pairs))?;
+    }
     let comparisons: Vec<Comparison> =
         pairs.into_iter().flat_map(|pair| pair.comparisons).collect();
     if let Some(path) = junit {
@@ -189,6 +257,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));
     }
     judge(&comparisons, &fail_if)
+}
+
+/// Whether enough was seen of a command alone.
+fn is_known(set: &Set) -> bool {
+    let times: Vec<f64> = set.runs.iter().filter_map(|run| run.value("time_s")).collect();
+    times.iter().sum::<f64>() > 3.0 || times.len() >= 300
 }
 
 /// Compares pairs of sets as blocks; the first pair gives the names.
@@ -237,7 +311,9 @@ fn asked(
     let conditions: Vec<String> = fail_if.iter().map(|c| c.metric.clone()).collect();
     for name in metrics.iter().chain(&conditions) {
         let has = |set: &Set| set.runs.iter().any(|r| r.value(name).is_some());
-        if !sets.iter().all(has) {
+        // A side of which all runs failed measures nothing.
+        let fails = |set: &Set| set.runs.iter().all(|run| run.failure().is_some());
+        if !sets.iter().all(|set| has(set) || fails(set)) {
             let why = left_out(sets).map_or(String::new(), |why| format!(": {why}"));
             return Err(UsageError(format!("no metric '{name}' in both sets{why}")).into());
         }
@@ -260,7 +336,11 @@ fn left_out(sets: &[Set]) -> Option<String> {
 
 fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
     let mut stderr = crate::output::stderr();
-    let mut code = ExitCode::SUCCESS;
+    let has_verdict = |comparison: &Comparison| comparison.no_verdict.is_empty();
+    let mut code = match comparisons.iter().all(has_verdict) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    };
     for condition in conditions {
         match condition.check(comparisons) {
             Some(false) => {}

@@ -20,12 +20,15 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// The experiment, and the folder of its results.
-    pub(crate) fn read(self, machines: &mut Machines<'_>) -> anyhow::Result<(Experiment, PathBuf)> {
+    pub(crate) fn read(
+        &self,
+        machines: &mut Machines<'_>,
+    ) -> anyhow::Result<(Experiment, PathBuf)> {
         let mut experiment = read(&self.file)?;
-        if let Some(machine) = self.on {
+        if let Some(machine) = &self.on {
             // What is wrong with it is not the file's mistake.
-            machines.get(&machine)?;
-            experiment.put_on(machine);
+            machines.get(machine)?;
+            experiment.put_on(machine.clone());
         }
         let results = self.output.join(&experiment.name);
         Ok((experiment, results))

@@ -5,9 +5,9 @@ use super::result_file::save;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
-use schedlab_host::knobs::{self, Changes, Tree};
+use schedlab_host::knobs::{self, Changes, Kept, Tree};
 use schedlab_model::{Knob, Pid, Setting};
-use schedlab_sys::guard::{self, Undo};
+use schedlab_sys::guard;
 use schedlab_sys::lock::Lock;
 use schedlab_sys::{process, signal};
 use schemars::JsonSchema;
@@ -172,6 +172,9 @@ fn list(tree: &Tree, json: bool, long: bool) -> anyhow::Result<()> {
         ]);
     }
     out.write_all(table.text().as_bytes())?;
+    for setting in knobs::outstanding() {
+        writeln!(out, "{setting}: `schedlab knobs restore` puts it back")?;
+    }
     if long {
         writeln!(out)?;
         out.write_all(meanings.text().as_bytes())?;
@@ -210,34 +213,21 @@ fn get(tree: &Tree, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where `set` keeps what was before; not a journal, since it outlives the process by intention.
-fn kept() -> anyhow::Result<PathBuf> {
-    Ok(guard::directory().context("the folder of journals")?.join("knobs.set"))
-}
-
-fn read_kept(path: &Path) -> anyhow::Result<Vec<Undo>> {
-    match std::fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| path.display().to_string()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).with_context(|| path.display().to_string()),
-    }
-}
-
 fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
     let changes = tree.resolve(&wanted.settings(tree)?)?;
     if !changes.task.is_empty() || changes.has_group() {
         let why = "slice, nice, policy, clamps and cgroup_* belong to tasks, not to the machine";
         return Err(UsageError(format!("{why}: use `schedlab knobs run ... -- CMD`")).into());
     }
-    let path = kept()?;
+    let path = knobs::kept_file().context("the folder of journals")?;
     // Until the values are written: who runs something under one of them keeps it, and two that note what was
     // before do it one after the other.
     let _knobs = changes.lock()?;
     let _kept = lock_kept(&path)?;
-    let mut undo = read_kept(&path)?;
-    undo.extend(changes.undo()?);
+    let mut kept = knobs::read_kept().with_context(|| path.display().to_string())?;
+    kept.extend(changes.undo()?.into_iter().map(Kept::now));
     // Noted before the change is made: a crash in between leaves a harmless step.
-    save(&path, serde_json::to_vec(&undo)?)?;
+    save(&path, serde_json::to_vec(&kept)?)?;
     for warning in changes.write()? {
         note(&warning.to_string())?;
     }
@@ -250,13 +240,13 @@ fn lock_kept(path: &Path) -> anyhow::Result<Lock> {
 }
 
 fn restore() -> anyhow::Result<ExitCode> {
-    let path = kept()?;
+    let path = knobs::kept_file().context("the folder of journals")?;
     let _kept = lock_kept(&path)?;
-    let undo = read_kept(&path)?;
+    let kept = knobs::read_kept().with_context(|| path.display().to_string())?;
     let mut failed = Vec::new();
-    for step in undo.into_iter().rev() {
-        if let Err(error) = step.perform() {
-            note(&format!("not undone: {step:?}: {error}"))?;
+    for step in kept.into_iter().rev() {
+        if let Err(error) = step.undo.perform() {
+            note(&format!("not undone: {:?}: {error}", step.undo))?;
             failed.insert(0, step);
         }
     }
@@ -273,16 +263,16 @@ fn restore() -> anyhow::Result<ExitCode> {
 fn run_under(tree: &Tree, wanted: &Wanted, command: &[String]) -> anyhow::Result<ExitCode> {
     let signals = signal::catch().context("catching Ctrl-C")?;
     let mut changes = tree.resolve(&wanted.settings(tree)?)?;
-    let mut guard = if changes.needs_guard() { Some(changes.arm()?) } else { None };
-    if let Some(guard) = &mut guard {
-        for warning in changes.make(guard)? {
-            note(&warning.to_string())?;
-        }
+    // Also around attributes of tasks alone: the guardian ends the command if this process is killed.
+    let mut guard = changes.arm()?;
+    for warning in changes.make(&mut guard)? {
+        note(&warning.to_string())?;
     }
+    let (step, mark) = guard.end_marked().context("the guard")?;
     // Attributes belong to threads and are inherited: the thread that takes them on starts the command.
     let status = std::thread::scope(|scope| {
         let waiter = std::thread::Builder::new()
-            .spawn_scoped(scope, || follow(&changes, command, signals))
+            .spawn_scoped(scope, || follow(&changes, command, &mark, signals))
             .map_err(|error| schedlab_sys::process::thread_refused(&error))
             .context("starting the command")?;
         waiter.join().expect("the waiting thread does not panic")
@@ -290,15 +280,20 @@ fn run_under(tree: &Tree, wanted: &Wanted, command: &[String]) -> anyhow::Result
     for warning in changes.changed() {
         note(&warning.to_string())?;
     }
-    if let Some(guard) = guard {
-        for (undo, error) in guard.finish() {
-            note(&format!("not undone: {undo:?}: {error}: use `schedlab doctor --restore`"))?;
-        }
+    // What the command left running at its end may go on.
+    guard.forget(step).context("the guard")?;
+    for (undo, error) in guard.finish() {
+        note(&format!("not undone: {undo:?}: {error}: use `schedlab doctor --restore`"))?;
     }
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
 }
 
-fn follow(changes: &Changes, command: &[String], signals: signal::Signals) -> anyhow::Result<i32> {
+fn follow(
+    changes: &Changes,
+    command: &[String],
+    mark: &str,
+    signals: signal::Signals,
+) -> anyhow::Result<i32> {
     changes.task.take_on()?;
     let mut starter = match changes.task.group() {
         None => Command::new(&command[0]),
@@ -310,6 +305,8 @@ fn follow(changes: &Changes, command: &[String], signals: signal::Signals) -> an
             shell
         }
     };
+    starter.env(guard::MARK, mark);
+    process::die_with_parent(&mut starter);
     let mut child = starter.args(&command[1..]).spawn().with_context(|| command[0].clone())?;
     wait(&mut child, signals)
 }

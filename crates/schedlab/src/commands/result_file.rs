@@ -3,6 +3,7 @@
 use super::UsageError;
 use anyhow::Context as _;
 use schedlab_draw::{Scene, Theme};
+use std::io::Write as _;
 use std::path::Path;
 
 /// Pixels of a PNG for each pixel of the picture, as `draw` has by default: words are sharp.
@@ -49,6 +50,28 @@ pub(super) fn save_picture(file: &Path, scene: &Scene) -> anyhow::Result<()> {
         _ => return Err(no_format(file)),
     };
     save(file, &bytes)
+}
+
+/// Adds Markdown to the summary of a job on GitHub.
+pub(crate) fn add_to_summary(markdown: &str) -> anyhow::Result<()> {
+    let Some(file) = std::env::var_os("GITHUB_STEP_SUMMARY") else {
+        let what = "--github: $GITHUB_STEP_SUMMARY is not set; GitHub sets it in its jobs";
+        return Err(UsageError(what.into()).into());
+    };
+    let mut summary = std::fs::OpenOptions::new().append(true).create(true).open(&file)?;
+    Ok(summary.write_all(markdown.as_bytes())?)
+}
+
+/// Refuses a name that cannot be written, before what takes long.
+pub(crate) fn check_place(file: &Path) -> anyhow::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.is_dir() || file.is_dir() {
+        let what = format!("cannot write {}: {} is not a folder", file.display(), folder.display());
+        let is_one = format!("cannot write {}: it is a folder", file.display());
+        return Err(UsageError(if file.is_dir() { is_one } else { what }).into());
+    }
+    Ok(())
 }
 
 /// Writes a file that the user named: a half file is never seen.

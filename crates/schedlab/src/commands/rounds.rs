@@ -13,20 +13,23 @@ pub(crate) struct Cell {
     pub(crate) machine: MachineName,
     /// Its repeat is the number of the round.
     pub(crate) spec: RunSpec,
+    /// Commands around each run.
+    pub(crate) hooks: Hooks,
 }
 
 impl Cell {
     fn run(&self, label: &str, block: u32) -> Planned {
         let (machine, spec) =
             (self.machine.clone(), RunSpec { repeat: block, ..self.spec.clone() });
-        let (id, hooks) = (RunId::new(&machine, &spec), Hooks::default());
+        let hooks = self.hooks.clone();
+        let id = RunId::with_hooks(&machine, &spec, &hooks);
         let (workload, point) = (label.to_owned(), Point::new());
         Planned { id, workload, point, block, spec, hooks, machine }
     }
 }
 
-/// Measures cells as runs of one workload; the runs of each cell that are whole, in their order, and whether the user
-/// stopped it.
+/// Measures cells as runs of one workload; the runs of each cell in their order, those that failed included, and whether
+/// the user stopped it.
 pub(crate) fn measure(
     machines: &mut Machines<'_>,
     cells: &[Cell],
@@ -42,9 +45,6 @@ pub(crate) fn measure(
         plan.runs.extend(round);
     }
     let (runs, tally) = perform(machines, &plan, folder)?;
-    if let Some(failure) = tally.failed.first() {
-        anyhow::bail!("{failure}");
-    }
     let mut found: BTreeMap<RunId, Vec<StoredRun>> = BTreeMap::new();
     runs.into_iter().for_each(|run| found.entry(run.manifest.id.clone()).or_default().push(run));
     let mut of_cells = Vec::new();

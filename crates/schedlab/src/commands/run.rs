@@ -1,13 +1,15 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
 use super::experiment_options::Asked;
+use super::result_file::add_to_summary;
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::analysis::judge;
-use schedlab_experiment::report::{answer, claims, readable, text_map};
+use schedlab_experiment::analysis::{Cells, FailIf, Finding, judge, scales};
+use schedlab_experiment::report::{answer, claims, readable, scale, text_map};
 use schedlab_experiment::{
     Experiment, Machines, Place, Plan, Planned, Progress, Shard, StoredRun, StoredRuns, Tally,
     is_passing, machine_line, mixed_versions, run_experiment, run_plan, run_shard, runs_of,
+    unknown_metric,
 };
 use schedlab_workload::WorkloadSpec;
 use std::collections::BTreeSet;
@@ -29,13 +31,29 @@ pub(crate) struct Args {
     /// Print the plan and its duration, and run nothing
     #[arg(long)]
     dry_run: bool,
+    /// Fail on a condition, such as 'time_s > +3%' (repeatable)
+    #[arg(long = "fail-if", value_name = "CONDITION")]
+    fail_if: Vec<FailIf>,
+    /// Rank runs that failed behind all others, instead of giving no verdict beside them
+    #[arg(long)]
+    allow_failures: bool,
+    /// Add the question and the answer to the summary of a job on GitHub
+    #[arg(long)]
+    github: bool,
 }
+
+/// A condition of `--fail-if` holds, or a claim of the file is not reproduced.
+const EXIT_CONDITION: u8 = 3;
+/// The runs do not tell whether a condition holds.
+const EXIT_CANT_TELL: u8 = 125;
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { asked, shard, dry_run } = args;
+    let Args { asked, shard, dry_run, fail_if, allow_failures, github } = args;
     let mut machines = Machines::made_by(&machines::make);
-    let (experiment, results) = asked.read(&mut machines)?;
+    let (mut experiment, results) = asked.read(&mut machines)?;
+    experiment.allow_failures |= allow_failures;
+    check_conditions(&experiment, &fail_if)?;
     let plan = match shard {
         Some(shard) => Plan::listed(&experiment)?.shard(shard),
         None => Plan::new(&experiment),
@@ -56,21 +74,111 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     crate::output::stderr().write_all(told.as_bytes())?;
     let tally = perform(&mut machines, &experiment, shard, &results)?;
     let is_open = tally.stopped || tally.boots_left > 0 || shard.is_some();
-    conclude(&experiment, &results, is_open)?;
-    Ok(exit_code(&tally))
+    let verdict = conclude(&experiment, &results, is_open)?;
+    if tally.stopped || is_open {
+        return Ok(exit_code(&tally));
+    }
+    if github {
+        let stored = super::report::stored(&results)?;
+        let told = answer::sentences(&experiment, &stored.runs, &stored.looks);
+        let question = &experiment.question;
+        add_to_summary(&format!(
+            "### {}\n\n{question}\n\n- {}\n",
+            experiment.title,
+            told.join("\n- ")
+        ))?;
+    }
+    let has_failed = !tally.failed.is_empty() && !experiment.allow_failures;
+    if has_failed || verdict.is_missing {
+        return Ok(ExitCode::FAILURE);
+    }
+    let code = judge_conditions(&experiment, &results, &fail_if)?;
+    Ok(code.unwrap_or(if verdict.has_failed_claim { EXIT_CONDITION } else { 0 }).into())
+}
+
+/// Refuses conditions on metrics that no run of the experiment measures, before the first run.
+fn check_conditions(experiment: &Experiment, conditions: &[FailIf]) -> anyhow::Result<()> {
+    if !experiment.hooks.metric.is_empty() {
+        return Ok(());
+    }
+    conditions.iter().try_for_each(|condition| known_metric("--fail-if", &condition.metric))
+}
+
+/// Refuses the name of a metric that nothing measures, with one that is alike.
+pub(crate) fn known_metric(option: &str, name: &str) -> anyhow::Result<()> {
+    unknown_metric(name)
+        .map_or(Ok(()), |why| Err(super::UsageError(format!("{option}: {why}")).into()))
+}
+
+/// The exit code of conditions on what was found; `None` where none holds.
+fn judge_conditions(
+    experiment: &Experiment,
+    results: &Path,
+    conditions: &[FailIf],
+) -> anyhow::Result<Option<u8>> {
+    if conditions.is_empty() {
+        return Ok(None);
+    }
+    let stored = super::report::stored(results)?;
+    let mut experiment = experiment.clone();
+    experiment.measure = conditions.iter().map(|condition| condition.metric.clone()).collect();
+    let contrasts = answer::contrasts(&experiment, &stored.runs, &stored.looks);
+    let mut stderr = crate::output::stderr();
+    let mut code = None;
+    for condition in conditions {
+        let mut is_open = contrasts.is_empty();
+        for contrast in &contrasts {
+            match condition.check(&contrast.found) {
+                Some(true) => {
+                    let (axis, value) = (&contrast.axis, &contrast.value);
+                    let metric = &condition.metric;
+                    writeln!(stderr, "schedlab: {axis}={value}: {metric} is beyond the limit")?;
+                    return Ok(Some(EXIT_CONDITION));
+                }
+                Some(false) => {}
+                None => is_open = true,
+            }
+        }
+        if is_open {
+            writeln!(stderr, "schedlab: {}: undecided", condition.metric)?;
+            code = Some(EXIT_CANT_TELL);
+        }
+    }
+    Ok(code)
+}
+
+/// What was concluded, for the exit code.
+#[derive(Default)]
+pub(crate) struct Concluded {
+    /// Whether something was to be compared and could not be.
+    is_missing: bool,
+    /// Whether a claim of the file is not reproduced.
+    has_failed_claim: bool,
 }
 
 /// Writes the report of what is stored, and tells the answer; none while runs are `open`.
-pub(crate) fn conclude(experiment: &Experiment, results: &Path, open: bool) -> anyhow::Result<()> {
+pub(crate) fn conclude(
+    experiment: &Experiment,
+    results: &Path,
+    open: bool,
+) -> anyhow::Result<Concluded> {
     let stored = super::report::stored(results)?;
     let path = results.join("report.html");
     super::report::write(Some(experiment), &experiment.title, &stored, &path)?;
     tell_answer(experiment, &stored, open)?;
-    if !open && !experiment.claims.is_empty() {
-        let told = claims::summary(&judge(experiment, &stored.runs));
-        writeln!(crate::output::stderr(), "{told}")?;
+    let mut concluded = Concluded::default();
+    let mut stdout = crate::output::stdout();
+    if !open {
+        let judged = judge(experiment, &stored.runs);
+        if !judged.is_empty() {
+            writeln!(stdout, "{}", claims::summary(&judged))?;
+        }
+        concluded.has_failed_claim = judged.iter().any(|one| one.finding == Finding::NotReproduced);
+        let (runs, looks) = (&stored.runs, &stored.looks);
+        concluded.is_missing = answer::has_no_verdict(experiment, runs, looks);
     }
-    Ok(writeln!(crate::output::stdout(), "{}", path.display())?)
+    writeln!(stdout, "{}", path.display())?;
+    Ok(concluded)
 }
 
 /// Lines and columns of a terminal.
@@ -84,17 +192,27 @@ fn tell_answer(experiment: &Experiment, stored: &StoredRuns, open: bool) -> anyh
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
         false => answer::sentences(experiment, runs, looks),
     };
-    let map = if open { Vec::new() } else { text_map(experiment, runs) };
+    let answer = if answer.is_empty() { answer::centres(experiment, runs) } else { answer };
+    let mut map = if open { Vec::new() } else { text_map(experiment, runs) };
+    if map.is_empty() && !open {
+        let cells = Cells::new(runs);
+        let tables = scales(experiment, &cells);
+        map.extend(tables.iter().flat_map(|scale| lines_of(&scale::table(scale).text())));
+    }
     let mut last = vec![mixed_versions(runs)];
     let warnings = answer::by_kind(runs);
     if !warnings.is_empty() {
         last.push(format!("Warnings: {}.", warnings.join("; ")));
     }
-    let mut stderr = crate::output::stderr();
+    let mut stdout = crate::output::stdout();
     for line in screen(&experiment.question, &answer, map, last) {
-        writeln!(stderr, "{line}")?;
+        writeln!(stdout, "{line}")?;
     }
     Ok(())
+}
+
+fn lines_of(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
 }
 
 /// What fits on a terminal below each other: the question, as much of the answer as there is room for,
@@ -189,10 +307,13 @@ pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
         Progress::Failed { run, error } => {
             format!("{}{}: {error}", run.workload, place(&run.point))
         }
-        Progress::Ended { run, stored } => match new_doubts(run, stored, told) {
-            doubts if doubts.is_empty() => return,
-            doubts => format!("  warning: {doubts}"),
-        },
+        Progress::Ended { run, stored } => {
+            match (stored.failure(), new_doubts(run, stored, told)) {
+                (Some(why), _) => format!("  failed: {why}"),
+                (None, doubts) if doubts.is_empty() => return,
+                (None, doubts) => format!("  warning: {doubts}"),
+            }
+        }
         Progress::Again { run, doubtful } => {
             format!("  repeating this run: {}", new_doubts(run, doubtful, told))
         }
@@ -309,7 +430,11 @@ fn estimate(
     }
     let mut stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
     stored.retain(|run| places.iter().any(|here| run.manifest.place().is_near(here)));
-    let is_done = |id| stored.iter().any(|run| run.manifest.id == id && !run.manifest.interrupted);
+    let is_done = |id| {
+        stored.iter().any(|run| {
+            run.manifest.id == id && run.failure().is_none() && !run.manifest.interrupted
+        })
+    };
     let mut seconds = 0.0;
     let (mut left, mut unknown) = (0, 0);
     for run in plan.runs.iter().filter(|run| !is_done(run.id.clone())) {

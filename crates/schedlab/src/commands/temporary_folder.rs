@@ -1,6 +1,7 @@
 //! A folder for what a command needs only while it runs; what one that was killed left behind goes with the next.
 
 use anyhow::Context as _;
+use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::temporary::{TempDir, folder_in};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -10,12 +11,25 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) enum Folder {
     Kept(PathBuf),
-    Scratch(Scratch),
+    /// With what removes it if this process is killed.
+    Scratch {
+        scratch: Scratch,
+        _ends: Option<Guard>,
+    },
 }
 
 impl Folder {
     pub(crate) fn of(output: Option<&Path>, purpose: &str) -> anyhow::Result<Self> {
-        let Some(path) = output else { return Ok(Self::Scratch(Scratch::new(purpose)?)) };
+        let Some(path) = output else {
+            let scratch = Scratch::new(purpose)?;
+            let path = scratch.path().to_owned();
+            let armed = Guard::arm().and_then(|mut guard| {
+                guard.before(Undo::RemoveTree { path })?;
+                Ok(guard)
+            });
+            // Without a guard the next command of this kind removes it.
+            return Ok(Self::Scratch { scratch, _ends: armed.ok() });
+        };
         std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
         Ok(Self::Kept(path.to_owned()))
     }
@@ -23,7 +37,7 @@ impl Folder {
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Kept(path) => path,
-            Self::Scratch(scratch) => scratch.path(),
+            Self::Scratch { scratch, .. } => scratch.path(),
         }
     }
 }

@@ -7,9 +7,13 @@ use super::experiment_options::Asked;
 use super::result_file::save;
 use crate::{json, machines};
 use anyhow::Context as _;
-use schedlab_experiment::tune::{Axes, Step, Tuned, Verdict, screened, tune};
+use schedlab_experiment::tune::{
+    Axes, Profiled, Step, Tuned, Verdict, profile, profile_runs, screened, tune,
+};
 use schedlab_experiment::{Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line};
-use schedlab_host::knobs::{Tree, write_script, write_sysctl, write_tmpfiles, write_tuned};
+use schedlab_host::knobs::{
+    Tree, read_profile, write_script, write_sysctl, write_tmpfiles, write_tuned,
+};
 use schedlab_model::Setting;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +24,12 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
+    /// Find the lines of a profile (tuned, sysctl.d) that change the loads of the file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ask", "tell", "measure"])]
+    profile: Option<PathBuf>,
+    /// Compare in N pairs of runs, with --profile
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "profile")]
+    pairs: usize,
     /// Check the file and the machine, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -38,17 +48,81 @@ pub(crate) struct Args {
 }
 
 pub(super) fn documents() -> Vec<json::Schema> {
-    [vec![json::of::<Tuned>()], dialogue::documents()].concat()
+    [vec![json::of::<Tuned>(), json::of::<Profiled>()], dialogue::documents()].concat()
 }
 
 impl json::Document for Tuned {
     const ID: &'static str = "schedlab/tune/1";
 }
 
+impl json::Document for Profiled {
+    const ID: &'static str = "schedlab/tune-profile/1";
+}
+
+/// Which lines of a profile do it.
+fn study(
+    machines: &mut Machines<'_>,
+    experiment: &Experiment,
+    args: &Args,
+    file: &Path,
+    results: &Path,
+) -> anyhow::Result<ExitCode> {
+    if !experiment.axes.is_empty() {
+        let what = "--profile: the file has axes; it gives the loads alone";
+        return Err(UsageError(what.into()).into());
+    }
+    let facts = machines.get(&experiment.machine)?.facts();
+    let kernel = facts.kernel.release.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let text =
+        schedlab_sys::regular_file::text(file).with_context(|| file.display().to_string())?;
+    let found = read_profile(&text, &Tree::of_kernel(kernel));
+    let mut stderr = crate::output::stderr();
+    for warning in &found.warnings {
+        writeln!(stderr, "schedlab: {}", warning.what)?;
+    }
+    let settings = found.settings;
+    if settings.is_empty() {
+        let what = format!("{}: no line of it sets what this kernel has", file.display());
+        return Err(UsageError(what).into());
+    }
+    let runs = profile_runs(settings.len(), args.pairs).map_err(UsageError)?;
+    let runs = runs * experiment.workloads.len();
+    let limit = experiment.time_limit.map(|limit| {
+        let hours = limit.as_secs_f64() * runs as f64 / 3600.0;
+        format!(", at most {hours:.1} hours by their limit")
+    });
+    let named: Vec<String> = settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
+    writeln!(stderr, "{} lines: {}", named.len(), named.join(", "))?;
+    writeln!(stderr, "at most {runs} runs{}", limit.unwrap_or_default())?;
+    let mut all = experiment.clone();
+    all.settings.extend(settings.iter().cloned());
+    super::run::check(machines, &all, &Plan::at(&all, &[], 0))?;
+    if args.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
+    let stop = || signals.caught().is_some();
+    let mut told = std::collections::BTreeSet::new();
+    let mut tell = |progress: &Progress<'_>| super::run::tell(progress, &mut told);
+    let found = profile(machines, experiment, &settings, args.pairs, results, &stop, &mut tell)?;
+    let Some(found) = found else { return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED)) };
+    if args.json {
+        json::print(&found)?;
+    } else {
+        for line in found.sentences() {
+            writeln!(crate::output::stdout(), "{line}")?;
+        }
+    }
+    Ok(if found.has_no_verdict() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut machines = Machines::made_by(&machines::make);
     let (experiment, results) = args.asked.read(&mut machines)?;
+    if let Some(file) = &args.profile {
+        return study(&mut machines, &experiment, &args, file, &results);
+    }
     let Some(tuning) = experiment.tune.clone() else {
         let file = experiment.path.display();
         let what = format!("{file}: missing table [tune]: see docs/tune.md");

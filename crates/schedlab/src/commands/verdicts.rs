@@ -34,7 +34,7 @@ pub(crate) fn print_text(
     }
     for comparison in comparisons {
         for row in comparison.rows().filter(|row| !row.note.is_empty()).take(POINTS_MAX) {
-            writeln!(out, "{}: {}.", row.name(), row.note)?;
+            writeln!(out, "{}: {}.", row.name(), row.note.trim_end_matches('.'))?;
         }
     }
     writeln!(out)?;
@@ -54,17 +54,13 @@ fn row(table: &mut Table, row: &Row) {
         if side.censored > 0 { format!("{centre} ({} cut off)", side.censored) } else { centre }
     };
     let change = &row.change;
-    let interval = match change.low.is_finite() && change.high.is_finite() {
-        true => format!("{} .. {}", percent(change.low), percent(change.high)),
-        false => "too few".into(),
-    };
     table.row([
         row.name(),
         centre(&row.before),
         centre(&row.after),
         format!("{}+{}", row.before.values.len(), row.after.values.len()),
         percent(change.estimate),
-        interval,
+        change.ends(),
         significant(row.p),
         row.verdict.to_string(),
     ]);

@@ -22,6 +22,7 @@ mod guide_page;
 mod hostile_text;
 mod jobs;
 mod jobs_posts;
+mod judge;
 mod knobs;
 mod links;
 mod load;

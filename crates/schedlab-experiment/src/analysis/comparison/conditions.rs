@@ -52,7 +52,7 @@ impl FailIf {
     /// it. `None` when the runs cannot tell, the sides did different work, or there are no such rows.
     #[must_use]
     pub fn check(&self, comparisons: &[Comparison]) -> Option<bool> {
-        if comparisons.iter().any(|comparison| !comparison.other_work.is_empty()) {
+        if comparisons.iter().any(|comparison| !comparison.no_verdict.is_empty()) {
             return None;
         }
         let rows: Vec<&Row> = comparisons.iter().flat_map(Comparison::rows).collect();

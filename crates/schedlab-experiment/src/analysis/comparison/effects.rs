@@ -1,13 +1,17 @@
 //! From the units of two sides to an effect, before anything is decided.
 
 use super::basis::Basis;
-use super::{Change, Side};
+use super::{Change, Side, Tail};
 use crate::Point;
-use schedlab_model::Metric;
+use schedlab_model::{Better, Metric};
 use schedlab_stats::{
-    Aim, Effect, Sample, detectable, hodges_lehmann, mann_whitney, paired, paired_shift,
-    runs_needed, signed_rank, welch,
+    Aim, Effect, RankShift, Sample, Shift, brunner_munzel, detectable, fisher, median, normal_cdf,
+    paired, welch,
 };
+
+/// Units a side from which, where they were planned, the change is a shift by ranks: a mean misses a planted 10 % by 7
+/// points if a tenth of the runs is spiked. Fewer units are judged by Student's t.
+pub(super) const SHIFT_MIN: usize = 10;
 
 /// Units a side from which ranks may decide.
 pub(super) const RANKS_MIN: usize = 6;
@@ -15,6 +19,9 @@ pub(super) const RANKS_MIN: usize = 6;
 /// Runs and units a side from which a power is stated. Fewer runs show too little of a heavy tail: with 20
 /// pairs a stated 80 % was 74 % ("Calibration" in `docs/statistics.md`).
 pub const POWER_MIN: usize = 40;
+
+/// The part of a row's level that its shift has; the rest is that of its slow runs.
+pub(super) const SHIFT_SHARE: f64 = 0.8;
 
 /// How a change is written: as a ratio, or as a difference relative to a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +70,8 @@ impl Scale {
 pub(super) enum Estimate {
     /// Student's t on the scale.
     Student(Effect),
+    /// The shift by ranks, with Student's effect beside it.
+    Shift(Ranks, Effect),
     /// Ranks: some runs were cut off, or copies have no spread.
     Ranks(Ranks),
     /// The estimate alone: too few units.
@@ -86,45 +95,80 @@ impl Ranks {
         self.before.len().min(self.after.len())
     }
 
-    /// The exact p value. Infinite values are taken to the largest numbers there are.
-    pub(super) fn p(&self) -> f64 {
-        let finite =
-            |values: &[f64]| Sample::new(values.iter().map(|v| v.clamp(-1e300, 1e300))).ok();
+    /// The shift. Infinite values are taken to the largest numbers there are.
+    fn shift(&self) -> Option<RankShift> {
         if self.is_paired {
-            let differences: Vec<f64> = self
-                .differences()
-                .iter()
-                .map(|d| if d.is_nan() { 0.0 } else { d.clamp(-1e300, 1e300) })
-                .collect();
-            return signed_rank(&differences).map_or(1.0, |test| test.p);
-        }
-        match (finite(&self.before), finite(&self.after)) {
-            (Some(a), Some(b)) => mann_whitney(&a, &b).p,
-            _ => 1.0,
-        }
-    }
-
-    /// The interval that inverts the test, with the estimate between its ends.
-    pub(super) fn interval(&self, level: f64) -> (f64, f64, f64) {
-        let bounded = |v: f64| if v.abs() > 1e100 { f64::INFINITY.copysign(v) } else { v };
-        let clamped =
-            |values: &[f64]| Sample::new(values.iter().map(|v| v.clamp(-1e200, 1e200))).ok();
-        let shift = if self.is_paired {
             let differences: Vec<f64> = self
                 .differences()
                 .iter()
                 .map(|d| if d.is_nan() { 0.0 } else { d.clamp(-1e200, 1e200) })
                 .collect();
-            paired_shift(&differences, level).ok()
-        } else {
-            clamped(&self.before)
-                .zip(clamped(&self.after))
-                .map(|(a, b)| hodges_lehmann(&a, &b, level))
-        };
-        shift.map_or((f64::NEG_INFINITY, f64::NAN, f64::INFINITY), |s| {
-            (bounded(s.low), bounded(s.estimate), bounded(s.high))
-        })
+            return RankShift::within(&differences).ok();
+        }
+        let (before, after) = self.samples()?;
+        Some(RankShift::between(&before, &after))
     }
+
+    fn samples(&self) -> Option<(Sample, Sample)> {
+        let clamped =
+            |values: &[f64]| Sample::new(values.iter().map(|v| v.clamp(-1e200, 1e200))).ok();
+        clamped(&self.before).zip(clamped(&self.after))
+    }
+
+    /// The p value of the shift. Between sides of unequal spread ranks also differ by the spread alone, so that
+    /// the test of Brunner and Munzel has to agree.
+    pub(super) fn p(&self) -> f64 {
+        let p = self.shift().map_or(1.0, |shift| shift.p());
+        p.max(self.guard())
+    }
+
+    fn guard(&self) -> f64 {
+        let samples = if self.is_paired { None } else { self.samples() };
+        let test = samples.and_then(|(a, b)| brunner_munzel(&a, &b).ok());
+        test.map_or(0.0, |test| test.p)
+    }
+
+    /// The smallest p that so many units can give.
+    fn p_min(&self) -> f64 {
+        self.shift().map_or(1.0, |shift| shift.p_min())
+    }
+
+    /// The interval that inverts the test, with the estimate between its ends.
+    pub(super) fn interval(&self, level: f64) -> (f64, f64, f64) {
+        let bounded = |v: f64| if v.abs() > 1e100 { f64::INFINITY.copysign(v) } else { v };
+        let Some(shift) = self.shift() else {
+            return (f64::NEG_INFINITY, f64::NAN, f64::INFINITY);
+        };
+        let Shift { low, estimate, high } = shift.interval(level);
+        let (low, high) = match self.guard() > 1.0 - level {
+            true => (low.min(0.0), high.max(0.0)),
+            false => (low, high),
+        };
+        (bounded(low), bounded(estimate), bounded(high))
+    }
+
+    /// The shift as an effect: its error is that of a normal estimate whose interval is as wide (Lehmann,
+    /// "Nonparametric confidence intervals for a shift parameter", Annals of Mathematical Statistics 1963).
+    fn effect(&self, student: &Effect) -> Effect {
+        let (low, estimate, high) = self.interval(0.95);
+        let unit = Effect { estimate: 0.0, error: 1.0, degrees: student.degrees };
+        let error = (high - low) / 2.0 / unit.interval(0.95).1;
+        match error.is_finite() && error > 0.0 {
+            true => Effect { estimate, error, ..*student },
+            false => Effect { estimate, ..*student },
+        }
+    }
+}
+
+/// Which side's runs took longer than their values say, since they were cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// Neither side's.
+    None,
+    /// Those of the first side: the change is at most what the values say.
+    Before,
+    /// Those of the second side: the change is at least what the values say.
+    After,
 }
 
 /// One metric at one point, measured, with nothing decided.
@@ -142,13 +186,51 @@ pub(super) struct Raw {
     pub(super) units: usize,
     pub(super) p_ranks: Option<f64>,
     pub(super) margin: f64,
+    pub(super) bound: Bound,
+    /// Whether a drift between the sides is a part of the effect.
+    pub(super) drift: bool,
+    /// Whether all runs of a side are copies on a machine that repeats itself.
+    pub(super) exact: bool,
 }
 
 impl Raw {
+    /// Whether there are ranks alone: units of both sides were cut off, or failed.
+    pub(super) fn is_numberless(&self) -> bool {
+        let cut = |units: &[f64]| units.iter().any(|unit| unit.is_infinite());
+        match &self.estimate {
+            Estimate::Ranks(ranks) => cut(&ranks.before) && cut(&ranks.after),
+            Estimate::Student(_) | Estimate::Shift(..) | Estimate::None(_) => false,
+        }
+    }
+
+    /// Whether two units or more of each side are the same.
+    pub(super) fn has_copies(&self) -> bool {
+        let known = match &self.estimate {
+            Estimate::Ranks(ranks) => {
+                ranks.before.iter().chain(&ranks.after).all(|v| v.is_finite())
+            }
+            Estimate::None(_) => true,
+            Estimate::Student(_) | Estimate::Shift(..) => false,
+        };
+        known && self.units > 1
+    }
+
     /// The p-value of this row alone, not corrected.
     pub(super) fn p(&self) -> f64 {
+        let estimate = match &self.estimate {
+            Estimate::Student(effect) => effect.estimate,
+            Estimate::Shift(ranks, _) | Estimate::Ranks(ranks) => ranks.interval(0.5).1,
+            Estimate::None(estimate) => *estimate,
+        };
+        // Cut-off runs of a side show that it takes longer, and nothing else.
+        match self.bound {
+            Bound::Before if estimate >= 0.0 => return 1.0,
+            Bound::After if estimate <= 0.0 => return 1.0,
+            _ => {}
+        }
         match &self.estimate {
             Estimate::Student(effect) => effect.p(),
+            Estimate::Shift(ranks, _) => ranks.p(),
             Estimate::Ranks(ranks) if ranks.units() >= RANKS_MIN => ranks.p(),
             Estimate::Ranks(_) | Estimate::None(_) => 1.0,
         }
@@ -161,46 +243,147 @@ impl Raw {
                 let (low, high) = effect.interval(level);
                 (low, effect.estimate, high)
             }
+            Estimate::Shift(ranks, _) => ranks.interval(level),
             Estimate::Ranks(ranks) if ranks.units() >= RANKS_MIN => ranks.interval(level),
             Estimate::Ranks(ranks) => (f64::NEG_INFINITY, ranks.interval(0.5).1, f64::INFINITY),
             Estimate::None(estimate) => (f64::NEG_INFINITY, *estimate, f64::INFINITY),
         };
         let change = |v| self.scale.change(v);
+        // Of a bound its end is the answer.
+        let (low, estimate, high) = match self.bound {
+            Bound::None => (low, estimate, high),
+            Bound::Before => (f64::NEG_INFINITY, high, high),
+            Bound::After => (low, low, f64::INFINITY),
+        };
         Change { low: change(low), estimate: change(estimate), high: change(high), level }
     }
 
     /// Whether the change lies within the margin by two one-sided tests. Copies that are the same do.
     pub(super) fn is_equivalent(&self) -> bool {
+        if self.bound != Bound::None || self.is_numberless() {
+            return false;
+        }
         let (low, high) = (self.scale.effect(-self.margin), self.scale.effect(self.margin));
         match &self.estimate {
             Estimate::Student(effect) => effect.is_within(low, high),
-            Estimate::Ranks(ranks) if ranks.units() >= RANKS_MIN => {
-                let (least, _, most) = ranks.interval(0.9);
+            Estimate::Shift(..) | Estimate::Ranks(_) if self.units >= RANKS_MIN => {
+                let Change { low: least, high: most, .. } = self.change(0.9);
+                let (least, most) = (self.scale.effect(least), self.scale.effect(most));
                 low < least && most < high
             }
-            Estimate::Ranks(_) | Estimate::None(_) => false,
+            Estimate::Shift(..) | Estimate::Ranks(_) | Estimate::None(_) => false,
         }
+    }
+
+    /// The effect as one of a normal estimate, for means over points and for plans; `None` where ranks alone tell.
+    pub(super) fn effect(&self) -> Option<Effect> {
+        match &self.estimate {
+            Estimate::Student(effect) => Some(*effect),
+            Estimate::Shift(ranks, student) => Some(ranks.effect(student)),
+            Estimate::Ranks(_) | Estimate::None(_) => None,
+        }
+    }
+
+    /// The effect of copies on a machine that repeats itself, which has no error.
+    pub(super) fn exact_effect(&self) -> Option<Effect> {
+        let estimate = match &self.estimate {
+            Estimate::Ranks(ranks) => ranks.interval(0.5).1,
+            Estimate::None(estimate) => *estimate,
+            Estimate::Student(_) | Estimate::Shift(..) => return None,
+        };
+        self.exact.then_some(Effect { estimate, error: 0.0, degrees: 1.0 })
+    }
+
+    /// The same with Student's effect where so few units can never be told apart by ranks at `level`. That follows from
+    /// their number alone.
+    pub(super) fn at(&self, level: f64) -> Self {
+        match &self.estimate {
+            Estimate::Shift(ranks, student) if ranks.p_min() > level * SHIFT_SHARE => {
+                Self { estimate: Estimate::Student(*student), ..self.clone() }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Beside a shift: the change of the mean, and the slow runs of both sides.
+    pub(super) fn beside(&self, level: f64) -> Option<Tail> {
+        let Estimate::Shift(ranks, student) = &self.estimate else { return None };
+        let (low, high) = student.interval(level);
+        let change = |v| self.scale.change(v);
+        let mean = Change {
+            low: change(low),
+            estimate: change(student.estimate),
+            high: change(high),
+            level,
+        };
+        let sign = if self.metric.better == Better::Higher { -1.0 } else { 1.0 };
+        let slow = [&ranks.before, &ranks.after].map(|units| slow_units(units, ranks, sign));
+        let (of_before, of_after) = (ranks.before.len(), ranks.after.len());
+        let p = fisher(slow[0], of_before, slow[1], of_after);
+        Some(Tail { mean, before: slow[0], of_before, after: slow[1], of_after, p })
     }
 
     /// The relative change that such a comparison finds in 8 of 10 cases at `level`; none below
     /// [`POWER_MIN`] runs a side, or as many units.
     pub(super) fn detectable(&self, level: f64) -> Option<f64> {
-        let Estimate::Student(effect) = &self.estimate else { return None };
+        let effect = self.effect()?;
+        if self.bound != Bound::None {
+            return None;
+        }
         let runs = self.before.values.len().min(self.after.values.len());
         if runs < POWER_MIN || effect.degrees < (POWER_MIN - 1) as f64 {
             return None;
         }
-        let effect = unbiased(effect);
+        let effect = unbiased(&effect);
         let aim = Aim { level, ..Aim::default() };
         Some(self.scale.change(detectable(effect.error, effect.degrees, aim)))
     }
 
-    /// About how many units a side find a relative change in 8 of 10 cases.
-    pub(super) fn units_needed(&self, change: f64, level: f64) -> Option<usize> {
-        let Estimate::Student(effect) = &self.estimate else { return None };
-        let aim = Aim { level, ..Aim::default() };
-        runs_needed(self.scale.effect(change), &unbiased(effect), self.units, aim)
+    /// With how many units a side this is decided in 8 of 10 cases, as different or as equivalent. The effect is
+    /// taken to lie where these units put it. `None` where [`TIMES_MAX`] times as many would not do.
+    pub(super) fn units_to_decide(&self, level: f64) -> Option<usize> {
+        let effect = unbiased(&self.effect()?);
+        if self.bound != Bound::None || self.units < 2 {
+            return None;
+        }
+        let margin = (self.scale.effect(-self.margin), self.scale.effect(self.margin));
+        let decides = |units: usize| chance_to_decide(&effect, self.units, units, level, margin);
+        let (mut low, mut high) = (self.units, TIMES_MAX * self.units);
+        if decides(high) < DECIDES {
+            return None;
+        }
+        while low + 1 < high {
+            let middle = usize::midpoint(low, high);
+            if decides(middle) >= DECIDES { high = middle } else { low = middle }
+        }
+        Some(high)
     }
+}
+
+/// Beyond so many times the runs that were made nobody is told to make more.
+const TIMES_MAX: usize = 11;
+/// The chance with which a stated number of further runs decides.
+const DECIDES: f64 = 0.8;
+
+/// The chance that `all` units decide, judged by the effect of `units` of them. The estimate of all is normal about that of
+/// the first ones; its variance is what the further units add (Spiegelhalter, Freedman and Blackburn, "Monitoring clinical
+/// trials: conditional or predictive power?", Controlled Clinical Trials 1986).
+fn chance_to_decide(
+    effect: &Effect,
+    units: usize,
+    all: usize,
+    level: f64,
+    (low, high): (f64, f64),
+) -> f64 {
+    let (n, more) = (units as f64, (all - units) as f64);
+    let then = Effect { estimate: 0.0, ..effect.with_runs(all as f64 / n) };
+    let moves = effect.error * (more / all as f64).sqrt();
+    let below = |end: f64| normal_cdf((end - effect.estimate) / moves.max(1e-12));
+    let (least, most) = then.interval(1.0 - level);
+    let differs = below(least) + 1.0 - below(most);
+    let (down, up) = then.interval(0.9);
+    let (from, to) = ((low - down).max(least), (high - up).min(most));
+    differs + if to > from { below(to) - below(from) } else { 0.0 }
 }
 
 /// The effect with an error whose median over samples is the true one: few runs mostly show less spread
@@ -211,8 +394,26 @@ fn unbiased(effect: &Effect) -> Effect {
     Effect { error: effect.error * if factor.is_finite() { factor } else { 1.0 }, ..*effect }
 }
 
-/// The estimate of two sides on a scale. Infinite units were cut off.
-pub(super) fn estimate(before: &[f64], after: &[f64], is_paired: bool) -> Estimate {
+/// Units further from the middle of their side than so many standard deviations are slow, as the spread of the middle
+/// tells them.
+const SLOW: f64 = 5.0;
+/// The least distance, on the scale: below it a quantised metric would have nothing but slow units.
+const SLOW_MIN: f64 = 0.01;
+
+/// How many units of a side are slow: far beyond the median of their own side, by the spread of both.
+fn slow_units(units: &[f64], of: &Ranks, sign: f64) -> usize {
+    let middle = |values: &[f64]| median(values.iter().copied()).unwrap_or(f64::NAN);
+    let off = |values: &[f64]| -> Vec<f64> {
+        let centre = middle(values);
+        values.iter().map(|v| (v - centre).abs()).collect()
+    };
+    let spread = 1.4826 * middle(&[off(&of.before), off(&of.after)].concat());
+    let (centre, limit) = (middle(units), (SLOW * spread).max(SLOW_MIN));
+    units.iter().filter(|unit| sign * (**unit - centre) > limit).count()
+}
+
+/// The estimate of two sides on a scale, by ranks where that was planned. Infinite units were cut off.
+pub(super) fn estimate(before: &[f64], after: &[f64], is_paired: bool, by_ranks: bool) -> Estimate {
     let cut = before.iter().chain(after).any(|v| v.is_infinite());
     let ranks =
         || Estimate::Ranks(Ranks { before: before.to_vec(), after: after.to_vec(), is_paired });
@@ -222,6 +423,10 @@ pub(super) fn estimate(before: &[f64], after: &[f64], is_paired: bool) -> Estima
     let differences = || -> Vec<f64> { before.iter().zip(after).map(|(a, b)| b - a).collect() };
     let effect = if is_paired { paired(&differences()) } else { welch(before, after) };
     match effect {
+        Some(effect) if by_ranks && before.len().min(after.len()) >= RANKS_MIN => {
+            let (before, after) = (before.to_vec(), after.to_vec());
+            Estimate::Shift(Ranks { before, after, is_paired }, effect)
+        }
         Some(effect) => Estimate::Student(effect),
         None if before.len().min(after.len()) >= RANKS_MIN => ranks(),
         None => {

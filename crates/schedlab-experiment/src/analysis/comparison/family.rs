@@ -4,9 +4,9 @@
 //! it gets all. Among several primary metrics the level is divided by Holm's steps. Each row then has one
 //! level, and verdict, p value, interval and conditions all read that one.
 
-use super::effects::{Estimate, Raw};
+use super::effects::{Bound, Estimate, Raw, SHIFT_SHARE};
 use super::units::too_few;
-use super::{Change, Judgement, LEVEL, LOOK_LEVEL, Row, Side, Verdict};
+use super::{Change, Judgement, LEVEL, LOOK_LEVEL, Row, Side, Tail, Verdict};
 use schedlab_model::Better;
 use schedlab_stats::{Effect, benjamini_hochberg, disagreement, pooled};
 
@@ -25,7 +25,7 @@ pub enum Detail {
 pub(super) fn judge(
     metrics: &[Vec<Raw>],
     level: f64,
-    other_work: &str,
+    no_verdict: &str,
     detail: Detail,
 ) -> Vec<Judgement> {
     let wholes: Vec<Raw> = metrics.iter().map(|rows| whole(rows)).collect();
@@ -45,7 +45,7 @@ pub(super) fn judge(
                 other => other,
             };
             let level_point = level / 2.0 / (metrics.len() * rows.len()) as f64;
-            judgement(rows, whole, (level_whole, level_point), other_work, detail)
+            judgement(rows, whole, (level_whole, level_point), no_verdict, detail)
         })
         .collect()
 }
@@ -54,10 +54,10 @@ fn judgement(
     rows: &[Raw],
     whole: &Raw,
     (level, level_point): (f64, f64),
-    other_work: &str,
+    no_verdict: &str,
     detail: Detail,
 ) -> Judgement {
-    let effects: Vec<Effect> = rows.iter().filter_map(student).collect();
+    let effects: Vec<Effect> = rows.iter().filter_map(Raw::effect).collect();
     let disagreement = disagreement(&effects);
     let mut all = row(whole, level, detail);
     let left_out = rows.len() - effects.len();
@@ -68,10 +68,10 @@ fn judgement(
         [_] => Vec::new(),
         several => several.iter().map(|raw| row(raw, level_point, detail)).collect(),
     };
-    if !other_work.is_empty() {
+    if !no_verdict.is_empty() {
         for row in std::iter::once(&mut all).chain(&mut points) {
             row.verdict = Verdict::Undecided;
-            other_work.clone_into(&mut row.note);
+            no_verdict.clone_into(&mut row.note);
         }
     }
     let verdict = overall(&all, &points, disagreement);
@@ -84,19 +84,13 @@ fn overall(whole: &Row, points: &[Row], disagreement: f64) -> Verdict {
     let up = claims().any(|row| row.change.estimate > 0.0);
     let down = claims().any(|row| row.change.estimate < 0.0);
     match (up, down) {
+        _ if claims().any(|row| row.verdict == Verdict::Mixed) => Verdict::Mixed,
         (true, true) => Verdict::Mixed,
         (false, false) if whole.verdict == Verdict::Equivalent && disagreement <= LEVEL => {
             Verdict::Undecided
         }
         (false, false) => whole.verdict,
         _ => claims().next().map_or(Verdict::Undecided, |row| row.verdict),
-    }
-}
-
-fn student(raw: &Raw) -> Option<Effect> {
-    match &raw.estimate {
-        Estimate::Student(effect) => Some(*effect),
-        Estimate::Ranks(_) | Estimate::None(_) => None,
     }
 }
 
@@ -107,10 +101,21 @@ fn whole(rows: &[Raw]) -> Raw {
     if rows.len() == 1 {
         return first.clone();
     }
-    let used: Vec<(&Raw, Effect)> = rows.iter().filter_map(|r| Some((r, student(r)?))).collect();
+    let mut used: Vec<(&Raw, Effect)> =
+        rows.iter().filter_map(|r| Some((r, r.effect().or_else(|| r.exact_effect())?))).collect();
+    let ends = |bound: Bound| rows.iter().any(|raw| raw.bound == bound);
+    if ends(Bound::Before) && ends(Bound::After) {
+        // Bounds of both kinds bound nothing together.
+        used.retain(|(raw, _)| raw.bound == Bound::None);
+    }
     let weighted: Vec<(Effect, f64)> = used.iter().map(|(r, e)| (*e, r.units as f64)).collect();
-    let estimate = pooled(&weighted).map_or(Estimate::None(f64::NAN), Estimate::Student);
     let weights: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+    let exact = rows.iter().all(|raw| raw.exact);
+    let mean = || weighted.iter().map(|(e, weight)| e.estimate * weight).sum::<f64>() / weights;
+    let estimate = match pooled(&weighted) {
+        Some(effect) => Estimate::Student(effect),
+        None => Estimate::None(if exact { mean() } else { f64::NAN }),
+    };
     let side = |of: fn(&Raw) -> &Side| {
         let centre = |(raw, _): &(&Raw, Effect)| {
             Some(raw.units as f64 / weights * raw.scale.of(of(raw).centre?))
@@ -128,10 +133,17 @@ fn whole(rows: &[Raw]) -> Raw {
         before: side(|raw| &raw.before),
         after: side(|raw| &raw.after),
         estimate,
+        bound: bound(&used),
+        drift: rows.iter().any(|raw| raw.drift),
+        exact,
         units: rows.iter().map(|raw| raw.units).min().unwrap_or(0),
         p_ranks: None,
         ..first.clone()
     }
+}
+
+fn bound(used: &[(&Raw, Effect)]) -> Bound {
+    used.iter().map(|(raw, _)| raw.bound).find(|bound| *bound != Bound::None).unwrap_or(Bound::None)
 }
 
 /// The level of each test by Holm's steps ("A simple sequentially rejective multiple test procedure",
@@ -153,36 +165,30 @@ fn holm_levels(p: &[f64], shares: &[f64]) -> Vec<f64> {
 
 /// A row at a level of its own.
 fn row(raw: &Raw, level: f64, detail: Detail) -> Row {
-    let change = raw.change(1.0 - level);
-    let p = (raw.p() * LEVEL / level).min(1.0);
-    let differs = change.low > 0.0 || change.high < 0.0;
-    let verdict = match (differs, raw.metric.better, change.estimate < 0.0) {
-        (false, ..) if raw.is_equivalent() => Verdict::Equivalent,
-        (false, ..) => Verdict::Undecided,
-        (_, Better::Neither, _) => Verdict::Different,
-        (_, Better::Lower, true) | (_, Better::Higher, false) => Verdict::Better,
-        (_, Better::Lower, false) | (_, Better::Higher, true) => Verdict::Worse,
+    let raw = &raw.at(level);
+    let is_shift = matches!(raw.estimate, Estimate::Shift(..));
+    let share = if is_shift { SHIFT_SHARE } else { 1.0 };
+    let change = raw.change(1.0 - level * share);
+    let p = (raw.p() * LEVEL / (level * share)).min(1.0);
+    let tail = raw.beside(1.0 - level).filter(|_| raw.bound == Bound::None);
+    let verdict = match raw.exact {
+        true => exact(raw, &change),
+        false => tested(raw, &change, tail.filter(|_| !raw.drift), level * (1.0 - share)),
     };
-    let power = detail == Detail::Power;
-    let needed = power.then(|| raw.units_needed(raw.margin, level)).flatten();
-    let mut note = too_few(raw).unwrap_or_default();
-    let censored = raw.before.censored + raw.after.censored;
+    let power = detail == Detail::Power && !raw.exact;
+    let undecided = power && verdict == Verdict::Undecided;
+    let needed = undecided.then(|| raw.units_to_decide(level * share)).flatten();
     // Copies tell that there is a change, and not within which bounds.
-    let copies = change.low == change.high;
+    let is_point = change.low == change.high && raw.bound == Bound::None;
+    let copies = raw.exact || (is_point && !raw.is_numberless());
+    let note = note(raw, verdict, copies);
     let change = match copies {
         true => Change { low: f64::NEG_INFINITY, high: f64::INFINITY, ..change },
+        false if raw.is_numberless() => {
+            Change { low: f64::NEG_INFINITY, estimate: f64::NAN, high: f64::INFINITY, ..change }
+        }
         false => change,
     };
-    if note.is_empty() && copies {
-        note = format!(
-            "copies: all {} of a side are the same, so the change has no interval",
-            raw.basis
-        );
-    } else if note.is_empty() && censored > 0 {
-        note = format!("{censored} runs were cut off at their limit and rank behind all others");
-    } else if verdict.is_claim() && raw.p_ranks.is_some_and(|p| p > LEVEL) {
-        note = "ranks do not confirm it: a few runs lie far from the others".into();
-    }
     Row {
         workload: raw.workload.clone(),
         point: raw.point.clone(),
@@ -193,12 +199,86 @@ fn row(raw: &Raw, level: f64, detail: Detail) -> Row {
         change,
         p,
         p_ranks: raw.p_ranks,
-        detectable: power.then(|| raw.detectable(level)).flatten(),
+        tail,
+        detectable: power.then(|| raw.detectable(level * share)).flatten(),
         more_runs: needed.map(|needed| needed.saturating_sub(raw.units)),
+        drift: raw.drift,
+        exact: raw.exact,
         margin: raw.margin,
         verdict,
         note,
     }
+}
+
+/// The verdict on copies of a machine that repeats itself: the change is exact for its seed. One below the margin may be
+/// the seed's.
+fn exact(raw: &Raw, change: &Change) -> Verdict {
+    match change.estimate {
+        0.0 => Verdict::Equivalent,
+        estimate if estimate.abs() > raw.margin => directed(raw, estimate),
+        _ => Verdict::Undecided,
+    }
+}
+
+fn directed(raw: &Raw, estimate: f64) -> Verdict {
+    match (raw.drift, raw.metric.better, estimate < 0.0) {
+        (true, _, true) => Verdict::Lower,
+        (true, _, false) => Verdict::Higher,
+        (_, Better::Neither, _) => Verdict::Different,
+        (_, Better::Lower, true) | (_, Better::Higher, false) => Verdict::Better,
+        (_, Better::Lower, false) | (_, Better::Higher, true) => Verdict::Worse,
+    }
+}
+
+/// The verdict of the tests. A tail that says the contrary, at a level of its own, makes it mixed.
+fn tested(raw: &Raw, change: &Change, tail: Option<Tail>, level: f64) -> Verdict {
+    let verdict = match change.low > 0.0 || change.high < 0.0 {
+        true => directed(raw, change.estimate),
+        false if raw.is_equivalent() => Verdict::Equivalent,
+        false => Verdict::Undecided,
+    };
+    let Some(Tail { mean, before, of_before, after, of_after, p }) = tail else { return verdict };
+    let is_opposite =
+        (change.low > 0.0 && mean.high < 0.0) || (change.high < 0.0 && mean.low > 0.0);
+    let is_slower = after * of_before > before * of_after;
+    let says = if is_slower { Verdict::Worse } else { Verdict::Better };
+    let has_tail = p <= level && raw.metric.better != Better::Neither && verdict != says;
+    if is_opposite || has_tail { Verdict::Mixed } else { verdict }
+}
+
+/// What limits a verdict.
+fn note(raw: &Raw, verdict: Verdict, copies: bool) -> String {
+    let censored = raw.before.censored + raw.after.censored;
+    if raw.exact && verdict == Verdict::Undecided {
+        return "vary the seed: this machine repeats itself, and one seed shows no change beyond the margin"
+            .to_owned();
+    }
+    if raw.exact {
+        return "exact for this seed: this machine repeats itself, so the change has no interval"
+            .to_owned();
+    }
+    if let Some(few) = too_few(raw) {
+        return few;
+    }
+    if copies {
+        let basis = raw.basis;
+        return format!(
+            "copies: all {basis} of a side are the same, so the change has no interval"
+        );
+    }
+    if censored > 0 {
+        return match raw.bound {
+            Bound::None => format!("{censored} runs were cut off or failed: only ranks tell"),
+            _ => format!("{censored} runs were cut off at their limit, so the change is a bound"),
+        };
+    }
+    if raw.drift {
+        return "drift is included: the sides did not run interleaved".to_owned();
+    }
+    if verdict.is_claim() && raw.p_ranks.is_some_and(|p| p > LEVEL) {
+        return "ranks do not confirm it: a few runs lie far from the others".to_owned();
+    }
+    String::new()
 }
 
 /// Secondary metrics whose change stands out, the clearest first; with 95 % intervals of their own.

@@ -1,7 +1,9 @@
 //! What a comparison found, in sentences.
 
-use super::{Comparison, Judgement, Row, Verdict};
+use super::{CPU_TIME, Change, Comparison, Judgement, Verdict};
+use crate::hooks::question;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Points that are named in a sentence; more are counted.
 const NAMED_MAX: usize = 3;
@@ -11,9 +13,20 @@ impl Comparison {
     /// `after` names the second set.
     #[must_use]
     pub fn answer(&self, after: &str) -> String {
-        let mut out: Vec<String> = self.primary.iter().map(|j| j.sentence(after)).collect();
-        if !self.other_work.is_empty() {
-            out = vec![format!("No verdict on {}. {}", self.workload, self.other_work)];
+        let mut out: Vec<String> = self.question().into_iter().collect();
+        if let [first, second] = &self.primary[..]
+            && self.verdict() == Verdict::Mixed
+            && first.verdict != Verdict::Mixed
+        {
+            let both = [first, second].map(|j| format!("{} in {}", j.words(), j.whole.metric.name));
+            out.push(format!("{after}, {}: mixed: {}.", self.workload, both.join(", ")));
+        }
+        out.extend(self.primary.iter().filter_map(|j| j.sentence(after)));
+        out.extend(Some(self.noise.clone()).filter(|noise| !noise.is_empty()));
+        if !self.no_verdict.is_empty() {
+            out = vec![format!("{after}, {}: no verdict. {}", self.workload, self.no_verdict)];
+        } else if self.failures.before + self.failures.after > 0 {
+            out.push(self.failures.sentence());
         }
         if !self.boots.is_empty() {
             out.push(format!("This holds {}.", self.boots));
@@ -28,6 +41,26 @@ impl Comparison {
             ));
         }
         out.join(" ")
+    }
+
+    /// What has to be asked before anything can be advised: which direction of a hook's metric is better.
+    #[must_use]
+    pub fn question(&self) -> Option<String> {
+        self.primary.iter().find_map(|judged| question(&judged.whole.metric))
+    }
+
+    /// The verdict of the metric that leads; mixed where another primary metric contradicts it. More CPU time is a cost and
+    /// contradicts nothing.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let counts = |judged: &&Judgement| judged.whole.metric.name != CPU_TIME;
+        let has = |verdict: Verdict| {
+            self.primary.iter().filter(counts).any(|judged| judged.verdict == verdict)
+        };
+        if has(Verdict::Better) && has(Verdict::Worse) {
+            return Verdict::Mixed;
+        }
+        self.primary.first().map_or(Verdict::Undecided, |judged| judged.verdict)
     }
 
     /// The secondary metrics worth a look, in a sentence; empty where there are none.
@@ -46,10 +79,66 @@ impl Comparison {
 }
 
 impl Judgement {
-    fn sentence(&self, after: &str) -> String {
+    /// The verdict in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let row = &self.whole;
+        let is_small = row.change.low > -row.margin && row.change.high < row.margin;
+        let below = match self.verdict {
+            Verdict::Better | Verdict::Worse if is_small && row.verdict == self.verdict => {
+                format!(", but below your margin of {:.0} %,", row.margin * 100.0)
+            }
+            _ => String::new(),
+        };
+        format!("{}{below}", self.verdict)
+    }
+
+    /// What is beside the change: the mean and the slow runs, the seed, or the drift; empty for nothing.
+    fn beside(&self) -> String {
+        let row = &self.whole;
+        if row.exact {
+            return ", exact for this seed".to_owned();
+        }
+        if row.drift {
+            return "; drift is included, since the sides did not run interleaved".to_owned();
+        }
+        let Some(tail) = &row.tail else { return String::new() };
+        format!(
+            "; the mean by {}, slow runs {} of {} against {} of {}",
+            percent(tail.mean.estimate),
+            tail.before,
+            tail.of_before,
+            tail.after,
+            tail.of_after
+        )
+    }
+
+    /// What runs use of CPU time, in words: more or less; `None` where that is not shown.
+    #[must_use]
+    pub fn cpu_time(&self) -> Option<String> {
+        let Change { estimate, .. } = self.whole.change;
+        let more = if estimate > 0.0 { "more" } else { "less" };
+        let size = match estimate {
+            more if 1.0 + more >= FACTOR_MIN => percent(more) + " as much",
+            other => format!("{:.0} % {more}", other.abs() * 100.0),
+        };
+        let is_shown = self.verdict.is_claim() && self.verdict != Verdict::Mixed;
+        is_shown.then(|| format!("uses {size} CPU time ({})", self.whole.change))
+    }
+
+    fn sentence(&self, after: &str) -> Option<String> {
+        let row = &self.whole;
+        if row.metric.name == CPU_TIME {
+            let told = self.cpu_time()?;
+            return Some(format!("{after}, {}: {told}.", row.workload));
+        }
+        Some(self.spelled(after))
+    }
+
+    fn spelled(&self, after: &str) -> String {
         let row = &self.whole;
         let (name, workload) = (&row.metric.name, &row.workload);
-        let interval = interval(row);
+        let interval = format!("{}{}", row.change, self.beside());
         let count = |verdict: Verdict| self.points.iter().filter(|r| r.verdict == verdict).count();
         let at = |verdict: Verdict| {
             let rows = self.points.iter().filter(|r| r.verdict == verdict);
@@ -65,6 +154,9 @@ impl Judgement {
         };
         let subject = format!("{after}, {workload}");
         match self.verdict {
+            Verdict::Mixed if row.verdict == Verdict::Mixed => {
+                format!("{subject}: mixed in {name}: the typical run changes by {interval}.")
+            }
             Verdict::Mixed => format!(
                 "{subject}: mixed in {name}: better at {}, worse at {}; over all points {interval}.",
                 at(Verdict::Better),
@@ -83,7 +175,10 @@ impl Judgement {
             Verdict::Undecided => {
                 format!("{subject}: undecided in {name}: {interval}. {}", self.settle())
             }
-            verdict => format!("{subject}: {verdict} in {name}: {interval}."),
+            Verdict::Lower | Verdict::Higher => {
+                format!("{subject}: {name} is {}: {interval}.", self.verdict)
+            }
+            _ => format!("{subject}: {} in {name}: {interval}.", self.words()),
         }
     }
 
@@ -92,7 +187,7 @@ impl Judgement {
     pub fn settle(&self) -> String {
         let row = &self.whole;
         if !row.note.is_empty() && row.more_runs.is_none() {
-            return format!("{}.", capital(&row.note));
+            return format!("{}.", capital(row.note.trim_end_matches('.')));
         }
         if self.disagreement <= super::LEVEL {
             return format!("The points disagree (p {:.3}): see each of them.", self.disagreement);
@@ -100,30 +195,84 @@ impl Judgement {
         let largest =
             if row.change.high > -row.change.low { row.change.high } else { row.change.low };
         let more = match row.more_runs {
-            Some(0) | None => "More runs narrow it.".to_owned(),
-            Some(n) => format!(
-                "About {n} more {} a side find a change of {:.0} %.",
-                row.basis,
-                row.margin * 100.0
-            ),
+            None => "Ten times as many runs would not settle it.".to_owned(),
+            Some(n) => {
+                format!("About {} more {} a side settle it in 8 of 10 cases.", n.max(1), row.basis)
+            }
         };
         format!("A change of up to {} is possible. {more}", percent(largest))
     }
 }
 
-fn interval(row: &Row) -> String {
-    let change = &row.change;
-    let ends = match change.low.is_finite() && change.high.is_finite() {
-        true => format!("[{} .. {}]", percent(change.low), percent(change.high)),
-        false => "without an interval".to_owned(),
-    };
-    format!("{} {ends}", percent(change.estimate))
+impl fmt::Display for Change {
+    /// The change with its interval, or the bound that it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { low, estimate, high, .. } = *self;
+        let text = match (low.is_finite(), high.is_finite()) {
+            (true, true) => format!("{} [{}]", spelled(estimate, estimate), self.ends()),
+            (true, false) => format!("at least {}", percent(low)),
+            (false, true) => format!("at most {}", percent(high)),
+            (false, false) if estimate.is_finite() => {
+                format!("{} without an interval", percent(estimate))
+            }
+            (false, false) => "by rank, without a number".to_owned(),
+        };
+        f.pad(&text)
+    }
 }
+
+impl Change {
+    /// The interval as a cell of a table.
+    #[must_use]
+    pub fn ends(&self) -> String {
+        match (self.low.is_finite(), self.high.is_finite()) {
+            (true, true) => {
+                let end = |change| spelled(change, self.estimate);
+                format!("{} .. {}", end(self.low), end(self.high))
+            }
+            (true, false) => format!("at least {}", percent(self.low)),
+            (false, true) => format!("at most {}", percent(self.high)),
+            (false, false) => "none".to_owned(),
+        }
+    }
+}
+
+/// Factors from this one on are written as such: nobody reads +372247 %.
+const FACTOR_MIN: f64 = 3.0;
 
 /// A relative change as it is written.
 #[must_use]
 pub fn percent(change: f64) -> String {
-    if change.is_finite() { format!("{:+.1} %", change * 100.0) } else { "?".into() }
+    spelled(change, change)
+}
+
+/// A relative change in the way in which `like` is written.
+fn spelled(change: f64, like: f64) -> String {
+    match change.is_finite() {
+        false => "-".into(),
+        true if 1.0 + like >= FACTOR_MIN && change > 0.0 => {
+            format!("{} times", two_digits(1.0 + change))
+        }
+        true => format!("{:+.1} %", change * 100.0),
+    }
+}
+
+/// A number above 1 to two digits: 3.7, 37, 3,700.
+fn two_digits(number: f64) -> String {
+    let grain = 10f64.powf(number.log10().floor() - 1.0);
+    let rounded = (number / grain).round() * grain;
+    if rounded < 10.0 {
+        return format!("{rounded:.1}");
+    }
+    let digits = format!("{rounded:.0}");
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 fn place(point: &BTreeMap<String, String>) -> String {

@@ -56,14 +56,14 @@ fn a_change_that_was_put_in_is_found_as_often_as_stated() {
 }
 
 #[test]
-fn few_runs_state_no_power_and_still_say_how_many_more_help() {
+fn few_runs_state_no_power_and_no_number_beyond_ten_times_their_own() {
     let mut random = Random::new(2);
     for runs in [5, 8, 20, 39] {
         let mut noise =
             || -> Vec<f64> { (0..runs).map(|_| (0.3 * random.normal()).exp()).collect() };
         let row = compare_pairs(&time(), &noise(), &noise()).unwrap();
         assert_eq!(row.detectable, None, "{runs} pairs");
-        assert!(row.more_runs.unwrap() > 40, "{runs} pairs: {:?}", row.more_runs);
+        assert_eq!(row.more_runs, None, "{runs} pairs: ten times as many would not settle it");
     }
 }
 
@@ -94,7 +94,7 @@ fn the_direction_of_a_metric_decides_what_is_better() {
 fn equivalent_means_that_the_interval_lies_within_the_margin() {
     let a = [1.00, 1.01, 0.99, 1.00, 1.01, 0.99];
     assert_eq!(compare_values(&time(), &a, &a).unwrap().verdict, Verdict::Equivalent);
-    let vague = [0.8, 0.9, 1.0, 1.1, 1.2, 1.3];
+    let vague = [0.93, 0.95, 1.0, 1.02, 1.05, 1.08];
     let found = compare_values(&time(), &vague, &vague).unwrap();
     assert_eq!(found.verdict, Verdict::Undecided);
     assert!(found.more_runs.unwrap() > 6, "{:?}", found.more_runs);

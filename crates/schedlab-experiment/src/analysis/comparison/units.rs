@@ -1,7 +1,7 @@
 //! From runs to units that vary independently: pairs, runs, boots, or whole folders.
 
 use super::basis::Basis;
-use super::effects::{Estimate, RANKS_MIN, Raw, Scale, estimate, ranks_beside};
+use super::effects::{Bound, Estimate, RANKS_MIN, Raw, SHIFT_MIN, Scale, estimate, ranks_beside};
 use super::{Asked, BOOTS_MIN, Side};
 use crate::analysis::{Cell, Cells};
 use crate::{Point, StoredRun, run_metrics};
@@ -13,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A run as a comparison sees it.
 #[derive(Clone, Debug)]
 struct One {
-    /// On the scale; infinite where the run was cut off.
+    /// On the scale; infinite where the run ranks behind all others.
     value: f64,
+    /// Whether the run was cut off: it would have taken longer than the value says.
+    is_cut: bool,
     block: u32,
     boot: String,
     started: String,
@@ -34,8 +36,10 @@ pub(super) fn rows(
         cells.cells.iter().position(|c| c.workload == label && c.point == *point)
     };
     let values = |cells: &Cells<'_>, point: &Point| -> Vec<f64> {
-        let found = cell(cells, point).map(|at| cells.cells[at].values(&metric.name));
-        found.map(|values| values.into_values().collect()).unwrap_or_default()
+        let Some(at) = cell(cells, point) else { return Vec::new() };
+        let cell = &cells.cells[at];
+        let runs = cell.runs.values().chain(cell.censored.values());
+        runs.filter_map(|run| run.value(&metric.name)).collect()
     };
     let all = |side: fn(&(Cells<'_>, Cells<'_>)) -> usize| -> Vec<f64> {
         let both = |pair: &(Cells<'_>, Cells<'_>), point| match side(pair) {
@@ -46,34 +50,80 @@ pub(super) fn rows(
     };
     let Some(scale) = scale(&all(|_| 0), &all(|_| 1)) else { return Vec::new() };
     let gather = |cells: &Cells<'_>, point: &Point| -> Vec<One> {
-        cell(cells, point).map(|at| ones(&cells.cells[at], metric, scale)).unwrap_or_default()
+        cell(cells, point)
+            .map(|at| ones(&cells.cells[at], metric, scale, asked.allow_failures))
+            .unwrap_or_default()
     };
     let row = |point: &Point| {
-        let sets: Vec<(Vec<One>, Vec<One>)> =
+        let mut sets: Vec<(Vec<One>, Vec<One>)> =
             cells.iter().map(|(a, b)| (gather(a, point), gather(b, point))).collect();
+        let bound = bound(metric, &mut sets);
         let (basis, before, after) = units(&sets, asked.interleaved);
-        let mut raw = raw(metric, scale, basis, (&before, &after))?;
+        let is_repeatable = all_repeatable(cells, label, point);
+        let planned = asked.looks.planned.first().or(asked.looks.taken.first());
+        let planned = planned.map_or(before.len().min(after.len()), |planned| *planned as usize);
+        let by_ranks = planned >= SHIFT_MIN && !is_repeatable;
+        let mut raw = raw(metric, scale, basis, (&before, &after), by_ranks)?;
+        raw.bound = bound;
+        raw.exact = is_repeatable && raw.has_copies() && bound == Bound::None;
+        let is_apart = match basis {
+            Basis::Runs => !asked.interleaved && !asked.shuffled,
+            Basis::Boots | Basis::Folders => raw.units < BOOTS_MIN,
+            Basis::Pairs | Basis::BootPairs => false,
+        };
+        raw.drift = is_apart && !is_repeatable;
         label.clone_into(&mut raw.workload);
         raw.point = Some(point.clone());
         raw.margin = asked.margin.unwrap_or(known);
         raw.before.values = run_values(&sets, scale, |set| &set.0);
         raw.after.values = run_values(&sets, scale, |set| &set.1);
-        raw.before.censored = cut(&sets, |set| &set.0);
-        raw.after.censored = cut(&sets, |set| &set.1);
+        raw.before.cut(&sets, |set| &set.0);
+        raw.after.cut(&sets, |set| &set.1);
         Some(raw)
     };
     points.iter().filter_map(row).collect()
 }
 
+/// Whether machines that repeat themselves did all runs at a point.
+fn all_repeatable(cells: &[(Cells<'_>, Cells<'_>)], label: &str, point: &Point) -> bool {
+    let here = |cell: &&Cell<'_>| cell.workload == label && cell.point == *point;
+    let both = cells.iter().flat_map(|(a, b)| a.cells.iter().chain(&b.cells)).filter(here);
+    both.flat_map(|cell| cell.all()).all(StoredRun::is_repeatable)
+}
+
 type Set = (Vec<One>, Vec<One>);
 
 fn run_values(sets: &[Set], scale: Scale, side: fn(&Set) -> &Vec<One>) -> Vec<f64> {
-    let finite = sets.iter().flat_map(side).filter(|one| one.value.is_finite());
-    finite.map(|one| scale.value(one.value)).collect()
+    let whole = sets.iter().flat_map(side).filter(|one| !one.is_cut && one.value.is_finite());
+    whole.map(|one| scale.value(one.value)).collect()
 }
 
-fn cut(sets: &[Set], side: fn(&Set) -> &Vec<One>) -> usize {
-    sets.iter().flat_map(side).filter(|one| one.value.is_infinite()).count()
+impl Side {
+    /// Counts its runs that were cut off or failed. With half of them there is no centre.
+    fn cut(&mut self, sets: &[Set], side: fn(&Set) -> &Vec<One>) {
+        let cut = |one: &&One| one.is_cut || one.value.is_infinite();
+        self.censored = sets.iter().flat_map(side).filter(cut).count();
+        if 2 * self.censored >= self.values.len() + self.censored && self.censored > 0 {
+            self.centre = None;
+        }
+    }
+}
+
+/// Which end of the change cut-off runs leave open. Of one side's the moment at which a run was stopped is a bound of
+/// its time; of both sides', and in other metrics, only ranks are left.
+fn bound(metric: &Metric, sets: &mut [Set]) -> Bound {
+    let cut = |side: fn(&Set) -> &Vec<One>| sets.iter().flat_map(side).any(|one| one.is_cut);
+    let is_time = metric.name.rsplit('/').next() == Some("time_s");
+    match (cut(|set| &set.0), cut(|set| &set.1)) {
+        (false, false) => return Bound::None,
+        (true, false) if is_time => return Bound::Before,
+        (false, true) if is_time => return Bound::After,
+        _ => {}
+    }
+    let worst = if metric.better == Better::Higher { f64::NEG_INFINITY } else { f64::INFINITY };
+    let all = sets.iter_mut().flat_map(|(a, b)| a.iter_mut().chain(b));
+    all.filter(|one| one.is_cut).for_each(|one| one.value = worst);
+    Bound::None
 }
 
 /// Logarithms where all values are above zero; else differences over the mean before, or over that of
@@ -92,7 +142,7 @@ fn scale(before: &[f64], after: &[f64]) -> Option<Scale> {
     (level > 0.0).then_some(Scale::Linear(level))
 }
 
-fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale) -> Vec<One> {
+fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, allow_failures: bool) -> Vec<One> {
     // A run that was cut off ranks behind all others: it would have taken longer, or done less.
     let worst = match metric.better {
         Better::Lower => Some(f64::INFINITY),
@@ -101,6 +151,7 @@ fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale) -> Vec<One> {
     };
     let one = |(block, run): (&u32, &&StoredRun), value: f64| One {
         value,
+        is_cut: run.is_censored(),
         block: *block,
         boot: run.manifest.facts.boot.known().cloned().unwrap_or_default(),
         started: run.manifest.started_at.clone(),
@@ -110,10 +161,12 @@ fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale) -> Vec<One> {
         .iter()
         .filter_map(|(block, run)| Some(one((block, run), scale.of(run.value(&metric.name)?))));
     let censored = cell.censored.iter().filter_map(|(block, run)| {
-        run.value(&metric.name)?;
-        Some(one((block, run), worst?))
+        let value = run.value(&metric.name)?;
+        worst.map(|_| one((block, run), scale.of(value)))
     });
-    whole.chain(censored).collect()
+    let failed = cell.failed.iter().filter(|_| allow_failures);
+    let failed = failed.filter_map(|(block, run)| Some(one((block, run), worst?)));
+    whole.chain(censored).chain(failed).collect()
 }
 
 /// What varies independently, and its values.
@@ -177,15 +230,16 @@ fn raw(
     scale: Scale,
     basis: Basis,
     (before, after): (&[f64], &[f64]),
+    by_ranks: bool,
 ) -> Option<Raw> {
     if before.is_empty() || after.is_empty() {
         return None;
     }
     let side = |units: &[f64]| Side { centre: centre(units, scale), ..Side::default() };
-    let estimate = estimate(before, after, basis.is_paired());
+    let estimate = estimate(before, after, basis.is_paired(), by_ranks);
     let p_ranks = match &estimate {
         Estimate::Student(_) => ranks_beside(before, after, basis.is_paired()),
-        Estimate::Ranks(_) | Estimate::None(_) => None,
+        Estimate::Shift(..) | Estimate::Ranks(_) | Estimate::None(_) => None,
     };
     Some(Raw {
         workload: String::new(),
@@ -199,6 +253,9 @@ fn raw(
         units: before.len().min(after.len()),
         p_ranks,
         margin: metrics::MARGIN,
+        bound: Bound::None,
+        drift: false,
+        exact: false,
     })
 }
 
@@ -221,7 +278,8 @@ pub(super) fn of_values(
 ) -> Option<Raw> {
     let scale = scale(before, after)?;
     let on = |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.of(*v)).collect() };
-    let mut raw = raw(metric, scale, basis, (&on(before), &on(after)))?;
+    let by_ranks = before.len().min(after.len()) >= SHIFT_MIN;
+    let mut raw = raw(metric, scale, basis, (&on(before), &on(after)), by_ranks)?;
     before.clone_into(&mut raw.before.values);
     after.clone_into(&mut raw.after.values);
     Some(raw)
@@ -267,7 +325,7 @@ pub(super) fn boots_note(cells: &[(Cells<'_>, Cells<'_>)], label: &str) -> Strin
 /// So few units that nothing can be told.
 pub(super) fn too_few(raw: &Raw) -> Option<String> {
     match &raw.estimate {
-        Estimate::Student(_) => None,
+        Estimate::Student(_) | Estimate::Shift(..) => None,
         Estimate::Ranks(ranks) if ranks.units() >= RANKS_MIN => None,
         Estimate::Ranks(_) => Some(format!(
             "runs were cut off: ranks decide from {RANKS_MIN} {} a side on",

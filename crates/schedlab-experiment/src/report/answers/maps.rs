@@ -3,7 +3,7 @@
 use super::{PICTURES_MAX, Picture, factor, place, values};
 use crate::analysis::{Cells, Choice, Map, MapError, Noise, Plane, planes};
 use crate::report::{Grounds, Section, labels};
-use crate::{Experiment, Point, Varies};
+use crate::{Experiment, Point};
 use schedlab_draw::chart::{Chart as _, Heatmap};
 use schedlab_model::{Better, Metric, Unit};
 use std::collections::BTreeMap;
@@ -17,6 +17,10 @@ pub(super) fn pictures(
     width_px: i32,
 ) -> Vec<Picture> {
     let [x, y, ..] = axes else { return Vec::new() };
+    if metric.better == Better::Neither {
+        section.paragraph(format!("No map is drawn: {} has no direction.", metric.name));
+        return Vec::new();
+    }
     let planes = planes(cells, workload, &metric.name);
     let loads = loads(experiment, &x.0, &y.0);
     let mut out = Vec::new();
@@ -55,18 +59,20 @@ pub(super) fn pictures(
     out
 }
 
-/// Whether an axis is an option of a workload: how much is asked, which nobody tunes.
-pub(super) fn is_option(experiment: Option<&Experiment>, name: &str) -> bool {
+/// Whether an axis says how much work is asked for, which nobody tunes.
+pub(super) fn is_load(experiment: Option<&Experiment>, name: &str) -> bool {
     // Those of what runs beside have its label before them.
     let name = name.rsplit('/').next().unwrap_or(name);
-    let mut axes = experiment.iter().flat_map(|experiment| &experiment.axes);
-    axes.any(|a| a.varies.name() == name && matches!(a.varies, Varies::Option(_)))
+    experiment.is_some_and(|experiment| {
+        let mut axes = experiment.axes.iter().filter(|axis| axis.varies.name() == name);
+        axes.any(|axis| experiment.work(axis).is_some())
+    })
 }
 
 /// The axis that says how much is asked, where the other is what may be tuned: nobody tunes the number of
 /// groups, and less work is always done sooner.
 pub(super) fn loads(experiment: Option<&Experiment>, x: &str, y: &str) -> Option<String> {
-    match (is_option(experiment, x), is_option(experiment, y)) {
+    match (is_load(experiment, x), is_load(experiment, y)) {
         (true, false) => Some(x.to_owned()),
         (false, true) => Some(y.to_owned()),
         _ => None,

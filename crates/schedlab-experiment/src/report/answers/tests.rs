@@ -69,11 +69,16 @@ fn runs_without_an_axis_or_a_metric_show_nothing() {
 #[test]
 fn runs_that_were_left_out_are_counted() {
     let (experiment, mut runs) = slow_at_4ms(&text("", &[SLICE]));
-    let left_out = "runs were stopped or failed and are left out.";
-    assert!(!html(answers(Some(&experiment), &runs)).contains(left_out));
-    runs[0].manifest.exit_code = 1;
+    let (left_out, failed) =
+        ("runs were stopped and are left out.", "runs failed: they are no results.");
     let text = html(answers(Some(&experiment), &runs));
-    assert!(text.contains(&format!("<p>1 {left_out}</p>")), "{text}");
+    assert!(!text.contains(left_out) && !text.contains(failed), "{text}");
+    runs[0].manifest.exit_code = 1;
+    runs[1].manifest.interrupted = true;
+    let text = html(answers(Some(&experiment), &runs));
+    for what in [left_out, failed] {
+        assert!(text.contains(&format!("<p>1 {what}</p>")), "{text}");
+    }
 }
 
 #[test]
@@ -148,7 +153,7 @@ fn the_table_has_a_row_for_each_point_with_its_interval() {
     assert_eq!(lines[0], ["point", "runs", "time_s", "95 %", "none", "95 %"]);
     assert_eq!(lines[1][..2], ["slice=1ms", "3"]);
     assert!(lines[1][3].contains(" s .. ") || lines[1][3].contains(" ms .. "), "{table}");
-    assert_eq!((lines[2][1], lines[2][3]), ("1", "one run"), "{table}");
+    assert_eq!((lines[2][1], lines[2][3]), ("1, 2 failed", "one run"), "{table}");
     assert_eq!(lines[3][2..], ["2.00 s", "identical in 3 runs", "-", "-"], "{table}");
 }
 

@@ -31,6 +31,9 @@ pub fn text_map(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
     for label in cells.workloads() {
         let metrics = chosen(Some(experiment), &cells.metrics(label));
         let Some(metric) = metrics.first() else { continue };
+        if metric.better == Better::Neither {
+            continue;
+        }
         let Some((_, plane)) = planes(&cells, label, &metric.name).into_iter().next() else {
             continue;
         };

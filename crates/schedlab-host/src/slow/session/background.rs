@@ -47,6 +47,9 @@ impl Session {
         }
         let time = (clock::monotonic() - began).0.max(1);
         let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
+        if failed.is_empty() {
+            failed.extend(self.measure(None).err().map(|error| error.to_string()));
+        }
         let warnings = std::mem::take(&mut self.warnings);
         failed.extend(self.finish());
         BackgroundSession { failed, warnings, controller }

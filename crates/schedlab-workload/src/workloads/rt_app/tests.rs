@@ -336,10 +336,6 @@ const WRONG: &[(&str, &str)] = &[
     (r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#, "tasks.t.wait: it names no mutex"),
     (r#"{"tasks": {"t": {"sync": "c"}}}"#, "tasks.t.sync: it names no ref"),
     (r#"{"tasks": {"t": {"mem": -1}}}"#, "use a number of bytes"),
-    (
-        r#"{"tasks": {"t": {"resume": "u"}}}"#,
-        "tasks.t.resume: resume names no task of the file: 'u'",
-    ),
     (r#"{"tasks": {"t": {"fork": "u"}}}"#, "fork names no task of the file: 'u'"),
     (
         r#"{"tasks": {"t": {"fork": "u"}, "u": {"instance": 0, "barrier": "b"}}}"#,
@@ -400,4 +396,11 @@ fn what_is_wrong_is_named_with_its_place_and_what_is_right() {
         let error = planned(text).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_resume_of_a_name_without_a_task_is_a_note() {
+    let plan = planned(r#"{"tasks": {"t": {"resume": "u", "run": 1}}}"#).unwrap();
+    let note = plan.notes.iter().find(|note| note.contains("names no task")).unwrap();
+    assert_eq!(note, "tasks.t.resume wakes nobody: resume names no task of the file: 'u'");
 }

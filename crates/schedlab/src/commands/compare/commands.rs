@@ -5,19 +5,80 @@ use super::super::rounds::{Cell, measure};
 use super::super::temporary_folder::Folder;
 use super::Set;
 use crate::machines;
-use schedlab_experiment::Machines;
+use schedlab_experiment::analysis::Looks;
+use schedlab_experiment::{Hooks, Machines, StoredRun, missing_program};
+use schedlab_model::Nanos;
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The label of commands as a workload.
 const LABEL: &str = "command";
+/// Runs of each command before the first look.
+const ROUNDS: u32 = 10;
+/// Looks at most, and runs of each command at most.
+const LOOKS_MAX: usize = 6;
+const ROUNDS_MAX: u32 = 1_000;
+
+/// The rounds at each look: as many as the budget has room for, judged by the first ones, at equal ratios.
+fn planned(took: Duration, rounds: u32, budget: Duration) -> Vec<u32> {
+    let each = took.as_secs_f64() / f64::from(rounds);
+    let most = (budget.as_secs_f64() / each.max(1e-6)).clamp(1.0, f64::from(ROUNDS_MAX)) as u32;
+    let mut looks = vec![rounds];
+    if most <= rounds {
+        return looks;
+    }
+    let ratio = (f64::from(most) / f64::from(rounds)).max(1.5);
+    let steps = (LOOKS_MAX - 1).min((f64::from(most) / f64::from(rounds)).log(1.5).ceil() as usize);
+    looks.extend(
+        (1..=steps).map(|step| {
+            (f64::from(rounds) * ratio.powf(step as f64 / steps as f64)).round() as u32
+        }),
+    );
+    looks.dedup();
+    looks
+}
+
+/// Counts a run whose exit code was not 0 as any other.
+fn forgive(run: &mut StoredRun) {
+    if run.manifest.exit_code != 0 {
+        run.manifest.exit_code = 0;
+        run.manifest.failure = None;
+    }
+}
+
+/// Runs a command by a shell; its failure ends the comparison.
+fn by_shell(line: &str) -> anyhow::Result<()> {
+    let status = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).status()?;
+    anyhow::ensure!(status.success(), "'{line}' failed: {status}");
+    Ok(())
+}
 
 /// How commands are measured.
 #[derive(clap::Args)]
 pub(crate) struct Measured {
-    /// Run each command, or the load on each side, N times
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, requires = "commands")]
-    pub(super) runs: u32,
+    /// Run each command, or the load on each side, N times [default: until decided, within --budget; sides 10]
+    #[arg(short = 'n', long, value_name = "N", requires = "commands")]
+    runs: Option<u32>,
+    /// Stop measuring commands after this time, once each ran 10 times
+    #[arg(long, value_name = "TIME", default_value = "60s", requires = "commands")]
+    budget: Nanos,
+    /// Run this command before each run, by a shell
+    #[arg(short, long, value_name = "COMMAND", requires = "commands")]
+    prepare: Option<String>,
+    /// Run this command once before the first run, by a shell
+    #[arg(long, value_name = "COMMAND", requires = "commands")]
+    setup: Option<String>,
+    /// Run this command once after the last run, by a shell
+    #[arg(long, value_name = "COMMAND", requires = "commands")]
+    cleanup: Option<String>,
+    /// Run the commands by this shell; none: without one [default: sh, for those that need one]
+    #[arg(short = 'S', long, value_name = "SHELL", requires = "commands")]
+    shell: Option<String>,
+    /// Count runs that end with another exit code than 0 as any other
+    #[arg(short, long, requires = "commands")]
+    ignore_failure: bool,
     /// Run each N times first, and do not count these runs
     #[arg(short, long, value_name = "N", default_value_t = 1, requires = "commands")]
     pub(super) warmup: u32,
@@ -49,34 +110,77 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Measures the commands; a set of runs for each. The second value tells whether the user stopped.
-    pub(super) fn sets(&self) -> anyhow::Result<(Vec<Set>, bool)> {
+    /// Runs of the load on each side.
+    pub(super) fn rounds(&self) -> u32 {
+        self.runs.unwrap_or(ROUNDS)
+    }
+
+    /// The command as program and arguments.
+    fn argv(&self, command: &str) -> Vec<String> {
+        match self.shell.as_deref() {
+            None => argv(command),
+            Some("none") => command.split_whitespace().map(str::to_owned).collect(),
+            Some(shell) => [shell, "-c", command].map(str::to_owned).to_vec(),
+        }
+    }
+
+    /// Measures the commands; a set of runs for each, the looks at them, and whether the user stopped. Without a number
+    /// of runs this goes on until `is_decided` says so, at most [`LOOKS_MAX`] times and within the budget.
+    pub(super) fn sets(
+        &self,
+        is_decided: &dyn Fn(&[Set], &Looks) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<(Vec<Set>, Looks, bool)> {
         let commands = self.expanded()?;
-        if commands.len() < 2 {
-            let what =
-                "give two commands or more after --, or a parameter with two values (-L, -P)";
-            return Err(UsageError(what.into()).into());
+        let argvs: Vec<Vec<String>> = commands.iter().map(|command| self.argv(command)).collect();
+        if let Some(what) = argvs.iter().find_map(|argv| missing_program(argv)) {
+            return Err(UsageError(what).into());
         }
         let folder = Folder::of(self.output.as_deref(), "compare")?;
         let mut machines = Machines::made_by(&machines::make);
-        let cell = |command: &String| {
-            let workload = WorkloadSpec::Command { argv: argv(command) };
+        let before = self.prepare.iter().flat_map(|line| ["sh", "-c", line].map(str::to_owned));
+        let hooks = Hooks { before: before.collect(), ..Hooks::default() };
+        let cell = |argv: &Vec<String>| {
+            let workload = WorkloadSpec::Command { argv: argv.clone() };
             let spec = RunSpec { seed: 1, ..RunSpec::of(workload) };
-            Cell { machine: MachineName::default(), spec }
+            Cell { machine: MachineName::default(), spec, hooks: hooks.clone() }
         };
-        let cells: Vec<Cell> = commands.iter().map(cell).collect();
+        let cells: Vec<Cell> = argvs.iter().map(cell).collect();
+        self.setup.as_deref().map(by_shell).transpose()?;
         if self.warmup > 0 {
             // Caches fill by running; what that took is thrown away.
             let scratch = Folder::of(None, "warmup")?;
             measure(&mut machines, &cells, LABEL, self.warmup, scratch.path())?;
         }
-        let (runs, stopped) = measure(&mut machines, &cells, LABEL, self.runs, folder.path())?;
-        let set = |(command, runs): (&String, _)| Set { runs, ..Set::new(command) };
-        let sets: Vec<Set> = commands.iter().zip(runs).map(set).collect();
-        if let Some(failed) = sets.iter().find(|set| set.runs.is_empty()).filter(|_| !stopped) {
-            anyhow::bail!("'{}' fails: it ends with an exit code other than 0", failed.name);
+        let mut looks = Looks::default();
+        let mut rounds = self.rounds();
+        let began = Instant::now();
+        let (sets, stopped) = loop {
+            let (mut runs, stopped) = measure(&mut machines, &cells, LABEL, rounds, folder.path())?;
+            if self.ignore_failure {
+                runs.iter_mut().flatten().for_each(forgive);
+            }
+            let set = |(command, runs): (&String, _)| Set { runs, ..Set::new(command) };
+            let sets: Vec<Set> = commands.iter().zip(runs).map(set).collect();
+            if stopped || self.runs.is_some() {
+                break (sets, stopped);
+            }
+            if looks.planned.is_empty() {
+                looks.planned = planned(began.elapsed(), rounds, self.budget.as_duration());
+            }
+            looks.take(rounds);
+            let next = looks.planned.get(looks.taken.len()).copied();
+            match next.filter(|_| began.elapsed() < self.budget.as_duration()) {
+                Some(next) if !is_decided(&sets, &looks)? => rounds = next,
+                _ => break (sets, stopped),
+            }
+        };
+        self.cleanup.as_deref().map(by_shell).transpose()?;
+        let fails = |set: &&Set| set.runs.iter().all(|run| run.failure().is_some());
+        if let Some(failed) = sets.iter().find(fails).filter(|_| !stopped) {
+            let why = failed.runs.iter().find_map(StoredRun::failure).unwrap_or_default();
+            anyhow::bail!("'{}' fails: all of its runs failed: {why}", failed.name);
         }
-        Ok((sets, stopped))
+        Ok((sets, looks, stopped))
     }
 
     /// The commands with all values of all parameters put in, each once.
@@ -156,9 +260,27 @@ mod tests {
     }
 
     #[test]
+    fn fast_commands_run_hundreds_of_times_within_six_looks() {
+        let second = Duration::from_secs(1);
+        // A millisecond a round: as many as there may be.
+        let fast = planned(second / 100, 10, 60 * second);
+        assert_eq!((fast[0], fast.len(), *fast.last().unwrap()), (10, LOOKS_MAX, ROUNDS_MAX));
+        assert!(fast.is_sorted());
+        assert_eq!(planned(10 * second, 10, 60 * second).last(), Some(&60));
+        // Too slow for more than the first rounds.
+        assert_eq!(planned(100 * second, 10, 60 * second), [10]);
+    }
+
+    #[test]
     fn parameters_multiply_the_commands_that_hold_them() {
         let measured = |lists: &[&str], scans: &[&str], commands: &[&str]| Measured {
-            runs: 1,
+            runs: Some(1),
+            budget: Nanos::from_secs(60),
+            prepare: None,
+            setup: None,
+            cleanup: None,
+            shell: None,
+            ignore_failure: false,
             warmup: 0,
             lists: lists.iter().map(|s| (*s).to_owned()).collect(),
             scans: scans.iter().map(|s| (*s).to_owned()).collect(),

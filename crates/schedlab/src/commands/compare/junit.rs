@@ -1,6 +1,6 @@
 //! A comparison as JUnit XML, so that CI shows each metric at each point as a test.
 
-use schedlab_experiment::analysis::{Comparison, FailIf, Row, Verdict, percent};
+use schedlab_experiment::analysis::{Comparison, FailIf, Row, Verdict};
 use std::fmt::Write as _;
 
 /// The XML. A row fails where a condition on its metric holds, or, without conditions, where it is worse;
@@ -12,7 +12,7 @@ pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String
             conditions.iter().filter(|c| c.metric == row.metric.name).collect();
         if mine.is_empty() {
             return match row.verdict {
-                Verdict::Worse => Some(true),
+                Verdict::Worse | Verdict::Mixed => Some(true),
                 Verdict::Undecided => None,
                 _ => Some(false),
             };
@@ -34,13 +34,7 @@ pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String
         count(None)
     );
     for (row, found) in rows.iter().zip(found) {
-        let change = format!(
-            "{} [{} .. {}], {}",
-            percent(row.change.estimate),
-            percent(row.change.low),
-            percent(row.change.high),
-            row.verdict
-        );
+        let change = format!("{}, {}", row.change, row.verdict);
         let (class, name) = (xml(&row.workload), xml(&row.name()));
         let _ = write!(out, "  <testcase classname=\"{class}\" name=\"{name}\">");
         match found {

@@ -33,13 +33,12 @@ pub(super) fn markdown(pairs: &[Pair]) -> String {
             |centre: Option<f64>| centre.map_or("-".into(), |v| readable(v, row.metric.unit));
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} .. {} | {} |",
+            "| {} | {} | {} | {} | {} | {} |",
             escaped(name),
             centre(row.before.centre),
             centre(row.after.centre),
             percent(row.change.estimate),
-            percent(row.change.low),
-            percent(row.change.high),
+            row.change.ends(),
             row.verdict
         );
     }

@@ -1,8 +1,12 @@
 //! From folders to sets of runs: whole folders, and the kernels or hosts within one.
 
+use super::super::load::perform;
+use super::super::temporary_folder::Folder;
 use super::super::{UsageError, report};
 use super::Set;
-use schedlab_experiment::{Experiment, Point, StoredRun, StoredRuns};
+use crate::machines;
+use schedlab_experiment::analysis::Looks;
+use schedlab_experiment::{Anew, Experiment, Machines, Point, StoredRun, StoredRuns};
 use schedlab_workload::HOST;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,6 +26,22 @@ pub(super) fn of_folders(folders: &[PathBuf]) -> anyhow::Result<Vec<Set>> {
         }
     }
     Ok(sets)
+}
+
+/// The runs of two folders, done again in pairs; and whether the user stopped it.
+pub(super) fn anew(folders: &[PathBuf]) -> anyhow::Result<(Vec<Set>, bool)> {
+    let stored: Vec<StoredRuns> =
+        folders.iter().map(|folder| report::stored(folder)).collect::<Result<_, _>>()?;
+    let mut machines = Machines::made_by(&machines::make);
+    let anew = Anew::of(&mut machines, [&stored[0], &stored[1]])
+        .map_err(|why| anyhow::anyhow!("--interleave: {why}"))?;
+    let folder = Folder::of(None, "compare")?;
+    let (runs, tally) = perform(&mut machines, &anew.plan, folder.path())?;
+    let sets = of_folders(folders)?.into_iter().zip(&anew.sides).map(|(set, side)| {
+        let mine = |run: &&StoredRun| side.contains(&run.manifest.id);
+        Set { runs: runs.iter().filter(mine).cloned().collect(), looks: Looks::default(), ..set }
+    });
+    Ok((sets.collect(), tally.stopped))
 }
 
 /// Why sets of folders cannot be compared: they were measured on different hosts, which nobody asked to

@@ -13,7 +13,7 @@ use crate::commands::vm::kernels::{Kernels, Sources};
 use crate::commands::{UsageError, result_file};
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::{Machines, StoredRun};
+use schedlab_experiment::{Hooks, Machines, StoredRun};
 use schedlab_model::Setting;
 use schedlab_vm::choices::{self as chosen, Starts};
 use schedlab_vm::placebo::{PLACEBOS, band};
@@ -84,7 +84,7 @@ impl Side {
     fn cell(&self, workload: &WorkloadSpec, record: Option<RecordSpec>) -> Cell {
         let settings = self.settings.clone();
         let spec = RunSpec { seed: 1, settings, record, ..RunSpec::of(workload.clone()) };
-        Cell { machine: self.machine.clone(), spec }
+        Cell { machine: self.machine.clone(), spec, hooks: Hooks::default() }
     }
 }
 
@@ -161,7 +161,7 @@ impl Sides {
             machines: Machines::made_by(&machines::make),
             folder: Folder::of(measured.output.as_deref(), "compare")?,
             workload: load_of(&measured.commands)?,
-            rounds: measured.runs,
+            rounds: measured.rounds(),
             sides,
             placebos,
             placebo_sets: Vec::new(),
@@ -206,7 +206,7 @@ impl Study<'_> {
             measure(&mut self.machines, &cells, &label, self.rounds, self.folder.path())?;
         let mut sets: Vec<Set> = Vec::new();
         for (side, runs) in all.iter().zip(runs) {
-            if runs.is_empty() && !stopped {
+            if runs.iter().all(|run| run.failure().is_some()) && !stopped {
                 anyhow::bail!("the load fails on '{}': see `schedlab load --on`", side.text);
             }
             sets.push(Set { runs, ..Set::new(&side.text) });

@@ -105,7 +105,7 @@ pub(super) fn folder_of(wanted: &Wanted) -> anyhow::Result<Folder> {
     Folder::of(output.map(Path::new), "repeat")
 }
 
-/// Performs a plan by the one run loop, telling on stderr where it is; the whole runs.
+/// Performs a plan by the one run loop, telling on stderr where it is; the runs that nobody stopped.
 pub(crate) fn perform(
     machines: &mut Machines<'_>,
     plan: &Plan,
@@ -122,7 +122,8 @@ pub(crate) fn perform(
     };
     let stop = || signals.caught().is_some();
     let tally = run_plan(machines, plan, folder, &stop, &mut tell)?;
-    let runs = runs_of(folder)?.runs.into_iter().filter(StoredRun::is_whole).collect();
+    let mut runs = runs_of(folder)?.runs;
+    runs.retain(|run| !run.manifest.interrupted || run.is_censored());
     Ok((runs, tally))
 }
 
@@ -151,7 +152,7 @@ fn measure(
         };
         runs.iter().filter(same).cloned().collect()
     };
-    let stored: Vec<Vec<StoredRun>> = sides.iter().map(of_side).collect();
+    let mut stored: Vec<Vec<StoredRun>> = sides.iter().map(of_side).collect();
     let comparisons = match &stored[..] {
         [before, after] => {
             // Both settings run in each round, in an order of chance.
@@ -160,6 +161,12 @@ fn measure(
         }
         _ => Vec::new(),
     };
+    let failed: Vec<String> = stored.iter().flatten().filter_map(StoredRun::failure).collect();
+    if let Some(why) = failed.first() {
+        let told = format!("schedlab: {} of {} runs failed: {why}", failed.len(), plan.runs.len());
+        writeln!(crate::output::stderr(), "{told}")?;
+        stored.iter_mut().for_each(|runs| runs.retain(|run| run.failure().is_none()));
+    }
     if wanted.own.flag("json") {
         let told = Repeats::of(wanted, sides, &stored, comparisons, tally.stopped)?;
         json::print(&told)?;

@@ -7,7 +7,7 @@ use crate::commands::rounds::{Cell, measure};
 use crate::commands::temporary_folder::Folder;
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::Machines;
+use schedlab_experiment::{Hooks, Machines};
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -77,7 +77,8 @@ impl Study {
         let refused = |why| UsageError(format!("metric {metric}: {why}"));
         machines.get(&machine)?.measures(metric).map_err(refused)?;
         let (label, workload) = &self.workload;
-        let cell = Cell { machine, spec: RunSpec { seed: 1, ..RunSpec::of(workload.clone()) } };
+        let spec = RunSpec { seed: 1, ..RunSpec::of(workload.clone()) };
+        let cell = Cell { machine, spec, hooks: Hooks::default() };
         let (mut runs, stopped) =
             measure(&mut machines, &[cell], label, self.how.starts, self.folder())?;
         if stopped {

@@ -1,0 +1,42 @@
+//! What made the noise of runs, as far as they stored it.
+
+use crate::analysis::{Cell, Cells};
+use crate::report::readable;
+use schedlab_model::{Metric, Unit};
+use schedlab_workload::MACHINE;
+
+/// Parts of the time below this are not told.
+const LEAST: f64 = 0.01;
+
+/// How much of a time was waiting, and what else used the CPUs meanwhile, in a sentence; empty where nothing is known.
+pub(super) fn sentence(cells: &[(Cells<'_>, Cells<'_>)], label: &str, metric: &Metric) -> String {
+    if metric.name != "time_s" {
+        return String::new();
+    }
+    let sides = cells.iter().flat_map(|(a, b)| [a, b]);
+    let runs = || sides.clone().flat_map(|side| side.of(label)).flat_map(Cell::all);
+    let mean = |name: &str| {
+        let all: Vec<f64> = runs().filter_map(|run| run.value(name)).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    };
+    let Some(time) = mean("time_s").filter(|time| *time > 0.0) else { return String::new() };
+    // What else ran was counted from before a run to after it.
+    let watched = runs().map(|run| run.manifest.took_ns as f64 / 1e9).sum::<f64>();
+    let watched = (watched / runs().count().max(1) as f64).max(time);
+    let cpus = runs().map(|run| run.manifest.facts.online.len()).max().unwrap_or(1).max(1) as f64;
+    let mut parts = Vec::new();
+    // Of one thread the wait is a part of the time; of many it is a sum.
+    if let Some(delay) = mean("main_run_delay_s").filter(|delay| *delay > LEAST * time) {
+        let [delay, time] = [delay, time].map(|value| readable(value, Unit::Seconds));
+        parts.push(format!("{delay} of {time} waiting for a CPU"));
+    }
+    for (name, what) in
+        [("others_cpu_s", "other programs used"), ("steal_s", "the hypervisor took")]
+    {
+        let used = mean(&format!("{MACHINE}/{name}")).map(|used| used / (watched * cpus));
+        if let Some(part) = used.filter(|part| *part > LEAST) {
+            parts.push(format!("{what} {:.0} % of the CPU time", part * 100.0));
+        }
+    }
+    if parts.is_empty() { String::new() } else { format!("The noise: {}.", parts.join("; ")) }
+}
