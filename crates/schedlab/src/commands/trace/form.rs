@@ -36,7 +36,12 @@ impl Form {
         if self.json {
             return json::print(document);
         }
-        print_text(&if self.csv { rows.csv() } else { text() })?;
+        let text = match self.csv {
+            true => rows.csv(),
+            false if rows.is_blank() => "no figures: the trace does not tell them\n".to_owned(),
+            false => text(),
+        };
+        print_text(&text)?;
         print_notes(warnings);
         Ok(())
     }
