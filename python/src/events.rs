@@ -149,6 +149,10 @@ impl Row {
                 row.name = Some(Named::Lost(count.map_or(0, |count| count.get())));
                 None
             }
+            What::Online { cpu, .. } => {
+                row.to = Some(cpu);
+                None
+            }
             What::Other { format } => {
                 row.name = Some(Named::Other(format));
                 None

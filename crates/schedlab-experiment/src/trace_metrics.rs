@@ -30,7 +30,7 @@ pub(crate) fn take_figures(
     let values = match reply {
         Ok(reply) => {
             reply.warnings.into_iter().for_each(|warning| writer.warning(warning));
-            total_values(&reply.answer, &Chosen::all())
+            total_values(&reply.answer, &Chosen::all(), &reply.known)
         }
         Err(error) => {
             let what = format!("the trace cannot be read: {error}");

@@ -162,6 +162,8 @@ pub enum Context {
     HardIrq,
     /// The event fired in a non-maskable interrupt.
     Nmi,
+    /// The trace does not say: [`Event::by`] may have been interrupted.
+    Unknown,
 }
 
 /// Which part of a user's mark an event is.
@@ -289,6 +291,14 @@ pub enum What {
         /// How many, where the source knows.
         count: Option<NonZeroU32>,
     },
+    /// A CPU is taken out of use, or put into it again. As a change of name, it comes beside the event that says so
+    /// (`cpuhp_enter`).
+    Online {
+        /// The CPU, which need not be the one that logged the event.
+        cpu: Cpu,
+        /// Whether it can run tasks from now on.
+        online: bool,
+    },
     /// Another tracepoint; its raw bytes stay in the record layer.
     Other {
         /// The tracepoint, as an index into [`crate::TraceInfo::others`].
@@ -336,13 +346,15 @@ pub enum Kind {
     Mark,
     /// Events that the recorder lost.
     Lost,
+    /// A CPU that is taken out of use, or put into it.
+    Online,
     /// A tracepoint beyond the scheduler's.
     Other,
 }
 
 impl Kind {
     /// All kinds, in a fixed order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Switch,
         Self::Waking,
         Self::Wakeup,
@@ -354,6 +366,7 @@ impl Kind {
         Self::Comm,
         Self::Mark,
         Self::Lost,
+        Self::Online,
         Self::Other,
     ];
 
@@ -373,6 +386,7 @@ impl Kind {
             Self::Comm => "comm",
             Self::Mark => "mark",
             Self::Lost => "lost",
+            Self::Online => "cpu_online",
             Self::Other => "other",
         }
     }
@@ -394,6 +408,7 @@ impl What {
             Self::Comm { .. } => Kind::Comm,
             Self::Mark { .. } => Kind::Mark,
             Self::Lost { .. } => Kind::Lost,
+            Self::Online { .. } => Kind::Online,
             Self::Other { .. } => Kind::Other,
         }
     }

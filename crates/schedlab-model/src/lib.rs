@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod conditions;
+mod coverage;
 mod cpu;
 mod event;
 mod facts;
@@ -28,6 +29,7 @@ mod visible;
 mod warning;
 
 pub use conditions::{Conditions, Scheduled};
+pub use coverage::{Cover, Coverage, Known, Need};
 pub use cpu::{Cpu, CpuListError, CpuSet};
 pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, What};
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};

@@ -1,7 +1,7 @@
 //! Where events come from, and what a source knows besides them.
 
 use crate::{
-    Comm, Conditions, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span, Topology, Warning,
+    Comm, Conditions, Coverage, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span, Topology, Warning,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -60,8 +60,10 @@ pub struct TraceInfo {
     pub clock: Clock,
     /// The CPUs that were observed: the trace has no events of other CPUs. Empty if unknown.
     pub cpus: CpuSet,
-    /// The kinds that the trace can hold: answers that need others are lower bounds.
+    /// The kinds that the trace can hold.
     pub kinds: KindSet,
+    /// How much of each kind the trace holds. What a reader cannot know before the end it adds on the way.
+    pub coverage: Coverage,
     /// How the CPUs share hardware; `None` if the trace does not hold it.
     pub topology: Option<Topology>,
     /// Where tasks were allowed to run, ascending by pid then time; `None` when the trace does not tell.
@@ -95,6 +97,7 @@ impl TraceInfo {
             clock,
             cpus: CpuSet::new(),
             kinds: KindSet::ALL,
+            coverage: Coverage::default(),
             topology: None,
             affinity: None,
             groups: None,

@@ -37,7 +37,7 @@ pub use cell::{At, Bound, Cell, Items, Kind, Measure, Share, Value};
 pub use csv::Csv;
 pub use text::{TextRows, TextTable};
 
-use crate::Nanos;
+use crate::{Known, Nanos, Need};
 use std::borrow::Cow;
 
 /// What is known of a column before its first row.
@@ -60,17 +60,23 @@ pub struct Head {
     pub bounded: bool,
     /// Whether it is in JSON only, and only if it was asked for.
     pub on_request: bool,
+    /// What a trace must hold for it; `None` if any trace does. Without that it is unknown or a bound ([`Rows::known`]).
+    pub need: Option<Need>,
 }
 
+/// How to get the cell of a row.
+type Getter<R> = Box<dyn for<'r> Fn(&'r R) -> Cell<'r>>;
 /// What a row says.
 type Get<R, T> = Box<dyn Fn(&R) -> T>;
 
 /// A column: what it is, and how to get its cell from a row.
 pub struct Column<R> {
     head: Head,
-    get: Box<dyn for<'r> Fn(&'r R) -> Cell<'r>>,
+    get: Getter<R>,
     bound: Option<Get<R, Bound>>,
     spelled: Option<Get<R, String>>,
+    /// Whether the trace cannot tell any of its cells.
+    blank: bool,
 }
 
 impl<R> std::fmt::Debug for Column<R> {
@@ -89,13 +95,13 @@ pub fn column<R, T: Measure>(
         .nullable(T::NULLABLE)
 }
 
-/// Columns, a line each: `"NAME" ["TITLE", RANK] = getter, "Meaning.";` ([`Column::title`], [`Column::rank`]). Without a
-/// title a column is in text with `--wide` only.
+/// Columns, a line each: `"NAME" ["TITLE", RANK] @ NEED = getter, "Meaning.";` ([`Column::title`], [`Column::rank`],
+/// [`Column::needs`]). Without a title a column is in text with `--wide` only.
 #[macro_export]
 macro_rules! columns {
-    ($row:ident: $type:ty; $($name:literal $([$title:literal $(, $rank:literal)?])? = $get:expr, $about:literal;)*) => {
+    ($row:ident: $type:ty; $($name:literal $([$title:literal $(, $rank:literal)?])? $(@ $need:ident)? = $get:expr, $about:literal;)*) => {
         vec![$(
-            $crate::table::column($name, $about, |$row: &$type| $get)$(.title($title)$(.rank($rank))?)?
+            $crate::table::column($name, $about, |$row: &$type| $get)$(.title($title)$(.rank($rank))?)?$(.needs($crate::Need::$need))?
         ),*]
     };
 }
@@ -129,8 +135,9 @@ impl<R> Column<R> {
             rank: 0,
             bounded: false,
             on_request: false,
+            need: None,
         };
-        Self { head, get: Box::new(get), bound: None, spelled: None }
+        Self { head, get: Box::new(get), bound: None, spelled: None, blank: false }
     }
 
     fn nullable(mut self, nullable: bool) -> Self {
@@ -174,19 +181,54 @@ impl<R> Column<R> {
         self
     }
 
+    /// Its cells are figures that need this of a trace.
+    #[must_use]
+    pub fn needs(mut self, need: Need) -> Self {
+        self.head.need = Some(need);
+        self.head.nullable = true;
+        self
+    }
+
+    /// The column as this is known of the trace: its cells exact, a bound, or unknown.
+    fn known(self, known: &Known) -> Self {
+        let ticks = known.ticks && matches!(self.head.kind, Kind::Duration);
+        let kind = if ticks { Kind::Count } else { self.head.kind };
+        let head = Head { kind, ..self.head };
+        let Some(need) = head.need else { return Self { head, ..self } };
+        let this = Self { head, ..self };
+        this.needing(need, known)
+    }
+
+    /// The same of a column with this need.
+    fn needing(self, need: Need, known: &Known) -> Self {
+        match known.of(need) {
+            Some(Bound::Exact) => {
+                let head = Head { bounded: false, ..self.head };
+                Self { head, bound: None, ..self }
+            }
+            Some(_) if self.bound.is_some() => self,
+            Some(bound) => self.bounded(move |_| bound),
+            None => {
+                let get: Getter<R> = Box::new(|_| Cell::Unknown);
+                Self { get, bound: None, spelled: None, blank: true, ..self }
+            }
+        }
+    }
+
     /// The same column of a row that holds such a row.
     #[must_use]
     pub fn of<O>(self, inner: impl for<'r> Fn(&'r O) -> &'r R + Copy + 'static) -> Column<O>
     where
         R: 'static,
     {
-        let Self { head, get, bound, spelled } = self;
+        let Self { head, get, bound, spelled, blank } = self;
         Column {
             head,
             get: Box::new(move |row| get(inner(row))),
             bound: bound.map(|bound| -> Get<O, Bound> { Box::new(move |row| bound(inner(row))) }),
             spelled: spelled
                 .map(|spelled| -> Get<O, String> { Box::new(move |row| spelled(inner(row))) }),
+            blank,
         }
     }
 
@@ -256,6 +298,20 @@ impl<'a, R> Rows<'a, R> {
         self
     }
 
+    /// As this is known of the trace: cells whose figure the trace cannot tell are unknown, and others are bounds.
+    #[must_use]
+    pub fn known(mut self, known: &Known) -> Self {
+        self.columns = self.columns.into_iter().map(|column| column.known(known)).collect();
+        self
+    }
+
+    /// Whether the trace tells no figure of any row.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let mut figures = self.columns.iter().filter(|one| one.head.need.is_some()).peekable();
+        figures.peek().is_some() && figures.all(|one| one.blank)
+    }
+
     /// The rows themselves.
     #[must_use]
     pub const fn rows(&self) -> &'a [R] {
@@ -283,6 +339,13 @@ impl<'a, R: Row> One<'a, R> {
     pub fn new(row: &'a R, origin: Nanos, requested: bool) -> Self {
         let columns = R::columns().into_iter().filter(|one| requested || !one.head.on_request);
         Self { row, columns: columns.collect(), origin }
+    }
+
+    /// As [`Rows::known`].
+    #[must_use]
+    pub fn known(mut self, known: &Known) -> Self {
+        self.columns = self.columns.into_iter().map(|column| column.known(known)).collect();
+        self
     }
 }
 

@@ -15,6 +15,7 @@ use crate::task_filter::Chosen;
 use crate::tasks::Tasks;
 use crate::totals::{About, Total, Totals};
 use crate::waiting::Waiting;
+use schedlab_model::Known;
 
 macro_rules! everything {
     ($($question:ident $index:tt),+) => {
@@ -38,8 +39,12 @@ macro_rules! everything {
         pub fn total_values(
             answer: &<Everything as Question>::Answer,
             chosen: &Chosen,
+            known: &Known,
         ) -> Vec<Option<f64>> {
-            [$(<$question as Totals>::values(&answer.$index, chosen)),+].concat()
+            let values = [$(<$question as Totals>::values(&answer.$index, chosen)),+].concat();
+            let is_known = |total: &Total| total.need.is_none_or(|need| known.of(need).is_some());
+            let told = totals().into_iter().zip(values);
+            told.map(|(total, value)| value.filter(|_| is_known(&total))).collect()
         }
     };
 }
@@ -67,7 +72,7 @@ mod tests {
         let info = source.info().clone();
         let about = About { info: &info, topology: None, chosen: Chosen::all(), min: Nanos::ZERO };
         let reply = ask(&mut source, everything(&about)).expect("from memory");
-        let values = total_values(&reply.answer, &Chosen::all());
+        let values = total_values(&reply.answer, &Chosen::all(), &reply.known);
         assert_eq!(values.len(), totals.len());
         let value = |name: &str| {
             let at = totals.iter().position(|total| total.name == name).expect("a total");

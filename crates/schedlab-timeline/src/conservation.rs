@@ -53,7 +53,7 @@ use matching::Matching;
 use overloaded::{Open, Queue, Role, Stuck};
 use queues::Queues;
 use schedlab_model::Better::Lower;
-use schedlab_model::{Cpu, CpuSet, Nanos, TraceInfo};
+use schedlab_model::{Cpu, CpuSet, Nanos, Need, TraceInfo};
 use stopper::Stoppers;
 
 /// What counts, and how much is kept.
@@ -516,13 +516,14 @@ impl Conservation {
 impl Totals for Conservation {
     fn totals() -> Vec<Total> {
         let mut totals = vec![
-            Total::count("episodes", Lower, "Episodes of lost CPU time."),
-            Total::sum("lost_cpu_time_ns", Lower, "CPU time that was lost while tasks waited."),
+            Total::count("episodes", Lower, "Episodes of lost CPU time.").needs(Need::Episodes),
+            Total::sum("lost_cpu_time_ns", Lower, "CPU time that was lost while tasks waited.")
+                .needs(Need::LostTime),
         ];
         totals.extend(Cause::ALL.into_iter().map(|cause| {
             let name = format!("lost_{}_ns", cause.name());
             let about = format!("The part of it whose cause is `{}`.", cause.name());
-            Total::sum(&name, Lower, &about)
+            Total::sum(&name, Lower, &about).needs(Need::Episodes)
         }));
         totals
     }

@@ -1,14 +1,14 @@
 //! What each CPU did with its time.
 
-use crate::change::{Change, Moved, Switch};
+use crate::change::{Change, Moved, Switch, When};
 use crate::in_reply::by_distance;
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
-use schedlab_model::table::{Column, Row, Share};
-use schedlab_model::{Cpu, Distance, Nanos, Topology, Unit, columns};
+use schedlab_model::table::{Bound, Column, Row, Share, column};
+use schedlab_model::{Cpu, Distance, Nanos, Need, Topology, Unit, columns};
 
 /// Asks for utilisation, idle and overloaded time, and switches of every CPU.
 #[derive(Clone, Debug, Default)]
@@ -57,9 +57,9 @@ pub struct CpuRow {
     pub wakeups: u64,
     /// Number of migrations that put a task on this CPU.
     pub arrivals: u64,
-    /// Arrivals by the distance that the task came, in the order of [`Distance::ALL`]; all zero
+    /// Arrivals by the distance that the task came, in the order of [`Distance::ALL`]; `None`
     /// without a topology.
-    pub arrivals_by: [u64; Distance::ALL.len()],
+    pub arrivals_by: Option<[u64; Distance::ALL.len()]>,
     /// Time at least one task ran and at least one more waited.
     pub overloaded: Nanos,
     /// The most tasks that waited at once.
@@ -185,7 +185,17 @@ impl Question for Cpus {
                     self.of(cpu, state).placed += u64::from(state.wakes_are_placed);
                 }
             }
-            Change::Moved(moved) => self.moved(&moved, state),
+            Change::Moved(moved) => {
+                self.moved(&moved, state);
+                // The wakeup chose that CPU; the one that it was taken to choose before was not.
+                if moved.when == When::Waking {
+                    self.of(moved.to, state).placed += 1;
+                    if let Some(queue) = moved.queue.filter(|_| state.wakes_are_placed) {
+                        let before = self.of(queue, state);
+                        before.placed = before.placed.saturating_sub(1);
+                    }
+                }
+            }
             _ => {}
         }
         for cpu in change.touched(state).into_iter().flatten() {
@@ -195,6 +205,7 @@ impl Question for Cpus {
 
     fn answer(mut self, state: &State) -> CpusAnswer {
         let window = state.window();
+        let has_topology = self.topology.is_some();
         let mut rows = Vec::new();
         for (cpu, here) in state.observed_cpus() {
             self.spent(cpu, here.occupant, here.since, window.end, state);
@@ -211,7 +222,7 @@ impl Question for Cpus {
                 involuntary: sums.involuntary,
                 wakeups: sums.placed,
                 arrivals: sums.arrived,
-                arrivals_by: sums.arrived_by,
+                arrivals_by: has_topology.then_some(sums.arrived_by),
                 overloaded: sums.overloaded + still,
                 waiting_max: sums.waiting_max,
                 waited: Nanos(u64::try_from(sums.waited).unwrap_or(u64::MAX)),
@@ -227,23 +238,34 @@ impl Row for CpuRow {
     fn columns() -> Vec<Column<Self>> {
         let mut columns = columns! { row: Self;
             "cpu" ["cpu"] = row.cpu, "The CPU.";
-            "busy_ns" ["busy"] = row.busy, "Time in which a task ran.";
-            "idle_ns" ["idle"] = row.idle, "Time in which the idle task ran.";
+            "busy_ns" ["busy"] @ CpuTime = row.busy, "Time in which a task ran.";
+            "idle_ns" ["idle"] @ CpuTime = row.idle, "Time in which the idle task ran.";
             "unknown_ns" ["unknown"] = row.unknown, "Time of which nothing is known.";
-            "utilisation" ["utilisation"] = row.utilisation().map(Share), "Busy time as a part of busy and idle time.";
-            "switches" ["switches: all", 9] = row.switches, "Context switches, those of the idle task included.";
-            "wakeups" ["wakeups", 8] = row.wakeups, "Wakeups that put a task here.";
-            "switches_voluntary" ["switches: voluntary", 6] = row.voluntary, "Switches of tasks that blocked.";
-            "switches_involuntary" ["switches: involuntary", 5] = row.involuntary, "Switches of tasks that stayed runnable.";
-            "arrivals" ["migrations: to here", 7] = row.arrivals, "Migrations to this CPU.";
         };
-        columns.extend(by_distance("arrivals_by_distance", Some("migrations"), |row: &Self| {
-            Some(row.arrivals_by)
-        }));
+        let utilisation =
+            column("utilisation", "Busy time as a part of busy and idle time.", |row: &Self| {
+                row.utilisation().map(Share)
+            });
+        // What is not known may have been busy or idle.
+        let apart = |row: &Self| {
+            let all = (row.busy + row.idle + row.unknown).0;
+            Bound::Within(row.unknown.0 as f64 / all.max(1) as f64)
+        };
+        columns.push(utilisation.title("utilisation").needs(Need::CpuTime).bounded(apart));
         columns.extend(columns! { row: Self;
-            "overloaded_ns" ["overloaded"] = row.overloaded, "How long one task ran here and at least one more waited.";
-            "waiting_max" ["queue max", 4] = row.waiting_max, "The most tasks that waited here at once.";
-            "wait_ns" ["waited here", 3] = row.waited, "How long tasks waited here, summed over the tasks.";
+            "switches" ["switches: all", 9] @ CpuSwitches = row.switches, "Context switches, those of the idle task included.";
+            "wakeups" ["wakeups", 8] @ CpuWakeups = row.wakeups, "Wakeups that put a task here.";
+            "switches_voluntary" ["switches: voluntary", 6] @ CpuSwitches = row.voluntary, "Switches of tasks that blocked.";
+            "switches_involuntary" ["switches: involuntary", 5] @ CpuSwitches = row.involuntary, "Switches of tasks that stayed runnable.";
+            "arrivals" ["migrations: to here", 7] @ Arrivals = row.arrivals, "Migrations to this CPU.";
+        });
+        let by =
+            by_distance("arrivals_by_distance", Some("migrations"), |row: &Self| row.arrivals_by);
+        columns.extend(by.into_iter().map(|column| column.needs(Need::Arrivals)));
+        columns.extend(columns! { row: Self;
+            "overloaded_ns" ["overloaded"] @ Queues = row.overloaded, "How long one task ran here and at least one more waited.";
+            "waiting_max" ["queue max", 4] @ QueueLength = row.waiting_max, "The most tasks that waited here at once.";
+            "wait_ns" ["waited here", 3] @ Queues = row.waited, "How long tasks waited here, summed over the tasks.";
         });
         columns
     }
@@ -257,12 +279,14 @@ impl Totals for Cpus {
                 Unit::Fraction,
                 Neither,
                 "Busy time of all CPUs as a part of their busy and idle time.",
-            ),
+            )
+            .needs(Need::Machine),
             Total::sum(
                 "overloaded_ns",
                 Lower,
                 "Time in which a task ran on a CPU and at least one more waited there, summed over CPUs.",
-            ),
+            )
+            .needs(Need::Queues),
         ]
     }
 

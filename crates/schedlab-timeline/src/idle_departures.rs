@@ -7,7 +7,7 @@ use crate::task::TaskId;
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
-use schedlab_model::{Cpu, Unit};
+use schedlab_model::{Cpu, Need, Unit};
 
 /// Asks how often wakeups leave a previous CPU that idles. A CPU idles here if its idle task runs and
 /// nobody waits on its queue at the moment of `sched_waking`.
@@ -93,8 +93,10 @@ impl Totals for Departures {
                 "wakeups_previous_idle",
                 Neither,
                 "Wakeups whose task last ran on a CPU that idles.",
-            ),
-            Total::level("wakeups_left_idle_fraction", Unit::Fraction, Neither, share),
+            )
+            .needs(Need::Episodes),
+            Total::level("wakeups_left_idle_fraction", Unit::Fraction, Neither, share)
+                .needs(Need::Episodes),
         ]
     }
 

@@ -12,7 +12,7 @@ use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{self, About, Total, Totals};
 use schedlab_model::table::{Column, Row};
-use schedlab_model::{Cpu, Nanos, Pid, columns};
+use schedlab_model::{Cpu, Nanos, Need, Pid, columns};
 use schedlab_stats::Histogram;
 
 /// Asks for wakeup latency and run delay of every task.
@@ -96,8 +96,9 @@ impl Row for Delays {
         let delay = |column: Column<Histogram>| {
             column.of(|row: &Self| &row.run_delay).below("run_delay", "run delay")
         };
-        let mut columns: Vec<Column<Self>> = times().into_iter().map(wakeup).collect();
-        columns.extend(times().into_iter().map(delay));
+        let woken = times(Need::WokenTime, Need::Woken);
+        let mut columns: Vec<Column<Self>> = woken.into_iter().map(wakeup).collect();
+        columns.extend(times(Need::WaitTime, Need::Waits).into_iter().map(delay));
         columns.extend(columns! { row: Self;
             "unfinished" = row.unfinished, "Waits that were not seen to end; no other column includes them.";
         });
@@ -105,9 +106,9 @@ impl Row for Delays {
     }
 }
 
-/// The figures of a histogram of waits.
-fn times() -> Vec<Column<Histogram>> {
-    let mut columns = columns! { row: Histogram;
+/// The figures of a histogram of waits: what its sum and what its distribution needs.
+fn times(sum: Need, distribution: Need) -> Vec<Column<Histogram>> {
+    let columns = columns! { row: Histogram;
         "count" ["count", 5] = row.count(), "How many waits.";
         "latency_ns_p50" ["p50", 6] = row.quantile(0.5).map(Nanos), "Half of them are not longer.";
         "latency_ns_p90" ["p90", 8] = row.quantile(0.9).map(Nanos), "90 % are not longer.";
@@ -123,8 +124,20 @@ fn times() -> Vec<Column<Histogram>> {
         "histogram.max" = row.max().map(Nanos), "The longest wait.";
         "histogram.buckets" = row.buckets().map(|of| vec![of.low, of.count]).collect::<Vec<_>>(), "The smallest value of each bucket, and how many.";
     };
-    columns.extend(all.into_iter().map(Column::on_request));
-    columns
+    let needs = |column: Column<Histogram>| {
+        let name = column.head().name.as_ref();
+        let bound = [
+            "count",
+            "latency_ns_max",
+            "latency_ns_sum",
+            "histogram.count",
+            "histogram.sum",
+            "histogram.max",
+        ];
+        let need = if bound.contains(&name) { sum } else { distribution };
+        column.needs(need)
+    };
+    columns.into_iter().chain(all.into_iter().map(Column::on_request)).map(needs).collect()
 }
 
 /// A task, all tasks of a name, or tasks that then ran on a CPU.
@@ -359,9 +372,15 @@ impl Totals for Latency {
         let wakeup = Total::times(
             "wakeup_latency",
             "From the wakeup of a task to the first moment in which it runs.",
+            Need::WokenTime,
+            Need::Woken,
         );
-        let all =
-            Total::times("run_delay", "Each stretch in which a task was runnable and did not run.");
+        let all = Total::times(
+            "run_delay",
+            "Each stretch in which a task was runnable and did not run.",
+            Need::WaitTime,
+            Need::Waits,
+        );
         [wakeup, all].concat()
     }
 

@@ -10,7 +10,7 @@ use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
 use schedlab_model::table::{Column, Row, column};
-use schedlab_model::{Context, Cpu, Distance, Nanos, Pid, Topology, Unit, columns, readable};
+use schedlab_model::{Context, Cpu, Distance, Nanos, Need, Pid, Topology, Unit, columns, readable};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ fn wakeups<R>(of: impl Fn(&R) -> WokenFar + Copy + 'static) -> Vec<Column<R>> {
         left("left_node", "left node", 9, Distance::Node, about[1]),
         left("left_socket", "left socket", 8, Distance::Socket, about[2]),
     ]);
-    columns
+    columns.into_iter().map(|column| column.needs(Need::WokenTime)).collect()
 }
 
 impl Row for InReply<'_, LocalityRow, LocalityAnswer> {
@@ -173,9 +173,9 @@ impl Row for InReply<'_, LocalityRow, LocalityAnswer> {
         let wakeups = wakeups(|row: &Self| row.reply.answer.far(row.woken));
         columns.extend(wakeups.into_iter().map(|column| column.below("wakeups", "")));
         columns.extend(columns! { row: Self;
-            "home_node" ["home", 7] = row.home, "The NUMA node on which it ran longest.";
-            "home_ns" ["at home"] = row.at_home, "Run time on that node.";
-            "away_ns" ["away"] = row.away, "Run time on other nodes.";
+            "home_node" ["home", 7] @ Slices = row.home, "The NUMA node on which it ran longest.";
+            "home_ns" ["at home"] @ RunTime = row.at_home, "Run time on that node.";
+            "away_ns" ["away"] @ RunTime = row.away, "Run time on other nodes.";
         });
         columns
     }
@@ -189,7 +189,7 @@ impl Row for InReply<'_, WokenPair, LocalityAnswer> {
 
     fn columns() -> Vec<Column<Self>> {
         let mut columns = columns! { row: Self;
-            "waker" ["waker"] = row.0.clone(), "The waker; `null` is an interrupt.";
+            "waker" ["waker"] @ Wakers = row.0.clone(), "The waker; `null` is an interrupt, or is not known.";
             "wakee" ["wakes"] = row.1.clone(), "The task that it woke.";
         };
         let wakeups = wakeups(|row: &Self| row.reply.answer.far(row.2));
@@ -305,9 +305,9 @@ impl Question for Locality {
 
 impl Totals for Locality {
     fn totals() -> Vec<Total> {
-        let left = |name, about| Total::count(name, Neither, about);
+        let left = |name, about| Total::count(name, Neither, about).needs(Need::WokenTime);
         vec![
-            Total::count("wakeups", Neither, "Wakeups whose task then ran."),
+            left("wakeups", "Wakeups whose task then ran."),
             left(
                 "wakeups_left_llc",
                 "Wakeups after which the task ran in another LLC than before.",
@@ -324,7 +324,8 @@ impl Totals for Locality {
                 "away_from_home_ns",
                 Lower,
                 "Run time on other nodes than the one on which a task ran longest.",
-            ),
+            )
+            .needs(Need::RunTime),
         ]
     }
 

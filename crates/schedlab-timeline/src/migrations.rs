@@ -13,7 +13,7 @@ use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
 use schedlab_model::table::{At, Column, Row};
-use schedlab_model::{Cpu, Distance, Kind, Topology, columns};
+use schedlab_model::{Cpu, Distance, Kind, Need, Topology, columns};
 use std::cmp::Reverse;
 
 /// The longest chain that is followed; it goes on as a new one then.
@@ -87,7 +87,7 @@ impl Row for Moves {
             "count" ["times"] = row.count, "How often.";
         };
         columns.extend(by_distance("by_distance", None, |row: &Self| row.by_distance));
-        columns
+        columns.into_iter().map(|column| column.needs(Need::Episodes)).collect()
     }
 }
 
@@ -308,14 +308,15 @@ impl Totals for Migrations {
             Neither,
             "Moves of tasks to another CPU. If the trace holds no migrations: starts on another \
              CPU.",
-        )];
+        )
+        .needs(Need::Migrations)];
         totals.extend(WHENS.into_iter().map(|when| {
             let name = format!("migrations_{}", when.name());
             let about = format!("Moves whose cause is `{}`.", when.name());
-            Total::count(&name, Neither, &about)
+            Total::count(&name, Neither, &about).needs(Need::Episodes)
         }));
         let about = "Chains of at least two moves, in which each task displaces the next.";
-        totals.push(Total::count("migration_chains", Neither, about));
+        totals.push(Total::count("migration_chains", Neither, about).needs(Need::Episodes));
         totals
     }
 

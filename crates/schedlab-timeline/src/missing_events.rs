@@ -1,7 +1,7 @@
 //! What happened without being told: losses, events that contradict each other, CPUs before their
 //! first event. Everything here ends in fewer claims, never in more.
 
-use crate::change::{Change, Switch};
+use crate::change::{Change, Switch, Wait};
 use crate::stacks::STACK;
 use crate::state::{Occupant, State};
 use crate::step::Logged;
@@ -78,7 +78,9 @@ impl State {
             }
             return;
         }
-        if matches!(what.kind(), Kind::Comm | Kind::Mark | Kind::Lost) || self.is_stack(what) {
+        if matches!(what.kind(), Kind::Comm | Kind::Mark | Kind::Lost | Kind::Online)
+            || self.is_stack(what)
+        {
             return;
         }
         if occupant != Occupant::Unknown {
@@ -89,6 +91,84 @@ impl State {
             self.disproved(cpu, see);
         }
         self.discover(cpu, by, see);
+    }
+
+    /// The same where only some switches are logged: whoever logs an event runs, if its switches away are logged.
+    #[cold]
+    pub(crate) fn logged(
+        &mut self,
+        logged: Logged,
+        what: &What,
+        before: Nanos,
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
+        self.logged_by(logged.by);
+        let id = self.pids.get(logged.by);
+        let here = self.cpus[logged.cpu.index()].occupant;
+        if id.is_some() && self.logs(id) && here != Occupant::Task(id) {
+            self.current(logged, what, before, see);
+        }
+    }
+
+    /// Whether the task that comes to a CPU next stays there until its own switch away is logged. Where only some are,
+    /// nothing is known of the others after this instant.
+    #[cold]
+    pub(crate) fn stays(&mut self, next: Pid, see: &mut impl FnMut(&Change, &Self)) -> bool {
+        let id = if next.is_idle() { TaskId::NONE } else { self.living(next) };
+        if id.is_some() && self.logs(id) {
+            return true;
+        }
+        if let Activity::Waiting { cpu, placed, .. } = self.tasks[id.index()].activity {
+            if placed {
+                self.unlink(id, cpu);
+            }
+            self.waiting -= 1;
+            self.forgotten(id, self.now, see);
+        }
+        false
+    }
+
+    /// A wait that ends, if nothing else can have happened meanwhile: events were missing since it began, or the task
+    /// moved unseen. From a CPU that the trace does not cover it may have come and gone.
+    #[cold]
+    pub(crate) fn believed(
+        &mut self,
+        id: TaskId,
+        wait: Option<Wait>,
+        moved: bool,
+        see: &mut impl FnMut(&Change, &Self),
+    ) -> Option<Wait> {
+        let Wait { since, why, cpu } = wait?;
+        let unseen = moved && !self.cpus[cpu.index()].observed;
+        self.tally.unmoved += u64::from(moved && !unseen);
+        if since >= self.gap && !unseen {
+            return wait;
+        }
+        self.tally.out_of_sight += u64::from(unseen);
+        let was = Activity::Waiting { cpu, placed: true, why };
+        see(&Change::Forgotten { at: since, task: id, was, since }, self);
+        None
+    }
+
+    /// At the end: who waits on a CPU that logged nothing at all may have run there long ago.
+    pub(crate) fn forget_unseen(&mut self, see: &mut impl FnMut(&Change, &Self)) {
+        let unseen: Vec<(TaskId, Cpu, bool)> = (0..)
+            .map(TaskId)
+            .zip(&self.tasks)
+            .filter_map(|(id, task)| match task.activity {
+                Activity::Waiting { cpu, placed, .. } => Some((id, cpu, placed)),
+                _ => None,
+            })
+            .filter(|(_, cpu, _)| !self.cpus.get(cpu.index()).is_some_and(|cpu| cpu.observed))
+            .collect();
+        for (id, cpu, placed) in unseen {
+            if placed {
+                self.unlink(id, cpu);
+            }
+            self.waiting -= 1;
+            self.tally.out_of_sight += 1;
+            self.forgotten(id, self.tasks[id.index()].since, see);
+        }
     }
 
     /// Whether an event is a stack: the task that leaves logs it behind its switch.
@@ -178,12 +258,26 @@ impl State {
         if occupant != Occupant::Unknown {
             self.vacate(cpu, since, see);
         }
-        for task in self.on_queue(cpu) {
-            self.unlink(task, cpu);
+        // A task that waits elsewhere may have been moved here meanwhile, run, and moved back.
+        self.gap = at;
+        for (task, queue) in self.all_on_queues() {
+            self.unlink(task, queue);
             self.waiting -= 1;
             self.forgotten(task, since, see);
         }
         see(&Change::Lost { at, cpu, count }, self);
+    }
+
+    /// A CPU is taken out of use, or put into it. Out of use it is not idle: nobody could run there.
+    #[cold]
+    pub(crate) fn online(&mut self, cpu: Cpu, online: bool, see: &mut impl FnMut(&Change, &Self)) {
+        if cpu.index() >= self.cpus.len() {
+            self.grow(cpu);
+        }
+        self.cpus[cpu.index()].offline = !online;
+        if !online && self.cpus[cpu.index()].occupant == Occupant::Idle {
+            self.vacate(cpu, self.now, see);
+        }
     }
 
     /// The occupant of `cpu` is not known any longer. The task that was there is left to the caller.
@@ -212,6 +306,8 @@ impl State {
     ) {
         let task = &mut self.tasks[id.index()];
         let (was, since) = (task.activity, task.since);
+        // It may have run long before it was found to run.
+        let at = if self.partial { since } else { at };
         task.activity = Activity::Unknown;
         task.since = at.max(since);
         see(&Change::Forgotten { at: at.max(since), task: id, was, since }, self);

@@ -14,7 +14,7 @@ use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use schedlab_model::table::{Column, Items, Row, column};
-use schedlab_model::{Cpu, Nanos, OtherFormat, Span, columns};
+use schedlab_model::{Cpu, Nanos, Need, OtherFormat, Span, columns};
 use std::collections::BTreeMap;
 
 /// `cpu_idle` tells the end of an idle state by this (`PWR_EVENT_EXIT`, -1 in 32 bits).
@@ -171,6 +171,7 @@ impl Row for CpuPower {
                 "The mean frequency while a task ran, in hertz.",
                 |row: &Self| row.busy_hz,
             )
+            .needs(Need::CpuMean)
             .title("frequency: mean busy")
             .spelled(move |row: &Self| hertz(row.busy_hz)),
             column("hz_min", "The lowest frequency, in hertz.", |row: &Self| {
@@ -188,7 +189,7 @@ impl Row for CpuPower {
         ]);
         columns.extend(columns! { row: Self;
             "frequency_changes" ["frequency: changes", 7] = row.changes, "Changes of frequency.";
-            "busy_known_ns" = row.known, "Time in which a task ran at a known frequency.";
+            "busy_known_ns" @ CpuTime = row.known, "Time in which a task ran at a known frequency.";
         });
         let about = "Its idle states by number: how often entered, and for how long.";
         let states = |row: &Self| row.idle.clone().map(Items);
@@ -244,13 +245,15 @@ impl<A> Row for InReply<'_, TaskPower, A> {
         let mut columns = columns! { row: Self;
             "pid" ["pid"] = row.pid(row.task), "The task (thread).";
             "comm" ["comm"] = row.name(row.task), "Its name at the end.";
-            "run_known_ns" ["run"] = row.known, "Time in which it ran at a known frequency.";
+            "run_known_ns" ["run"] @ RunTime = row.known, "Time in which it ran at a known frequency.";
         };
         columns.extend([
             column("cycles", "Run time x frequency.", |row: &Self| row.cycles)
+                .needs(Need::RunTime)
                 .title("work")
                 .spelled(|row: &Self| format!("{:.3} Gcycles", row.cycles / 1e9)),
             column("hz_mean", "The mean frequency, in hertz.", |row: &Self| row.mean_hz)
+                .needs(Need::Slices)
                 .title("mean frequency")
                 .spelled(|row: &Self| gigahertz(row.mean_hz)),
         ]);

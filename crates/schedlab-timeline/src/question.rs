@@ -3,7 +3,7 @@
 use crate::change::Change;
 use crate::state::State;
 use schedlab_model::{
-    Cpu, Event, EventSink, EventSource, Kind, Nanos, Pid, Span, TraceInfo, Warning, What,
+    Cpu, Event, EventSink, EventSource, Kind, Known, Nanos, Pid, Span, TraceInfo, Warning, What,
 };
 use std::borrow::Cow;
 use std::io;
@@ -186,16 +186,18 @@ pub struct Reply<A> {
     pub observed: Span,
     /// The state at the end: tasks, names, CPUs, and what did not fit.
     pub state: State,
-    /// Why figures may be lower bounds, and what the source warned of.
+    /// Why figures may be bounds or unknown, and what the source warned of.
     pub warnings: Vec<Warning>,
+    /// What is known of the trace, which decides how exact each figure is.
+    pub known: Known,
 }
 
 impl<A> Reply<A> {
     /// This reply about another form of the answer.
     #[must_use]
     pub fn map<B>(self, form: impl FnOnce(A) -> B) -> Reply<B> {
-        let Self { answer, origin, observed, state, warnings } = self;
-        Reply { answer: form(answer), origin, observed, state, warnings }
+        let Self { answer, origin, observed, state, warnings, known } = self;
+        Reply { answer: form(answer), origin, observed, state, warnings, known }
     }
 }
 
@@ -233,6 +235,7 @@ pub fn ask_within<Q: Question>(
     }
     // A source that knows its span has observed it to the end, whether or not anything happened.
     let last = if more { end } else { span.map_or(pass.state.now, |span| span.end).min(end) };
+    pass.state.learn(source.info());
     Ok(pass.reply(last, source.warnings()))
 }
 
@@ -255,6 +258,7 @@ pub fn ask_all<Q: Question>(
     pass.feed(&batch, Nanos::MAX, &|index| source.arguments(index));
     source.drain(&mut pass)?;
     let last = span.map_or(pass.state.now, |span| span.end);
+    pass.state.coverage = source.info().coverage;
     Ok(pass.reply(last, source.warnings()))
 }
 
@@ -370,7 +374,8 @@ impl<Q: Question> Pass<Q> {
         let (answer, state) = self.finish(end);
         let mut warnings = state.warnings();
         warnings.extend_from_slice(warned);
-        Reply { answer, origin: state.origin, observed: state.window, state, warnings }
+        let (origin, observed, known) = (state.origin, state.window, state.known());
+        Reply { answer, origin, observed, state, warnings, known }
     }
 
     fn finish(mut self, end: Nanos) -> (Q::Answer, State) {
@@ -383,6 +388,8 @@ impl<Q: Question> Pass<Q> {
             self.open();
         }
         self.state.now = self.state.now.max(end);
+        let question = &mut self.question;
+        self.state.forget_unseen(&mut |change, state| question.see(change, state));
         self.state.window.end = end;
         (self.question.answer(&self.state), self.state)
     }

@@ -42,16 +42,13 @@ impl State {
         }
     }
 
-    /// Who waits on a CPU's queue, also where queues are not kept: all tasks are looked at then.
-    pub(crate) fn on_queue(&self, cpu: Cpu) -> Vec<TaskId> {
-        if self.queues {
-            return self.waiters(cpu).collect();
-        }
-        let here = |task: &Task| match task.activity {
-            Activity::Waiting { cpu: queue, placed, .. } => placed && queue == cpu,
-            _ => false,
+    /// Who waits on which queue, also where queues are not kept.
+    pub(crate) fn all_on_queues(&self) -> Vec<(TaskId, Cpu)> {
+        let of = |(id, task): (TaskId, &Task)| match task.activity {
+            Activity::Waiting { cpu, placed: true, .. } => Some((id, cpu)),
+            _ => None,
         };
-        self.tasks().filter(|(_, task)| here(task)).map(|(id, _)| id).collect()
+        if self.waiting == 0 { Vec::new() } else { self.tasks().filter_map(of).collect() }
     }
 
     #[inline]

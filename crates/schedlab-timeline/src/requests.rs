@@ -109,7 +109,7 @@ impl Part {
             (Doing::Runnable(_), _) => Self::WakerWaited,
             (Doing::Interrupt(_), _) => Self::Interrupt,
             (Doing::Blocked, _) => Self::Blocked,
-            (Doing::Unknown, _) => Self::Unknown,
+            (Doing::Woken | Doing::Unknown, _) => Self::Unknown,
         }
     }
 }

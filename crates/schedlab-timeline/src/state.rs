@@ -4,7 +4,8 @@ use crate::names::{CommId, Names};
 use crate::pids::Pids;
 use crate::task::{Activity, Task, TaskId};
 use schedlab_model::{
-    Clock, Comm, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span, TraceInfo,
+    Clock, Comm, Cover, Coverage, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span,
+    TraceInfo,
 };
 use std::collections::BTreeMap;
 
@@ -47,6 +48,12 @@ pub struct CpuState {
     pub waiting: u32,
     /// Whether it belongs to the trace: an unobserved CPU stays unknown for ever.
     pub observed: bool,
+    /// Whether an event says that a task was there.
+    pub(crate) named: bool,
+    /// When it woke a task last whose CPU no event tells; zero after its next event.
+    pub(crate) waking: Nanos,
+    /// Whether it is out of use: unplugged, or about to be.
+    pub offline: bool,
     /// Whether only a switch can tell who is there: events were lost.
     pub(crate) blind: bool,
     /// Whether it was seen to leave idle without a switch that says so.
@@ -64,6 +71,9 @@ impl CpuState {
             last_task: TaskId::NONE,
             waiting: 0,
             observed,
+            named: false,
+            waking: Nanos::ZERO,
+            offline: false,
             blind: false,
             mute_idle: false,
             head: TaskId::NONE,
@@ -90,6 +100,14 @@ pub struct Tally {
     pub replaced: u64,
     /// Tasks that went to a CPU which the trace does not cover.
     pub out_of_sight: u64,
+    /// Waits that ended on another CPU than the one whose queue they were on: a migration was not logged.
+    pub unmoved: u64,
+    /// Time between wakeups and the waker's next event, where no `sched_wakeup` tells the chosen CPU.
+    pub misplaced: Nanos,
+    /// Tasks that were created and then ran without their first wakeup.
+    pub unborn: u64,
+    /// Wakeups of which is not known whether an interrupt made them.
+    pub no_context: u64,
     /// Pids that were used by a second task.
     pub reused_pids: u64,
 }
@@ -107,8 +125,17 @@ pub struct State {
     pub(crate) known_comms: BTreeMap<Pid, Comm>,
     pub(crate) observed: CpuSet,
     pub(crate) kinds: KindSet,
+    pub(crate) coverage: Coverage,
+    /// Whether only some switches are logged, so that who comes next to a CPU may leave it unseen.
+    pub(crate) partial: bool,
+    /// By task, where only some tasks log their switches: whether this one does.
+    pub(crate) logs: Vec<bool>,
+    /// When events of some CPU were missing last.
+    pub(crate) gap: Nanos,
     /// Whether all CPUs have one clock.
     pub(crate) clock_is_global: bool,
+    /// The clock, where it counts ticks.
+    pub(crate) ticks: Option<String>,
     pub(crate) others: Vec<OtherFormat>,
     pub(crate) marks: Vec<String>,
     pub(crate) seen: KindSet,
@@ -139,7 +166,15 @@ impl State {
             known_comms: info.comms.clone(),
             observed: info.cpus.clone(),
             kinds: info.kinds,
+            coverage: info.coverage,
+            partial: info.coverage.is_partial(Kind::Switch),
+            logs: Vec::new(),
+            gap: Nanos::ZERO,
             clock_is_global: info.clock == Clock::Monotonic,
+            ticks: match &info.clock {
+                Clock::Ticks(name) => Some(name.clone()),
+                _ => None,
+            },
             others: info.others.clone(),
             marks: info.marks.clone(),
             seen: KindSet::EMPTY,
@@ -291,13 +326,32 @@ impl State {
         &self.marks
     }
 
-    /// Takes over the tracepoints and marks that a source has learnt.
+    /// Takes over the tracepoints and marks that a source has learnt, and what it left out.
     pub(crate) fn learn(&mut self, info: &TraceInfo) {
+        self.coverage = info.coverage;
         if self.others.len() < info.others.len() {
             self.others.extend_from_slice(&info.others[self.others.len()..]);
         }
         if self.marks.len() < info.marks.len() {
             self.marks.extend_from_slice(&info.marks[self.marks.len()..]);
+        }
+    }
+
+    /// Whether the switches of this task are logged: all are, or those of some tasks.
+    #[inline]
+    pub(crate) fn logs(&self, id: TaskId) -> bool {
+        !self.partial || self.logs.get(id.index()).copied().unwrap_or(false)
+    }
+
+    /// A task logged an event, where only some tasks do: its own switches away are all there.
+    #[cold]
+    pub(crate) fn logged_by(&mut self, by: Pid) {
+        if by.0 > 0 && self.coverage.of(Kind::Switch) == Cover::ByTask {
+            let id = self.living(by);
+            if id.index() >= self.logs.len() {
+                self.logs.resize(id.index() + 1, false);
+            }
+            self.logs[id.index()] = true;
         }
     }
 

@@ -16,7 +16,7 @@
 use crate::change::{Change, Switch, Wait};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId, Why};
-use schedlab_model::{Context, Cpu, Event, Kind, Left, Pid, Prio, What};
+use schedlab_model::{Context, Cpu, Event, Kind, Left, Nanos, Pid, Prio, What};
 
 /// Where an event was logged, and what ran there.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,12 @@ impl State {
         }
         let here = &mut self.cpus[cpu.index()];
         let before = std::mem::replace(&mut here.last_event, at);
+        if here.waking != Nanos::ZERO {
+            self.tally.misplaced += at - std::mem::take(&mut here.waking);
+        }
         // Who logs an event is current there.
         match here.occupant {
+            _ if self.partial => self.logged(logged, &event.what, before, see),
             Occupant::Task(id) if self.tasks[id.index()].pid == logged.by => {}
             Occupant::Idle if logged.by.is_idle() => {}
             Occupant::Unknown if here.blind => {}
@@ -90,6 +94,7 @@ impl State {
                 let task = self.pids.get(pid);
                 see(&Change::Mark { at, cpu, task, id, phase, request }, self);
             }
+            What::Online { cpu, online } => self.online(cpu, online, see),
             What::Lost { .. } => {}
             What::Other { format } => {
                 see(&Change::Other { at, cpu, format }, self);
@@ -112,7 +117,8 @@ impl State {
         let (was, since) = (here.occupant, here.since);
         here.blind = false;
         here.mute_idle &= !idled;
-        let idles = if here.mute_idle { Occupant::Unknown } else { Occupant::Idle };
+        let unclear = here.mute_idle || here.offline;
+        let idles = if unclear { Occupant::Unknown } else { Occupant::Idle };
         here.observed = true;
         here.since = at;
         if let Occupant::Task(task) = was {
@@ -129,7 +135,9 @@ impl State {
             wait: None,
             last_cpu: None,
         };
-        if !next.is_idle() {
+        if self.partial && !self.stays(next, see) {
+            switch.is = Occupant::Unknown;
+        } else if !next.is_idle() {
             let id = self.living(next);
             self.running_elsewhere(id, see);
             let task = &mut self.tasks[id.index()];
@@ -140,6 +148,9 @@ impl State {
             match std::mem::replace(&mut task.activity, Activity::Running { cpu }) {
                 Activity::Waiting { cpu: queue, why, placed } => {
                     switch.wait = Some(Wait { since, why, cpu: queue });
+                    if since < self.gap || (placed && queue != cpu) {
+                        switch.wait = self.believed(id, switch.wait, placed && queue != cpu, see);
+                    }
                     if placed {
                         self.unlink(id, queue);
                     } else if !self.seen.contains(Kind::Wakeup) {
@@ -147,7 +158,12 @@ impl State {
                     }
                     self.waiting -= 1;
                 }
-                Activity::Sleeping { .. } => self.tally.unwoken += 1,
+                Activity::Sleeping { .. } => {
+                    self.tally.unwoken += 1;
+                    let elsewhere = switch.last_cpu.is_some_and(|last| last != cpu);
+                    self.tally.unmoved += u64::from(elsewhere && !self.tasks[id.index()].moved);
+                }
+                Activity::New => self.tally.unborn += 1,
                 _ => {}
             }
         }
@@ -180,10 +196,10 @@ impl State {
         task.ran_until = at;
         task.prio = prio;
         task.last_cpu = Some(cpu);
+        task.moved = false;
         if left.is_runnable() {
             let why = if left == Left::Yielded { Why::Yielded } else { Why::Preempted };
             task.activity = Activity::Waiting { cpu, placed: true, why };
-            task.moved = false;
             task.woken_from = Some(cpu);
             self.link(id, cpu);
             self.waiting += 1;

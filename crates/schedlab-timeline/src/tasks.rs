@@ -12,7 +12,7 @@ use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
 use schedlab_model::table::{Column, Items, Row, Share, column};
 use schedlab_model::{
-    Context, Cpu, Distance, Kind, Left, Nanos, Pid, Topology, Unit, columns, readable,
+    Context, Cpu, Distance, Kind, Left, Nanos, Need, Pid, Topology, Unit, columns, readable,
 };
 use schedlab_stats::Histogram;
 use std::collections::BTreeMap;
@@ -130,8 +130,8 @@ pub struct TaskRow {
     /// Moves between CPUs: `sched_migrate_task` events, or, where the trace holds none, starts on
     /// another CPU than the last.
     pub migrations: u64,
-    /// Migrations by distance, in the order of [`Distance::ALL`]; all zero without a topology.
-    pub migrations_by: [u64; Distance::ALL.len()],
+    /// Migrations by distance, in the order of [`Distance::ALL`]; `None` without a topology.
+    pub migrations_by: Option<[u64; Distance::ALL.len()]>,
 }
 
 /// What all tasks did.
@@ -175,13 +175,13 @@ impl Row for InReply<'_, TaskRow, TasksAnswer> {
         let mut columns = columns! { row: Self;
             "pid" ["pid"] = row.pid, "The task (thread).";
             "comm" ["comm"] = row.comm.clone(), "Its name at the end.";
-            "run_ns" ["run"] = row.ran, "Time in which it ran, interrupts on its CPU included, as perf counts.";
-            "run_share" ["of a CPU", 3] = row.part_of_window(), "The same as a part of the window.";
-            "interrupts_ns" ["in interrupts", 1] = row.interrupts, "How much of its run time interrupts took; `null` where the trace holds no interrupts.";
-            "wait_ns" ["wait"] = row.waited, "Time in which it was runnable and did not run.";
-            "sleep_ns" ["off CPU: asleep", 2] = row.asleep.sleeping, "In an interruptible sleep, an idle kernel thread's, or parked.";
-            "uninterruptible_ns" ["off CPU: D", 3] = row.asleep.uninterruptible, "In an uninterruptible sleep (`D`).";
-            "stopped_ns" ["off CPU: stopped", 9] = row.asleep.stopped, "Stopped by a signal or a tracer.";
+            "run_ns" ["run"] @ RunTime = row.ran, "Time in which it ran, interrupts on its CPU included, as perf counts.";
+            "run_share" ["of a CPU", 3] @ RunTime = row.part_of_window(), "The same as a part of the window.";
+            "interrupts_ns" ["in interrupts", 1] @ RunTime = row.interrupts, "How much of its run time interrupts took; `null` where the trace holds no interrupts.";
+            "wait_ns" ["wait"] @ WaitTime = row.waited, "Time in which it was runnable and did not run.";
+            "sleep_ns" ["off CPU: asleep", 2] @ SleepTime = row.asleep.sleeping, "In an interruptible sleep, an idle kernel thread's, or parked.";
+            "uninterruptible_ns" ["off CPU: D", 3] @ SleepTime = row.asleep.uninterruptible, "In an uninterruptible sleep (`D`).";
+            "stopped_ns" ["off CPU: stopped", 9] @ SleepTime = row.asleep.stopped, "Stopped by a signal or a tracer.";
         };
         columns.extend([
             column(
@@ -192,6 +192,7 @@ impl Row for InReply<'_, TaskRow, TasksAnswer> {
                 },
             )
             .title("off CPU: ended most by")
+            .needs(Need::Wakers)
             .rank(10)
             .spelled(Self::woken_most_by),
             column(
@@ -200,22 +201,24 @@ impl Row for InReply<'_, TaskRow, TasksAnswer> {
                 |row: &Self| Items(Blocked::all(&row.row.blocked, &row.reply.answer.stacks)),
             )
             .title("off CPU: most in")
+            .needs(Need::SleepTime)
             .rank(10)
             .spelled(Self::blocked_most_in),
         ]);
         columns.extend(columns! { row: Self;
-            "slices" ["slices: count", 7] = row.slices.count(), "How often it ran without a break.";
-            "slice_ns_p50" ["slices: p50", 9] = row.slices.quantile(0.5).map(Nanos), "Half of its slices are not longer.";
-            "slice_ns_p99" ["slices: p99", 8] = row.slices.quantile(0.99).map(Nanos), "99 % of its slices are not longer.";
-            "slice_ns_max" ["slices: max", 6] = row.slices.max().map(Nanos), "Its longest slice.";
-            "switches_voluntary" ["switches: voluntary", 4] = row.voluntary, "Switches after which it blocked.";
-            "switches_involuntary" ["switches: involuntary"] = row.involuntary, "Switches after which it stayed runnable.";
-            "wakeups" ["wakeups", 5] = row.wakeups, "Wakeups of it.";
-            "migrations" ["migrations: all"] = row.migrations, "Moves to another CPU.";
+            "slices" ["slices: count", 7] @ Slices = row.slices.count(), "How often it ran without a break.";
+            "slice_ns_p50" ["slices: p50", 9] @ Slices = row.slices.quantile(0.5).map(Nanos), "Half of its slices are not longer.";
+            "slice_ns_p99" ["slices: p99", 8] @ Slices = row.slices.quantile(0.99).map(Nanos), "99 % of its slices are not longer.";
+            "slice_ns_max" ["slices: max", 6] @ LongestSlice = row.slices.max().map(Nanos), "Its longest slice.";
+            "switches_voluntary" ["switches: voluntary", 4] @ Switches = row.voluntary, "Switches after which it blocked.";
+            "switches_involuntary" ["switches: involuntary"] @ Switches = row.involuntary, "Switches after which it stayed runnable.";
+            "wakeups" ["wakeups", 5] @ Wakeups = row.wakeups, "Wakeups of it.";
+            "migrations" ["migrations: all"] @ Migrations = row.migrations, "Moves to another CPU.";
         });
-        columns.extend(by_distance("migrations_by_distance", Some("migrations"), |row: &Self| {
-            Some(row.migrations_by)
-        }));
+        let by = by_distance("migrations_by_distance", Some("migrations"), |row: &Self| {
+            row.migrations_by
+        });
+        columns.extend(by.into_iter().map(|column| column.needs(Need::Migrations)));
         columns
     }
 }
@@ -422,6 +425,7 @@ impl Question for Tasks {
         }
         let interrupts = self.interrupts.seen();
         let told = state.seen().contains(Kind::Migrate);
+        let has_topology = self.topology.is_some();
         let named = |(id, sums): (TaskId, Sums)| TaskRow {
             task: id,
             pid: state.task(id).pid,
@@ -437,11 +441,18 @@ impl Question for Tasks {
             involuntary: sums.involuntary,
             wakeups: sums.wakeups,
             migrations: if told { sums.moved.count } else { sums.started_elsewhere.count },
-            migrations_by: if told { sums.moved.by } else { sums.started_elsewhere.by },
+            migrations_by: has_topology.then_some(if told {
+                sums.moved.by
+            } else {
+                sums.started_elsewhere.by
+            }),
         };
         let seen = |row: &TaskRow| {
             // Who only sleeps is not listed, but who is stuck in another state is.
             let stuck = row.asleep.uninterruptible + row.asleep.stopped;
+            if !state.logs(row.task) {
+                return false;
+            }
             !row.slices.is_empty()
                 || row.waited + stuck > Nanos::ZERO
                 || row.wakeups + row.migrations > 0
@@ -457,12 +468,14 @@ impl Totals for Tasks {
     fn totals() -> Vec<Total> {
         vec![
             Total::level("tasks", Unit::Count, Neither, "Tasks in the trace."),
-            Total::count("switches_voluntary", Neither, "Context switches of tasks that blocked."),
+            Total::count("switches_voluntary", Neither, "Context switches of tasks that blocked.")
+                .needs(Need::AllSwitches),
             Total::count(
                 "switches_involuntary",
                 Neither,
                 "Context switches of tasks that stayed runnable.",
-            ),
+            )
+            .needs(Need::AllSwitches),
         ]
     }
 

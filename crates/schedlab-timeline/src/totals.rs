@@ -2,7 +2,7 @@
 
 use crate::question::Question;
 use crate::task_filter::Chosen;
-use schedlab_model::{Better, Nanos, Topology, TraceInfo, Unit};
+use schedlab_model::{Better, Nanos, Need, Topology, TraceInfo, Unit};
 use schedlab_stats::Histogram;
 
 /// The description of one number.
@@ -18,6 +18,8 @@ pub struct Total {
     pub grows: bool,
     /// The definition, a sentence.
     pub about: String,
+    /// What a trace must hold for it.
+    pub need: Option<Need>,
 }
 
 /// The quantiles of a histogram that are totals, with the ends of their names.
@@ -28,7 +30,8 @@ impl Total {
     /// A total that does not grow with the length of the trace: a quantile, a mean, a share.
     #[must_use]
     pub fn level(name: &str, unit: Unit, better: Better, about: &str) -> Self {
-        Self { name: name.to_owned(), unit, better, grows: false, about: about.to_owned() }
+        let (name, about) = (name.to_owned(), about.to_owned());
+        Self { name, unit, better, grows: false, about, need: None }
     }
 
     /// A number of events.
@@ -43,15 +46,23 @@ impl Total {
         Self { grows: true, ..Self::level(name, Unit::Nanoseconds, better, about) }
     }
 
-    /// The quantiles and the sum of a histogram of times, for which less is better.
+    /// It needs this of a trace.
     #[must_use]
-    pub fn times(name: &str, about: &str) -> Vec<Self> {
-        let quantile = |(end, _): (&str, f64)| {
+    pub fn needs(self, need: Need) -> Self {
+        Self { need: Some(need), ..self }
+    }
+
+    /// The quantiles and the sum of a histogram of times, for which less is better; what the sum and what the
+    /// distribution needs.
+    #[must_use]
+    pub fn times(name: &str, about: &str, sum: Need, distribution: Need) -> Vec<Self> {
+        let quantile = |(end, q): (&str, f64)| {
             let name = format!("{name}_ns_{end}");
-            Self::level(&name, Unit::Nanoseconds, Better::Lower, about)
+            let need = if q < 1.0 { distribution } else { sum };
+            Self::level(&name, Unit::Nanoseconds, Better::Lower, about).needs(need)
         };
-        let sum = Self::sum(&format!("{name}_sum_ns"), Better::Lower, about);
-        QUANTILES.into_iter().map(quantile).chain([sum]).collect()
+        let all = Self::sum(&format!("{name}_sum_ns"), Better::Lower, about).needs(sum);
+        QUANTILES.into_iter().map(quantile).chain([all]).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
 use schedlab_model::table::{At, Column, Row};
-use schedlab_model::{Nanos, Span, Unit, columns};
+use schedlab_model::{Nanos, Need, Span, Unit, columns};
 
 /// Asks for the curve of running and waiting tasks, in bins of equal width, and for how long each
 /// number of tasks ran or waited.
@@ -148,12 +148,12 @@ impl Row for Bin {
 
     fn columns() -> Vec<Column<Self>> {
         columns! { row: Self;
-            "running_mean" ["running: mean"] = row.running_mean(), "Mean number of tasks that ran.";
-            "running_min" ["running: min", 9] = row.running_min, "The fewest tasks that ran at an instant.";
-            "running_max" ["running: max", 8] = row.running_max, "The most tasks that ran at an instant.";
-            "waiting_mean" ["waiting: mean"] = row.waiting_mean(), "Mean number of tasks that waited.";
-            "waiting_min" ["waiting: min", 7] = row.waiting_min, "The fewest tasks that waited at an instant.";
-            "waiting_max" ["waiting: max", 6] = row.waiting_max, "The most tasks that waited at an instant.";
+            "running_mean" ["running: mean"] @ Running = row.running_mean(), "Mean number of tasks that ran.";
+            "running_min" ["running: min", 9] @ Running = row.running_min, "The fewest tasks that ran at an instant.";
+            "running_max" ["running: max", 8] @ Running = row.running_max, "The most tasks that ran at an instant.";
+            "waiting_mean" ["waiting: mean"] @ Waiting = row.waiting_mean(), "Mean number of tasks that waited.";
+            "waiting_min" ["waiting: min", 7] @ Waiting = row.waiting_min, "The fewest tasks that waited at an instant.";
+            "waiting_max" ["waiting: max", 6] @ Waiting = row.waiting_max, "The most tasks that waited at an instant.";
             "seen_ns" = Nanos(row.seen_ns), "Time that was observed.";
         }
     }
@@ -355,8 +355,9 @@ impl Totals for Waiting {
     fn totals() -> Vec<Total> {
         let level = |name, about| Total::level(name, Unit::Count, Neither, about);
         vec![
-            level("running_mean", "Mean number of tasks that run."),
-            Total { better: Lower, ..level("waiting_mean", "Mean number of tasks that wait.") },
+            level("running_mean", "Mean number of tasks that run.").needs(Need::Running),
+            Total { better: Lower, ..level("waiting_mean", "Mean number of tasks that wait.") }
+                .needs(Need::Waiting),
         ]
     }
 

@@ -4,7 +4,7 @@ use crate::change::{Change, Moved, Runnable, Waker, When};
 use crate::state::{Occupant, State};
 use crate::step::Logged;
 use crate::task::{Activity, TaskId, Why};
-use schedlab_model::{Cpu, Pid, Prio};
+use schedlab_model::{Context, Cpu, Kind, Nanos, Pid, Prio};
 
 impl State {
     #[inline]
@@ -16,12 +16,21 @@ impl State {
         last_cpu: Cpu,
         see: &mut impl FnMut(&Change, &Self),
     ) {
+        self.name_cpu(last_cpu);
         let id = self.living(pid);
         let task = &mut self.tasks[id.index()];
         task.prio = prio;
         // A task that is about to sleep can be woken before it has left: it never waits then.
-        if matches!(task.activity, Activity::Running { .. } | Activity::Waiting { .. }) {
-            return;
+        let activity = task.activity;
+        match activity {
+            Activity::Running { .. } => return,
+            Activity::Waiting { cpu, placed: true, .. } if !self.sees(cpu) => {
+                // It ran there unseen, else nobody would wake it again.
+                let since = self.tasks[id.index()].since;
+                self.out_of_sight(id, (cpu, since), see);
+            }
+            Activity::Waiting { .. } => return,
+            _ => {}
         }
         let placed = self.wakes_are_placed;
         self.begin_wait(logged, id, (last_cpu, placed, Why::Woken), Some(last_cpu), see);
@@ -39,6 +48,7 @@ impl State {
         new: bool,
         see: &mut impl FnMut(&Change, &Self),
     ) {
+        self.name_cpu(target);
         let mut id = self.living(pid);
         if new && matches!(self.tasks[id.index()].activity, Activity::Sleeping { .. }) {
             id = self.reuse(pid);
@@ -49,6 +59,8 @@ impl State {
             Activity::Running { .. } => return,
             Activity::Waiting { cpu, placed: true, .. } if cpu == target => return,
             Activity::Waiting { cpu, placed, why } => {
+                // The kernel logs a migration before it, where it logs any.
+                self.tally.unmoved += u64::from(!placed && cpu != target);
                 if placed {
                     self.tally.replaced += 1;
                     self.unlink(id, cpu);
@@ -60,6 +72,9 @@ impl State {
             }
             _ => {
                 let why = if new { Why::New } else { Why::Woken };
+                let task = &self.tasks[id.index()];
+                let elsewhere = task.last_cpu.is_some_and(|last| last != target);
+                self.tally.unmoved += u64::from(elsewhere && !task.moved && !new);
                 self.begin_wait(logged, id, (target, true, why), None, see);
             }
         }
@@ -77,16 +92,24 @@ impl State {
         see: &mut impl FnMut(&Change, &Self),
     ) {
         let at = self.now;
+        // The idle task wakes nobody by itself, so that is clear without a context.
+        let unclear = logged.context == Context::Unknown && !logged.by.is_idle();
+        self.tally.no_context += u64::from(unclear);
+        let context = if unclear || logged.context != Context::Unknown {
+            logged.context
+        } else {
+            Context::Task
+        };
         // Who is current is known already, so no look-up by pid.
         let waker = match self.cpus[logged.cpu.index()].occupant {
-            _ if logged.by.is_idle() => TaskId::NONE,
+            _ if unclear || logged.by.is_idle() => TaskId::NONE,
             Occupant::Task(waker) => waker,
             Occupant::Idle => TaskId::NONE,
             Occupant::Unknown => self.pids.get(logged.by),
         };
         let task = &mut self.tasks[id.index()];
         let slept = match task.activity {
-            Activity::Sleeping { left } => Some((task.since, left)),
+            Activity::Sleeping { left } if task.since >= self.gap => Some((task.since, left)),
             _ => None,
         };
         task.activity = Activity::Waiting { cpu, placed, why };
@@ -94,19 +117,22 @@ impl State {
         task.moved = false;
         task.waker = waker;
         task.waker_cpu = logged.cpu;
-        task.waker_context = logged.context;
+        task.waker_context = context;
         task.woken_from = last_cpu.or(task.last_cpu);
         let runnable = Runnable {
             at,
             task: id,
             why,
-            waker: Waker { task: task.waker, cpu: logged.cpu, context: logged.context },
+            waker: Waker { task: task.waker, cpu: logged.cpu, context },
             last_cpu: task.woken_from,
             slept,
         };
         self.waiting += 1;
         if placed {
             self.link(id, cpu);
+        }
+        if !self.seen.contains(Kind::Wakeup) && why == Why::Woken {
+            self.cpus[logged.cpu.index()].waking = at;
         }
         see(&Change::Runnable(runnable), self);
     }
@@ -119,10 +145,17 @@ impl State {
         to: Cpu,
         see: &mut impl FnMut(&Change, &Self),
     ) {
+        self.name_cpu(from);
+        self.name_cpu(to);
         let id = self.living(pid);
         let mut queue = None;
         let when = match self.tasks[id.index()].activity {
             Activity::Running { .. } => When::Running,
+            Activity::Waiting { cpu, placed: true, .. } if !self.sees(cpu) => {
+                let since = self.tasks[id.index()].since;
+                self.out_of_sight(id, (cpu, since), see);
+                When::Asleep
+            }
             Activity::Waiting { cpu, placed, why } => {
                 if placed {
                     self.unlink(id, cpu);
@@ -156,17 +189,37 @@ impl State {
     /// A task that waits on a CPU which the trace does not cover is out of sight.
     #[inline(always)]
     pub(crate) fn sight(&mut self, id: TaskId, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
-        let observed = self.cpus.get(cpu.index()).is_some_and(|cpu| cpu.observed);
-        if !observed && !self.observed.is_empty() {
-            self.out_of_sight(id, cpu, see);
+        // Where the trace does not say which CPUs it covers, this one may still log something.
+        if !self.observed.is_empty() && !self.sees(cpu) {
+            self.out_of_sight(id, (cpu, self.now), see);
         }
     }
 
+    /// Whether a CPU belongs to the trace, as far as is known by now.
+    #[inline(always)]
+    fn sees(&self, cpu: Cpu) -> bool {
+        self.cpus.get(cpu.index()).is_some_and(|cpu| cpu.observed)
+    }
+
+    /// An event says that a task was on this CPU.
+    #[inline(always)]
+    fn name_cpu(&mut self, cpu: Cpu) {
+        if cpu.index() >= self.cpus.len() {
+            self.grow(cpu);
+        }
+        self.cpus[cpu.index()].named = true;
+    }
+
     #[cold]
-    fn out_of_sight(&mut self, id: TaskId, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+    fn out_of_sight(
+        &mut self,
+        id: TaskId,
+        (cpu, at): (Cpu, Nanos),
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
         self.tally.out_of_sight += 1;
         self.unlink(id, cpu);
         self.waiting -= 1;
-        self.forgotten(id, self.now, see);
+        self.forgotten(id, at, see);
     }
 }

@@ -68,6 +68,8 @@ pub enum Doing {
     Runnable(Option<Cpu>),
     /// The task was blocked, and an interrupt on this CPU woke it: a device or a timer.
     Interrupt(Cpu),
+    /// The task was blocked, and the trace does not tell who woke it.
+    Woken,
     /// The task was blocked to the end of the interval.
     Blocked,
     /// The events do not tell.
@@ -82,7 +84,7 @@ impl Doing {
             Self::Runs => "runs",
             Self::Runnable(_) => "runnable",
             Self::Interrupt(_) => "interrupt",
-            Self::Blocked => "blocked",
+            Self::Woken | Self::Blocked => "blocked",
             Self::Unknown => "unknown",
         }
     }
@@ -93,7 +95,7 @@ impl Doing {
         match self {
             Self::Runnable(cpu) => cpu,
             Self::Interrupt(cpu) => Some(cpu),
-            Self::Runs | Self::Blocked | Self::Unknown => None,
+            Self::Runs | Self::Woken | Self::Blocked | Self::Unknown => None,
         }
     }
 
@@ -107,6 +109,7 @@ impl Doing {
             Self::Interrupt(cpu) => {
                 format!("{who} was blocked until an interrupt on CPU {cpu} (device or timer)")
             }
+            Self::Woken => format!("{who} was blocked; the trace does not tell who woke it"),
             Self::Blocked => format!("{who} was blocked, and nothing woke it before the end"),
             Self::Unknown => format!("unknown: the events do not show what {who} did"),
         }
@@ -304,6 +307,10 @@ impl Lives {
             (Activity::Running { .. }, _) => Doing::Runs,
             (Activity::Waiting { cpu, placed, .. }, _) => Doing::Runnable(placed.then_some(cpu)),
             (Activity::Sleeping { .. } | Activity::New, Some(waker)) => {
+                if waker.context == Context::Unknown {
+                    let (doing, stack) = (Doing::Woken, piece.stack);
+                    return out.push(Spent { span, task, doing, depth, stack });
+                }
                 let by_task = waker.context == Context::Task && waker.task.is_some();
                 if by_task && depth < DEPTH_MAX {
                     return self.walk(waker.task, span, depth + 1, out);

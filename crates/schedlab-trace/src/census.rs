@@ -77,7 +77,7 @@ impl Counts {
         }
         match event.what {
             // A change of name is made from the events around it; it was not logged.
-            What::Comm { .. } => {}
+            What::Comm { .. } | What::Online { .. } => {}
             What::Lost { count: Some(count) } => self.lost += u64::from(count.get()),
             What::Lost { count: None } => self.losses_unknown += 1,
             What::Other { format } => *self.others.entry((event.cpu, format)).or_insert(0) += 1,

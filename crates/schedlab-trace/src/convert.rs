@@ -170,10 +170,11 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
             if let Some(text) = source.arguments(index) {
                 sink.arguments(&text);
             }
-            if let What::Comm { pid, comm } = event.what {
-                names.put(pid, comm);
-            } else {
-                converted.events += 1;
+            match event.what {
+                What::Comm { pid, comm } => names.put(pid, comm),
+                // The event that says so comes too.
+                What::Online { .. } => continue,
+                _ => converted.events += 1,
             }
             if !matches!(event.what, What::Lost { .. }) {
                 first.get_or_insert(event.time);

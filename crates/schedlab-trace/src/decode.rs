@@ -180,6 +180,12 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
                 self.called(pid, comm);
                 What::Other { format: entry.other }
             }
+            Plan::Hotplug { cpu, target } => {
+                let cpu = self.place(cpu);
+                // State 0 is unplugged.
+                self.emit(What::Online { cpu, online: load::<BIG>(self.body, target) > 0 });
+                What::Other { format: entry.other }
+            }
             _ => What::Other { format: entry.other },
         }
     }

@@ -37,7 +37,9 @@ pub(crate) fn form(path: &Path, start: &[u8]) -> Result<Form, TraceError> {
 
 /// What a file begins with, in words.
 pub(crate) fn seen(start: &[u8]) -> String {
-    let known: [(&[u8], &str); 7] = [
+    let known: [(&[u8], &str); 9] = [
+        (b"\xff\xfe", "UTF-16 text: convert it with `iconv -f UTF-16 -t UTF-8`"),
+        (b"\xfe\xff", "UTF-16 text: convert it with `iconv -f UTF-16 -t UTF-8`"),
         (b"\x7fELF", "an ELF program"),
         (b"\x1f\x8b", "gzip data: unpack it first"),
         (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),

@@ -74,6 +74,11 @@ pub(crate) enum Plan {
         pid: Slot,
         comm: NameSlot,
     },
+    /// A step on a CPU's way into or out of use.
+    Hotplug {
+        cpu: Slot,
+        target: Slot,
+    },
     Other,
 }
 

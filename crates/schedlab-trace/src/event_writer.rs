@@ -7,7 +7,7 @@ use crate::encode::{BYTES, Encoder, Entry};
 use crate::new_file::NewFile;
 use crate::order::Order;
 use crate::selection::Part;
-use schedlab_model::{Clock, Cpu, Event, Nanos, TraceInfo, What};
+use schedlab_model::{Clock, Context, Cpu, Event, Nanos, TraceInfo, What};
 use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ pub struct EventWriter {
     /// Bytes of all records.
     bytes: u64,
     order: Order,
+    /// Whether it is not known of some events if an interrupt logged them.
+    no_contexts: bool,
     info: TraceInfo,
 }
 
@@ -64,6 +66,7 @@ impl EventWriter {
             bytes: 0,
             order: Order::default(),
             info: info.clone(),
+            no_contexts: false,
         })
     }
 
@@ -103,6 +106,7 @@ impl EventWriter {
             self.put(event.cpu, lost, &[])?;
             return Ok(false);
         }
+        self.no_contexts |= event.context == Context::Unknown;
         let Some(packed) = self.encoder.pack(event, arguments) else { return Ok(false) };
         if !packed.is_short() {
             let room = longest_body(self.header.encoding, self.header.page_size as usize);
@@ -182,7 +186,8 @@ impl EventWriter {
         let header = &mut self.header;
         header.formats = Encoder::new(info).formats().to_vec();
         header.cmdlines = self.encoder.comms().iter().map(|(pid, comm)| (*pid, *comm)).collect();
-        header.companion = Some(companion(info));
+        let no_contexts = self.no_contexts;
+        header.companion = Some(Companion { no_contexts, ..companion(info) });
         let known = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
         header.cpus = known.max(self.lanes.cpus() as u32);
         part.tell(header);
@@ -261,7 +266,10 @@ fn head(info: &TraceInfo, version: Version, compression: Compression) -> Header 
         clock: match &info.clock {
             Clock::Monotonic => "mono".into(),
             // trace-cmd knows which clocks count nanoseconds by their names.
-            Clock::Nanoseconds(name) if name == "unknown" => "local".into(),
+            // Times of the clock `uptime` became nanoseconds when they were read.
+            Clock::Nanoseconds(name) if matches!(name.as_str(), "unknown" | "uptime") => {
+                "local".into()
+            }
             Clock::Nanoseconds(name) | Clock::Ticks(name) => name.clone(),
         },
         uname: info.kernel.clone(),

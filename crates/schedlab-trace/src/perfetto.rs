@@ -3,6 +3,7 @@
 //! Only the messages that carry the scheduler are spelt: the field numbers below, from the public
 //! `.proto` files of Perfetto (`protos/perfetto/trace`). Everything else is passed over.
 
+mod native;
 mod reader;
 mod wire;
 mod writer;
@@ -20,7 +21,16 @@ mod packet {
     pub(super) const FTRACE_EVENTS: u32 = 1;
     pub(super) const PROCESS_TREE: u32 = 2;
     pub(super) const CLOCK_SNAPSHOT: u32 = 6;
+    pub(super) const SYSTEM_INFO: u32 = 45;
     pub(super) const TRUSTED_PACKET_SEQUENCE_ID: u32 = 10;
+}
+
+/// Numbers of fields of `SystemInfo` and of the `Utsname` in it.
+mod system {
+    pub(super) const UTSNAME: u32 = 1;
+    pub(super) const SYSNAME: u32 = 1;
+    pub(super) const VERSION: u32 = 2;
+    pub(super) const RELEASE: u32 = 3;
 }
 
 /// Numbers of fields of the message `FtraceEventBundle`.

@@ -6,16 +6,20 @@ use crate::detect::{Form, SNIFFED, form};
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::new_file::nameless;
+use flate2::read::MultiGzDecoder;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek as _};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt as _, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// What was taken in by this process, by device and number of what it came from: a conversion looks at its
 /// source more than once.
 static TAKEN: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
+
+/// How a file begins that gzip packed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The name that stands for the standard input.
 pub(crate) const STDIN: &str = "-";
@@ -29,6 +33,12 @@ pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
         let error =
             io::Error::new(io::ErrorKind::IsADirectory, "is a directory: name a trace file");
         return Err(failed(error));
+    }
+    let mut magic = [0; 2];
+    if meta.is_file() && file.read_at(&mut magic, 0).is_ok_and(|_| magic == GZIP) {
+        let file = take(MultiGzDecoder::new(file), path, &meta)?;
+        let len = file.metadata().map_err(failed)?.len();
+        return Ok(Input::file(path, file, len));
     }
     if meta.is_file() {
         return Ok(Input::file(path, file, meta.len()));
@@ -46,7 +56,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// All that `pipe` gives, as a file. What is no trace may never end, so the first bytes decide whether the rest is worth
 /// its room.
-fn take(mut pipe: File, path: &Path, meta: &Metadata) -> Result<File, TraceError> {
+fn take(mut pipe: impl Read, path: &Path, meta: &Metadata) -> Result<File, TraceError> {
     let failed = |error| TraceError::io(path, error);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (meta.dev(), meta.ino());

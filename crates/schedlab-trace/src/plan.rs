@@ -77,7 +77,7 @@ impl Decoder {
         };
         self.others.push(OtherFormat { system: system.to_owned(), name: name.to_owned() });
         let mut entry = Entry { plan: Plan::Other, need: 8, other };
-        let ours = matches!(system, "sched" | "task") || system == mark::SYSTEM;
+        let ours = matches!(system, "sched" | "task" | "cpuhp") || system == mark::SYSTEM;
         if let Some(format) = ours.then(|| Format::parse(system, text)).flatten() {
             if let Some((plan, need, kind)) = compile(&format) {
                 entry = Entry { plan, need, other };
@@ -123,11 +123,26 @@ impl Decoder {
         self.kinds
     }
 
+    /// The kind of events that records of this id become; `None` for tracepoints beyond the scheduler's.
+    pub(crate) fn kind_of(&self, id: u16) -> Option<Kind> {
+        Some(match self.entry(id).plan {
+            Plan::Switch { .. } => Kind::Switch,
+            Plan::Waking { .. } => Kind::Waking,
+            Plan::Wakeup { new: false, .. } => Kind::Wakeup,
+            Plan::Wakeup { new: true, .. } => Kind::WakeupNew,
+            Plan::Migrate { .. } => Kind::Migrate,
+            Plan::Fork { .. } => Kind::Fork,
+            Plan::Exec { .. } => Kind::Exec,
+            Plan::Exit { .. } => Kind::Exit,
+            _ => return None,
+        })
+    }
+
     /// Whether a record with this body is one of the scheduler's kinds.
     pub(crate) fn is_sched(&self, body: &[u8]) -> bool {
         let Some(id) = body.first_chunk::<2>() else { return false };
         let entry = self.entry(self.encoding.u16(*id));
-        !matches!(entry.plan, Plan::Other | Plan::Mark { .. })
+        !matches!(entry.plan, Plan::Other | Plan::Mark { .. } | Plan::Hotplug { .. })
     }
 
     /// What to do with records of this id.
@@ -199,6 +214,9 @@ fn compile(format: &Format) -> Option<(Plan, u16, Kind)> {
         }
         ("task", "task_rename") => {
             (Plan::Rename { pid: slot("pid")?, comm: comm("newcomm") }, Kind::Other)
+        }
+        ("cpuhp", "cpuhp_enter") => {
+            (Plan::Hotplug { cpu: slot("cpu")?, target: slot("target")? }, Kind::Other)
         }
         _ => return None,
     };

@@ -66,7 +66,7 @@ fn is_about(event: &Event, tasks: &BTreeSet<Pid>) -> bool {
         | What::Mark { pid, .. } => [pid; 2],
         What::Fork { child } => [child; 2],
         What::Exec { old } => [old; 2],
-        What::Lost { .. } | What::Other { .. } => [event.by; 2],
+        What::Lost { .. } | What::Online { .. } | What::Other { .. } => [event.by; 2],
     };
     tasks.contains(&event.by) || named.iter().any(|pid| tasks.contains(pid))
 }

@@ -15,6 +15,10 @@ pub(crate) struct States {
     mask: u64,
     /// The bit of a displaced task; 0: any bit above the letters.
     preempted: u64,
+    /// Whether they are the kernel's own, of which no tracepoint reports all bits.
+    raw: bool,
+    /// Whether bit 8 alone is the flag of a displaced task, though it has a letter.
+    waking_is_flag: bool,
     /// The answers for small states, which nearly all are.
     small: [Left; SMALL],
 }
@@ -27,7 +31,8 @@ impl States {
     /// bit above all letters means displaced.
     pub(crate) fn parse(print: &str) -> Self {
         let (lowest, small) = ([Left::Other; 64], [Left::Other; SMALL]);
-        let mut states = Self { lowest, mask: 0, preempted: 0, small };
+        let (raw, waking_is_flag) = (false, false);
+        let mut states = Self { lowest, mask: 0, preempted: 0, raw, waking_is_flag, small };
         let mut letters = Vec::new();
         if let Some(flags) = print.split_once("__print_flags(").map(|parts| parts.1) {
             // Each entry is `{ number, "letter" }`; the list ends where the call does.
@@ -56,6 +61,57 @@ impl States {
         states
     }
 
+    /// What Perfetto's numbers mean: those of the kernel of this release; without one those of Linux 4.4, which is Perfetto's
+    /// own rule. `all` are the bits of all states: bits that no tracepoint reports show that they are the kernel's own.
+    /// With a sentence if it is not the release that decides.
+    pub(crate) fn of_perfetto(release: Option<&str>, all: u64) -> (Self, Option<String>) {
+        let number = |part: &str| {
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            part.get(..digits)?.parse::<u32>().ok()
+        };
+        let version = release.and_then(|release| {
+            let release = release.strip_prefix("Linux ").unwrap_or(release);
+            let mut parts = release.split('.');
+            Some((number(parts.next()?)?, number(parts.next()?)?))
+        });
+        let old = version.is_none_or(|version| version < (4, 14));
+        let reported: u64 = match version {
+            Some(version) if version >= (4, 14) => 0x1ff,
+            Some(version) if version >= (4, 8) => 0x1fff,
+            _ => 0xfff,
+        };
+        if all & !reported != 0 {
+            // `TASK_INTERRUPTIBLE` and so on; 0x400 is `TASK_NOLOAD`, with which an uninterruptible sleep is idle.
+            let letters = "SDTtXXPX";
+            let raw = Self::letters(letters.chars().enumerate(), u64::MAX);
+            let note = "its states hold bits that no tracepoint reports, so schedlab reads them as the \
+                kernel's own: a displaced task is told as R, not R+";
+            return (Self { raw: true, ..raw }, Some(note.to_owned()));
+        }
+        if !old {
+            return (Self::parse(""), None);
+        }
+        let flag = if version.is_some_and(|version| version >= (4, 8)) { 1 << 12 } else { 1 << 11 };
+        let mut states = Self::letters("SDTtXZxKWPNn".chars().enumerate(), flag);
+        // No kernel switches away from a waking task: this is the flag of later ones, in a file that does not say its kernel.
+        states.waking_is_flag = version.is_none();
+        states.small = std::array::from_fn(|state| states.reason(state as u64));
+        (states, None)
+    }
+
+    fn letters(letters: impl Iterator<Item = (usize, char)>, preempted: u64) -> Self {
+        let mut states = Self::parse("");
+        (states.mask, states.lowest) = (0, [Left::Other; 64]);
+        for (bit, letter) in letters.filter(|(bit, _)| 1 << bit != preempted) {
+            states.mask |= 1 << bit;
+            states.lowest[bit] = meaning(letter);
+        }
+        states.preempted = preempted;
+        states.raw = preempted == u64::MAX;
+        states.small = std::array::from_fn(|state| states.reason(state as u64));
+        states
+    }
+
     /// How a task with this `prev_state` left its CPU.
     #[inline(always)]
     pub(crate) fn left(&self, state: u64) -> Left {
@@ -65,6 +121,18 @@ impl States {
 
     #[inline(never)]
     fn reason(&self, state: u64) -> Left {
+        if self.raw {
+            return match state & self.mask {
+                0 if state & 0x1000 != 0 => Left::Blocked,
+                0 if state == 0 => Left::Yielded,
+                2 if state & 0x400 != 0 => Left::IdleSleep,
+                0 => Left::Other,
+                bits => self.lowest[bits.trailing_zeros() as usize],
+            };
+        }
+        if self.waking_is_flag && state == 0x100 {
+            return Left::Preempted;
+        }
         let above = !u64::MAX.checked_shr(self.mask.leading_zeros()).unwrap_or(0);
         let preempted = if self.preempted != 0 { self.preempted } else { above };
         match state {
@@ -87,6 +155,8 @@ fn meaning(letter: char) -> Left {
         'T' => Left::Stopped,
         't' => Left::Traced,
         'X' | 'Z' | 'x' => Left::Dead,
+        // Kernels before 4.14 have a bit for it, beside the sleep that it marks.
+        'N' => Left::IdleSleep,
         'P' => Left::Parked,
         'I' => Left::IdleSleep,
         _ => Left::Other,

@@ -9,7 +9,7 @@ mod arguments;
 mod line;
 mod reader;
 
-pub(crate) use reader::TextReader;
+pub(crate) use reader::{TextReader, refusal};
 
 /// Whether an event stands in this piece of a text.
 pub(crate) fn has_event(text: &[u8]) -> bool {

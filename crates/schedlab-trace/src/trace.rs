@@ -48,10 +48,15 @@ impl Trace {
             Form::Perfetto => {
                 Ok(Self::any(perfetto::PerfettoReader::open(input, options.arguments)?))
             }
-            Form::Text => match text::TextReader::open(input)? {
-                Some(reader) => Ok(Self::any(reader)),
-                None => Err(TraceError::Unknown { path, seen: seen(&start) }),
-            },
+            Form::Text => {
+                if let Some(what) = refused(&input).map_err(|error| TraceError::io(&path, error))? {
+                    return Err(TraceError::NoEvents { path, format: "text", what });
+                }
+                match text::TextReader::open(input)? {
+                    Some(reader) => Ok(Self::any(reader)),
+                    None => Err(TraceError::Unknown { path, seen: seen(&start) }),
+                }
+            }
         }
     }
 
@@ -131,4 +136,16 @@ impl EventSource for Trace {
     fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         self.source().arguments(index)
     }
+}
+
+/// Bytes of a text that decide whether it is refused.
+const JUDGED: usize = 1 << 18;
+
+/// Why a text is not read, if it is not.
+fn refused(input: &Input) -> io::Result<Option<String>> {
+    let mut start = vec![0; JUDGED];
+    let count = input.read_at(0, &mut start)?;
+    // A line that is cut says nothing.
+    let end = start[..count].iter().rposition(|byte| *byte == b'\n').map_or(count, |at| at + 1);
+    Ok(text::refusal(&start[..end]))
 }

@@ -60,7 +60,7 @@ fn object(fields: &[Field<'_>], heads: &[&Head]) -> Map<String, Value> {
                 schema.insert("description".into(), head.about.as_ref().into());
                 properties.insert((*name).to_owned(), Value::Object(schema));
                 required.extend((!head.on_request).then_some(*name));
-                if head.bounded {
+                if head.bounded || head.need.is_some() {
                     let about = "`at_least`, `at_most` or `within N`; `null` where it is exact.";
                     let bound = json!({ "type": ["string", "null"], "description": about });
                     properties.insert(format!("{name}_bound"), bound);

@@ -453,6 +453,7 @@ impl Because {
         match (self.waker_context, self.waker()) {
             (Context::Task, Some(waker)) => format!("by {}", name(waker)),
             (Context::Task, None) => format!("from the idle task of CPU {cpu}"),
+            (Context::Unknown, _) => format!("on CPU {cpu}, by whom is unknown"),
             (_, Some(waker)) => format!("by an interrupt of {} on CPU {cpu}", name(waker)),
             (_, None) => format!("by an interrupt on the idle CPU {cpu}"),
         }

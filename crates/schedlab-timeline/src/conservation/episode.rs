@@ -68,7 +68,7 @@ impl<A> Row for InReply<'_, Share, A> {
         columns! { row: Self;
             "pid" = row.pid(row.task), "The task (thread).";
             "comm" = row.name(row.task), "Its name at the end.";
-            "waited_ns" = row.waited, "How long it waited.";
+            "waited_ns" @ LostTime = row.waited, "How long it waited.";
         }
     }
 }
@@ -81,8 +81,8 @@ impl<A> Row for InReply<'_, Episode, A> {
             "start_ns" = At(row.start), "When it began.";
             "end_ns" = At(row.end), "When it ended.";
             "overloaded_cpu" = row.overloaded, "The CPU whose queue had the waiters.";
-            "cost_ns" = row.cost, "CPU time that was lost.";
-            "waited_ns" = row.waited, "Time that tasks waited, summed over tasks.";
+            "cost_ns" @ LostTime = row.cost, "CPU time that was lost.";
+            "waited_ns" @ LostTime = row.waited, "Time that tasks waited, summed over tasks.";
             "waiting_pid" = row.pid(row.task), "The task that waited first.";
             "waiting_comm" = row.name(row.task), "Its name.";
         };

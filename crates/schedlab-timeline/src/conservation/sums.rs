@@ -150,7 +150,7 @@ impl Losses {
 
     /// A CPU's occupant may be another.
     pub(super) fn note(&mut self, cpu: Cpu, here: &CpuState) {
-        let unknown = here.observed && here.occupant == Occupant::Unknown;
+        let unknown = here.observed && !here.offline && here.occupant == Occupant::Unknown;
         if unknown == self.unknown.contains(cpu) {
             return;
         }

@@ -271,7 +271,7 @@ fn what_is_parsed_prints_the_same() {
         0 | AABBB?AA..
           | bbaaa
           | cc
-        1 | ..CC?????E
+        1 | ..CCC????E
         2 | D...DD...G
           |       eee
           |        gg

@@ -18,4 +18,5 @@ mod power;
 mod requests;
 mod stacks;
 mod task_states;
+
 mod why_late;

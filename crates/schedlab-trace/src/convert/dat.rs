@@ -153,7 +153,7 @@ pub(super) fn encode(
             let kept = &text[..text.floor_char_boundary(ARGUMENTS_MAX)];
             cut += u64::from(kept.len() < text.len());
             unknown.see(&what);
-            let names = matches!(what, What::Comm { .. });
+            let names = matches!(what, What::Comm { .. } | What::Online { .. });
             converted.events += u64::from(!names && !matches!(what, What::Lost { .. }));
             renamed += u64::from(writer.event_with(event, kept)? && names);
         }

@@ -118,7 +118,9 @@ fn named<'a>(event: &Event, info: &'a TraceInfo) -> (&'a str, &'a str) {
             .others
             .get(usize::from(format))
             .map_or(("", "other"), |other| (other.system.as_str(), other.name.as_str())),
-        What::Lost { .. } | What::Comm { .. } => ("", event.what.kind().name()),
+        What::Lost { .. } | What::Comm { .. } | What::Online { .. } => {
+            ("", event.what.kind().name())
+        }
         What::Mark { .. } => (crate::mark::SYSTEM, event.what.kind().name()),
         _ => ("sched", event.what.kind().name()),
     }

@@ -1,9 +1,9 @@
 //! The text of `trace-cmd report -t -N`: what scripts of others read.
 
 use super::flush;
-use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
+use crate::conversion_loss::{Unknown, arguments_left_out};
 use crate::event_sink::{EventSink, TaskNames};
-use schedlab_model::{Clock, Event, Kind, Phase, TraceInfo, Warning, What, visible};
+use schedlab_model::{Clock, Context, Event, Kind, Phase, TraceInfo, Warning, What, visible};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
@@ -16,7 +16,6 @@ pub(super) struct Report<W: Write> {
     others: u64,
     /// Of the next event.
     arguments: Option<String>,
-    contexts: bool,
     ticks: bool,
     unknown: Unknown,
     /// The line that is being put together.
@@ -29,7 +28,6 @@ impl<W: Write> Report<W> {
             out,
             others: 0,
             arguments: None,
-            contexts: false,
             ticks: false,
             unknown: Unknown::default(),
             line: String::new(),
@@ -40,6 +38,7 @@ impl<W: Write> Report<W> {
     fn columns(&mut self, event: &Event, name: &str, by: &str) -> fmt::Result {
         let (secs, nanos) = (event.time.0 / 1_000_000_000, event.time.0 % 1_000_000_000);
         write!(self.line, "{by:>16}-{:<5} [{:03}] ", event.by, event.cpu.0)?;
+        self.line.push_str(flags(event.context));
         if self.ticks {
             // No point, so that nobody takes them for seconds.
             write!(self.line, "{}: ", event.time.0)?;
@@ -53,11 +52,12 @@ impl<W: Write> Report<W> {
 impl<W: Write> EventSink for Report<W> {
     fn begin(&mut self, info: &TraceInfo) -> io::Result<()> {
         self.ticks = matches!(info.clock, Clock::Ticks(_));
-        // A text without that line has none to pass on.
-        info.cpus
-            .iter()
-            .last()
-            .map_or(Ok(()), |last| writeln!(self.out, "cpus={}", u32::from(last.0) + 1))
+        // The line says that all CPUs up to there were observed.
+        let cpus = info.cpus.iter().count();
+        match info.cpus.iter().last().filter(|last| last.index() + 1 == cpus) {
+            Some(_) => writeln!(self.out, "cpus={cpus}"),
+            None => Ok(()),
+        }
     }
 
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
@@ -73,7 +73,6 @@ impl<W: Write> EventSink for Report<W> {
         }
         self.unknown.see(&event.what);
         self.line.clear();
-        self.contexts |= event.context != schedlab_model::Context::Task;
         let other = match event.what {
             What::Other { format } => info.others.get(usize::from(format)),
             _ => None,
@@ -82,7 +81,8 @@ impl<W: Write> EventSink for Report<W> {
         let name = other.map_or(kind.name(), |other| other.name.as_str());
         self.others += u64::from(kind == Kind::Other && self.arguments.is_none());
         let by = names.get(event.by);
-        let told = |kind: &Kind| !matches!(kind, Kind::Other | Kind::Lost | Kind::Comm);
+        let told =
+            |kind: &Kind| !matches!(kind, Kind::Other | Kind::Lost | Kind::Comm | Kind::Online);
         if kind == Kind::Other && Kind::ALL.iter().filter(|k| told(k)).any(|k| k.name() == name) {
             // Of another buffer than the one that tells the story; trace-cmd puts the buffer's name there.
             self.line.push_str(OTHER_BUFFER);
@@ -108,12 +108,19 @@ impl<W: Write> EventSink for Report<W> {
 
     fn dropped(&self) -> Vec<Warning> {
         let mut dropped = arguments_left_out(self.others);
-        if self.contexts {
-            let what = "whether an event came from an interrupt is not in this text";
-            dropped.push(cannot_hold(what, "convert to trace.dat to keep it"));
-        }
         dropped.extend(self.unknown.told());
         dropped
+    }
+}
+
+/// The column of flags, of which only the context is known; none where not even that is.
+const fn flags(context: Context) -> &'static str {
+    match context {
+        Context::Task => "..... ",
+        Context::SoftIrq => "..s.. ",
+        Context::HardIrq => "..h.. ",
+        Context::Nmi => "..z.. ",
+        Context::Unknown => "",
     }
 }
 
@@ -163,6 +170,7 @@ pub(super) fn arguments(
             let mark = info.marks.get(id as usize).map_or("mark", String::as_str);
             write!(out, "{phase} {mark} pid={pid} request={request}")
         }
+        What::Online { cpu, online } => write!(out, "cpu={cpu} online={online}"),
         What::Comm { .. } | What::Lost { .. } | What::Other { .. } => Ok(()),
     }
 }

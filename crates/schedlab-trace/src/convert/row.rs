@@ -69,6 +69,7 @@ pub(super) const fn context(context: Context) -> &'static str {
         Context::SoftIrq => "softirq",
         Context::HardIrq => "hardirq",
         Context::Nmi => "nmi",
+        Context::Unknown => "unknown",
     }
 }
 
@@ -133,6 +134,11 @@ impl Row {
             }
             What::Lost { count } => {
                 row.name = Some(count.map_or_else(|| "unknown".into(), |count| count.to_string()));
+                None
+            }
+            What::Online { cpu, online } => {
+                row.to = Some(cpu);
+                row.state = Some(if online { "online" } else { "offline" });
                 None
             }
             What::Other { format } => {

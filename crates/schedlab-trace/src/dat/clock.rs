@@ -20,7 +20,12 @@ impl Correction {
             // A guest that gives one list means all of its CPUs.
             all.get(cpu.index()).or_else(|| all.first().filter(|_| all.len() == 1))
         });
-        let tsc = options.tsc.filter(|_| matches!(clock, "x86-tsc" | "tsc2nsec"));
+        let tsc = match clock {
+            "x86-tsc" | "tsc2nsec" => options.tsc,
+            // The kernel counts in hundredths of a second (USER_HZ).
+            UPTIME => Some((10_000_000, 0)),
+            _ => None,
+        };
         Self { shift: shift.cloned().unwrap_or_default(), tsc, offset: options.offset }
     }
 
@@ -61,11 +66,14 @@ fn shifted(time: u64, sample: &ShiftSample) -> u64 {
     u64::try_from(moved).unwrap_or(u64::MAX)
 }
 
+/// The clock that counts hundredths of a second.
+pub(crate) const UPTIME: &str = "uptime";
+
 /// What the kernel's name of a clock means. `scaled`: the file tells how long a tick is.
 pub(crate) fn clock(name: &str, scaled: bool) -> Clock {
     match name {
         "mono" => Clock::Monotonic,
-        "x86-tsc" | "counter" if !scaled => Clock::Ticks(name.to_owned()),
+        "x86-tsc" | "counter" | "jiffies" if !scaled => Clock::Ticks(name.to_owned()),
         other => Clock::Nanoseconds(other.to_owned()),
     }
 }
@@ -81,6 +89,13 @@ mod tests {
         assert_eq!(correction.time(100), 45);
         assert_eq!(correction.time(u64::MAX), (u64::MAX >> 1) - 5);
         assert_eq!(Correction::new(&options, Cpu(0), "local").time(100), 95);
+    }
+
+    #[test]
+    fn the_clock_uptime_counts_hundredths_of_a_second() {
+        let correction = Correction::new(&TimeOptions::default(), Cpu(0), UPTIME);
+        assert_eq!(correction.time(12_345), 123_450_000_000);
+        assert_eq!(clock(UPTIME, false), Clock::Nanoseconds(UPTIME.into()));
     }
 
     #[test]

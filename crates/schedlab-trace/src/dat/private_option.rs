@@ -35,6 +35,8 @@ pub struct Companion {
     pub trigger: Option<Trigger>,
     /// Where only events about some tasks are kept: how many tasks these are.
     pub chosen: Option<usize>,
+    /// Whether the flags of the records do not say if an interrupt logged them.
+    pub no_contexts: bool,
 }
 
 impl Companion {
@@ -73,6 +75,9 @@ impl Companion {
         if let Some(chosen) = self.chosen {
             root["chosen"] = json!(chosen);
         }
+        if self.no_contexts {
+            root["no_contexts"] = json!(true);
+        }
         root.to_string().into_bytes()
     }
 
@@ -103,6 +108,7 @@ impl Companion {
         let chosen = root["chosen"].as_u64().and_then(|count| usize::try_from(count).ok());
         let processes =
             root["processes"].as_array().map(|pairs| pairs.iter().filter_map(thread).collect());
+        let no_contexts = root["no_contexts"].as_bool().unwrap_or(false);
         let marks = marks.collect();
         let mut groups: Option<Groups> = serde_json::from_value(take(&mut root, "groups")).ok();
         if let Some(groups) = &mut groups {
@@ -128,6 +134,7 @@ impl Companion {
             processes,
             trigger: serde_json::from_value(take(&mut root, "trigger")).ok(),
             chosen,
+            no_contexts,
         })
     }
 }
@@ -225,6 +232,7 @@ mod tests {
             conditions: Some(conditions()),
             processes: Some(BTreeMap::from([(Pid(8), Pid(7)), (Pid(9), Pid(7))])),
             chosen: Some(2),
+            no_contexts: true,
         };
         assert_eq!(read(&companion.to_json()), Some(companion));
         assert_eq!(read(&Companion::default().to_json()), Some(Companion::default()));

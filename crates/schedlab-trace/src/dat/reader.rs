@@ -24,7 +24,9 @@ use crate::mark;
 use crate::merge::Merge;
 use crate::names::Names;
 use crate::plan::Decoder;
-use schedlab_model::{Cpu, CpuSet, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning};
+use schedlab_model::{
+    Context, Cpu, CpuSet, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -90,6 +92,9 @@ impl DatReader {
         header.instances = instances.collect();
         let mut decoder = Decoder::new(header.encoding, formats(&header));
         decoder.keeps = options.arguments;
+        if header.companion.as_ref().is_some_and(|companion| companion.no_contexts) {
+            decoder.contexts = [Context::Unknown; 256];
+        }
         let spelling = options
             .arguments
             .then(|| Spelling::new(header.encoding, formats(&header)).with_symbols(&symbols));

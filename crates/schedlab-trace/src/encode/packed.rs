@@ -70,7 +70,8 @@ impl Packed {
     #[inline]
     pub(super) fn by(event: &Event, id: u16) -> Self {
         let flags = match event.context {
-            Context::Task => 0,
+            // A record has no way to say that it is not known.
+            Context::Task | Context::Unknown => 0,
             Context::SoftIrq => 0x10,
             Context::HardIrq => 0x08,
             Context::Nmi => 0x40,

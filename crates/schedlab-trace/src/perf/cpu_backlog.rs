@@ -175,6 +175,7 @@ impl Held {
         };
         let (by, news) = match what {
             What::Comm { pid, comm } => (pid, names.changed(pid, &comm)),
+            What::Switch { prev, .. } => (prev, true),
             _ => (Pid::IDLE, true),
         };
         if news {

@@ -2,11 +2,11 @@
 //! the end; through a pipe it comes as records.
 
 use super::feature::{self, Hardware};
-use super::layout::Layout;
+use super::layout::{HEAD, Layout};
 use crate::dat::{Header, read_embedded};
 use crate::encoding::Encoding;
 use crate::input::{Cursor, Input, Stop};
-use schedlab_model::{Clock, Span, Warning};
+use schedlab_model::{Clock, Cpu, CpuSet, Span, Warning};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -39,6 +39,12 @@ pub(crate) struct Head {
     /// Formats, from the miniature trace.dat.
     pub(crate) tracing: Option<Header>,
     pub(crate) has_tracepoints: bool,
+    /// Whether switches are records of their own (`--switch-events`).
+    pub(crate) has_switches: bool,
+    /// Which part of the events each attr asks for, as `layouts`.
+    pub(crate) asked: Vec<Asked>,
+    /// The CPUs on which tracepoints of all tasks were recorded; empty if the file does not say.
+    pub(crate) covered: CpuSet,
     /// Whether samples of other events can be among them.
     pub(crate) has_others: bool,
     pub(crate) warnings: Vec<Warning>,
@@ -57,6 +63,9 @@ impl Head {
             span: None,
             tracing: None,
             has_tracepoints: false,
+            has_switches: false,
+            asked: Vec::new(),
+            covered: CpuSet::new(),
             has_others: false,
             warnings: Vec::new(),
         }
@@ -192,8 +201,48 @@ impl Head {
         for id in ids.as_chunks().0 {
             self.ids.insert(encoding.u64(*id), self.layouts.len());
         }
+        self.has_switches |= flags >> 26 & 1 == 1;
+        let number = u64_at(16).unwrap_or(0);
+        let rate = match flags >> 10 & 1 == 1 {
+            true => Some(format!("-F {number}")),
+            // With its period each sample says how much it stands for.
+            false if number > 1 && !layout.has_period() => Some(format!("-c {number}")),
+            false => None,
+        };
+        let tracepoint = if kind == TRACEPOINT { u64_at(8) } else { None };
+        let tracepoint = tracepoint.and_then(|id| u16::try_from(id).ok());
+        self.asked.push(Asked { tracepoint, rate, by_task: flags >> 12 & 1 == 1 });
         self.layouts.push(layout);
     }
+
+    /// Takes in where and of which tasks each event was recorded (`PERF_RECORD_ID_INDEX`): a count, then an id, an index,
+    /// a CPU and a task each.
+    pub(crate) fn id_index(&mut self, record: &[u8]) {
+        let words = record.get(HEAD + 8..).unwrap_or_default().as_chunks::<8>().0;
+        for entry in words.chunks_exact(4) {
+            let [id, _, cpu, tid] = [0, 1, 2, 3].map(|at| self.encoding.u64(entry[at]));
+            let Some(asked) = self.ids.get(&id).and_then(|index| self.asked.get_mut(*index)) else {
+                continue;
+            };
+            // Minus one is all tasks.
+            asked.by_task = tid != u64::MAX;
+            if let (Some(_), false, Ok(cpu)) = (asked.tracepoint, asked.by_task, u16::try_from(cpu))
+            {
+                self.covered.insert(Cpu(cpu));
+            }
+        }
+    }
+}
+
+/// Which part of its events an attr asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The id of its tracepoint, if it is one.
+    pub(crate) tracepoint: Option<u16>,
+    /// The option that chose some of the events by a rate or a period.
+    pub(crate) rate: Option<String>,
+    /// Whether only those of chosen tasks were recorded.
+    pub(crate) by_task: bool,
 }
 
 /// Bytes that an event and its ids take.

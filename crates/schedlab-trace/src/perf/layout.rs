@@ -86,6 +86,11 @@ impl Layout {
         Self { tracepoint: false, ..self }
     }
 
+    /// Whether each sample says how many events it stands for.
+    pub(crate) fn has_period(&self) -> bool {
+        self.sample_type & PERIOD != 0
+    }
+
     /// Whether samples hold a call chain.
     pub(crate) fn has_chain(&self) -> bool {
         self.sample_type & CALLCHAIN != 0
@@ -174,25 +179,36 @@ impl Layout {
 
     /// Time and CPU at the end of a record that is no sample; missing parts are 0 and `u32::MAX`.
     pub(crate) fn trailer(&self, record: &[u8], encoding: Encoding) -> When {
-        let mut when = When { time: 0, cpu: u32::MAX };
+        self.trailer_with_task(record, encoding).0
+    }
+
+    /// The same, and the task that was current; -1 if the record does not tell.
+    pub(crate) fn trailer_with_task(&self, record: &[u8], encoding: Encoding) -> (When, i32) {
+        let (mut when, mut task) = (When { time: 0, cpu: u32::MAX }, -1);
         if !self.trailer {
-            return when;
+            return (when, task);
         }
         let mut end = record.len();
         for bit in [IDENTIFIER, CPU, STREAM_ID, ID, TIME, TID] {
             if self.sample_type & bit == 0 {
                 continue;
             }
-            let Some(at) = end.checked_sub(8).filter(|&at| at >= HEAD) else { return when };
+            let Some(at) = end.checked_sub(8).filter(|&at| at >= HEAD) else {
+                return (when, task);
+            };
             end = at;
-            let Some(bytes) = record[at..].first_chunk::<8>() else { return when };
+            let Some(bytes) = record[at..].first_chunk::<8>() else { return (when, task) };
             match bit {
                 CPU => when.cpu = encoding.u32([bytes[0], bytes[1], bytes[2], bytes[3]]),
                 TIME => when.time = encoding.u64(*bytes),
+                TID => {
+                    let tid = encoding.u32([bytes[4], bytes[5], bytes[6], bytes[7]]);
+                    task = tid.cast_signed();
+                }
                 _ => {}
             }
         }
-        when
+        (when, task)
     }
 }
 

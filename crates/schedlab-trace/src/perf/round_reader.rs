@@ -5,7 +5,7 @@
 
 use super::cpu_backlog::Held;
 use super::head::{Head, attr_take};
-use super::layout::{Layout, When};
+use super::layout::{HEAD, Layout, When};
 use super::records::{self, Records};
 use super::round::{Ended, Round, Told};
 use super::{MAGIC_BIG, feature};
@@ -16,13 +16,19 @@ use crate::input::{Input, Stop};
 use crate::name_numbers::Numbers;
 use crate::names;
 use crate::plan::Decoder;
-use schedlab_model::{Comm, CpuSet, Kind, Pid, TraceInfo, Warning, What};
+use schedlab_model::{
+    Comm, Cover, Coverage, CpuSet, Kind, KindSet, Left, Pid, Prio, TraceInfo, Warning, What,
+};
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bits of a switch's record: the task left, and it stayed runnable.
+const SWITCH_OUT: u16 = 1 << 13;
+const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// Bytes of the tables by pid that a perf.data has beside [`crate::names::Names`], when they are full.
 const TABLES: u64 = (names::PIDS_MAX * (size_of::<(Comm, u32)>() + size_of::<u32>())) as u64;
 /// The part of what is left of the budget that a round may have: three wait or are read at a time, five with threads.
@@ -50,6 +56,10 @@ pub(crate) struct Intake {
     /// Whether arguments of other tracepoints are asked for, and how they are spelt.
     arguments: bool,
     spelling: Option<Spelling>,
+    /// Why figures are bounds or unknown.
+    notes: Vec<Warning>,
+    /// Whether switches are records of their own, and no tracepoint tells them.
+    by_records: bool,
     /// Whether the head went on in this round.
     told: bool,
     /// Whether plans must be made anew before the next sample, and how many records the head had.
@@ -96,6 +106,8 @@ impl Intake {
             warnings: Vec::new(),
             arguments,
             spelling: None,
+            notes: Vec::new(),
+            by_records: false,
             told: false,
             stale: false,
             heads: 0,
@@ -108,7 +120,8 @@ impl Intake {
         // The first round of a pipe begins with all that a file has in its head.
         let mut round = Round::default();
         intake.take(&mut round).map_err(|error| TraceError::io(&path, error))?;
-        if intake.head.tracing.is_none() || !intake.head.has_tracepoints {
+        let has_tracepoints = intake.head.tracing.is_some() && intake.head.has_tracepoints;
+        if !has_tracepoints && !intake.head.has_switches {
             let what = intake.lacks(&round);
             return Err(TraceError::NoEvents { path, format: "perf.data", what });
         }
@@ -160,7 +173,16 @@ impl Intake {
             self.info.others = decoder.others().to_vec();
             self.info.kinds = decoder.kinds().with(Kind::Comm).with(Kind::Lost);
             self.decoder = Arc::new(decoder);
+        } else {
+            self.info.kinds = KindSet::EMPTY.with(Kind::Comm).with(Kind::Lost);
         }
+        let asked = self.head.asked.iter().filter_map(|asked| asked.tracepoint);
+        let switches = asked.into_iter().any(|id| self.decoder.kind_of(id) == Some(Kind::Switch));
+        self.by_records = self.head.has_switches && !switches;
+        if self.by_records {
+            self.info.kinds = self.info.kinds.with(Kind::Switch);
+        }
+        self.cover();
         self.told = true;
         let mut tracepoints = self.head.layouts.iter().filter(|layout| layout.is_tracepoint());
         let first = tracepoints.next().copied();
@@ -172,9 +194,44 @@ impl Intake {
         self.info.span = self.head.span;
         let cpus = usize::try_from(self.head.cpus).unwrap_or(0).min(1 << 16);
         self.info.cpus = match &self.info.topology {
+            _ if !self.head.covered.is_empty() => self.head.covered.clone(),
             Some(topology) => topology.cpus(),
             None => CpuSet::first(cpus),
         };
+    }
+
+    /// Which part of each kind of events the file holds, and why.
+    fn cover(&mut self) {
+        let mut coverage = Coverage::default();
+        let mut notes: BTreeMap<&str, Warning> = BTreeMap::new();
+        for asked in &self.head.asked {
+            let Some(kind) = asked.tracepoint.and_then(|id| self.decoder.kind_of(id)) else {
+                continue;
+            };
+            let name = kind.name();
+            if let Some(rate) = &asked.rate {
+                coverage.set(kind, Cover::Sampled);
+                let what = match kind {
+                    Kind::Switch => format!(
+                        "switches were sampled ({rate}): run times and waits cannot be known"
+                    ),
+                    _ => format!("{name} was sampled ({rate}): most of these events are missing"),
+                };
+                let remedy = "record without -F and -c, as `perf sched record` does";
+                notes.insert(name, Warning::new("events-sampled", what, remedy));
+            } else if asked.by_task {
+                coverage.set(kind, Cover::ByTask);
+                let what = "only the tasks of the recorded command have run times, which are lower \
+                     bounds, and waits are unknown: perf recorded the events of these tasks alone";
+                notes.entry("by task").or_insert_with(|| {
+                    Warning::new("events-of-some-tasks", what, "record all tasks with -a")
+                });
+            } else {
+                coverage.set(kind, Cover::Complete);
+            }
+        }
+        self.info.coverage = coverage;
+        self.notes = notes.into_values().collect();
     }
 
     /// Takes the records up to the end of a round up into `round`, whose lanes are empty.
@@ -207,6 +264,11 @@ impl Intake {
                     round.threads.extend(thread(kind, self.records.get(), self.head.encoding));
                 }
                 records::COMM | records::LOST | records::LOST_SAMPLES => self.aside(kind, round),
+                records::ID_INDEX => {
+                    self.head.id_index(self.records.get());
+                    self.compile();
+                }
+                records::SWITCH_CPU_WIDE if self.by_records => self.switch(round),
                 _ if is_head => self.head_record(kind)?,
                 _ => {}
             }
@@ -240,8 +302,44 @@ impl Intake {
             trouble: self.records.trouble.take(),
             broken: std::mem::take(&mut self.broken),
             foreign: std::mem::take(&mut self.foreign),
-            warnings: std::mem::take(&mut self.head.warnings),
+            warnings: std::mem::take(&mut self.head.warnings)
+                .into_iter()
+                .chain(std::mem::take(&mut self.notes))
+                .collect(),
         }
+    }
+
+    /// A task left a CPU; its successor's record says the same again. Some kernels make no record when the idle task
+    /// leaves, so then the successor's counts.
+    fn switch(&mut self, round: &mut Round) {
+        let Some(layout) = self.head.layouts.first() else { return };
+        let record = self.records.get();
+        let encoding = self.head.encoding;
+        let half = |at: usize| record.get(at..).and_then(|rest| rest.first_chunk::<2>());
+        let misc = half(4).map_or(0, |bytes| encoding.u16(*bytes));
+        let other = record.get(HEAD + 4..).and_then(|rest| rest.first_chunk());
+        let Some(other) = other.map(|bytes| Pid(encoding.u32(*bytes).cast_signed())) else {
+            return;
+        };
+        let (When { time, cpu }, current) = layout.trailer_with_task(record, encoding);
+        let (Ok(cpu), current) = (u16::try_from(cpu), Pid(current)) else { return };
+        let (prev, next) = match misc & SWITCH_OUT != 0 {
+            true if !current.is_idle() => (current, other),
+            false if other.is_idle() => (other, current),
+            _ => return,
+        };
+        let left = match misc & SWITCH_OUT_PREEMPT != 0 {
+            _ if prev.is_idle() => Left::Yielded,
+            true => Left::Preempted,
+            // It sleeps or ended: the record does not say.
+            false => Left::Other,
+        };
+        if current.0 < 0 {
+            return;
+        }
+        let (prev_prio, next_prio) = (Prio::NORMAL, Prio::NORMAL);
+        let what = What::Switch { prev, prev_prio, left, next, next_prio };
+        round.aside(cpu, time, what);
     }
 
     /// The layout of the sample at hand; `None` when it carries no tracepoint.

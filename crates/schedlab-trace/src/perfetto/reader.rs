@@ -5,8 +5,9 @@
 //! bundle for each CPU, with the arguments of its generic events where they are asked for. All of it comes out of
 //! the file's budget.
 
+use super::native::{self, Native};
 use super::wire::{Fields, Value, packed, packed_count};
-use super::{CLOCK_GLOBAL, bundle, compact, event, packet, trace};
+use super::{CLOCK_GLOBAL, bundle, compact, event, packet, system, trace};
 use crate::budget::{Budget, Share};
 use crate::decoded_runs::{Refill, Runs};
 use crate::error::TraceError;
@@ -97,7 +98,8 @@ impl PerfettoReader {
         // What a bundle holds beyond the scheduler's events is counted under this name.
         info.others.push(OtherFormat { system: "ftrace".into(), name: "other".into() });
         let budget = Arc::clone(input.budget());
-        let mut scan = Scan { info, lanes: BTreeMap::new(), told: Told::default(), budget };
+        let (lanes, told, release, states) = Default::default();
+        let mut scan = Scan { info, lanes, told, budget, release, states };
         let mut warnings = Vec::new();
         let read = scan.packets(&input).map_err(|error| TraceError::io(&path, error))?;
         if let Some((offset, what)) = read {
@@ -114,7 +116,14 @@ impl PerfettoReader {
                         .into(),
             });
         }
-        let Scan { mut info, lanes, told, .. } = scan;
+        let Scan { mut info, lanes, told, release, states: all, .. } = scan;
+        let (states, note) = States::of_perfetto(release.as_deref(), all);
+        let path = input.path().display();
+        warnings.extend(
+            note.map(|note| Warning::new("states-as-in-kernel", format!("{path}: {note}"), "")),
+        );
+        // Ours says so where it does not know the kernel.
+        info.kernel = release.filter(|release| !release.contains("states as there"));
         info.cpus = lanes.keys().map(|cpu| Cpu(*cpu)).collect();
         let lanes = lanes
             .into_iter()
@@ -124,7 +133,6 @@ impl PerfettoReader {
             })
             .collect::<Vec<_>>();
         let runs = Runs::new(lanes.len());
-        let states = States::parse("");
         let lanes = Lanes { input, states, lanes, raised: 0, told, keeps };
         Ok(Self { lanes, runs, info, warnings, arguments: Vec::new() })
     }
@@ -185,6 +193,10 @@ struct Scan {
     lanes: BTreeMap<u16, Vec<(u64, Range<u64>)>>,
     told: Told,
     budget: Arc<Budget>,
+    /// The kernel's release, where the trace tells it.
+    release: Option<String>,
+    /// All bits of the states of all switches.
+    states: u64,
 }
 
 /// The names that events tell, with their numbers in the trace's info.
@@ -235,10 +247,20 @@ impl Scan {
             self.bundle(bundle, at);
         }
         for (field, value) in Fields(content) {
-            if field == packet::PROCESS_TREE {
-                self.process_tree(value.bytes());
+            match field {
+                packet::PROCESS_TREE => self.process_tree(value.bytes()),
+                packet::SYSTEM_INFO => self.system_info(value.bytes()),
+                _ => {}
             }
         }
+    }
+
+    fn system_info(&mut self, content: &[u8]) {
+        let utsname = Fields(content).find(|(field, _)| *field == system::UTSNAME);
+        let names = utsname.map_or(&[][..], |(_, value)| value.bytes());
+        let release = Fields(names).find(|(field, _)| *field == system::RELEASE);
+        let release = release.map(|(_, value)| String::from_utf8_lossy(value.bytes()).into_owned());
+        self.release = release.filter(|text| text.len() <= 256).or_else(|| self.release.take());
     }
 
     fn bundle(&mut self, content: &[u8], at: Range<u64>) {
@@ -257,7 +279,15 @@ impl Scan {
                             event::TIMESTAMP => first = first.min(value.number()),
                             event::PRINT => self.mark(value.bytes()),
                             event::GENERIC => self.generic(value.bytes()),
-                            _ => {}
+                            event::SWITCH => {
+                                let state = Fields(value.bytes()).find(|(field, _)| *field == 4);
+                                self.states |= state.map_or(0, |(_, state)| state.number());
+                            }
+                            other => {
+                                if let Some(native) = native::by_field(other) {
+                                    self.named(native.name);
+                                }
+                            }
                         }
                     }
                 }
@@ -265,6 +295,8 @@ impl Scan {
                     for (field, value) in Fields(value.bytes()) {
                         if matches!(field, compact::SWITCH_TIMESTAMP | compact::WAKING_TIMESTAMP) {
                             first = packed(value.bytes()).next().map_or(first, |t| first.min(t));
+                        } else if field == compact::SWITCH_PREV_STATE {
+                            self.states |= packed(value.bytes()).fold(0, |all, state| all | state);
                         }
                     }
                 }
@@ -290,6 +322,11 @@ impl Scan {
 
     fn generic(&mut self, content: &[u8]) {
         let Some(name) = generic(content) else { return };
+        self.named(name);
+    }
+
+    /// Gives a tracepoint its place among those beyond the scheduler's.
+    fn named(&mut self, name: &str) {
         let next = self.info.others.len();
         let is_new = next < OTHERS_MAX && !self.told.others.contains_key(name);
         if is_new && self.budget.take(ENTRY + OF_NAME * name.len() as u64) {
@@ -417,8 +454,8 @@ struct Found<'a> {
     context: Context,
     what: What,
     comm: [Option<(Pid, schedlab_model::Comm)>; 2],
-    /// The content of a generic event.
-    generic: Option<&'a [u8]>,
+    /// A tracepoint beyond the scheduler's: its field and its content.
+    other: Option<(u32, &'a [u8])>,
 }
 
 impl Lane {
@@ -470,8 +507,17 @@ impl Lane {
                     out.push(Event { time, by, cpu, context, what: What::Comm { pid, comm } });
                 }
             }
+            let native = found.other.and_then(|(field, _)| native::by_field(field));
+            if let (Some(native), Some((_, content))) = (native, found.other)
+                && let Some((plugged, online)) = native.hotplug(content)
+            {
+                let what = What::Online { cpu: Cpu(plugged), online };
+                out.push(Event { time, by, cpu, context, what });
+            }
             if keeps && matches!(found.what, What::Other { .. }) {
-                self.arguments.push_back(found.generic.map(spelt));
+                let text =
+                    |(_, content)| native.map_or_else(|| spelt(content), |of| of.text(content));
+                self.arguments.push_back(found.other.map(text));
             }
             out.push(Event { time, by, cpu, context, what: found.what });
         }
@@ -530,7 +576,7 @@ fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found<'_>>) {
             context: Context::Task,
             what,
             comm: [comm, None],
-            generic: None,
+            other: None,
         });
     }
     let mut time = 0u64;
@@ -549,14 +595,14 @@ fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found<'_>>) {
         };
         let comm = comms.next().and_then(name).map(|comm| (pid, comm));
         let context = context(flags.next().unwrap_or(0));
-        found.push(Found { time, by: None, context, what, comm: [comm, None], generic: None });
+        found.push(Found { time, by: None, context, what, comm: [comm, None], other: None });
     }
 }
 
 /// One event of its own.
 fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'a>> {
     let (mut time, mut by, mut what) = (0, Pid::IDLE, None);
-    let (mut flags, mut comm, mut generic) = (0, [None, None], None);
+    let (mut flags, mut comm, mut of_others) = (0, [None, None], None);
     for (field, value) in Fields(content) {
         match field {
             event::TIMESTAMP => time = value.number(),
@@ -570,7 +616,8 @@ fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'
                     }
                 }
                 comm = named(field, &fields);
-                generic = (field == event::GENERIC).then_some(value.bytes());
+                let is_other = field == event::GENERIC || native::by_field(field).is_some();
+                of_others = is_other.then_some((field, value.bytes()));
                 what = Some(
                     known(field, &fields, states)
                         .or_else(|| mark_event(field, value.bytes(), told))
@@ -580,7 +627,7 @@ fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'
             _ => {}
         }
     }
-    Some(Found { time, by: Some(by), context: context(flags), what: what?, comm, generic })
+    Some(Found { time, by: Some(by), context: context(flags), what: what?, comm, other: of_others })
 }
 
 fn mark_event(field: u32, content: &[u8], told: &Told) -> Option<What> {
@@ -623,7 +670,10 @@ fn generic(content: &[u8]) -> Option<&str> {
 
 /// A tracepoint beyond the scheduler's: by name where it is a generic event.
 fn other(field: u32, content: &[u8], told: &Told) -> What {
-    let name = if field == event::GENERIC { generic(content) } else { None };
+    let name = match native::by_field(field) {
+        Some(Native { name, .. }) => Some(*name),
+        None => generic(content).filter(|_| field == event::GENERIC),
+    };
     let format = name.and_then(|name| told.others.get(name)).copied().unwrap_or(0);
     What::Other { format }
 }

@@ -9,7 +9,8 @@
 
 use super::wire::{bytes, number, signed, varint};
 use super::{
-    BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, bundle, compact, event, packet, trace,
+    BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, bundle, compact, event, native, packet,
+    system, trace,
 };
 use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
 use crate::encode::state;
@@ -41,6 +42,8 @@ pub(crate) struct PerfettoWriter<W: Write> {
     arguments: Option<String>,
     /// Whether the source tells which threads form a process.
     knows_processes: bool,
+    /// Whether it is not known of some events if an interrupt logged them.
+    no_contexts: bool,
 }
 
 /// The events of one CPU on their way.
@@ -105,6 +108,7 @@ impl<W: Write> PerfettoWriter<W> {
             order: Order::default(),
             arguments: None,
             knows_processes: false,
+            no_contexts: false,
         }
     }
 
@@ -145,6 +149,28 @@ impl<W: Write> PerfettoWriter<W> {
         }
         number(&mut snapshot, 2, BUILTIN_BOOTTIME);
         self.packet(packet::CLOCK_SNAPSHOT, &snapshot)
+    }
+
+    /// The kernel's release decides what readers take states for; ours are those of Linux 4.14 and later.
+    fn system_info(&mut self, kernel: Option<&str>) -> io::Result<()> {
+        let words = || kernel.into_iter().flat_map(str::split_whitespace);
+        let version = |word: &&str| {
+            let mut parts = word.split('.');
+            let mut number = || parts.next()?.parse::<u32>().ok();
+            number().zip(number())
+        };
+        let known = words().find_map(|word| Some((word, version(&word)?)));
+        let release = match (known, kernel) {
+            (Some((release, version)), _) if version >= (4, 14) => release.to_owned(),
+            (_, Some(kernel)) => format!("4.14.0 (states as there; recorded on {kernel})"),
+            (_, None) => "4.14.0 (states as there; the kernel is unknown)".to_owned(),
+        };
+        let (mut names, mut info) = (Vec::new(), Vec::new());
+        bytes(&mut names, system::SYSNAME, b"Linux");
+        bytes(&mut names, system::VERSION, kernel.unwrap_or_default().as_bytes());
+        bytes(&mut names, system::RELEASE, release.as_bytes());
+        bytes(&mut info, system::UTSNAME, &names);
+        self.packet(packet::SYSTEM_INFO, &info)
     }
 
     fn flush_cpu(&mut self, cpu: usize) -> io::Result<()> {
@@ -311,7 +337,8 @@ fn small(value: i32) -> u64 {
 
 fn flags(context: Context) -> u64 {
     match context {
-        Context::Task => 0,
+        // A record has no way to say that it is not known.
+        Context::Task | Context::Unknown => 0,
         Context::SoftIrq => 0x10,
         Context::HardIrq => 0x08,
         Context::Nmi => 0x40,
@@ -373,6 +400,10 @@ impl<W: Write> PerfettoWriter<W> {
     fn other(&mut self, event: &Event, other: Option<&OtherFormat>) {
         self.others += u64::from(self.arguments.is_none());
         let arguments = self.arguments.take().unwrap_or_default();
+        let native = other.and_then(|other| native::by_name(&other.name));
+        if let Some((native, content)) = native.and_then(|of| Some((of, of.message(&arguments)?))) {
+            return self.cpus[event.cpu.index()].event(event, native.field, &content);
+        }
         let mut content = Vec::new();
         bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
         for (name, value) in schedlab_model::fields(&arguments) {
@@ -391,17 +422,19 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
     }
 
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
-        if matches!(event.what, What::Comm { .. }) {
+        if matches!(event.what, What::Comm { .. } | What::Online { .. }) {
             // The next event that concerns the task says its name.
             return Ok(());
         }
         if !self.started {
             self.started = true;
             self.snapshot(event.time.0)?;
+            self.system_info(info.kernel.as_deref())?;
         }
         let index = event.cpu.index();
         self.room(index);
         self.unknown.see(&event.what);
+        self.no_contexts |= event.context == Context::Unknown;
         let lost = matches!(event.what, What::Lost { .. });
         // A loss has no time of its own in a bundle.
         let time = if lost { event.time } else { self.order.time(event) };
@@ -453,7 +486,7 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
                 self.lost += count.map_or(0, |count| count.get().into());
                 self.reads[index].running = None;
             }
-            What::Comm { .. } => {}
+            What::Comm { .. } | What::Online { .. } => {}
             What::Other { format } => self.other(event, info.others.get(usize::from(format))),
         }
         if self.cpus[index].count >= BUNDLE {
@@ -510,6 +543,11 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
         if !self.knows_processes {
             let what = "each thread is written as a process: the trace does not hold which \
                 threads form a process";
+            dropped.push(cannot_hold(what, ""));
+        }
+        if self.no_contexts {
+            let what = "whether an event came from an interrupt is not known: each is written as \
+                if none did";
             dropped.push(cannot_hold(what, ""));
         }
         if self.lost > 0 {

@@ -14,8 +14,12 @@ pub(super) type Named<'a> = [Option<(Pid, &'a str)>; 2];
 pub(super) fn what<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
     let text = without_latency(text);
     match event {
-        "sched_switch" => switch(text).or_else(|| plugin_switch(text)),
-        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => woken(event, text),
+        "sched_switch" => {
+            switch(text).or_else(|| plugin_switch(text)).or_else(|| by_tracer(event, text))
+        }
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
+            woken(event, text).or_else(|| by_tracer(event, text))
+        }
         "sched_migrate_task" => {
             let (comm, pid, _) = task(text)?;
             let (from, to) = (number(text, "orig_cpu=")?, number(text, "dest_cpu=")?);
@@ -38,6 +42,34 @@ pub(super) fn what<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> 
     }
 }
 
+/// `prev:prio:S ==> [cpu] next:prio:S comm`, with ` + ` in place of the arrow for a wakeup, as the tracers `wakeup` and
+/// `wakeup_rt` print it.
+pub(super) fn by_tracer<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
+    let sign = if event == "sched_switch" { " ==> [" } else { " + [" };
+    let (before, after) = text.split_once(sign)?;
+    let (at, after) = after.split_once(']')?;
+    let (prev, prev_prio, state) = tracer_task(before)?;
+    // `100:  4:R cyclictest`: the priority is padded.
+    let after = after.trim_start();
+    let second = after.match_indices(':').nth(1)?.0;
+    let end = second + after.get(second..)?.find(char::is_whitespace)?;
+    let (next, comm) = after.split_at(end);
+    let (next, next_prio, _) = tracer_task(next)?;
+    let named = [Some((next, comm.trim())), None];
+    let what = match event {
+        "sched_switch" => What::Switch { prev, prev_prio, left: left(state), next, next_prio },
+        _ => What::Wakeup { pid: next, prio: next_prio, cpu: cpu(at.parse().ok()?)?, new: false },
+    };
+    Some((what, named))
+}
+
+fn tracer_task(text: &str) -> Option<(Pid, Prio, &str)> {
+    let mut parts = text.trim().splitn(3, ':');
+    let pid = Pid(parts.next()?.trim().parse().ok()?);
+    let prio = prio(parts.next()?.trim().parse().ok()?);
+    Some((pid, prio, parts.next()?.trim()))
+}
+
 /// `trace-cmd report -w` prints how long a task took to run behind the switch to it.
 fn without_latency(text: &str) -> &str {
     let before = text.ends_with(" usecs").then(|| text.rsplit_once(" Latency: ")).flatten();
@@ -47,6 +79,46 @@ fn without_latency(text: &str) -> &str {
 /// Whether events of this name are the scheduler's kinds, so that arguments of no known form are news.
 pub(super) fn is_ours(event: &str) -> bool {
     matches!(event, "sched_switch" | "sched_waking" | "sched_wakeup_new" | "sched_migrate_task")
+}
+
+/// A step on a CPU's way into or out of use: `cpu: 0001 target: 0 step: 239 (...)`. State 0 is unplugged.
+pub(super) fn hotplug(text: &str) -> Option<(Cpu, bool)> {
+    let after = |key: &str| text.split_once(key)?.1.split_whitespace().next();
+    let (at, target) = (after("cpu:")?.parse().ok()?, after("target:")?.parse::<i32>().ok()?);
+    Some((Cpu(at), target > 0))
+}
+
+/// The task that was current, where an event is always about that one.
+pub(super) fn current(event: &str, text: &str) -> Option<Pid> {
+    matches!(event, "sched_stat_runtime").then(|| number(text, " pid=").map(Pid)).flatten()
+}
+
+/// A mark that user space wrote into `trace_marker`: `B|4595|name`, `E|4595`, `S|4595|name|7`, `C|4595|name|12`; a name is
+/// empty where the mark ends what its thread began last.
+pub(super) fn written_mark(text: &str) -> Option<(Phase, &str, u32)> {
+    let mut parts = text.splitn(3, '|');
+    let (kind, process) = (parts.next()?, parts.next().unwrap_or_default());
+    let spans = matches!(kind, "S" | "F");
+    let phase = match kind {
+        "B" | "S" => Phase::Begin,
+        "E" | "F" => Phase::End,
+        "I" | "C" => Phase::Point,
+        _ => return None,
+    };
+    if !process.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let name = parts.next().unwrap_or_default().trim_end();
+    // Behind the name stands the request, or what a counter counts.
+    let (name, number) = match name.rsplit_once('|').filter(|_| spans || kind == "C") {
+        Some((name, number)) => (name, number.parse().unwrap_or(0)),
+        None => (name, 0),
+    };
+    (phase == Phase::End || !name.is_empty()).then_some((
+        phase,
+        name,
+        if spans { number } else { 0 },
+    ))
 }
 
 /// A mark of ours: `begin NAME pid=N request=M`; the last part may be missing.

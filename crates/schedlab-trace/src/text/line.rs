@@ -9,6 +9,8 @@ pub(super) struct Line<'a> {
     pub(super) buffer: &'a str,
     pub(super) comm: &'a str,
     pub(super) pid: i32,
+    /// Its process, where the text has that column.
+    pub(super) process: Option<i32>,
     pub(super) cpu: u16,
     pub(super) context: Context,
     /// Nanoseconds; a time without a point is a raw number.
@@ -39,7 +41,7 @@ pub(super) enum Said<'a> {
 /// Takes a line apart; `None` when it is no event.
 pub(super) fn parse(line: &str) -> Option<Said<'_>> {
     // In a web page each line is part of a script's string.
-    let line = line.trim_end_matches('\r');
+    let line = line.trim_start_matches('\u{feff}').trim_end_matches('\r');
     let line = line.strip_suffix("\\n\\").unwrap_or(line);
     if line.starts_with('#') || line.len() > 1 << 14 {
         return None;
@@ -51,6 +53,9 @@ pub(super) fn parse(line: &str) -> Option<Said<'_>> {
         return count.trim().parse().ok().map(Said::Cpus);
     }
     let (buffer, line) = buffer(line);
+    if let Some(found) = wakeup_tracer(line) {
+        return Some(Said::Event(Line { buffer, ..found }));
+    }
     match bracketed(line).or_else(|| latency(line)) {
         Some(found) if found.event.starts_with("PERF_RECORD_") => None,
         // Android's own line about its clocks, at time 0: `dummy-0000 [000] 0.0: 0: trace_event_clock_sync: ...`.
@@ -91,7 +96,7 @@ fn bracketed(line: &str) -> Option<Line<'_>> {
         let Ok(cpu) = cpu.parse::<u16>() else { continue };
         let Some((comm, pid)) = task(&line[..open]) else { continue };
         if let Some(found) = tail(rest, comm, pid, cpu) {
-            return Some(found);
+            return Some(Line { process: process(&line[..open]), ..found });
         }
     }
 }
@@ -103,6 +108,67 @@ fn looks_like_an_event(line: &str) -> bool {
     // perf's own records are no events: `perf script --show-task-events`.
     let known = rest.contains(": PERF_RECORD_");
     cpu.parse::<u16>().is_ok() && task(tasks).is_some() && rest.contains(": ") && !known
+}
+
+/// Whether a line spells an event of the scheduler, in whatever columns: `sched_switch:`, `sched:sched_switch:`.
+pub(super) fn tells_of_sched(line: &str) -> bool {
+    let of_sched = |word: &str| {
+        let name = word.strip_suffix(':').map(|name| name.rsplit(':').next().unwrap_or(name));
+        name.is_some_and(|name| name.starts_with("sched_"))
+    };
+    !line.starts_with('#') && line.contains("sched_") && line.split_whitespace().any(of_sched)
+}
+
+/// The column that a line of `perf script` lacks: what it tells, and what `perf script -F` calls it.
+pub(super) fn missing_column(line: &str) -> Option<(&'static str, &'static str)> {
+    let line = line.trim_start_matches('\u{feff}');
+    let is_time = |word: &str| {
+        let stamp = word.strip_suffix(':').and_then(|stamp| stamp.split_once('.'));
+        let digits =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        stamp.is_some_and(|(seconds, fraction)| digits(seconds) && digits(fraction))
+    };
+    if !line.split_whitespace().any(is_time) {
+        return Some(("time", "time"));
+    }
+    let cpu = line.split_whitespace().find(|word| {
+        let inside = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        inside.is_some_and(|cpu| cpu.parse::<u16>().is_ok())
+    });
+    let Some(cpu) = cpu else { return Some(("CPU", "cpu")) };
+    let before = line.split_once(cpu).map_or("", |parts| parts.0);
+    task(before).is_none().then_some(("task", "tid"))
+}
+
+/// `comm-pid 3d.h2. 2us : prev:prio:S ==> [cpu] next:prio:S comm`, or ` +` for a wakeup: how the latency tracers
+/// (`wakeup`, `wakeup_rt`) print the scheduler's events.
+fn wakeup_tracer(line: &str) -> Option<Line<'_>> {
+    let (before, rest) = line.split_once("us : ").or_else(|| {
+        line.match_indices("us").find_map(|(at, _)| {
+            let mark = line.get(at + 2..at + 5)?;
+            let marked = mark.starts_with(['!', '+', '#', '*', '@', '$']) && mark.ends_with(": ");
+            marked.then(|| (&line[..at], &line[at + 5..]))
+        })
+    })?;
+    let (event, _) = [("sched_switch", " ==> ["), ("sched_wakeup", " + [")]
+        .into_iter()
+        .find(|(_, sign)| rest.contains(sign))?;
+    super::arguments::by_tracer(event, rest.trim())?;
+    let (before, micros) = before.trim_end().rsplit_once(char::is_whitespace)?;
+    let (tasks, flags) = before.trim_end().rsplit_once(char::is_whitespace)?;
+    let (cpu, flags) = cpu_and_flags(flags)?;
+    let (comm, pid) = task(tasks)?;
+    let time = micros.parse::<u64>().ok()?.checked_mul(1000)?;
+    let (context, arguments) = (context(flags), rest.trim());
+    let (buffer, raw, system, process) = ("", false, "", None);
+    Some(Line { buffer, comm, pid, process, cpu, context, time, raw, system, event, arguments })
+}
+
+/// `3d.h2.`: the CPU and its flags, of which there are at least four.
+fn cpu_and_flags(text: &str) -> Option<(u16, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (cpu, flags) = text.split_at(digits);
+    Some((cpu.parse().ok().filter(|_| flags.len() >= 4)?, flags))
 }
 
 /// The task before the CPU: `comm-pid`, `comm pid`, `comm pid/tid`, a `(tgid)` behind it or not.
@@ -128,6 +194,12 @@ fn task(text: &str) -> Option<(&str, i32)> {
     Some((comm, pid))
 }
 
+/// The process that stands in brackets behind the task: `(tgid)`; `(-----)` is none.
+fn process(text: &str) -> Option<i32> {
+    let (_, tgid) = text.trim_end().strip_suffix(')')?.rsplit_once('(')?;
+    tgid.trim().parse().ok().filter(|process| *process > 0)
+}
+
 /// Optional flags, time, event, arguments.
 fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>> {
     let rest = rest.trim_start();
@@ -142,7 +214,7 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
     let stamp = stamp.trim();
     let time = nanoseconds(stamp)?;
     let raw = stamp.bytes().all(|byte| byte.is_ascii_digit());
-    let after = without_step(after.trim_start());
+    let after = without_period(without_step(after.trim_start()));
     // perf prints `system:event:`, the others `event:`.
     let end = after.find(|c: char| c.is_whitespace()).unwrap_or(after.len());
     let name = after[..end].strip_suffix(':')?;
@@ -151,8 +223,19 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
         return None;
     }
     let arguments = after[end..].trim();
-    let (buffer, context) = ("", context(flags));
-    Some(Line { buffer, comm, pid, cpu, context, time, raw, system, event, arguments })
+    let context = if flags.is_empty() { Context::Unknown } else { context(flags) };
+    let (buffer, process) = ("", None);
+    Some(Line { buffer, comm, pid, process, cpu, context, time, raw, system, event, arguments })
+}
+
+/// Before the event `perf script -F +period` prints how much it stands for: `58267 sched:sched_stat_runtime:`.
+fn without_period(text: &str) -> &str {
+    match text.split_once(char::is_whitespace) {
+        Some((period, rest)) if period.bytes().all(|byte| byte.is_ascii_digit()) => {
+            rest.trim_start()
+        }
+        _ => text,
+    }
 }
 
 /// Behind the time `trace-cmd report --ts-diff` prints the step from the event before: `(+9)`.
@@ -172,10 +255,9 @@ fn latency(line: &str) -> Option<Line<'_>> {
     let (before, _) = before.trim_end().rsplit_once(char::is_whitespace)?;
     let before = before.trim_end();
     let (tasks, flags) = before.rsplit_once(char::is_whitespace)?;
-    let digits = flags.bytes().take_while(u8::is_ascii_digit).count();
-    let cpu = flags[..digits].parse().ok()?;
+    let (cpu, known) = cpu_and_flags(flags)?;
     let (comm, pid) = task(tasks)?;
-    let rest = line.get(before.len() - flags.len() + digits..)?;
+    let rest = line.get(before.len() - known.len()..)?;
     tail(rest, comm, pid, cpu)
 }
 

@@ -1,15 +1,15 @@
 //! Events of a text, line by line, with bounded memory.
 
 use super::arguments;
-use super::line::{Line, Said, parse};
+use super::line::{Line, Said, missing_column, parse, tells_of_sched};
 use crate::budget::Budget;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::ascend;
 use crate::names::{self, Names};
 use schedlab_model::{
-    Clock, Context, Cpu, CpuSet, Event, EventSource, KindSet, Nanos, OtherFormat, Pid, TraceInfo,
-    Warning, What,
+    Clock, Context, Cpu, CpuSet, Event, EventSource, KindSet, Nanos, OtherFormat, Phase, Pid,
+    TraceInfo, Unit, Warning, What,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,10 @@ const LINES: usize = 1024;
 const ARGUMENTS: usize = 8 << 20;
 /// Bytes that a name takes in the trace's info and among those that lines are compared with.
 const OF_NAME: u64 = 2;
+/// Bytes that a thread takes in the table of processes, or with what it has begun.
+const OF_THREAD: u64 = 64 + 4 * OPEN_MAX as u64;
+/// Marks that a thread has begun at once, at most.
+const OPEN_MAX: usize = 64;
 /// Different tracepoints and marks that are distinguished.
 const NAMES_MAX: usize = 4096;
 
@@ -41,6 +45,8 @@ pub(crate) struct TextReader {
     names: Names,
     others: BTreeMap<(String, String), u16>,
     marks: BTreeMap<String, u32>,
+    /// Marks that threads have begun and not ended.
+    open: BTreeMap<Pid, Vec<u32>>,
     /// The buffer whose scheduler events tell the story, once one was met: `""` is the top one.
     story: Option<String>,
     /// Further buffers with scheduler events.
@@ -51,6 +57,10 @@ pub(crate) struct TextReader {
     puzzling: u64,
     /// Lines that look like events and are of no known form.
     strange: u64,
+    /// Lines of the scheduler's events, those among them that gave none, and the first of those.
+    spelled: u64,
+    unread: u64,
+    lacks: Option<(&'static str, &'static str)>,
     ended: bool,
     /// Arguments of tracepoints beyond the scheduler's, by their place in the last batch, ascending.
     arguments: Vec<(usize, String)>,
@@ -79,16 +89,21 @@ impl TextReader {
             names: Names::default(),
             others: BTreeMap::new(),
             marks: BTreeMap::new(),
+            open: BTreeMap::new(),
             story: None,
             counted: BTreeSet::new(),
             last: 0,
             raised: 0,
             puzzling: 0,
             strange: 0,
+            spelled: 0,
+            unread: 0,
+            lacks: None,
             ended: false,
             arguments: Vec::new(),
             first: Vec::new(),
         };
+        reader.head().map_err(|error| TraceError::io(reader.input.path(), error))?;
         let mut first = Vec::new();
         reader.story = reader.top().map_err(|error| TraceError::io(reader.input.path(), error))?;
         let more = reader.fill(&mut first);
@@ -109,6 +124,15 @@ impl TextReader {
             _ => false,
         };
         Ok(text.lines().filter_map(parse).any(sched).then(String::new))
+    }
+
+    /// Reads what a tracer says of itself in the head.
+    fn head(&mut self) -> io::Result<()> {
+        let mut window = vec![0; HEAD];
+        let count = self.input.read_at(self.offset, &mut window)?;
+        let text = String::from_utf8_lossy(&window[..count]);
+        self.warnings.extend(latency_found(&text));
+        Ok(())
     }
 
     /// Whether a scheduler event of this buffer is reported: those of one buffer are, or all would happen twice.
@@ -141,7 +165,16 @@ impl TextReader {
             lines += 1;
             arguments += bytes.len();
             let text = String::from_utf8_lossy(&bytes);
-            match parse(&text) {
+            let said = parse(&text);
+            if text.contains("sched_") && tells_of_sched(&text) {
+                self.spelled += 1;
+                if !matches!(said, Some(Said::Event(_))) {
+                    self.unread += 1;
+                    self.info.coverage.left_out += 1;
+                    self.lacks = self.lacks.or_else(|| missing_column(&text));
+                }
+            }
+            match said {
                 Some(Said::Event(line)) => self.event(&line, batch),
                 Some(Said::Lost { cpu, count }) => {
                     let (time, by, cpu) = (Nanos(self.last), Pid::IDLE, Cpu(cpu));
@@ -192,12 +225,25 @@ impl TextReader {
     fn event(&mut self, line: &Line<'_>, batch: &mut Vec<Event>) {
         let cpu = Cpu(line.cpu);
         self.met.insert(cpu);
-        let by = Pid(line.pid);
+        let mut by = Pid(line.pid);
         if line.raw && self.last == 0 && batch.is_empty() {
             self.info.clock = Clock::Ticks("unknown".into());
         }
+        if let Some(process) = line.process.filter(|process| *process != line.pid && line.pid > 0) {
+            let known = self.info.processes.get_or_insert_default();
+            if known.contains_key(&by) || self.input.budget().take(OF_THREAD) {
+                known.insert(by, Pid(process));
+            }
+        }
         let told = arguments::what(line.event, line.arguments);
         let told = told.filter(|_| self.tells(line.buffer));
+        // perf does not know the number of a task that ended; its last events name it.
+        if by.0 < 0 {
+            by = match told {
+                Some((What::Switch { prev, .. }, _)) => prev,
+                _ => arguments::current(line.event, line.arguments).unwrap_or(by),
+            };
+        }
         let mut emit = |what| {
             let (time, context) = (Nanos(line.time), line.context);
             batch.push(Event { time, by, cpu, context, what });
@@ -214,18 +260,22 @@ impl TextReader {
         if line.event == crate::mark::NAME
             && line.buffer.is_empty()
             && let Some((phase, name, pid, request)) = arguments::mark(line.arguments)
+            && let Some(id) = self.mark(name)
         {
-            let next = self.info.marks.len();
-            if let Some(id) = number(&mut self.marks, name, next, self.input.budget()) {
-                if self.info.marks.len() == next && id as usize == next {
-                    self.info.marks.push(name.to_owned());
-                }
-                return emit(What::Mark { pid, id, phase, request });
-            }
+            let (time, context, what) =
+                (Nanos(line.time), line.context, What::Mark { pid, id, phase, request });
+            return batch.push(Event { time, by, cpu, context, what });
+        }
+        if matches!(line.event, "tracing_mark_write" | "print")
+            && let Some(what) = self.written(by, line.arguments)
+        {
+            let (time, context) = (Nanos(line.time), line.context);
+            return batch.push(Event { time, by, cpu, context, what });
         }
         let story = self.story.as_deref().unwrap_or_default();
         if arguments::is_ours(line.event) && line.buffer == story {
             self.puzzling += 1;
+            self.info.coverage.left_out += 1;
         }
         let key = (line.system.to_owned(), line.event.to_owned());
         let format = match self.others.get(&key) {
@@ -244,8 +294,45 @@ impl TextReader {
                 format
             }
         };
+        if line.event == "cpuhp_enter"
+            && let Some((cpu, online)) = arguments::hotplug(line.arguments)
+        {
+            emit(What::Online { cpu, online });
+        }
         emit(What::Other { format });
         self.arguments.push((batch.len() - 1, line.arguments.to_owned()));
+    }
+
+    /// The number of a mark's name.
+    fn mark(&mut self, name: &str) -> Option<u32> {
+        let next = self.info.marks.len();
+        let id = number(&mut self.marks, name, next, self.input.budget())?;
+        if self.info.marks.len() == next && id as usize == next {
+            self.info.marks.push(name.to_owned());
+        }
+        Some(id)
+    }
+
+    /// The mark that a thread wrote into `trace_marker`. An end without a name ends what the thread began last.
+    fn written(&mut self, by: Pid, text: &str) -> Option<What> {
+        // ftrace prints the function that wrote it first.
+        let text = text.rsplit_once(": ").map_or(text, |(_, text)| text);
+        let (phase, name, request) = arguments::written_mark(text)?;
+        let open = self.open.get_mut(&by);
+        let id = match (phase, name) {
+            (Phase::End, "") => open.and_then(Vec::pop)?,
+            (_, name) => self.mark(name)?,
+        };
+        if phase == Phase::Begin && request == 0 {
+            let is_known = self.open.contains_key(&by);
+            if is_known || self.input.budget().take(OF_THREAD) {
+                let begun = self.open.entry(by).or_default();
+                if begun.len() < OPEN_MAX {
+                    begun.push(id);
+                }
+            }
+        }
+        Some(What::Mark { pid: by, id, phase, request })
     }
 
     fn report(&mut self) {
@@ -259,6 +346,18 @@ impl TextReader {
             let what = format!("{path}: {raised} events are earlier than the event before them");
             let remedy = "each of them got the time of the event before it";
             self.warnings.push(Warning::new("time-goes-back", what, remedy));
+        }
+        if self.unread > 0 {
+            let (unread, spelled) = (self.unread, self.spelled);
+            let share = schedlab_model::readable(unread as f64 / spelled as f64, Unit::Fraction);
+            let what = format!(
+                "{path}: {unread} of {spelled} lines with scheduler events ({share}) are not understood: \
+                 figures are bounds or unknown"
+            );
+            let remedy = self.lacks.map_or_else(String::new, remedy);
+            self.warnings.push(Warning::new("text-not-understood", what, remedy));
+            self.unread = 0;
+            self.strange = 0;
         }
         let strange = std::mem::take(&mut self.strange);
         if strange > 0 {
@@ -279,6 +378,69 @@ impl TextReader {
             self.warnings.push(Warning::new("text-not-understood", what, remedy));
         }
     }
+}
+
+/// Bytes of a text that its head has at most.
+const HEAD: usize = 4096;
+
+/// What to do about a column that is missing.
+fn remedy((what, option): (&str, &str)) -> String {
+    format!("the lines name no {what}: print the text with `perf script -F +{option}`")
+}
+
+/// Why a text cannot be read as a trace, if most lines of the scheduler's events in its first part give none, or none are
+/// there.
+pub(crate) fn refusal(start: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(start);
+    let (mut spelled, mut unread, mut lacks) = (0_u64, 0_u64, None);
+    for line in text.lines().filter(|line| tells_of_sched(line)) {
+        spelled += 1;
+        if !matches!(parse(line), Some(Said::Event(_))) {
+            unread += 1;
+            lacks = lacks.or_else(|| missing_column(line));
+        }
+    }
+    if unread * 2 > spelled {
+        let default = || "its lines have columns that schedlab does not know".to_owned();
+        return Some(lacks.map_or_else(default, remedy));
+    }
+    let is_ftrace = text.trim_start_matches('\u{feff}').starts_with("# tracer:");
+    let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let Some(line) = lines.find(|line| !matches!(parse(line), Some(Said::Event(_)))) else {
+        let empty = is_ftrace && !text.lines().any(|line| parse(line).is_some());
+        return empty.then(|| "the buffer was empty: it holds no events".to_owned());
+    };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is =
+        |of: fn(&u8) -> bool| words.iter().take(3).all(|word| word.bytes().all(|byte| of(&byte)));
+    let form = match words[..] {
+        [_, _, _, "type:", _] if is(u8::is_ascii_digit) => "raw",
+        [pid, cpu, time, ..]
+            if is(u8::is_ascii_hexdigit) && [pid.len(), cpu.len(), time.len()] == [8, 8, 16] =>
+        {
+            "hex"
+        }
+        _ => return None,
+    };
+    let no_event = !text.lines().any(|line| matches!(parse(line), Some(Said::Event(_))));
+    let remedy = format!(
+        "it was printed with ftrace's option `{form}`: `echo no{form} > trace_options`, then read \
+         the buffer again"
+    );
+    no_event.then_some(remedy)
+}
+
+/// What a latency tracer found: `# latency: 1689 us, ... CPU#0 | ...` and `#    | task: cyclictest-100 (...`.
+fn latency_found(head: &str) -> Option<Warning> {
+    let tracer = head.lines().find_map(|line| line.strip_prefix("# tracer: "))?.trim();
+    let of = head.lines().find_map(|line| line.strip_prefix("# latency: "))?;
+    let (latency, rest) = of.split_once(',')?;
+    let cpu = rest.split_once("CPU#").map_or("", |parts| parts.1);
+    let cpu: String = cpu.chars().take_while(char::is_ascii_digit).collect();
+    let task = head.lines().find_map(|line| line.split_once("| task: "))?.1;
+    let task = task.split_once(" (").map_or(task, |parts| parts.0);
+    let what = format!("the tracer {tracer} found a latency of {latency} of {task} on CPU {cpu}");
+    Some(Warning::new("latency-tracer", what, "the text holds the events of this latency only"))
 }
 
 /// The number of `name`, a new one where it has none; `None` when there are too many.

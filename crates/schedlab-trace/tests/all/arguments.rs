@@ -74,8 +74,8 @@ fn arguments_of_records_reach_text_csv_and_perfetto() {
         let row = csv.lines().find(|line| line.contains("irq_handler_entry")).unwrap();
         assert!(row.ends_with(",irq:irq_handler_entry,irq=7 name=xxx"), "{row}");
         let protobuf = std::fs::read(at("c.pftrace")).unwrap();
-        // Field 2 of the generic event: the name `irq`, and 7 as `int_value`.
-        let field = [0x12, 7, 0x0a, 3, b'i', b'r', b'q', 0x20, 7];
+        // Field 36 of the event: `irq` in field 1, and the name in field 2.
+        let field = [0xa2, 0x02, 7, 0x08, 7, 0x12, 3, b'x', b'x', b'x'];
         assert!(protobuf.windows(field.len()).any(|window| window == field), "{source}");
     }
 }

@@ -17,6 +17,7 @@ mod dat;
 mod memory;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod partial;
 mod perf;
 mod perf_file;
 mod perf_threads;
@@ -27,5 +28,6 @@ mod smoke;
 mod structure;
 mod synthetic;
 mod text;
+mod thinning;
 mod threads;
 mod trace;

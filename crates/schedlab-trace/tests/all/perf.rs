@@ -72,14 +72,13 @@ fn the_topology_that_perf_kept_is_found() {
 
 #[test]
 fn a_file_without_tracepoints_is_refused_with_the_way_out() {
-    for name in ["fibo.compressed2.pipe.data", "perf.data.ctx_switch_namespaces-4.14"] {
-        let Some(path) = data("traces").map(|dir| dir.join(name)) else { return };
-        let error = open(&path).err().unwrap();
-        assert!(matches!(error, TraceError::NoEvents { .. }), "{error:?}");
-        let text = error.to_string();
-        assert!(text.contains(name) && text.contains("no tracepoints"), "{text}");
-        assert!(text.contains("perf sched record"), "{text}");
-    }
+    let name = "fibo.compressed2.pipe.data";
+    let Some(path) = data("traces").map(|dir| dir.join(name)) else { return };
+    let error = open(&path).err().unwrap();
+    assert!(matches!(error, TraceError::NoEvents { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(name) && text.contains("no tracepoints"), "{text}");
+    assert!(text.contains("perf sched record"), "{text}");
 }
 
 #[test]

@@ -20,9 +20,9 @@ cpus=2
  a b-8 [000] 1.000000600: sched_wakeup_new: comm=a b pid=9 prio=120 target_cpu=001
  a b-9 [001] 1.000000700: sched_process_exec: filename=/bin/c pid=9 old_pid=9
  a b-9 [001] 1.000000800: mark: begin warm up pid=9
- a b-9 [001] 1.000000900: irq_handler_entry: irq=42 name=disk
+ a b-9 [001] 1.000000900: disk_begins: irq=42 name=disk
 CPU:1 [5 EVENTS DROPPED]
- a b-9 [001] 1.000001000: irq_handler_exit: irq=42 ret=handled and done
+ a b-9 [001] 1.000001000: disk_ends: irq=42 ret=handled and done
  a b-9 [001] 1.000001100: sched_process_exit: comm=a b pid=9 prio=120
 ";
 
@@ -44,7 +44,7 @@ fn ours(events: &[Event]) -> BTreeMap<String, Vec<Told>> {
             What::Exit { pid } => ("sched_process_exit", pid.0),
             What::Mark { .. } => ("print", 0),
             What::Other { .. } => ("generic", 0),
-            What::Lost { .. } | What::Comm { .. } => continue,
+            What::Lost { .. } | What::Comm { .. } | What::Online { .. } => continue,
         };
         told.entry(name.into()).or_default().push((event.cpu.0, event.time.0, pid));
     }
@@ -201,7 +201,7 @@ fn every_kind_of_event_is_what_perfettos_own_files_say() {
     assert_eq!(ours(&truth), ours(&back));
     let others = open(&path).unwrap().info().others.clone();
     let names: Vec<_> = others[1..].iter().map(|other| other.name.as_str()).collect();
-    assert_eq!(names, ["irq_handler_entry", "irq_handler_exit"]);
+    assert_eq!(names, ["disk_begins", "disk_ends"]);
     let Some(decoded) = agrees(&truth, &path) else { return };
     assert_eq!(decoded.told.len(), 10, "{:?}", decoded.told.keys());
     assert_eq!(decoded.losses, 1);
@@ -212,7 +212,7 @@ fn every_kind_of_event_is_what_perfettos_own_files_say() {
         "ret=handled and done as str_value",
     ];
     assert_eq!(decoded.fields, fields);
-    assert!(decoded.generic.iter().eq(["irq_handler_entry", "irq_handler_exit"]));
+    assert!(decoded.generic.iter().eq(["disk_begins", "disk_ends"]));
     assert!(decoded.threads.contains("a b") && decoded.threads.contains("sh"));
 }
 

@@ -137,7 +137,12 @@ fn check_text(path: &Path, file: &str, few: usize) {
     }
     checked.same("unfinished", &latency["total"]["unfinished"], &theirs["unfinished"]);
     for curve in ["running_time_ns", "waiting_time_ns"] {
-        assert_eq!(waiting[curve], theirs[curve], "{curve}");
+        // For how long so many waited is told only of a trace that holds all wakeups.
+        let told = !waiting[curve].is_null() || waiting["lower_bound"] == true;
+        assert!(told, "{curve}");
+        if !waiting[curve].is_null() {
+            assert_eq!(waiting[curve], theirs[curve], "{curve}");
+        }
     }
     let migrations = |row: (&String, &Value)| row.1["migrations"].as_u64().unwrap_or(0);
     let moved: u64 = theirs["tasks"].as_object().expect("by pid").iter().map(migrations).sum();

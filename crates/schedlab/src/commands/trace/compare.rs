@@ -5,10 +5,11 @@ mod causes;
 use super::form;
 use super::input::{self, Input, Machine, Part, Selection};
 use super::why::overview::{self, Waited};
+use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context as _;
-use schedlab_model::table::{Column, Row, Rows, column};
-use schedlab_model::{Nanos, Warning, columns, readable};
+use schedlab_model::table::{Bound, Column, Row, Rows, column};
+use schedlab_model::{Clock, Known, Nanos, Warning, columns, readable};
 use schedlab_timeline::{About, Total, everything, total_values, totals};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     });
     let a = a.map_err(|_| anyhow::anyhow!("reading {} panicked", args.a.display()))??;
     let b = b?;
+    in_one_unit(args, &a, &b)?;
     let both = both(&a, &b);
     let figures = Rows::new(&both, Nanos::ZERO);
     let side = |file: &Path, told: &Told| Side {
@@ -77,6 +79,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// What one trace tells: a value for each of [`totals`].
 struct Told {
     values: Vec<Option<f64>>,
+    known: Known,
+    clock: Clock,
     seconds: f64,
     looked_at: String,
     waited: Waited,
@@ -86,16 +90,40 @@ struct Told {
 fn told(path: &Path, args: &Args) -> anyhow::Result<Told> {
     let topology = args.machine.topology()?;
     let chosen = args.selection.chosen(&args.part, path)?;
+    let mut clock = Clock::Monotonic;
     let reply = args.part.ask(path, |info| {
+        clock.clone_from(&info.clock);
         let topology = topology.or_else(|| info.topology.clone());
         everything(&About { info, topology, chosen: chosen.clone(), min: args.min })
     })?;
     let looked_at = input::looked_at(&reply);
-    let values = total_values(&reply.answer, &chosen);
+    let values = total_values(&reply.answer, &chosen, &reply.known);
     let seconds = reply.observed.duration().as_secs_f64();
     let input = Input { file: path.to_owned(), part: args.part.clone() };
     let waited = overview::waited(&input, &args.selection)?;
-    Ok(Told { values, seconds, looked_at, waited, warnings: reply.warnings })
+    Ok(Told {
+        values,
+        known: reply.known,
+        clock,
+        seconds,
+        looked_at,
+        waited,
+        warnings: reply.warnings,
+    })
+}
+
+/// Ticks and nanoseconds do not compare.
+fn in_one_unit(args: &Args, a: &Told, b: &Told) -> anyhow::Result<()> {
+    let ticks = |told: &Told| matches!(told.clock, Clock::Ticks(_));
+    let (counts, file) = match (ticks(a), ticks(b)) {
+        (true, false) => (&a.clock, &args.a),
+        (false, true) => (&b.clock, &args.b),
+        _ => return Ok(()),
+    };
+    let (Clock::Ticks(name) | Clock::Nanoseconds(name)) = counts else { return Ok(()) };
+    let file = file.display();
+    let what = format!("{file}: the clock {name} counts ticks, and the other trace nanoseconds");
+    Err(UsageError(format!("{what}: record both with the clock mono")).into())
 }
 
 /// A total of both traces.
@@ -106,6 +134,8 @@ pub(crate) struct Both {
     /// What is compared: sums and counts per second of trace.
     a_rate: Option<f64>,
     b_rate: Option<f64>,
+    /// How exact each is.
+    bounds: [Option<Bound>; 2],
 }
 
 fn both(a: &Told, b: &Told) -> Vec<Both> {
@@ -115,18 +145,21 @@ fn both(a: &Told, b: &Told) -> Vec<Both> {
             true => value.filter(|_| told.seconds > 0.0).map(|value| value / told.seconds),
             false => *value,
         };
-        Both { a: *x, b: *y, a_rate: rate(x, a), b_rate: rate(y, b), total }
+        let of = |told: &Told| total.need.map_or(Some(Bound::Exact), |need| told.known.of(need));
+        let bounds = [of(a), of(b)];
+        Both { a: *x, b: *y, a_rate: rate(x, a), b_rate: rate(y, b), bounds, total }
     };
     totals().into_iter().zip(values).map(both).collect()
 }
 
 impl Both {
-    fn spelled(&self, value: Option<f64>) -> String {
-        value.map_or_else(|| "-".to_owned(), |value| readable(value, self.total.unit))
+    fn spelled(&self, value: Option<f64>, side: usize) -> String {
+        let figure = |value| input::bounded(self.bounds[side], readable(value, self.total.unit));
+        value.map_or_else(|| "-".to_owned(), figure)
     }
 
-    fn spelled_rate(&self, value: Option<f64>) -> String {
-        if self.total.grows { format!("{}/s", self.spelled(value)) } else { String::new() }
+    fn spelled_rate(&self, value: Option<f64>, side: usize) -> String {
+        if self.total.grows { format!("{}/s", self.spelled(value, side)) } else { String::new() }
     }
 }
 
@@ -143,31 +176,44 @@ impl Row for Both {
                 .spelled(move |row: &Self| words(&row.total.name)),
             column("a", "The value in the first trace.", |row: &Self| vec![row.a])
                 .title("A")
-                .spelled(|row: &Self| row.spelled(row.a)),
+                .spelled(|row: &Self| row.spelled(row.a, 0)),
             column("b", "The value in the second trace.", |row: &Self| vec![row.b])
                 .title("B")
-                .spelled(|row: &Self| row.spelled(row.b)),
+                .spelled(|row: &Self| row.spelled(row.b, 1)),
             column("a_compared", "The compared value: of a total that grows with the trace, its value per second of trace.", |row: &Self| row.a_rate)
                 .title("A, a second")
                 .rank(9)
-                .spelled(|row: &Self| row.spelled_rate(row.a_rate)),
+                .spelled(|row: &Self| row.spelled_rate(row.a_rate, 0)),
             column("b_compared", "The compared value of the second trace.", |row: &Self| row.b_rate)
                 .title("B, a second")
                 .rank(8)
-                .spelled(|row: &Self| row.spelled_rate(row.b_rate)),
+                .spelled(|row: &Self| row.spelled_rate(row.b_rate, 1)),
         ];
         columns.extend(columns! { row: Self;
             "per_second" = row.total.grows, "Whether the compared values are per second of trace.";
-            "ratio" ["B / A"] = ratio(row.a_rate, row.b_rate), "`b_compared / a_compared`.";
+            "ratio" ["B / A"] = row.ratio(), "`b_compared / a_compared`; `null` where one of them is a bound.";
+            "a_bound" = row.bounds[0].and_then(bound_word), "`at_least` or `at_most` if `a` is a bound.";
+            "b_bound" = row.bounds[1].and_then(bound_word), "The same of `b`.";
         });
         columns
     }
 }
 
-/// B relative to A.
-fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    let (a, b) = (a?, b?);
-    (a > 0.0).then(|| b / a)
+impl Both {
+    /// B relative to A.
+    fn ratio(&self) -> Option<f64> {
+        let (a, b) = (self.a_rate?, self.b_rate?);
+        let exact = self.bounds.iter().all(|bound| bound.and_then(bound_word).is_none());
+        (exact && a > 0.0).then(|| b / a)
+    }
+}
+
+fn bound_word(bound: Bound) -> Option<&'static str> {
+    match bound {
+        Bound::Exact | Bound::Within(_) => None,
+        Bound::AtLeast => Some("at_least"),
+        Bound::AtMost => Some("at_most"),
+    }
 }
 
 /// `schedlab trace compare --json`.

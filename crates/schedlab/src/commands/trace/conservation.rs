@@ -4,7 +4,7 @@ use super::episode;
 use super::input::{self, Head, Input, Selection};
 use crate::json;
 use schedlab_model::table::{Rows, TextTable};
-use schedlab_model::{Nanos, Unit, readable};
+use schedlab_model::{Known, Nanos, Need, Unit, readable};
 use schedlab_timeline::{
     Cause, Conservation, ConservationAnswer, ConservationOptions, Episode, InReply, Reply,
 };
@@ -67,7 +67,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|info| Conservation::new(options, info).about(chosen))?;
     let episodes = reply.rows(&reply.answer.episodes);
-    let document = Document::of(&reply, Rows::new(&episodes, reply.origin), args.definition);
+    let document = Document::of(
+        &reply,
+        Rows::new(&episodes, reply.origin).known(&reply.known),
+        args.definition,
+    );
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.episodes, || {
         to_text(&document, args, &(input::looked_at(&reply) + &about))
@@ -90,22 +94,25 @@ pub(crate) struct Document<'a> {
     head: Head,
     /// The costliest episodes, costliest first.
     episodes: Rows<'a, InReply<'a, Episode, ConservationAnswer>>,
-    /// How many episodes there are.
-    count: u64,
+    /// How many episodes there are; `null`, as the figures below, if the trace does not tell.
+    count: Option<u64>,
     /// The sum by the definition that was chosen.
-    total_ns: Nanos,
+    total_ns: Option<Nanos>,
     /// Time that tasks waited in the episodes, summed over tasks.
-    waited_ns: Nanos,
+    waited_ns: Option<Nanos>,
     /// CPU time that was lost on the whole machine.
-    lost: LostFigures,
+    lost: Option<LostFigures>,
     /// Episodes by cause.
-    by_cause: BTreeMap<&'static str, CauseFigures>,
+    by_cause: Option<BTreeMap<&'static str, CauseFigures>>,
     /// Of the episodes' cost, the part in which a per-CPU kernel thread ran instead.
-    by_kernel_threads_ns: Nanos,
+    by_kernel_threads_ns: Option<Nanos>,
     /// How long per-CPU kernel threads themselves waited; no episode.
-    bound_threads_ns: Nanos,
+    bound_threads_ns: Option<Nanos>,
     /// The sums of other tools' definitions.
-    definitions: Definitions,
+    definitions: Option<Definitions>,
+    /// How exact the sums are.
+    #[serde(skip)]
+    known: Known,
 }
 
 impl json::Document for Document<'_> {
@@ -150,42 +157,51 @@ impl<'a> Document<'a> {
     ) -> Self {
         let answer = &reply.answer;
         let by_cause = Cause::ALL.into_iter().zip(answer.by_cause);
-        let (lost, sums) = (&answer.lost, &answer.sums);
+        let (lost, sums, known) = (&answer.lost, &answer.sums, reply.known);
+        let time = |time: Nanos| known.of(Need::LostTime).map(|_| time);
+        let exactly = known.of(Need::Episodes).is_some();
         Self {
             head: Head::of(reply),
             episodes,
-            count: answer.count,
-            total_ns: total(answer, definition),
-            waited_ns: answer.waited,
-            lost: LostFigures {
+            count: exactly.then_some(answer.count),
+            total_ns: time(total(answer, definition)),
+            waited_ns: time(answer.waited),
+            lost: known.of(Need::LostTime).map(|_| LostFigures {
                 cpu_ns: lost.cpus,
                 cpu_ns_low: lost.low,
                 cpu_ns_high: lost.high,
                 core_ns: lost.cores,
                 affinity_known: lost.affinity_known,
-            },
-            by_cause: by_cause
-                .map(|(cause, (count, total_ns))| (cause.name(), CauseFigures { count, total_ns }))
-                .collect(),
-            by_kernel_threads_ns: answer.by_kernel_threads,
-            bound_threads_ns: answer.bound_threads,
-            definitions: Definitions {
+            }),
+            by_cause: exactly.then(|| {
+                let figures = |(count, total_ns)| CauseFigures { count, total_ns };
+                by_cause.map(|(cause, of)| (cause.name(), figures(of))).collect()
+            }),
+            by_kernel_threads_ns: exactly.then_some(answer.by_kernel_threads),
+            bound_threads_ns: time(answer.bound_threads),
+            definitions: known.of(Need::LostTime).map(|_| Definitions {
                 schedviz_wall_ns: sums.schedviz_wall,
                 schedviz_cpu_ns: sums.schedviz_cpu,
                 schedviz_thread_ns: sums.schedviz_thread,
                 systing_wall_ns: sums.systing,
-            },
+            }),
+            known,
         }
     }
 }
 
 /// The sum in words; up to where it was looked for.
 fn summed(document: &Document<'_>, definition: Definition) -> String {
-    let (count, total) = (&document.count, document.total_ns.readable());
-    let waited = document.waited_ns.readable();
-    let plural = if *count == 1 { "" } else { "s" };
+    let sum = |time: Option<Nanos>| {
+        input::figure(&document.known, Need::LostTime, time.unwrap_or_default().readable())
+    };
+    let (total, waited) = (sum(document.total_ns), sum(document.waited_ns));
+    let count = document.count.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
+    let plural = if document.count == Some(1) { "" } else { "s" };
     match definition {
-        Definition::Schedlab if *count == 0 => "No work-conservation violations in ".to_owned(),
+        Definition::Schedlab if document.count == Some(0) => {
+            "No work-conservation violations in ".to_owned()
+        }
         Definition::Schedlab => format!(
             "{total} of CPU time lost in {count} episode{plural}, in which tasks waited {waited}; in "
         ),
@@ -223,45 +239,51 @@ fn to_text(document: &Document<'_>, args: &Args, looked_at: &str) -> String {
     if args.definition != Definition::Schedlab {
         text += "this definition ignores affinity, so it includes pinned tasks that waited\n";
     }
-    text += &lost(&document.lost);
+    text += &document.lost.as_ref().map_or_else(String::new, lost);
     if document.head.is_lower_bound() {
         text += "events are missing (see the notes), so some waits are not seen: this may be too little\n";
     }
-    if document.count > 0 {
-        let _ = write!(text, "\n{}", causes(document));
+    if let Some(by_cause) = document.by_cause.as_ref().filter(|_| document.count > Some(0)) {
+        let _ = write!(text, "\n{}", causes(by_cause));
     }
-    let sums = &document.definitions;
-    let _ = writeln!(
-        text,
-        "\nlost in episodes that began with a per-CPU kernel thread: {}\n\
-         per-CPU kernel threads themselves waited: {} (in no episode)\n\
-         schedviz: {} wall, {} of CPUs, {} of threads\n\
-         systing: {} wall\n",
-        document.by_kernel_threads_ns.readable(),
-        document.bound_threads_ns.readable(),
-        sums.schedviz_wall_ns.readable(),
-        sums.schedviz_cpu_ns.readable(),
-        sums.schedviz_thread_ns.readable(),
-        sums.systing_wall_ns.readable()
-    );
+    if let Some(sums) = &document.definitions {
+        text += &others(document, sums);
+    }
     let episodes = document.episodes.rows();
     let shown = if args.top == 0 { episodes.len() } else { args.top };
     for one in episodes.iter().take(shown) {
         text += &episode::to_text(one);
     }
     if episodes.len() > shown {
-        let more = document.count - shown as u64;
+        let more = document.count.unwrap_or(episodes.len() as u64) - shown as u64;
         let _ = writeln!(text, "... and {more} cheaper ones (--top 0 shows all that were kept)");
     }
     text
 }
 
+/// What other definitions say, and what per-CPU kernel threads have to do with it.
+fn others(document: &Document<'_>, sums: &Definitions) -> String {
+    let sum = |time: Option<Nanos>| time.map_or_else(|| "unknown".to_owned(), Nanos::readable);
+    format!(
+        "\nlost in episodes that began with a per-CPU kernel thread: {}\n\
+         per-CPU kernel threads themselves waited: {} (in no episode)\n\
+         schedviz: {} wall, {} of CPUs, {} of threads\n\
+         systing: {} wall\n\n",
+        sum(document.by_kernel_threads_ns),
+        sum(document.bound_threads_ns),
+        sums.schedviz_wall_ns.readable(),
+        sums.schedviz_cpu_ns.readable(),
+        sums.schedviz_thread_ns.readable(),
+        sums.systing_wall_ns.readable()
+    )
+}
+
 /// How many episodes each cause has, and its share of the cost of all.
-fn causes(document: &Document<'_>) -> String {
+fn causes(by_cause: &BTreeMap<&'static str, CauseFigures>) -> String {
     let mut causes = TextTable::new(&["<cause", "episodes", "lost", "share"]);
-    let all = Nanos(document.by_cause.values().map(|cause| cause.total_ns.0).sum());
+    let all = Nanos(by_cause.values().map(|cause| cause.total_ns.0).sum());
     for name in Cause::ALL.map(Cause::name) {
-        let Some(CauseFigures { count, total_ns }) = document.by_cause.get(name) else { continue };
+        let Some(CauseFigures { count, total_ns }) = by_cause.get(name) else { continue };
         if *count > 0 {
             let share = readable(total_ns.0 as f64 / all.0 as f64, Unit::Fraction);
             causes.row(vec![name.replace('_', " "), count.to_string(), total_ns.readable(), share]);

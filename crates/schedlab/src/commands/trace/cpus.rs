@@ -29,7 +29,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Cpus::by_distance(topology.clone())
     })?;
     let rows = &reply.answer.rows;
-    let document = Document { head: Head::of(&reply), cpus: Rows::new(rows, reply.origin) };
+    let document = Document {
+        head: Head::of(&reply),
+        cpus: Rows::new(rows, reply.origin).known(&reply.known),
+    };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.cpus, || {
         let hidden = if topology.is_some() { &[][..] } else { &["arrivals_by_distance"] };
@@ -68,7 +71,14 @@ fn sum(rows: &[CpuRow]) -> CpuRow {
         involuntary: count(|row| row.involuntary),
         wakeups: count(|row| row.wakeups),
         arrivals: count(|row| row.arrivals),
-        arrivals_by: std::array::from_fn(|at| rows.iter().map(|row| row.arrivals_by[at]).sum()),
+        arrivals_by: rows
+            .iter()
+            .map(|row| row.arrivals_by)
+            .reduce(|sum, of| {
+                let (sum, of) = (sum?, of?);
+                Some(std::array::from_fn(|at| sum[at] + of[at]))
+            })
+            .flatten(),
         overloaded: time(|row| row.overloaded),
         waiting_max: rows.iter().map(|row| row.waiting_max).max().unwrap_or(0),
         waited: time(|row| row.waited),

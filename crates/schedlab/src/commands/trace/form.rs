@@ -39,7 +39,12 @@ impl Form {
         if self.json {
             return json::print(document);
         }
-        print_text(&if self.csv { rows.csv(self.raw) } else { text() })?;
+        let text = match self.csv {
+            true => rows.csv(self.raw),
+            false if rows.is_blank() => "no figures: the trace does not tell them\n".to_owned(),
+            false => text(),
+        };
+        print_text(&text)?;
         print_notes(warnings);
         Ok(())
     }

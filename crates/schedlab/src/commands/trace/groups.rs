@@ -35,7 +35,8 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
     };
     let rows = rows(&reply, &groups, selection);
     let (head, steal_ns) = (Head::of(&reply), groups.stolen());
-    let document = Document { head, groups: Rows::new(&rows, reply.origin), steal_ns };
+    let document =
+        Document { head, groups: Rows::new(&rows, reply.origin).known(&reply.known), steal_ns };
     let form = input.part.form;
     form.print(&reply.warnings, &document, &document.groups, || {
         let mut text = document.groups.text(form.room(), &[]);
@@ -90,13 +91,13 @@ impl schedlab_model::table::Row for Row {
         columns! { row: Self;
             "group" ["group"] = row.group.clone(), "The group's path; `null` for tasks whose group was not seen.";
             "tasks" ["tasks"] = row.tasks, "Tasks of the group in the trace.";
-            "run_ns" ["run"] = row.ran, "Time in which they ran.";
-            "run_delay_count" ["run delay: waits", 7] = row.delay.count(), "How often they waited for a CPU.";
-            "run_delay_ns_p50" ["run delay: p50", 8] = row.delay.quantile(0.5).map(Nanos), "Half of these waits are not longer.";
-            "run_delay_ns_p99" ["run delay: p99"] = row.delay.quantile(0.99).map(Nanos), "99 % of these waits are not longer.";
-            "run_delay_ns_max" ["run delay: max"] = row.delay.max().map(Nanos), "The longest of these waits.";
-            "run_delay_ns_sum" ["run delay: sum"] = Nanos(row.delay.sum()), "All of these waits together.";
-            "lost_cpu_ns" ["lost CPU time"] = row.lost, "CPU time that was lost while they waited.";
+            "run_ns" ["run"] @ RunTime = row.ran, "Time in which they ran.";
+            "run_delay_count" ["run delay: waits", 7] @ WaitTime = row.delay.count(), "How often they waited for a CPU.";
+            "run_delay_ns_p50" ["run delay: p50", 8] @ Waits = row.delay.quantile(0.5).map(Nanos), "Half of these waits are not longer.";
+            "run_delay_ns_p99" ["run delay: p99"] @ Waits = row.delay.quantile(0.99).map(Nanos), "99 % of these waits are not longer.";
+            "run_delay_ns_max" ["run delay: max"] @ WaitTime = row.delay.max().map(Nanos), "The longest of these waits.";
+            "run_delay_ns_sum" ["run delay: sum"] @ WaitTime = Nanos(row.delay.sum()), "All of these waits together.";
+            "lost_cpu_ns" ["lost CPU time"] @ LostTime = row.lost, "CPU time that was lost while they waited.";
             "throttled_ns" ["throttled: time"] = row.throttling.map(|all| all.throttled), "Time in which the kernel throttled the group, summed over CPUs, in the whole recording; `null` where the kernel does not count it.";
             "throttled_periods" ["throttled: periods", 9] = row.throttling.map(|all| all.throttled_periods), "Enforcement periods in which the group was throttled.";
             "periods" = row.throttling.map(|all| all.periods), "All of its enforcement periods.";

@@ -3,7 +3,8 @@
 use super::form::Form;
 use crate::commands::UsageError;
 use anyhow::Context as _;
-use schedlab_model::{Cpu, Nanos, Pid, Point, Span, Topology, Warning};
+use schedlab_model::table::Bound;
+use schedlab_model::{Cpu, Known, Nanos, Need, Pid, Point, Span, Topology, Warning};
 use schedlab_timeline::{
     Chosen, Cut, Question, Reply, State, TaskId, Who, WithArguments, ask_all, ask_within, span_of,
 };
@@ -239,14 +240,14 @@ pub(crate) struct Head {
     start_ns: Nanos,
     /// Where it ends.
     end_ns: Nanos,
-    /// Whether events are missing, so that figures are lower bounds.
+    /// Whether the trace is partial, so that figures are bounds (`NAME_bound`) or unknown.
     lower_bound: bool,
     /// What limits the figures.
     warnings: Vec<Warning>,
 }
 
 impl Head {
-    /// Whether events are missing, so that figures are lower bounds.
+    /// Whether the trace is partial, so that figures are bounds or unknown.
     pub(crate) const fn is_lower_bound(&self) -> bool {
         self.lower_bound
     }
@@ -258,17 +259,19 @@ impl Head {
 
     /// Of what was no question to the state machine.
     pub(crate) fn about(origin: Nanos, part: Span, warnings: &[Warning]) -> Self {
+        let lower_bound = false;
         Self {
             origin_ns: origin.0.to_string(),
             start_ns: part.start - origin,
             end_ns: part.end - origin,
-            lower_bound: is_lower_bound(warnings),
+            lower_bound,
             warnings: warnings.to_vec(),
         }
     }
 
     pub(crate) fn of<A>(reply: &Reply<A>) -> Self {
-        Self::about(reply.origin, reply.observed, &reply.warnings)
+        let lower_bound = reply.known.is_partial();
+        Self { lower_bound, ..Self::about(reply.origin, reply.observed, &reply.warnings) }
     }
 }
 
@@ -293,18 +296,19 @@ impl Named {
     }
 }
 
-/// Warnings that make figures lower bounds.
-pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
-    const CODES: [&str; 7] = [
-        "no-switches",
-        "no-wakeups",
-        "no-migrations",
-        "events-lost",
-        "cpus-unobserved",
-        "events-contradict",
-        "wakeups-missing",
-    ];
-    warnings.iter().any(|warning| CODES.contains(&warning.code.as_str()))
+/// A figure of a headline, as exact as the trace tells it.
+pub(crate) fn figure(known: &Known, need: Need, figure: impl std::fmt::Display) -> String {
+    bounded(known.of(need), figure)
+}
+
+/// A figure with its bound; `unknown` without one.
+pub(crate) fn bounded(bound: Option<Bound>, figure: impl std::fmt::Display) -> String {
+    match bound {
+        None => "unknown".to_owned(),
+        Some(Bound::Exact | Bound::Within(_)) => figure.to_string(),
+        Some(Bound::AtLeast) => format!("≥ {figure}"),
+        Some(Bound::AtMost) => format!("≤ {figure}"),
+    }
 }
 
 /// `, 3 chosen tasks`, where a choice was made.
@@ -326,6 +330,9 @@ pub(crate) fn looked_at<A>(reply: &Reply<A>) -> String {
         String::new()
     };
     let plural = if cpus.len() == 1 { "" } else { "s" };
-    let length = (end - start).readable();
+    let length = match reply.known.ticks {
+        true => format!("{} ticks", (end - start).0),
+        false => (end - start).readable(),
+    };
     format!("{length}{from} of {} CPU{plural}", cpus.len())
 }

@@ -4,7 +4,7 @@ use super::input::{self, Head, Input, Named, Selection};
 use super::ran_instead;
 use crate::json;
 use schedlab_model::table::{One, Rows, TextTable};
-use schedlab_model::{Context, Cpu, Nanos, Pid};
+use schedlab_model::{Context, Cpu, Nanos, Need, Pid};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
     Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile, Reply, TaskId, Waited, Why,
@@ -171,12 +171,15 @@ struct LongWait {
 impl<'a> Document<'a> {
     fn of(reply: &'a Reply<Answer>, lines: &'a Lines<'a>, args: &Args) -> Self {
         let Answer { latency, worst, .. } = &reply.answer;
-        let rows = |lines: &'a [Waited<'a>]| Rows::new(lines, reply.origin).with(args.histogram);
+        let known = &reply.known;
+        let rows = |lines: &'a [Waited<'a>]| {
+            Rows::new(lines, reply.origin).with(args.histogram).known(known)
+        };
         let worst = || worst.iter().map(|(wait, other)| LongWait::of(wait, other, reply)).collect();
         Self {
             head: Head::of(reply),
             tasks: rows(&lines.tasks),
-            total: One::new(&latency.total, reply.origin, args.histogram),
+            total: One::new(&latency.total, reply.origin, args.histogram).known(known),
             comms: (args.by == By::Comm).then(|| rows(&lines.comms)),
             cpus: lines.cpus.as_deref().map(rows),
             worst: (args.worst > 0).then(worst),
@@ -221,15 +224,13 @@ fn to_text<'a>(
     let total = Waited { pid: None, comm: None, cpu: None, delays: &latency.total };
     table.row(&total, &[("pid", ""), ("comm", "total"), ("cpu", "total")]);
     table.all();
-    let at_least = if input::is_lower_bound(&reply.warnings) { " (lower bounds)" } else { "" };
-    let mut text =
-        format!("wakeup latency, then run delay{at_least}, in {}\n\n", input::looked_at(reply));
+    let mut text = format!("wakeup latency, then run delay, in {}\n\n", input::looked_at(reply));
     text += &table.print(if args.top == 0 { 0 } else { args.top + 1 });
     if latency.total.unfinished > 0 {
         let _ =
             writeln!(text, "{} waits had not ended and are not counted", latency.total.unfinished);
     }
-    if args.histogram {
+    if args.histogram && reply.known.of(Need::Waits).is_some() {
         for (name, histogram) in
             [("wakeup latency", &latency.total.wakeup), ("run delay", &latency.total.run_delay)]
         {
@@ -272,6 +273,7 @@ fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> 
     let why = match (wait.why, wait.waker_context) {
         (Why::Preempted | Why::Yielded, _) => "displaced".to_owned(),
         (_, Context::Task) if wait.waker.is_some() => format!("woken by {}", name(wait.waker)),
+        (_, Context::Unknown) => "woken, by whom is unknown".to_owned(),
         _ => "woken by an interrupt".to_owned(),
     };
     let instead = ran_instead::in_times(meanwhile, state);

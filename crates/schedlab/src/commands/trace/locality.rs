@@ -40,9 +40,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let document = Document {
         head: Head::of(&reply),
         topology: answer.has_topology,
-        matrix: Rows::new(&matrix, reply.origin),
-        tasks: Rows::new(&tasks, reply.origin),
-        total: One::new(&total, reply.origin, false),
+        matrix: Rows::new(&matrix, reply.origin).known(&reply.known),
+        tasks: Rows::new(&tasks, reply.origin).known(&reply.known),
+        total: One::new(&total, reply.origin, false).known(&reply.known),
     };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.tasks, || {

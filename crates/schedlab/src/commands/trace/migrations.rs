@@ -3,7 +3,7 @@
 use super::input::{self, Head, Input, Machine, Selection};
 use crate::json;
 use schedlab_model::table::{One, Rows, TextTable};
-use schedlab_model::{Distance, Warning};
+use schedlab_model::{Distance, Need, Warning};
 use schedlab_timeline::{
     ChainedHop, InReply, Migrations, MigrationsAnswer, Moves, Reply, WHENS, When,
 };
@@ -56,14 +56,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chains: Vec<&[Hop<'_>]> = hops.chunk_by(|a, b| a.row.0 == b.row.0).collect();
     let document = Document {
         head: Head::of(&reply),
-        total: answer.total(),
+        total: reply.known.of(Need::Migrations).map(|_| answer.total()),
         by: WHENS
             .iter()
             .zip(&moves)
-            .map(|(when, of)| (when.name(), One::new(of, reply.origin, false)))
+            .map(|(when, of)| (when.name(), One::new(of, reply.origin, false).known(&reply.known)))
             .collect(),
         chains: chains.iter().map(|hops| Chain { hops: Rows::new(hops, reply.origin) }).collect(),
-        chain_count: answer.chained,
+        chain_count: reply.known.of(Need::Episodes).map(|_| answer.chained),
     };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &all, || {
@@ -79,14 +79,14 @@ type Hop<'a> = InReply<'a, ChainedHop, MigrationsAnswer>;
 pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
-    /// All migrations.
-    total: u64,
+    /// All migrations; `null` if the trace does not tell.
+    total: Option<u64>,
     /// Migrations by what moved the task: `wakeup`, `fork`, `balance`, `asleep`, `running`.
     by: BTreeMap<&'static str, One<'a, Moves>>,
     /// Chains of moves, longest first.
     chains: Vec<Chain<'a>>,
-    /// How many chains of two moves or more there are.
-    chain_count: u64,
+    /// How many chains of two moves or more there are; `null` if the trace does not tell.
+    chain_count: Option<u64>,
 }
 
 impl json::Document for Document<'_> {
@@ -119,9 +119,9 @@ fn to_text(
     let answer = &reply.answer;
     let mut text = format!(
         "{} migrations in {}{about}, {} chains of two moves or more\n\n{}",
-        answer.total(),
+        input::figure(&reply.known, Need::Migrations, answer.total()),
         input::looked_at(reply),
-        answer.chained,
+        input::figure(&reply.known, Need::Episodes, answer.chained),
         table.text(0, room)
     );
     if !answer.has_topology {

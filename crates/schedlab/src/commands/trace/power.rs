@@ -47,8 +47,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tasks = reply.rows(&reply.answer.tasks);
     let document = Document {
         head: Head::of(&reply),
-        cpus: Rows::new(&reply.answer.cpus, reply.origin),
-        tasks: Rows::new(&tasks, reply.origin),
+        cpus: Rows::new(&reply.answer.cpus, reply.origin).known(&reply.known),
+        tasks: Rows::new(&tasks, reply.origin).known(&reply.known),
     };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.cpus, || {

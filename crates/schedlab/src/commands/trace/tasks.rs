@@ -2,6 +2,7 @@
 
 use super::input::{self, Head, Input, Machine, Selection};
 use crate::json;
+use schedlab_model::Need;
 use schedlab_model::table::Rows;
 use schedlab_timeline::{InReply, Reply, TaskRow, Tasks, TasksAnswer};
 use schemars::JsonSchema;
@@ -61,7 +62,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
     }
     let rows = reply.rows(&reply.answer.rows);
-    let document = Document { head: Head::of(&reply), tasks: Rows::new(&rows, reply.origin) };
+    let document = Document {
+        head: Head::of(&reply),
+        tasks: Rows::new(&rows, reply.origin).known(&reply.known),
+    };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.tasks, || {
         let stacks = rows.iter().any(|row| !row.blocked.is_empty());
@@ -76,13 +80,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn headline(reply: &Reply<TasksAnswer>) -> String {
     let sum = |of: fn(&TaskRow) -> u64| reply.answer.rows.iter().map(of).sum::<u64>();
+    let figure = |need, of| input::figure(&reply.known, need, sum(of));
     format!(
         "{} tasks in {}: {} switches voluntary, {} involuntary, {} migrations\n\n",
         reply.answer.rows.len(),
         input::looked_at(reply),
-        sum(|row| row.voluntary),
-        sum(|row| row.involuntary),
-        sum(|row| row.migrations),
+        figure(Need::AllSwitches, |row| row.voluntary),
+        figure(Need::AllSwitches, |row| row.involuntary),
+        figure(Need::Migrations, |row| row.migrations),
     )
 }
 

@@ -2,8 +2,8 @@
 
 use super::input::{self, Head, Input, Selection};
 use crate::json;
-use schedlab_model::table::{One, Rows, column};
-use schedlab_model::{Nanos, Unit, readable};
+use schedlab_model::table::{Bound, One, Rows, column};
+use schedlab_model::{Nanos, Need, Unit, readable};
 use schedlab_timeline::{Bin, PlacedBin, Reply, Waiting, WaitingAnswer};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,14 +31,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let reply = args.input.ask(|_| Waiting::new(args.bins).about(chosen))?;
     let answer = &reply.answer;
     let (bins, total) = (answer.placed(), answer.total());
+    let exact = |need| reply.known.of(need) == Some(Bound::Exact);
     let document = Document {
         head: Head::of(&reply),
         cpus: answer.cpus,
         bin_ns: answer.width,
-        bins: Rows::new(&bins, reply.origin),
-        total: One::new(&total, reply.origin, false),
-        running_time_ns: &answer.running_time_ns,
-        waiting_time_ns: &answer.waiting_time_ns,
+        bins: Rows::new(&bins, reply.origin).known(&reply.known),
+        total: One::new(&total, reply.origin, false).known(&reply.known),
+        running_time_ns: exact(Need::Running).then_some(&*answer.running_time_ns),
+        waiting_time_ns: exact(Need::Waiting).then_some(&*answer.waiting_time_ns),
     };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.bins, || {
@@ -60,10 +61,10 @@ pub(crate) struct Document<'a> {
     bins: Rows<'a, PlacedBin>,
     /// All stretches together.
     total: One<'a, Bin>,
-    /// For how long 0, 1, 2, ... tasks ran.
-    running_time_ns: &'a [u64],
-    /// For how long 0, 1, 2, ... tasks waited.
-    waiting_time_ns: &'a [u64],
+    /// For how long 0, 1, 2, ... tasks ran; `null` if the trace does not tell.
+    running_time_ns: Option<&'a [u64]>,
+    /// For how long 0, 1, 2, ... tasks waited; `null` if the trace does not tell.
+    waiting_time_ns: Option<&'a [u64]>,
 }
 
 impl json::Document for Document<'_> {
@@ -84,7 +85,7 @@ fn to_text(reply: &Reply<WaitingAnswer>, bins: &[PlacedBin], about: &str, room: 
         format!("|{}{}", "#".repeat(running), "+".repeat(waiting))
     });
     let bars = bars.title("|running #, waiting + (one a task)").rank(5);
-    let rows = Rows::new(bins, reply.origin).and([bars]);
+    let rows = Rows::new(bins, reply.origin).known(&reply.known).and([bars]);
     let mut text = rows.text(room, &[]);
     text.all();
     let total = PlacedBin { start: answer.start, bin: answer.total() };
@@ -95,7 +96,7 @@ fn to_text(reply: &Reply<WaitingAnswer>, bins: &[PlacedBin], about: &str, room: 
     format!(
         "running and waiting tasks in {}{about}; somebody waited {} of the time\n\n{}",
         input::looked_at(reply),
-        readable(someone, Unit::Fraction),
+        input::figure(&reply.known, Need::Waiting, readable(someone, Unit::Fraction)),
         text.print(0)
     )
 }

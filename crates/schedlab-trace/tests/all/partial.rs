@@ -1,0 +1,284 @@
+//! Traces that hold a part of what happened: each figure is right, a bound, or unknown, and one note says why.
+//!
+//! The files in `tests/partial` have known answers: a complete recording was made beside each kind, or the events
+//! themselves show what is true.
+
+use schedlab_model::table::{Bound, Rows};
+use schedlab_model::{Cpu, Nanos, Need, Phase, Pid, What};
+use schedlab_timeline::{
+    Conservation, ConservationOptions, Cpus, CpusAnswer, Doing, InReply, Latency, LatencyAnswer,
+    Power, Question, Reply, TaskRow, Tasks, TasksAnswer, WhyLate, ask,
+};
+use schedlab_trace::{Options, TraceError};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/partial").join(name)
+}
+
+fn asked<Q: Question>(name: &str, question: Q) -> Reply<Q::Answer> {
+    let options = Options { arguments: true, ..Options::default() };
+    let mut source = schedlab_trace::open_with(&path(name), &options).unwrap();
+    ask(&mut *source, question).unwrap()
+}
+
+fn codes<A>(reply: &Reply<A>) -> Vec<&str> {
+    reply.warnings.iter().map(|warning| warning.code.as_str()).collect()
+}
+
+fn row(reply: &Reply<TasksAnswer>, pid: i32) -> Option<&TaskRow> {
+    reply.answer.rows.iter().find(|row| row.pid == Pid(pid))
+}
+
+fn refused(name: &str) -> String {
+    match schedlab_trace::open(&path(name)) {
+        Err(error @ TraceError::NoEvents { .. }) => error.to_string(),
+        Err(other) => panic!("{name}: {other}"),
+        Ok(_) => panic!("{name} was opened"),
+    }
+}
+
+#[test]
+fn sampled_switches_tell_no_run_time_and_no_wait() {
+    let reply = asked("freq_sampled.data", Tasks::new());
+    let needs = [Need::RunTime, Need::WaitTime, Need::Slices, Need::Switches, Need::Migrations];
+    assert!(needs.iter().all(|need| reply.known.of(*need).is_none()));
+    let rows: Vec<InReply<'_, TaskRow, TasksAnswer>> = reply.rows(&reply.answer.rows);
+    let rows = Rows::new(&rows, reply.origin).known(&reply.known);
+    assert!(rows.is_blank(), "{}", rows.csv());
+    let [note] = &reply.warnings[..] else { panic!("one note says why: {:?}", reply.warnings) };
+    assert!(note.what.starts_with("switches were sampled (-F 99)"), "{note}");
+}
+
+#[test]
+fn only_the_recorded_commands_tasks_have_run_times_in_a_recording_of_it_alone() {
+    let reply = asked("per_task.data", (Tasks::new(), Cpus::new()));
+    assert_eq!(reply.known.of(Need::RunTime), Some(Bound::AtLeast));
+    assert_eq!(reply.known.of(Need::WaitTime), None);
+    assert_eq!(reply.known.of(Need::CpuTime), None);
+    assert_eq!(codes(&reply), ["events-of-some-tasks"]);
+    let rows = &reply.answer.0.rows;
+    assert!(
+        rows.len() > 40
+            && rows.iter().all(|row| row.comm == "sched-messaging" || row.comm == "perf"),
+        "no other task has a row"
+    );
+    // All tasks together ran for less than both CPUs were there.
+    let ran: u64 = rows.iter().map(|row| row.ran.0).sum();
+    assert!(ran > 0 && ran < 2 * reply.observed.duration().0, "{ran}");
+}
+
+#[test]
+fn switches_as_records_of_their_own_tell_tasks_and_cpus() {
+    let reply = asked("switch_events.data", (Tasks::new(), Cpus::new()));
+    let (tasks, _) = &reply.answer;
+    // Counted from `perf report -D`.
+    for (pid, ran, switches) in
+        [(28283, 51_666, 2), (18, 34_602, 2), (21, 27_632, 2), (15, 22_323, 4)]
+    {
+        let row = tasks.rows.iter().find(|row| row.pid == Pid(pid)).unwrap();
+        assert_eq!((row.ran.0, row.voluntary), (ran, switches), "task {pid}");
+    }
+    let displaced = tasks.rows.iter().find(|row| row.pid == Pid(23159)).unwrap();
+    assert!(displaced.waited > Nanos::ZERO && displaced.involuntary > 0);
+    assert_eq!(reply.known.of(Need::WaitTime), Some(Bound::AtLeast), "no wakeups");
+    assert_eq!(reply.known.of(Need::RunTime), Some(Bound::Exact));
+    let switches: u64 = reply.answer.1.rows.iter().map(|row| row.switches).sum();
+    assert_eq!(switches, 44, "each is told twice in the 86 records, but for those out of idle");
+}
+
+#[test]
+fn a_wait_on_a_cpu_that_the_trace_does_not_cover_is_unknown() {
+    let reply = asked("one_cpu.txt", Tasks::new());
+    assert_eq!(row(&reply, 202).unwrap().waited, Nanos::ZERO, "it ran on CPU 0, and was freed");
+    assert_eq!(row(&reply, 977).unwrap().waited, Nanos(3_320_000), "it waited on CPU 1");
+    assert_eq!(codes(&reply), ["cpus-unobserved"]);
+    let latency: Reply<LatencyAnswer> = asked("one_cpu.txt", Latency::new());
+    assert_eq!(latency.answer.total.run_delay.sum(), 3_320_000);
+    let bounds = [Need::WaitTime, Need::RunTime].map(|need| reply.known.of(need));
+    assert_eq!(bounds, [Some(Bound::AtLeast); 2]);
+    assert_eq!(reply.known.of(Need::CpuTime), Some(Bound::Exact), "CPU 1 is covered");
+}
+
+#[test]
+fn an_interrupted_bystander_is_no_waker_where_the_text_has_no_flags() {
+    let woken_by = |name: &str| {
+        let reply = asked(name, Tasks::new());
+        let by: Vec<_> = row(&reply, 11).unwrap().woken_by.iter().map(|of| of.waker).collect();
+        (by, reply.known.of(Need::Wakers), codes(&reply).join(" "))
+    };
+    let (with, known, notes) = woken_by("L_irq.txt");
+    assert_eq!((with, known, notes.as_str()), (vec![None], Some(Bound::Exact), ""));
+    let (without, known, notes) = woken_by("L_noflag.txt");
+    assert_eq!((without, known, notes.as_str()), (vec![None], None, "no-contexts"));
+    let walked = asked("L_noflag.txt", WhyLate::new(Pid(11))).answer.unwrap();
+    let is_waker = |doing: Doing| matches!(doing, Doing::Interrupt(_) | Doing::Unknown);
+    let asleep = walked.spent.iter().filter(|part| part.depth > 0 || is_waker(part.doing));
+    assert_eq!(asleep.count(), 0, "{:?}", walked.spent);
+}
+
+#[test]
+fn an_unplugged_cpu_is_not_free() {
+    let options = ConservationOptions::default();
+    let source = schedlab_trace::open(&path("S.txt")).unwrap();
+    let info = source.info().clone();
+    let question = (Conservation::new(options, &info), Cpus::new());
+    let reply = asked("S.txt", question);
+    let (conservation, cpus): (_, CpusAnswer) = reply.answer;
+    // It ran a task until 1 ms, and left use then.
+    assert_eq!(conservation.total, Nanos::ZERO);
+    assert_eq!(conservation.lost.high, Nanos::ZERO, "nor may it have been free");
+    let unplugged = cpus.rows.iter().find(|row| row.cpu == Cpu(1)).unwrap();
+    assert_eq!((unplugged.idle, unplugged.busy), (Nanos::ZERO, Nanos(1_000_000)));
+}
+
+#[test]
+fn without_switches_no_run_time_is_told() {
+    let text = std::fs::read_to_string(path("L_irq.txt")).unwrap();
+    let kept: String = text
+        .lines()
+        .filter(|line| !line.contains("sched_switch"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let mut source = schedlab_trace::open_bytes(Path::new("x"), kept.into_bytes()).unwrap();
+    let reply = ask(&mut *source, Tasks::new()).unwrap();
+    let needs = [Need::RunTime, Need::WaitTime, Need::SleepTime, Need::Slices];
+    assert!(needs.iter().all(|need| reply.known.of(*need).is_none()));
+    assert_eq!(reply.known.of(Need::Wakeups), Some(Bound::AtLeast));
+    assert_eq!(codes(&reply), ["no-switches"]);
+}
+
+#[test]
+fn a_text_without_a_column_is_refused_with_the_option_that_prints_it() {
+    for (name, column, option) in
+        [("perf_no_cpu.txt", "CPU", "+cpu"), ("perf_no_tid.txt", "task", "+tid")]
+    {
+        let told = refused(name);
+        assert!(told.contains(&format!("name no {column}")) && told.contains(option), "{told}");
+    }
+    assert!(refused("empty_ftrace.txt").contains("the buffer was empty"));
+}
+
+#[test]
+fn a_column_of_periods_tabs_and_a_mark_of_order_are_read() {
+    let reply = asked("perf_period.txt", Cpus::new());
+    let switches: u64 = reply.answer.rows.iter().map(|row| row.switches).sum();
+    assert_eq!(switches, 49);
+    let text = std::fs::read_to_string(path("perf_period.txt")).unwrap();
+    let tabs = format!("\u{feff}{}", text.replace(" [", "\t["));
+    let mut source = schedlab_trace::open_bytes(Path::new("x"), tabs.into_bytes()).unwrap();
+    let again = ask(&mut *source, Cpus::new()).unwrap();
+    assert_eq!(again.answer.rows, reply.answer.rows);
+}
+
+#[test]
+fn the_switch_names_the_task_whose_number_perf_does_not_know() {
+    let mut source = schedlab_trace::open(&path("perf_minus_one.txt")).unwrap();
+    let mut batch = Vec::new();
+    let mut by = Vec::new();
+    while source.next(&mut batch).unwrap() {
+        by.extend(batch.iter().map(|event| event.by));
+    }
+    assert!(by.contains(&Pid(7612)) && by.iter().all(|pid| pid.0 > 0), "{by:?}");
+}
+
+#[test]
+fn lines_that_are_not_understood_are_counted_and_make_figures_bounds() {
+    let text = std::fs::read_to_string(path("perf_period.txt")).unwrap();
+    // Every tenth line loses its time.
+    let broken = |(at, line): (usize, &str)| match at % 10 {
+        9 => line.replace("1444.", "yesterday:"),
+        _ => line.to_owned(),
+    };
+    let kept: String = text.lines().enumerate().map(broken).map(|line| line + "\n").collect();
+    let mut source = schedlab_trace::open_bytes(Path::new("x"), kept.into_bytes()).unwrap();
+    let reply = ask(&mut *source, Tasks::new()).unwrap();
+    let note = reply.warnings.iter().find(|warning| warning.code == "text-not-understood").unwrap();
+    assert!(note.what.contains("15 of 150 lines"), "{note}");
+    assert_eq!(reply.known.of(Need::RunTime), Some(Bound::AtLeast));
+    assert_eq!(reply.known.of(Need::Waits), None);
+}
+
+#[test]
+fn a_latency_tracers_text_tells_its_head_a_wakeup_and_a_switch() {
+    let reply = asked("wakeup_rt_mail.txt", Latency::new());
+    let found = reply.warnings.iter().find(|warning| warning.code == "latency-tracer").unwrap();
+    let what = "the tracer wakeup_rt found a latency of 1689 us of cyclictest-100 on CPU 0";
+    assert_eq!(found.what, what);
+    let [task] = &reply.answer.tasks[..] else { panic!("{:?}", reply.answer.tasks) };
+    let waited = (task.pid, task.comm.as_str(), task.delays.wakeup.max());
+    assert_eq!(waited, (Pid(100), "cyclictest", Some(1_685_000)));
+}
+
+#[test]
+fn perfettos_own_events_tell_frequencies_idle_states_interrupts_and_why_tasks_blocked() {
+    let options = Options { arguments: true, ..Options::default() };
+    let mut source =
+        schedlab_trace::open_with(&path("perfetto_native_events.pb"), &options).unwrap();
+    let mut batch = Vec::new();
+    let mut told = Vec::new();
+    while source.next(&mut batch).unwrap() {
+        for (index, event) in batch.iter().enumerate() {
+            if let What::Other { format } = event.what {
+                let name = source.info().others[usize::from(format)].name.clone();
+                told.push(format!("{name} {}", source.arguments(index).unwrap_or_default()));
+            }
+        }
+    }
+    let has =
+        |line: &str| assert!(told.iter().any(|one| one.starts_with(line)), "{line}: {told:#?}");
+    has("cpu_frequency state=1500000 cpu_id=0");
+    has("irq_handler_entry irq=5 name=eth");
+    has("irq_handler_exit irq=5 ret=1");
+    has("softirq_entry vec=1");
+    has("cpu_idle state=1");
+    has("sched_blocked_reason pid=11");
+    assert!(!told.iter().any(|one| one.starts_with("other")), "{told:#?}");
+    let reply = asked("perfetto_native_events.pb", Power::new(0));
+    let cpu = &reply.answer.cpus[0];
+    assert_eq!(cpu.range_hz, Some((1_500_000_000, 1_500_000_000)));
+    let idle = cpu.idle.as_ref().unwrap().iter().find(|state| state.state == 1).unwrap();
+    assert_eq!((idle.entered, idle.time), (1, Nanos(1000)));
+}
+
+#[test]
+fn marks_of_android_are_marks_and_its_column_of_processes_tells_threads() {
+    let mut source = schedlab_trace::open(&path("android_atrace.txt")).unwrap();
+    let (mut batch, mut marks) = (Vec::new(), Vec::new());
+    while source.next(&mut batch).unwrap() {
+        for event in &batch {
+            if let What::Mark { pid, id, phase, .. } = event.what {
+                marks.push((pid, source.info().marks[id as usize].clone(), phase));
+            }
+        }
+    }
+    let frame = |phase| (Pid(4595), "Choreographer#doFrame".to_owned(), phase);
+    assert_eq!(marks, [frame(Phase::Begin), frame(Phase::End)]);
+    let processes = source.info().processes.clone().unwrap();
+    assert_eq!(processes.get(&Pid(4610)), Some(&Pid(4595)));
+}
+
+#[test]
+fn a_trace_that_gzip_packed_is_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let packed = dir.path().join("x.gz");
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(&std::fs::read(path("one_cpu.txt")).unwrap()).unwrap();
+    std::fs::write(&packed, out.finish().unwrap()).unwrap();
+    let mut source = schedlab_trace::open(&packed).unwrap();
+    let reply = ask(&mut *source, Cpus::new()).unwrap();
+    assert_eq!(reply.answer.rows[0].switches, 3);
+}
+
+#[test]
+fn texts_in_other_spellings_are_refused_with_the_option_that_prints_them() {
+    let told = |bytes: &[u8]| {
+        schedlab_trace::open_bytes(Path::new("x"), bytes.to_vec()).err().unwrap().to_string()
+    };
+    assert!(told(b"\xff\xfe#\0 \0").contains("iconv -f UTF-16"));
+    let raw = "# tracer: nop\n#\n1234 0 48931234567 type: 315\n";
+    assert!(told(raw.as_bytes()).contains("noraw"), "{}", told(raw.as_bytes()));
+    let hex = "# tracer: nop\n#\n000004d2 00000000 0000000b64a1c3d7 01\n";
+    assert!(told(hex.as_bytes()).contains("nohex"), "{}", told(hex.as_bytes()));
+}
