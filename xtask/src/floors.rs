@@ -22,6 +22,7 @@ const MAY_IMPORT: [(&str, &[&str]); 20] = [
     ("schedlab-sim", &["model", "stats", "workload", "jobs"]),
     ("schedlab-replay", &["model", "stats", "timeline", "workload"]),
     ("schedlab-vm", &["model", "stats", "sys", "trace", "workload"]),
+    ("schedlab-kernel", &["model", "sim", "sys", "trace", "vm", "workload"]),
     ("schedlab-rig", &["jobs", "model", "record", "sys", "timeline", "trace"]),
     ("schedlab-draw", &["model", "stats", "timeline"]),
     (
@@ -42,6 +43,7 @@ const MAY_IMPORT: [(&str, &[&str]); 20] = [
             "timeline",
             "record",
             "host",
+            "kernel",
             "sim",
             "replay",
             "rig",

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 21] = [
+const NEEDED: [(&str, &str); 24] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -22,6 +22,10 @@ const NEEDED: [(&str, &str); 21] = [
     ("go", "golang-go"),
     // It boots the kernels that tests run workloads on.
     ("qemu-system-x86_64", "qemu-system-x86"),
+    // They configure the kernel whose scheduler is simulated.
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
     // It lists the archives that they start with.
     ("cpio", "cpio"),
     // It gives a copy of the program capabilities, as an administrator may.

@@ -87,7 +87,29 @@ impl Machine for OfTree {
         let Some(bytes) = perform(&asked, &|| out.stopped())? else {
             return Ok(Outcome { exit_code: 130, interrupted: true, censored: false });
         };
-        frame::replay(&bytes, out).map(|(outcome, _)| outcome)
+        let replayed = frame::replay(&bytes, out).map(|(outcome, _)| outcome);
+        replayed.map_err(|error| self.told_here(error))
+    }
+}
+
+impl OfTree {
+    /// An error of the child in the words of a run that was performed here.
+    fn told_here(&self, error: MachineError) -> MachineError {
+        const IN_CHILD: [&str; 2] = ["in the guest: ", "the load failed: "];
+        match error {
+            MachineError::Load(text) => {
+                let mut text = text.as_str();
+                for before in IN_CHILD {
+                    text = text.strip_prefix(before).unwrap_or(text);
+                }
+                MachineError::Load(text.to_owned())
+            }
+            MachineError::NotOffered { what, why, .. } => {
+                let machine = self.name.to_string();
+                MachineError::NotOffered { machine, what, why }
+            }
+            other => other,
+        }
     }
 }
 
