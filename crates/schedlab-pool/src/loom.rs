@@ -1,6 +1,6 @@
 //! All interleavings, with at most [`PREEMPTIONS`] preemptions, of two workers and a poster that posts while they run.
 
-use crate::job::{Asks, Criticality, Item, Job, TaskRef, Times};
+use crate::job::{Asks, Criticality, Item, Job, TaskRef, Times, Work};
 use crate::policy::{Core, Hooks, Late, Me};
 use crate::queues::Lists;
 use loom::sync::{Condvar, Mutex as Modelled};
@@ -55,7 +55,7 @@ fn job(
 fn work(core: &State, sleep: &Sleep, worker: usize) {
     let mut me = Me::new(worker);
     while !core.is_closed() {
-        if let Some(task) = core.next(&mut me, Some(&worker)) {
+        if let Some(Work::Task(task)) = core.next(&mut me, Some(&worker)) {
             let returned = task.run();
             core.returned(&task, returned, &me, Some(&worker));
             continue;
@@ -103,7 +103,7 @@ fn each_plain_job_runs_once_and_no_wakeup_is_lost() {
             for number in 0..2 {
                 assert!(core.counters.reserve(1, Some(0)));
                 let asks = Asks { queued: true, ..Asks::default() };
-                core.post(job(core, ran, number, &asks), &[], None);
+                core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
         2,
@@ -118,7 +118,7 @@ fn each_timed_job_runs_once_and_no_wakeup_is_lost() {
                 assert!(core.counters.reserve(1, Some(0)));
                 let criticality = [Criticality::Compulsory, Criticality::Optional][number];
                 let asks = Asks { queued: true, start: 1, criticality, ..Asks::default() };
-                core.post(job(core, ran, number, &asks), &[], None);
+                core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
         2,
@@ -132,8 +132,8 @@ fn a_job_that_depends_on_one_that_may_have_ended_runs_once() {
             assert!(core.counters.reserve(2, Some(0)));
             let queued = Asks { queued: true, ..Asks::default() };
             let first = job(core, ran, 0, &queued);
-            core.post(Arc::clone(&first), &[], None);
-            core.post(job(core, ran, 1, &Asks::default()), &[first], None);
+            core.post(Arc::clone(&first), Vec::new(), None);
+            core.post(job(core, ran, 1, &Asks::default()), vec![first], None);
         },
         2,
     );
