@@ -1,4 +1,4 @@
-//! All interleavings, with at most [`PREEMPTIONS`] preemptions, of two workers and a poster that posts while they run.
+//! All interleavings, with a bound on preemptions, of two workers and a poster that posts while they run.
 
 use crate::job::{Asks, Criticality, Item, Job, TaskRef, Times, Work};
 use crate::policy::{Core, Hooks, Late, Me};
@@ -68,13 +68,18 @@ fn work(core: &State, sleep: &Sleep, worker: usize) {
     }
 }
 
+/// What posts the jobs of a model.
+trait Poster: Fn(&Arc<State>, &Arc<Mutex<Vec<u32>>>) + Send + Sync + Copy + 'static {}
+impl<F: Fn(&Arc<State>, &Arc<Mutex<Vec<u32>>>) + Send + Sync + Copy + 'static> Poster for F {}
+
+fn check(post: impl Poster, jobs: usize) {
+    check_with(PREEMPTIONS, post, jobs);
+}
+
 /// Runs the model: a lost wakeup is a deadlock, which loom finds; each job runs once.
-fn check(
-    post: impl Fn(&Arc<State>, &Arc<Mutex<Vec<u32>>>) + Send + Sync + Copy + 'static,
-    jobs: usize,
-) {
+fn check_with(preemptions: usize, post: impl Poster, jobs: usize) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
+    model.preemption_bound = Some(preemptions);
     model.max_branches = 100_000;
     model.check(move || {
         let sleeps: Arc<Vec<Sleep>> = Arc::new((0..WORKERS).map(|_| Sleep::default()).collect());
@@ -107,6 +112,21 @@ fn each_plain_job_runs_once_and_no_wakeup_is_lost() {
             }
         },
         2,
+    );
+}
+
+#[test]
+fn four_jobs_run_once_each_with_one_preemption() {
+    check_with(
+        1,
+        |core, ran| {
+            for number in 0..4 {
+                assert!(core.counters.reserve(1, Some(0)));
+                let asks = Asks { queued: true, timed: number % 2 == 0, ..Asks::default() };
+                core.post(job(core, ran, number, &asks), Vec::new(), None);
+            }
+        },
+        4,
     );
 }
 
