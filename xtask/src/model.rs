@@ -36,7 +36,8 @@ fn loom() -> Result<()> {
     steps::cargo_with(
         &[&["test", "-p", "schedlab-jobs", "--release"], tests.as_slice()].concat(),
         loom,
-    )
+    )?;
+    steps::cargo_with(&["test", "-p", "schedlab-pool", "--release", "--lib", "loom::"], loom)
 }
 
 /// Isolated, time is Miri's own: it passes with the steps of the program, so that waits end when they would on a slow

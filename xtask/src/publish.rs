@@ -14,7 +14,7 @@ pub(crate) const LIBRARIES: [&str; 6] = [
     "schedlab-stats",
     "schedlab-timeline",
     "schedlab-trace",
-    "schedlab-jobs",
+    "schedlab-pool",
 ];
 /// A program of somebody else's.
 const PROGRAM: &str = "examples/library/longest-waits.rs";

@@ -233,8 +233,12 @@ pub unsafe extern "C" fn schedlab_post(
         return Code::Invalid as i32;
     };
     for number in 0..after_count {
+        // SAFETY: by the contract of this function, there are so many.
+        let at = unsafe { after.add(number) };
         // SAFETY: by the contract of this function.
-        let Some(before) = (unsafe { handle(*after.add(number)) }) else {
+        let before = unsafe { at.read() };
+        // SAFETY: by the contract of this function.
+        let Some(before) = (unsafe { handle(before) }) else {
             give_back(job);
             return Code::Invalid as i32;
         };
@@ -292,7 +296,9 @@ pub unsafe extern "C" fn schedlab_post_batch(
     let size = if count == 0 { 0 } else { unsafe { postings.cast::<usize>().read_unaligned() } };
     for number in 0..count {
         // SAFETY: the postings lie one behind the other, each of this size.
-        let posting = unsafe { sized::read(postings.byte_add(number * size)) };
+        let at = unsafe { postings.byte_add(number * size) };
+        // SAFETY: by the contract of this function.
+        let posting = unsafe { sized::read(at) };
         let split = posting.filter(|posting| posting.size == size);
         let split = split.and_then(|posting| Some((posting, posting.split(pool.origin())?)));
         let Some((posting, (job, request))) = split else {
@@ -309,8 +315,10 @@ pub unsafe extern "C" fn schedlab_post_batch(
         }
     }
     for number in 0..link_count {
+        // SAFETY: by the contract of this function, there are so many.
+        let at = unsafe { links.add(number) };
         // SAFETY: by the contract of this function.
-        let link = unsafe { *links.add(number) };
+        let link = unsafe { at.read() };
         plan.link(link.from, link.to);
     }
     if let Err(refused) = plan.post() {
@@ -325,8 +333,10 @@ pub unsafe extern "C" fn schedlab_post_batch(
         return code as i32;
     }
     for (number, handle) in handles.into_iter().enumerate() {
+        // SAFETY: by the contract of this function, there is room for so many.
+        let at = unsafe { posted.add(number) };
         // SAFETY: by the contract of this function.
-        unsafe { posted.add(number).write(Box::into_raw(Box::new(HandleC(handle)))) };
+        unsafe { at.write(Box::into_raw(Box::new(HandleC(handle)))) };
     }
     Code::Ok as i32
 }

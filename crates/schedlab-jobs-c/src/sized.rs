@@ -24,7 +24,9 @@ pub(crate) unsafe fn read<T: Sized + Copy>(from: *const T) -> Option<T> {
     }
     for at in size_of::<T>()..size {
         // SAFETY: the caller says that so many bytes are there.
-        if unsafe { bytes.add(at).read() } != 0 {
+        let byte = unsafe { bytes.add(at) };
+        // SAFETY: as above.
+        if unsafe { byte.read() } != 0 {
             return None;
         }
     }
@@ -52,9 +54,8 @@ pub(crate) unsafe fn write<T: Sized + Copy>(to: *mut T, mut value: T) -> bool {
     // SAFETY: the size is the first member of the type.
     unsafe { (&raw mut value).cast::<usize>().write(size) };
     let known = size.min(size_of::<T>());
+    let from = (&raw const value).cast::<u8>();
     // SAFETY: the caller says that so many bytes may be written.
-    unsafe {
-        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), to.cast::<u8>(), known)
-    };
+    unsafe { std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), known) };
     true
 }

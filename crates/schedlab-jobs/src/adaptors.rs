@@ -8,6 +8,7 @@ mod feed;
 mod lumiera;
 mod ours;
 mod pace;
+mod posting;
 #[cfg(feature = "rayon")]
 mod rayon;
 mod serial;
@@ -17,6 +18,7 @@ mod tokio;
 pub use self::channel::ChannelThreads;
 pub use self::lumiera::Lumiera;
 pub use self::ours::Ours;
+pub use self::posting::{Function, POSTING, Post, posting};
 #[cfg(feature = "rayon")]
 pub use self::rayon::RayonScope;
 pub use self::serial::Serial;

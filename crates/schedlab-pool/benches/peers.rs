@@ -2,6 +2,12 @@
 //!
 //! `cargo bench -p schedlab-pool --bench peers [-- ROUNDS [POSTERS WORKERS]]`
 
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark prints what it measured, and ends if it gets no thread"
+)]
+
 use schedlab_pool::{Options, Pool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -1,5 +1,7 @@
 //! Plays 25 frames a second: decode, filter and encode, each frame with a deadline, beside a noisy load.
 
+#![expect(clippy::print_stdout, reason = "an example says what it did")]
+
 use schedlab_pool::{JobError, Options, Pool, Request, Spawner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -181,19 +181,21 @@ impl<'env, T> Handle<'env, T> {
             return;
         }
         let is_over = || self.is_ended() || end.is_some_and(|end| Instant::now() >= end);
-        match (worker::worker_of(&self.shared), end) {
-            // The thread of a worker is called when the job ends; a patience needs a look at the clock.
-            (Some(_), None) => worker::wait_inside(&self.shared, is_over),
-            (_, Some(end)) => {
-                while !is_over() {
-                    std::thread::park_timeout(end.saturating_duration_since(Instant::now()));
+        let wait = || {
+            while !is_over() {
+                match end {
+                    Some(end) => {
+                        std::thread::park_timeout(end.saturating_duration_since(Instant::now()));
+                    }
+                    None => std::thread::park(),
                 }
             }
-            (None, None) => {
-                while !is_over() {
-                    std::thread::park();
-                }
-            }
+        };
+        match worker::worker_of(&self.shared) {
+            Some(_) if end.is_none() => worker::wait_inside(&self.shared, is_over),
+            // A job that it ran meanwhile could take longer than the patience.
+            Some(_) => self.shared.block(wait),
+            None => wait(),
         }
     }
 

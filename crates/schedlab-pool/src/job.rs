@@ -470,8 +470,7 @@ where
 
     fn discard(&self) {
         let body = std::mem::replace(&mut *lock(&self.body), Body::Empty);
-        // What is dropped here is the user's, and may panic.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        contain(|| drop(body));
     }
 }
 
@@ -493,9 +492,30 @@ where
     }
 }
 
+/// The function of a job that nobody knows.
+pub(crate) type Bare<'env> = Box<dyn FnOnce() + Send + 'env>;
+
+/// What a worker runs.
+pub(crate) enum Work<'env> {
+    Task(TaskRef<'env>),
+    Bare(Bare<'env>),
+}
+
+/// Runs, or drops, what is the user's; whether it panicked.
+pub(crate) fn contain(run: impl FnOnce()) -> bool {
+    let panicked = catch_unwind(AssertUnwindSafe(run));
+    // What a panic carries may panic too.
+    panicked.is_err_and(|panic| {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+        true
+    })
+}
+
 /// What lies in a queue.
 pub(crate) enum Item<'env> {
     Job(TaskRef<'env>),
+    /// A job without a handle that asks for nothing: nobody can ask for it either.
+    Bare(Bare<'env>),
     /// Jobs whose turn has come because a plan was posted or a job ended; worked off in parts.
     Release(Box<Release<'env>>),
 }

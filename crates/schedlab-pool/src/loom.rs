@@ -1,6 +1,6 @@
-//! All interleavings, with at most [`PREEMPTIONS`] preemptions, of two workers and a poster that posts while they run.
+//! All interleavings, with a bound on preemptions, of two workers and a poster that posts while they run.
 
-use crate::job::{Asks, Criticality, Item, Job, TaskRef, Times};
+use crate::job::{Asks, Criticality, Item, Job, TaskRef, Times, Work};
 use crate::policy::{Core, Hooks, Late, Me};
 use crate::queues::Lists;
 use loom::sync::{Condvar, Mutex as Modelled};
@@ -55,7 +55,7 @@ fn job(
 fn work(core: &State, sleep: &Sleep, worker: usize) {
     let mut me = Me::new(worker);
     while !core.is_closed() {
-        if let Some(task) = core.next(&mut me, Some(&worker)) {
+        if let Some(Work::Task(task)) = core.next(&mut me, Some(&worker)) {
             let returned = task.run();
             core.returned(&task, returned, &me, Some(&worker));
             continue;
@@ -68,13 +68,18 @@ fn work(core: &State, sleep: &Sleep, worker: usize) {
     }
 }
 
+/// What posts the jobs of a model.
+trait Poster: Fn(&Arc<State>, &Arc<Mutex<Vec<u32>>>) + Send + Sync + Copy + 'static {}
+impl<F: Fn(&Arc<State>, &Arc<Mutex<Vec<u32>>>) + Send + Sync + Copy + 'static> Poster for F {}
+
+fn check(post: impl Poster, jobs: usize) {
+    check_with(PREEMPTIONS, post, jobs);
+}
+
 /// Runs the model: a lost wakeup is a deadlock, which loom finds; each job runs once.
-fn check(
-    post: impl Fn(&Arc<State>, &Arc<Mutex<Vec<u32>>>) + Send + Sync + Copy + 'static,
-    jobs: usize,
-) {
+fn check_with(preemptions: usize, post: impl Poster, jobs: usize) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
+    model.preemption_bound = Some(preemptions);
     model.max_branches = 100_000;
     model.check(move || {
         let sleeps: Arc<Vec<Sleep>> = Arc::new((0..WORKERS).map(|_| Sleep::default()).collect());
@@ -103,10 +108,25 @@ fn each_plain_job_runs_once_and_no_wakeup_is_lost() {
             for number in 0..2 {
                 assert!(core.counters.reserve(1, Some(0)));
                 let asks = Asks { queued: true, ..Asks::default() };
-                core.post(job(core, ran, number, &asks), &[], None);
+                core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
         2,
+    );
+}
+
+#[test]
+fn four_jobs_run_once_each_with_one_preemption() {
+    check_with(
+        1,
+        |core, ran| {
+            for number in 0..4 {
+                assert!(core.counters.reserve(1, Some(0)));
+                let asks = Asks { queued: true, timed: number % 2 == 0, ..Asks::default() };
+                core.post(job(core, ran, number, &asks), Vec::new(), None);
+            }
+        },
+        4,
     );
 }
 
@@ -118,7 +138,7 @@ fn each_timed_job_runs_once_and_no_wakeup_is_lost() {
                 assert!(core.counters.reserve(1, Some(0)));
                 let criticality = [Criticality::Compulsory, Criticality::Optional][number];
                 let asks = Asks { queued: true, start: 1, criticality, ..Asks::default() };
-                core.post(job(core, ran, number, &asks), &[], None);
+                core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
         2,
@@ -132,8 +152,8 @@ fn a_job_that_depends_on_one_that_may_have_ended_runs_once() {
             assert!(core.counters.reserve(2, Some(0)));
             let queued = Asks { queued: true, ..Asks::default() };
             let first = job(core, ran, 0, &queued);
-            core.post(Arc::clone(&first), &[], None);
-            core.post(job(core, ran, 1, &Asks::default()), &[first], None);
+            core.post(Arc::clone(&first), Vec::new(), None);
+            core.post(job(core, ran, 1, &Asks::default()), vec![first], None);
         },
         2,
     );

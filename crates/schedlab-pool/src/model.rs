@@ -5,7 +5,7 @@
 mod tests;
 
 use crate::counts::Counts;
-use crate::job::{Asks, Criticality, Item, Job, NEVER, Nanos, Returned, TaskRef, Times};
+use crate::job::{Asks, Criticality, Item, Job, NEVER, Nanos, Returned, TaskRef, Times, Work};
 use crate::policy::{Core, Hooks, Late, Me};
 use crate::queues::{Lists, Queues};
 use crate::sync::{Mutex, lock};
@@ -130,7 +130,11 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
 
     fn job(&self, tag: u64, asks: &Asks) -> TaskRef<'static> {
         let place = Arc::clone(&self.tag);
-        Arc::new(Job::<_, _, Times>::new(asks, move || Some(place.store(tag, SeqCst))))
+        let function = move || {
+            place.store(tag, SeqCst);
+            Some(())
+        };
+        Arc::new(Job::<_, _, Times>::new(asks, function))
     }
 
     fn asks(request: &ModelRequest, queued: bool) -> Asks {
@@ -159,7 +163,7 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
         }
         let task = self.job(tag, &Self::asks(request, after.is_empty()));
         let after: Vec<_> = after.iter().map(|job| Arc::clone(&job.task)).collect();
-        self.core.post(Arc::clone(&task), &after, inside);
+        self.core.post(Arc::clone(&task), after, inside);
         Some(ModelJob { task, tag })
     }
 
@@ -200,7 +204,7 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
         if std::mem::take(&mut self.asleep[worker]) {
             self.core.unparked(me);
         }
-        if let Some(task) = self.core.next(me, Some(&self.locals[worker])) {
+        if let Some(Work::Task(task)) = self.core.next(me, Some(&self.locals[worker])) {
             // The function of the job says which one it is; its work is the caller's.
             task.run();
             return Step::Run(ModelJob { task, tag: self.tag.load(SeqCst) });

@@ -7,12 +7,13 @@ use crate::options::{Options, Request, ns};
 use crate::plan::Plan;
 use crate::policy::{Core, Hooks};
 use crate::queues::{Deques, Queues};
-use crate::sync::this_thread;
+use crate::sync::{Apart, this_thread};
 use crate::worker::{self, work, worker_of};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst, fence};
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
@@ -37,10 +38,11 @@ pub(crate) struct Shared<'env> {
     alive: (Mutex<Vec<usize>>, Condvar),
     /// Workers that wait inside jobs without running others.
     blocked: AtomicUsize,
+    /// By worker, whether it runs a job.
+    busy: Vec<Apart<AtomicBool>>,
 }
 
 impl<'env> Shared<'env> {
-    #[expect(clippy::type_complexity, reason = "the workers' ends of their queues, once")]
     fn new(
         options: Options,
     ) -> (Arc<Self>, Vec<<Deques<Item<'env>> as Queues<Item<'env>>>::Local>) {
@@ -72,6 +74,7 @@ impl<'env> Shared<'env> {
             drained: (Mutex::new(()), Condvar::new()),
             alive: (Mutex::new(Vec::new()), Condvar::new()),
             blocked: AtomicUsize::new(0),
+            busy: (0..workers).map(|_| Apart::default()).collect(),
         };
         (Arc::new(shared), locals)
     }
@@ -105,6 +108,11 @@ impl<'env> Shared<'env> {
         self.tell_drained();
         lock(&self.alive.0).retain(|&alive| alive != worker);
         self.alive.1.notify_all();
+    }
+
+    /// Notes whether a worker runs a job.
+    pub(crate) fn set_busy(&self, worker: usize, busy: bool) {
+        self.busy[worker].0.store(busy, Release);
     }
 
     /// Blocks the current worker.
@@ -148,7 +156,8 @@ impl<'env> Shared<'env> {
         drained
     }
 
-    /// Waits until all workers have left; those that have not.
+    /// Waits until all workers have left; those that have not, since they run a job. One that runs none is about to
+    /// leave, however long it takes the system to let it.
     fn wait_for_workers(&self, patience: Duration) -> Vec<usize> {
         let end = Instant::now().checked_add(patience);
         let mut alive = lock(&self.alive.0);
@@ -158,10 +167,10 @@ impl<'env> Shared<'env> {
                 continue;
             };
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() && alive.iter().all(|&worker| self.busy[worker].0.load(Acquire)) {
                 break;
             }
-            let waited = self.alive.1.wait_timeout(alive, left);
+            let waited = self.alive.1.wait_timeout(alive, left.max(Duration::from_millis(1)));
             alive = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         alive.clone()
@@ -305,7 +314,7 @@ impl<'env> Spawner<'env> {
         T: Send + 'env,
     {
         match self.admit(&request) {
-            Ok(at) => Ok(self.launch(&request, at, || Some(function()))),
+            Ok(at) => Ok(self.launch(request, at, || Some(function()))),
             Err(why) => Err(Refused { why, function }),
         }
     }
@@ -324,7 +333,7 @@ impl<'env> Spawner<'env> {
         T: Send + 'env,
     {
         match self.admit(&request) {
-            Ok(at) => Ok(self.launch(&request, at, function)),
+            Ok(at) => Ok(self.launch(request, at, function)),
             Err(why) => Err(Refused { why, function }),
         }
     }
@@ -337,13 +346,18 @@ impl<'env> Spawner<'env> {
     where
         F: FnOnce() + Send + 'env,
     {
-        let at = match self.admit(&Request::new()) {
-            Ok(at) => at,
-            Err(why) => return Err(Refused { why, function }),
+        let at = worker_of(&self.shared);
+        let why = if self.shared.core.is_closed() {
+            Some(Refusal::Closed)
+        } else if self.shared.core.counters.reserve(1, at) {
+            None
+        } else {
+            Some(Refusal::Full)
         };
-        let asks = Asks { queued: true, ..Asks::default() };
-        let job = Job::<_, _, ()>::new(&asks, || Some(function()));
-        self.shared.core.post(Arc::new(job), &[], at);
+        if let Some(why) = why {
+            return Err(Refused { why, function });
+        }
+        self.shared.core.post_bare(Box::new(function), at);
         if self.shared.core.is_closed() {
             self.shared.tell_drained();
         }
@@ -369,7 +383,7 @@ impl<'env> Spawner<'env> {
             Err(why) => return Err(Refused { why, function }),
         };
         let job = self.deferred(&request, request.after.is_empty(), function);
-        Ok(self.launch_known(job, &request, at))
+        Ok(self.launch_known(job, request, at))
     }
 
     /// A job that its completion ends.
@@ -425,22 +439,22 @@ impl<'env> Spawner<'env> {
 
     fn launch<T: Send + 'env>(
         &self,
-        request: &Request<'env>,
+        request: Request<'env>,
         at: Option<usize>,
         function: impl FnOnce() -> Option<T> + Send + 'env,
     ) -> Handle<'env, T> {
-        let job = self.job(request, request.after.is_empty(), function);
+        let job = self.job(&request, request.after.is_empty(), function);
         self.launch_known(job, request, at)
     }
 
     fn launch_known<T>(
         &self,
         job: Arc<dyn Valued<'env, T> + 'env>,
-        request: &Request<'env>,
+        request: Request<'env>,
         at: Option<usize>,
     ) -> Handle<'env, T> {
         let task: TaskRef<'env> = Arc::clone(&job) as TaskRef<'env>;
-        self.shared.core.post(task, &request.after, at);
+        self.shared.core.post(task, request.after, at);
         if self.shared.core.is_closed() {
             self.shared.tell_drained();
         }

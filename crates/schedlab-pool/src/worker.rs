@@ -1,6 +1,6 @@
 //! A worker's thread.
 
-use crate::job::{Item, Nanos, Returned, TaskRef};
+use crate::job::{Item, Nanos, Stage, Work, contain};
 use crate::policy::Me;
 use crate::pool::Shared;
 use crate::queues::{Deques, Queues};
@@ -46,14 +46,19 @@ pub fn current_worker() -> Option<usize> {
 pub(crate) fn work<'env>(shared: &Arc<Shared<'env>>, worker: usize, local: &Local<'env>) {
     CURRENT.set(Some(Current { pool: address(shared), worker, depth: 0 }));
     lock(&shared.threads)[worker] = Some(std::thread::current());
+    // A hook that does not return is stuck like a job.
+    shared.set_busy(worker, true);
     shared.set_up(worker);
+    shared.set_busy(worker, false);
     let core = &shared.core;
     let mut me = Me::new(worker);
     let mut since = None;
     while !core.is_closed() {
-        if let Some(task) = core.next(&mut me, Some(local)) {
+        if let Some(work) = core.next(&mut me, Some(local)) {
             since = None;
-            run(shared, &task, &me, Some(local));
+            shared.set_busy(worker, true);
+            run(shared, work, &me, Some(local));
+            shared.set_busy(worker, false);
             continue;
         }
         core.search(&mut me);
@@ -71,21 +76,23 @@ pub(crate) fn work<'env>(shared: &Arc<Shared<'env>>, worker: usize, local: &Loca
     shared.left(worker);
 }
 
-fn run<'env>(
-    shared: &Shared<'env>,
-    task: &TaskRef<'env>,
-    me: &Me,
-    local: Option<&Local<'env>>,
-) -> Returned {
+fn run<'env>(shared: &Shared<'env>, work: Work<'env>, me: &Me, local: Option<&Local<'env>>) {
     if let Some(watch) = &shared.options.watch {
         watch.begins(me.worker);
     }
-    let returned = task.run();
-    shared.core.returned(task, returned, me, local);
+    match work {
+        Work::Task(task) => {
+            let returned = task.run();
+            shared.core.returned(&task, returned, me, local);
+        }
+        Work::Bare(job) => {
+            let end = if contain(job) { Stage::Panicked } else { Stage::Done };
+            shared.core.counters.end(end, Some(me.worker));
+        }
+    }
     if let Some(watch) = &shared.options.watch {
         watch.ended(me.worker);
     }
-    returned
 }
 
 fn sleep(shared: &Shared<'_>, worker: usize, until: Nanos) {
@@ -111,8 +118,8 @@ pub(crate) fn wait_inside(shared: &Shared<'_>, is_over: impl Fn() -> bool) {
     let core = &shared.core;
     let mut me = Me::new(current.worker);
     while helps && !is_over() && !core.is_closed() {
-        if let Some(task) = core.next(&mut me, None) {
-            run(shared, &task, &me, None);
+        if let Some(work) = core.next(&mut me, None) {
+            run(shared, work, &me, None);
             continue;
         }
         core.search(&mut me);

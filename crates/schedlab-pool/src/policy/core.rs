@@ -4,7 +4,7 @@ use super::parking::Parking;
 use super::streams::Streams;
 use super::timed::Timed;
 use crate::counts::Counters;
-use crate::job::{Criticality, Item, NEVER, Nanos, Release, Stage, TaskRef};
+use crate::job::{Bare, Criticality, Item, NEVER, Nanos, Release, Stage, TaskRef, contain};
 use crate::queues::{Lane, Queues};
 use crate::sync::{Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, lock};
 use std::collections::BTreeMap;
@@ -136,19 +136,30 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     /// Takes a job for which there is a place in the backlog. `at`: the worker inside whose job this happens.
-    pub(crate) fn post(&self, task: TaskRef<'env>, after: &[TaskRef<'env>], at: Option<usize>) {
+    pub(crate) fn post(&self, task: TaskRef<'env>, after: Vec<TaskRef<'env>>, at: Option<usize>) {
         if after.is_empty() {
             self.keep_generation(&task);
             self.queue(task, None, at);
             return self.close_again();
         }
         self.prepare(&task);
-        self.depend(&task, after);
+        self.depend(&task, &after);
+        drop(after);
         self.pass_on(&task);
         // The one that it waited for while it was posted.
         if task.head().pending.fetch_sub(1, SeqCst) == 1 {
             self.enqueue(task, None, at);
         }
+        self.close_again();
+    }
+
+    /// Takes a job that nobody asks for.
+    pub(crate) fn post_bare(&self, job: Bare<'env>, at: Option<usize>) {
+        match at {
+            Some(worker) => self.queues.post_to(worker, Item::Bare(job)),
+            None => self.queues.post(Lane::Plain, Item::Bare(job)),
+        }
+        self.announce();
         self.close_again();
     }
 
@@ -512,6 +523,10 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         match item {
             Item::Job(task) => {
                 self.cancel(&task, None);
+            }
+            Item::Bare(job) => {
+                contain(|| drop(job));
+                self.counters.end(Stage::Cancelled, None);
             }
             Item::Release(release) => {
                 for task in release.parts.into_iter().flat_map(|(list, _)| list) {

@@ -1,7 +1,7 @@
 //! What a worker does between two jobs.
 
 use super::core::{Core, Late, LateJob};
-use crate::job::{Criticality, Item, NEVER, Nanos, Returned, Stage, TaskRef};
+use crate::job::{Criticality, Item, NEVER, Nanos, Returned, Stage, TaskRef, Work};
 use crate::queues::{Lane, Queues};
 use crate::sync::lock;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Me {
 impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     /// The next job of a worker, which has begun; `None` if there is none, or the pool is closed. Without `local` the
     /// worker is inside a job that waits.
-    pub(crate) fn next(&self, me: &mut Me, local: Option<&Q::Local>) -> Option<TaskRef<'env>> {
+    pub(crate) fn next(&self, me: &mut Me, local: Option<&Q::Local>) -> Option<Work<'env>> {
         while !self.is_closed() {
             match self.find(me, local)? {
                 Item::Release(release) => {
@@ -39,8 +39,12 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
                 Item::Job(task) => {
                     if self.begin(&task, me.worker) {
                         self.found(me);
-                        return Some(task);
+                        return Some(Work::Task(task));
                     }
+                }
+                Item::Bare(job) => {
+                    self.found(me);
+                    return Some(Work::Bare(job));
                 }
             }
         }

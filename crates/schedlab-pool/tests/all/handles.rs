@@ -29,6 +29,27 @@ fn a_handle_gives_the_value_or_the_panic() {
 }
 
 #[test]
+fn a_job_without_a_handle_runs_and_its_panic_is_counted() {
+    let pool = pool(2);
+    let ran = Arc::new(AtomicU64::new(0));
+    for number in 0..100 {
+        let (own, ran) = (pool.spawner(), Arc::clone(&ran));
+        let inside = move || {
+            ran.fetch_add(1, Relaxed);
+            assert!(number % 10 > 0, "on purpose");
+        };
+        // Half of them from inside a job.
+        match number % 2 {
+            0 => pool.post(inside).expect("room"),
+            _ => pool.post(move || own.post(inside).expect("room")).expect("room"),
+        }
+    }
+    pool.wait(Duration::MAX).expect("drained");
+    let counts = pool.stop(Duration::MAX).counts;
+    assert_eq!((ran.load(Relaxed), counts.panicked, counts.done), (100, 10, 140));
+}
+
+#[test]
 fn a_cancelled_job_and_its_dependents_do_not_run() {
     let pool = pool(1);
     let first = pool.spawn_with(in_an_hour(), || ()).expect("room");

@@ -18,10 +18,18 @@ fn storm(posters: usize, workers: usize, backlog: usize, enough: u64) -> (u64, u
                     let mut posted = 0;
                     while !stop.load(Relaxed) {
                         let done = Arc::clone(&done);
-                        match pool.spawn(move || done.fetch_add(1, Relaxed)) {
-                            Ok(_) => posted += 1,
-                            Err(refused) => {
-                                assert_eq!(refused.why, Refusal::Full);
+                        let job = move || {
+                            done.fetch_add(1, Relaxed);
+                        };
+                        // With and without a handle in turn.
+                        let why = match posted % 2 {
+                            0 => pool.spawn(job).err().map(|refused| refused.why),
+                            _ => pool.post(job).err().map(|refused| refused.why),
+                        };
+                        match why {
+                            None => posted += 1,
+                            Some(why) => {
+                                assert_eq!(why, Refusal::Full);
                                 std::thread::yield_now();
                             }
                         }

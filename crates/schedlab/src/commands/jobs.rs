@@ -18,6 +18,7 @@ mod rules;
 mod run;
 mod simulated;
 mod soak;
+mod storm;
 mod streams;
 mod table;
 
@@ -42,6 +43,7 @@ Examples:
   schedlab jobs break --shape load-bursts --nodes 64 --time 500us        how tight a schedule may be
   schedlab jobs grain                                                    the smallest useful job
   schedlab jobs compare --shape fork-join                                several executors compared
+  schedlab jobs storm --posters 2 --workers 2                            posters that do not pause
   schedlab jobs run --on sim:cpus=4 --record jobs.dat                    schedlab's pool, simulated
   schedlab jobs fit measured.csv                                         the models on any data"
 )]
@@ -69,6 +71,8 @@ enum What {
     Compare(compare::Args),
     /// Measure post-to-start latency of single jobs: the part of the pool, the part of the kernel
     Posts(posts::Args),
+    /// Let threads post jobs without a pause, and see whether executors do jobs meanwhile
+    Storm(storm::Args),
     /// Fit the models of `peak` to measured data (CSV)
     Fit(fit::Args),
 }
@@ -85,6 +89,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<grain::Document>(),
         json::of::<compare::Document>(),
         json::of::<posts::Report>(),
+        json::of::<storm::Document>(),
         json::of::<fit::Document>(),
     ]
 }
@@ -120,12 +125,15 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         (What::Posts(_), Some(model)) => {
             return Err(simulated::refuse(model, "measure post-to-start latency"));
         }
+        (What::Storm(_), Some(model)) => {
+            return Err(simulated::refuse(model, "let threads post jobs"));
+        }
         (What::Run(args), _) => args.setup.executor.on = on,
         (What::Peak(args), _) => args.setup.executor.on = on,
         (What::Break(args), _) => args.setup.executor.on = on,
         (What::Compare(args), _) => args.setup.executor.on = on,
         (What::Grain(args), _) => args.executor.on = on,
-        (What::Generate(_) | What::Fit(_) | What::Posts(_), _) => {}
+        (What::Generate(_) | What::Fit(_) | What::Posts(_) | What::Storm(_), _) => {}
     }
     if !matches!(args.what, What::Generate(_) | What::Fit(_)) {
         schedlab_sys::signal::catch().context("catching Ctrl-C")?;
@@ -138,6 +146,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
         What::Grain(args) => grain::run(&args),
         What::Compare(args) => compare::run(&args),
         What::Posts(args) => posts::run(&args),
+        What::Storm(args) => storm::run(&args),
         What::Fit(args) => fit::run(&args),
     }
 }

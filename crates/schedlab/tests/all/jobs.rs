@@ -332,7 +332,8 @@ fn a_bad_cell_is_named_with_its_place() {
 
 #[test]
 fn a_run_is_proved_on_every_executor() {
-    for executor in ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"] {
+    let real = ["schedlab", "lumiera", "rayon", "tokio", "channel", "serial"];
+    for executor in real.into_iter().chain(["virtual", "ideal"]) {
         let graph = ["--shape", "fork-join", "--nodes", "120", "--time", "2us"];
         let common = ["run", "--json", "--workers", "2", "--executor", executor];
         let run = json(&[common.as_slice(), graph.as_slice()].concat());
@@ -506,12 +507,29 @@ fn a_shared_library_with_the_c_function_is_an_executor() {
 fn the_trace_of_the_pool_is_json_for_perfetto() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.json");
-    json(&["run", "--json", "--nodes", "50", "--time", "1us", "--trace", file.to_str().unwrap()]);
+    let load = ["run", "--json", "--executor", "lumiera", "--nodes", "50", "--time", "1us"];
+    json(&[load.as_slice(), &["--trace", file.to_str().unwrap()]].concat());
     let trace: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let names = |wanted: &str| events.iter().any(|event| event["name"] == wanted);
     assert!(names("jobs") && names("pull") && names("begin") && names("end"), "{events:?}");
     assert!((0..50).all(|job| names(&format!("job {job}"))), "jobs are named: {events:?}");
+}
+
+#[test]
+fn a_storm_of_posters_does_not_stop_the_pool() {
+    let storm = ["storm", "--json", "--posters", "1", "--workers", "2", "--time", "300ms"];
+    let found = json(&[&storm, ["--executor", "schedlab,channel"].as_slice()].concat());
+    for row in found["results"].as_array().unwrap() {
+        let count = |key: &str| row[key].as_u64().unwrap();
+        assert!(count("done") > 0 && count("done") <= count("posted"), "{row}");
+        assert!(row["drained_ns"].is_u64() && row["start_ns_p99"].is_u64(), "{row}");
+    }
+    let paced = [&storm, ["--gap", "1ms", "--executor", "schedlab"].as_slice()].concat();
+    assert!(json(&paced)["results"][0]["posted"].as_u64().unwrap() < 400);
+    let out = jobs(&["storm", "--executor", "serial"]);
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert!(said(&out).contains("'serial' takes no single jobs"), "{}", said(&out));
 }
 
 #[test]
@@ -521,7 +539,8 @@ fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
     let load = ["run", "--json", "--shape", "isolated", "--nodes", "200", "--load", "block"];
     let growing =
         [&load, ["--time", "1ms", "--retire", "1000s", "--workers", "1..4"].as_slice()].concat();
-    let run = json(&[growing.as_slice(), &["--trace", file.to_str().unwrap()]].concat());
+    let lumiera = ["--executor", "lumiera"];
+    let run = json(&[&growing, &lumiera[..], &["--trace", file.to_str().unwrap()]].concat());
     assert_eq!((&run["proved"], &run["pool"]["most"]), (&true.into(), &4.into()));
     assert_eq!((&run["pool"]["started"], &run["pool"]["retired"]), (&3.into(), &0.into()));
     let trace: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -529,11 +548,18 @@ fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
     let of = |size: u64| sizes.iter().any(|e| e["ph"] == "C" && e["args"]["workers"] == size);
     assert!((1..=4).all(of) && !of(5), "{sizes:?}");
     // A fixed pool stays as it is; who cannot grow says so.
-    let fixed = json(&[load.as_slice(), &["--time", "1ms", "--workers", "3"]].concat());
+    let fixed = json(&[&load, &lumiera[..], &["--time", "1ms", "--workers", "3"]].concat());
     assert_eq!((&fixed["pool"]["most"], &fixed["pool"]["started"]), (&3.into(), &0.into()));
-    let out = jobs(&[growing.as_slice(), &["--executor", "rayon"]].concat());
+    for name in ["rayon", "schedlab"] {
+        let out = jobs(&[growing.as_slice(), &["--executor", name]].concat());
+        assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+        let refusal = format!("{name} does not offer a pool that grows");
+        assert!(said(&out).contains(&refusal), "{}", said(&out));
+    }
+    let out = jobs(&["run", "--nodes", "4", "--order", "path"]);
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
-    assert!(said(&out).contains("rayon does not offer a pool that grows"), "{}", said(&out));
+    let refusal = "schedlab does not offer --order: use --executor lumiera";
+    assert!(said(&out).contains(refusal), "{}", said(&out));
     assert_eq!(jobs(&["run", "--workers", "4..2"]).status.code(), Some(2));
 }
 
@@ -639,7 +665,8 @@ fn each_cause_of_a_stall_is_provoked_and_seen() {
         // On a busy machine a worker may be displaced all the time that it would have slept: a few tries.
         let seen = (0..10).any(|_| {
             let own = if load[0] == "--shape" { &isolated[2..] } else { &isolated[..] };
-            let record = ["run", "--json", "--record", file.to_str().unwrap()];
+            let record =
+                ["run", "--json", "--executor", "lumiera", "--record", file.to_str().unwrap()];
             let out = jobs(&[record.as_slice(), own, load].concat());
             if said(&out).contains("cannot record the kernel's events") {
                 missing!("the right to record: no stall was put down");

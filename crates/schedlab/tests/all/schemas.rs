@@ -75,6 +75,7 @@ const EVERYWHERE: &[&str] = &[
     "jobs break --executor virtual --nodes 20 --time 100us --runs 2 --repeat 2 --workers 2 --json",
     "jobs grain --executor serial --repeat 1 --efficiency 0.5 --workers 1 --json",
     "jobs compare --nodes 20 --time 20us --workers 1 --repeat 2 --json",
+    "jobs storm --posters 1 --workers 1 --time 20ms --executor schedlab --json",
     "jobs fit table.csv --json",
     "run x.toml",
     "run overload.toml",

@@ -168,8 +168,9 @@ fn what_the_table_of_the_page_says_is_what_each_executor_does() {
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
     let folder = tempfile::tempdir().unwrap();
-    let mut all: Vec<(&str, String)> = ["schedlab", "tokio", "rayon", "channel", "serial"]
+    let mut all: Vec<(&str, String)> = ["schedlab", "lumiera", "tokio", "rayon"]
         .into_iter()
+        .chain(["channel", "serial"])
         .chain(["virtual", "ideal"])
         .map(|name| (name, name.to_owned()))
         .collect();

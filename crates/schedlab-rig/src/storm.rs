@@ -1,0 +1,135 @@
+//! Storms: threads that post jobs without a pause, or one job in a while, and what an executor does meanwhile.
+//!
+//! An executor whose workers take in what is posted before they run it can spend all of its time so. Whoever posts first
+//! and measures afterwards never sees that. Here jobs are counted while posting goes on.
+
+use schedlab_jobs::adaptors::{Function, Post};
+use schedlab_jobs::profile::quantile;
+use schedlab_model::Nanos;
+use schedlab_sys::clock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// One post in so many is timed from its posting to its start.
+const SAMPLE: u64 = 64;
+/// How often it is looked whether jobs are done.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What a storm was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storm {
+    /// Jobs that the executor took.
+    pub posted: u64,
+    /// How often the executor had no room.
+    pub refused: u64,
+    /// Jobs that were done while posters posted.
+    pub done: u64,
+    /// The longest time in which no job was done while posters posted.
+    pub standstill: Nanos,
+    /// From the post to the start of a job: the median and the 99th of a hundred, of one in 64 jobs.
+    pub start_p50: Option<Nanos>,
+    /// The 99th of a hundred.
+    pub start_p99: Option<Nanos>,
+    /// From the end of posting until all jobs were done; `None` if they were not within a minute.
+    pub drained_after: Option<Nanos>,
+}
+
+struct Shared {
+    done: AtomicU64,
+    over: AtomicBool,
+    waits: Mutex<Vec<u64>>,
+}
+
+/// Lets `posters` threads post for `time`, each one job in `gap`, or as fast as the executor accepts if that is zero. A
+/// refused poster yields and tries again. Ends early when `stop` says so.
+///
+/// # Errors
+/// When the system gives no more threads.
+pub fn storm(
+    post: &Post,
+    posters: usize,
+    time: Nanos,
+    gap: Nanos,
+    stop: impl Fn() -> bool,
+) -> std::io::Result<Storm> {
+    let shared = Arc::new(Shared {
+        done: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+        waits: Mutex::default(),
+    });
+    let begun = clock::monotonic();
+    let (posted, refused, done, standstill) = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let mut failed = None;
+        for number in 0..posters {
+            let builder = std::thread::Builder::new().name(format!("poster {number}"));
+            match builder.spawn_scoped(scope, || post_until_over(post, gap, &shared)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let mut last = (0, clock::monotonic());
+        let mut standstill = Nanos(0);
+        while failed.is_none() && clock::monotonic() < begun + time && !stop() {
+            std::thread::sleep(LOOK);
+            let now = (shared.done.load(Relaxed), clock::monotonic());
+            if now.0 > last.0 {
+                last = now;
+            }
+            standstill = standstill.max(now.1 - last.1);
+        }
+        let done = shared.done.load(Relaxed);
+        shared.over.store(true, Relaxed);
+        let counts = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
+        let (posted, refused) = counts.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+        failed.map_or(Ok((posted, refused, done, standstill)), Err)
+    })?;
+    let ended = clock::monotonic();
+    let mut drained_after = None;
+    while drained_after.is_none() && clock::monotonic() < ended + Nanos::from_secs(60) && !stop() {
+        if shared.done.load(Relaxed) == posted {
+            drained_after = Some(clock::monotonic() - ended);
+        } else {
+            std::thread::sleep(LOOK);
+        }
+    }
+    let mut waits = std::mem::take(&mut *lock(&shared.waits));
+    waits.sort_unstable();
+    let at = |q| quantile(&waits, q).map(Nanos);
+    let (start_p50, start_p99) = (at(0.5), at(0.99));
+    Ok(Storm { posted, refused, done, standstill, start_p50, start_p99, drained_after })
+}
+
+fn lock(waits: &Mutex<Vec<u64>>) -> std::sync::MutexGuard<'_, Vec<u64>> {
+    waits.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many jobs were taken, and how often one was refused.
+fn post_until_over(post: &Post, gap: Nanos, shared: &Arc<Shared>) -> (u64, u64) {
+    let (mut posted, mut refused) = (0, 0);
+    while !shared.over.load(Relaxed) {
+        let own = Arc::clone(shared);
+        let job: Function = if posted % SAMPLE == 0 {
+            let since = clock::monotonic();
+            Box::new(move || {
+                lock(&own.waits).push((clock::monotonic() - since).0);
+                own.done.fetch_add(1, Relaxed);
+            })
+        } else {
+            Box::new(move || {
+                own.done.fetch_add(1, Relaxed);
+            })
+        };
+        if post(job) {
+            posted += 1;
+            if gap.0 > 0 {
+                std::thread::sleep(Duration::from_nanos(gap.0));
+            }
+        } else {
+            refused += 1;
+            std::thread::yield_now();
+        }
+    }
+    (posted, refused)
+}
