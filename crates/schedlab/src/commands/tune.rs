@@ -81,7 +81,17 @@ fn study(
     for warning in &found.warnings {
         writeln!(stderr, "schedlab: {}", warning.what)?;
     }
-    let settings = found.settings;
+    let offers = machines.get(&experiment.machine)?.offers();
+    let is_here = |setting: &Setting| offers.knobs.iter().any(|knob| knob.name == setting.knob);
+    let (settings, absent): (Vec<Setting>, Vec<Setting>) =
+        found.settings.into_iter().partition(is_here);
+    for setting in absent {
+        writeln!(
+            stderr,
+            "schedlab: {} is left out: this machine does not have the knob",
+            setting.knob
+        )?;
+    }
     if settings.is_empty() {
         let what = format!("{}: no line of it sets what this kernel has", file.display());
         return Err(UsageError(what).into());

@@ -92,7 +92,8 @@ fn the_lines_of_a_profile_are_looked_into_after_the_whole_of_it() {
     let planned = schedlab(&[&words[..], &["--dry-run"]].concat(), here);
     let err = text(&planned.stderr);
     assert!(planned.status.success() && err.contains("at most "), "{err}");
-    assert!(err.contains("lines: wakeup_granularity=100000"), "{err}");
+    assert!(err.contains("2 lines: wakeup_granularity=100000, latency=24000000"), "{err}");
+    assert!(err.contains("migration_cost is left out: this machine"), "{err}");
     let done = schedlab(&words, here);
     let (out, err) = (text(&done.stdout), text(&done.stderr));
     assert!(done.status.success(), "{out}{err}");
