@@ -124,15 +124,8 @@ pub(crate) fn mismatch(stored: &MachineFacts, now: &MachineFacts) -> Option<Stri
 /// Why what was to be measured was not in force during a run, by its warnings: a knob, speed or scheduler was another
 /// one than asked for. `None` where it was.
 pub(crate) fn not_in_force(warnings: &[Warning]) -> Option<String> {
-    const LOST: [&str; 7] = [
-        "sched-ext-changed",
-        "knob-changed",
-        "knob-adjusted",
-        "speed-off",
-        "speed-unknown",
-        "speed-shared",
-        "slow-failed",
-    ];
+    const LOST: [&str; 5] =
+        ["sched-ext-changed", "knob-changed", "knob-adjusted", "speed-off", "slow-failed"];
     let found = warnings.iter().find(|warning| LOST.contains(&warning.code.as_str()));
     found.map(|warning| warning.what.clone())
 }

@@ -17,6 +17,8 @@ pub use claims::{Claim, Measure};
 pub(crate) use decode::nearest;
 pub use locations::Mistake;
 pub(crate) use locations::{Part, Places};
+pub use metric_names::unknown_metric;
+pub(crate) use metric_names::{DIRECTIONS, UNITS};
 pub use short::Short;
 pub use tuning::{Limit, Screen, Tuning};
 

@@ -1,6 +1,6 @@
 //! Commands of the user's around a run: before, beside it, after, and those that measure.
 
-use crate::file::Hooks;
+use crate::file::{DIRECTIONS, Hooks, UNITS};
 use crate::store::RunWriter;
 use schedlab_model::{Better, Metric, Pid, Unit};
 use schedlab_sys::process;
@@ -138,20 +138,6 @@ impl Drop for Beside {
     }
 }
 
-/// Units as files and hooks write them.
-pub(crate) const UNITS: [(&str, Unit); 7] = [
-    ("", Unit::Count),
-    ("s", Unit::Seconds),
-    ("ns", Unit::Nanoseconds),
-    ("1/s", Unit::PerSecond),
-    ("B", Unit::Bytes),
-    ("B/s", Unit::BytesPerSecond),
-    ("fraction", Unit::Fraction),
-];
-/// Directions as files and hooks write them.
-pub(crate) const DIRECTIONS: [(&str, Better); 2] =
-    [("higher", Better::Higher), ("lower", Better::Lower)];
-
 /// Figures from the output of a metric hook: lines `NAME VALUE`, which may end with a unit and a direction.
 /// A value that is not a finite number, and a declared metric that is missing, are errors of the run.
 pub(crate) fn take_figures(
@@ -195,18 +181,4 @@ fn measured(line: &str, declared: Option<&Metric>) -> Result<Option<(Metric, f64
     })?;
     let metric = declared.filter(|declared| declared.name == *name).cloned().unwrap_or(metric);
     Ok(Some((metric, value)))
-}
-
-/// What has to be asked about a metric of a hook that nobody gave a direction; `None` for others.
-pub(crate) fn question(metric: &Metric) -> Option<String> {
-    let is_open =
-        metric.better == Better::Neither && crate::run_metrics::find(&metric.name).is_none();
-    is_open.then(|| {
-        let name = &metric.name;
-        format!(
-            "Is more or less {name} better? Nothing says so, so there is no advice: write metric = {{ command = \
-             [...], name = \"{name}\", better = \"higher\" }} (or \"lower\") in [hooks], or let the hook print \
-             '{name} VALUE higher'."
-        )
-    })
 }

@@ -52,13 +52,12 @@ pub use comparable::incomparable;
 pub use environment::{conditions, is_passing, machine_line};
 pub use file::{
     Axis, AxisKind, Claim, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Measure, Mistake,
-    Order, Screen, Short, StopRule, Tuning, Varies, When, Workload, keys,
+    Order, Screen, Short, StopRule, Tuning, Varies, When, Workload, keys, unknown_metric,
 };
 pub use id::RunId;
 pub use machines::{Machines, Make};
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
-pub use run_metrics::unknown_metric;
 pub use session::run_experiment;
 pub use shard::{Shard, run_shard};
 pub use store::{

@@ -3,8 +3,7 @@
 //! Each total of each question to a trace ([`schedlab_timeline::totals`]) is a metric, under its name with
 //! `trace_` in front. So it can be compared, mapped and named in `measure`.
 
-use crate::file::nearest;
-use schedlab_model::Metric;
+use schedlab_model::{Better, Metric};
 use schedlab_timeline::{Total, totals};
 use schedlab_workload::metrics;
 use std::sync::LazyLock;
@@ -32,15 +31,17 @@ pub(crate) fn all() -> Vec<&'static str> {
     of_load.chain(TOTALS.iter().map(|total| total.name.as_str())).collect()
 }
 
-/// Why no run measures a metric of this name, with one that is alike; `None` for those of the registry.
-#[must_use]
-pub fn unknown_metric(name: &str) -> Option<String> {
-    let plain = name.rsplit('/').next().unwrap_or(name);
-    if find(plain).is_some() {
-        return None;
-    }
-    let near = nearest(plain, &all()).map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Some(format!("unknown metric '{name}'{near}: docs/metrics.md lists all metrics"))
+/// What has to be asked about a metric of a hook that nobody gave a direction; `None` for others.
+pub(crate) fn question(metric: &Metric) -> Option<String> {
+    let is_open = metric.better == Better::Neither && find(&metric.name).is_none();
+    is_open.then(|| {
+        let name = &metric.name;
+        format!(
+            "Is more or less {name} better? Nothing says so, so there is no advice: write metric = {{ command = \
+             [...], name = \"{name}\", better = \"higher\" }} (or \"lower\") in [hooks], or let the hook print \
+             '{name} VALUE higher'."
+        )
+    })
 }
 
 /// A total as a metric.

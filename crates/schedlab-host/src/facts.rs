@@ -109,7 +109,8 @@ fn text(root: &Path, name: &str) -> Result<String, String> {
 }
 
 /// The present time in UTC as RFC 3339, to the second.
-pub(crate) fn now() -> String {
+#[must_use]
+pub fn now() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     rfc3339(since.map_or(0, |since| since.as_secs()))
 }

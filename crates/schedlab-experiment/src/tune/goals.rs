@@ -1,6 +1,6 @@
 //! From the figures of runs to what a search sees, and back: lower is better, on the scale of logarithms.
 
-use crate::hooks::question;
+use crate::run_metrics::question;
 use crate::store::StoredRun;
 use crate::{Experiment, Limit, Tuning, run_metrics};
 use schedlab_model::{Better, Metric, Unit};

@@ -23,13 +23,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// A setting that this process makes now.
+    /// A setting that this process makes at this time.
     #[must_use]
-    pub fn now(undo: Undo) -> Self {
+    pub fn new(undo: Undo, at: String) -> Self {
         let user = process::user();
         let user = if user == 0 { "root".to_owned() } else { format!("user {user}") };
         let by = format!("{user}, process {}", std::process::id());
-        Self { by, at: crate::facts::now(), undo }
+        Self { by, at, undo }
     }
 
     /// The setting in words while it differs from what was before: `/proc/sys/... was 1, set by root, process 7, at ...`.
@@ -92,7 +92,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("knob");
         fs::write(&path, "0\n").unwrap();
-        let kept = Kept::now(Undo::Write { path: path.clone(), content: "1".into() });
+        let kept = Kept::new(
+            Undo::Write { path: path.clone(), content: "1".into() },
+            "2026-01-01T00:00:00Z".into(),
+        );
         let told = kept.outstanding().unwrap();
         assert!(told.contains("knob was 1, set by ") && told.contains(", at 20"), "{told}");
         fs::write(&path, "1\n").unwrap();

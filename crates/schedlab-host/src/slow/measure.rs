@@ -89,7 +89,10 @@ pub(super) fn doubts(
             format!("CPU {} was set to {}, but runs at {:.1}%", one.cpu, one.asked, got * 100.0);
         let share =
             before.iter().find(|reading| reading.cpu == one.cpu).map_or(1.0, Reading::share);
-        warnings.push(Warning::new("speed-off", what, cause(method, off, share)));
+        // Below other load nobody can tell what a method for commands would grant: that speed is not lost.
+        let is_crowded = off < 0.0 && method.is_for_command();
+        let code = if is_crowded { "speed-crowded" } else { "speed-off" };
+        warnings.push(Warning::new(code, what, cause(method, off, share)));
     }
     for cpu in asked.iter().filter(|cpu| measured.iter().all(|one| one.cpu != *cpu)) {
         let what = format!("cannot measure the speed of CPU {cpu}");

@@ -20,15 +20,12 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// The experiment, and the folder of its results.
-    pub(crate) fn read(
-        &self,
-        machines: &mut Machines<'_>,
-    ) -> anyhow::Result<(Experiment, PathBuf)> {
+    pub(crate) fn read(self, machines: &mut Machines<'_>) -> anyhow::Result<(Experiment, PathBuf)> {
         let mut experiment = read(&self.file)?;
-        if let Some(machine) = &self.on {
+        if let Some(machine) = self.on {
             // What is wrong with it is not the file's mistake.
-            machines.get(machine)?;
-            experiment.put_on(machine.clone());
+            machines.get(&machine)?;
+            experiment.put_on(machine);
         }
         let results = self.output.join(&experiment.name);
         Ok((experiment, results))

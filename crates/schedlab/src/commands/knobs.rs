@@ -225,7 +225,8 @@ fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
     let _knobs = changes.lock()?;
     let _kept = lock_kept(&path)?;
     let mut kept = knobs::read_kept().with_context(|| path.display().to_string())?;
-    kept.extend(changes.undo()?.into_iter().map(Kept::now));
+    let at = schedlab_host::facts::now();
+    kept.extend(changes.undo()?.into_iter().map(|undo| Kept::new(undo, at.clone())));
     // Noted before the change is made: a crash in between leaves a harmless step.
     save(&path, serde_json::to_vec(&kept)?)?;
     for warning in changes.write()? {

@@ -63,9 +63,10 @@ impl json::Document for Profiled {
 fn study(
     machines: &mut Machines<'_>,
     experiment: &Experiment,
-    args: &Args,
     file: &Path,
     results: &Path,
+    pairs: usize,
+    (dry_run, json): (bool, bool),
 ) -> anyhow::Result<ExitCode> {
     if !experiment.axes.is_empty() {
         let what = "--profile: the file has axes; it gives the loads alone";
@@ -80,12 +81,22 @@ fn study(
     for warning in &found.warnings {
         writeln!(stderr, "schedlab: {}", warning.what)?;
     }
-    let settings = found.settings;
+    let offers = machines.get(&experiment.machine)?.offers();
+    let is_here = |setting: &Setting| offers.knobs.iter().any(|knob| knob.name == setting.knob);
+    let (settings, absent): (Vec<Setting>, Vec<Setting>) =
+        found.settings.into_iter().partition(is_here);
+    for setting in absent {
+        writeln!(
+            stderr,
+            "schedlab: {} is left out: this machine does not have the knob",
+            setting.knob
+        )?;
+    }
     if settings.is_empty() {
         let what = format!("{}: no line of it sets what this kernel has", file.display());
         return Err(UsageError(what).into());
     }
-    let runs = profile_runs(settings.len(), args.pairs).map_err(UsageError)?;
+    let runs = profile_runs(settings.len(), pairs).map_err(UsageError)?;
     let runs = runs * experiment.workloads.len();
     let limit = experiment.time_limit.map(|limit| {
         let hours = limit.as_secs_f64() * runs as f64 / 3600.0;
@@ -97,17 +108,17 @@ fn study(
     let mut all = experiment.clone();
     all.settings.extend(settings.iter().cloned());
     super::run::check(machines, &all, &Plan::at(&all, &[], 0))?;
-    if args.dry_run {
+    if dry_run {
         return Ok(ExitCode::SUCCESS);
     }
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told = std::collections::BTreeSet::new();
     let mut tell = |progress: &Progress<'_>| super::run::tell(progress, &mut told);
-    let found = profile(machines, experiment, &settings, args.pairs, results, &stop, &mut tell)?;
+    let found = profile(machines, experiment, &settings, pairs, results, &stop, &mut tell)?;
     let Some(found) = found else { return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED)) };
-    if args.json {
-        json::print(&found)?;
+    if json {
+        crate::json::print(&found)?;
     } else {
         for line in found.sentences() {
             writeln!(crate::output::stdout(), "{line}")?;
@@ -121,7 +132,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut machines = Machines::made_by(&machines::make);
     let (experiment, results) = args.asked.read(&mut machines)?;
     if let Some(file) = &args.profile {
-        return study(&mut machines, &experiment, &args, file, &results);
+        let printed = (args.dry_run, args.json);
+        return study(&mut machines, &experiment, file, &results, args.pairs, printed);
     }
     let Some(tuning) = experiment.tune.clone() else {
         let file = experiment.path.display();

@@ -433,7 +433,7 @@ fn a_second_setting_may_be_a_knob_or_a_command_that_runs_meanwhile() {
         assert_eq!(figures["time_s"].as_array().map(Vec::len), Some(4), "{value}");
     }
     let verdict = &value["comparisons"][0]["primary"][0]["whole"];
-    assert_eq!(verdict["metric"]["name"], "time_s", "{value}");
+    assert_eq!(verdict["metric"]["name"], "round_trip_ns_p50", "{value}");
     // It ran for the second setting alone, and each time was ended: before its first words, where it was kept
     // from the CPU for as long as the run took.
     let processes = std::fs::read_to_string(&log).unwrap();

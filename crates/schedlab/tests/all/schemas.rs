@@ -81,6 +81,7 @@ const EVERYWHERE: &[&str] = &[
     "run overload.toml",
     "cluster plan x.toml --freeze frozen",
     "tune t.toml --json",
+    "tune l.toml --profile p.conf --pairs 6 --json",
     "tune t.toml --ask 1",
     "tune t.toml --measure points.jsonl",
     "tune t.toml --tell points.jsonl",
@@ -121,6 +122,8 @@ fn make_inputs(dir: &Path) {
          options = { duration = \"50ms\" }\n[[axis]]\nknob = \"base_slice\"\n\
          values = [\"1ms\", \"3ms\"]\n[tune]\nbudget = 4\nstart = 2\nconfirm = 6\n";
     put("t.toml", search);
+    put("l.toml", search.split("[[axis]]").next().expect("it has an axis"));
+    put("p.conf", "# schedlab: base_slice = 1ms (a setting of ours)\n");
     put("points.jsonl", "{\"point\": {\"base_slice\": \"3ms\"}}\n");
 }
 

@@ -77,3 +77,31 @@ fn mistakes_are_told_with_what_to_do() {
         assert!(text(&output.stderr).contains(part), "{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn the_lines_of_a_profile_are_looked_into_after_the_whole_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let loads = "machine = \"sim:cpus=2,kernel=cfs-6.1\"\nmeasure = [\"time_s\"]\n[workload]\nname = \"hackbench\"\n\
+        options = { pipe = true, groups = 1, fds = 4, loops = 50 }\n";
+    std::fs::write(here.join("loads.toml"), loads).unwrap();
+    let profile = "kernel.sched_wakeup_granularity_ns = 100000\nkernel.sched_migration_cost_ns = 500000\n\
+        kernel.sched_latency_ns = 24000000\nvm.swappiness = 10\n";
+    std::fs::write(here.join("profile.conf"), profile).unwrap();
+    let words = ["tune", "loads.toml", "--profile", "profile.conf", "--pairs", "6"];
+    let planned = schedlab(&[&words[..], &["--dry-run"]].concat(), here);
+    let err = text(&planned.stderr);
+    assert!(planned.status.success() && err.contains("at most "), "{err}");
+    assert!(err.contains("2 lines: wakeup_granularity=100000, latency=24000000"), "{err}");
+    assert!(err.contains("migration_cost is left out: this machine"), "{err}");
+    let done = schedlab(&words, here);
+    let (out, err) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{out}{err}");
+    assert!(out.starts_with("the whole profile ("), "{out}");
+    // EEVDF has other knobs.
+    let other = loads.replace("cfs-6.1", "eevdf-6.12");
+    std::fs::write(here.join("loads.toml"), other).unwrap();
+    let err = text(&schedlab(&[&words[..], &["--dry-run"]].concat(), here).stderr);
+    assert!(err.contains("wakeup_granularity is left out"), "{err}");
+    assert!(err.contains("base_slice decides instead"), "{err}");
+}

@@ -1,8 +1,7 @@
 //! What made the noise of runs, as far as they stored it.
 
 use crate::analysis::{Cell, Cells};
-use crate::report::readable;
-use schedlab_model::{Metric, Unit};
+use schedlab_model::{Metric, Unit, readable};
 use schedlab_workload::MACHINE;
 
 /// Parts of the time below this are not told.

@@ -1,7 +1,7 @@
 //! What a comparison found, in sentences.
 
 use super::{CPU_TIME, Change, Comparison, Judgement, Verdict};
-use crate::hooks::question;
+use crate::run_metrics::question;
 use std::collections::BTreeMap;
 use std::fmt;
 
