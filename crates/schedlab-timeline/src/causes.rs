@@ -25,7 +25,7 @@ use crate::throttling::Throttled;
 use free_time::FreeTime;
 use kinds::{Kind, KindId, Kinds};
 use schedlab_model::table::{At, Column, Row, column};
-use schedlab_model::{Cpu, Nanos, Prio, TraceInfo, columns};
+use schedlab_model::{Cpu, Nanos, Need, Prio, TraceInfo, columns};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -38,6 +38,8 @@ const HAND_OVER_MAX: Nanos = Nanos(1_000_000);
 pub enum WaitCause {
     /// What its CPU did is not known, or whether its group's budget was used up.
     Unknown,
+    /// Its CPU was taken out of use.
+    Offline,
     /// Its group had used its CPU quota.
     Throttled,
     /// Its CPU idled beside it for longer than a switch takes: a limit that the trace does not hold.
@@ -64,8 +66,9 @@ pub enum WaitCause {
 
 impl WaitCause {
     /// All causes in the order in which they are tried.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Unknown,
+        Self::Offline,
         Self::Throttled,
         Self::HeldBack,
         Self::HandingOver,
@@ -84,6 +87,7 @@ impl WaitCause {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
+            Self::Offline => "offline",
             Self::Throttled => "throttled",
             Self::HeldBack => "held_back",
             Self::HandingOver => "handing_over",
@@ -103,6 +107,7 @@ impl WaitCause {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
+            Self::Offline => "offline",
             Self::Throttled => "throttled",
             Self::HeldBack => "held back (limit unknown)",
             Self::HandingOver => "handing over",
@@ -123,6 +128,7 @@ impl WaitCause {
             Self::Unknown => {
                 "What its CPU did is not known, or whether its group's budget was used up."
             }
+            Self::Offline => "Its CPU was taken out of use.",
             Self::Throttled => {
                 "Its control group, or a deadline task itself, had used up its CPU quota."
             }
@@ -148,7 +154,10 @@ impl WaitCause {
     /// Whether somebody else ran instead.
     #[must_use]
     pub const fn has_culprit(self) -> bool {
-        !matches!(self, Self::Unknown | Self::Throttled | Self::HeldBack | Self::HandingOver)
+        !matches!(
+            self,
+            Self::Unknown | Self::Offline | Self::Throttled | Self::HeldBack | Self::HandingOver
+        )
     }
 }
 
@@ -383,9 +392,15 @@ impl Row for InReply<'_, TaskCauses, CausesAnswer> {
         };
         columns.extend(WaitCause::ALL.into_iter().map(|cause| {
             let name = format!("{}_ns", cause.name());
-            column(name, cause.about(), move |row: &Self| row.parts.of(cause))
+            column(name, cause.about(), move |row: &Self| row.parts.of(cause)).needs(Need::Queues)
         }));
+        let is_time = |column: &Column<Self>| {
+            ["waited_ns", "longest_ns", "mostly_ns"].contains(&column.head().name.as_ref())
+        };
         columns
+            .into_iter()
+            .map(|column| if is_time(&column) { column.needs(Need::WaitTime) } else { column })
+            .collect()
     }
 }
 
@@ -399,8 +414,12 @@ impl Row for InReply<'_, Blame, CausesAnswer> {
             "by_pid" ["ran: pid"] = row.pid(row.by), "The task that ran.";
             "by_comm" ["ran: comm"] = row.name(row.by), "Its name at the end.";
             "by_group" ["ran: group", 1] = row.reply.answer.group_name(row.reply.answer.groups[row.by.index()]).map(str::to_owned), "Its control group at the end; `null` if not known.";
-            "time_ns" ["time"] = row.time, "How long it ran meanwhile, counted once for each task that waited.";
         }
+        .into_iter()
+        .chain([column("time_ns", "How long it ran meanwhile, counted once for each task that waited.", |row: &Self| row.time)
+            .title("time")
+            .needs(Need::Queues)])
+        .collect()
     }
 }
 
@@ -493,7 +512,7 @@ impl Causes {
                 continue;
             }
             match on.occupant {
-                Occupant::Unknown => queued.sums.count(WaitCause::Unknown, time),
+                Occupant::Unknown => queued.sums.count(on.cause, time),
                 Occupant::Idle => queued.sums.count(WaitCause::HandingOver, time),
                 Occupant::Task(by) => {
                     queued.sums.count(WaitCause::Misplaced, usable);
@@ -534,6 +553,7 @@ impl Causes {
         }
         let (cause, group) = match is {
             Occupant::Task(task) => self.culprit(task, state),
+            _ if state.cpus()[cpu.index()].offline => (WaitCause::Offline, None),
             _ => (WaitCause::Unknown, None),
         };
         let is_observed = state.cpus()[cpu.index()].observed;
@@ -762,6 +782,7 @@ impl Question for Causes {
         for (cpu, here) in state.observed_cpus() {
             let (cause, group) = match here.occupant {
                 Occupant::Task(task) => self.culprit(task, state),
+                _ if here.offline => (WaitCause::Offline, None),
                 _ => (WaitCause::Unknown, None),
             };
             let crate::CpuState { occupant, since, .. } = *here;

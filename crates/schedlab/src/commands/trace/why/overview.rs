@@ -5,7 +5,7 @@ use super::blame::{self, By};
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::Rows;
-use schedlab_model::{Groups, Limit, Nanos, Span, Trigger, Warning};
+use schedlab_model::{Groups, Limit, Nanos, Need, Span, Trigger, Warning};
 use schedlab_timeline::{
     Blame, Causes, CausesAnswer, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
     Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
@@ -130,8 +130,8 @@ pub(super) fn run(
         waited_ns: reply.answer.total.sum(),
         by_cause: by_cause(&reply.answer.total),
         subject: subject.as_ref().map(|subject| subject.told(&reply)),
-        tasks: Rows::new(&tasks, reply.origin),
-        blame: Rows::new(&blame, reply.origin),
+        tasks: Rows::new(&tasks, reply.origin).known(&reply.known),
+        blame: Rows::new(&blame, reply.origin).known(&reply.known),
         groups: kernel_sums(&groups, &throttling),
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
@@ -434,8 +434,8 @@ struct Screen<'a> {
 impl Screen<'_> {
     fn text(&self, subject: Option<&Subject>) -> String {
         let looked_at = input::looked_at(self.reply);
-        if self.reply.warnings.iter().any(|warning| warning.code == "no-switches") {
-            return "Who waited cannot be known: the trace holds no sched_switch.\n".to_owned();
+        if self.reply.known.of(Need::WaitTime).is_none() {
+            return "Who waited cannot be known of this trace: see the notes.\n".to_owned();
         }
         let Some(subject) = subject else {
             return format!("Nobody waited for a CPU in {looked_at}.\n");
@@ -508,7 +508,10 @@ impl Screen<'_> {
             Some(wait) => {
                 format!("waited {} for a CPU{trigger}", (wait.until - wait.since).readable())
             }
-            None => format!("waited {} for a CPU", all.readable()),
+            None => {
+                let all = input::figure(&self.reply.known, Need::WaitTime, all.readable());
+                format!("waited {all} for a CPU")
+            }
         };
         let Some((cause, time)) = subject.parts.ranked().first().copied() else {
             return wrapped(&format!("{who} {waited}."));
@@ -528,6 +531,7 @@ impl Screen<'_> {
             }
             WaitCause::HandingOver => format!("{share} of it until an idle CPU switched to it"),
             WaitCause::Unknown => format!("of {share} the cause is not known"),
+            WaitCause::Offline => format!("{share} of it while its CPU was out of use"),
             WaitCause::Pinned => format!(
                 "{share} of it while another CPU was free where it may not run, behind {}",
                 self.behind(subject, cause)
@@ -693,6 +697,9 @@ impl Screen<'_> {
                 "Idle CPUs are slow to wake: `schedlab trace power {file}` shows their idle states."
             ),
             WaitCause::Unknown => "Record again: the notes say what is missing.".to_owned(),
+            WaitCause::Offline => {
+                "Put the CPU into use: /sys/devices/system/cpu/cpuN/online.".to_owned()
+            }
             WaitCause::Pinned => format!(
                 "Let it use more CPUs: taskset -pc CPUS {pid}, or the cpuset of its control group."
             ),
