@@ -1,6 +1,8 @@
 //! The chores of the workspace: what CI runs, and what people run by hand.
 
 mod bench;
+mod contents;
+mod dependencies;
 mod evidence;
 mod floors;
 mod fuzz;
@@ -9,6 +11,7 @@ mod links;
 mod model;
 mod module_cycles;
 mod packages;
+mod plain_writes;
 mod prose;
 mod publish;
 mod purity;
@@ -27,16 +30,20 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  ci        what CI runs: format, lints, tidy, tests, the Debian package, the wheel for Python,
+  ci        what CI runs: format, tidy, dependencies, lints, tests, the Debian package, the wheel for Python,
             documentation, the threads of the job executor under Miri, fuzzing for a minute or two
   test      the tests; installs the Debian packages that they need when it may, says what is
             missing when it may not
-  tidy      what no compiler checks: floors, circles of modules, ways out of pure crates, documents,
-            and that tests say what they lack
+  tidy      what no compiler checks: floors, circles of modules, ways out of pure crates, plain
+            writes, documents, and that tests say what they lack
   sizes     counts lines of Rust and of code, public items, tests, words of documents, commands and
             options
   gallery   every example of the gallery at small size, with the debug build
   types     the page's modules against their JSDoc types, by TypeScript; npm gets it by name
+  dependencies
+            cargo-deny on advisories, licences, sources and duplicates (deny.toml); cargo gets it by
+            name; `advisories CLONE` renews the snapshot of advisories from a clone of
+            https://github.com/rustsec/advisory-db
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
@@ -74,8 +81,10 @@ fn chore() -> Result<()> {
         ["tidy"] => tidy::run(),
         ["sizes"] => sizes::run(&tidy::tracked()?),
         ["types"] => types::run(),
-        ["fuzz"] => fuzz::run(20, &[]),
-        ["fuzz", seconds] => fuzz::run(seconds.parse()?, &[]),
+        ["fuzz"] => fuzz::run(20),
+        ["fuzz", seconds] => fuzz::run(seconds.parse()?),
+        ["dependencies"] => dependencies::check(),
+        ["advisories", clone] => dependencies::renew(clone),
         ["model"] => model::run(),
         ["bench", names @ ..] => bench::run(names),
         ["corpus"] => {
@@ -108,6 +117,7 @@ fn ci() -> Result<()> {
     steps::cargo(&["fmt", "--all", "--check"])?;
     tidy::run()?;
     types::run()?;
+    dependencies::check()?;
     steps::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     test()?;
     gallery::run_built()?;
@@ -119,8 +129,7 @@ fn ci() -> Result<()> {
     )?;
     release::check_static()?;
     model::short()?;
-    // Files of the target `structure` take seconds each: the tests read some, with the same check of memory.
-    fuzz::run(30, &["structure"])
+    fuzz::run(30)
 }
 
 fn test() -> Result<()> {

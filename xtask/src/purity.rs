@@ -24,11 +24,11 @@ const MAY_IMPORT: [&str; 11] = [
     "schemars",
     "serde",
     "serde_json",
+    "skrifa",
     "subsetter",
     "thiserror",
     "tiny-skia",
     "toml",
-    "ttf-parser",
 ];
 
 /// Every way out that a pure crate names.
@@ -54,6 +54,15 @@ pub(crate) fn check() -> Result<Vec<String>> {
 }
 
 fn check_sources(folder: &Path, found: &mut Vec<String>) -> Result<()> {
+    for (path, program) in programs(folder)? {
+        let of_file = |(line, what): (usize, String)| format!("{}:{line}: {what}", path.display());
+        found.extend(ways_out(&path, &program).into_iter().map(of_file));
+    }
+    Ok(())
+}
+
+/// The tokens of each Rust file of a folder, without what only tests compile.
+pub(crate) fn programs(folder: &Path) -> Result<Vec<(PathBuf, Vec<Token>)>> {
     let mut paths = Vec::new();
     sources(folder, &mut paths)?;
     let mut programs = Vec::new();
@@ -63,15 +72,11 @@ fn check_sources(folder: &Path, found: &mut Vec<String>) -> Result<()> {
         of_tests.extend(modules.into_iter().map(|name| module(&path, &name)));
         programs.push((path, program));
     }
-    let is_test = |path: &Path| {
+    programs.retain(|(path, _)| {
         let path = path.with_extension("");
-        path.ancestors().any(|above| of_tests.contains(above))
-    };
-    for (path, program) in programs.iter().filter(|(path, _)| !is_test(path)) {
-        let of_file = |(line, what): (usize, String)| format!("{}:{line}: {what}", path.display());
-        found.extend(ways_out(path, program).into_iter().map(of_file));
-    }
-    Ok(())
+        !path.ancestors().any(|above| of_tests.contains(above))
+    });
+    Ok(programs)
 }
 
 /// Every Rust file of a folder, in order.

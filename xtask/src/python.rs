@@ -1,6 +1,6 @@
 //! The wheel for Python: built by maturin, installed into an environment of its own, and tested there.
 
-use crate::steps;
+use crate::{contents, steps};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,6 +100,9 @@ pub(crate) fn wheel(python: &Path, folder: &Path, options: &[&str]) -> Result<Pa
     let wheel = wheels.next().context("maturin made no wheel")?;
     let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     ensure!(name.contains("-abi3-"), "{name} is for one version of Python only");
+    let names = "import sys, zipfile; print(*zipfile.ZipFile(sys.argv[1]).namelist(), sep='\\n')";
+    let files = contents::listed(&format!("python3 -c \"{names}\" \"$0\""), &wheel)?;
+    contents::check(&wheel, &files, contents::WHEEL)?;
     Ok(wheel)
 }
 

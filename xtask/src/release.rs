@@ -77,6 +77,7 @@ pub(crate) fn rehearse_built() -> Result<()> {
     let binary = folder.join("stripped");
     steps::run(Command::new("strip").arg("-o").arg(&binary).arg(target().join("debug/schedlab")))?;
     made(&binary, &folder, "libc6")?;
+    container::listed(&folder)?;
     let packages = registry::complete(&target())?;
     publish::try_out(&packages, &target())
 }

@@ -1,6 +1,6 @@
-//! What no compiler checks: floors, circles of modules, purity, documents, and what tests say that they lack.
+//! What no compiler checks: floors, circles of modules, purity, plain writes, documents, and what tests say that they lack.
 
-use crate::{floors, links, module_cycles, prose, purity, steps};
+use crate::{floors, links, module_cycles, plain_writes, prose, purity, steps};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,6 +33,7 @@ pub(crate) fn run() -> Result<()> {
     found.extend(links::check(&files)?);
     found.extend(module_cycles::check()?);
     found.extend(purity::check()?);
+    found.extend(plain_writes::check()?);
     match found.as_slice() {
         [] => {
             steps::say(&format!("tidy: {} files, nothing found", files.len()));

@@ -5,9 +5,13 @@
 //! fonts is ever looked at. What the fonts cannot show (control characters, bidirectional marks, other
 //! scripts) is spelled out as `\u{..}`, so that a name from a trace cannot disturb what stands around it.
 
+use skrifa::charmap::Charmap;
+use skrifa::instance::{LocationRef, Size};
+use skrifa::metrics::{GlyphMetrics, Metrics};
+use skrifa::outline::OutlineGlyphCollection;
+use skrifa::{FontRef, GlyphId, MetadataProvider};
 use std::fmt::Write;
 use std::sync::OnceLock;
-use ttf_parser::{Face, GlyphId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glyph {
@@ -46,11 +50,38 @@ impl Weight {
         }
     }
 
-    pub(crate) fn face(self) -> &'static Face<'static> {
-        static FACES: [OnceLock<Face<'static>>; 2] = [OnceLock::new(), OnceLock::new()];
+    pub(crate) fn face(self) -> &'static Face {
+        static FACES: [OnceLock<Face>; 2] = [OnceLock::new(), OnceLock::new()];
         FACES[self as usize].get_or_init(|| {
-            Face::parse(self.data(), 0).expect("the bundled fonts are read by a test")
+            let font = FontRef::new(self.data()).expect("the bundled fonts are read by a test");
+            let location = LocationRef::default();
+            Face {
+                metrics: font.metrics(Size::unscaled(), location),
+                outlines: font.outline_glyphs(),
+                characters: font.charmap(),
+                glyphs: font.glyph_metrics(Size::unscaled(), location),
+            }
         })
+    }
+}
+
+/// The tables of a font. All lengths are in font units.
+pub(crate) struct Face {
+    pub(crate) metrics: Metrics,
+    pub(crate) outlines: OutlineGlyphCollection<'static>,
+    characters: Charmap<'static>,
+    glyphs: GlyphMetrics<'static>,
+}
+
+impl Face {
+    /// The index of a character's glyph, if the font has one.
+    fn glyph(&self, character: char) -> Option<u16> {
+        u16::try_from(self.characters.map(character)?.to_u32()).ok()
+    }
+
+    /// How far a glyph moves the pen; a whole number.
+    pub(crate) fn advance(&self, glyph: u16) -> f32 {
+        self.glyphs.advance_width(GlyphId::from(glyph)).unwrap_or(0.0)
     }
 }
 
@@ -64,7 +95,7 @@ pub fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
         // A soft hyphen has a glyph, and yet nobody sees it.
-        let shows = |c| c != '\u{ad}' && face.glyph_index(c).is_some();
+        let shows = |c| c != '\u{ad}' && face.glyph(c).is_some();
         if character.is_ascii_graphic() || character == ' ' || shows(character) {
             printable.push(character);
         } else {
@@ -78,15 +109,15 @@ pub fn printable(text: &str) -> String {
 #[must_use]
 pub fn lay(text: &str, size: i32, weight: Weight) -> (Vec<Glyph>, i32) {
     let face = weight.face();
-    let em = i64::from(face.units_per_em());
+    let em = i64::from(face.metrics.units_per_em);
     let mut pen = 0_i64; // in font units, so that roundings don't add up
     let to_units = |pen: i64| i32::try_from(pen * i64::from(size) / em).unwrap_or(i32::MAX);
     let glyphs = text
         .chars()
         .map(|character| {
-            let id = face.glyph_index(character).unwrap_or(GlyphId(0));
-            let glyph = Glyph { id: id.0, x: to_units(pen) };
-            pen += i64::from(face.glyph_hor_advance(id).unwrap_or(0));
+            let id = face.glyph(character).unwrap_or(0);
+            let glyph = Glyph { id, x: to_units(pen) };
+            pen += face.advance(id) as i64;
             glyph
         })
         .collect();
@@ -141,7 +172,7 @@ mod tests {
             let face = weight.face();
             for character in "azAZ09 .,:;()[]<>&\"'µ×–—…→←↑↓≤≥±σΣ²éßø".chars()
             {
-                assert!(face.glyph_index(character).is_some(), "{character} in {weight:?}");
+                assert!(face.glyph(character).is_some(), "{character} in {weight:?}");
             }
             let width = |figure: char| lay(&figure.to_string(), 1000, weight).1;
             let apart = |figure: char| width(figure).abs_diff(width('0'));

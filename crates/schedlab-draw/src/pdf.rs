@@ -12,6 +12,7 @@ use crate::scene::{Item, PX, Point, Rect, Scene, Step, Stroke, Text};
 use flate2::{Compression, write::ZlibEncoder};
 use pdf_writer::types::{CidFontType, FontFlags, SystemInfo, UnicodeCmap};
 use pdf_writer::{Filter, Finish, Name, Pdf, Ref, Str, TextStr};
+use skrifa::{FontRef, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use subsetter::GlyphRemapper;
@@ -267,8 +268,9 @@ fn embed(pdf: &mut Pdf, weight: Weight, used: &Used) {
     let [font, cid, descriptor, file, unicode] =
         std::array::from_fn(|i| Ref::new(FONTS[weight as usize] + i32::try_from(i).expect("< 5")));
     let face = weight.face();
-    let em = f32::from(face.units_per_em());
-    let to_mille = |units: i16| f32::from(units) * 1_000.0 / em;
+    let metrics = &face.metrics;
+    let em = f32::from(metrics.units_per_em);
+    let to_mille = |units: f32| units * 1_000.0 / em;
     // Six letters and a plus mark a subset; the letters may be any.
     let name = match weight {
         Weight::Regular => Name(b"SCHLAB+Inter-Regular"),
@@ -283,13 +285,10 @@ fn embed(pdf: &mut Pdf, weight: Weight, used: &Used) {
     let mut cid_font = pdf.cid_font(cid);
     cid_font.subtype(CidFontType::Type0).base_font(name).system_info(info);
     cid_font.font_descriptor(descriptor).default_width(0.0);
-    let widths = used.remapper.remapped_gids().map(|glyph| {
-        let advance = face.glyph_hor_advance(ttf_parser::GlyphId(glyph)).unwrap_or(0);
-        f32::from(advance) * 1_000.0 / em
-    });
+    let widths = used.remapper.remapped_gids().map(|glyph| to_mille(face.advance(glyph)));
     cid_font.widths().consecutive(0, widths);
     cid_font.finish();
-    let bounds = face.global_bounding_box();
+    let bounds = metrics.bounds.expect("the bundled fonts have bounds");
     pdf.font_descriptor(descriptor)
         .name(name)
         .flags(FontFlags::SYMBOLIC)
@@ -300,16 +299,16 @@ fn embed(pdf: &mut Pdf, weight: Weight, used: &Used) {
             to_mille(bounds.y_max),
         ))
         .italic_angle(0.0)
-        .ascent(to_mille(face.ascender()))
-        .descent(to_mille(face.descender()))
-        .cap_height(to_mille(face.capital_height().unwrap_or(0)))
+        .ascent(to_mille(metrics.ascent))
+        .descent(to_mille(metrics.descent))
+        .cap_height(to_mille(metrics.cap_height.unwrap_or(0.0)))
         .stem_v(if weight == Weight::Bold { 120.0 } else { 80.0 })
         .font_file3(file);
     let subset = subsetter::subset(weight.data(), 0, &used.remapper)
         .expect("the bundled fonts are cut by a test");
-    let raw = ttf_parser::RawFace::parse(&subset, 0).expect("the subset is a font");
-    let outlines = raw.table(ttf_parser::Tag::from_bytes(b"CFF ")).expect("with CFF outlines");
-    pdf.stream(file, &deflate(outlines))
+    let font = FontRef::new(&subset).expect("the subset is a font");
+    let outlines = font.table_data(Tag::new(b"CFF ")).expect("with CFF outlines");
+    pdf.stream(file, &deflate(outlines.as_bytes()))
         .filter(Filter::FlateDecode)
         .pair(Name(b"Subtype"), Name(b"CIDFontType0C"));
     let mut map = UnicodeCmap::new(Name(b"Custom"), info);

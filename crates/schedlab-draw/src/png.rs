@@ -2,8 +2,10 @@
 
 use crate::colour::Colour;
 use crate::scene::{Item, PX, Rect, Scene, Step, Stroke, Text};
+use skrifa::GlyphId;
+use skrifa::instance::{LocationRef, Size};
+use skrifa::outline::{DrawSettings, OutlinePen};
 use tiny_skia::{FillRule, LineJoin, Mask, Paint, PathBuilder, Pixmap, StrokeDash, Transform};
-use ttf_parser::{GlyphId, OutlineBuilder};
 
 /// The most pixels a picture may have: 256 MB of memory.
 const PIXELS_MAX: u64 = 64 << 20;
@@ -116,15 +118,16 @@ impl Canvas<'_> {
 
     fn text(&mut self, text: &Text, mask: Option<&Mask>) {
         let face = text.weight.face();
-        let em = text.size as f32 / f32::from(face.units_per_em());
+        let em = text.size as f32 / f32::from(face.metrics.units_per_em);
         let place = self.transform.pre_translate(text.origin.x as f32, text.origin.y as f32);
         let place = if text.upwards { place.pre_rotate(-90.0) } else { place };
         let paint = paint(text.colour);
         for glyph in &text.glyphs {
+            let Some(outline) = face.outlines.get(GlyphId::from(glyph.id)) else { continue };
             let mut pen = Pen(PathBuilder::new());
-            if face.outline_glyph(GlyphId(glyph.id), &mut pen).is_none() {
-                continue; // a space
-            }
+            let whole = DrawSettings::unhinted(Size::unscaled(), LocationRef::default());
+            outline.draw(whole, &mut pen).expect("the outlines of the bundled fonts are valid");
+            // A space has none.
             if let Some(path) = pen.0.finish() {
                 let place = place.pre_translate(glyph.x as f32, 0.0).pre_scale(em, -em);
                 self.pixmap.fill_path(&path, &paint, FillRule::Winding, place, mask);
@@ -166,7 +169,7 @@ fn outline(steps: &[Step]) -> PathBuilder {
 /// Takes a glyph's outline over from the font.
 struct Pen(PathBuilder);
 
-impl OutlineBuilder for Pen {
+impl OutlinePen for Pen {
     fn move_to(&mut self, x: f32, y: f32) {
         self.0.move_to(x, y);
     }

@@ -2,9 +2,9 @@
 
 use super::alone::is_root;
 use super::emptied;
-use crate::steps;
+use crate::{contents, steps};
 use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const IMAGE: &str = "schedlab";
@@ -15,8 +15,7 @@ const TRACE: &str = "x.dat";
 
 /// Builds the image of what lies in the folder, and runs it.
 pub(super) fn build(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder.join("tmp")).context("dist/tmp")?;
-    std::fs::write(folder.join("tmp/.keep"), "").context("dist/tmp/.keep")?;
+    listed(folder)?;
     let Some(builder) = builder() else {
         steps::say(
             "MISSING: podman, docker with its daemon, or buildah: the container image was not built",
@@ -38,6 +37,16 @@ pub(super) fn build(folder: &Path) -> Result<()> {
     let output = started.args(["run", "--rm", IMAGE, "--version"]).output().context(builder)?;
     ensure!(output.stdout.starts_with(b"schedlab "), "the image runs another program");
     Ok(())
+}
+
+/// Prepares the folder, and checks what the image will hold.
+pub(super) fn listed(folder: &Path) -> Result<()> {
+    emptied(&folder.join("tmp"))?;
+    std::fs::write(folder.join("tmp/.keep"), "").context("dist/tmp/.keep")?;
+    let root = laid(folder)?.root;
+    let files = contents::listed("cd \"$0\" && find . ! -type d", &root)?;
+    contents::check(Path::new("Containerfile"), &files, contents::IMAGE)?;
+    std::fs::remove_dir_all(&root).context("dist/image")
 }
 
 /// buildah runs a command in a container that it makes from the image.
@@ -71,6 +80,31 @@ fn followed(folder: &Path) -> Result<()> {
         steps::say("MISSING: root: the steps of Containerfile were not followed");
         return Ok(());
     }
+    let Laid { root, place, program } = laid(folder)?;
+    for arguments in [&["--version"][..], &TRIED[..]] {
+        let mut command = Command::new("unshare");
+        command
+            .arg("--root")
+            .arg(&root)
+            .args(["--wd", place.as_str(), program.as_str()])
+            .args(arguments);
+        steps::run(command.env_clear())?;
+    }
+    let trace = root.join(place.trim_start_matches('/')).join(TRACE);
+    ensure!(trace.is_file(), "the image's program leaves no {}", trace.display());
+    steps::say("the steps of Containerfile give a root in which its program runs");
+    std::fs::remove_dir_all(&root).context("dist/image")
+}
+
+/// What the steps of `Containerfile` give.
+struct Laid {
+    root: PathBuf,
+    /// Where the program starts.
+    place: String,
+    program: String,
+}
+
+fn laid(folder: &Path) -> Result<Laid> {
     let root = std::path::absolute(folder.join("image"))?;
     emptied(&root)?;
     let inside = |path: &str| root.join(path.trim_start_matches('/'));
@@ -93,19 +127,7 @@ fn followed(folder: &Path) -> Result<()> {
             _ => bail!("Containerfile: this check does not know the step: {line}"),
         }
     }
-    for arguments in [&["--version"][..], &TRIED[..]] {
-        let mut command = Command::new("unshare");
-        command
-            .arg("--root")
-            .arg(&root)
-            .args(["--wd", place.as_str(), program.as_str()])
-            .args(arguments);
-        steps::run(command.env_clear())?;
-    }
-    let trace = inside(&place).join(TRACE);
-    ensure!(trace.is_file(), "the image's program leaves no {}", trace.display());
-    steps::say("the steps of Containerfile give a root in which its program runs");
-    std::fs::remove_dir_all(&root).context("dist/image")
+    Ok(Laid { root, place, program })
 }
 
 /// A program that can build an image here and now.

@@ -3,7 +3,7 @@
 use super::alone::is_root;
 use super::{emptied, said};
 use crate::publish::version;
-use crate::steps;
+use crate::{contents, steps};
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -134,6 +134,16 @@ pub(super) fn try_out(package: &Path, folder: &Path) -> Result<()> {
         steps::run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root))?;
     }
     use_it(&root)?;
+    let files = contents::listed("dpkg-deb --fsys-tarfile \"$0\" | tar -t", package)?;
+    contents::check(package, &files, contents::DEBIAN)?;
+    let control = contents::listed("dpkg-deb --ctrl-tarfile \"$0\" | tar -t", package)?;
+    contents::check(package, &control, contents::CONTROL)?;
+    // No user is somebody else by the program's file.
+    let special = contents::listed(
+        "dpkg-deb --fsys-tarfile \"$0\" | tar -tv | grep '^...[sS]\\|^......[sS]' || true",
+        package,
+    )?;
+    ensure!(special.is_empty(), "set-user-ID: {}", special.join(", "));
     if is_root {
         dpkg(&root, &["--purge"], Path::new("schedlab"))?;
         ensure!(!root.join("usr/bin/schedlab").exists(), "dpkg leaves the program behind");

@@ -3,7 +3,7 @@
 
 use super::{emptied, said};
 use crate::publish::{packages, version};
-use crate::steps;
+use crate::{contents, steps};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -75,6 +75,13 @@ pub(super) fn complete(target: &Path) -> Result<PathBuf> {
         ensure!(has(&file), "{} lacks {file}", package.display());
     }
     ensure!(has("/files/tour.toml"), "{} lacks files/tour.toml", package.display());
+    for entry in fs::read_dir(&packages).context("target/package")?.flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|end| end == "crate") {
+            let files = contents::listed("tar -tzf \"$0\" | cut -d/ -f2-", &path)?;
+            contents::check(&path, &files, contents::CRATE)?;
+        }
+    }
     Ok(packages)
 }
 
