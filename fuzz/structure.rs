@@ -4,6 +4,7 @@
 //! choice is a step of the format: how many sections, what each repeats, which one an entry names.
 
 use schedlab_trace::{Options, open_records, open_with};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -207,10 +208,12 @@ fn dat7(of: &mut Choices<'_>) -> Vec<u8> {
     let data_at = file.len() as u64;
     file.extend([&3u16.to_le_bytes()[..], &[1, 0, 0, 0, 0, 0], &[0; 8]].concat());
     let mut blobs = vec![(data_at, u64::MAX)];
+    let mut chunks = BTreeMap::new();
     for _ in 0..=of.below(40) {
         let at = file.len() as u64;
-        let pages = vec![0; of.size().min(16 << 20)];
-        file.extend([u32s(&[2]), packed(&pages), packed(&pages)].concat());
+        let size = of.size().min(16 << 20);
+        let chunk = chunks.entry(size).or_insert_with(|| packed(&vec![0; size]));
+        file.extend([u32s(&[2]), chunk.repeat(2)].concat());
         blobs.push((at, file.len() as u64 - at));
     }
     let mut lists = Vec::new();

@@ -298,5 +298,4 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests;

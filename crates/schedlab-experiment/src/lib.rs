@@ -24,7 +24,6 @@ mod environment;
 pub mod evaluation;
 pub mod export;
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod fake;
 mod file;
 pub mod frozen;

@@ -196,7 +196,6 @@ fn set_knob(settings: &mut Vec<Setting>, knob: &str, value: &str) {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
     use std::path::Path;

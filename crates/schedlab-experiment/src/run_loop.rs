@@ -418,5 +418,4 @@ pub(crate) fn keep_experiment(results: &Path, text: &str) -> Result<(), StoreErr
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests;

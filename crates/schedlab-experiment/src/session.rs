@@ -299,5 +299,4 @@ fn leave_out_narrow(experiment: &Experiment, plan: &mut Plan, stored: &[StoredRu
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests;

@@ -4,118 +4,75 @@
 //! handed on when the run is over. The tasks of these workloads are ready before the run's own workload
 //! starts its tasks, and all are released together.
 
-use crate::load::{self, Asked, GO, Part, Told};
-use crate::load_environment::Sites;
-use crate::marks;
-use crate::run_settings::Around;
+use crate::load::{GO, LoadReport, LoadRequest, Part};
+use crate::load_environment::Site;
+use crate::load_process::{GRACE, spawn};
+use crate::run_settings::RunSettings;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
 use schedlab_workload::measure;
-use schedlab_workload::plan::Plan;
 use schedlab_workload::workloads::command;
 use schedlab_workload::{Beside, Figure, MachineError, Output, RunSpec, Stream, WorkloadSpec};
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-/// How long a child may take until its tasks are ready, and to end after it was asked to.
+/// How long a child may take until its tasks are ready.
 const READY_WITHIN: Nanos = Nanos::from_secs(125);
-const GRACE: Nanos = Nanos::from_secs(8);
-
-/// Starts a load child and asks it for its part.
-pub(crate) fn spawn(
-    program: &Path,
-    asked: &Asked,
-    marks: Option<&Path>,
-    stderr: &Path,
-    around: &Around,
-) -> Result<(Child, ChildStdin), MachineError> {
-    let mut command = Command::new(program);
-    command.arg(load::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let stderr = File::create(stderr)
-        .map_err(|e| MachineError::io(format!("creating {}", stderr.display()), e))?;
-    command.stderr(stderr).env_remove(marks::VARIABLE);
-    if let Some(marks) = marks {
-        command.env(marks::VARIABLE, marks);
-    }
-    around.tell(&mut command);
-    process::die_with_parent(&mut command);
-    process::own_session(&mut command);
-    let mut child = command
-        .spawn()
-        .map_err(|e| MachineError::io(format!("starting {}", program.display()), e))?;
-    // It waits for its spec, so none of its work runs outside of the group.
-    if let Err(error) = around.admit(child.id()) {
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(MachineError::io("moving the load into its control group", error));
-    }
-    let mut line = serde_json::to_string(asked).expect("specs are plain values");
-    line.push('\n');
-    let mut stdin = child.stdin.take().expect("it was piped");
-    // A child that is gone already is found by its exit code.
-    let _ = stdin.write_all(line.as_bytes());
-    Ok((child, stdin))
-}
 
 /// What is read from a child.
-enum Heard {
-    Told(Told),
-    /// It said something that is none of this.
-    Wrong(String),
+enum Message {
+    Report(LoadReport),
+    /// A line that is no report.
+    Invalid(String),
 }
 
 /// A workload beside the run's own.
-struct One {
+struct ConcurrentLoad {
     which: Beside,
     child: Child,
     stdin: Option<ChildStdin>,
-    heard: Receiver<Heard>,
+    heard: Receiver<Message>,
     /// What it told before it was let go.
-    early: Vec<Heard>,
+    early: Vec<Message>,
     marks: Option<PathBuf>,
 }
 
 /// All of them. Dropping it kills what still runs.
 #[derive(Default)]
-pub(crate) struct Company(Vec<One>);
+pub(crate) struct ConcurrentLoads(Vec<ConcurrentLoad>);
 
-impl Company {
-    /// Starts them and waits until their tasks are ready.
+impl ConcurrentLoads {
+    /// Starts them, each with what was made for it, and waits until their tasks are ready.
     pub(crate) fn start(
         program: &Path,
-        (spec, plans): (&RunSpec, &[Option<Plan>]),
-        sites: &mut Sites,
+        spec: &RunSpec,
+        sites: Vec<Site>,
         marks: Option<&Path>,
-        around: &Around,
+        settings: &RunSettings,
         signals: Signals,
         out: &mut dyn Output,
     ) -> Result<Self, MachineError> {
-        let mut company = Self::default();
-        for (index, which) in spec.beside.iter().enumerate() {
-            let spec = alone(spec, which);
-            let site = sites.prepare(
-                plans.get(index + 1).and_then(Option::as_ref),
-                &format!("-{}", which.label),
-            )?;
-            let asked = Asked { spec, part: Part::Beside, site };
+        let mut loads = Self::default();
+        for ((index, which), site) in spec.beside.iter().enumerate().zip(sites) {
+            let request = LoadRequest { spec: alone(spec, which), part: Part::Beside, site };
             let marks = marks.map(|path| path.with_extension(format!("marks-{index}")));
             let stderr = out.path(Stream::Stderr).with_extension(format!("beside-{index}"));
-            let (mut child, stdin) = spawn(program, &asked, marks.as_deref(), &stderr, around)?;
+            let (mut child, stdin) = spawn(program, &request, marks.as_deref(), &stderr, settings)?;
             let (tell, heard) = channel();
             let pipe = BufReader::new(child.stdout.take().expect("it was piped"));
             let which = which.clone();
             let early = Vec::new();
             // Among the others first: it ends with them if nobody can listen to it.
-            company.0.push(One { which, child, stdin: Some(stdin), heard, early, marks });
+            loads.0.push(ConcurrentLoad { which, child, stdin: Some(stdin), heard, early, marks });
             let listen = move || {
                 for line in pipe.lines() {
                     let Ok(line) = line else { return };
                     let told = serde_json::from_str(&line);
-                    let told = told.map_or_else(|_| Heard::Wrong(line.clone()), Heard::Told);
+                    let told =
+                        told.map_or_else(|_| Message::Invalid(line.clone()), Message::Report);
                     if tell.send(told).is_err() {
                         return;
                     }
@@ -127,8 +84,8 @@ impl Company {
                 MachineError::io(doing, process::thread_refused(&error))
             })?;
         }
-        company.0.iter_mut().try_for_each(|one| one.await_ready(signals))?;
-        Ok(company)
+        loads.0.iter_mut().try_for_each(|one| one.await_ready(signals))?;
+        Ok(loads)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -150,7 +107,7 @@ impl Company {
         out: &mut dyn Output,
     ) -> Result<Vec<(PathBuf, Vec<String>)>, MachineError> {
         // All are asked before any is awaited: they end at the same time.
-        self.0.iter_mut().for_each(One::ask_to_end);
+        self.0.iter_mut().for_each(ConcurrentLoad::ask_to_end);
         let mut marks = Vec::new();
         for mut one in std::mem::take(&mut self.0) {
             let names = one.hand_on(out)?;
@@ -182,7 +139,7 @@ pub(crate) fn workload(which: &Beside) -> WorkloadSpec {
     }
 }
 
-impl One {
+impl ConcurrentLoad {
     fn failed(&self, why: &str) -> MachineError {
         MachineError::Load(format!("{}, beside it: {why}", self.which.label))
     }
@@ -191,8 +148,8 @@ impl One {
         let deadline = clock::monotonic() + READY_WITHIN;
         loop {
             match self.heard.recv_timeout(std::time::Duration::from_millis(100)) {
-                Ok(Heard::Told(Told::Tasks(_))) => return Ok(()),
-                Ok(Heard::Told(Told::Failed { option, why })) => {
+                Ok(Message::Report(LoadReport::Tasks(_))) => return Ok(()),
+                Ok(Message::Report(LoadReport::Failed { option, why })) => {
                     let option = option.map_or(String::new(), |name| format!("option {name}: "));
                     return Err(self.failed(&format!("{option}{why}")));
                 }
@@ -237,45 +194,52 @@ impl One {
                 },
             };
             match heard {
-                Heard::Wrong(line) => return Err(self.failed(&format!("invalid line '{line}'"))),
-                Heard::Told(Told::Marks(told)) => names = told,
-                Heard::Told(Told::Ended { failures, .. }) if failures.is_empty() => ended = true,
-                Heard::Told(Told::Ended { failures, .. }) => {
+                Message::Invalid(line) => {
+                    return Err(self.failed(&format!("invalid line '{line}'")));
+                }
+                Message::Report(LoadReport::Marks(told)) => names = told,
+                Message::Report(LoadReport::Ended { failures, .. }) if failures.is_empty() => {
+                    ended = true;
+                }
+                Message::Report(LoadReport::Ended { failures, .. }) => {
                     return Err(self.failed(&failures.join("; ")));
                 }
-                Heard::Told(Told::Failed { why, .. }) => return Err(self.failed(&why)),
-                Heard::Told(told) => self.pass(told, out)?,
+                Message::Report(LoadReport::Failed { why, .. }) => return Err(self.failed(&why)),
+                Message::Report(told) => self.pass(told, out)?,
             }
         }
         if ended { Ok(names) } else { Err(self.failed("it did not end by itself")) }
     }
 
-    fn pass(&self, told: Told, out: &mut dyn Output) -> Result<(), MachineError> {
+    fn pass(&self, told: LoadReport, out: &mut dyn Output) -> Result<(), MachineError> {
         let label = &self.which.label;
         let mut tell = |figure: Figure| {
             let of = self.which.of(&figure.of);
             out.figure(Figure { of, ..figure }).map_err(|e| MachineError::io("storing a metric", e))
         };
         match told {
-            Told::Interval(interval) => {
+            LoadReport::Interval(interval) => {
                 if interval.last {
                     measure::figures(&interval).into_iter().try_for_each(&mut tell)?;
                 }
                 out.interval_beside(label, &interval);
             }
-            Told::Figure(figure) => tell(figure)?,
-            Told::Note(sentence) => out.note(&format!("{label}: {sentence}")),
-            Told::Warning(warning) => {
+            LoadReport::Figure(figure) => tell(figure)?,
+            LoadReport::Note(sentence) => out.note(&format!("{label}: {sentence}")),
+            LoadReport::Warning(warning) => {
                 let what = format!("{label}: {}", warning.what);
                 out.warning(Warning { what, ..warning });
             }
-            Told::Marks(_) | Told::Tasks(_) | Told::Failed { .. } | Told::Ended { .. } => {}
+            LoadReport::Marks(_)
+            | LoadReport::Tasks(_)
+            | LoadReport::Failed { .. }
+            | LoadReport::Ended { .. } => {}
         }
         Ok(())
     }
 }
 
-impl Drop for One {
+impl Drop for ConcurrentLoad {
     /// Nothing of ours is left running, also after an error.
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {

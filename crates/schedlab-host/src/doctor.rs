@@ -234,8 +234,8 @@ fn bandwidth() -> Check {
     let name = "cgroup";
     let what = "control groups of our own (weights, quotas, virtual nodes)";
     let cost = "`slow` loses quota and weight; only affinity binds virtual nodes";
-    let ground = crate::slow::Ground::here();
-    let Some(cpu) = &ground.cpu_group else {
+    let support = crate::slow::Support::here();
+    let Some(cpu) = &support.cpu_group else {
         let parts = strings([
             "the CPU controller is not available",
             cost,
@@ -243,7 +243,7 @@ fn bandwidth() -> Check {
         ]);
         return Check::short(name, what, Verdict::No, parts);
     };
-    let parent = ground.parent(cpu);
+    let parent = support.parent(cpu);
     let probe = parent.join(format!("schedlab-doctor-{}", std::process::id()));
     let made = std::fs::create_dir(&probe);
     let _ = std::fs::remove_dir(&probe);

@@ -6,6 +6,7 @@ pub mod facts;
 pub mod knobs;
 pub mod load;
 mod load_environment;
+mod load_process;
 mod machine;
 pub mod net;
 mod per_cpu;

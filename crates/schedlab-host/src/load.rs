@@ -24,8 +24,8 @@ mod start_gate;
 mod start_tasks;
 
 pub use calibrate::calibrate;
-pub(crate) use child_report::Told;
-pub(crate) use child_request::{Asked, GO, Part};
+pub(crate) use child_report::LoadReport;
+pub(crate) use child_request::{GO, LoadRequest, Part};
 pub(crate) use figures::of_resources;
 pub use overhead::{Overhead, overhead};
 
@@ -51,16 +51,16 @@ pub(crate) const CALIBRATED: &str = "SCHEDLAB_CALIBRATED";
 pub fn load_child() -> ExitCode {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    let Asked { spec, part, site } = match read
+    let LoadRequest { spec, part, site } = match read
         .map_err(|e| e.to_string())
-        .and_then(|_| serde_json::from_str::<Asked>(&line).map_err(|error| error.to_string()))
+        .and_then(|_| serde_json::from_str::<LoadRequest>(&line).map_err(|error| error.to_string()))
     {
         Ok(asked) => asked,
-        Err(error) => return fail(&Told::Failed { option: None, why: error }),
+        Err(error) => return fail(&LoadReport::Failed { option: None, why: error }),
     };
     // Here, since attributes belong to threads: all tasks of the load are started by this one.
     if let Err(error) = crate::knobs::take_on(&spec.settings) {
-        return fail(&Told::Failed { option: None, why: error.to_string() });
+        return fail(&LoadReport::Failed { option: None, why: error.to_string() });
     }
     match perform(&spec, part, &site) {
         Ok(0) => ExitCode::SUCCESS,
@@ -69,7 +69,7 @@ pub fn load_child() -> ExitCode {
     }
 }
 
-fn fail(told: &Told) -> ExitCode {
+fn fail(told: &LoadReport) -> ExitCode {
     told.tell();
     ExitCode::FAILURE
 }
@@ -87,13 +87,13 @@ pub fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
     Ok(Surroundings { topology, allowed, speed: told.unwrap_or_else(calibrate), seed })
 }
 
-fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
-    let io = |doing: &str, error: std::io::Error| Told::Failed {
+fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, LoadReport> {
+    let io = |doing: &str, error: std::io::Error| LoadReport::Failed {
         option: None,
         why: format!("{doing}: {error}"),
     };
     let WorkloadSpec::Builtin { name, options } = &spec.workload else {
-        return Err(Told::Failed {
+        return Err(LoadReport::Failed {
             option: None,
             why: "a command runs outside the load child".into(),
         });
@@ -101,8 +101,8 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
     let signals = schedlab_sys::signal::catch().map_err(|e| io("catching signals", e))?;
     let surroundings = surroundings(spec.seed).map_err(|e| io("reading the machine", e))?;
     let mut plan = workloads::plan(name, options, &surroundings).map_err(|error| match error {
-        PlanError::Option(e) => Told::Failed { option: Some(e.option), why: e.why },
-        other => Told::Failed { option: None, why: other.to_string() },
+        PlanError::Option(e) => LoadReport::Failed { option: Some(e.option), why: e.why },
+        other => LoadReport::Failed { option: None, why: other.to_string() },
     })?;
     limits(&mut plan, spec.time_limit)?;
     if plan.lock_pages {
@@ -122,9 +122,9 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
         plan.timing.duration = None;
     }
     for note in &plan.notes {
-        Told::Note(note.clone()).tell();
+        LoadReport::Note(note.clone()).tell();
     }
-    Told::Marks(plan.marks.clone()).tell();
+    LoadReport::Marks(plan.marks.clone()).tell();
     if let Some(wanted) = plan.jobs.take() {
         return jobs::perform(&wanted, plan.tasks, plan.timing.duration, part, signals);
     }
@@ -139,11 +139,12 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
 }
 
 /// What can be known to fail before anything was started: files and tasks.
-fn limits(plan: &mut Plan, limit: Option<Nanos>) -> Result<(), Told> {
+fn limits(plan: &mut Plan, limit: Option<Nanos>) -> Result<(), LoadReport> {
     if let Some(limit) = limit {
         plan.limit(limit);
     }
-    let refuse = |option: &str, why: String| Told::Failed { option: Some(option.to_owned()), why };
+    let refuse =
+        |option: &str, why: String| LoadReport::Failed { option: Some(option.to_owned()), why };
     let tasks = plan.tasks.len() as u64;
     if let Some(left) = schedlab_sys::task::tasks_left()
         && left < tasks + 8

@@ -118,6 +118,7 @@ fn groups(
             let (file, value) = weight_of(hierarchy.version, *weight);
             let file = path.join(file);
             match new {
+                // Plain: a group that was just made, in which the kernel puts the files.
                 true => std::fs::write(&file, value).map_err(told)?,
                 false => drop(guard.write(&file, &value).map_err(told)?),
             }
@@ -137,6 +138,7 @@ fn make(hierarchy: &Hierarchy, path: &Path, guard: &mut Guard) -> io::Result<()>
     guard.before(Undo::RemoveDir { path: path.to_owned() })?;
     std::fs::create_dir(path)?;
     if hierarchy.version == Version::V2 {
+        // Plain: a group that was just made, in which the kernel puts the files.
         std::fs::write(path.join("cgroup.type"), "threaded")?;
         hand_on_cpu(above, guard)?;
     }
@@ -151,6 +153,7 @@ pub(crate) fn hand_on_cpu(group: &Path, guard: &mut Guard) -> io::Result<()> {
         return Ok(());
     }
     guard.before(Undo::Write { path: control.clone(), content: "-cpu".to_owned() })?;
+    // Plain: a group that may have been just made, in which the kernel puts the files.
     std::fs::write(&control, "+cpu")
 }
 

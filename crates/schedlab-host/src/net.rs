@@ -101,7 +101,7 @@ impl Namespace {
     pub fn join_others(&self) -> Result<(), NetError> {
         run("ip", &format!("-n {} route add 198.18.0.0/15 via {}", self.name, self.here))?;
         let path = format!("/proc/sys/net/ipv4/conf/{}a/forwarding", self.name);
-        std::fs::write(&path, "1").map_err(|error| NetError::Failed {
+        schedlab_sys::kernel_file::write(&path, "1").map_err(|error| NetError::Failed {
             doing: format!("writing 1 to {path}"),
             why: error.to_string(),
         })

@@ -8,7 +8,7 @@ use schedlab_workload::{Figure, MachineError, Output};
 use std::process::Command;
 
 /// What holds around a load, into which each of its processes is admitted before it begins.
-pub(crate) struct Around {
+pub(crate) struct RunSettings {
     pub(crate) held: Held,
     pub(crate) slowed: Option<Slowed>,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Slowed {
     pub(crate) calibrated: u64,
 }
 
-impl Around {
+impl RunSettings {
     /// Tells a load child what it cannot measure any more.
     pub(crate) fn tell(&self, command: &mut Command) {
         command.env_remove(load::CALIBRATED);
@@ -45,7 +45,8 @@ impl Around {
             let remedy = "`schedlab doctor --restore` puts back what was left";
             out.warning(Warning::new("slow-failed", failed, remedy));
         }
-        let (name, value) = ("slow_controller_fraction", kept.controller);
+        let name = "slow_controller_fraction";
+        let value = kept.controller;
         let figure = Figure { metric: metric(name), of: String::new(), value };
         out.figure(figure).map_err(|e| MachineError::io("storing a metric", e))
     }

@@ -62,7 +62,7 @@ mod unslowed_tasks;
 mod weight;
 
 pub(crate) use capabilities::CAP_SYS_NICE;
-pub use capabilities::{Ground, last};
+pub use capabilities::{Support, last};
 pub use child_entry::ARGUMENT;
 pub use child_main::hidden;
 pub use clock_speed::{assignment, speed_of};
@@ -76,7 +76,7 @@ pub use measure::Measured;
 pub use method::{METHODS, Method, choose};
 pub(crate) use probe::takes_realtime;
 pub use request::{Plan, Request};
-pub use session::{Ended, Kept, Session};
+pub use session::{BackgroundSession, Ended, Session};
 pub use settings::{Slowed, check, hold, offered};
 pub use target::{Found, Target};
 

@@ -199,8 +199,8 @@ impl Seen {
     fn slowed(&self) -> Option<Warning> {
         let inside = self.readings.get(1..self.readings.len() - 1)?;
         let hz: Vec<f64> = inside.iter().filter_map(|r| r.frequency_hz).collect();
-        let (most, least) =
-            (hz.iter().copied().fold(0.0, f64::max), hz.iter().copied().fold(f64::MAX, f64::min));
+        let most = hz.iter().copied().fold(0.0, f64::max);
+        let least = hz.iter().copied().fold(f64::MAX, f64::min);
         let what = format!(
             "the CPUs' mean frequency fell from {:.2} to {:.2} GHz",
             most / 1e9,

@@ -91,6 +91,18 @@ impl CpuSet {
         self.words[word] |= 1 << (cpu.index() % 64);
     }
 
+    /// Adds the CPUs `first ..= last`, by words: a file may name all CPUs thousands of times.
+    fn insert_range(&mut self, first: u16, last: u16) {
+        let from = usize::from(first) / 64;
+        let to = usize::from(last) / 64;
+        self.words.resize(self.words.len().max(to + 1), 0);
+        for word in from..=to {
+            let low = if word == from { u64::MAX << (first % 64) } else { u64::MAX };
+            let high = if word == to { u64::MAX >> (63 - last % 64) } else { u64::MAX };
+            self.words[word] |= low & high;
+        }
+    }
+
     /// Takes a CPU out.
     pub fn remove(&mut self, cpu: Cpu) {
         if let Some(word) = self.words.get_mut(cpu.index() / 64) {
@@ -216,6 +228,10 @@ impl FromStr for CpuSet {
             if last < first {
                 return Err(CpuListError::Backwards { part: part.into(), list: list.into() });
             }
+            if used >= of {
+                set.insert_range(first, last);
+                continue;
+            }
             for cpu in (first..=last).filter(|cpu| (cpu - first) % of < used) {
                 set.insert(Cpu(cpu));
             }
@@ -240,6 +256,17 @@ impl TryFrom<String> for CpuSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_each_cpu_of_it_and_no_other() {
+        for first in [0, 1, 63, 64, 65, 130] {
+            for last in [first, first + 1, first + 62, first + 63, first + 64, first + 200] {
+                let set: CpuSet = format!("{first}-{last}").parse().unwrap();
+                assert_eq!(set, (first..=last).map(Cpu).collect(), "{first}-{last}");
+            }
+        }
+        assert_eq!("0-65535".parse::<CpuSet>().unwrap().len(), 1 << 16);
+    }
 
     #[test]
     fn lists_are_read_as_linux_prints_them() {

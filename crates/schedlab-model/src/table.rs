@@ -21,7 +21,7 @@
 //!
 //! let loads = [Load { name: "a,b".into(), busy: Nanos(2_512_345) }];
 //! let rows = Rows::new(&loads, Nanos::ZERO);
-//! assert_eq!(rows.csv(), "name,busy_ns\n\"a,b\",2512345\n");
+//! assert_eq!(rows.csv(false), "name,busy_ns\n\"a,b\",2512345\n");
 //! let mut text = rows.text(80, &[]);
 //! text.all();
 //! assert_eq!(text.print(0), "name     busy\na,b   2.51 ms\n");

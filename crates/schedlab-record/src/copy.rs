@@ -10,6 +10,7 @@ use super::spool::Source;
 use super::stacks::Stacks;
 use schedlab_model::Nanos;
 use schedlab_sys::perf::record;
+use schedlab_sys::regular_file;
 use schedlab_trace::live::{Piece, walk_page};
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,7 +37,10 @@ pub(crate) struct Layout {
 /// Hands all of a ring file to `sink`; `false` when its end is cut. A file that is not there is
 /// empty: the CPU went offline before it was opened.
 pub(crate) fn read(path: &Path, layout: Layout, sink: &mut Sink<'_>) -> Result<bool, RecordError> {
-    let Ok(file) = File::open(path) else { return Ok(true) };
+    let file = match regular_file::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        opened => opened.map_err(RecordError::file(path))?,
+    };
     match layout.source {
         Source::Perf => read_records(file, path, layout.stacks, sink),
         Source::Ftrace => read_pages(file, layout.page, sink).map_err(RecordError::file(path)),

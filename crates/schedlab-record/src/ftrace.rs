@@ -15,7 +15,7 @@ use super::spool::{self, Head};
 use super::stacks;
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use schedlab_sys::guard::{Guard, Undo};
-use schedlab_sys::{process, tracefs, tracefs::Tracefs};
+use schedlab_sys::{kernel_file, process, tracefs, tracefs::Tracefs};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -106,6 +106,7 @@ impl Instance {
 
     fn write(&self, file: &str, text: &str) -> Result<(), RecordError> {
         let path = self.root.join(file);
+        // Plain: an instance that was just made, in which the kernel puts the files.
         std::fs::write(&path, text).map_err(RecordError::file(&path))
     }
 
@@ -118,8 +119,7 @@ impl Instance {
         let open = |cpu: Cpu| {
             let path = self.root.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
             let pages = tracefs::open_pipe(&path).map_err(RecordError::file(&path))?;
-            let path = spool::records(dir, cpu);
-            let out = File::create(&path).map_err(RecordError::file(&path))?;
+            let out = spool::create(&spool::records(dir, cpu))?;
             Ok(Pipe { pages, out })
         };
         self.cpus.iter().map(open).collect()
@@ -144,7 +144,7 @@ impl Instance {
                 let copied = copy_pages(&mut pipes, page)?;
                 let before = shared.bytes.fetch_add(copied, Ordering::Relaxed);
                 if before + copied >= limit && shared.ended.set(Ended::Full).is_ok() {
-                    std::fs::write(&on, "0")?;
+                    kernel_file::write(&on, "0")?;
                 }
                 if last {
                     return Ok(());
@@ -202,7 +202,7 @@ fn unnamed(
     if tracefs.read(file).is_ok_and(|text| text.trim() == on) {
         let undo = Undo::WriteTracefs { file: file.into(), content: on.into() };
         let step = guard.before(undo)?;
-        std::fs::write(tracefs.root().join(file), "0")?;
+        kernel_file::write(tracefs.root().join(file), "0")?;
         let made = make();
         guard.undo(step)?;
         return made;

@@ -5,6 +5,7 @@
 
 use crate::{Mark, Marks as All};
 use schedlab_model::{Cpu, Nanos, Phase, Pid};
+use schedlab_sys::regular_file;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -61,12 +62,14 @@ pub fn so_far(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
 
 /// The names of a file of marks; none where nobody wrote any.
 pub(crate) fn names_of(marks: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(names(marks)).unwrap_or_default();
+    let text = regular_file::text(&names(marks)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
 /// A record: time u64, pid i32, cpu u16, phase u16, id u32, request u32, in the machine's byte order.
 const RECORD: usize = 24;
+/// Bytes of the largest file of marks: 89 million of them.
+const MARKS_MAX: u64 = 2 << 30;
 
 /// A mark file open for writing.
 #[derive(Debug)]
@@ -137,7 +140,7 @@ pub(crate) struct Growing {
 
 impl Growing {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, rest: Vec::new() })
+        Ok(Self { file: regular_file::open(path)?, rest: Vec::new() })
     }
 
     /// The marks that came since the last time.
@@ -154,7 +157,7 @@ impl Growing {
 /// # Errors
 /// When it cannot be read. A file that is not there holds no marks.
 pub fn read(path: &Path) -> io::Result<Vec<Mark>> {
-    let bytes = match std::fs::read(path) {
+    let bytes = match regular_file::read(path, MARKS_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         bytes => bytes?,
     };

@@ -18,7 +18,6 @@ use schedlab_model::{Cpu, Nanos};
 use schedlab_sys::guard::Guard;
 use schedlab_sys::perf::Ring;
 use schedlab_sys::{clock, process, topology, tracefs::Tracefs};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -281,7 +280,7 @@ fn watcher(
     shared: &Arc<Shared>,
 ) -> Result<JoinHandle<io::Result<()>>, RecordError> {
     let path = spool::tasks(dir);
-    let out = File::create(&path).map_err(RecordError::file(&path))?;
+    let out = spool::create(&path)?;
     // Where the kernel tells of new tasks, that is all to be looked at.
     let pause = if watched.is_empty() { WATCH_ALL } else { WATCH };
     let groups = match options.cgroups {

@@ -124,8 +124,7 @@ impl Rings {
         while drained.peek().is_some() {
             let mut mine = Vec::new();
             for (cpu, ring) in drained.by_ref().take(CPUS_PER_THREAD) {
-                let path = spool::records(dir, cpu);
-                mine.push((ring, File::create(&path).map_err(RecordError::file(&path))?));
+                mine.push((ring, spool::create(&spool::records(dir, cpu))?));
             }
             let all = Arc::clone(rings);
             let shared = Arc::clone(shared);
@@ -162,8 +161,7 @@ impl Rings {
         for (cpu, ring) in &self.overwritten {
             let bytes = ring.snapshot();
             let path = spool::records(dir, *cpu);
-            let file = File::create(&path).map_err(RecordError::file(&path))?;
-            let mut file = io::BufWriter::new(file);
+            let mut file = io::BufWriter::new(spool::create(&path)?);
             for record in newest_first(&bytes).into_iter().rev() {
                 file.write_all(record).map_err(RecordError::file(&path))?;
             }

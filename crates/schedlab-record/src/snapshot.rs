@@ -131,7 +131,8 @@ impl Watch {
                 bytes.extend(chunk);
             }
             shared.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            std::fs::write(spool::records(&self.dir, kept.cpu), bytes)?;
+            spool::write_bytes(&spool::records(&self.dir, kept.cpu), &bytes)
+                .map_err(io::Error::other)?;
         }
         Ok(())
     }

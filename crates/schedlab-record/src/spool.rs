@@ -7,8 +7,11 @@
 use super::RecordError;
 use super::tracepoints::Tracepoint;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology, Warning};
+use schedlab_sys::regular_file;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What the ring files hold.
@@ -127,11 +130,23 @@ pub(crate) fn records(dir: &Path, cpu: Cpu) -> PathBuf {
 
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
     let text = serde_json::to_vec(value).expect("plain values can be written as JSON");
-    std::fs::write(path, text).map_err(RecordError::file(path))
+    write_bytes(path, &text)
+}
+
+/// Puts a file into the spool.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    create(path)?.write_all(bytes).map_err(RecordError::file(path))
+}
+
+/// Begins a file of the spool.
+pub(crate) fn create(path: &Path) -> Result<File, RecordError> {
+    // Plain: the folder is private, and what is cut is salvaged.
+    File::create(path).map_err(RecordError::file(path))
 }
 
 pub(crate) fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, RecordError> {
-    let bytes = std::fs::read(path).map_err(RecordError::file(path))?;
+    let bytes =
+        regular_file::read(path, regular_file::TEXT_MAX).map_err(RecordError::file(path))?;
     serde_json::from_slice(&bytes).map_err(|error| RecordError::Spool {
         path: path.to_owned(),
         what: format!("not a spool file of schedlab: {error}"),
@@ -139,7 +154,16 @@ pub(crate) fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, RecordE
 }
 
 /// Names and allowed CPUs; a line that was cut ends them.
-pub(crate) fn read_tasks(dir: &Path) -> Vec<Seen> {
-    let text = std::fs::read(tasks(dir)).unwrap_or_default();
-    text.split(|&byte| byte == b'\n').map_while(|line| serde_json::from_slice(line).ok()).collect()
+pub(crate) fn read_tasks(dir: &Path) -> Result<Vec<Seen>, RecordError> {
+    let text = read_if_there(&tasks(dir))?;
+    let lines = text.split(|&byte| byte == b'\n');
+    Ok(lines.map_while(|line| serde_json::from_slice(line).ok()).collect())
+}
+
+/// The bytes of a file of the spool. One that is not there was not begun.
+pub(crate) fn read_if_there(path: &Path) -> Result<Vec<u8>, RecordError> {
+    match regular_file::read(path, regular_file::TEXT_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.map_err(RecordError::file(path)),
+    }
 }

@@ -28,16 +28,15 @@ pub(crate) fn tracepoint(tracefs: &Tracefs) -> Result<Tracepoint, RecordError> {
 
 /// Keeps the names of functions beside a recording; where nobody may read them, their absence is reported at the end.
 pub(crate) fn keep_symbols(dir: &Path) -> Result<(), RecordError> {
-    let path = spool::symbols(dir);
     match std::fs::read("/proc/kallsyms") {
-        Ok(text) => std::fs::write(&path, text).map_err(RecordError::file(&path)),
+        Ok(text) => spool::write_bytes(&spool::symbols(dir), &text),
         Err(_) => Ok(()),
     }
 }
 
 /// The lines of `/proc/kallsyms` that these addresses need, or why there are none.
 pub(crate) fn symbols(dir: &Path, addresses: &BTreeSet<u64>) -> Result<Vec<u8>, Warning> {
-    let symbols = Symbols::parse(&std::fs::read(spool::symbols(dir)).unwrap_or_default());
+    let symbols = Symbols::parse(&spool::read_if_there(&spool::symbols(dir)).unwrap_or_default());
     if symbols.is_empty() && !addresses.is_empty() {
         return Err(Warning::new(
             "stacks-unnamed",

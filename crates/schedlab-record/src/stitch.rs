@@ -49,7 +49,8 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         summary.warnings.push(warning);
         Vec::new()
     });
-    let header = Header { kallsyms: symbols, ..header(dir, &head, known.names, marks, mark_id) };
+    let tasks = spool::read_tasks(dir)?;
+    let header = Header { kallsyms: symbols, ..header(tasks, &head, known.names, marks, mark_id) };
     // A device or a pipe is written to, never replaced; a link is followed.
     schedlab_trace::replace(out, |part| {
         let mut writer = Writer::create(part, &header).map_err(RecordError::file(out))?;
@@ -118,13 +119,12 @@ fn loss(summary: &Recorded) -> Option<Warning> {
 }
 
 fn header(
-    dir: &Path,
+    all: Vec<spool::Seen>,
     head: &Head,
     mut names: BTreeMap<Pid, Comm>,
     marks: &Marks,
     mark_id: u16,
 ) -> Header {
-    let all = spool::read_tasks(dir);
     let groups = super::groups::gather(&all);
     let conditions = super::conditions::gather(&all);
     let Tasks { names: seen, allowed, processes } = gather(all);
@@ -381,6 +381,28 @@ mod tests {
             assert_eq!(cut_within, cut % sample(0).len() != 0);
             assert!(schedlab_trace::open(&out).is_ok());
         }
+    }
+
+    #[test]
+    fn a_file_of_a_spool_that_never_ends_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        spool::write(&spool::head(dir.path()), &head()).unwrap();
+        let out = dir.path().join("x.dat");
+        let d = dir.path();
+        let of = |path: std::path::PathBuf| {
+            std::fs::remove_file(&path).ok();
+            std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+            let said = stitch(dir.path(), &out, &Marks::default()).unwrap_err().to_string();
+            assert!(said.contains("not a regular file"), "{}: {said}", path.display());
+            std::fs::remove_file(&path).unwrap();
+        };
+        [spool::tasks(d), spool::heard(d), spool::records(d, Cpu(1))].into_iter().for_each(of);
+        // Without these two a recording is cut, or has no names of functions.
+        for path in [spool::tail(d), spool::symbols(d)] {
+            std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+        }
+        stitch(dir.path(), &out, &Marks::default()).unwrap();
+        of(spool::head(d));
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(crate) fn listen(
 fn set_up(root: &Path) -> Result<(), RecordError> {
     let write = |file: &str, text: &str| {
         let path = root.join(file);
-        std::fs::write(&path, text).map_err(RecordError::file(&path))
+        schedlab_sys::kernel_file::write(&path, text).map_err(RecordError::file(&path))
     };
     if !root.join("options/copy_trace_marker").exists() {
         return Err(RecordError::Unsupported {
@@ -113,6 +113,7 @@ impl Listener {
     fn new(marks: &Path) -> io::Result<Self> {
         Ok(Self {
             marks: Marks::append(marks)?,
+            // Plain: the spool is private.
             names: File::create(mark_file::names(marks))?,
             numbers: BTreeMap::new(),
             begun: BTreeMap::new(),

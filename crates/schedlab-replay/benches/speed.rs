@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-use schedlab_replay::{Infer, Kept, Options};
+use schedlab_replay::{Infer, MemorySource, Options};
 use schedlab_sim::{Model, Simulated};
 use schedlab_timeline::ask;
 use schedlab_workload::demand::Demand;
@@ -17,7 +17,7 @@ const EVENTS: usize = 1_000_000;
 const PASSES: usize = 5;
 const MACHINE: &str = "sim:cpus=4,kernel=cfs-6.1";
 
-fn run(name: &str, options: &[(&str, &str)]) -> Kept {
+fn run(name: &str, options: &[(&str, &str)]) -> MemorySource {
     let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let workload = WorkloadSpec::Builtin { name: name.to_owned(), options };
     let spec = RunSpec { record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
@@ -25,7 +25,7 @@ fn run(name: &str, options: &[(&str, &str)]) -> Kept {
     let model = Model::of(&name, None).expect("a model");
     let mut told = Observed::default();
     Simulated::new(model).run(&spec, &mut told).expect("a run");
-    Kept::new(told.info.expect("a recorded run"), told.events)
+    MemorySource::new(told.info.expect("a recorded run"), told.events)
 }
 
 fn best<T>(mut pass: impl FnMut() -> T) -> (Duration, T) {
@@ -49,7 +49,7 @@ fn main() {
     let count = events.len();
     assert_eq!(count, EVENTS, "the load makes fewer events than are to be measured");
     let (inference, demand): (_, Demand) = best(|| {
-        let mut kept = Kept::new(info.clone(), events.clone());
+        let mut kept = MemorySource::new(info.clone(), events.clone());
         let question = Infer::new(&info, Options::default());
         ask(&mut kept, question).expect("events in memory").answer.demand
     });

@@ -5,7 +5,7 @@ use crate::call_tracking::CallTracking;
 use crate::hrtimers::Hrtimers;
 use crate::moments::Moment;
 use crate::objects::Found;
-use crate::recorded_manner::{Manner, Manners};
+use crate::recorded_manner::{RecordedScheduling, TaskScheduling};
 use crate::speed::Paces;
 use crate::task_draft::{Draft, End};
 use crate::timers::{self, Decided, Timer};
@@ -78,7 +78,7 @@ pub struct Infer {
     irqs: Vec<Option<Irq>>,
     depths: Vec<Depth>,
     affinity: Vec<Affinity>,
-    manners: Manners,
+    manners: RecordedScheduling,
     hrtimers: Hrtimers,
     calls: CallTracking,
     paces: Paces,
@@ -104,7 +104,7 @@ impl Infer {
             irqs: info.others.iter().map(|other| kind(&other.name)).collect(),
             depths: Vec::new(),
             affinity: info.affinity.clone().unwrap_or_default(),
-            manners: Manners::of(info),
+            manners: RecordedScheduling::of(info),
             hrtimers: Hrtimers::of(&info.others),
             calls: CallTracking::of(info),
             paces: Paces::of(info),
@@ -538,7 +538,7 @@ impl Infer {
         let own = draft.only_cpu.filter(|cpu| cpu_in_name(&comm) == Some(*cpu));
         let cpus = told.map(|one| one.allowed.clone());
         let cpus = cpus.or_else(|| own.map(|cpu| [cpu].into_iter().collect::<CpuSet>()));
-        let Manner { class, slice, group } = self.manners.of_task(recorded, self.start);
+        let TaskScheduling { class, slice, group } = self.manners.of_task(recorded, self.start);
         let actor = Actor {
             pid,
             comm: comm.clone(),

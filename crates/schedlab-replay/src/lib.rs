@@ -30,7 +30,7 @@ mod timers;
 pub use basis::{Account, Inferred, Totals};
 pub use export::rt_app;
 pub use infer::{Infer, Options};
-pub use memory_source::Kept;
+pub use memory_source::MemorySource;
 pub use side::{Parting, Side, TaskSide, parting};
 pub use task_change::TaskChange;
 pub use timers::Timer;

@@ -7,7 +7,7 @@ use std::io;
 const BATCH: usize = 4_096;
 
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct MemorySource {
     info: TraceInfo,
     events: Vec<Event>,
     next: usize,
@@ -17,7 +17,7 @@ pub struct Kept {
     arguments: Vec<(usize, String)>,
 }
 
-impl Kept {
+impl MemorySource {
     /// Events in order of time, with what is known besides them.
     #[must_use]
     pub const fn new(info: TraceInfo, events: Vec<Event>) -> Self {
@@ -45,7 +45,7 @@ impl Kept {
     }
 }
 
-impl EventSource for Kept {
+impl EventSource for MemorySource {
     fn info(&self) -> &TraceInfo {
         &self.info
     }

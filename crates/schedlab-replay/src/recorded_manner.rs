@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// What a trace tells of it, apart from its events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Manners {
+pub(crate) struct RecordedScheduling {
     conditions: Option<Conditions>,
     groups: Option<Groups>,
     /// Groups that divide CPU time: the kernel counts for them.
@@ -17,13 +17,13 @@ pub(crate) struct Manners {
 
 /// How the kernel scheduled a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct TaskScheduling {
     pub(crate) class: Option<Class>,
     pub(crate) slice: Option<Nanos>,
     pub(crate) group: Option<String>,
 }
 
-impl Manners {
+impl RecordedScheduling {
     pub(crate) fn of(info: &TraceInfo) -> Self {
         let conditions = info.conditions.clone();
         let groups = info.groups.clone();
@@ -38,12 +38,14 @@ impl Manners {
         }
     }
 
-    pub(crate) fn of_task(&self, pid: Pid, at: Nanos) -> Manner {
+    pub(crate) fn of_task(&self, pid: Pid, at: Nanos) -> TaskScheduling {
         let task = self.conditions.as_ref().and_then(|all| all.of(pid, at));
         let own = self.group(pid);
-        let Some(task) = task else { return Manner { group: own, ..Manner::default() } };
+        let Some(task) = task else {
+            return TaskScheduling { group: own, ..TaskScheduling::default() };
+        };
         let session = task.autogroup.filter(|_| self.autogroup);
-        Manner {
+        TaskScheduling {
             class: Class::of(&task.policy),
             slice: task.slice.filter(|slice| Some(*slice) != self.base_slice),
             group: own.or_else(|| session.map(|number| format!("/autogroup-{number}"))),
@@ -107,18 +109,25 @@ mod tests {
 
     #[test]
     fn a_task_has_its_policy_and_its_own_slice_and_the_group_that_divides_cpus() {
-        let manners = Manners::of(&info());
+        let manners = RecordedScheduling::of(&info());
         let group = |name: &str| Some(name.to_owned());
         let one = manners.of_task(Pid(1), Nanos(5));
         let two = manners.of_task(Pid(2), Nanos(5));
         // Its group counts nothing, the one above does.
-        assert_eq!(one, Manner { group: group("/a"), ..Manner::default() });
+        assert_eq!(one, TaskScheduling { group: group("/a"), ..TaskScheduling::default() });
         let slice = Some(Nanos(9));
-        assert_eq!(two, Manner { class: Some(Class::Batch), slice, group: group("/autogroup-7") });
+        assert_eq!(
+            two,
+            TaskScheduling { class: Some(Class::Batch), slice, group: group("/autogroup-7") }
+        );
         assert_eq!(manners.of_task(Pid(3), Nanos(5)).class, Some(Class::RoundRobin));
-        assert_eq!(manners.of_task(Pid(4), Nanos(5)), Manner::default());
+        assert_eq!(manners.of_task(Pid(4), Nanos(5)), TaskScheduling::default());
         let mut off = info();
         off.conditions.as_mut().unwrap().knobs.clear();
-        assert_eq!(Manners::of(&off).of_task(Pid(2), Nanos(5)).group, None, "autogroup is off");
+        assert_eq!(
+            RecordedScheduling::of(&off).of_task(Pid(2), Nanos(5)).group,
+            None,
+            "autogroup is off"
+        );
     }
 }

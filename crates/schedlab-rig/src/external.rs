@@ -69,9 +69,9 @@ impl Lines {
         let talk = move || {
             let from = schedlab_sys::clock::monotonic().0;
             let written = given.write(&theirs, input).while_doing("it does not take the graph");
-            let jobs = Some((theirs.graph().len(), given.workers));
+            let jobs = theirs.graph().len();
             let read = |base| {
-                let answer = read_lines(BufReader::new(output), jobs)?;
+                let answer = read_lines(BufReader::new(output), jobs, Some(given.workers))?;
                 Ok::<_, RigError>((from, base, answer))
             };
             // One that says at once what it does not offer does not take the graph.
@@ -258,8 +258,8 @@ pub fn read_events(file: &Path, run: &Run) -> Result<usize, RigError> {
     let opened =
         schedlab_sys::regular_file::open(file).while_doing(format!("{}", file.display()))?;
     let jobs = run.graph().len();
-    let answer =
-        read_lines(BufReader::new(opened), None).while_doing(format!("{}", file.display()))?;
+    let answer = read_lines(BufReader::new(opened), jobs, None)
+        .while_doing(format!("{}", file.display()))?;
     let mut events = answer.ran;
     if let Some(stray) = events.iter().find(|ran| ran.job >= jobs) {
         let job = stray.job;

@@ -52,7 +52,8 @@ pub fn lower() -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
     let held = capabilities(None)?.permitted;
-    let (effective, inheritable) = (CapabilitySet::empty(), CapabilitySet::empty());
+    let effective = CapabilitySet::empty();
+    let inheritable = CapabilitySet::empty();
     let permitted = held.intersection(Need::ALL);
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable })?)
 }

@@ -11,6 +11,7 @@
 
 mod guardian;
 
+use crate::kernel_file;
 use crate::lock::Lock;
 use crate::tracefs::Tracefs;
 use guardian::Post;
@@ -216,7 +217,7 @@ impl Guard {
     pub fn write(&mut self, path: &Path, content: &str) -> io::Result<StepId> {
         let old = std::fs::read_to_string(path)?.trim_end().to_owned();
         let step = self.before(Undo::Write { path: path.to_owned(), content: old })?;
-        std::fs::write(path, content)?;
+        kernel_file::write(path, content)?;
         Ok(step)
     }
 
@@ -275,7 +276,7 @@ impl Undo {
     /// When the kernel refuses.
     pub fn perform(&self) -> io::Result<()> {
         let result = match self {
-            Self::Write { path, content } => std::fs::write(path, content),
+            Self::Write { path, content } => kernel_file::write(path, content),
             Self::Continue { pid, started } => signal(*pid, *started, libc::SIGCONT),
             Self::Kill { pid, started } => signal(*pid, *started, libc::SIGKILL),
             Self::KillGroup { path } => kill_group(path),
@@ -287,7 +288,7 @@ impl Undo {
                 Tracefs::open().and_then(|tracefs| tracefs.define(&format!("-:{group}/{name}")))
             }
             Self::WriteTracefs { file, content } => Tracefs::open()
-                .and_then(|tracefs| std::fs::write(tracefs.root().join(file), content)),
+                .and_then(|tracefs| kernel_file::write(tracefs.root().join(file), content)),
             Self::MoveTasks { from, to } => move_tasks(from, to),
             Self::Return { pid, started, from, to } => give_back(*pid, *started, from, to),
             Self::RemoveNamespace { name } => ip(&["netns", "del", name]),
@@ -393,7 +394,7 @@ fn patiently(mut done: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
 fn move_tasks(from: &Path, to: &Path) -> io::Result<()> {
     let empty = || {
         // One that ended meanwhile needs no moving; if the kernel refuses all that are left, so be it.
-        let moved = |pid: i32| match std::fs::write(to.join("cgroup.procs"), pid.to_string()) {
+        let moved = |pid: i32| match kernel_file::write(to.join("cgroup.procs"), pid.to_string()) {
             Err(error) => is_gone(&error),
             Ok(()) => true,
         };
@@ -408,18 +409,13 @@ fn give_back(pid: Pid, started: u64, from: &Path, to: &Path) -> io::Result<()> {
     same(pid, started)?;
     // Before the move: the kernel tells parents as long as they live.
     let children = crate::process::family(pid);
-    put(to, &pid.to_string())?;
+    kernel_file::write(to, pid.to_string())?;
     let list = to.with_file_name("cgroup.procs");
     let inside = members(from).unwrap_or_default();
     let all = children.into_iter().filter(|child| *child != pid && inside.contains(&child.0));
     // One that ended meanwhile needs no moving.
-    all.for_each(|child| drop(put(&list, &child.to_string())));
+    all.for_each(|child| drop(kernel_file::write(&list, child.to_string())));
     Ok(())
-}
-
-/// Writes to a file that must be there: in a folder that is gone, nothing is made.
-fn put(path: &Path, text: &str) -> io::Result<()> {
-    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }
 
 fn remove_dir(path: &Path) -> io::Result<()> {
@@ -683,20 +679,25 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let a = work.path().join("a");
         let b = work.path().join("b");
+        let gone = work.path().join("gone");
+        for file in [&a, &b] {
+            std::fs::write(file, "new").unwrap();
+        }
         let step = |id, path: &Path| Line::Step {
             id,
             undo: Undo::Write { path: path.to_owned(), content: "old".into() },
         };
         let dead = Line::Owner { pid: Pid(1), started: u64::MAX };
-        let lines = [dead, step(0, &a), step(1, &b), Line::Undone { id: 1 }];
+        let lines = [dead, step(0, &a), step(1, &b), Line::Undone { id: 1 }, step(3, &gone)];
         let mut text: String =
             lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
         text.push_str("{\"step\":{\"id\":2,\"un");
         std::fs::write(dir.path().join("1-2-0.journal"), text).unwrap();
         let restored = restore(dir.path()).unwrap();
-        assert_eq!((restored.len(), restored[0].undone), (1, 1));
+        assert_eq!((restored.len(), restored[0].undone), (1, 2));
         assert_eq!(std::fs::read_to_string(&a).unwrap(), "old");
-        assert!(!b.exists());
+        assert_eq!(std::fs::read_to_string(&b).unwrap(), "new");
+        assert!(!gone.exists(), "what is gone is not made");
         assert_eq!(journals(dir.path()), 0);
     }
 

@@ -20,6 +20,7 @@ pub mod clock;
 pub mod disk;
 pub mod futex;
 pub mod guard;
+pub mod kernel_file;
 pub mod library;
 pub mod lock;
 pub mod memory;

@@ -146,7 +146,8 @@ fn look<T>(root: &Path, below: &str, at: impl FnOnce(&Path) -> T) -> T {
 /// Reads with a large buffer: some files here give their content to one read only, for any
 /// length (`header_page`), so a reader that begins small gets a part and an end.
 fn slurp(mut file: std::fs::File) -> io::Result<Vec<u8>> {
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 256 << 10]);
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 256 << 10];
     loop {
         match file.read(&mut buffer)? {
             0 => return Ok(bytes),

@@ -15,7 +15,6 @@
 //! the first ratio is that of the best of both, then comes the median of each run of the peer over the best of ours
 //! just before and after it, and the range of those. Ratios, not verdicts.
 
-#![expect(clippy::disallowed_methods, reason = "a benchmark writes where nobody else does")]
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 
 use schedlab_model::{Event, EventSource, Kind};

@@ -112,7 +112,6 @@ fn to_dat(
     dat::encode(source.as_mut(), file, how, part).map_err(failed)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
 fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     if let Target::Dat(version, compression) = target {
@@ -122,6 +121,7 @@ fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceErr
         return parquet(from, part);
     }
     let mut source = open_whole(from)?;
+    // Plain: the caller hides the file until it is whole.
     let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
     let written = match target {
         Target::Csv | Target::RawCsv => {

@@ -1,13 +1,14 @@
 //! Files that a user names: under their names there is the old file or the whole new one, never a half.
 //!
-//! A new file is written beside its target, synced, and renamed. It gets the mode of what it replaces. What can only be
-//! written to (`-`, a pipe, a device) gets all of it at the end.
+//! A new file is written in its target's folder, synced, and renamed. It gets the mode of what it replaces. It has no
+//! name until it is whole (`O_TMPFILE`), so a kill leaves nothing. A file system without nameless files (NFS, FAT) has
+//! it as `NAME.XXXXXX.part` meanwhile. What can only be written to (`-`, a pipe, a device) gets all of it at the end.
 //!
 //! A link is followed where the kernel follows it for `cat` under `fs.protected_symlinks`, also where that is off: in
 //! a folder where anybody can plant a link, only if the link belongs to this user or to the folder's owner.
 
 use crate::error::TraceError;
-use rustix::fs::{Access, AtFlags, PROC_SUPER_MAGIC};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, PROC_SUPER_MAGIC};
 use rustix::process::geteuid;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Seek as _, Write as _};
@@ -20,6 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const STDOUT: &str = "-";
 /// Links that are followed one after the other, as the kernel does.
 const LINKS_MAX: usize = 40;
+/// How the names of unfinished files end.
+const PART: &str = ".part";
 /// Bytes of a name that an unfinished file repeats; with what it adds, names stay under 255.
 const NAME_MAX: usize = 200;
 /// Anybody may write to a folder.
@@ -27,7 +30,7 @@ const OTHERS_WRITE: u32 = 0o002;
 /// Only the owner of a file in a folder may remove it.
 const STICKY: u32 = 0o1000;
 
-/// Unfinished files of this process.
+/// Unfinished files of this process that have names.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Writes these bytes as the file `to`, in one step for those who look.
@@ -108,7 +111,8 @@ enum Goes {
 /// A file on its way to a name.
 #[derive(Debug)]
 struct Named {
-    part: Part,
+    /// Its name meanwhile, if it needs one.
+    part: Option<Part>,
     target: PathBuf,
     /// Of what it replaces.
     old: Option<Rights>,
@@ -134,7 +138,10 @@ impl Named {
             be_as(file, old, folder_of(&self.target))?;
         }
         synced(file)?;
-        self.part.become_file(&self.target)
+        match self.part {
+            Some(part) => part.become_file(&self.target),
+            None => link(file, &self.target),
+        }
     }
 }
 
@@ -143,6 +150,17 @@ impl Named {
 struct Part(PathBuf);
 
 impl Part {
+    /// A new file beside the target.
+    fn of(target: &Path, mode: u32) -> io::Result<(File, Self)> {
+        let prefix = prefix(target);
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(PART).permissions(Permissions::from_mode(mode));
+        let made = builder.tempfile_in(folder_of(target)).and_then(|file| Ok(file.keep()?));
+        let (file, path) = made.map_err(|error| cannot_make(&error, folder_of(target)))?;
+        unfinished().push(path.clone());
+        Ok((file, Self(path)))
+    }
+
     /// Renames the file.
     fn become_file(self, target: &Path) -> io::Result<()> {
         std::fs::rename(&self.0, target)?;
@@ -170,14 +188,23 @@ impl NewFile {
     pub fn create(to: &Path) -> io::Result<Self> {
         match Place::of(to)? {
             Place::File(target, old) => {
-                let (file, path) = part_of(&target, old)?;
-                unfinished().push(path.clone());
-                let part = Part(path.clone());
-                Ok(Self { file, path, goes: Goes::To(Named { part, target, old }) })
+                // What replaces a file is private until it is whole; a first one has the mode that the user's mask gives.
+                let mode = if old.is_some() { 0o600 } else { 0o666 };
+                if let Some(file) = nameless_in(folder_of(&target), mode) {
+                    let path = descriptor(&file);
+                    return Ok(Self {
+                        file,
+                        path,
+                        goes: Goes::To(Named { part: None, target, old }),
+                    });
+                }
+                let (file, part) = Part::of(&target, mode)?;
+                let path = part.0.clone();
+                Ok(Self { file, path, goes: Goes::To(Named { part: Some(part), target, old }) })
             }
             Place::Stream(stream) => {
                 let file = nameless()?;
-                let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+                let path = descriptor(&file);
                 Ok(Self { file, path, goes: Goes::Into(stream) })
             }
         }
@@ -276,7 +303,7 @@ impl Place {
                 meta => meta?,
             };
             if meta.is_file() {
-                rustix::fs::accessat(rustix::fs::CWD, &path, Access::WRITE_OK, AtFlags::EACCESS)?;
+                rustix::fs::accessat(CWD, &path, Access::WRITE_OK, AtFlags::EACCESS)?;
                 return Ok(Self::File(path, Some(Rights::of(&meta))));
             } else if meta.is_dir() {
                 return Err(is_a_directory());
@@ -322,17 +349,45 @@ fn refuse_planted(path: &Path, meta: &Metadata, folder: &Path) -> io::Result<()>
     ))
 }
 
-/// A new file beside the target. What replaces a file is private until it is whole; a first one has the mode that the
-/// user's mask gives.
-fn part_of(target: &Path, old: Option<Rights>) -> io::Result<(File, PathBuf)> {
-    let (folder, name) = (folder_of(target), target.file_name().unwrap_or_default());
-    let name = name.to_string_lossy();
-    let prefix = format!("{}.", &name[..name.floor_char_boundary(NAME_MAX)]);
-    let mode = if old.is_some() { 0o600 } else { 0o666 };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".part").permissions(Permissions::from_mode(mode));
-    let made = builder.tempfile_in(folder).and_then(|file| file.keep().map_err(Into::into));
-    made.map_err(|error| cannot_make(&error, folder))
+/// A path to an open file without a name.
+fn descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// A file without a name that can get one, where the file system has such files.
+fn nameless_in(folder: &Path, mode: u32) -> Option<File> {
+    let umask = umask()?;
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode)).ok()?);
+    // Kernels before 6.0 forget the mask for such files on file systems without ACLs.
+    file.set_permissions(Permissions::from_mode(file.metadata().ok()?.mode() & !umask)).ok()?;
+    Some(file)
+}
+
+/// The user's mask; none where procfs is not mounted, which also leads to files without names.
+fn umask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(mask.trim(), 8).ok()
+}
+
+/// Gives a file without a name its target's. No call does so where the target exists; so first another name.
+fn link(file: &File, target: &Path) -> io::Result<()> {
+    let path = descriptor(file);
+    let folder = folder_of(target);
+    let linked =
+        tempfile::Builder::new().prefix(&prefix(target)).suffix(PART).make_in(folder, |name| {
+            Ok(rustix::fs::linkat(CWD, &path, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+        });
+    linked
+        .and_then(|linked| Ok(linked.persist(target)?))
+        .map_err(|error| cannot_make(&error, folder))
+}
+
+/// The target's name, with which that of its unfinished file begins.
+fn prefix(target: &Path) -> String {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    format!("{}.", &name[..name.floor_char_boundary(NAME_MAX)])
 }
 
 fn cannot_make(error: &io::Error, folder: &Path) -> io::Error {
@@ -370,5 +425,4 @@ fn synced(file: &File) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests;

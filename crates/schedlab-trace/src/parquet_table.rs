@@ -66,7 +66,6 @@ impl<R> Table<R> {
     ///
     /// # Errors
     /// The file cannot be written, or a name is none that a schema can have.
-    #[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
     pub fn create(path: &Path, name: &str, columns: Vec<Column<R>>) -> io::Result<Self> {
         let mut schema = format!("message {name} {{");
         for head in columns.iter().map(Column::head) {
@@ -86,6 +85,7 @@ impl<R> Table<R> {
             .set_compression(Compression::SNAPPY)
             .set_created_by("schedlab".into())
             .build();
+        // Plain: the caller hides the file until it is whole.
         let file = File::create(path)?;
         let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
             .map_err(io::Error::other)?;

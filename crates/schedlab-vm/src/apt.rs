@@ -49,6 +49,7 @@ impl Apt {
         let lines = source_lines(&places, suite);
         let doing = || format!("making package lists in {}", scratch.display());
         let list = scratch.join("sources.list");
+        // Plain: a new private folder.
         std::fs::write(&list, lines.join("\n") + "\n").map_err(VmError::io(doing()))?;
         for folder in ["lists/partial", "archives/partial"] {
             std::fs::create_dir_all(scratch.join(folder)).map_err(VmError::io(doing()))?;

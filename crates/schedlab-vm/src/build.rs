@@ -103,6 +103,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
 fn keep(workshop: &Workshop, choice: &Choice, made: &Path) -> Result<(), VmError> {
     let doing = |what: &str| format!("keeping the kernel's {what}");
     for (from, to) in [("vmlinux", "vmlinux"), (".config", "config")] {
+        // Plain: a new folder, renamed when it is whole.
         std::fs::copy(workshop.objects().join(from), made.join(to))
             .map_err(VmError::io(doing(to)))?;
     }
@@ -154,6 +155,7 @@ fn configure(workshop: &Workshop, choice: &Choice, until: Nanos) -> Result<(), V
     let wanted = choice.lines();
     let objects = workshop.objects();
     let all = objects.join("wanted.config");
+    // Plain: the folder of the build, which only this user can write to.
     std::fs::write(&all, wanted.join("\n") + "\n")
         .map_err(VmError::io(format!("writing {}", all.display())))?;
     let all = format!("KCONFIG_ALLCONFIG={}", all.display());

@@ -206,7 +206,7 @@ impl Told {
 fn domains() -> Vec<Vec<Domain>> {
     // Since 6.4 the kernel shows them only if asked to.
     let verbose = Path::new("/sys/kernel/debug/sched/verbose");
-    let _ = fs::write(verbose, "1");
+    let _ = schedlab_sys::kernel_file::write(verbose, "1");
     let roots = ["/sys/kernel/debug/sched/domains", "/proc/sys/kernel/sched_domain"];
     let root = roots.map(Path::new).into_iter().find(|root| root.is_dir());
     let spans = spans(&fs::read_to_string("/proc/schedstat").unwrap_or_default());
@@ -227,7 +227,7 @@ fn domains() -> Vec<Vec<Domain>> {
             .map(of_cpu)
             .collect()
     });
-    let _ = fs::write(verbose, "0");
+    let _ = schedlab_sys::kernel_file::write(verbose, "0");
     all
 }
 

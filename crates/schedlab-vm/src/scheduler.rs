@@ -88,6 +88,7 @@ impl Scheduler {
     }
 
     fn spawn() -> io::Result<Child> {
+        // Plain: in the guest, which schedlab has for itself.
         let said = File::create(SAID)?;
         let mut command = Command::new(PROGRAM);
         command.stdin(Stdio::null()).stderr(said.try_clone()?).stdout(said);

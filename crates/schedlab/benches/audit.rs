@@ -23,7 +23,6 @@
 //! Where the speed of the host drifts, `--turns` tells more: one run of a program is slowed and at full speed by turns of
 //! one second or three, and each slowed turn is compared with the one before it and the one after it.
 
-#![expect(clippy::disallowed_methods, reason = "a benchmark writes where nobody else does")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
 
 #[path = "audit/gaps.rs"]
@@ -36,7 +35,7 @@ mod table;
 mod turns;
 
 use programs::Programs;
-use schedlab_host::slow::{Ground, last};
+use schedlab_host::slow::{Support, last};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -319,7 +318,7 @@ fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Re
 
 fn main() -> Result<(), Failure> {
     let wanted = Wanted::read()?;
-    let cpus = last(&Ground::here().allowed, 2);
+    let cpus = last(&Support::here().allowed, 2);
     if wanted.gaps || wanted.turns {
         let usual: &[&str] = if wanted.gaps { &gaps::PROGRAMS } else { &programs::USUAL };
         let programs = Programs::prepare(cpus, &wanted.programs(usual), wanted.work_s)?;

@@ -3,7 +3,6 @@
 //! `cargo bench -p schedlab --bench runs [-- RUNS]`. The results lie once on the disk of the temporary folder, where
 //! each batch is written out, and once in memory (/dev/shm), where that costs nothing. The overhead of a run is the
 //! time of all CPUs, less the time within the runs, over their number.
-#![expect(clippy::disallowed_methods, reason = "a benchmark writes where nobody else does")]
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 
 use std::path::Path;

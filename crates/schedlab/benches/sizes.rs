@@ -7,7 +7,6 @@
 //! page cache; memory is the highest of its resident memory (the kernel's `VmHWM`). `SCHEDLAB_EVIDENCE=write`
 //! writes the table of docs/sizes.md.
 
-#![expect(clippy::disallowed_methods, reason = "a benchmark writes where nobody else does")]
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 
 use schedlab_trace::dat::Header;

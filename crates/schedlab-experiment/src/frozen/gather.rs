@@ -190,6 +190,7 @@ fn put(run: &Path, runs: &Path) -> Result<(), StoreError> {
         let (from, to) = (entry.path(), temporary.join(entry.file_name()));
         // Files of a run are written once, so two names of one file are safe.
         if fs::hard_link(&from, &to).is_err() {
+            // Plain: the folder is hidden until it is whole.
             fs::copy(&from, &to).map_err(|e| StoreError::io(&from, e))?;
         }
     }

@@ -256,7 +256,6 @@ pub fn mixed_versions(runs: &[StoredRun]) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
 

@@ -69,7 +69,6 @@ impl<'s> RunWriter<'s> {
     ///
     /// # Errors
     /// When the folder cannot be made.
-    #[expect(clippy::disallowed_methods, reason = "the folder is hidden until the run is whole")]
     pub fn create(
         results: &Path,
         name: &str,
@@ -79,6 +78,7 @@ impl<'s> RunWriter<'s> {
         let temporary = runs.join(format!(".tmp-{name}-{}", std::process::id()));
         fs::create_dir_all(&temporary).map_err(|e| StoreError::io(&temporary, e))?;
         let path = temporary.join(FIGURES);
+        // Plain: the folder is hidden until the run is whole.
         let file = File::create(&path).map_err(|e| StoreError::io(&path, e))?;
         Ok(Self {
             wanted: runs.join(name),
@@ -154,12 +154,13 @@ impl<'s> RunWriter<'s> {
     }
 }
 
+/// Writes a file that others may read meanwhile: the old one or the whole new one is there.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    write(path, bytes, Durable::Each)
+    schedlab_trace::write_file(path, bytes).map_err(|e| StoreError::io(path, e))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the folder is hidden until the run is whole")]
 fn write(path: &Path, bytes: &[u8], durable: Durable) -> Result<(), StoreError> {
+    // Plain: the folder is hidden until the run is whole.
     let written = File::create(path).and_then(|mut file| {
         file.write_all(bytes)?;
         if durable == Durable::Each { file.sync_all() } else { Ok(()) }

@@ -1,7 +1,5 @@
 //! The tests of this crate, in one program: it is linked once.
 
-#![expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
-
 #[path = "../../../schedlab-draw/tests/all/browser.rs"]
 mod browser;
 mod calibration;

@@ -4,6 +4,7 @@ use super::{Entry, KnobError, TaskKnob};
 use crate::load_environment::hand_on_cpu;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::guard::{self, Guard, Undo};
+use schedlab_sys::kernel_file;
 use schedlab_sys::lock::{Lock, LockError};
 use schedlab_sys::sched::{self, Attributes, Policy};
 use std::collections::BTreeSet;
@@ -222,10 +223,10 @@ impl Changes {
     pub fn write(&self) -> Result<Vec<Warning>, KnobError> {
         let mut warnings = Vec::new();
         for change in &self.files {
-            fs::write(&change.path, &change.value).map_err(|e| change.refused(&e))?;
+            kernel_file::write(&change.path, &change.value).map_err(|e| change.refused(&e))?;
             if let Some(scaling) = &change.rescale {
                 let same = fs::read_to_string(scaling).map_err(|e| change.refused(&e))?;
-                fs::write(scaling, same.trim()).map_err(|e| change.refused(&e))?;
+                kernel_file::write(scaling, same.trim()).map_err(|e| change.refused(&e))?;
             }
             let now = current_value(&change.path, &change.value).map_err(|e| change.refused(&e))?;
             if now != change.value {
@@ -290,6 +291,7 @@ impl GroupChange {
             hand_on_cpu(&self.parent, guard).map_err(refused)?;
         }
         for (file, value) in &self.files {
+            // Plain: a group that was just made, in which the kernel puts the files.
             fs::write(path.join(file), value).map_err(refused)?;
         }
         Ok(path)

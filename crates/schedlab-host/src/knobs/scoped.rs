@@ -36,7 +36,9 @@ impl Held {
     /// When the kernel refuses.
     pub fn admit(&self, process: u32) -> std::io::Result<()> {
         match self.changes.task.group() {
-            Some(group) => std::fs::write(group.join("cgroup.procs"), process.to_string()),
+            Some(group) => {
+                schedlab_sys::kernel_file::write(group.join("cgroup.procs"), process.to_string())
+            }
             None => Ok(()),
         }
     }

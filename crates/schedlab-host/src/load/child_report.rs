@@ -8,7 +8,7 @@ use std::io::Write;
 /// One line that the load child writes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum LoadReport {
     /// A sentence about what was made of the options.
     Note(String),
     /// The names of marks, by number.
@@ -38,7 +38,7 @@ pub(crate) enum Told {
     },
 }
 
-impl Told {
+impl LoadReport {
     /// Tells it. When the parent is gone nobody minds: the child is about to be killed.
     pub(crate) fn tell(&self) {
         let mut line = serde_json::to_string(self).expect("plain values");

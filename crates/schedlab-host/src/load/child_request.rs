@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct LoadRequest {
     /// The run; its own workload is what this child performs.
     pub(crate) spec: RunSpec,
     pub(crate) part: Part,

@@ -1,7 +1,7 @@
 //! A command of the user's in the load child: placed, begun with the others, ended with all that it
 //! started, and what the kernel counted for it.
 
-use super::child_report::Told;
+use super::child_report::LoadReport;
 use super::child_request::Part;
 use super::figures::of_resources;
 use super::start_tasks;
@@ -28,11 +28,11 @@ pub(super) fn perform(
     cut_at: Option<Nanos>,
     part: Part,
     signals: Signals,
-) -> Result<i32, Told> {
-    let failed = |why: String| Told::Failed { option: None, why };
+) -> Result<i32, LoadReport> {
+    let failed = |why: String| LoadReport::Failed { option: None, why };
     let life = || {
         start_tasks::settle(place).map_err(|error| failed(start_tasks::sentence(error)))?;
-        Told::Tasks(Vec::new()).tell();
+        LoadReport::Tasks(Vec::new()).tell();
         if part.waits() {
             let input = io::stdin();
             let _ = process::poll(&[input.as_fd(), signals.fd()], None);
@@ -88,22 +88,22 @@ fn follow(
     tell(time, by_itself.then_some(code), delay.map(|(delay, _)| delay), &used);
     let interrupted = !by_itself && signals.caught().is_some() && part != Part::Beside;
     let cut_at = cut_at.filter(|_| !by_itself && !interrupted && part != Part::Beside);
-    cut_at.into_iter().for_each(|limit| Told::Warning(cut_by_limit(limit)).tell());
+    cut_at.into_iter().for_each(|limit| LoadReport::Warning(cut_by_limit(limit)).tell());
     let mut failures = Vec::new();
     if by_itself && code != 0 {
         failures.push(format!("the command ended with exit code {code}"));
     } else if by_itself && part == Part::Beside {
         let what = format!("the command ended after {time}, before the workload");
         let remedy = "let the command last longer (a loop), or give the workload less time";
-        Told::Warning(Warning::new("ended-early", what, remedy)).tell();
+        LoadReport::Warning(Warning::new("ended-early", what, remedy)).tell();
     }
     let exit = i32::from(!failures.is_empty());
-    Told::Ended { interrupted, censored: cut_at.is_some(), failures }.tell();
+    LoadReport::Ended { interrupted, censored: cut_at.is_some(), failures }.tell();
     Ok(exit)
 }
 
 fn tell(time: Nanos, code: Option<i32>, delay: Option<Nanos>, used: &Resources) {
-    Told::Interval(Box::new(Interval {
+    LoadReport::Interval(Box::new(Interval {
         elapsed: time,
         covers: time,
         last: true,
@@ -111,8 +111,12 @@ fn tell(time: Nanos, code: Option<i32>, delay: Option<Nanos>, used: &Resources) 
     }))
     .tell();
     let figure = |name: &str, unit, better, value| {
-        Told::Figure(Figure { metric: Metric::new(name, unit, better), of: String::new(), value })
-            .tell();
+        LoadReport::Figure(Figure {
+            metric: Metric::new(name, unit, better),
+            of: String::new(),
+            value,
+        })
+        .tell();
     };
     use Better::{Lower, Neither};
     figure("time_s", Unit::Seconds, Lower, time.as_secs_f64());
@@ -121,7 +125,7 @@ fn tell(time: Nanos, code: Option<i32>, delay: Option<Nanos>, used: &Resources) 
     if let Some(code) = code {
         figure("exit_code", Unit::Count, Neither, code.into());
     }
-    of_resources(used).into_iter().for_each(|figure| Told::Figure(figure).tell());
+    of_resources(used).into_iter().for_each(|figure| LoadReport::Figure(figure).tell());
     if let Some(delay) = delay {
         figure("run_delay_s", Unit::Seconds, Neither, delay.as_secs_f64());
     }

@@ -31,13 +31,13 @@ pub(super) fn idle(percent_busy: f64) -> Figure {
 }
 
 /// The tasks of a load: what they left in shared memory, and what the kernel says of those that live.
-pub(super) struct Crewed<'a> {
+pub(super) struct LoadTasks<'a> {
     pub(super) arena: &'a Arena,
     /// Whether each task is a process of its own.
     pub(super) processes: bool,
 }
 
-impl Tasks for Crewed<'_> {
+impl Tasks for LoadTasks<'_> {
     fn moment(&self, at: Nanos) -> Moment {
         self.arena.moment(at)
     }

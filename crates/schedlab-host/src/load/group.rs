@@ -1,16 +1,17 @@
 //! Control groups that tasks of a load run in.
 
 use schedlab_model::Pid;
+use schedlab_sys::kernel_file;
 use std::io;
 use std::path::Path;
 
 /// Moves the calling thread into the group of a folder.
 pub(super) fn join(folder: &Path) -> io::Result<()> {
     let thread: Pid = schedlab_sys::process::thread_id();
-    let write = |name: &str| std::fs::write(folder.join(name), format!("{thread}"));
+    let write = |name: &str| kernel_file::write(folder.join(name), format!("{thread}"));
     // Threads of one process may be in different groups where the group is threaded, or of version 1.
     first_of(folder, &["cgroup.threads", "tasks"], write).or_else(|_| {
-        first_of(folder, &["cgroup.procs"], |name| std::fs::write(folder.join(name), "0"))
+        first_of(folder, &["cgroup.procs"], |name| kernel_file::write(folder.join(name), "0"))
     })
 }
 

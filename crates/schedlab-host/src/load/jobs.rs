@@ -1,6 +1,6 @@
 //! A graph of jobs on an executor, in the load child: one run, proved, and its figures.
 
-use super::child_report::Told;
+use super::child_report::LoadReport;
 use super::child_request::Part;
 use super::figures::of_resources;
 use super::start_tasks;
@@ -31,8 +31,8 @@ pub(super) fn perform(
     limit: Option<Nanos>,
     part: Part,
     signals: Signals,
-) -> Result<i32, Told> {
-    let failed = |why: String| Told::Failed { option: None, why };
+) -> Result<i32, LoadReport> {
+    let failed = |why: String| LoadReport::Failed { option: None, why };
     let refused = |error: io::Error| failed(process::thread_refused(&error).to_string());
     if part == Part::Beside {
         return Err(failed(
@@ -48,7 +48,7 @@ pub(super) fn perform(
         let what = "metrics do not compare with those of another speed: the work of jobs was \
             calibrated on slowed CPUs";
         let remedy = "compare metrics at one speed, or `inflation` and `concurrency`";
-        Told::Warning(Warning::new("calibrated-slowed", what, remedy)).tell();
+        LoadReport::Warning(Warning::new("calibrated-slowed", what, remedy)).tell();
     }
     let graph = jobs.graph();
     let load = Load::new(&graph, burner, jobs.time.0, jobs.length, jobs.seed);
@@ -59,7 +59,7 @@ pub(super) fn perform(
     let run = Run::new(graph, schedule, work, Clock::start());
     let run = Arc::new(run.with_cpu_clock(|| clock::thread_cpu().0));
     let mut executor = executor(jobs, places).map_err(failed)?;
-    Told::Tasks(Vec::new()).tell();
+    LoadReport::Tasks(Vec::new()).tell();
     if part.waits() {
         let input = io::stdin();
         let _ = process::poll(&[input.as_fd(), signals.fd()], None);
@@ -76,11 +76,11 @@ pub(super) fn perform(
     let managed = managed?;
     run.verify().map_err(|flaw| failed(format!("the run failed its proof: {flaw}")))?;
     let profile = Profile::of(&run, workers);
-    Told::Interval(Box::new(samples(&profile))).tell();
+    LoadReport::Interval(Box::new(samples(&profile))).tell();
     for figure in figures(&profile, workers, managed, of_resources(&used)) {
-        Told::Figure(figure).tell();
+        LoadReport::Figure(figure).tell();
     }
-    Told::Ended { interrupted: false, censored: false, failures: Vec::new() }.tell();
+    LoadReport::Ended { interrupted: false, censored: false, failures: Vec::new() }.tell();
     Ok(0)
 }
 
@@ -137,9 +137,10 @@ fn watch(
                 let why = format!(
                     "the jobs did not end within {limit}: use fewer or shorter jobs, or more time"
                 );
-                Told::Failed { option: None, why }.tell();
+                LoadReport::Failed { option: None, why }.tell();
             }
-            _ => Told::Ended { interrupted: true, censored: false, failures: Vec::new() }.tell(),
+            _ => LoadReport::Ended { interrupted: true, censored: false, failures: Vec::new() }
+                .tell(),
         }
         std::process::exit(1);
     };

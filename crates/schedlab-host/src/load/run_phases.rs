@@ -3,10 +3,10 @@
 //! While tasks work this is the only other thread, and it wakes once a second.
 
 use super::arena::{Arena, Stand};
-use super::child_report::Told;
+use super::child_report::LoadReport;
 use super::child_request::Part;
-use super::figures::{self, Crewed};
-use super::start_tasks::{self, Crew, Leader};
+use super::figures::{self, LoadTasks};
+use super::start_tasks::{self, Leader, StartedTasks};
 use crate::marks::{self, Marks};
 use crate::net::Namespace;
 use schedlab_model::{Comm, Nanos, Pid, Warning};
@@ -36,8 +36,8 @@ pub(super) fn conduct(
     leader: &mut Leader,
     part: Part,
     network: Option<&Namespace>,
-) -> Result<i32, Told> {
-    let failed = |option: &str, doing: &str, error: &io::Error| Told::Failed {
+) -> Result<i32, LoadReport> {
+    let failed = |option: &str, doing: &str, error: &io::Error| LoadReport::Failed {
         option: (!option.is_empty()).then(|| option.to_owned()),
         why: format!("{doing}: {error}"),
     };
@@ -52,7 +52,7 @@ pub(super) fn conduct(
     let began = clock::monotonic();
     let tasks = std::mem::take(&mut plan.tasks);
     let shape = Shape::of(&plan, &tasks);
-    let crew = Crew::start(tasks, &plan, &arena, marks, network)
+    let started = StartedTasks::start(tasks, &plan, &arena, marks, network)
         .map_err(|e| failed("", "starting tasks", &e))?;
     let mut run = Run {
         times: Times { began, ..Times::default() },
@@ -62,7 +62,7 @@ pub(super) fn conduct(
         part,
         measuring: Measuring::new(plan, shape),
         arena,
-        crew,
+        started,
         signals,
     };
     run.await_ready()?;
@@ -89,7 +89,7 @@ fn be_prompt() {
 struct Run {
     measuring: Measuring,
     arena: Arc<Arena>,
-    crew: Crew,
+    started: StartedTasks,
     signals: Signals,
     times: Times,
     busy: regulate::Busy,
@@ -100,15 +100,15 @@ struct Run {
 }
 
 impl Run {
-    fn await_ready(&mut self) -> Result<(), Told> {
+    fn await_ready(&mut self) -> Result<(), LoadReport> {
         let wanted = self.arena.expected().load(Acquire);
         let deadline = clock::monotonic() + READY_WITHIN;
         loop {
             let ready = self.arena.ready().load(Acquire);
             let ended = self.arena.ended().load(Acquire);
             // A child that died leaves here; one that cannot be reaped will be found by the deadline.
-            let _ = self.crew.reap();
-            let why = if ended > 0 || !self.crew.killed.is_empty() {
+            let _ = self.started.reap();
+            let why = if ended > 0 || !self.started.killed.is_empty() {
                 self.first_failure()
             } else if self.signals.caught().is_some() {
                 Some("interrupted before the tasks were ready".to_owned())
@@ -119,11 +119,11 @@ impl Run {
             };
             if let Some(why) = why {
                 self.stop();
-                return Err(Told::Failed { option: None, why });
+                return Err(LoadReport::Failed { option: None, why });
             }
             if ready >= wanted {
                 self.times.ready = clock::monotonic();
-                Told::Tasks(self.threads()).tell();
+                LoadReport::Tasks(self.threads()).tell();
                 return Ok(());
             }
             self.pause(self.arena.ready(), ready, Nanos::from_millis(100));
@@ -155,7 +155,7 @@ impl Run {
         if let Some(duration) = self.timing().duration {
             self.arena.until().store((self.times.go + duration).0, Relaxed);
         }
-        self.crew.let_go();
+        self.started.let_go();
     }
 
     /// Until all tasks have ended or shall.
@@ -164,8 +164,8 @@ impl Run {
         loop {
             let now = clock::monotonic();
             let ended = self.arena.ended().load(Acquire);
-            let _ = self.crew.reap();
-            if ended >= self.arena.expected().load(Acquire) || !self.crew.killed.is_empty() {
+            let _ = self.started.reap();
+            if ended >= self.arena.expected().load(Acquire) || !self.started.killed.is_empty() {
                 return;
             }
             if self.signals.caught().is_some() {
@@ -191,13 +191,13 @@ impl Run {
     /// Looks at the tasks: what is due is reported. When to come back.
     fn tick(&mut self, now: Nanos, end: Nanos) -> Nanos {
         let processes = self.measuring.plan().processes;
-        let tasks = Crewed { arena: &self.arena, processes };
+        let tasks = LoadTasks { arena: &self.arena, processes };
         let look = self.measuring.look(now, end, &tasks);
         if let Some(note) = look.note {
-            Told::Note(note.to_owned()).tell();
+            LoadReport::Note(note.to_owned()).tell();
         }
         if let Some(interval) = look.interval {
-            Told::Interval(Box::new(interval)).tell();
+            LoadReport::Interval(Box::new(interval)).tell();
         }
         if look.second {
             self.regulate();
@@ -210,8 +210,8 @@ impl Run {
         self.idle.since_last(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    fn tasks(&self) -> Crewed<'_> {
-        Crewed { arena: &self.arena, processes: self.measuring.plan().processes }
+    fn tasks(&self) -> LoadTasks<'_> {
+        LoadTasks { arena: &self.arena, processes: self.measuring.plan().processes }
     }
 
     fn regulate(&mut self) {
@@ -227,9 +227,9 @@ impl Run {
 
     fn last_interval(&mut self, now: Nanos, stopped: bool) {
         let processes = self.measuring.plan().processes;
-        let tasks = Crewed { arena: &self.arena, processes };
+        let tasks = LoadTasks { arena: &self.arena, processes };
         let interval = self.measuring.last(now, stopped, &tasks);
-        Told::Interval(Box::new(interval)).tell();
+        LoadReport::Interval(Box::new(interval)).tell();
     }
 
     fn threads(&self) -> Vec<(Pid, Comm)> {
@@ -243,18 +243,18 @@ impl Run {
     fn stop(&mut self) {
         self.arena.stop().store(1, SeqCst);
         // Those that never heard the word to go hear this one.
-        self.crew.let_go();
+        self.started.let_go();
         self.arena.wake_all();
         let deadline = clock::monotonic() + GRACE;
-        while !self.crew.is_gone() {
-            self.crew.nudge();
+        while !self.started.is_gone() {
+            self.started.nudge();
             if clock::monotonic() > deadline {
-                self.crew.kill();
+                self.started.kill();
                 break;
             }
             let ended = self.arena.ended().load(Acquire);
-            let _ = self.crew.reap();
-            if !self.crew.is_gone() {
+            let _ = self.started.reap();
+            if !self.started.is_gone() {
                 self.pause(self.arena.ended(), ended, Nanos::from_millis(2));
             }
         }
@@ -263,19 +263,19 @@ impl Run {
     /// Waits for tasks that end by themselves, and reaps them: that is part of the time.
     fn end(&mut self) {
         let all = self.arena.expected().load(Acquire);
-        let ends_itself = self.arena.ended().load(Acquire) >= all && self.crew.killed.is_empty();
+        let ends_itself = self.arena.ended().load(Acquire) >= all && self.started.killed.is_empty();
         let deadline = clock::monotonic() + GRACE;
-        while ends_itself && !self.crew.is_gone() && clock::monotonic() < deadline {
-            let _ = self.crew.reap();
-            if !self.crew.is_gone() {
+        while ends_itself && !self.started.is_gone() && clock::monotonic() < deadline {
+            let _ = self.started.reap();
+            if !self.started.is_gone() {
                 schedlab_sys::task::sleep(Nanos::from_micros(100));
             }
         }
         self.stop();
-        self.crew.join();
+        self.started.join();
     }
 
-    fn finish(mut self) -> Result<i32, Told> {
+    fn finish(mut self) -> Result<i32, LoadReport> {
         let stopped_at = clock::monotonic();
         let busy = self.percent_busy();
         let complete = self.arena.ended().load(Acquire) >= self.arena.expected().load(Acquire);
@@ -292,21 +292,26 @@ impl Run {
         }
         let failures = self.failures();
         let (figures, warnings) = self.measuring.close(&self.times, &self.tasks());
-        figures.into_iter().for_each(|figure| Told::Figure(figure).tell());
+        figures.into_iter().for_each(|figure| LoadReport::Figure(figure).tell());
         if !self.measuring.plan().upstream {
-            busy.map(figures::idle).into_iter().for_each(|figure| Told::Figure(figure).tell());
+            busy.map(figures::idle)
+                .into_iter()
+                .for_each(|figure| LoadReport::Figure(figure).tell());
         }
-        warnings.into_iter().for_each(|warning| Told::Warning(warning).tell());
+        warnings.into_iter().for_each(|warning| LoadReport::Warning(warning).tell());
         let cut_at = self.measuring.plan().cut_at.filter(|_| !complete && !self.interrupted);
-        cut_at.map(cut_by_limit).into_iter().for_each(|warning| Told::Warning(warning).tell());
+        cut_at
+            .map(cut_by_limit)
+            .into_iter()
+            .for_each(|warning| LoadReport::Warning(warning).tell());
         if self.interrupted {
             let what = "metrics are partial: the run was interrupted";
-            Told::Warning(Warning::new("interrupted", what, "let it run to its end")).tell();
+            LoadReport::Warning(Warning::new("interrupted", what, "let it run to its end")).tell();
         }
         let code = i32::from(!failures.is_empty());
         let interrupted = self.interrupted;
         let censored = cut_at.is_some();
-        Told::Ended { interrupted, censored, failures }.tell();
+        LoadReport::Ended { interrupted, censored, failures }.tell();
         Ok(code)
     }
 
@@ -323,7 +328,7 @@ impl Run {
                 all.push(sentence);
             }
         };
-        for &(task, code) in &self.crew.killed {
+        for &(task, code) in &self.started.killed {
             let name = shape.name(task);
             add(match code {
                 129.. => format!("a task ({name}) was killed by signal {}", code - 128),

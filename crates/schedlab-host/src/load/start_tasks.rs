@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 
 /// A stack holds the behaviour's and interpreter's frames and little else.
 const STACK_BYTES: usize = 128 << 10;
-/// Of a bigger crew the longer file of each task is not read: it takes longer than the task itself.
+/// Of a bigger started the longer file of each task is not read: it takes longer than the task itself.
 const MIGRATIONS_UP_TO: usize = 512;
 
 /// The steps before a task is ready, as they stand above the errno of a failure.
@@ -95,7 +95,7 @@ struct Common {
     marks: Option<Arc<Marks>>,
     places: Arc<[Placement]>,
     gate: Arc<Gate>,
-    nursery: Arc<Nursery>,
+    forked: Arc<ForkedTasks>,
     migrations: bool,
     /// Whether more is reported of each task than upstream would.
     facts: bool,
@@ -103,21 +103,21 @@ struct Common {
 
 /// Tasks that others start, and those that were started so.
 #[derive(Default)]
-struct Nursery {
+struct ForkedTasks {
     /// For each of the plan's forks those that are not alive.
-    idle: Vec<Mutex<Vec<Unborn>>>,
+    idle: Vec<Mutex<Vec<IdleTask>>>,
     threads: Mutex<Vec<Thread>>,
 }
 
-struct Unborn {
+struct IdleTask {
     index: usize,
     task: Task,
     ends: Vec<(u32, Option<End>)>,
 }
 
-impl Unborn {
+impl IdleTask {
     /// A copy that begins anew.
-    fn born(&self) -> Task {
+    fn begin_anew(&self) -> Task {
         Task {
             comm: self.task.comm.clone(),
             role: self.task.role,
@@ -132,12 +132,12 @@ impl Unborn {
     }
 }
 
-struct OnStage<'c> {
+struct TaskStage<'c> {
     common: &'c Common,
     thread: Pid,
 }
 
-impl Stage for OnStage<'_> {
+impl Stage for TaskStage<'_> {
     fn mark(&self, at: Nanos, id: u32, phase: Phase, request: u32) {
         if let Some(marks) = &self.common.marks {
             marks.put(at, self.thread, id, phase, request);
@@ -149,22 +149,22 @@ impl Stage for OnStage<'_> {
     }
 
     fn fork(&self, fork: u32) -> Done {
-        let locked = |list: &Mutex<Vec<Unborn>>| list.lock().ok()?.pop();
-        let Some(unborn) = locked(&self.common.nursery.idle[fork as usize]) else {
+        let locked = |list: &Mutex<Vec<IdleTask>>| list.lock().ok()?.pop();
+        let Some(idle_task) = locked(&self.common.forked.idle[fork as usize]) else {
             return Done::Full;
         };
         // Counted before it is there: who forks has not ended, so the run does not end between.
         self.common.arena.expected().fetch_add(1, AcqRel);
         let common = self.common.clone();
         let life = move || {
-            work(unborn.index, unborn.born(), unborn.ends.clone(), &common, None);
-            if let Ok(mut idle) = common.nursery.idle[fork as usize].lock() {
-                idle.push(unborn);
+            work(idle_task.index, idle_task.begin_anew(), idle_task.ends.clone(), &common, None);
+            if let Ok(mut idle) = common.forked.idle[fork as usize].lock() {
+                idle.push(idle_task);
             }
         };
         match Thread::spawn(STACK_BYTES, life) {
             Ok(thread) => {
-                if let Ok(mut threads) = self.common.nursery.threads.lock() {
+                if let Ok(mut threads) = self.common.forked.threads.lock() {
                     threads.retain(|thread| !thread.has_ended());
                     threads.push(thread);
                 }
@@ -178,10 +178,10 @@ impl Stage for OnStage<'_> {
     }
 }
 
-pub(super) struct Crew {
+pub(super) struct StartedTasks {
     arena: Arc<Arena>,
     gate: Arc<Gate>,
-    nursery: Arc<Nursery>,
+    forked: Arc<ForkedTasks>,
     /// The processes that were started: the pid, and the index of the task.
     children: Vec<(Pid, usize)>,
     threads: Vec<Thread>,
@@ -189,7 +189,7 @@ pub(super) struct Crew {
     pub(super) killed: Vec<(usize, i32)>,
 }
 
-impl Crew {
+impl StartedTasks {
     /// Starts all tasks. They become ready and wait for the word.
     pub(super) fn start(
         tasks: Vec<Task>,
@@ -201,28 +201,33 @@ impl Crew {
         task::catch_nudges()?;
         let gate = Arc::new(Gate::new(plan)?);
         let idle = plan.forks.iter().map(|_| Mutex::default()).collect();
-        let nursery = Arc::new(Nursery { idle, threads: Mutex::default() });
+        let forked = Arc::new(ForkedTasks { idle, threads: Mutex::default() });
         let common = Common {
             arena: arena.clone(),
             blocks: plan.blocks.clone().into(),
             places: plan.places.clone().into(),
             marks,
             gate: gate.clone(),
-            nursery: nursery.clone(),
+            forked: forked.clone(),
             migrations: tasks.len() <= MIGRATIONS_UP_TO,
             facts: !plan.upstream,
         };
         let children = Vec::new();
         let threads = Vec::new();
         let killed = Vec::new();
-        let mut crew = Self { arena: arena.clone(), gate, nursery, children, threads, killed };
+        let mut started = Self { arena: arena.clone(), gate, forked, children, threads, killed };
         match plan.processes {
-            true => crew.fork(tasks, Channels::new(plan, network.cloned()), &common)?,
+            true => started.fork(tasks, Channels::new(plan, network.cloned()), &common)?,
             false => {
-                crew.spawn(tasks, &plan.forks, Channels::new(plan, network.cloned()), &common)?;
+                started.spawn(
+                    tasks,
+                    &plan.forks,
+                    Channels::new(plan, network.cloned()),
+                    &common,
+                )?;
             }
         }
-        Ok(crew)
+        Ok(started)
     }
 
     fn spawn(
@@ -236,8 +241,8 @@ impl Crew {
         for (index, task) in tasks.into_iter().enumerate() {
             let ends = channels.ends(&task)?;
             if let Some(fork) = forks.iter().position(|fork| fork.tasks.contains(&index)) {
-                let mut idle = self.nursery.idle[fork].lock().expect("nobody holds it yet");
-                idle.push(Unborn { index, task, ends });
+                let mut idle = self.forked.idle[fork].lock().expect("nobody holds it yet");
+                idle.push(IdleTask { index, task, ends });
                 continue;
             }
             let common = common.clone();
@@ -298,7 +303,7 @@ impl Crew {
 
     /// Whether all processes have been reaped and all threads have ended.
     pub(super) fn is_gone(&self) -> bool {
-        let forked = self.nursery.threads.lock();
+        let forked = self.forked.threads.lock();
         self.children.is_empty()
             && self.threads.iter().all(Thread::has_ended)
             && forked.is_ok_and(|threads| threads.iter().all(Thread::has_ended))
@@ -333,7 +338,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for StartedTasks {
     /// After an error, too, no process is left behind.
     fn drop(&mut self) {
         self.kill();
@@ -464,7 +469,7 @@ fn work(
         leave(arena);
         return;
     }
-    let stage = OnStage { common, thread };
+    let stage = TaskStage { common, thread };
     let mut performer = match Native::of(&*task.behaviour, &ends) {
         Some(native) => {
             drop(ends);

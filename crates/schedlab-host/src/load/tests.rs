@@ -2,7 +2,7 @@
 //! under an allocator that counts, and every task looks at the count between two operations.
 
 use super::arena::Arena;
-use super::start_tasks::Crew;
+use super::start_tasks::StartedTasks;
 use schedlab_model::{Cpu, Nanos, Topology};
 use schedlab_sys::allocation::{Counting, allocations};
 use schedlab_workload::placement::Surroundings;
@@ -62,8 +62,8 @@ fn watch(line: &str) -> (u64, u64) {
         let inner = std::mem::replace(&mut task.behaviour, Box::new(Taken));
         task.behaviour = Box::new(Watched { inner, steps: 0, at_warm: 0, told: told.clone() });
     }
-    let mut crew = Crew::start(tasks, &plan, &arena, None, None).unwrap();
-    crew.let_go();
+    let mut started = StartedTasks::start(tasks, &plan, &arena, None, None).unwrap();
+    started.let_go();
     let began = schedlab_sys::clock::monotonic();
     schedlab_sys::task::sleep(Nanos::from_millis(150));
     while told.0.load(Relaxed) <= ENOUGH
@@ -73,11 +73,11 @@ fn watch(line: &str) -> (u64, u64) {
     }
     arena.stop().store(1, SeqCst);
     arena.wake_all();
-    while !crew.is_gone() {
-        crew.nudge();
+    while !started.is_gone() {
+        started.nudge();
         schedlab_sys::task::sleep(Nanos::from_millis(1));
     }
-    crew.join();
+    started.join();
     (told.0.load(Relaxed), told.1.load(Relaxed))
 }
 

@@ -3,13 +3,13 @@
 use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
 use super::group::{members, processes};
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use super::hogs::{Burning, HogProcess};
 use super::node_groups::{Wants, Zone};
 use super::quota::Quota;
 use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
-use super::{Grid, Ground, Method, Node, Plan, SlowError, Speed, Speeds};
+use super::{Grid, Method, Node, Plan, SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::clock;
@@ -48,7 +48,7 @@ impl Held {
         plan: &Plan,
         node: &Node,
         name: &str,
-        ground: &Ground,
+        support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let method = plan.method;
@@ -72,9 +72,9 @@ impl Held {
         let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
         let attaches = !node.attach.is_empty() || !node.attach_groups.is_empty();
         // Without root only our own children can be moved; the one that runs already is limited where it is.
-        let zone = match attaches && !ground.root {
+        let zone = match attaches && !support.root {
             true => Zone::default(),
-            false => Zone::create(name, &wants, ground, guard)?,
+            false => Zone::create(name, &wants, support, guard)?,
         };
         let speed = node.speeds.values().next().copied().unwrap_or(Speed::FULL);
         let mut groups = zone.groups.clone();
@@ -106,12 +106,13 @@ impl Held {
                 )?)
             }
             Method::Uclamp => Hold::Uclamp(Clamp::apply(&cpu()?.1, speed)?),
-            Method::Deadline => Hold::Deadline(burner(plan, node, &zone, ground, guard)?),
+            Method::Deadline => Hold::Deadline(burner(plan, node, &zone, support, guard)?),
             Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
                 let grouping =
                     if method == Method::WeightPerCpu { Grouping::PerCpu } else { Grouping::One };
-                let (top, speeds) = (cpu()?, &node.speeds);
-                let weight = Weight::apply(top, speeds, grouping, &wants, ground, guard)?;
+                let top = cpu()?;
+                let speeds = &node.speeds;
+                let weight = Weight::apply(top, speeds, grouping, &wants, support, guard)?;
                 // Tasks enter the node's part of the group, and the group itself elsewhere.
                 groups.retain(|group| *group != top.1);
                 groups.push(weight.tasks.clone());
@@ -152,9 +153,9 @@ impl Held {
     }
 
     /// The processes that hold it at its speed.
-    pub(super) fn aides(&mut self) -> &mut [Aide] {
+    pub(super) fn aides(&mut self) -> &mut [HelperProcess] {
         match &mut self.hold {
-            Hold::Deadline(burner) => std::slice::from_mut(burner.aide()),
+            Hold::Deadline(burner) => std::slice::from_mut(burner.helper()),
             Hold::Weight(weight) => &mut weight.burners,
             _ => &mut [],
         }
@@ -186,17 +187,17 @@ fn burner(
     plan: &Plan,
     node: &Node,
     zone: &Zone,
-    ground: &Ground,
+    support: &Support,
     guard: &mut Guard,
 ) -> Result<HogProcess, SlowError> {
     let cpu = *node.speeds.keys().next().expect("checked: a node has a CPU");
-    let group = super::deadline::partition(cpu, zone.cpuset(), ground, guard)?;
+    let group = super::deadline::partition(cpu, zone.cpuset(), support, guard)?;
     HogProcess::start(&node.speeds, plan.grid, Burning::Deadline { group }, guard)
 }
 
 /// Stops a filler at full speed, where there are no gaps, and lets it go on below. A filler that runs gets a slice now
 /// and then when one process of the node ends and another one waits: gcc lost 3 % of its time at full speed.
-fn rest(filler: &Aide, speed: Speed) {
+fn rest(filler: &HelperProcess, speed: Speed) {
     filler.signal(if speed == Speed::FULL { 19 } else { 18 });
 }
 
@@ -204,7 +205,7 @@ fn rest(filler: &Aide, speed: Speed) {
 #[derive(Debug, Default)]
 pub(super) struct Under {
     pub(super) hogs: Option<HogProcess>,
-    fillers: Vec<(Cpu, Aide)>,
+    fillers: Vec<(Cpu, HelperProcess)>,
     clocks: Vec<Clock>,
     gov: bool,
 }
@@ -224,12 +225,12 @@ impl Under {
     pub(super) fn apply(
         plan: &Plan,
         speeds: &Speeds,
-        ground: &Ground,
+        support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let mut under = Self { gov: plan.method == Method::Gov, ..Self::default() };
         if plan.fills {
-            let groups = super::burner::idle_groups(ground, guard)?;
+            let groups = super::burner::idle_groups(support, guard)?;
             for (cpu, speed) in speeds {
                 let filler = super::burner::fill(*cpu, &groups, guard)?;
                 rest(&filler, *speed);
@@ -244,7 +245,7 @@ impl Under {
                 under.hogs = Some(HogProcess::start(speeds, plan.grid, Burning::Grid, guard)?);
             }
             Method::Freq | Method::Gov => {
-                for domain in &ground.domains {
+                for domain in &support.domains {
                     let Some(speed) = domain.cpus.iter().find_map(|cpu| speeds.get(&cpu)) else {
                         continue;
                     };
@@ -297,10 +298,10 @@ impl Under {
     }
 
     /// The hogs' process, and fillers.
-    pub(super) fn aides(&mut self) -> impl Iterator<Item = &mut Aide> {
+    pub(super) fn aides(&mut self) -> impl Iterator<Item = &mut HelperProcess> {
         self.hogs
             .as_mut()
-            .map(HogProcess::aide)
+            .map(HogProcess::helper)
             .into_iter()
             .chain(self.fillers.iter_mut().map(|(_, filler)| filler))
     }
@@ -346,17 +347,18 @@ mod tests {
 
     #[test]
     fn gov_alternates_between_the_neighbours_and_freezes_below_the_lowest() {
-        let (tree, journal) = (frequency::tests::tree(), tempfile::tempdir().unwrap());
+        let tree = frequency::tests::tree();
+        let journal = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(journal.path(), std::path::Path::new("/bin/true")).unwrap();
-        let mut ground = Ground::fake(3);
-        ground.domains = frequency::domains(tree.path());
+        let mut support = Support::fake(3);
+        support.domains = frequency::domains(tree.path());
         let speed = "62.5%".parse().unwrap();
         let speeds: Speeds = CpuSet::first(2).iter().map(|cpu| (cpu, speed)).collect();
         let node = Node { name: "n".into(), speeds: speeds.clone(), ..Node::default() };
         let request =
             Request { method: Some(Method::Gov), nodes: vec![node], ..Request::default() };
-        let plan = request.plan(&ground).unwrap();
-        let mut under = Under::apply(&plan, &speeds, &ground, &mut guard).unwrap();
+        let plan = request.plan(&support).unwrap();
+        let mut under = Under::apply(&plan, &speeds, &support, &mut guard).unwrap();
         let path = tree.path().join("devices/system/cpu/cpufreq/policy0/scaling_setspeed");
         let set = || std::fs::read_to_string(&path).unwrap();
         let mut seen = Vec::new();

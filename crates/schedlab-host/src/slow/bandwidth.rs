@@ -98,6 +98,7 @@ fn read(path: &Path) -> Result<String, SlowError> {
 
 /// Writes, with the kernel's own reason if it refuses.
 fn put(root: &Path, path: &PathBuf, text: &str) -> Result<(), SlowError> {
+    // Plain: in a folder that was just made, in which the kernel puts the file.
     std::fs::write(path, text).map_err(|error| {
         let why = std::fs::read_to_string(root.join("info/last_cmd_status")).unwrap_or_default();
         let doing = format!("writing {} to {} ({})", text.trim(), path.display(), why.trim());
@@ -124,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_group_holds_the_cpus_with_the_next_step_in_each_domain() {
-        let (tree, journal) = (tree(), tempfile::tempdir().unwrap());
+        let tree = tree();
+        let journal = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(journal.path(), Path::new("/bin/true")).unwrap();
         let cpus = CpuSet::from_iter([Cpu(1), Cpu(2)]);
         let wish = "33%".parse().unwrap();

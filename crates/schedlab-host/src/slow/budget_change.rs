@@ -29,7 +29,8 @@ pub(super) fn budget(speed: Speed, period: Nanos) -> Nanos {
 
 /// How far a node is ahead of its speed in the mean over a period, if it begins with a full budget.
 fn ahead(speed: Speed, period: Nanos) -> i64 {
-    let (had, lost) = (u128::from(budget(speed, period).0), u128::from(speed.lost(period.0)));
+    let had = u128::from(budget(speed, period).0);
+    let lost = u128::from(speed.lost(period.0));
     i64::try_from(had * lost / u128::from(period.0.max(1)) / 2).unwrap_or(0)
 }
 
@@ -247,7 +248,8 @@ mod tests {
         let mut kernel = Kernel::new(speed, ms(10), phase);
         let mut lead = Lead { at: Nanos::ZERO, used: Nanos::ZERO, more: 0 };
         for (from, to) in [(10, 20), (20, 50)] {
-            let (from, to) = (ms(from), ms(to));
+            let from = ms(from);
+            let to = ms(to);
             (0..ms(100).0 / STEP.0).for_each(|_| kernel.step());
             let How::Timed(stolen) = how else {
                 kernel.write(Write { budget: budget(speed, to), period: to, last: true });
@@ -260,7 +262,8 @@ mod tests {
                 while kernel.now < change.due {
                     kernel.step();
                 }
-                let (now, used) = (kernel.now, kernel.used);
+                let now = kernel.now;
+                let used = kernel.used;
                 let Some(write) = change.step(now, kernel.budgets, &|| used, &mut lead) else {
                     continue;
                 };

@@ -10,9 +10,9 @@
 
 use super::child_entry::{Entry, enter};
 use super::group::write;
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use super::node_groups::{Wants, Zone};
-use super::{Ground, SlowError};
+use super::{SlowError, Support};
 use schedlab_model::{Cpu, CpuSet, Pid};
 use schedlab_sys::cgroup::Version;
 use schedlab_sys::guard::Guard;
@@ -25,12 +25,16 @@ use std::path::{Path, PathBuf};
 const READY: &str = "ready";
 
 /// Starts a burner in control groups, bound to a CPU.
-pub(super) fn start(groups: &[PathBuf], cpu: Cpu, guard: &mut Guard) -> Result<Aide, SlowError> {
+pub(super) fn start(
+    groups: &[PathBuf],
+    cpu: Cpu,
+    guard: &mut Guard,
+) -> Result<HelperProcess, SlowError> {
     let mut command = Entry::Burn { groups: groups.to_vec(), cpu }.helper()?;
     command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
     let mut child = command.spawn().map_err(|e| SlowError::io("starting a burner", e))?;
     let answers = child.stdout.take().expect("it was asked to be a pipe");
-    let burner = Aide::new(format!("the burner of CPU {cpu}"), child, guard)?;
+    let burner = HelperProcess::new(format!("the burner of CPU {cpu}"), child, guard)?;
     // Until it is in its group nothing is slowed: the one that measures or starts now would not see it.
     let mut answer = String::new();
     let read = BufReader::new(answers).read_line(&mut answer);
@@ -43,11 +47,11 @@ pub(super) fn start(groups: &[PathBuf], cpu: Cpu, guard: &mut Guard) -> Result<A
 }
 
 /// Makes the control groups of fillers. None without root.
-pub(super) fn idle_groups(ground: &Ground, guard: &mut Guard) -> Result<Vec<PathBuf>, SlowError> {
+pub(super) fn idle_groups(support: &Support, guard: &mut Guard) -> Result<Vec<PathBuf>, SlowError> {
     let name = format!("schedlab-{}-filler", std::process::id());
     let wants = Wants { cpu: true, ..Wants::default() };
-    let zone = match ground.root && ground.cpu_group.is_some() {
-        true => Zone::create(&name, &wants, ground, guard)?,
+    let zone = match support.root && support.cpu_group.is_some() {
+        true => Zone::create(&name, &wants, support, guard)?,
         false => Zone::default(),
     };
     if let Some((version, dir)) = &zone.cpu {
@@ -69,14 +73,18 @@ fn make_idle(version: Version, dir: &Path) -> Result<(), SlowError> {
 }
 
 /// Starts a filler in control groups, bound to a CPU.
-pub(super) fn fill(cpu: Cpu, groups: &[PathBuf], guard: &mut Guard) -> Result<Aide, SlowError> {
+pub(super) fn fill(
+    cpu: Cpu,
+    groups: &[PathBuf],
+    guard: &mut Guard,
+) -> Result<HelperProcess, SlowError> {
     let mut command = Entry::Fill { groups: groups.to_vec(), cpu }.command()?;
     // No signal of the terminal reaches it, and its session is that of the commands.
     command.process_group(0);
     process::die_with_parent(&mut command);
     command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let child = command.spawn().map_err(|e| SlowError::io("starting a filler", e))?;
-    Aide::new(format!("the filler of CPU {cpu}"), child, guard)
+    HelperProcess::new(format!("the filler of CPU {cpu}"), child, guard)
 }
 
 /// The life of a filler.

@@ -12,7 +12,7 @@ pub(crate) const CAP_SYS_NICE: u32 = 23;
 
 /// What this machine and our rights allow: a [`super::Request`] is checked against it.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct Support {
     /// CPUs that are online.
     pub online: CpuSet,
     /// CPUs that there are, offline ones included.
@@ -52,7 +52,7 @@ pub struct Ground {
     pub clamp_obstacle: Option<String>,
 }
 
-impl Ground {
+impl Support {
     /// Looks at this machine.
     #[must_use]
     pub fn here() -> Self {
@@ -217,15 +217,15 @@ mod tests {
 
     #[test]
     fn hogs_need_room_below_real_time_throttling() {
-        let ground = Ground::fake(2);
-        assert_eq!(ground.realtime_obstacle(0.10), None);
-        assert!(ground.realtime_obstacle(0.08).unwrap().contains("95%"));
-        let tight = Ground { realtime_share: 0.5, ..Ground::fake(2) };
+        let support = Support::fake(2);
+        assert_eq!(support.realtime_obstacle(0.10), None);
+        assert!(support.realtime_obstacle(0.08).unwrap().contains("95%"));
+        let tight = Support { realtime_share: 0.5, ..Support::fake(2) };
         assert!(tight.realtime_obstacle(0.25).unwrap().contains("sched_rt_runtime_us"));
         assert_eq!(tight.realtime_obstacle(0.75), None);
-        let bare = Ground { realtime: false, ..Ground::fake(2) };
+        let bare = Support { realtime: false, ..Support::fake(2) };
         assert!(bare.realtime_obstacle(0.9).unwrap().contains("root"));
-        let grouped = Ground { no_realtime_runtime: true, ..Ground::fake(2) };
+        let grouped = Support { no_realtime_runtime: true, ..Support::fake(2) };
         assert!(grouped.realtime_obstacle(0.9).unwrap().contains("CONFIG_RT_GROUP_SCHED"));
     }
 

@@ -137,7 +137,7 @@ pub(super) fn program() -> Result<PathBuf, SlowError> {
 pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> {
     for group in groups {
         let file = group.join("cgroup.procs");
-        std::fs::write(&file, "0")
+        schedlab_sys::kernel_file::write(&file, "0")
             .map_err(|e| SlowError::io(format!("entering {}", group.display()), e))?;
     }
     if !cpus.is_empty() {

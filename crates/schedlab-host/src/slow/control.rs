@@ -155,7 +155,8 @@ impl Control {
     pub(super) fn open(directory: &Path, guard: &mut Guard) -> Result<Self, SlowError> {
         let io = |e| SlowError::io("making the pipe for orders", e);
         let us = Pid(std::process::id().cast_signed());
-        let (path, answers) = (file(directory, us, "orders"), file(directory, us, "answers"));
+        let path = file(directory, us, "orders");
+        let answers = file(directory, us, "answers");
         for path in [&path, &answers, &answers.with_extension("new")] {
             guard.before(Undo::RemoveFile { path: path.clone() }).map_err(io)?;
         }
@@ -192,7 +193,7 @@ impl Control {
         self.last.drain(..self.last.len().saturating_sub(KEPT));
         let text = serde_json::to_string(&self.last).expect("plain values");
         let new = self.answers.with_extension("new");
-        // A full disk loses answers, not the session.
+        // Plain: the folder of journals is private. A full disk loses answers, not the session.
         let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &self.answers));
     }
 
@@ -242,7 +243,8 @@ fn ask_at(directory: &Path, session: Pid, order: &Order) -> Result<Option<Status
     let mut orders = options().open(&pipe).map_err(io)?;
     orders.write_all(line.as_bytes()).map_err(io)?;
     let patience = Nanos::from_secs(if *order == Order::Status { 5 } else { 30 });
-    let (until, answers) = (clock::monotonic() + patience, file(directory, session, "answers"));
+    let until = clock::monotonic() + patience;
+    let answers = file(directory, session, "answers");
     loop {
         let text = std::fs::read_to_string(&answers).unwrap_or_default();
         let all: Vec<(u64, Answer)> = serde_json::from_str(&text).unwrap_or_default();
@@ -274,7 +276,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
         let mut control = Control::open(dir.path(), &mut guard).unwrap();
-        let (path, us) = (dir.path().to_owned(), Pid(std::process::id().cast_signed()));
+        let path = dir.path().to_owned();
+        let us = Pid(std::process::id().cast_signed());
         let client = std::thread::spawn(move || {
             let mut raw = options().open(file(&path, us, "orders")).unwrap();
             raw.write_all(b"what?\n{\"order\":\"end\"}\n").unwrap();

@@ -29,6 +29,7 @@ pub(super) fn claim(
     guard.before(Undo::RemoveFile { path: path.clone() }).map_err(io)?;
     let started = process::start_ticks(us).unwrap_or(0);
     let text = serde_json::to_string(&(started, speeds)).expect("plain values");
+    // Plain: the folder of journals is private.
     std::fs::write(&path, text).map_err(io)?;
     let taken = sessions(directory).into_iter().find_map(|(session, theirs)| {
         let both = |cpu: &Cpu| theirs.get(cpu).map(|speed| (session, *cpu, *speed));

@@ -14,7 +14,7 @@
 
 use super::group;
 use super::node_groups::{self, Wants};
-use super::{Ground, SlowError, Speed};
+use super::{SlowError, Speed, Support};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{Hierarchy, Version};
 use schedlab_sys::clock;
@@ -36,16 +36,20 @@ fn is_alone(cpu: Cpu) -> bool {
 }
 
 /// Version 1: ends balancing between the CPUs of a plan's nodes and the rest of the machine, which keeps its own.
-pub(super) fn isolate(cpus: &CpuSet, ground: &Ground, guard: &mut Guard) -> Result<(), SlowError> {
-    let hierarchy = hierarchy(ground)?;
+pub(super) fn isolate(
+    cpus: &CpuSet,
+    support: &Support,
+    guard: &mut Guard,
+) -> Result<(), SlowError> {
+    let hierarchy = hierarchy(support)?;
     if hierarchy.version == Version::V2 || cpus.iter().all(is_alone) {
         return Ok(());
     }
-    let rest: CpuSet = ground.online.iter().filter(|cpu| !cpus.contains(*cpu)).collect();
+    let rest: CpuSet = support.online.iter().filter(|cpu| !cpus.contains(*cpu)).collect();
     if !rest.is_empty() {
         let dir = hierarchy.group().join(format!("schedlab-{}-rest", std::process::id()));
         node_groups::make(hierarchy, &dir, &Wants::default(), guard)?;
-        node_groups::bind(hierarchy, &ground.parent(hierarchy), &dir, &rest)?;
+        node_groups::bind(hierarchy, &support.parent(hierarchy), &dir, &rest)?;
     }
     let balance = hierarchy.mount.join("cpuset.sched_load_balance");
     // The one that has ended it already, another session or the administrator, begins it again.
@@ -60,10 +64,10 @@ pub(super) fn isolate(cpus: &CpuSet, ground: &Ground, guard: &mut Guard) -> Resu
 pub(super) fn partition(
     cpu: Cpu,
     node: Option<&Path>,
-    ground: &Ground,
+    support: &Support,
     guard: &mut Guard,
 ) -> Result<Option<PathBuf>, SlowError> {
-    let hierarchy = hierarchy(ground)?;
+    let hierarchy = hierarchy(support)?;
     let Some(node) = node.filter(|_| hierarchy.version == Version::V2) else { return Ok(None) };
     if !is_alone(cpu) {
         let file = node.join("cpuset.cpus.partition");
@@ -83,10 +87,10 @@ pub(super) fn partition(
     Ok(Some(dir))
 }
 
-fn hierarchy(ground: &Ground) -> Result<&Hierarchy, SlowError> {
+fn hierarchy(support: &Support) -> Result<&Hierarchy, SlowError> {
     let none =
         || SlowError::Missing("deadline needs the cpuset controller, which is not mounted".into());
-    ground.cpuset_group.as_ref().ok_or_else(none)
+    support.cpuset_group.as_ref().ok_or_else(none)
 }
 
 /// Binds the calling thread, and makes it a burner at the first speed.

@@ -132,7 +132,7 @@ impl Domain {
         }
         note("scaling_governor")?;
         let path = self.path.join("scaling_governor");
-        std::fs::write(&path, "userspace")
+        schedlab_sys::kernel_file::write(&path, "userspace")
             .map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
     }
 
@@ -140,7 +140,7 @@ impl Domain {
     pub(super) fn write(&self, khz: u64) -> Result<(), SlowError> {
         let write = |name: &str| {
             let path = self.path.join(name);
-            std::fs::write(&path, khz.to_string())
+            schedlab_sys::kernel_file::write(&path, khz.to_string())
                 .map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
         };
         if self.userspace {
@@ -238,7 +238,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_set_is_put_back() {
-        let (dir, journal) = (tree(), tempfile::tempdir().unwrap());
+        let dir = tree();
+        let journal = tempfile::tempdir().unwrap();
         let read = |file: &str| {
             let path = dir.path().join("devices/system/cpu/cpufreq").join(file);
             std::fs::read_to_string(path).unwrap().trim().to_owned()

@@ -85,7 +85,8 @@ mod tests {
     fn a_slower_cpu_burns_throughout_the_burn_of_a_faster_one() {
         // Else threads that meet at a barrier would wait for two burns in a slot.
         for slot in 0..2_000 {
-            let (long, short) = (grid().burn(slot, speed(25)), grid().burn(slot, speed(75)));
+            let long = grid().burn(slot, speed(25));
+            let short = grid().burn(slot, speed(75));
             assert!(long.start <= short.start && short.end <= long.end, "slot {slot}");
         }
     }

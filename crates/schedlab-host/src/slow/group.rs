@@ -2,8 +2,7 @@
 
 use super::SlowError;
 use schedlab_model::Pid;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The processes of a group.
@@ -26,8 +25,7 @@ pub(super) fn processes(group: &Path) -> Vec<Pid> {
 /// Writes a file of a control group, with its name in the error. Never makes one: the kernel would answer that
 /// with a right that is missing, where a file is.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), SlowError> {
-    let open = OpenOptions::new().write(true).truncate(true).open(path);
-    match open.and_then(|mut file| file.write_all(text.as_bytes())) {
+    match schedlab_sys::kernel_file::write(path, text) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let name = path.file_name().unwrap_or_default().display();
             Err(SlowError::Missing(format!("this kernel lacks {name} ({})", path.display())))

@@ -10,13 +10,13 @@ use std::process::Child;
 
 /// Dropping it ends the child.
 #[derive(Debug)]
-pub(super) struct Aide {
+pub(super) struct HelperProcess {
     what: String,
     child: Child,
     end: OwnedFd,
 }
 
-impl Aide {
+impl HelperProcess {
     /// Takes over a child that was just started, and journals its end. `what` names it in errors.
     pub(super) fn new(
         what: impl Into<String>,
@@ -64,7 +64,7 @@ impl Aide {
     }
 }
 
-impl Drop for Aide {
+impl Drop for HelperProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -81,11 +81,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(dir.path(), std::path::Path::new("/bin/true")).unwrap();
         let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let mut aide = Aide::new("the noise", child, &mut guard).unwrap();
-        assert!(aide.check().is_ok());
-        aide.signal(9);
-        until(|| process::poll(&[aide.fd()], None).unwrap() == [true]);
-        let error = aide.check().unwrap_err().to_string();
+        let mut helper = HelperProcess::new("the noise", child, &mut guard).unwrap();
+        assert!(helper.check().is_ok());
+        helper.signal(9);
+        until(|| process::poll(&[helper.fd()], None).unwrap() == [true]);
+        let error = helper.check().unwrap_err().to_string();
         assert!(error.contains("the noise died (exit code 137)"), "{error}");
     }
 }

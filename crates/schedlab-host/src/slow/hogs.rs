@@ -15,7 +15,7 @@
 pub use super::child_entry::Burning;
 use super::child_entry::Entry;
 use super::deadline::{self, Ready};
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use super::switching::Switching;
 use super::{Grid, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
@@ -88,7 +88,8 @@ impl Hogs {
         let (report, reports) = channel();
         let mut started = Self { shared, threads: Vec::new() };
         for index in 0..started.shared.hogs.len() {
-            let (shared, report) = (Arc::clone(&started.shared), report.clone());
+            let shared = Arc::clone(&started.shared);
+            let report = report.clone();
             let deadline = matches!(burning, Burning::Deadline { .. });
             let body = move || live(&shared, index, grid, deadline, &report);
             let thread = std::thread::Builder::new().name("schedlab-hog".into()).spawn(body);
@@ -162,7 +163,8 @@ fn settle(cpu: Cpu) -> Ready {
 
 fn burn(hog: &Hog, mut grid: Grid, shared: &Shared) {
     let mut slot = grid.slot(clock::monotonic()) + 1;
-    let (mut switching, mut restless) = (Switching::new(), 0);
+    let mut switching = Switching::new();
+    let mut restless = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         // The one that changes the grid is no real-time thread, and is not waited for.
         let turn = shared.turn.try_lock().map(|turn| *turn).ok();
@@ -205,7 +207,7 @@ fn restless_most(period: Nanos) -> u64 {
 /// Hogs in a child process.
 #[derive(Debug)]
 pub struct HogProcess {
-    aide: Aide,
+    helper: HelperProcess,
     orders: ChildStdin,
 }
 
@@ -224,14 +226,15 @@ impl HogProcess {
         let mut command = Entry::Hogs { period: grid.period(), speeds, burning }.helper()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| SlowError::io("starting the hogs", e))?;
-        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        let orders = child.stdin.take();
+        let answers = child.stdout.take();
         let (orders, answers) = orders.zip(answers).expect("both were asked to be pipes");
-        let aide = Aide::new("the hogs' process", child, guard)?;
+        let helper = HelperProcess::new("the hogs' process", child, guard)?;
         let mut answer = String::new();
         let read = BufReader::new(answers).read_line(&mut answer);
         read.map_err(|e| SlowError::io("waiting for the hogs", e))?;
         match answer.trim_end() {
-            READY => Ok(Self { aide, orders }),
+            READY => Ok(Self { helper, orders }),
             "" => Err(SlowError::Failed("the hogs died while they started".to_owned())),
             why => Err(SlowError::Failed(why.to_owned())),
         }
@@ -259,8 +262,8 @@ impl HogProcess {
     }
 
     /// The helper process in which the hogs burn.
-    pub(super) const fn aide(&mut self) -> &mut Aide {
-        &mut self.aide
+    pub(super) const fn helper(&mut self) -> &mut HelperProcess {
+        &mut self.helper
     }
 }
 
@@ -306,7 +309,7 @@ pub(super) fn leave_fair_group() {
     if let Some(cpu) = schedlab_sys::cgroup::of_cpu()
         && !cpu.is_root()
     {
-        let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
+        let _ = schedlab_sys::kernel_file::write(cpu.mount.join("cgroup.procs"), "0");
     }
 }
 

@@ -82,7 +82,9 @@ impl Idle {
         let (waking, _) = tracefs.event("sched", "sched_waking").ok()?;
         let slowed: CpuSet = nodes.iter().flat_map(CpuSet::iter).collect();
         let (fork, _) = tracefs.event("sched", "sched_process_fork").ok()?;
-        let (mut idled, mut woken, mut born) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut idled = BTreeMap::new();
+        let mut woken = BTreeMap::new();
+        let mut born = BTreeMap::new();
         for node in nodes {
             let others: CpuSet = slowed.iter().filter(|cpu| !node.contains(*cpu)).collect();
             let outside = filter(&format!("{BY_INTERRUPT}{}", or_on(&others)))?;
@@ -98,7 +100,8 @@ impl Idle {
         // One that goes offline wakes nobody.
         let from_others = others.filter_map(|cpu| Counter::open(waking, cpu, &from_others).ok());
         let from_others = from_others.collect();
-        let (known, nodes) = (BTreeMap::new(), nodes.len());
+        let known = BTreeMap::new();
+        let nodes = nodes.len();
         Some(Self { idled, woken, from_others, born, waking, online, nodes, known })
     }
 
@@ -198,8 +201,10 @@ mod tests {
     fn a_task_that_waits_for_one_on_the_same_cpu_is_not_woken_from_outside() {
         // Both threads inherit the CPU of the first. Other tests' tasks may wake there too: the fewest of some tries.
         let pass = || {
-            let (to, from) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
-            let (ping, pong) = (to.1, from.0);
+            let to = std::sync::mpsc::channel();
+            let from = std::sync::mpsc::channel();
+            let ping = to.1;
+            let pong = from.0;
             let peer = on_a_thread(move || while ping.recv().is_ok() && pong.send(()).is_ok() {});
             for _ in 0..50 {
                 to.0.send(()).unwrap();
@@ -235,7 +240,8 @@ mod tests {
             });
             (told.recv().unwrap(), go, thread)
         };
-        let (own, other) = (sleeper(50), sleeper(150));
+        let own = sleeper(50);
+        let other = sleeper(150);
         idle.know(&cpus, &[own.0]);
         idle.run(true);
         for (_, go, thread) in [own, other] {

@@ -51,6 +51,7 @@ impl Journal {
             let names = marks::names(&path);
             Ok((
                 Marks::append(&path).map_err(failed(&path))?,
+                // Plain: beside the marks, in the private folder of the recording.
                 File::create(&names).map_err(failed(&names))?,
             ))
         });
@@ -86,7 +87,8 @@ mod tests {
     #[test]
     fn a_change_is_a_line_and_a_mark_with_its_name() {
         let dir = tempfile::tempdir().unwrap();
-        let (lines, recording) = (dir.path().join("events"), dir.path().join("marks"));
+        let lines = dir.path().join("events");
+        let recording = dir.path().join("marks");
         let mut journal = Journal::at(Some(&lines), Some(&recording)).unwrap();
         let ms = Nanos::from_millis;
         journal.note(ms(12), ms(10), "cut a b");

@@ -60,7 +60,8 @@ pub(super) fn compare(
 ) -> Vec<Wakeups> {
     let of = |all: &[(Cpu, Lateness)], cpu| all.iter().find(|(at, _)| *at == cpu).map(|(_, l)| *l);
     let one = |(&cpu, &speed): (&Cpu, &Speed)| {
-        let (before, under) = (of(before, cpu)?, of(under, cpu)?);
+        let before = of(before, cpu)?;
+        let under = of(under, cpu)?;
         Some(Wakeups { cpu, before, under, added_ns_max: bound(method, speed, period) })
     };
     speeds.iter().filter_map(one).collect()
@@ -98,7 +99,8 @@ pub(super) fn child(groups: &[PathBuf], cpu: Cpu) -> i32 {
 }
 
 fn sleep(time: Nanos) -> Option<Lateness> {
-    let (mut random, mut late) = (Random::new(1), Vec::new());
+    let mut random = Random::new(1);
+    let mut late = Vec::new();
     let end = clock::monotonic() + time;
     loop {
         let until = clock::monotonic() + SLEEP + Nanos(random.bits() % SLEEP.0);
@@ -134,8 +136,8 @@ mod tests {
         let late = |p50: f64| Lateness { wakeups: 9, latency_ns_p50: p50, latency_ns_p99: p50 };
         let speeds =
             super::super::Speeds::from([(Cpu(0), "25%".parse().unwrap()), (Cpu(1), Speed::FULL)]);
-        let (before, under) =
-            ([(Cpu(0), late(50.0)), (Cpu(1), late(60.0))], [(Cpu(0), late(900.0))]);
+        let before = [(Cpu(0), late(50.0)), (Cpu(1), late(60.0))];
+        let under = [(Cpu(0), late(900.0))];
         let period = Nanos::from_millis(2);
         let all = compare(Method::Hogs, period, &speeds, &before, &under);
         assert_eq!(all.len(), 1, "CPU 1 has no second measurement");

@@ -37,7 +37,8 @@ impl Links {
         cluster: &Cluster,
     ) -> Result<Self, SlowError> {
         let end = |(node, network): (&Node, &Option<Namespace>)| {
-            let (own, at) = (node.net?, network.clone()?);
+            let own = node.net?;
+            let at = network.clone()?;
             Some((node.name.clone(), End { at, own, classes: BTreeMap::new() }))
         };
         let ends = nodes.iter().zip(networks).filter_map(end).collect();
@@ -81,7 +82,8 @@ impl Links {
         if self.cut.contains_key(pair) {
             return Ok(());
         }
-        let (a, b) = (self.ends[&pair.0].at.there, self.ends[&pair.1].at.there);
+        let a = self.ends[&pair.0].at.there;
+        let b = self.ends[&pair.1].at.there;
         let mut drop = |from: Ipv4Addr, to: Ipv4Addr| {
             let step = journalled(guard, Undo::RemoveRule { from, to })?;
             let rule = format!("rule add from {from} to {to} blackhole");
@@ -122,7 +124,8 @@ const LEAVES: u32 = 256;
 impl End {
     /// The arguments of `tc` that shape what is sent to node `to`.
     fn shape(&mut self, to: &str, there: Ipv4Addr, link: &Link) -> Vec<String> {
-        let (space, device) = (self.at.name.clone(), format!("{}b", self.at.name));
+        let space = self.at.name.clone();
+        let device = format!("{}b", self.at.name);
         let mut lines = Vec::new();
         if self.classes.is_empty() {
             lines.push(format!(
@@ -182,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_pair_has_a_class_of_its_own_and_the_rest_keeps_its_link() {
-        let (mut end, there) = (end(), Ipv4Addr::new(198, 18, 0, 6));
+        let mut end = end();
+        let there = Ipv4Addr::new(198, 18, 0, 6);
         let far = Link {
             rate_bit_s: Some(1_000_000),
             delay: Nanos::from_millis(20),

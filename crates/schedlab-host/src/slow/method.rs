@@ -1,6 +1,6 @@
 //! The methods by name, and which one fits.
 
-use super::{Ground, Speeds, hogs};
+use super::{Speeds, Support, hogs};
 use schedlab_model::Nanos;
 use std::fmt;
 use std::str::FromStr;
@@ -176,11 +176,11 @@ impl FromStr for Method {
 
 /// Picks a method for speeds of CPUs on this machine, and says why.
 #[must_use]
-pub fn choose(speeds: &Speeds, command: bool, ground: &Ground) -> (Method, String) {
+pub fn choose(speeds: &Speeds, command: bool, support: &Support) -> (Method, String) {
     // By the machine and not by the speed: a sweep over speeds is then one of one method.
     let floor = f64::from(hogs::SLOWEST_PERCENT) / 100.0;
-    let groups = ground.cpu_group.is_some() && ground.root;
-    let Some(why) = ground.realtime_obstacle(floor) else {
+    let groups = support.cpu_group.is_some() && support.root;
+    let Some(why) = support.realtime_obstacle(floor) else {
         return (
             Method::Hogs,
             "a speed for each CPU and every task: sleeping, barriers and several processes are \
@@ -193,7 +193,7 @@ pub fn choose(speeds: &Speeds, command: bool, ground: &Ground) -> (Method, Strin
             (Method::WeightPinned, format!("{why}; one CPU, with the command bound to it"))
         }
         (true, _) => (Method::Weight, format!("{why}; several CPUs of one speed")),
-        _ if command && ground.delegated => (
+        _ if command && support.delegated => (
             Method::StopGroup,
             format!(
                 "{why}; the control group that was given to us counts and freezes all processes together"
@@ -233,20 +233,20 @@ mod tests {
             let cpus = (0u16..).map(Cpu);
             cpus.zip(percent.iter().map(|&p| Speed::percent(p).unwrap())).collect()
         };
-        let ground = Ground::fake(4);
-        assert_eq!(choose(&speeds(&[30, 75]), true, &ground).0, Method::Hogs);
+        let support = Support::fake(4);
+        assert_eq!(choose(&speeds(&[30, 75]), true, &support).0, Method::Hogs);
         // A machine has one method for every speed; one that this method does not have is refused.
-        assert_eq!(choose(&speeds(&[5]), true, &ground).0, Method::Hogs);
+        assert_eq!(choose(&speeds(&[5]), true, &support).0, Method::Hogs);
         for percent in [5, 50] {
-            let tight = Ground { realtime_share: 0.5, ..Ground::fake(4) };
+            let tight = Support { realtime_share: 0.5, ..Support::fake(4) };
             let (method, why) = choose(&speeds(&[percent]), true, &tight);
             assert_eq!(method, Method::WeightPinned);
             assert!(why.contains("50% of each second"), "{why}");
             assert_eq!(choose(&speeds(&[percent, percent]), true, &tight).0, Method::Weight);
         }
-        let given = Ground { root: false, realtime: false, delegated: true, ..Ground::fake(4) };
+        let given = Support { root: false, realtime: false, delegated: true, ..Support::fake(4) };
         assert_eq!(choose(&speeds(&[50]), true, &given).0, Method::StopGroup);
-        let bare = Ground { root: false, realtime: false, ..Ground::fake(4) };
+        let bare = Support { root: false, realtime: false, ..Support::fake(4) };
         assert_eq!(choose(&speeds(&[50]), true, &bare).0, Method::Stop);
     }
 }

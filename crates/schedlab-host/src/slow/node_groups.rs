@@ -2,7 +2,7 @@
 //! including their children, given weight or a budget, frozen, and ended together.
 
 use super::group::{members, write};
-use super::{Ground, SlowError, journalled};
+use super::{SlowError, Support, journalled};
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::cgroup::{self, Hierarchy, Version};
 use schedlab_sys::guard::{Guard, Undo};
@@ -42,27 +42,28 @@ impl Zone {
     pub(super) fn create(
         name: &str,
         wants: &Wants,
-        ground: &Ground,
+        support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let mut zone = Self::default();
-        if !ground.makes_groups() {
+        if !support.makes_groups() {
             return Ok(zone);
         }
-        let cpu = ground.cpu_group.as_ref().filter(|_| wants.cpu && ground.root);
-        let cpuset = ground.cpuset_group.as_ref().filter(|_| !wants.bind.is_empty() && ground.root);
+        let cpu = support.cpu_group.as_ref().filter(|_| wants.cpu && support.root);
+        let cpuset =
+            support.cpuset_group.as_ref().filter(|_| !wants.bind.is_empty() && support.root);
         // A group that only counts must not be one of the CPU controller, which divides the CPU between groups.
         let beside = |h: &&Hierarchy| {
-            wants.cpu || ground.cpu_group.as_ref().is_none_or(|cpu| cpu.mount != h.mount)
+            wants.cpu || support.cpu_group.as_ref().is_none_or(|cpu| cpu.mount != h.mount)
         };
-        let count = ground.count_group.as_ref().filter(|h| h.version == Version::V2 || beside(h));
+        let count = support.count_group.as_ref().filter(|h| h.version == Version::V2 || beside(h));
         let mut made: Vec<(PathBuf, PathBuf)> = Vec::new();
-        for hierarchy in ground.any_group.iter().chain(cpu).chain(cpuset).chain(count) {
+        for hierarchy in support.any_group.iter().chain(cpu).chain(cpuset).chain(count) {
             if made.iter().any(|(mount, _)| *mount == hierarchy.mount) {
                 continue;
             }
-            let dir = ground.parent(hierarchy).join(name);
-            let wants = match ground.root {
+            let dir = support.parent(hierarchy).join(name);
+            let wants = match support.root {
                 true => wants.clone(),
                 // No controller can be handed down by a group in which we are ourselves.
                 false => Wants { keep: wants.keep, ..Wants::default() },
@@ -75,9 +76,9 @@ impl Zone {
         };
         zone.cpu = cpu.and_then(|h| Some((h.version, at(h)?)));
         zone.count = count.and_then(|h| Some((h.version, at(h)?)));
-        zone.home = ground.any_group.as_ref().and_then(|h| Some((h.version, at(h)?)));
+        zone.home = support.any_group.as_ref().and_then(|h| Some((h.version, at(h)?)));
         if let (Some(hierarchy), Some(dir)) = (cpuset, cpuset.and_then(at)) {
-            bind(hierarchy, &ground.parent(hierarchy), &dir, &wants.bind)?;
+            bind(hierarchy, &support.parent(hierarchy), &dir, &wants.bind)?;
             zone.cpuset = Some(dir);
         }
         zone.groups = made.into_iter().map(|(_, dir)| dir).collect();
@@ -167,7 +168,8 @@ fn delegate(
 ) -> Result<(), SlowError> {
     let path = hierarchy.mount.join("cgroup.subtree_control");
     let list = |file: &Path| std::fs::read_to_string(file).unwrap_or_default();
-    let (offered, has) = (list(&hierarchy.mount.join("cgroup.controllers")), list(&path));
+    let offered = list(&hierarchy.mount.join("cgroup.controllers"));
+    let has = list(&path);
     let is_in = |list: &str, name| list.split_whitespace().any(|word| word == name);
     for (name, wanted) in [("cpu", wants.cpu), ("cpuset", !wants.bind.is_empty())] {
         if wanted && is_in(&offered, name) && !is_in(&has, name) {

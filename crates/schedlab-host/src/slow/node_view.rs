@@ -51,6 +51,7 @@ impl Shown {
 }
 
 fn put(path: &Path, text: &str) -> Result<(), SlowError> {
+    // Plain: programs of the node have this file open, in a private folder.
     std::fs::write(path, text).map_err(|e| SlowError::io(format!("writing {}", path.display()), e))
 }
 

@@ -5,7 +5,7 @@
 
 use super::SlowError;
 use super::child_entry::{Entry, enter};
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::Random;
 use schedlab_sys::clock;
@@ -14,11 +14,11 @@ use schedlab_workload::Noise;
 use std::process::Stdio;
 
 /// Starts a child that makes it.
-pub(super) fn start(noise: &Noise, guard: &mut Guard) -> Result<Aide, SlowError> {
+pub(super) fn start(noise: &Noise, guard: &mut Guard) -> Result<HelperProcess, SlowError> {
     let mut command = Entry::Noise(noise.clone()).helper()?;
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.spawn().map_err(|e| SlowError::io("starting the noise", e))?;
-    Aide::new(format!("the noise on CPUs {}", noise.cpus), child, guard)
+    HelperProcess::new(format!("the noise on CPUs {}", noise.cpus), child, guard)
 }
 
 /// The life of the child: a thread for each CPU, until it is killed.

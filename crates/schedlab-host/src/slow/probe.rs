@@ -89,7 +89,8 @@ impl Probe {
 /// Whether a process of ours can be real-time, in the root CPU group where ours allows none: one is tried.
 pub(crate) fn takes_realtime() -> bool {
     let cpus: CpuSet = sched::affinity(Pid(0)).unwrap_or_default().iter().take(1).collect();
-    let (time, align) = (Nanos::from_millis(1), Nanos::ZERO);
+    let time = Nanos::from_millis(1);
+    let align = Nanos::ZERO;
     let probe = Probe { groups: Vec::new(), time, align, realtime: true };
     probe.read(&cpus, None).is_ok_and(|all| all.iter().any(|reading| reading.realtime))
 }
@@ -130,8 +131,10 @@ fn measure(cpu: Cpu, time: Nanos, align: Nanos) -> Reading {
     if align > Nanos::ZERO {
         clock::sleep_until(Nanos((clock::monotonic().0 / align.0 + 1) * align.0));
     }
-    let (start, cpu_start) = (clock::monotonic(), clock::thread_cpu());
-    let (mut rounds, mut value) = (0u64, 0u64);
+    let start = clock::monotonic();
+    let cpu_start = clock::thread_cpu();
+    let mut rounds = 0u64;
+    let mut value = 0u64;
     loop {
         for _ in 0..200 {
             value = std::hint::black_box(value.wrapping_mul(3).wrapping_add(1));

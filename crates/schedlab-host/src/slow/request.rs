@@ -3,7 +3,7 @@
 mod checks;
 
 use super::group::processes;
-use super::{Grid, Ground, Method, Node, Noise, SlowError, Speed, Speeds, choose, quota};
+use super::{Grid, Method, Node, Noise, SlowError, Speed, Speeds, Support, choose, quota};
 use checks::{check_cpus, check_memory, check_method, check_networks, check_nodes, usage};
 use schedlab_model::{CpuSet, Nanos, Warning};
 use schedlab_workload::Cluster;
@@ -88,7 +88,7 @@ impl Request {
     /// # Errors
     /// [`SlowError::Usage`] for what makes no sense, [`SlowError::Missing`] for what this machine or
     /// our rights do not allow. Nothing is changed.
-    pub fn plan(self, ground: &Ground) -> Result<Plan, SlowError> {
+    pub fn plan(self, support: &Support) -> Result<Plan, SlowError> {
         let period = self.period.unwrap_or(Grid::PERIOD);
         let grid = Grid::new(period).ok_or_else(|| {
             usage(format!(
@@ -97,22 +97,22 @@ impl Request {
                 Grid::PERIOD_MAX
             ))
         })?;
-        check_nodes(&self.nodes, ground)?;
-        check_networks(&self, ground)?;
-        check_memory(&self.nodes, ground)?;
+        check_nodes(&self.nodes, support)?;
+        check_networks(&self, support)?;
+        check_memory(&self.nodes, support)?;
         for noise in &self.noise {
             noise.check().map_err(usage)?;
-            check_cpus(&noise.cpus, "noise", ground)?;
+            check_cpus(&noise.cpus, "noise", support)?;
         }
         let speeds: Speeds = self.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         let tasks = self.nodes.iter().any(Node::has_tasks);
         let (method, why) = match self.method {
             Some(method) => (method, String::new()),
-            None => choose(&speeds, tasks, ground),
+            None => choose(&speeds, tasks, support),
         };
-        check_method(method, &self, &speeds, ground)?;
-        let fills = fills(method, self.filler, &speeds, ground)?;
-        let warnings = doubts(method, &self.nodes, &speeds, ground);
+        check_method(method, &self, &speeds, support)?;
+        let fills = fills(method, self.filler, &speeds, support)?;
+        let warnings = doubts(method, &self.nodes, &speeds, support);
         Ok(Plan { request: self, grid, method, why, fills, warnings })
     }
 }
@@ -146,21 +146,21 @@ fn fills(
     method: Method,
     asked: Option<bool>,
     speeds: &Speeds,
-    ground: &Ground,
+    support: &Support,
 ) -> Result<bool, SlowError> {
     if asked == Some(true) && !method.leaves_gaps() {
         return Err(usage(format!(
             "invalid --filler for {method}, which leaves no gaps: use quota or stop"
         )));
     }
-    let alone = speeds.keys().all(|cpu| ground.siblings(*cpu).is_empty());
+    let alone = speeds.keys().all(|cpu| support.siblings(*cpu).is_empty());
     Ok(method.leaves_gaps() && asked.unwrap_or(method == Method::Quota && alone))
 }
 
 /// CPUs that are slowed by taking time on a core whose other threads are not slowed alike.
-fn siblings(speeds: &Speeds, ground: &Ground) -> Option<Warning> {
+fn siblings(speeds: &Speeds, support: &Support) -> Option<Warning> {
     let (cpu, other) = speeds.iter().find_map(|(cpu, speed)| {
-        let others = ground.siblings(*cpu);
+        let others = support.siblings(*cpu);
         let other = others.iter().find(|other| speeds.get(other) != Some(speed))?;
         Some((*cpu, other))
     })?;
@@ -175,7 +175,7 @@ fn siblings(speeds: &Speeds, ground: &Ground) -> Option<Warning> {
     Some(Warning::new("smt-sibling", what, remedy))
 }
 
-fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> Vec<Warning> {
+fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, support: &Support) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for node in nodes {
         let speed = node.speeds.values().min().map_or(1.0, |speed| speed.fraction());
@@ -187,16 +187,16 @@ fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> V
         }
     }
     if method.takes_time() {
-        warnings.extend(siblings(speeds, ground));
+        warnings.extend(siblings(speeds, support));
     }
-    let all_slow = ground.online.iter().all(|cpu| {
+    let all_slow = support.online.iter().all(|cpu| {
         speeds.get(&cpu).is_some_and(|speed| *speed < Speed::percent(20).expect("below a hundred"))
     });
     if method == Method::Hogs && all_slow {
         let what = "this shell will be as slow as its CPUs: all CPUs are below 20%";
         warnings.push(Warning::new("machine-slow", what, "leave a CPU at full speed for yourself"));
     }
-    let free: CpuSet = ground.allowed.iter().filter(|cpu| !speeds.contains_key(cpu)).collect();
+    let free: CpuSet = support.allowed.iter().filter(|cpu| !speeds.contains_key(cpu)).collect();
     let may_leave = |node: &Node| !node.bind && !method.binds() && node.has_tasks();
     if !free.is_empty() && nodes.iter().any(may_leave) {
         let what = format!("tasks may leave the slowed CPUs and run at full speed on CPUs {free}");

@@ -11,7 +11,7 @@ use super::apply::{Held, Hold, Under};
 use super::child_entry::program;
 use super::control::Control;
 use super::cpu_claims;
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use super::journal::Journal;
 use super::latency::Lateness;
 use super::links::Links;
@@ -19,10 +19,10 @@ use super::measure::{self, Measured};
 use super::node_view::Shown;
 use super::noise;
 use super::unslowed_tasks::Watch;
-use super::{Ground, Method, Node, Period, Plan, SlowError, Speeds, Wakeups, latency};
+use super::{Method, Node, Period, Plan, SlowError, Speeds, Support, Wakeups, latency};
 use crate::net::Namespace;
 use attach::{Targets, attach};
-pub use background::Kept;
+pub use background::BackgroundSession;
 use command::{Running, launch};
 use pace::{Found, Pace};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
@@ -66,7 +66,7 @@ pub struct Session {
     journal: Journal,
     /// How many events of the cluster have happened.
     happened: usize,
-    noise: Vec<Aide>,
+    noise: Vec<HelperProcess>,
     watch: Watch,
     /// When to look whether anybody of what was attached is left.
     targets: Targets,
@@ -100,15 +100,15 @@ impl Active {
         plan: &Plan,
         node: &Node,
         network: Option<Namespace>,
-        ground: &Ground,
+        support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let name = format!("schedlab-{}-{}", std::process::id(), node.name);
-        let held = Held::apply(plan, node, &name, ground, guard)?;
+        let held = Held::apply(plan, node, &name, support, guard)?;
         if let Some(wish) = node.memory {
-            super::bandwidth::limit(&ground.resctrl, &name, &node.cpus(), wish, guard)?;
+            super::bandwidth::limit(&support.resctrl, &name, &node.cpus(), wish, guard)?;
         }
-        let shown = match node.shown && ground.root && !node.commands.is_empty() {
+        let shown = match node.shown && support.root && !node.commands.is_empty() {
             true => {
                 let directory =
                     guard::directory().map_err(|e| SlowError::io("showing the node", e))?;
@@ -137,7 +137,11 @@ impl Session {
     ///
     /// # Errors
     /// When the system refuses something that the plan could not foresee, or a signal came.
-    pub fn start(plan: Plan, ground: &Ground, signals: Option<Signals>) -> Result<Self, SlowError> {
+    pub fn start(
+        plan: Plan,
+        support: &Support,
+        signals: Option<Signals>,
+    ) -> Result<Self, SlowError> {
         let journal = |e| SlowError::io("starting the guard", e);
         let directory = guard::directory().map_err(journal)?;
         let mut warnings = put_back(&directory);
@@ -159,14 +163,15 @@ impl Session {
             false => Vec::new(),
         };
         if plan.method == Method::Deadline {
-            super::deadline::isolate(&cpus, ground, &mut guard)?;
+            super::deadline::isolate(&cpus, support, &mut guard)?;
         }
-        let (mut nodes, pace) = (Vec::new(), Pace::open(&plan));
+        let mut nodes = Vec::new();
+        let pace = Pace::open(&plan);
         for (node, network) in plan.request.nodes.iter().zip(networks) {
-            nodes.push(Active::apply(&plan, node, network, ground, &mut guard)?);
+            nodes.push(Active::apply(&plan, node, network, support, &mut guard)?);
         }
         let method = plan.method;
-        let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
+        let under = Under::apply(&plan, &speeds, support, &mut guard)?;
         warnings.extend(plan.warnings.iter().cloned());
         let started = clock::monotonic();
         let mut session = Self {
@@ -205,10 +210,12 @@ impl Session {
         before: &[super::probe::Reading],
         signals: Option<Signals>,
     ) -> Result<(), SlowError> {
-        let (method, grid) = (self.plan.method, self.plan.grid);
+        let method = self.plan.method;
+        let grid = self.plan.grid;
         for index in 0..self.nodes.len() {
             let active = &self.nodes[index];
-            let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
+            let cpus = active.node.cpus();
+            let groups = active.held.groups.clone();
             let (probe, slack) =
                 measure::probe(method, grid, self.plan.request.quota_period(), &groups);
             let readings = self.meanwhile(|| probe.read(&cpus, signals))?;
@@ -234,10 +241,12 @@ impl Session {
         let mut under = Vec::new();
         for index in 0..self.nodes.len() {
             let active = &self.nodes[index];
-            let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
+            let cpus = active.node.cpus();
+            let groups = active.held.groups.clone();
             under.extend(self.meanwhile(|| latency::read(&groups, &cpus, signals))?);
         }
-        let (method, period) = (self.plan.method, self.plan.grid.period());
+        let method = self.plan.method;
+        let period = self.plan.grid.period();
         self.wakeups = latency::compare(method, period, speeds, before, &under);
         Ok(())
     }
@@ -426,18 +435,18 @@ impl Session {
         for active in nodes {
             let commands = active.commands.iter().filter(|r| r.code.is_none());
             fds.extend(commands.map(|r| r.ended.as_fd()));
-            fds.extend(active.held.aides().iter().map(Aide::fd));
+            fds.extend(active.held.aides().iter().map(HelperProcess::fd));
         }
         fds.push(control.fd());
-        fds.extend(under.aides().map(|aide| aide.fd()));
-        fds.extend(noise.iter().map(Aide::fd));
+        fds.extend(under.aides().map(|helper| helper.fd()));
+        fds.extend(noise.iter().map(HelperProcess::fd));
         let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
         ready.truncate(first.len());
         Ok(ready)
     }
 
     /// The processes that hold what is in force.
-    fn aides(&mut self) -> impl Iterator<Item = &mut Aide> {
+    fn aides(&mut self) -> impl Iterator<Item = &mut HelperProcess> {
         let of_nodes = self.nodes.iter_mut().flat_map(|active| active.held.aides());
         of_nodes.chain(self.under.aides()).chain(&mut self.noise)
     }
@@ -445,7 +454,7 @@ impl Session {
     /// Does what is due and returns when the next thing is. `extra` are processes that belong to
     /// every node besides its own.
     fn tick(&mut self, extra: &[Pid]) -> Result<Nanos, SlowError> {
-        self.aides().try_for_each(Aide::check)?;
+        self.aides().try_for_each(HelperProcess::check)?;
         self.serve();
         self.look_after_the_guardian()?;
         let now = clock::monotonic();

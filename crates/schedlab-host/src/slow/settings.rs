@@ -1,6 +1,8 @@
 //! Slowing as settings of a run (see [`SpeedSettings`]): by hogs where no method is named.
 
-use super::{Ground, Kept, Method, Node, Request, Session, SlowError, last, speed_of};
+use super::{
+    BackgroundSession, Method, Node, Request, Session, SlowError, Support, last, speed_of,
+};
 use schedlab_model::{CpuSet, Pid, Setting, Warning};
 use schedlab_workload::SpeedSettings;
 use schedlab_workload::knobs::SPEED;
@@ -16,20 +18,20 @@ use std::thread::JoinHandle;
 ///
 /// # Errors
 /// When they make no sense, or the method cannot be had here.
-pub fn check(settings: &[Setting], ground: &Ground) -> Result<Vec<Warning>, SlowError> {
-    Ok(request(settings)?.plan(ground)?.warnings)
+pub fn check(settings: &[Setting], support: &Support) -> Result<Vec<Warning>, SlowError> {
+    Ok(request(settings)?.plan(support)?.warnings)
 }
 
 /// Whether a method, by its name, can slow a CPU of this machine.
 ///
 /// # Errors
 /// Why it cannot.
-pub fn offered(method: &str, ground: &Ground) -> Result<(), SlowError> {
-    let cpu = last(&ground.allowed, 1);
+pub fn offered(method: &str, support: &Support) -> Result<(), SlowError> {
+    let cpu = last(&support.allowed, 1);
     let setting =
         |knob: &str, value: &str| Setting { knob: knob.to_owned(), value: value.to_owned() };
     let wanted = [setting(&format!("{SPEED}{cpu}"), "50%"), setting(SpeedSettings::METHOD, method)];
-    check(&wanted, ground).map(|_| ())
+    check(&wanted, support).map(|_| ())
 }
 
 /// Holds CPUs at the speeds of settings until what is returned is released or dropped; nothing where
@@ -41,8 +43,8 @@ pub fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
     if settings.is_empty() {
         return Ok(None);
     }
-    let ground = Ground::here();
-    let session = Session::start(request(settings)?.plan(&ground)?, &ground, None)?;
+    let support = Support::here();
+    let session = Session::start(request(settings)?.plan(&support)?, &support, None)?;
     Slowed::keep(session).map(Some)
 }
 
@@ -90,14 +92,15 @@ pub struct Slowed {
     cpus: Option<schedlab_model::CpuSet>,
     // Closing it ends the thread.
     end: Option<UnixStream>,
-    thread: Option<JoinHandle<Kept>>,
+    thread: Option<JoinHandle<BackgroundSession>>,
 }
 
 impl Slowed {
     fn keep(mut session: Session) -> Result<Self, SlowError> {
         let io = |e| SlowError::io("keeping CPUs slow", e);
         let warnings = std::mem::take(&mut session.warnings);
-        let (groups, cpus) = (session.groups(), session.bound_to());
+        let groups = session.groups();
+        let cpus = session.bound_to();
         let admitted = Arc::clone(&session.admitted);
         let (end, ended) = UnixStream::pair().map_err(io)?;
         let name = std::thread::Builder::new().name("schedlab-slow".into());
@@ -112,7 +115,7 @@ impl Slowed {
     pub fn admit(&self, process: u32) -> std::io::Result<()> {
         self.admitted.store(process.cast_signed(), Relaxed);
         for group in &self.groups {
-            std::fs::write(group.join("cgroup.procs"), process.to_string())?;
+            schedlab_sys::kernel_file::write(group.join("cgroup.procs"), process.to_string())?;
         }
         if let Some(cpus) = &self.cpus {
             schedlab_sys::sched::set_affinity(Pid(process.cast_signed()), cpus)?;
@@ -123,17 +126,20 @@ impl Slowed {
 
     /// Ends the slowing and undoes every change to the machine. Returns what the keeping thread found.
     #[must_use]
-    pub fn release(mut self) -> Kept {
+    pub fn release(mut self) -> BackgroundSession {
         self.join()
     }
 
-    fn join(&mut self) -> Kept {
+    fn join(&mut self) -> BackgroundSession {
         drop(self.end.take());
         let kept = self.thread.take().map(JoinHandle::join);
         match kept {
-            None => Kept::default(),
+            None => BackgroundSession::default(),
             Some(Ok(kept)) => kept,
-            Some(Err(_)) => Kept { failed: vec!["the controller died".into()], ..Kept::default() },
+            Some(Err(_)) => BackgroundSession {
+                failed: vec!["the controller died".into()],
+                ..BackgroundSession::default()
+            },
         }
     }
 }
@@ -168,18 +174,18 @@ mod tests {
 
     #[test]
     fn a_method_can_be_named_and_is_checked_like_a_request() {
-        let ground = Ground::fake(4);
+        let support = Support::fake(4);
         let of = |method: &str, cpus: &str| {
             let all = [setting(cpus, "50%"), setting(METHOD, method), setting(MEASURING, "true")];
-            check(&all, &ground)
+            check(&all, &support)
         };
         assert!(of("quota", "speed:1").is_ok());
         assert!(of("quota", "speed:0-1").unwrap_err().to_string().contains("one thread"));
         assert!(of("warp", "speed:1").unwrap_err().to_string().contains("unknown method"));
         let odd = [setting("speed:1", "50%"), setting(MEASURING, "perhaps")];
-        assert!(check(&odd, &ground).unwrap_err().to_string().contains("true or false"));
+        assert!(check(&odd, &support).unwrap_err().to_string().contains("true or false"));
         assert!(
-            check(&[setting(METHOD, "hogs")], &ground)
+            check(&[setting(METHOD, "hogs")], &support)
                 .unwrap_err()
                 .to_string()
                 .contains("missing CPU")

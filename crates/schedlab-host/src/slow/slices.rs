@@ -21,7 +21,8 @@ pub(super) struct Slices {
 impl Slices {
     /// The kernel's slices, for the tasks of a group. `None` where the kernel takes no others.
     pub(super) fn of(tasks: &Path) -> Option<Self> {
-        let (tasks, usual) = (tasks.to_owned(), slice::usual()?);
+        let tasks = tasks.to_owned();
+        let usual = slice::usual()?;
         Some(Self { tasks, usual, given: Vec::new(), period: Nanos::ZERO })
     }
 
@@ -89,7 +90,8 @@ mod tests {
             return;
         }
         let sleep = || std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let (mut task, mut burner) = (sleep(), sleep());
+        let mut task = sleep();
+        let mut burner = sleep();
         let of = |child: &std::process::Child| {
             schedlab_sys::sched::get(Pid(child.id().cast_signed())).unwrap().slice
         };
@@ -97,7 +99,8 @@ mod tests {
         std::fs::write(dir.path().join("tasks"), format!("{}\n", task.id())).unwrap();
         let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
         let mut slices = Slices::of(dir.path()).unwrap();
-        let (usual, ms) = (slices.usual, Nanos::from_millis);
+        let usual = slices.usual;
+        let ms = Nanos::from_millis;
         let burners = |percent| {
             let burner = Pid(burner.id().cast_signed());
             [90, percent].map(|percent| (burner, Speed::percent(percent).unwrap()))

@@ -17,7 +17,7 @@ use super::{SlowError, Speed, journalled};
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::guard::{Guard, StepId, Undo};
-use schedlab_sys::{clock, process};
+use schedlab_sys::{clock, kernel_file, process};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ pub(super) enum Limits {
 }
 
 #[derive(Debug)]
-struct Victim {
+struct StoppedTask {
     since: Nanos,
     before: Nanos,
     used: Nanos,
@@ -65,7 +65,7 @@ struct Freezer {
 impl Freezer {
     fn set(&mut self, frozen: bool) {
         // As with signals: a group that is gone has nobody to stop.
-        let _ = std::fs::write(&self.file, if frozen { self.on } else { self.off });
+        let _ = kernel_file::write(&self.file, if frozen { self.on } else { self.off });
         self.frozen = frozen;
     }
 }
@@ -90,7 +90,8 @@ impl Pace {
         let debt = self.paid.max(now - LEAST.min(now)).min(now + DEBT);
         let rest = if first { Nanos::ZERO } else { Nanos(cost.0 * REST).min(REST_MAX) };
         self.paid = debt + rest;
-        let (seen, fresh) = (self.cost, self.cost == Nanos::ZERO);
+        let seen = self.cost;
+        let fresh = self.cost == Nanos::ZERO;
         self.cost = if fresh { cost } else { Nanos((3 * seen.0 + cost.0) / 4) };
     }
 
@@ -122,7 +123,7 @@ pub(super) struct Limiter {
     /// What all had used together at `since`, and since then.
     before: Nanos,
     used: Nanos,
-    victims: BTreeMap<Pid, Victim>,
+    victims: BTreeMap<Pid, StoppedTask>,
     /// The node's processes when they were last listed.
     listed: Vec<Pid>,
     /// When to list them again.
@@ -139,7 +140,8 @@ fn reached(used: Nanos, life: Nanos, speed: Speed) -> bool {
 /// How long a decision holds: until a stopped process is below its part again, or until a running one
 /// can have reached it.
 fn holds(used: Nanos, life: Nanos, speed: Speed, stopped: bool, cpus: u64) -> Nanos {
-    let (used, life) = (u128::from(used.0) * 1_000_000, u128::from(life.0));
+    let used = u128::from(used.0) * 1_000_000;
+    let life = u128::from(life.0);
     let part = u128::from(speed.millionths());
     let time = if stopped {
         (used / part + 1).saturating_sub(life)
@@ -169,11 +171,15 @@ fn judge(
 
 impl Limiter {
     pub(super) fn new(speed: Speed, limits: Limits, cpus: usize) -> Self {
-        let (before, used) = (Nanos::ZERO, Nanos::ZERO);
-        let (since, victims) = (clock::monotonic(), BTreeMap::new());
+        let before = Nanos::ZERO;
+        let used = Nanos::ZERO;
+        let since = clock::monotonic();
+        let victims = BTreeMap::new();
         let cpus = u64::try_from(cpus.max(1)).expect("few CPUs");
-        let (listed, list_due) = (Vec::new(), Nanos::ZERO);
-        let (pace, due) = (Pace::default(), Nanos::ZERO);
+        let listed = Vec::new();
+        let list_due = Nanos::ZERO;
+        let pace = Pace::default();
+        let due = Nanos::ZERO;
         let mut new = Self {
             speed,
             limits,
@@ -257,7 +263,8 @@ impl Limiter {
         list: &mut dyn FnMut() -> Vec<Pid>,
         guard: &mut Guard,
     ) -> Result<Nanos, SlowError> {
-        let (now, began) = (clock::monotonic(), clock::thread_cpu());
+        let now = clock::monotonic();
+        let began = clock::thread_cpu();
         if now >= self.list_due {
             self.listed = list();
             let rest = Nanos((clock::thread_cpu() - began).0 * REST);
@@ -296,7 +303,7 @@ impl Limiter {
             first = true;
             let step = journalled(guard, Undo::Continue { pid, started })?;
             let victim =
-                Victim { since: now, before: used, used: Nanos::ZERO, stopped: false, step };
+                StoppedTask { since: now, before: used, used: Nanos::ZERO, stopped: false, step };
             self.victims.insert(pid, victim);
         }
         self.count();
@@ -325,8 +332,12 @@ impl Limiter {
     /// the next may continue.
     fn decide(&mut self, now: Nanos) -> (Nanos, Nanos) {
         let together = matches!(self.limits, Limits::Together(_));
-        let (total, speed, cpus) = (self.used, self.speed, self.cpus);
-        let (mut stops, mut continues, paid) = (Nanos::MAX, Nanos::MAX, self.pace.paid <= now);
+        let total = self.used;
+        let speed = self.speed;
+        let cpus = self.cpus;
+        let mut stops = Nanos::MAX;
+        let mut continues = Nanos::MAX;
+        let paid = self.pace.paid <= now;
         let pause = self.pace.pause(speed);
         let mut freezer = self.freezer.as_mut();
         let mut freeze = None;
@@ -378,7 +389,8 @@ mod tests {
 
     #[test]
     fn the_next_look_is_when_a_decision_can_change() {
-        let (quarter, ms) = (Speed::percent(25).unwrap(), Nanos::from_millis);
+        let quarter = Speed::percent(25).unwrap();
+        let ms = Nanos::from_millis;
         // 10 of 10 ms at a quarter: below it again after 40 ms of life.
         let still = holds(ms(10), ms(10), quarter, true, 1);
         assert!(still >= ms(30) && still < ms(31), "{still}");
@@ -391,9 +403,12 @@ mod tests {
 
     #[test]
     fn looks_are_paid_for_by_time_without_them() {
-        let (ms, us) = (Nanos::from_millis, Nanos::from_micros);
+        let ms = Nanos::from_millis;
+        let us = Nanos::from_micros;
         let mut pace = Pace::default();
-        let (mut now, mut used, mut looks) = (ms(1_000), Nanos::ZERO, 0);
+        let mut now = ms(1_000);
+        let mut used = Nanos::ZERO;
+        let mut looks = 0;
         pace.looked(now, us(200), true);
         while now < ms(11_000) {
             now = pace.next(now, Nanos::MAX, now);
@@ -435,9 +450,15 @@ mod tests {
     /// Plays a process that always wants to run, of which each look costs 200 us: how many
     /// milliseconds it is ahead of its part on average, with pauses looked ahead or not.
     fn played(speed: Speed, ahead: bool) -> f64 {
-        let (ms, mut pace, cost) = (Nanos::from_millis, Pace::default(), Nanos::from_micros(200));
-        let (start, mut used, mut stopped) = (ms(1_000), Nanos::ZERO, false);
-        let (mut now, mut sum, mut count) = (start, 0.0, 0u32);
+        let ms = Nanos::from_millis;
+        let mut pace = Pace::default();
+        let cost = Nanos::from_micros(200);
+        let start = ms(1_000);
+        let mut used = Nanos::ZERO;
+        let mut stopped = false;
+        let mut now = start;
+        let mut sum = 0.0;
+        let mut count = 0u32;
         pace.looked(now, cost, true);
         let mut due = now + LEAST;
         while now < start + ms(10_000) {
@@ -467,7 +488,8 @@ mod tests {
     fn pauses_that_must_be_paid_for_lie_around_the_speed_and_not_below_it() {
         for percent in [25, 50, 75] {
             let speed = Speed::percent(percent).unwrap();
-            let (centred, not) = (played(speed, true), played(speed, false));
+            let centred = played(speed, true);
+            let not = played(speed, false);
             assert!(centred.abs() < 5.0, "{percent}%: {centred} ms off on average");
             assert!(not < -10.0, "{percent}%: without it {not} ms");
         }

@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn the_cost_is_the_cpu_time_between_two_burns_and_rare_interrupts_do_not_count() {
-        let (mut switching, us) = (Switching::new(), Nanos::from_micros);
+        let mut switching = Switching::new();
+        let us = Nanos::from_micros;
         let mut used = Nanos::ZERO;
         for gap in 0..100 {
             switching.begins(used);

@@ -6,10 +6,10 @@
 //! faults that [`super::Method::fault`] tells.
 
 use super::group::write;
-use super::helper_process::Aide;
+use super::helper_process::HelperProcess;
 use super::node_groups::{Wants, make};
 use super::slices::Slices;
-use super::{Ground, SlowError, Speed, Speeds};
+use super::{SlowError, Speed, Speeds, Support};
 use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_sys::cgroup::Version;
 use schedlab_sys::guard::Guard;
@@ -33,7 +33,7 @@ pub(super) struct Weight {
     groups: Vec<(Vec<Cpu>, PathBuf)>,
     speeds: Speeds,
     /// One for each CPU, in the order of the groups.
-    pub(super) burners: Vec<Aide>,
+    pub(super) burners: Vec<HelperProcess>,
     /// `None` where the kernel takes no slices.
     slices: Option<Slices>,
 }
@@ -45,11 +45,11 @@ impl Weight {
         speeds: &Speeds,
         grouping: Grouping,
         wants: &Wants,
-        ground: &Ground,
+        support: &Support,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let (version, top) = zone;
-        let hierarchy = ground.cpu_group.as_ref().expect("the zone has a CPU group");
+        let hierarchy = support.cpu_group.as_ref().expect("the zone has a CPU group");
         weigh(zone, OUTWEIGHS * of_a_task(*version))?;
         if *version == Version::V2 {
             write(&top.join("cgroup.subtree_control"), "+cpu")?;
@@ -110,12 +110,13 @@ impl Weight {
         let cpus = self.groups.iter().flat_map(|(cpus, _)| cpus);
         let burners = self.burners.iter().zip(cpus);
         let burners: Vec<(Pid, Speed)> =
-            burners.map(|(aide, cpu)| (aide.pid(), self.speeds[cpu])).collect();
+            burners.map(|(helper, cpu)| (helper.pid(), self.speeds[cpu])).collect();
         slices.give(&burners, guard)
     }
 
     fn write(&self) -> Result<(), SlowError> {
-        let (least, most) = (least(self.version), most(self.version));
+        let least = least(self.version);
+        let most = most(self.version);
         let slowest = self.speeds.values().min().copied().unwrap_or(Speed::FULL);
         let tasks = tasks(slowest, usual(self.version), most);
         write(&self.tasks.join(file(self.version)), &tasks.to_string())?;
@@ -183,13 +184,15 @@ const fn usual(version: Version) -> u64 {
 }
 
 fn tasks(slowest: Speed, usual: u64, most: u64) -> u64 {
-    let (run, lost) = (u64::from(slowest.millionths()), slowest.lost(1_000_000));
+    let run = u64::from(slowest.millionths());
+    let lost = slowest.lost(1_000_000);
     (most * run).checked_div(lost).map_or(usual, |room| usual.min(room).max(1))
 }
 
 /// The weight of burners beside tasks of a weight, rounded to the nearest.
 fn burners(tasks: u64, speed: Speed, least: u64, most: u64) -> u64 {
-    let (run, lost) = (u64::from(speed.millionths()), speed.lost(1_000_000));
+    let run = u64::from(speed.millionths());
+    let lost = speed.lost(1_000_000);
     ((tasks * lost + run / 2) / run).clamp(least, most)
 }
 
@@ -214,7 +217,8 @@ mod tests {
     #[test]
     fn the_weights_have_the_ratio_of_the_speed() {
         for version in [Version::V1, Version::V2] {
-            let (least, most) = (least(version), most(version));
+            let least = least(version);
+            let most = most(version);
             for percent in [1, 5, 10, 25, 50, 75, 90, 99] {
                 let speed = Speed::percent(percent).unwrap();
                 let tasks = tasks(speed, usual(version), most);
@@ -244,7 +248,8 @@ mod tests {
             (Cpu(1), Speed::percent(75).unwrap()),
         ]);
         let version = Version::V1;
-        let (groups, burners) = (groups.into(), Vec::new());
+        let groups = groups.into();
+        let burners = Vec::new();
         let mut weight = Weight { version, tasks, groups, speeds, burners, slices: None };
         let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
         weight.write().unwrap();

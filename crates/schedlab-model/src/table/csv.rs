@@ -5,10 +5,10 @@ use crate::{Nanos, as_text};
 
 impl<R> Rows<'_, R> {
     /// A line with the names, and a line for each row. Unknown is empty; several in a cell have spaces between them, of
-    /// rows in a cell the numbers, with colons.
+    /// rows in a cell the numbers, with colons. `raw` as in [`Csv::new`].
     #[must_use]
-    pub fn csv(&self) -> String {
-        let csv = Csv { columns: &self.columns, origin: self.origin, raw: false };
+    pub fn csv(&self, raw: bool) -> String {
+        let csv = Csv { columns: &self.columns, origin: self.origin, raw };
         self.rows.iter().map(|row| csv.line(row)).fold(csv.head(), |text, line| text + &line)
     }
 }

@@ -115,7 +115,7 @@ fn an_object_of_which_nothing_is_known_is_null() {
 #[test]
 fn csv_is_exact_and_quotes_what_it_must() {
     assert_eq!(
-        Rows::new(&waits(), ORIGIN).csv(),
+        Rows::new(&waits(), ORIGIN).csv(false),
         "pid,comm,cpu,wait.start_ns,wait.took_ns,wait.took_ns_bound,wait.share,by\n\
          -1,\"x,\"\"y\"\"\",3,123,2512345,,0.25,1:1 2000:2000\n\
          7,,0,2000000000,850,at_least,,\n"
@@ -184,7 +184,7 @@ fn a_text_is_no_formula_unless_it_is_asked_for_as_it_is() {
 fn columns_that_are_known_later_follow() {
     let waits = waits();
     let axis = column("axis", "An axis.", |row: &Wait| format!("cpu {}", row.cpu));
-    let csv = Rows::new(&waits, ORIGIN).and([axis]).csv();
+    let csv = Rows::new(&waits, ORIGIN).and([axis]).csv(false);
     assert!(csv.lines().all(|line| line.ends_with(",axis") || line.contains(",cpu ")), "{csv}");
 }
 

@@ -1,7 +1,7 @@
 //! Objects with tokens: a reader that found data does not sleep in a replay either, unless the order changes.
 
 use schedlab_model::{Setting, What};
-use schedlab_replay::{Infer, Inferred, Kept, Options, Side};
+use schedlab_replay::{Infer, Inferred, MemorySource, Options, Side};
 use schedlab_sim::{Model, Simulated};
 use schedlab_timeline::{Cut, WithArguments, ask};
 use schedlab_workload::demand::Object;
@@ -13,9 +13,9 @@ type Pairs<'p> = &'p [(&'p str, &'p str)];
 const MACHINE: &str = "sim:cpus=1,kernel=cfs-6.1";
 const CALLS: &str = "syscalls:sys_enter_read";
 
-fn run(name: &str, options: Pairs<'_>, granularity: &str) -> Kept {
+fn run(name: &str, options: Pairs<'_>, granularity: &str) -> MemorySource {
     let told = observe(MACHINE, name, options, granularity);
-    Kept::new(told.info.unwrap(), told.events).with_arguments(told.arguments)
+    MemorySource::new(told.info.unwrap(), told.events).with_arguments(told.arguments)
 }
 
 fn observe(machine: &str, name: &str, options: Pairs<'_>, granularity: &str) -> Observed {
@@ -31,7 +31,7 @@ fn observe(machine: &str, name: &str, options: Pairs<'_>, granularity: &str) -> 
     told
 }
 
-fn infer(recorded: &mut Kept, objects: bool) -> Inferred {
+fn infer(recorded: &mut MemorySource, objects: bool) -> Inferred {
     recorded.rewind();
     let options = Options { objects, ..Options::default() };
     let question = Infer::new(schedlab_model::EventSource::info(recorded), options);
@@ -41,13 +41,13 @@ fn infer(recorded: &mut Kept, objects: bool) -> Inferred {
     inferred
 }
 
-fn replay(inferred: &Inferred, granularity: &str) -> Kept {
+fn replay(inferred: &Inferred, granularity: &str) -> MemorySource {
     let program = inferred.demand.to_string();
     run("replay", &[("program", &program), ("calls", "recorded")], granularity)
 }
 
 /// Mean run delay in nanoseconds, and switches.
-fn figures(kept: &mut Kept) -> (f64, f64) {
+fn figures(kept: &mut MemorySource) -> (f64, f64) {
     kept.rewind();
     let side = Side::of(kept, Cut::default(), true).unwrap();
     (side.waited.0 as f64 / side.total.run_delay.count() as f64, side.switches as f64)

@@ -1,7 +1,7 @@
 //! Loads recorded on the simulator, replayed there: what is inferred, and what the replays do.
 
 use schedlab_model::{Event, EventSource, Kind, Nanos, Setting, TraceInfo, What};
-use schedlab_replay::{Account, Infer, Inferred, Kept, Options, Side, Timer, parting};
+use schedlab_replay::{Account, Infer, Inferred, MemorySource, Options, Side, Timer, parting};
 use schedlab_sim::{Model, Simulated};
 use schedlab_timeline::{Cut, ask};
 use schedlab_workload::demand::{Demand, Source};
@@ -13,11 +13,17 @@ const COSTS: &str = "rcu = 0";
 
 type Pairs<'p> = &'p [(&'p str, &'p str)];
 
-fn run(machine: &str, name: &str, options: Pairs<'_>, settings: Pairs<'_>) -> Kept {
+fn run(machine: &str, name: &str, options: Pairs<'_>, settings: Pairs<'_>) -> MemorySource {
     run_at(COSTS, machine, name, options, settings)
 }
 
-fn run_at(costs: &str, machine: &str, name: &str, options: Pairs<'_>, settings: Pairs<'_>) -> Kept {
+fn run_at(
+    costs: &str,
+    machine: &str,
+    name: &str,
+    options: Pairs<'_>,
+    settings: Pairs<'_>,
+) -> MemorySource {
     let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let workload = WorkloadSpec::Builtin { name: name.to_owned(), options };
     let setting =
@@ -27,21 +33,21 @@ fn run_at(costs: &str, machine: &str, name: &str, options: Pairs<'_>, settings: 
     let model = Model::of(&machine.parse().unwrap(), Some(costs)).unwrap();
     let mut told = Observed::default();
     Simulated::new(model).run(&spec, &mut told).unwrap();
-    Kept::new(told.info.unwrap(), told.events)
+    MemorySource::new(told.info.unwrap(), told.events)
 }
 
-fn infer(recorded: &mut Kept) -> Inferred {
+fn infer(recorded: &mut MemorySource) -> Inferred {
     recorded.rewind();
     let question = Infer::new(recorded.info(), Options::default());
     ask(recorded, question).unwrap().answer
 }
 
-fn replay(machine: &str, demand: &Demand, settings: Pairs<'_>) -> Kept {
+fn replay(machine: &str, demand: &Demand, settings: Pairs<'_>) -> MemorySource {
     run(machine, "replay", &[("program", &demand.to_string())], settings)
 }
 
 /// What both runs must have alike: who ran, was woken, moved and forked, where and when.
-fn essence(kept: &Kept, until: Nanos) -> Vec<String> {
+fn essence(kept: &MemorySource, until: Nanos) -> Vec<String> {
     let kinds =
         [Kind::Switch, Kind::Waking, Kind::Wakeup, Kind::WakeupNew, Kind::Migrate, Kind::Fork];
     let told = |event: &&Event| event.time < until && kinds.contains(&event.what.kind());
@@ -50,14 +56,14 @@ fn essence(kept: &Kept, until: Nanos) -> Vec<String> {
 }
 
 /// The recording, and its replay under the same conditions.
-fn both(machine: &str, name: &str, options: Pairs<'_>) -> (Kept, Inferred, Kept) {
+fn both(machine: &str, name: &str, options: Pairs<'_>) -> (MemorySource, Inferred, MemorySource) {
     let mut recorded = run(machine, name, options, &[]);
     let inferred = infer(&mut recorded);
     let replayed = replay(machine, &inferred.demand, &[]);
     (recorded, inferred, replayed)
 }
 
-fn assert_same(recorded: &Kept, replayed: &Kept) {
+fn assert_same(recorded: &MemorySource, replayed: &MemorySource) {
     let end = recorded.events().last().unwrap().time;
     let (first, second) = (essence(recorded, end), essence(replayed, end));
     assert!(first.len() > 100, "{} events", first.len());
@@ -117,7 +123,7 @@ fn timers_and_sources_are_told_apart() {
 }
 
 /// CPU time of all tasks that began with a name.
-fn cpu_time(kept: &mut Kept, prefix: &str) -> u64 {
+fn cpu_time(kept: &mut MemorySource, prefix: &str) -> u64 {
     kept.rewind();
     let side = Side::of(kept, Cut::default(), false).unwrap();
     side.tasks.values().filter(|task| task.comm.starts_with(prefix)).map(|task| task.ran.0).sum()
@@ -171,7 +177,7 @@ fn a_parting_is_the_first_switch_that_differs() {
     let (mut recorded, inferred, mut same) = both("sim:cpus=1", "mixed", &options);
     let mut other = replay("sim:cpus=1", &inferred.demand, &[("min_granularity", "20ms")]);
     let cut = Cut { from: None, to: Some(Nanos::from_millis(250)) };
-    let side = |kept: &mut Kept| {
+    let side = |kept: &mut MemorySource| {
         kept.rewind();
         Side::of(kept, cut, false).unwrap()
     };
@@ -196,7 +202,7 @@ fn traces_without_wakeups_from_the_middle_and_with_losses_are_replayed_and_said(
     let options = [("duration", "300ms"), ("work", "2ms"), ("sleep", "1ms"), ("tasks", "4")];
     let whole = run("sim:cpus=2", "mixed", &options, &[]);
     let said = |events: Vec<Event>, code: &str| {
-        let mut kept = Kept::new(whole.info().clone(), events);
+        let mut kept = MemorySource::new(whole.info().clone(), events);
         let inferred = infer(&mut kept);
         assert!(inferred.demand.check().is_ok(), "{code}: {:?}", inferred.demand.check());
         let codes: Vec<&str> = inferred.warnings.iter().map(|warning| &*warning.code).collect();
@@ -234,7 +240,8 @@ fn an_export_is_a_program_that_rt_app_takes() {
 
 #[test]
 fn nothing_and_a_thousand_tasks_are_demands_too() {
-    let mut empty = Kept::new(TraceInfo::new("x", schedlab_model::Clock::Monotonic), Vec::new());
+    let mut empty =
+        MemorySource::new(TraceInfo::new("x", schedlab_model::Clock::Monotonic), Vec::new());
     assert!(infer(&mut empty).demand.actors.is_empty());
     let options = [("duration", "20ms"), ("tasks", "1000"), ("work", "1ms")];
     let (_, inferred, replayed) = both("sim:cpus=8", "mixed", &options);

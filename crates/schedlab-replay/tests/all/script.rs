@@ -3,7 +3,7 @@
 use schedlab_model::{
     Clock, Context, Cpu, Event, Left, Nanos, OtherFormat, Pid, Prio, TraceInfo, What,
 };
-use schedlab_replay::{Infer, Inferred, Kept, Options};
+use schedlab_replay::{Infer, Inferred, MemorySource, Options};
 use schedlab_timeline::{WithArguments, ask};
 use schedlab_workload::demand::Step;
 
@@ -88,7 +88,7 @@ impl Script {
         let calls = ["read", "write", "futex", "epoll_wait"];
         let both = calls.iter().flat_map(|call| ["enter", "exit"].map(|edge| (edge, call)));
         info.others = both.map(|(edge, call)| name(&format!("sys_{edge}_{call}"))).collect();
-        let mut kept = Kept::new(info, self.events).with_arguments(self.arguments);
+        let mut kept = MemorySource::new(info, self.events).with_arguments(self.arguments);
         let question = Infer::new(
             schedlab_model::EventSource::info(&kept),
             Options { call, ..Options::default() },

@@ -4,7 +4,7 @@ use schedlab_model::{
     Clock, Context, Cpu, Event, Groups, Left, Nanos, OtherFormat, Pid, Place, Prio, Topology,
     TraceInfo, What,
 };
-use schedlab_replay::{Infer, Inferred, Kept, Options};
+use schedlab_replay::{Infer, Inferred, MemorySource, Options};
 use schedlab_timeline::{WithArguments, ask};
 
 const US: u64 = 1_000;
@@ -36,7 +36,7 @@ fn infer(
     smt_percent: Option<u32>,
 ) -> Inferred {
     let arguments = arguments.iter().map(|&text| text.to_owned()).collect();
-    let mut kept = Kept::new(info, events).with_arguments(arguments);
+    let mut kept = MemorySource::new(info, events).with_arguments(arguments);
     let options =
         Options { switch: Nanos::ZERO, wake: Nanos::ZERO, smt_percent, ..Options::default() };
     let question = Infer::new(schedlab_model::EventSource::info(&kept), options);

@@ -40,11 +40,14 @@ pub(super) struct Answer {
     pub(super) not_offered: Option<String>,
 }
 
-/// The lines of an executor. With the numbers of jobs and workers that it was given, each line must keep to them.
+/// The lines of an executor, for a graph of so many jobs. If it was given that graph and a number of workers, each line
+/// must keep to them.
 pub(super) fn read_lines(
     mut lines: impl BufRead,
-    given: Option<(u32, usize)>,
+    jobs: u32,
+    workers: Option<usize>,
 ) -> Result<Answer, RigError> {
+    let given = workers.map(|workers| (jobs, workers));
     let mut all = Answer::default();
     let mut bytes = Vec::new();
     for number in 1.. {
@@ -65,7 +68,7 @@ pub(super) fn read_lines(
         }
         // One more than there are jobs is somebody's repeat, which the check of all of them names.
         let answers = (all.ran.len() + all.gone.len()) as u64;
-        if given.is_some_and(|(jobs, _)| answers > u64::from(jobs)) {
+        if answers > u64::from(jobs) {
             return Err(RigError::Wrong(format!("{at}: more answers than jobs")));
         }
         if value.get("dropped").is_some() {
@@ -148,7 +151,7 @@ mod tests {
     use super::*;
 
     fn error(lines: &str) -> String {
-        let read = read_lines(lines.as_bytes(), Some((2, 1)));
+        let read = read_lines(lines.as_bytes(), 2, Some(1));
         read.err().expect("it is wrong").sentence()
     }
 
@@ -162,5 +165,7 @@ mod tests {
         let answer = r#"{"job":0,"worker":0,"begin_ns":1,"end_ns":2,"value":"0"}"#;
         let all = format!("{answer}\n").repeat(4);
         assert_eq!(error(&all), "line 4: more answers than jobs");
+        let events = read_lines(all.as_bytes(), 2, None).err().expect("of a file too");
+        assert_eq!(events.sentence(), "line 4: more answers than jobs");
     }
 }

@@ -48,8 +48,8 @@ impl Writer<BufWriter<File>> {
     ///
     /// # Errors
     /// I/O; or `InvalidInput` when the header contradicts itself.
-    #[expect(clippy::disallowed_methods, reason = "the caller hides the file until it is whole")]
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
+        // Plain: the caller hides the file until it is whole.
         Self::new(BufWriter::with_capacity(1 << 16, File::create(path)?), header)
     }
 

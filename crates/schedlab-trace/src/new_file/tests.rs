@@ -146,11 +146,28 @@ fn a_long_name_can_be_written() {
 }
 
 #[test]
-fn what_is_unfinished_can_be_removed_before_the_process_ends() {
+fn what_is_unfinished_has_no_name_or_can_be_removed_before_the_process_ends() {
     let dir = tempfile::tempdir().unwrap();
-    let new = NewFile::create(&dir.path().join("a")).unwrap();
-    let part = new.path().to_owned();
-    assert!(unfinished().contains(&part));
-    drop(new);
-    assert!(!unfinished().contains(&part) && !part.exists());
+    let target = dir.path().join("a");
+    let new = NewFile::create(&target).unwrap();
+    let named = nameless_in(dir.path(), 0o600).is_none();
+    assert_eq!(names(dir.path()), usize::from(named));
+    new.keep().unwrap();
+    assert_eq!(names(dir.path()), 1);
+    let part = Part::of(&target, 0o600).unwrap().1;
+    assert!(unfinished().contains(&part.0));
+    let path = part.0.clone();
+    drop(part);
+    assert!(!unfinished().contains(&path) && !path.exists());
+}
+
+#[test]
+fn a_file_system_without_nameless_files_gets_the_same_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("a");
+    let (mut file, part) = Part::of(&target, 0o600).unwrap();
+    file.write_all(b"x").unwrap();
+    Named { part: Some(part), target: target.clone(), old: None }.finish(&file).unwrap();
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "x");
+    assert_eq!(names(dir.path()), 1);
 }

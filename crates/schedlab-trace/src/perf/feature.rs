@@ -85,10 +85,14 @@ impl Hardware {
         let last = self.caches.iter().map(|cache| cache.0).max();
         let label = |groups: &mut dyn Iterator<Item = (u32, &CpuSet)>| {
             let mut labels = BTreeMap::<Cpu, u32>::new();
+            let mut known = Vec::new();
             for (label, cpus) in groups {
-                for cpu in cpus.iter() {
-                    labels.entry(cpu).or_insert(label);
-                }
+                // By words: a file may name all CPUs thousands of times.
+                let words = cpus.words();
+                known.resize(known.len().max(words.len()), 0);
+                let new: Vec<u64> = words.iter().zip(&known).map(|(new, old)| new & !old).collect();
+                labels.extend(CpuSet::from_words(&new).iter().map(|cpu| (cpu, label)));
+                known.iter_mut().zip(words).for_each(|(old, new)| *old |= new);
             }
             labels
         };
@@ -176,8 +180,9 @@ mod tests {
         let mut hardware = Hardware::default();
         cores(&mut hardware);
         let nodes = Content::default().u32(2);
-        let nodes = nodes.u32(5).u64(100).u64(50).text("0-5").u32(9).u64(100).u64(50).text("6-7");
+        let nodes = nodes.u32(5).u64(100).u64(50).text("0-5").u32(9).u64(100).u64(50).text("0-7");
         nodes.read(&mut hardware, NUMA_TOPOLOGY).unwrap();
+        // A CPU belongs to the first that names it.
         assert_eq!([0, 5, 6].map(|cpu| place(&hardware, cpu).2), [5, 5, 9]);
     }
 

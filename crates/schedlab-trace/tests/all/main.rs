@@ -1,7 +1,6 @@
 //! Claims about whole files: what the readers and writers do with them, and what the peers make of
 //! the same bytes. One program, so that it is linked once.
 
-#![expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
 
 mod any_to_any;

@@ -43,6 +43,7 @@ pub(super) fn build(workshop: &Workshop, into: &Path, until: Nanos) -> Result<()
     std::fs::create_dir(into).map_err(VmError::io(format!("making {}", into.display())))?;
     for program in programs {
         let to = into.join(program.file_name().unwrap_or_default());
+        // Plain: a new folder, renamed when it is whole.
         std::fs::copy(&program, &to).map_err(VmError::io(format!("keeping {}", to.display())))?;
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::kernel::debian;
 use crate::program::run;
 use schedlab_model::Nanos;
 use schedlab_sys::lock::{Lock, LockError};
-use schedlab_sys::{clock, process, signal};
+use schedlab_sys::{clock, process, regular_file, signal};
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,10 @@ impl Workshop {
     /// Applies a patch until this is dropped.
     pub(super) fn apply(&mut self, patch: &Path) -> Result<(), VmError> {
         let copy = self.copy();
-        std::fs::copy(patch, &copy).map_err(VmError::io(format!("reading {}", patch.display())))?;
+        let text = regular_file::read(patch, regular_file::TEXT_MAX)
+            .map_err(VmError::io(format!("reading {}", patch.display())))?;
+        // Plain: the folder of the build, which only this user can write to.
+        std::fs::write(&copy, text).map_err(VmError::io(format!("writing {}", copy.display())))?;
         run(&mut self.patch(&[]), "applying the patch").map(|_| ())
     }
 

@@ -5,6 +5,7 @@ mod repeat;
 use super::UsageError;
 use crate::json;
 use crate::machines;
+use anyhow::Context as _;
 use schedlab_model::{Bytes, Cpu, Event, Nanos, Pid, TraceInfo, Warning};
 use schedlab_record::mark_file as marks;
 use schedlab_record::{Filter, Full, Options, Recorder, Snapshot, Via, spool_of, stitch};
@@ -382,6 +383,9 @@ fn options(args: &Args) -> anyhow::Result<Options> {
             args.output.display()
         ));
     }
+    // A recording is not lost to its path.
+    let target = schedlab_trace::NewFile::create(&args.output);
+    target.with_context(|| format!("cannot write {}", args.output.display()))?;
     let gone = args.pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists());
     if let Some(pid) = gone {
         anyhow::bail!("invalid --pid {pid}: the task does not exist");

@@ -6,8 +6,8 @@ mod running;
 use super::UsageError;
 use crate::json::{self, Schema};
 use schedlab_host::slow::{
-    self, Assignment, Ended, Ground, Lateness, METHODS, Measured, Method, Node, Noise, Plan,
-    Request, Session, SlowError, Speed, Wakeups,
+    self, Assignment, Ended, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Request,
+    Session, SlowError, Speed, Support, Wakeups,
 };
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
@@ -165,12 +165,12 @@ fn percent(text: &str) -> Option<f64> {
 /// CPUs for a speed: one, or as many as work of this many percent of one CPU needs, each at the same speed. 150 % is two
 /// CPUs at 75 %.
 fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
-    let ground = Ground::here();
-    let most = ground.allowed.len();
+    let support = Support::here();
+    let most = support.allowed.len();
     let percent = match percent(speed) {
         Some(percent) => percent,
         None => {
-            let cpu = slow::last(&ground.allowed, 1).iter().next().unwrap_or_default();
+            let cpu = slow::last(&support.allowed, 1).iter().next().unwrap_or_default();
             slow::speed_of(speed, cpu).map_err(UsageError)?.fraction() * 100.0
         }
     };
@@ -182,7 +182,7 @@ fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
     }
     let count = (percent / 100.0).ceil();
     let speed = format!("{}%", percent / count).parse().map_err(UsageError)?;
-    let Some(cpus) = slow::free(&ground.allowed, count as usize).map_err(told)? else {
+    let Some(cpus) = slow::free(&support.allowed, count as usize).map_err(told)? else {
         anyhow::bail!(
             "{count} CPUs are needed, and other sessions slow the rest: end one (`schedlab slow status`)"
         );
@@ -194,11 +194,11 @@ fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Assignment>> {
 /// Each method is asked for one CPU at half speed: what refuses that, refuses it here.
 fn list_methods() -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
-    let ground = Ground::here();
+    let support = Support::here();
     writeln!(out, "{:<16}hogs if available; prints its choice and the reason", "auto")?;
     for (_, name, about) in METHODS {
         writeln!(out, "{name:<16}{about}")?;
-        if let Err(why) = slow::offered(name, &ground) {
+        if let Err(why) = slow::offered(name, &support) {
             writeln!(out, "{:<16}not here: {why}", "")?;
         }
     }
@@ -224,7 +224,7 @@ fn method(name: &str) -> anyhow::Result<Option<Method>> {
 fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
     let speeds = slow::speeds(&how.cpu).map_err(UsageError)?;
     let bind = node.has_tasks() && !how.unbound;
-    if how.show_node && !Ground::here().root {
+    if how.show_node && !Support::here().root {
         anyhow::bail!("--show-node mounts files for the command: run as root");
     }
     let (memory, shown) = (how.memory, how.show_node);
@@ -297,9 +297,9 @@ fn with_options(mut request: Request, how: &How) -> Request {
 
 /// Applies a request, runs it to its end and undoes it.
 fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
-    let ground = Ground::here();
+    let support = Support::here();
     let has_commands = request.nodes.iter().any(|node| !node.commands.is_empty());
-    let plan = request.plan(&ground).map_err(told)?;
+    let plan = request.plan(&support).map_err(told)?;
     if !plan.why.is_empty() {
         note(&format!("method {}: {}", plan.method, plan.why));
     }
@@ -312,7 +312,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
         return dry_run(&plan);
     }
     let signals = signal::catch()?;
-    let mut session = match Session::start(plan, &ground, Some(signals)) {
+    let mut session = match Session::start(plan, &support, Some(signals)) {
         Ok(session) => session,
         Err(error @ SlowError::Interrupted) => {
             note(&error.to_string());

@@ -72,7 +72,6 @@ fn is_our_folder(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use super::*;
     use std::io::Write as _;

@@ -107,7 +107,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 mod tests {
     use schedlab_model::table::{Head, Row};
     use schedlab_model::{Better, Unit};

@@ -247,6 +247,73 @@ fn cap_perfmon_and_the_group_of_tracefs_suffice_to_record_and_are_in_force_for_c
 }
 
 #[test]
+fn what_needs_no_root_works_for_a_user_without_rights() {
+    let Some(place) = Place::new() else { return };
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/buffers.dat");
+    std::fs::copy(corpus, place.at("x.dat")).unwrap();
+    open_to(&place.at("x.dat"), 0o644);
+    let experiment = "name = \"e\"\nmachine = \"sim:cpus=2\"\nrepeats = 2\n[workload]\n\
+         name = \"pingpong\"\noptions = { duration = \"1ms\" }\n";
+    std::fs::write(place.at("e.toml"), experiment).unwrap();
+    open_to(&place.at("e.toml"), 0o644);
+    for line in [
+        "trace info x.dat",
+        "trace latency x.dat",
+        "draw cores x.dat -o x.svg",
+        "view x.dat -o x.html",
+        "run e.toml",
+        "report results/e",
+        "compare results/e results/e",
+        "jobs generate --nodes 20 -o g.json",
+        "load cpu --duration 1ms",
+    ] {
+        let output = place.user("plain", &line.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{line}: {}", said(&output));
+    }
+}
+
+#[test]
+fn what_it_does_not_need_it_gives_up() {
+    let Some(place) = Place::new() else { return };
+    let all = "cap_perfmon,cap_ipc_lock,cap_dac_read_search,cap_sys_admin,cap_sys_nice+ep";
+    place.copy(Path::new(env!("CARGO_BIN_EXE_schedlab")), "mighty", Some(all));
+    std::fs::write(place.at("look.sh"), "cat /proc/$PPID/status >seen\n").unwrap();
+    std::fs::write(place.at("seen"), "").unwrap();
+    open_to(&place.at("seen"), 0o666);
+    let jobs = ["jobs", "run", "--shape", "chain", "--nodes", "2", "--executor", "cmd:sh look.sh"];
+    let said = said(&place.user("mighty", &jobs));
+    let seen = place.read("seen");
+    let set = |name: &str| {
+        let line = seen.lines().find_map(|line| line.strip_prefix(name));
+        u64::from_str_radix(line.unwrap_or_else(|| panic!("{seen} {said}")).trim(), 16).unwrap()
+    };
+    // CAP_DAC_READ_SEARCH, CAP_IPC_LOCK and CAP_PERFMON, by their numbers.
+    assert_eq!(set("CapPrm:"), 1 << 2 | 1 << 14 | 1 << 38, "{seen}");
+    assert_eq!(set("CapEff:"), 0, "{seen}");
+}
+
+#[test]
+fn the_advice_is_that_of_the_page_in_an_order_that_holds() {
+    let Some(place) = Place::new() else { return };
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../SECURITY.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let doctor = said(&place.user("plain", &["doctor"]));
+    for step in ["setcap cap_perfmon+ep", "mount -o remount,gid=tracing,mode=0750"] {
+        assert!(page.contains(step) && doctor.contains(step), "{step}: {doctor}");
+    }
+    let at = |step: &str| page.find(&format!("    {step}")).expect("a line of its own");
+    assert!(at("chgrp") < at("chmod 0750") && at("chmod 0750") < at("setcap"));
+    let capabilities = || {
+        let output = Command::new("getcap").arg(place.at("capable")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(capabilities().contains("cap_perfmon"));
+    let grouped = Command::new("chgrp").arg("64321").arg(place.at("capable")).status();
+    assert!(grouped.unwrap().success());
+    assert_eq!(capabilities(), "", "the page says that chgrp removes them");
+}
+
+#[test]
 fn no_advice_names_a_capability_that_opens_files_or_holds_cpus() {
     let Some(place) = Place::new() else { return };
     let doctor = said(&place.user("plain", &["doctor"]));

@@ -106,11 +106,39 @@ fn a_task_named_like_a_formula_is_a_text_in_csv() {
         let text = lines(arguments);
         assert!(text.contains(",'=cmd|"), "{text}");
         assert!(!text.contains(",=cmd|") && !text.contains("\n=cmd|"), "{text}");
+        let raw = lines(&[arguments, &["--raw"]].concat());
+        assert!(raw.contains(",=cmd|") && !raw.contains("'=cmd|"), "{raw}");
     }
-    let raw = lines(&["trace", "convert", "x.txt", "-", "--to", "csv", "--raw"]);
-    assert!(raw.contains(",=cmd|") && !raw.contains("'=cmd|"), "{raw}");
-    let wrong = schedlab(dir.path(), &["trace", "convert", "x.txt", "y.dat", "--raw"]);
-    assert_eq!(wrong.status.code(), Some(2));
+    for wrong in [&["convert", "x.txt", "y.dat", "--raw"][..], &["tasks", "x.txt", "--raw"]] {
+        let wrong = schedlab(dir.path(), &[&["trace"], wrong].concat());
+        assert_eq!(wrong.status.code(), Some(2));
+    }
+    // A label may be a formula too, by the letters that it may have.
+    let load = ["load", "cpu", "--duration", "1ms", "--csv"];
+    let text = lines(&[&load[..], &["--beside=-A1: cpu --duration 1ms"]].concat());
+    assert!(text.contains(",'-A1,") && !text.contains(",-A1"), "{text}");
+}
+
+#[test]
+fn a_report_runs_nothing_of_the_results_that_it_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name = 'x'\nmachine = 'host'\nrepeats = 2\n[workload]\n\
+                command = ['touch', 'ran']\n";
+    std::fs::write(dir.path().join("x.toml"), text).unwrap();
+    let ran = schedlab(dir.path(), &["run", "x.toml"]);
+    assert!(ran.status.success(), "{ran:?}");
+    let touched = |at: &Path| -> Vec<_> {
+        let find = Command::new("find").arg(at).args(["-name", "ran"]).output().unwrap();
+        String::from_utf8(find.stdout).unwrap().lines().map(str::to_owned).collect()
+    };
+    let before = touched(dir.path());
+    assert!(!before.is_empty(), "the command ran");
+    before.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    for arguments in [&["report", "results/x"][..], &["compare", "results/x", "results/x"]] {
+        let read = schedlab(dir.path(), arguments);
+        assert!(read.status.success(), "{read:?}");
+    }
+    assert_eq!(touched(dir.path()), [""; 0]);
 }
 
 #[test]
@@ -148,7 +176,8 @@ fn files_that_never_begin_or_never_end_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let run = "results/runs/a";
     std::fs::create_dir_all(dir.path().join(run)).unwrap();
-    for fifo in ["fifo", "results/runs/a/manifest.json"] {
+    std::fs::create_dir(dir.path().join("spool")).unwrap();
+    for fifo in ["fifo", "results/runs/a/manifest.json", "spool/head.json"] {
         let made = Command::new("mkfifo").arg(dir.path().join(fifo)).status();
         assert!(made.unwrap().success());
     }
@@ -161,6 +190,10 @@ fn files_that_never_begin_or_never_end_are_refused() {
         &["run", zero],
         &["report", "results"],
         &["jobs", "run", "--graph", "fifo"],
+        &["jobs", "run", "--nodes", "2", "--events", "fifo"],
+        &["jobs", "fit", "fifo"],
+        &["knobs", "apply", zero],
+        &["record", "--salvage", "spool", "-o", "x.dat"],
         &["jobs", "run", "--stg", zero],
         &["sim", "validate", "--truth", "fifo"],
     ] {

@@ -1,6 +1,5 @@
 //! The tests of this crate, in one program: it is linked once.
 
-#![expect(clippy::disallowed_methods, reason = "a test writes where nobody else does")]
 #![expect(
     clippy::unwrap_used,
     reason = "tests stop at the first surprise, read files and start peers"

@@ -13,6 +13,7 @@ mod task;
 mod unified;
 
 use crate::patience::eventually;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -180,6 +181,11 @@ fn a_running_session_tells_its_state_and_takes_orders() {
         run(&all)
     };
     until(|| node(&session)["speeds"][last_cpu()] == "90%");
+    // Nobody but its user gives it orders.
+    let orders = format!("/run/schedlab/slow-{pid}.orders");
+    let mode = |path: &str| std::fs::metadata(path).unwrap().permissions().mode() & 0o077;
+    assert_eq!(mode(&orders), 0);
+    assert_eq!(mode("/run/schedlab"), 0);
     assert!(ask(&["set", "all=95%"]).status.success());
     until(|| node(&session)["speeds"][last_cpu()] == "95%");
     let refused = ask(&["set", "all=5%"]);

@@ -28,8 +28,10 @@ vmlinux:
 /// A QEMU that boots nothing: it tells what a guest would, and how long a run took by its kernel. Files beside
 /// it let its guest panic, or hang in a run.
 const QEMU: &str = r#"#!/usr/bin/env python3
-import json, os, re, sys, time
+import json, os, re, signal, sys, time
 arguments = sys.argv[1:]
+with open(os.path.dirname(os.path.abspath(__file__)) + "/arguments", "a") as file:
+    file.write(" ".join(arguments) + "\n")
 if "--version" in arguments:
     print("QEMU emulator version 99 (a script)")
     sys.exit()
@@ -71,6 +73,13 @@ for line in sys.stdin:
     elif command == "qmp_capabilities" and not runs:
         stops(open(here + "/ready", "rb").read())
     if command == "cont":
+        if os.path.exists(here + "/flood"):
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            with open(frames, "r+b") as file:
+                file.seek(int(open(here + "/flood").read()) - 1)
+                file.write(b"x")
+        if os.path.exists(here + "/line"):
+            print("a" * (2 << 20), flush=True)
         if os.path.exists(here + "/hang"):
             with open(here + "/pid.new", "w") as file:
                 file.write(str(os.getpid()))

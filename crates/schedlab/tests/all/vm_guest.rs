@@ -187,6 +187,46 @@ fn what_goes_wrong_in_a_guest_is_told_with_its_console() {
 }
 
 #[test]
+fn a_guest_has_no_network_and_no_disk() {
+    let (place, [kernel, _]) = kernels();
+    let machine = format!("vm:kernel={kernel},{}", place.machine(1));
+    let done = place.run(&["load", "hackbench", "--on", &machine]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let all = fs::read_to_string(place.path("bin/arguments")).unwrap();
+    let started: Vec<&str> = all.lines().filter(|line| line.contains("-kernel")).collect();
+    assert!(!started.is_empty() && started.iter().all(|line| line.contains("-nodefaults")));
+    for line in started {
+        for device in ["net", "nic", "drive", "blockdev", "hd", "cdrom", "virtfs", "fsdev", "usb"] {
+            assert!(!line.split(' ').any(|word| word.starts_with(&format!("-{device}"))), "{line}");
+        }
+        let devices =
+            line.split(' ').filter(|word| ["virtio", "e1000"].iter().any(|w| word.contains(w)));
+        assert_eq!(devices.count(), 0, "{line}");
+    }
+}
+
+#[test]
+fn a_guest_fills_no_memory_and_no_disk() {
+    let (place, [kernel, _]) = kernels();
+    let machine = format!("vm:kernel={kernel},memory=256,{}", place.machine(1));
+    let run = || place.run(&["load", "hackbench", "--on", &machine]);
+    // 65/64 of its memory, and 256 MiB.
+    let limit = (256u64 << 20) + (4 << 20) + (256 << 20);
+    for (bytes, is_well) in [(limit, true), (limit + 1, false)] {
+        fs::write(place.path("bin/flood"), bytes.to_string()).unwrap();
+        let done = run();
+        assert_eq!(done.status.success(), is_well, "{bytes}: {}", stderr(&done));
+        let said = stderr(&done).contains("QEMU ended by itself");
+        assert_eq!(said, !is_well, "{bytes}: {}", stderr(&done));
+    }
+    fs::remove_file(place.path("bin/flood")).unwrap();
+    fs::write(place.path("bin/line"), "").unwrap();
+    let long = run();
+    assert_eq!(long.status.code(), Some(1));
+    assert!(stderr(&long).contains("a line of more than 1 MiB from QEMU"), "{}", stderr(&long));
+}
+
+#[test]
 fn a_scheduler_needs_a_guest_that_has_it() {
     let (place, [kernel, _]) = kernels();
     let machine = format!("vm:kernel={kernel},{}", place.machine(1));

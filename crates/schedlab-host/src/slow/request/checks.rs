@@ -1,7 +1,9 @@
 //! What makes a request senseless or impossible on a machine, in sentences, before anything is changed.
 
 use super::Request;
-use crate::slow::{Change, Ground, Method, Node, SlowError, Speed, Speeds, bandwidth, hogs, quota};
+use crate::slow::{
+    Change, Method, Node, SlowError, Speed, Speeds, Support, bandwidth, hogs, quota,
+};
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::cgroup::Version;
 use schedlab_workload::Happening;
@@ -10,7 +12,7 @@ pub(super) fn usage(text: impl Into<String>) -> SlowError {
     SlowError::Usage(text.into())
 }
 
-pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowError> {
+pub(super) fn check_nodes(nodes: &[Node], support: &Support) -> Result<(), SlowError> {
     if nodes.iter().all(|node| node.speeds.is_empty()) {
         return Err(usage("missing CPU: name CPUs and their speed, as in --cpu 0=30%"));
     }
@@ -29,7 +31,7 @@ pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowErr
         if node.speeds.is_empty() {
             return Err(usage(format!("node {} has no CPUs", node.name)));
         }
-        check_cpus(&node.cpus(), &format!("node {}", node.name), ground)?;
+        check_cpus(&node.cpus(), &format!("node {}", node.name), support)?;
         for cpu in node.cpus().iter() {
             if taken.contains(cpu) {
                 return Err(usage(format!(
@@ -76,7 +78,7 @@ fn check_attached(node: &Node) -> Result<(), SlowError> {
     Ok(())
 }
 
-pub(super) fn check_networks(request: &Request, ground: &Ground) -> Result<(), SlowError> {
+pub(super) fn check_networks(request: &Request, support: &Support) -> Result<(), SlowError> {
     for node in request.nodes.iter().filter(|node| node.net.is_some()) {
         let name = &node.name;
         if !node.attach.is_empty() || !node.attach_groups.is_empty() || node.admits {
@@ -90,13 +92,13 @@ pub(super) fn check_networks(request: &Request, ground: &Ground) -> Result<(), S
                  leave out --keep"
             )));
         }
-        if !ground.root {
+        if !support.root {
             return Err(SlowError::Missing(format!(
                 "node {name} has a network, which needs root: run as root, or leave out its net \
                  to emulate only CPUs"
             )));
         }
-        if let Some(link) = node.net.as_ref().filter(|_| ground.links) {
+        if let Some(link) = node.net.as_ref().filter(|_| support.links) {
             crate::net::try_link(link)
                 .map_err(|why| SlowError::Missing(format!("the network of node {name}: {why}")))?;
         }
@@ -105,7 +107,7 @@ pub(super) fn check_networks(request: &Request, ground: &Ground) -> Result<(), S
         Happening::Link(pair, link) => Some((pair, link)),
         _ => None,
     });
-    for (pair, link) in request.cluster.links.iter().chain(of_events).filter(|_| ground.links) {
+    for (pair, link) in request.cluster.links.iter().chain(of_events).filter(|_| support.links) {
         crate::net::try_link(link)
             .map_err(|why| SlowError::Missing(format!("the link of {pair}: {why}")))?;
     }
@@ -113,29 +115,29 @@ pub(super) fn check_networks(request: &Request, ground: &Ground) -> Result<(), S
 }
 
 /// Memory bandwidth needs root and hardware that can limit it.
-pub(super) fn check_memory(nodes: &[Node], ground: &Ground) -> Result<(), SlowError> {
+pub(super) fn check_memory(nodes: &[Node], support: &Support) -> Result<(), SlowError> {
     let Some(node) = nodes.iter().find(|node| node.memory.is_some()) else { return Ok(()) };
-    let why = match ground.root {
+    let why = match support.root {
         false => Err("limiting it needs root".to_owned()),
-        true => bandwidth::steps(&ground.resctrl).map(drop),
+        true => bandwidth::steps(&support.resctrl).map(drop),
     };
     why.map_err(|why| {
         SlowError::Missing(format!("the memory bandwidth of node {}: {why}", node.name))
     })
 }
 
-pub(super) fn check_cpus(cpus: &CpuSet, whose: &str, ground: &Ground) -> Result<(), SlowError> {
+pub(super) fn check_cpus(cpus: &CpuSet, whose: &str, support: &Support) -> Result<(), SlowError> {
     for cpu in cpus.iter() {
-        if !ground.present.contains(cpu) {
-            return Err(usage(format!("{whose}: unknown CPU {cpu}: use {}", ground.present)));
+        if !support.present.contains(cpu) {
+            return Err(usage(format!("{whose}: unknown CPU {cpu}: use {}", support.present)));
         }
-        if !ground.online.contains(cpu) {
-            return Err(usage(format!("{whose}: CPU {cpu} is offline: use {}", ground.online)));
+        if !support.online.contains(cpu) {
+            return Err(usage(format!("{whose}: CPU {cpu} is offline: use {}", support.online)));
         }
-        if !ground.root && !ground.allowed.contains(cpu) {
+        if !support.root && !support.allowed.contains(cpu) {
             let why = format!(
                 "{whose}: CPU {cpu} is not allowed for this process: use {}",
-                ground.allowed
+                support.allowed
             );
             return Err(SlowError::Missing(why));
         }
@@ -147,7 +149,7 @@ pub(super) fn check_method(
     method: Method,
     request: &Request,
     speeds: &Speeds,
-    ground: &Ground,
+    support: &Support,
 ) -> Result<(), SlowError> {
     let slowest = speeds.values().min().copied().unwrap_or(Speed::FULL);
     let scripted =
@@ -172,37 +174,38 @@ pub(super) fn check_method(
                     hogs::SLOWEST_PERCENT
                 )));
             }
-            ground
+            support
                 .realtime_obstacle(slowest.fraction())
                 .map_or(Ok(()), |why| Err(SlowError::Missing(why)))
         }
         Method::Stop | Method::StopGroup => Ok(()),
         Method::Weight | Method::WeightPerCpu | Method::WeightPinned | Method::Quota => {
-            if !ground.root {
+            if !support.root {
                 return Err(SlowError::Missing(format!(
                     "{method} makes control groups: run as root"
                 )));
             }
-            if ground.cpu_group.is_none() {
+            if support.cpu_group.is_none() {
                 return Err(SlowError::Missing(format!(
                     "{method} needs the CPU controller of control groups, which is not mounted"
                 )));
             }
             Ok(())
         }
-        Method::Freq | Method::Gov => check_clocks(method, speeds, ground),
-        Method::Deadline => check_deadline(slowest, speeds, ground),
+        Method::Freq | Method::Gov => check_clocks(method, speeds, support),
+        Method::Deadline => check_deadline(slowest, speeds, support),
         Method::Uclamp => {
             let group =
-                || ground.cpu_group.is_none().then(|| "it needs a control group".to_owned());
-            let root = || (!ground.root).then(|| "it makes control groups: run as root".to_owned());
-            let obstacle = ground.clamp_obstacle.clone().or_else(root).or_else(group);
+                || support.cpu_group.is_none().then(|| "it needs a control group".to_owned());
+            let root =
+                || (!support.root).then(|| "it makes control groups: run as root".to_owned());
+            let obstacle = support.clamp_obstacle.clone().or_else(root).or_else(group);
             obstacle.map_or(Ok(()), |why| Err(SlowError::Missing(format!("{method}: {why}"))))
         }
     }
 }
 
-fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<(), SlowError> {
+fn check_deadline(slowest: Speed, speeds: &Speeds, support: &Support) -> Result<(), SlowError> {
     let missing = |why: String| Err(SlowError::Missing(format!("deadline: {why}")));
     if slowest < Speed::percent(hogs::SLOWEST_PERCENT).expect("below a hundred") {
         return Err(usage(format!(
@@ -211,13 +214,13 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<()
             100 - hogs::SLOWEST_PERCENT
         )));
     }
-    if let Some(why) = &ground.deadline_obstacle {
+    if let Some(why) = &support.deadline_obstacle {
         return missing(why.clone());
     }
-    if !ground.root || !ground.realtime {
+    if !support.root || !support.realtime {
         return missing("its burners and their cpusets need root: use --method stop".into());
     }
-    match &ground.cpuset_group {
+    match &support.cpuset_group {
         None => missing(
             "a deadline burner needs a separate root domain, so the cpuset controller, which is \
              not mounted: use --method hogs"
@@ -225,8 +228,8 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<()
         ),
         Some(group)
             if group.version == Version::V2
-                && ground.online.len() > 1
-                && ground.online.iter().all(|cpu| speeds.contains_key(&cpu)) =>
+                && support.online.len() > 1
+                && support.online.iter().all(|cpu| speeds.contains_key(&cpu)) =>
         {
             missing(
                 "its CPUs become partitions, and one CPU must stay outside for other tasks: use \
@@ -275,18 +278,18 @@ fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), Slow
     Ok(())
 }
 
-fn check_clocks(method: Method, speeds: &Speeds, ground: &Ground) -> Result<(), SlowError> {
-    if ground.domains.is_empty() {
+fn check_clocks(method: Method, speeds: &Speeds, support: &Support) -> Result<(), SlowError> {
+    if support.domains.is_empty() {
         return Err(SlowError::Missing(format!(
             "{method} needs a cpufreq driver, which this machine lacks (as most virtual machines \
              do): use --method hogs"
         )));
     }
-    if !ground.root {
+    if !support.root {
         return Err(SlowError::Missing(format!("{method} sets clocks: run as root")));
     }
     for (cpu, speed) in speeds {
-        let Some(domain) = ground.domains.iter().find(|domain| domain.cpus.contains(*cpu)) else {
+        let Some(domain) = support.domains.iter().find(|domain| domain.cpus.contains(*cpu)) else {
             return Err(SlowError::Missing(format!("cannot set the clock of CPU {cpu}")));
         };
         if let Some(other) = domain.cpus.iter().find(|other| speeds.get(other) != Some(speed)) {

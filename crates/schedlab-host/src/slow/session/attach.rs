@@ -64,7 +64,8 @@ impl Targets {
     /// Those of nodes, which have taken in all by `now`.
     pub(super) fn of(nodes: &[Active], now: Nanos) -> Self {
         let attaches = |active: &Active| {
-            let (node, held) = (&active.node, &active.held);
+            let node = &active.node;
+            let held = &active.held;
             let knows_all = held.groups.is_empty() || held.zone.lists_members();
             let attaches = !(node.attach.is_empty() && node.attach_groups.is_empty());
             attaches && node.commands.is_empty() && knows_all
@@ -112,7 +113,7 @@ fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError
         for undo in ways_back(pid, group) {
             journalled(guard, undo)?;
         }
-        match std::fs::write(group.join("cgroup.procs"), pid.to_string()) {
+        match schedlab_sys::kernel_file::write(group.join("cgroup.procs"), pid.to_string()) {
             // It may have ended meanwhile, as any process may.
             Err(error) if error.raw_os_error() != Some(3) => {
                 let doing = format!("moving process {pid} into {}", group.display());
@@ -140,7 +141,8 @@ fn ways_back(pid: Pid, group: &Path) -> Vec<Undo> {
         }
     }
     let back = |pid: Pid, home: &Path, list: &str| {
-        let (started, from) = (process::start_ticks(pid)?, group.to_owned());
+        let started = process::start_ticks(pid)?;
+        let from = group.to_owned();
         Some(Undo::Return { pid, started, from, to: home.join(list) })
     };
     match homes.len() {

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 /// What became of a session that was kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+pub struct BackgroundSession {
     /// What went wrong on the way, and what could not be undone.
     pub failed: Vec<String>,
     /// Warnings that came up on the way.
@@ -20,8 +20,9 @@ pub struct Kept {
 
 impl Session {
     /// Keeps up what is in force until the other end of `end` is closed, and undoes it then.
-    pub(in super::super) fn keep_until(mut self, end: &UnixStream) -> Kept {
-        let (began, used) = (clock::monotonic(), clock::thread_cpu());
+    pub(in super::super) fn keep_until(mut self, end: &UnixStream) -> BackgroundSession {
+        let began = clock::monotonic();
+        let used = clock::thread_cpu();
         let mut failed = Vec::new();
         loop {
             let next = match self.tick(&[]) {
@@ -48,6 +49,6 @@ impl Session {
         let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
         let warnings = std::mem::take(&mut self.warnings);
         failed.extend(self.finish());
-        Kept { failed, warnings, controller }
+        BackgroundSession { failed, warnings, controller }
     }
 }

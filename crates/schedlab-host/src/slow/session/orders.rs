@@ -2,7 +2,7 @@
 
 use super::super::apply::Hold;
 use super::super::control::{Answer, NodeStatus, Order, Status};
-use super::super::{Change, Ground, SlowError, Speed, journalled};
+use super::super::{Change, SlowError, Speed, Support, journalled};
 use super::Session;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::guard::Undo;
@@ -184,7 +184,7 @@ impl Session {
             active.commands.push(vec!["-".into()]);
         }
         request.nodes[index].speeds.values_mut().for_each(|now| *now = speed);
-        request.plan(&Ground::here()).map(|_| ())
+        request.plan(&Support::here()).map(|_| ())
     }
 
     fn status(&self) -> Status {

@@ -72,7 +72,8 @@ impl Pace {
             return None;
         }
         let nodes: Vec<CpuSet> = plan.request.nodes.iter().map(Node::cpus).collect();
-        let (idle, period) = (Idle::open(&nodes)?, plan.grid.period());
+        let idle = Idle::open(&nodes)?;
+        let period = plan.grid.period();
         let budgets = Nanos::ZERO;
         Some(Self { idle, periods, period, looks: 0, budgets, looking: false, due: Nanos::MAX })
     }
@@ -332,7 +333,8 @@ mod tests {
     fn looks_add_up_and_a_look_without_a_counter_adds_nothing() {
         let ms = Nanos::from_millis;
         let at = |at, used_ms, sleeps, slept, woken| {
-            let (at, used) = (ms(at), ms(used_ms).0);
+            let at = ms(at);
+            let used = ms(used_ms).0;
             Some(Counters { at, used, sleeps, slept, woken, ..Counters::default() })
         };
         let seen = |looked, there, used, [sleeps, woken, idled]: [u64; 3]| Seen {

@@ -87,11 +87,11 @@ impl Session {
         if !typed {
             self.pass(SIGTSTP);
         }
-        self.aides().for_each(|aide| aide.signal(SIGSTOP));
+        self.aides().for_each(|helper| helper.signal(SIGSTOP));
         let began = clock::monotonic();
         let _ = process::kill(Pid(std::process::id().cast_signed()), SIGSTOP);
         // Continued.
-        self.aides().for_each(|aide| aide.signal(SIGCONT));
+        self.aides().for_each(|helper| helper.signal(SIGCONT));
         self.pass(SIGCONT);
         let slept = clock::monotonic() - began;
         for active in &mut self.nodes {

@@ -1,7 +1,8 @@
 //! What a run measured, as text and CSV.
 
 use super::warnings::beside;
-use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning};
+use schedlab_model::table::Csv;
+use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning, columns};
 use schedlab_workload::{Beside, Figure, Interval, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -256,10 +257,23 @@ fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> 
 }
 
 pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {
-    let mut text = String::from("metric,of,unit,value\n");
-    let mut line = |name: &str, of: &str, unit: Unit, value: f64| {
-        let unit = serde_json::to_value(unit).expect("a plain value");
-        let _ = writeln!(text, "{name},{of},{},{value}", unit.as_str().unwrap_or(""));
+    struct Line {
+        metric: String,
+        of: String,
+        unit: Unit,
+        value: f64,
+    }
+    let columns = columns! { row: Line;
+        "metric" = row.metric.clone(), "";
+        "of" = row.of.clone(), "";
+        "unit" = serde_json::to_value(row.unit).unwrap_or_default().as_str().unwrap_or_default().to_owned(), "";
+        "value" = row.value.to_string(), "";
+    };
+    // Labels may look like formulas: `-A1`.
+    let csv = Csv::new(&columns, false);
+    let mut text = csv.head();
+    let mut line = |metric: &str, of: &str, unit: Unit, value: f64| {
+        text += &csv.line(&Line { metric: metric.into(), of: of.into(), unit, value });
     };
     for figure in &measured.figures {
         line(&figure.metric.name, &figure.of, figure.metric.unit, figure.value);

@@ -5,7 +5,7 @@ use crate::commands::observe::observe;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_model::{Nanos, Setting, Span};
-use schedlab_replay::{Inferred, Kept, Side, TaskChange};
+use schedlab_replay::{Inferred, MemorySource, Side, TaskChange};
 use schedlab_timeline::Cut;
 use schedlab_workload::demand::Demand;
 use schedlab_workload::{HOST, MachineName, Observed, RecordSpec, RunSpec, WorkloadSpec};
@@ -61,7 +61,7 @@ impl Asked {
 pub(super) struct Run {
     pub(super) machine: MachineName,
     pub(super) side: Side,
-    pub(super) kept: Kept,
+    pub(super) kept: MemorySource,
 }
 
 /// The runs.
@@ -106,7 +106,7 @@ pub(super) fn perform(
     on: &MachineName,
     settings: &[Setting],
     repeat: u32,
-) -> anyhow::Result<Kept> {
+) -> anyhow::Result<MemorySource> {
     let (demand, settings) = changed(&inferred.demand, settings)?;
     // A simulated kernel performs the recorded groups; this machine keeps its own.
     let (real_time, groups) = match on.kind == machines::SIM {
@@ -156,7 +156,7 @@ fn changed(demand: &Demand, settings: &[Setting]) -> anyhow::Result<(Demand, Vec
 }
 
 /// The events of a run, cut where the demand ends.
-fn kept(observed: Observed, length: Nanos) -> anyhow::Result<Kept> {
+fn kept(observed: Observed, length: Nanos) -> anyhow::Result<MemorySource> {
     let Observed { info, mut events, .. } = observed;
     let mut info = info.context("the machine recorded no scheduler events")?;
     let first = events.first().map_or(Nanos::ZERO, |event| event.time);
@@ -165,5 +165,5 @@ fn kept(observed: Observed, length: Nanos) -> anyhow::Result<Kept> {
     info.span = Some(Span::new(start, start + length));
     let end = events.partition_point(|event| event.time <= start + length);
     events.truncate(end);
-    Ok(Kept::new(info, events))
+    Ok(MemorySource::new(info, events))
 }

@@ -14,6 +14,9 @@ pub(crate) struct Form {
     /// Print the rows as CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
+    /// In CSV, write names as they are, for programs: a spreadsheet may run them
+    #[arg(long, requires = "csv")]
+    raw: bool,
     /// Print all columns, however long the lines become
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     wide: bool,
@@ -36,7 +39,7 @@ impl Form {
         if self.json {
             return json::print(document);
         }
-        print_text(&if self.csv { rows.csv() } else { text() })?;
+        print_text(&if self.csv { rows.csv(self.raw) } else { text() })?;
         print_notes(warnings);
         Ok(())
     }
