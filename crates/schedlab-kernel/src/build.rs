@@ -178,7 +178,7 @@ fn io_error(doing: &str) -> impl Fn(io::Error) -> VmError {
 }
 
 fn wrong(key: &str, value: &str, why: &str) -> VmError {
-    VmError::Missing { what: format!("a valid --{key} (it is '{value}')"), remedy: why.to_owned() }
+    VmError::Setting { key: key.to_owned(), value: value.to_owned(), why: why.to_owned() }
 }
 
 /// Builds the image of a tree's scheduler, unless it is in the cache.
@@ -229,7 +229,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
         objects: folder.join("objects"),
     };
     place.lay_out()?;
-    place.configure(&asked, until)?;
+    place.configure(&asked, &wanted.set, until)?;
     place.compile(until)?;
     let making = Making::begin(&cache::images_folder(), &name)?;
     let made = making.path().join("made");
@@ -336,7 +336,7 @@ impl Place {
     }
 
     /// Makes the configuration, if it is another one than that of the last build.
-    fn configure(&self, asked: &str, until: Nanos) -> Result<(), VmError> {
+    fn configure(&self, asked: &str, set: &[String], until: Nanos) -> Result<(), VmError> {
         let base = overlay::FILES.iter().find(|(path, _)| *path == "configs/schedlab_defconfig");
         let text = format!("{}{asked}", base.map_or("", |(_, text)| text));
         let file = self.farm.with_file_name("overlay").join("configs/wanted_defconfig");
@@ -353,12 +353,8 @@ impl Place {
             Some(name) => !taken.lines().any(|one| one.starts_with(&format!("{name}="))),
             None => taken.lines().any(|one| one == line),
         };
-        let symbols = asked.lines().filter(|line| {
-            line.starts_with("CONFIG_SCHED_")
-                || line.starts_with("CONFIG_HZ")
-                || line.starts_with("CONFIG_PREEMPT")
-        });
-        match symbols.into_iter().find(|line| !is_taken(line)) {
+        // What a file asks for beyond this architecture is left out; what was asked for by name is not.
+        match set.iter().find(|line| !is_taken(line)) {
             None => Ok(()),
             Some(line) => {
                 let _ = fs::remove_file(&file);

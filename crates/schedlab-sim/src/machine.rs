@@ -11,6 +11,7 @@ mod facts;
 mod file;
 mod groups;
 mod name;
+mod of_code;
 mod parts;
 mod pool;
 mod run;
@@ -18,8 +19,8 @@ mod scheduler;
 mod setting;
 mod tuned;
 
-pub use code::OfCode;
 pub use file::MachineFile;
+pub use of_code::OfCode;
 pub use pool::SimulatedPool;
 
 pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};

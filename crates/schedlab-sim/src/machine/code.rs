@@ -2,6 +2,7 @@
 
 use super::groups::Grouping;
 use super::name::Model;
+use super::of_code::OfCode;
 use super::setting::{OF_NAME, Wrong};
 use super::tuned::{Tuned, knob};
 use super::{Kernel, Simulated};
@@ -9,42 +10,6 @@ use crate::{Board, Costs, Hardware, Preparation};
 use schedlab_model::Knob;
 use schedlab_workload::MachineName;
 use schedlab_workload::knobs::{FEATURES, TUNABLES, read, tunable};
-use serde::{Deserialize, Serialize};
-
-/// A kernel's scheduler that was built as an image, and what it is like on a machine of certain CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfCode {
-    /// The kernel's release.
-    pub release: String,
-    /// Ticks in a second.
-    pub hz: u64,
-    /// The preemption model: `none`, `voluntary`, `full`, `lazy`.
-    pub preempt: String,
-    /// What else of its configuration decides, in words.
-    pub options: String,
-    /// All knobs with their values, by the kernel's names.
-    pub knobs: Vec<(String, String)>,
-}
-
-/// How the kernel may name a knob: in debugfs, or as a sysctl.
-fn names(knob: &str) -> [String; 7] {
-    [
-        format!("{knob}_ns"),
-        knob.to_owned(),
-        format!("sched_{knob}_us"),
-        format!("sched_{knob}_ns"),
-        format!("sched_{knob}_ms"),
-        format!("sched_cfs_{knob}_us"),
-        format!("sched_{knob}"),
-    ]
-}
-
-impl OfCode {
-    fn own_name(&self, knob: &str) -> Option<&(String, String)> {
-        let names = names(knob);
-        names.iter().find_map(|name| self.knobs.iter().find(|(own, _)| own == name))
-    }
-}
 
 /// Parts of the world that a kernel's own code does not know of yet.
 const NOT_YET: [&str; 5] = ["irq", "steal", "skew-tick", "autogroup", "like"];

@@ -1,6 +1,6 @@
 //! From the name of a machine, `sim:cpus=8,kernel=cfs-6.1`, to what is simulated.
 
-use super::code::OfCode;
+use super::of_code::OfCode;
 use super::parts::Parts;
 use super::setting::{OF_NAME, Wrong, take};
 use super::tuned::Tuned;

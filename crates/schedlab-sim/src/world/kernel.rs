@@ -11,7 +11,7 @@ use crate::board::{
     Attributes, BOOT, Board, Call, Happened, Preparation, Record, Switched, Wakes, Who, refused,
 };
 use crate::event_queue::Next;
-use crate::policy_view::{TaskId, id};
+use crate::policy_view::{Class, TaskId, id};
 use schedlab_model::{Comm, Context, Left, Pid, Prio, What};
 use schedlab_workload::Done;
 use std::collections::BTreeMap;
@@ -406,6 +406,10 @@ impl World {
         let now = self.scene.now;
         let body = &mut self.bodies[task.index()];
         body.counted += of.until.saturating_sub(body.on_since);
+        // A deadline task whose budget is used up runs until the interrupt's way out, and is not charged for that.
+        if matches!(self.scene.tasks[task.index()].class, Class::Deadline(_)) {
+            body.counted = of.ran;
+        }
         let counted = body.counted;
         if (counted != of.ran || of.until > now) && self.broken.is_none() {
             let who = self.name(task);
