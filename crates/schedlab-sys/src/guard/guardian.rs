@@ -1,6 +1,6 @@
 //! The guardian process, and a thread that replaces it if it is killed while its owner lives.
 
-use super::ARGUMENT;
+use super::{ARGUMENT, MARK};
 use crate::lock::Lock;
 use schedlab_model::Pid;
 use std::io;
@@ -141,6 +141,8 @@ fn spawn(program: &Path, journal: &Path, locks: &[Lock]) -> io::Result<Child> {
     let mut command = Command::new(program);
     crate::process::hand_down(&mut command, locks.iter().map(AsFd::as_fd));
     command.arg(ARGUMENT).arg(journal);
+    // It is none of what an outer run started: the outer guardian must not end it before its work is done.
+    command.env_remove(MARK);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     crate::process::own_session(&mut command);
     command.spawn()

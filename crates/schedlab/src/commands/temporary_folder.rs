@@ -21,14 +21,15 @@ pub(crate) enum Folder {
 impl Folder {
     pub(crate) fn of(output: Option<&Path>, purpose: &str) -> anyhow::Result<Self> {
         let Some(path) = output else {
+            // Armed first: a guardian takes milliseconds to start, in which the folder would be nobody's.
+            let mut guard = Guard::arm().ok();
             let scratch = Scratch::new(purpose)?;
             let path = scratch.path().to_owned();
-            let armed = Guard::arm().and_then(|mut guard| {
+            if let Some(guard) = &mut guard {
                 guard.before(Undo::RemoveTree { path })?;
-                Ok(guard)
-            });
+            }
             // Without a guard the next command of this kind removes it.
-            return Ok(Self::Scratch { scratch, _ends: armed.ok() });
+            return Ok(Self::Scratch { scratch, _ends: guard });
         };
         std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
         Ok(Self::Kept(path.to_owned()))

@@ -112,7 +112,8 @@ fn what_is_doubted_while_a_run_is_slowed_stands_in_its_warnings() {
     std::fs::write(dir.path().join("escapes.toml"), text).unwrap();
     let mut command = Command::new(PROGRAM);
     let output = command.args(["run", "escapes.toml"]).current_dir(dir.path()).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    // Another test may slow the same CPU: then the speed was not as asked, and the run has failed.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
     let runs = dir.path().join("results/escapes/runs");
     let run = std::fs::read_dir(&runs).unwrap().flatten().next().unwrap().path();
     let warnings = std::fs::read_to_string(run.join("warnings.jsonl")).unwrap();
