@@ -166,7 +166,7 @@ fn check_text(path: &Path, file: &str, few: usize) {
         checked.same("total", &conservation["total_ns"], &theirs["lost_ns"]);
         checked.same("bound", &conservation["bound_threads_ns"], &theirs["bound_ns"]);
     }
-    let Checked { equal, differ } = checked;
+    let Checked { equal, differ, .. } = checked;
     assert!(
         differ.is_empty(),
         "{} of {} differ:\n{}",
