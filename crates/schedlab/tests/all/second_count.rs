@@ -210,7 +210,8 @@ fn figures_of_another_machine_are_those_of_a_second_count() {
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = Path::new(&data).join("traces/local_2cpu_zstd.perf.data");
-    check(dir.path(), file.to_str().expect("a path of the data is UTF-8"), 150);
+    // It holds no sched_wakeup, so who waited on which CPU is unknown.
+    check(dir.path(), file.to_str().expect("a path of the data is UTF-8"), 90);
 }
 
 #[test]
