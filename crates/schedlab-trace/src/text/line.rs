@@ -301,23 +301,24 @@ mod tests {
     #[test]
     fn every_spelling_of_the_columns_is_understood() {
         for (line, comm, pid, cpu, time, context) in [
-            ("  <idle>-0     [002]  2084.021443: cpu_idle:  state=1", "<idle>", 0, 2, 443_000, 0),
+            ("  <idle>-0     [002]  2084.021443: cpu_idle:  state=1", "<idle>", 0, 2, 443_000, 3),
             (
                 "  C1 Comp-Thre-1659 [001]  2084.021443860: x: y",
                 "C1 Comp-Thre",
                 1659,
                 1,
                 443_860,
-                0,
+                3,
             ),
             ("kworker/-310     3d.h2.  2084.021443: x:   a=1", "kworker/", 310, 3, 443_000, 1),
             ("  sh-7 [000] d.s3 2084.021443: x: a", "sh", 7, 0, 443_000, 2),
             (" a b-7  (   12) [005] .... 2084.021443: x: a\\n\\", "a b", 7, 5, 443_000, 0),
-            ("  swapper  0 [011]  2084.021443: sched:x: a", "swapper", 0, 11, 443_000, 0),
-            ("  a [1] b 12/13 [011]  2084.021443: sched:x:", "a [1] b", 13, 11, 443_000, 0),
+            ("  swapper  0 [011]  2084.021443: sched:x: a", "swapper", 0, 11, 443_000, 3),
+            ("  a [1] b 12/13 [011]  2084.021443: sched:x:", "a [1] b", 13, 11, 443_000, 3),
         ] {
             let found = event(line);
-            let context = [Context::Task, Context::HardIrq, Context::SoftIrq][context];
+            let contexts = [Context::Task, Context::HardIrq, Context::SoftIrq, Context::Unknown];
+            let context = contexts[context];
             assert_eq!(
                 (found.comm, found.pid, found.cpu, found.time - 2_084_021_000_000, found.context),
                 (comm, pid, cpu, time, context),

@@ -550,7 +550,8 @@ mod tests {
         assert_eq!(
             warnings(&both),
             [
-                "x: 1 lines look like events, but have unknown columns",
+                "x: 1 of 3 lines with scheduler events (33.3 %) are not understood: figures are bounds or \
+                 unknown",
                 "x: 1 scheduler events have unknown arguments",
             ]
         );

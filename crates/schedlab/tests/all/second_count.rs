@@ -30,6 +30,8 @@ fn ours(file: &str, question: &[&str]) -> Value {
 struct Checked {
     equal: usize,
     differ: Vec<String>,
+    /// Whether the trace says that it is partial.
+    partial: bool,
 }
 
 impl Checked {
@@ -37,6 +39,10 @@ impl Checked {
     fn same(&mut self, what: &str, ours: &Value, theirs: &Value) {
         let number = |value: &Value| value.as_f64().unwrap_or(0.0);
         let (a, b) = (number(ours), number(theirs));
+        // What a partial trace does not tell is no figure that could differ; enough must be equal.
+        if ours.is_null() && self.partial {
+            return;
+        }
         // Percentiles come from buckets; all else is exact.
         let off = if what.contains("_ns_p") { 0.004 * a.max(b) } else { 0.0 };
         if (a - b).abs() <= off {
@@ -115,6 +121,7 @@ fn check_text(path: &Path, file: &str, few: usize) {
         (ours(file, &["latency"]), ours(file, &["tasks"]), ours(file, &["cpus"]));
     let (waiting, moves) = (ours(file, &["waiting"]), ours(file, &["migrations"]));
     let conservation = ours(file, &["conservation", "--keep", "1000000"]);
+    checked.partial = tasks["lower_bound"] == true;
     assert_eq!(tasks["origin_ns"], theirs["origin_ns"]);
     checked.same("end", &tasks["end_ns"], &theirs["end_ns"]);
     checked.rows("task", &tasks["tasks"], "pid", &theirs["tasks"]);
@@ -150,11 +157,16 @@ fn check_text(path: &Path, file: &str, few: usize) {
     for (name, value) in theirs["definitions"].as_object().expect("by name") {
         checked.same(name, &conservation["definitions"][name], value);
     }
-    checked.episodes(&conservation, &theirs["episodes"]);
-    checked.same("lost", &conservation["lost"]["cpu_ns"], &theirs["lost_ns"]);
-    checked.same("total", &conservation["total_ns"], &theirs["lost_ns"]);
-    checked.same("bound", &conservation["bound_threads_ns"], &theirs["bound_ns"]);
-    let Checked { equal, differ } = checked;
+    if conservation["total_ns"].is_null() {
+        // The trace does not tell on which CPU each task waited.
+        assert_eq!(conservation["lower_bound"], true);
+    } else {
+        checked.episodes(&conservation, &theirs["episodes"]);
+        checked.same("lost", &conservation["lost"]["cpu_ns"], &theirs["lost_ns"]);
+        checked.same("total", &conservation["total_ns"], &theirs["lost_ns"]);
+        checked.same("bound", &conservation["bound_threads_ns"], &theirs["bound_ns"]);
+    }
+    let Checked { equal, differ, .. } = checked;
     assert!(
         differ.is_empty(),
         "{} of {} differ:\n{}",
@@ -198,7 +210,8 @@ fn figures_of_another_machine_are_those_of_a_second_count() {
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = Path::new(&data).join("traces/local_2cpu_zstd.perf.data");
-    check(dir.path(), file.to_str().expect("a path of the data is UTF-8"), 150);
+    // It holds no sched_wakeup, so who waited on which CPU is unknown.
+    check(dir.path(), file.to_str().expect("a path of the data is UTF-8"), 90);
 }
 
 #[test]

@@ -345,11 +345,8 @@ fn where_events_are_missing_every_answer_says_that_it_is_a_lower_bound() {
             .map(str::to_owned)
     };
     let first = said(switches).expect("a line");
-    assert!(first.starts_with("2.00 ms of CPU time lost in 1 episode"), "{first}");
-    for part in ["this may be too little", "at least 0: some tasks may have been pinned"] {
-        let text = run(&["conservation", switches]).stdout;
-        assert!(String::from_utf8_lossy(&text).contains(part), "{part}");
-    }
+    // `b` was moved and no event says so: who waited on which CPU is unknown.
+    assert_eq!(first, "no figures: the trace does not tell them");
 }
 
 #[test]
