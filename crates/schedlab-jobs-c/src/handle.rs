@@ -1,7 +1,6 @@
 //! Handles and ids of jobs.
 
-use crate::Code;
-use crate::pool::{PoolC, patience, pool};
+use crate::{Code, patience};
 use schedlab_pool::{Ended, Handle, JobId, JobState};
 
 /// A reference to a job: `schedlab_handle` in C.
@@ -16,7 +15,7 @@ pub struct JobC {
 }
 
 impl JobC {
-    fn id(self) -> JobId {
+    pub(crate) fn id(self) -> JobId {
         JobId { place: self.place, serial: self.serial }
     }
 }
@@ -61,7 +60,7 @@ pub unsafe extern "C" fn schedlab_handle_state(asked: *const HandleC) -> i32 {
     }
 }
 
-fn state(state: JobState) -> i32 {
+pub(crate) fn state(state: JobState) -> i32 {
     match state {
         JobState::Waiting => 0,
         JobState::Running => 1,
@@ -100,24 +99,4 @@ pub unsafe extern "C" fn schedlab_handle_release(released: *mut HandleC) {
         // SAFETY: by the contract of this function.
         drop(unsafe { Box::from_raw(released) });
     }
-}
-
-/// Drops a job that has not started: 1, or 0 if it has.
-///
-/// # Safety
-/// `of` is null, or came from `schedlab_pool_start` and was not stopped.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_cancel(of: *const PoolC, job: JobC) -> i32 {
-    // SAFETY: by the contract of this function.
-    i32::from(unsafe { pool(of) }.is_some_and(|pool| pool.cancel(job.id())))
-}
-
-/// Where a job is; -1 for a null pool.
-///
-/// # Safety
-/// As [`schedlab_cancel`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedlab_state(of: *const PoolC, job: JobC) -> i32 {
-    // SAFETY: by the contract of this function.
-    unsafe { pool(of) }.map_or(-1, |pool| state(pool.state(job.id())))
 }

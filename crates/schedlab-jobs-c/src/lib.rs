@@ -14,6 +14,8 @@ mod sized;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 /// `SCHEDLAB_JOBS_ABI` of the header that this library was built with.
 pub const ABI: u32 = 2;
 
@@ -37,6 +39,11 @@ pub enum Code {
     Cycle = 6,
     /// A job waits for its own pool.
     InsideJob = 7,
+}
+
+/// A patience of C; the largest number means for ever.
+pub(crate) fn patience(ns: u64) -> Duration {
+    if ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(ns) }
 }
 
 /// The version of the interface.

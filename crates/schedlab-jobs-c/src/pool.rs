@@ -1,12 +1,10 @@
 //! Pools: start, post, wait, stop.
 
-use crate::Code;
-use crate::handle::{HandleC, handle};
+use crate::handle::{HandleC, JobC, handle, state};
 use crate::job::{Posting, give_back};
-use crate::sized;
+use crate::{Code, patience, sized};
 use schedlab_pool::{Counts, Late, Options, PlanError, Pool, Refusal, WaitError};
 use std::ffi::{CStr, c_char};
-use std::time::Duration;
 
 /// The settings of a pool: `schedlab_pool_options` in C.
 #[derive(Clone, Copy, Debug)]
@@ -84,11 +82,6 @@ pub struct PoolC(Pool);
 pub(crate) unsafe fn pool<'a>(pool: *const PoolC) -> Option<&'a Pool> {
     // SAFETY: by the contract of this function.
     unsafe { pool.as_ref() }.map(|pool| &pool.0)
-}
-
-/// A patience of C; the largest number means for ever.
-pub(crate) fn patience(ns: u64) -> Duration {
-    if ns == u64::MAX { Duration::MAX } else { Duration::from_nanos(ns) }
 }
 
 /// Starts a pool; null where the options are wrong or the system gives no threads.
@@ -363,4 +356,24 @@ pub unsafe extern "C" fn schedlab_stream_on(of: *const PoolC, stream: u16) {
     if let Some(pool) = unsafe { pool(of) } {
         pool.switch_on(stream);
     }
+}
+
+/// Drops a job that has not started: 1, or 0 if it has.
+///
+/// # Safety
+/// `of` is null, or came from `schedlab_pool_start` and was not stopped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedlab_cancel(of: *const PoolC, job: JobC) -> i32 {
+    // SAFETY: by the contract of this function.
+    i32::from(unsafe { pool(of) }.is_some_and(|pool| pool.cancel(job.id())))
+}
+
+/// Where a job is; -1 for a null pool.
+///
+/// # Safety
+/// As [`schedlab_cancel`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedlab_state(of: *const PoolC, job: JobC) -> i32 {
+    // SAFETY: by the contract of this function.
+    unsafe { pool(of) }.map_or(-1, |pool| state(pool.state(job.id())))
 }

@@ -1,4 +1,5 @@
-//! Jobs: graphs of them, a deadline scheduler that runs them, load for them, and proof that they ran.
+//! Jobs: graphs of them, load for them, executors that run them, and proof that they ran. The pool to use is
+//! `schedlab-pool`; the one here has Lumiera's rules, for comparison.
 //!
 //! The parts, from the ground up:
 //! - [`graph`]: graphs by rules, shapes with a name, STG and DOT, a hash that proves a run;

@@ -116,6 +116,13 @@ impl VirtualTime {
         Self { stealing, ..self }
     }
 
+    /// The executor with another choice of the due job that goes first.
+    #[must_use]
+    pub fn ordered(mut self, order: crate::policy::Order) -> Self {
+        self.policy.order = order;
+        self
+    }
+
     /// The ideal: a list schedule in order of start times without any cost.
     pub fn ideal(workers: usize) -> Self {
         let policy = Policy { batch_ns: 0, ..Policy::new(workers) };

@@ -1,7 +1,7 @@
 //! Handles: wait for a job, get its value, cancel it, depend on it.
 
 use crate::job::{Stage, TaskRef, Valued};
-use crate::pool::Lease;
+use crate::shared::Lease;
 use crate::worker;
 use std::any::Any;
 use std::fmt;
@@ -147,7 +147,11 @@ impl<'env, T> Handle<'env, T> {
 
     /// The id of the job, which can be copied and kept.
     pub fn id(&self) -> JobId {
-        self.shared.id(&self.task())
+        let (core, task) = (&self.shared.core, self.task());
+        match core.place(&task) {
+            Some((place, serial)) => JobId { place: place as u64, serial },
+            None => JobId { place: u64::MAX, serial: core.serial(&task) },
+        }
     }
 
     /// Drops the job if it has not started, and all jobs that depend on it; false if it has.

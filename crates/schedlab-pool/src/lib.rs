@@ -136,6 +136,12 @@ mod policy;
 #[cfg(not(loom))]
 mod pool;
 mod queues;
+#[cfg(not(loom))]
+mod request;
+#[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
+mod spawner;
 mod sync;
 #[cfg(not(loom))]
 mod worker;
@@ -147,12 +153,18 @@ pub use job::{Criticality, NEVER, Nanos};
 #[cfg(all(not(loom), any(test, feature = "model")))]
 pub use model::{End, Model, ModelJob, ModelRequest, Step};
 #[cfg(not(loom))]
-pub use options::{Options, Request, Watch};
+pub use options::{Options, Watch};
 #[cfg(not(loom))]
 pub use plan::{Plan, PlanError, RefusedPlan};
 pub use policy::{Late, LateJob};
 #[cfg(not(loom))]
-pub use pool::{Load, Pool, Refusal, Refused, Report, Spawner, WaitError, current_worker};
+pub use pool::{Pool, Report};
+#[cfg(not(loom))]
+pub use request::Request;
+#[cfg(not(loom))]
+pub use spawner::{Load, Refusal, Refused, Spawner, WaitError};
+#[cfg(not(loom))]
+pub use worker::current_worker;
 
 /// The example of README.md is tested with those of the documentation.
 #[cfg(doctest)]

@@ -1,6 +1,5 @@
-//! What a pool and its jobs are asked for.
+//! What a pool is asked for.
 
-use crate::job::{Asks, Criticality, TaskRef};
 use crate::policy::{Late, LateJob};
 use std::fmt;
 use std::sync::Arc;
@@ -18,23 +17,23 @@ pub struct Options {
     /// Number of workers, at least 1.
     pub workers: usize,
     /// The number of jobs that have not ended beyond which posting is refused.
-    pub backlog_max: usize,
+    pub(crate) backlog_max: usize,
     /// What happens to jobs that are too late.
-    pub late: Late,
+    pub(crate) late: Late,
     /// Each worker's thread is called this and its number. Linux shows the first 15 bytes.
-    pub name: String,
+    pub(crate) name: String,
     /// CPUs for the workers; worker *n* is bound to entry *n* modulo their number. Empty: the workers are free.
-    pub cpus: Vec<usize>,
+    pub(crate) cpus: Vec<usize>,
     /// The nice value of the workers' threads; `None`: that of the thread that starts the pool.
-    pub nice: Option<i32>,
+    pub(crate) nice: Option<i32>,
     /// How many jobs may wait for handles on one worker, each inside the one before; the next one blocks its worker.
-    pub depth_max: usize,
+    pub(crate) depth_max: usize,
     /// Called on each worker's thread first, with its number.
-    pub on_start: Option<OnStart>,
+    pub(crate) on_start: Option<OnStart>,
     /// Called when a job is too late, by the worker that finds it. The hook may post and cancel.
-    pub on_late: Option<OnLate>,
+    pub(crate) on_late: Option<OnLate>,
     /// Told of each job's begin and end, and when a worker sleeps.
-    pub watch: Option<Arc<dyn Watch>>,
+    pub(crate) watch: Option<Arc<dyn Watch>>,
 }
 
 impl Options {
@@ -141,113 +140,6 @@ pub trait Watch: Send + Sync {
     fn unparked(&self, _worker: usize) {}
     /// Somebody wakes a worker.
     fn wakes(&self, _worker: usize) {}
-}
-
-/// What a job asks for: when it may start, by when it has to end, what it waits for.
-#[derive(Clone, Default)]
-pub struct Request<'env> {
-    start: Option<Instant>,
-    deadline: Option<Instant>,
-    latest_start: Option<Instant>,
-    expected: Duration,
-    criticality: Criticality,
-    stream: u16,
-    pub(crate) after: Vec<TaskRef<'env>>,
-}
-
-impl fmt::Debug for Request<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request")
-            .field("start", &self.start)
-            .field("deadline", &self.deadline)
-            .field("criticality", &self.criticality)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<'env> Request<'env> {
-    /// A job that may start at once and has no deadline.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The earliest start of the job.
-    #[must_use]
-    pub fn start(mut self, start: Instant) -> Self {
-        self.start = Some(start);
-        self
-    }
-
-    /// The time by which the job has to be complete.
-    #[must_use]
-    pub fn deadline(mut self, deadline: Instant) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// The time after which it is too late to start, instead of the deadline.
-    #[must_use]
-    pub fn latest_start(mut self, latest: Instant) -> Self {
-        self.latest_start = Some(latest);
-        self
-    }
-
-    /// How long the job is expected to run, rounded up to microseconds: its predecessors have to end so much before it.
-    #[must_use]
-    pub fn expected(mut self, expected: Duration) -> Self {
-        self.expected = expected;
-        self
-    }
-
-    /// How much the job matters when not all can be done.
-    #[must_use]
-    pub fn criticality(mut self, criticality: Criticality) -> Self {
-        self.criticality = criticality;
-        self
-    }
-
-    /// The stream of the job. Jobs of one stream can be cancelled together; stream 0 cannot.
-    #[must_use]
-    pub fn stream(mut self, stream: u16) -> Self {
-        self.stream = stream;
-        self
-    }
-
-    /// The job starts after that of the handle has ended well. It is dropped if that one does not end well.
-    #[must_use]
-    pub fn after<T>(mut self, handle: &crate::Handle<'env, T>) -> Self {
-        self.after.push(handle.task());
-        self
-    }
-
-    /// Whether the job asks for nothing but other jobs. What it is expected to take counts for jobs without times too.
-    pub(crate) fn is_plain(&self) -> bool {
-        let asks = self.start.or(self.deadline).or(self.latest_start);
-        asks.is_none() && self.criticality == Criticality::Normal && self.stream == 0
-    }
-
-    pub(crate) fn expected_us(&self) -> u32 {
-        u32::try_from(self.expected.as_nanos().div_ceil(1000)).unwrap_or(u32::MAX)
-    }
-
-    pub(crate) fn asks(&self, origin: Instant) -> Asks {
-        let time = |at: Option<Instant>, none| {
-            at.map_or(none, |at| ns(at.saturating_duration_since(origin)))
-        };
-        let optional = self.criticality == Criticality::Optional;
-        let start = self.start.or_else(|| optional.then(Instant::now));
-        Asks {
-            start: time(start, 0),
-            deadline: time(self.deadline, crate::NEVER),
-            latest_start: self.latest_start.map(|latest| time(Some(latest), 0)),
-            expected_us: self.expected_us(),
-            criticality: self.criticality,
-            stream: self.stream,
-            timed: self.start.is_some() || self.latest_start.is_some(),
-            queued: false,
-            deferred: false,
-        }
-    }
 }
 
 pub(crate) fn ns(duration: Duration) -> u64 {

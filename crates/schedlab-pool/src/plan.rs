@@ -2,8 +2,8 @@
 
 use crate::handle::{Completion, Handle};
 use crate::job::{TaskRef, Valued};
-use crate::options::Request;
-use crate::pool::Spawner;
+use crate::request::Request;
+use crate::spawner::Spawner;
 use std::fmt;
 use std::sync::Arc;
 
@@ -68,11 +68,15 @@ impl fmt::Debug for Plan<'_> {
     }
 }
 
-impl<'env> Plan<'env> {
-    pub(crate) fn new(spawner: Spawner<'env>) -> Self {
-        Self { spawner, jobs: Vec::new(), links: Vec::new(), after: Vec::new() }
+impl<'env> Spawner<'env> {
+    /// An empty plan for this pool.
+    pub fn plan(&self) -> Plan<'env> {
+        let spawner = self.clone();
+        Plan { spawner, jobs: Vec::new(), links: Vec::new(), after: Vec::new() }
     }
+}
 
+impl<'env> Plan<'env> {
     /// How many jobs the plan has: the number of the next one.
     pub fn len(&self) -> usize {
         self.jobs.len()

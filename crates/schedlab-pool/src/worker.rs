@@ -2,8 +2,8 @@
 
 use crate::job::{Item, Nanos, Stage, Work, contain};
 use crate::policy::Me;
-use crate::pool::Shared;
 use crate::queues::{Deques, Queues};
+use crate::shared::Shared;
 use crate::sync::lock;
 use std::cell::Cell;
 use std::sync::Arc;

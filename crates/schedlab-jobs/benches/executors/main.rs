@@ -13,11 +13,11 @@ mod mark;
 mod pairs;
 mod zero_load;
 
-use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, RayonScope, TokioTasks};
+use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::policy::Cpus;
-use schedlab_jobs::pool::{Options, binding};
+use schedlab_jobs::pool::binding;
 use schedlab_jobs::stealing::Stealing;
 
 /// A part by its name, and what measures it with so many repeats.
@@ -68,7 +68,9 @@ fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)
 
 /// As `schedlab jobs` has it.
 fn ours(workers: usize) -> Ours {
-    Lumiera::new(Options::new(workers)).stealing(Stealing::WherePossible)
+    let bind = binding(&Cpus::Own, workers);
+    let options = schedlab_pool::Options::new(workers).on_start(move |worker| bind(worker));
+    Ours::new(options).stealing(Stealing::WherePossible)
 }
 
 fn graph(shape: Shape, nodes: u32) -> Graph {

@@ -306,6 +306,22 @@ fn in_virtual_time_stealing_keeps_sixty_four_workers_busy_with_jobs_of_two_micro
 }
 
 #[test]
+fn the_ideal_schedule_takes_the_order_that_it_is_given() {
+    // Two jobs alone, and a chain behind the third: who begins with the chain ends sooner.
+    let makespan = |order| {
+        let edges = [(2, 3), (3, 4)];
+        let graph = Graph::from_edges(&[1; 5], &edges, 0, Hashing::Mixed).expect("a graph");
+        let work = Box::new(Fixed(1_000_000));
+        let run = Arc::new(Run::new(graph, Schedule::default(), work, Clock::still()));
+        VirtualTime::ideal(2).ordered(order).run(&run).expect("the ideal runs anything");
+        assert_eq!(run.verify(), Ok(()));
+        Profile::of(&run, 2).makespan_ns
+    };
+    assert!(makespan(Order::Start) >= 4_000_000);
+    assert!(makespan(Order::Path) < 3_100_000);
+}
+
+#[test]
 fn virtual_time_repeats_to_the_nanosecond() {
     let once = || {
         let run = run(Shape::LoadBursts, 400, Schedule::default(), Fixed(5_000));

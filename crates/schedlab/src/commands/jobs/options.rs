@@ -675,7 +675,7 @@ impl ExecutorArgs {
                 let virtual_time = virtual_time.planning(self.planning.planning());
                 Box::new(virtual_time.stealing(self.stealing()))
             }
-            "ideal" => Box::new(VirtualTime::ideal(workers)),
+            "ideal" => Box::new(VirtualTime::ideal(workers).ordered(self.policy()?.order)),
             _ => {
                 return Err(UsageError(format!(
                     "unknown executor '{name}': use schedlab, lumiera, rayon, tokio, channel, \

@@ -46,7 +46,10 @@ pub(super) fn executor(
             let virtual_time = virtual_time.planning(workers.planning);
             Ok(Box::new(virtual_time.stealing(workers.stealing)))
         }
-        "ideal" => Ok(Box::new(VirtualTime::ideal(workers.policy.workers))),
+        "ideal" => {
+            let Policy { workers, order, .. } = workers.policy;
+            Ok(Box::new(VirtualTime::ideal(workers).ordered(order)))
+        }
         _ if name.starts_with("cmd:") || name.starts_with("lib:") => {
             match &Simulated::new(model.clone()).offers().commands {
                 Fact::Unknown(why) => Err(refused(model, what(), why)),
