@@ -734,6 +734,19 @@ impl Causes {
         }
     }
 
+    /// From `until` on it is not known whether a task waited: if that is in the past, neither are the causes before.
+    fn lose(&mut self, task: TaskId, until: Nanos, state: &State) {
+        let Some(Some(wait)) = self.waiting.get(task.index()) else { return };
+        let waited = until - wait.since.max(state.window().start);
+        self.leave(task, state.now(), state);
+        if let Some(Some(wait)) = self.waiting.get_mut(task.index())
+            && wait.parts.sum() > waited
+        {
+            wait.parts = Parts::default();
+            wait.parts.count(WaitCause::Unknown, waited);
+        }
+    }
+
     /// Tasks that begin or cease to be throttled before `until`.
     fn turn(&mut self, until: Nanos, state: &State) {
         while let Some(turn) = self.turns.last().copied().filter(|turn| turn.at < until) {
@@ -813,6 +826,7 @@ impl Question for Causes {
                 self.allowed.born(*task, *parent);
             }
             Change::Switch(switch) => self.occupy(switch, state),
+            Change::Forgotten { at: until, task, .. } => self.lose(*task, *until, state),
             _ => {}
         }
         for task in concerned(change).into_iter().filter(|task| task.is_some()) {
