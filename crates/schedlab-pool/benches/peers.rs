@@ -166,7 +166,7 @@ fn main() {
             costs[peer].push(burst(PEERS[peer], 2, 200_000));
         }
     }
-    println!("Independent jobs by spawn, 2 workers, 200,000 a round:");
+    println!("Independent jobs without handles (tokio has one), 2 workers, 200,000 a round:");
     for (name, ns) in PEERS.iter().zip(&costs) {
         let ratio = ratios(&costs[0], ns);
         println!("  {name:14} {:6.0} ns a job; schedlab-pool to it {ratio}", median(ns));

@@ -110,7 +110,10 @@ impl Pool {
             shared.core.cancel_dependents();
         }
         shared.core.cancel_all();
-        shared.tell_drained();
+        if stuck.is_empty() {
+            // Another thread may be about to count a job that it has just ended, posted or cancelled.
+            shared.wait(patience);
+        }
         Report { counts: self.counts(), stuck }
     }
 }

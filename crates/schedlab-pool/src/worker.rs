@@ -72,6 +72,8 @@ pub(crate) fn work<'env>(shared: &Arc<Shared<'env>>, worker: usize, local: &Loca
             since = None;
         }
     }
+    // What it took from the injector when the pool closed lies in its own queue.
+    core.cancel_all();
     CURRENT.set(None);
     shared.left(worker);
 }

@@ -364,6 +364,12 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
 
     /// Drops a job that waits or is queued, with all that depend on it; false when it runs or has ended.
     pub(crate) fn cancel(&self, task: &TaskRef<'env>, at: Option<usize>) -> bool {
+        let cancelled = self.cancel_one(task, at);
+        self.close_again();
+        cancelled
+    }
+
+    fn cancel_one(&self, task: &TaskRef<'env>, at: Option<usize>) -> bool {
         let head = task.head();
         if head.is_unposted() {
             return self.cancel_unposted(task);
@@ -449,6 +455,8 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         if head.claim([Stage::Deferred; 2], told) {
             lock(&self.deferred).remove(&task.serial());
             self.end(task, if well { Stage::Done } else { Stage::Failed }, None, at);
+            // Its dependents may have come into queues that nobody looks at any more.
+            self.close_again();
         }
     }
 
@@ -506,7 +514,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             let deferred = std::mem::take(&mut *lock(&self.deferred));
             any |= !timed.is_empty() || !deferred.is_empty();
             for task in &timed {
-                self.cancel(task, None);
+                self.cancel_one(task, None);
             }
             for task in deferred.values() {
                 if task.head().claim([Stage::Deferred; 2], Stage::ToldFailed) {
@@ -522,7 +530,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     fn cancel_item(&self, item: Item<'env>) {
         match item {
             Item::Job(task) => {
-                self.cancel(&task, None);
+                self.cancel_one(&task, None);
             }
             Item::Bare(job) => {
                 contain(|| drop(job));
@@ -530,7 +538,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             }
             Item::Release(release) => {
                 for task in release.parts.into_iter().flat_map(|(list, _)| list) {
-                    self.cancel(&task, None);
+                    self.cancel_one(&task, None);
                 }
             }
         }
@@ -544,7 +552,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         for task in running {
             let dependents = task.head().link(|links| std::mem::take(&mut links.dependents));
             for dependent in dependents.into_iter().flatten() {
-                self.cancel(&dependent, None);
+                self.cancel_one(&dependent, None);
             }
         }
         self.cancel_all();
