@@ -209,8 +209,14 @@ impl Known {
             Need::SleepTime if waits_but_late => Some(Bound::AtMost),
             Need::Waiting if whole => at_least(waits),
             Need::Migrations => Some(Bound::AtLeast),
-            Need::Queues | Need::LostTime if placed && assumed => {
-                Some(Bound::Within(self.misplaced.0 as f64)).filter(|_| waits)
+            Need::Queues | Need::LostTime if placed && assumed && waits => {
+                Some(Bound::Within(self.misplaced.0 as f64))
+            }
+            // Waits of tasks that ran unwoken are missing; those that are there are placed to within microseconds.
+            Need::Queues | Need::LostTime
+                if placed && assumed && whole && wakes && is(self.wakings) =>
+            {
+                Some(Bound::AtLeast)
             }
             // A gap is noticed when it is over: until then its CPU's queue was taken to wait.
             Need::Queues if placed && !self.gaps => at_least(waits),

@@ -441,7 +441,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         spool::write(&spool::head(dir.path()), &head()).unwrap();
         let lost = BTreeMap::from([(Cpu(0), 7)]);
-        let tail = Tail { stopped: Nanos(99), lost, doubts: Vec::new() };
+        let tail = Tail { stopped: Nanos(99), lost, doubts: Vec::new(), trigger: None };
         spool::write(&spool::tail(dir.path()), &tail).unwrap();
         let ring = [sample(10), sample(30)].concat();
         std::fs::write(spool::records(dir.path(), Cpu(0)), ring).unwrap();

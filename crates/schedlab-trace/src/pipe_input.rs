@@ -21,6 +21,28 @@ static TAKEN: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
 /// How a file begins that gzip packed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
+/// What a gzip file may unpack to: a few bytes can stand for a disk full of zeroes. Texts of traces pack to a tenth.
+const UNPACKED: u64 = 64 << 20;
+const UNPACKED_PER_BYTE: u64 = 128;
+
+/// Unpacked bytes up to a limit.
+struct Unpacked<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            let what =
+                "gzip data unpacks to over 128 times its size: unpack it yourself if you trust it";
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })?;
+        Ok(read)
+    }
+}
+
 /// The name that stands for the standard input.
 pub(crate) const STDIN: &str = "-";
 
@@ -36,7 +58,8 @@ pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
     }
     let mut magic = [0; 2];
     if meta.is_file() && file.read_at(&mut magic, 0).is_ok_and(|_| magic == GZIP) {
-        let file = take(MultiGzDecoder::new(file), path, &meta)?;
+        let left = UNPACKED + UNPACKED_PER_BYTE * meta.len();
+        let file = take(Unpacked { inner: MultiGzDecoder::new(file), left }, path, &meta)?;
         let len = file.metadata().map_err(failed)?.len();
         return Ok(Input::file(path, file, len));
     }

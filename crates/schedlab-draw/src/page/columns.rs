@@ -431,6 +431,7 @@ impl PageData {
             groups: Vec::new(),
             power: PowerAnswer::default(),
             fine: None,
+            answer: None,
             whole: true,
             ran: Vec::new(),
             touching: Touching::new(),

@@ -29,8 +29,11 @@ fn causes(reply: &Reply<CausesAnswer>, name: &str) -> Vec<(WaitCause, u64)> {
     row.parts.ranked().into_iter().map(|(cause, time)| (cause, time.0)).collect()
 }
 
+/// A name, pids of members, and a quota with its period.
+type Group<'a> = (&'a str, &'a [i32], Option<(u64, u64)>);
+
 /// Groups by name, each with its members' pids, and its limit in microseconds of each period.
-fn grouped(all: &[(&str, &[i32], Option<(u64, u64)>)]) -> Groups {
+fn grouped(all: &[Group<'_>]) -> Groups {
     let mut groups = Groups::default();
     for (number, (name, pids, limit)) in (0..).zip(all) {
         groups.names.push((*name).to_owned());

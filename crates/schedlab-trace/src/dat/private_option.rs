@@ -231,6 +231,7 @@ mod tests {
             groups: Some(Groups { names: vec!["/a".into()], ..Groups::default() }),
             conditions: Some(conditions()),
             processes: Some(BTreeMap::from([(Pid(8), Pid(7)), (Pid(9), Pid(7))])),
+            trigger: Some(Trigger { pid: Pid(7), since: Nanos(5), until: Nanos(9) }),
             chosen: Some(2),
             no_contexts: true,
         };

@@ -46,7 +46,7 @@ fn sampled_switches_tell_no_run_time_and_no_wait() {
     assert!(needs.iter().all(|need| reply.known.of(*need).is_none()));
     let rows: Vec<InReply<'_, TaskRow, TasksAnswer>> = reply.rows(&reply.answer.rows);
     let rows = Rows::new(&rows, reply.origin).known(&reply.known);
-    assert!(rows.is_blank(), "{}", rows.csv());
+    assert!(rows.is_blank(), "{}", rows.csv(false));
     let [note] = &reply.warnings[..] else { panic!("one note says why: {:?}", reply.warnings) };
     assert!(note.what.starts_with("switches were sampled (-F 99)"), "{note}");
 }
