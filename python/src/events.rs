@@ -223,11 +223,12 @@ impl Events {
         part.time.append_value(time(event.time));
         part.cpu.append_value(cpu(event.cpu));
         part.event.append_value(event.what.kind() as i8);
-        part.context.append_value(match event.context {
-            Context::Task => 0,
-            Context::SoftIrq => 1,
-            Context::HardIrq => 2,
-            Context::Nmi => 3,
+        part.context.append_option(match event.context {
+            Context::Task => Some(0),
+            Context::SoftIrq => Some(1),
+            Context::HardIrq => Some(2),
+            Context::Nmi => Some(3),
+            Context::Unknown => None,
         });
         part.by.append_value(event.by.0);
         part.by_comm.append_value(comms.of(event.by));

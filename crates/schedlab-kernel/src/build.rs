@@ -238,6 +238,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     let code = place.about()?;
     let built = Built { name, source, asked, code, image: PathBuf::new(), new: true };
     let text = serde_json::to_vec_pretty(&built).expect("it is plain values");
+    // Plain: in the private folder of what is being made.
     fs::write(made.join(ABOUT), text).map_err(io_error("keeping the image"))?;
     let kept = making.finish_anew(&made)?;
     Ok(Built { image: kept.join(IMAGE), ..built })
@@ -346,6 +347,7 @@ impl Place {
             return Ok(());
         }
         let _ = fs::remove_file(&file);
+        // Plain: in the private folder of the build.
         fs::write(&file, &text).map_err(io_error("writing the configuration"))?;
         self.make(&["wanted_defconfig"], until)?;
         let taken = fs::read_to_string(&config).map_err(io_error("reading the configuration"))?;
@@ -401,7 +403,9 @@ impl Place {
         let missing = run(ask.arg("-u").arg(&whole), "looking for what the image lacks")?;
         let missing = missing.lines().filter_map(|line| line.split_whitespace().last());
         let text = stand_ins(missing);
+        // Plain: in the private folder of the build.
         fs::write(&stubs, text).map_err(io_error("writing stand-ins"))?;
+        // Plain: in the private folder of the build.
         fs::write(&layout, overlay::LAYOUT).map_err(io_error("writing the layout"))?;
         let mut assemble = Command::new("gcc");
         let object = stubs.with_extension("o");
@@ -481,6 +485,7 @@ fn write_changed(path: &Path, text: &str) -> io::Result<()> {
     if fs::read_to_string(path).is_ok_and(|before| before == text) {
         return Ok(());
     }
+    // Plain: in the private folder of the build.
     fs::write(path, text)
 }
 

@@ -4,7 +4,7 @@
 //! machine adds what it met on the way (losses, CPUs out of sight) and gives [`Known`]. A column or a total declares what it
 //! needs ([`Need`]); [`Known::of`] says whether the figure is exact, a bound, or not known.
 
-use crate::table::Bound;
+use crate::bound::Bound;
 use crate::{Kind, KindSet, Nanos};
 
 /// How much of the events of one kind a file holds.

@@ -7,6 +7,7 @@
 //! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
 #![warn(missing_docs)]
 
+mod bound;
 mod conditions;
 mod coverage;
 mod cpu;

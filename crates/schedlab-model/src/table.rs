@@ -33,7 +33,8 @@ mod json;
 mod schema;
 mod text;
 
-pub use cell::{At, Bound, Cell, Items, Kind, Measure, Share, Value};
+pub use crate::bound::Bound;
+pub use cell::{At, Cell, Items, Kind, Measure, Share, Value};
 pub use csv::Csv;
 pub use text::{TextRows, TextTable};
 

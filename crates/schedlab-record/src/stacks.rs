@@ -53,6 +53,7 @@ pub(crate) fn keep_timers(dir: &Path) -> Result<(), RecordError> {
     };
     let lines: String = text.lines().filter(is_timer).flat_map(|line| [line, "\n"]).collect();
     let path = spool::symbols(dir);
+    // Plain: the spool is private.
     std::fs::write(&path, lines).map_err(RecordError::file(&path))
 }
 

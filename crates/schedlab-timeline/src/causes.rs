@@ -25,7 +25,7 @@ use crate::throttling::Throttled;
 use free_time::FreeTime;
 use kinds::{Kind, KindId, Kinds};
 use schedlab_model::table::{At, Column, Row, column};
-use schedlab_model::{Cpu, Nanos, Need, Prio, TraceInfo, columns};
+use schedlab_model::{Cpu, Nanos, Need, Prio, TraceInfo, Trigger, columns};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -226,6 +226,8 @@ pub struct Causes {
     blame: BTreeMap<(KindId, TaskId), Nanos>,
     worst: BinaryHeap<Reverse<Ranked>>,
     worst_max: usize,
+    trigger: Option<Trigger>,
+    triggered: Option<ExplainedWait>,
     turns: Vec<Turn>,
     group_names: Vec<String>,
 }
@@ -359,6 +361,8 @@ pub struct CausesAnswer {
     pub total: Parts,
     /// The longest waits, longest first; open ones count as much as was seen of them.
     pub worst: Vec<ExplainedWait>,
+    /// The wait that ended the recording.
+    pub triggered: Option<ExplainedWait>,
     /// Who ran while others waited, most first.
     pub blame: Vec<Blame>,
     /// By task: the group at the end.
@@ -405,7 +409,7 @@ impl Row for InReply<'_, TaskCauses, CausesAnswer> {
 }
 
 impl Row for InReply<'_, Blame, CausesAnswer> {
-    const ABOUT: &'static str = "Who ran on the CPU for which others waited. Blame is not gain: without one culprit another may run instead.";
+    const ABOUT: &'static str = "Who ran on the CPU for which others waited.";
 
     fn columns() -> Vec<Column<Self>> {
         columns! { row: Self;
@@ -467,6 +471,8 @@ impl Causes {
             blame: BTreeMap::new(),
             worst: BinaryHeap::new(),
             worst_max: worst,
+            trigger: info.trigger,
+            triggered: None,
             turns,
             group_names: info
                 .groups
@@ -723,6 +729,13 @@ impl Causes {
         let Waiting { since, parts, .. } = *wait;
         let until = at;
         let explained = ExplainedWait { task, since, until, is_open, cpu, parts };
+        let ended_it = self.trigger.is_some_and(|trigger| {
+            let is_it = trigger.pid == state.task(task).pid;
+            is_it && since <= trigger.until && until >= trigger.since
+        });
+        if ended_it {
+            self.triggered = Some(explained.clone());
+        }
         let shortest = self.worst.peek().map(|Reverse(Ranked(wait))| wait.until - wait.since);
         let is_full = self.worst.len() >= self.worst_max;
         if self.worst_max == 0 || is_full && shortest.is_some_and(|least| until - since <= least) {
@@ -874,6 +887,7 @@ impl Question for Causes {
         let row = |((comm, group, by), time)| Blame { comm, group, by, time };
         answer.blame = blame.into_iter().map(row).collect();
         answer.blame.sort_by_key(|row| (Reverse(row.time), row.comm, row.group, row.by));
+        answer.triggered = self.triggered;
         answer.group_names = self.group_names;
         let last = state.task_count() as u32;
         answer.groups = (0..=last).map(|task| self.membership.of(TaskId(task), state)).collect();

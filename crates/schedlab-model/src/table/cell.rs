@@ -1,6 +1,7 @@
 //! What stands in a cell, and what a column holds.
 
 use super::{Head, Row};
+use crate::bound::Bound;
 use crate::{Cpu, Nanos, Pid, Prio};
 use std::borrow::Cow;
 
@@ -37,19 +38,6 @@ impl Cell<'_> {
             Self::List(cells) => Cell::List(cells.into_iter().map(Cell::into_owned).collect()),
         }
     }
-}
-
-/// How exact a cell is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// It is the value.
-    Exact,
-    /// The value is not less.
-    AtLeast,
-    /// The value is not more.
-    AtMost,
-    /// The value is at most this far away, in the unit of the column.
-    Within(f64),
 }
 
 /// A cell with its bound.

@@ -182,13 +182,22 @@ fn without_the_right_for_fifo_nothing_is_started() {
     }
 }
 
-/// The processes of tasks: children of the load child, which is the program's only child.
+/// The child of the program that performs the load: its other child is the guardian.
+fn load_child(all: &[(u32, u32)], program: u32) -> Option<u32> {
+    let is_guardian = |pid: u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == b"__guard")
+    };
+    all.iter().find(|(pid, parent)| *parent == program && !is_guardian(*pid)).map(|found| found.0)
+}
+
+/// The processes of tasks: children of the load child.
 fn tasks_of(links: &Links, program: u32, wanted: usize) -> Vec<u32> {
     eventually(|| {
         let all = ours(links);
-        let child = all.iter().find(|(_, parent)| *parent == program);
+        let child = load_child(&all, program);
         let tasks: Vec<u32> = child
-            .map(|(child, _)| all.iter().filter(|(_, p)| p == child).map(|(pid, _)| *pid).collect())
+            .map(|child| all.iter().filter(|(_, p)| *p == child).map(|(pid, _)| *pid).collect())
             .unwrap_or_default();
         let count = tasks.len();
         if count == wanted { Ok(tasks) } else { Err(format!("{count} of {wanted} tasks came")) }
@@ -238,7 +247,7 @@ fn the_load_child_or_the_program_may_be_killed_and_no_task_stays() {
     {
         let child = links.spawn(line);
         tasks_of(&links, child.id(), tasks);
-        let between = ours(&links).iter().find(|(_, parent)| *parent == child.id()).unwrap().0;
+        let between = load_child(&ours(&links), child.id()).unwrap();
         schedlab_sys::process::kill(Pid(between.cast_signed()), 9).unwrap();
         let output = ended(child, line);
         assert_eq!(output.status.code(), Some(1), "{line}: {}", text(&output.stderr));

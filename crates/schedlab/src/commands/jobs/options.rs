@@ -307,9 +307,9 @@ pub(super) struct ExecutorArgs {
     /// For lumiera and virtual: the due job that goes first: start, deadline, laxity or path (the most work after it)
     #[arg(long, default_value = "start")]
     order: OrderName,
-    /// Queues of due jobs: stealing (the graph is one bundle of jobs, which workers take from each other; only for jobs
-    /// without start time, deadline and significance); auto: stealing if possible, else those of the pool; for lumiera
-    /// and virtual also one-token and per-worker
+    /// Queues of due jobs. With stealing, the graph is one bundle of jobs without start time, deadline and significance.
+    /// With auto, that is used if possible, else the queues of the pool. Lumiera and virtual also have one-token and
+    /// per-worker
     #[arg(long, default_value = "auto")]
     queues: QueuesName,
     /// For lumiera and virtual: how contention fades: halving, linear or none

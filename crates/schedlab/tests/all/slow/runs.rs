@@ -175,8 +175,10 @@ fn whole(runs: &Path) -> BTreeMap<String, String> {
     let read = |entry: std::fs::DirEntry| {
         let text = std::fs::read_to_string(entry.path().join("manifest.json")).ok()?;
         let manifest: serde_json::Value = serde_json::from_str(&text).ok()?;
-        let whole = manifest["interrupted"] != true;
-        whole.then(|| (entry.file_name().to_string_lossy().into_owned(), text))
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Hidden: an attempt that failed and was done again.
+        let whole = manifest["interrupted"] != true && !name.starts_with('.');
+        whole.then_some((name, text))
     };
     entries.filter_map(read).collect()
 }

@@ -28,8 +28,8 @@ pub(crate) struct Taken {
 }
 
 impl Row for Taken {
-    const ABOUT: &'static str = "Who ran while others waited, or what held them back. The rows of those that waited add up to their run \
-        delay. Blame is not gain: without one culprit another may run instead.";
+    const ABOUT: &'static str =
+        "Who ran while others waited, or what held them back; the rows add up to their run delay.";
 
     fn columns() -> Vec<Column<Self>> {
         columns! { row: Self;

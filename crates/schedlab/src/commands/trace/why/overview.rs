@@ -36,7 +36,6 @@ struct Explained {
     throttling: ThrottlingAnswer,
     /// Whether the trace tells where tasks may run.
     has_affinity: bool,
-    /// The wait that ended the recording.
     trigger: Option<Trigger>,
 }
 
@@ -70,12 +69,12 @@ pub(crate) struct Answer {
 pub(crate) fn answer(input: &Input) -> anyhow::Result<Answer> {
     let Explained { reply, groups, trigger, .. } = Explained::of(input)?;
     let groups = groups.unwrap_or_default();
-    let subject = Subject::of(&reply, trigger);
-    let screen = Screen { reply: &reply, groups: &groups, input };
+    let subject = Subject::of(&reply);
+    let screen = Screen { reply: &reply, groups: &groups, input, trigger };
     let text = screen.text(subject.as_ref());
     let worst = subject.filter(|_| !screen.is_calm()).and_then(|subject| {
         let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
-        let worst = reply.answer.worst.iter().find(own)?;
+        let worst = subject.wait.as_ref().or(reply.answer.worst.iter().find(own))?;
         Some(Span::new(worst.since, worst.until))
     });
     Ok(Answer { text, worst })
@@ -122,7 +121,7 @@ pub(super) fn run(
     if let Some(by) = by {
         return print_blame(input, &reply, by, &warnings, top.unwrap_or(20));
     }
-    let subject = Subject::of(&reply, trigger);
+    let subject = Subject::of(&reply);
     let tasks = reply.rows(&reply.answer.tasks);
     let blame = reply.rows(&reply.answer.blame);
     let document = Document {
@@ -135,7 +134,7 @@ pub(super) fn run(
         groups: kernel_sums(&groups, &throttling),
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
-        let screen = Screen { reply: &reply, groups: &groups, input };
+        let screen = Screen { reply: &reply, groups: &groups, input, trigger };
         let mut text = screen.text(subject.as_ref());
         let mut table = document.tasks.text(input.part.form.room(), &[]);
         table.all();
@@ -367,15 +366,12 @@ struct Subject {
 impl Subject {
     /// The wait that ended the recording, else the worst open wait if no wait was longer, else the tasks of a name that
     /// waited longest in sum.
-    fn of(reply: &Reply<CausesAnswer>, trigger: Option<Trigger>) -> Option<Self> {
+    fn of(reply: &Reply<CausesAnswer>) -> Option<Self> {
         let answer = &reply.answer;
-        let is_trigger = |wait: &&ExplainedWait| {
-            let pid = reply.state.task(wait.task).pid;
-            trigger.is_some_and(|trigger| {
-                trigger.pid == pid && wait.since <= trigger.until && wait.until >= trigger.since
-            })
-        };
-        let found = answer.worst.iter().find(is_trigger);
+        let found = answer
+            .triggered
+            .as_ref()
+            .filter(|wait| answer.tasks.iter().any(|row| row.task == wait.task));
         let worst = found.or(answer.worst.first());
         let is_worth = |wait: &&ExplainedWait| {
             found.is_some() || wait.is_open && wait.until - wait.since >= OPEN_MIN
@@ -429,13 +425,14 @@ struct Screen<'a> {
     reply: &'a Reply<CausesAnswer>,
     groups: &'a Groups,
     input: &'a Input,
+    trigger: Option<Trigger>,
 }
 
 impl Screen<'_> {
     fn text(&self, subject: Option<&Subject>) -> String {
         let looked_at = input::looked_at(self.reply);
         if self.reply.known.of(Need::WaitTime).is_none() {
-            return "Who waited cannot be known of this trace: see the notes.\n".to_owned();
+            return "Who waited cannot be known of this trace.\n".to_owned();
         }
         let Some(subject) = subject else {
             return format!("Nobody waited for a CPU in {looked_at}.\n");
@@ -451,6 +448,13 @@ impl Screen<'_> {
             return format!("{}\n{}", wrapped(&said), self.causes(subject));
         }
         let mut text = self.headline(subject);
+        if let Some(trigger) = self.trigger.filter(|_| !subject.is_trigger) {
+            let waited = (trigger.until - trigger.since).readable();
+            text += &wrapped(&format!(
+                "The wait of task {}, which ended the recording after {waited}, is not in this answer.",
+                trigger.pid
+            ));
+        }
         let _ = writeln!(text, "\n{}", self.causes(subject));
         let _ = write!(text, "{}", self.advice(subject));
         let all = self.reply.answer.total.sum();
