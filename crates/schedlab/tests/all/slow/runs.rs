@@ -176,8 +176,9 @@ fn whole(runs: &Path) -> BTreeMap<String, String> {
         let text = std::fs::read_to_string(entry.path().join("manifest.json")).ok()?;
         let manifest: serde_json::Value = serde_json::from_str(&text).ok()?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Hidden: an attempt that failed and was done again.
-        let whole = manifest["interrupted"] != true && !name.starts_with('.');
+        // An attempt that failed is done again, and then hidden.
+        let failed = !manifest["failure"].is_null() || manifest["exit_code"] != 0;
+        let whole = manifest["interrupted"] != true && !failed && !name.starts_with('.');
         whole.then_some((name, text))
     };
     entries.filter_map(read).collect()
