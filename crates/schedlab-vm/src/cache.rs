@@ -143,7 +143,7 @@ pub fn files(folder: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     all
 }
 
-/// A folder of the cache while it is made. Dropped before [`Making::finish`], it goes.
+/// A folder of the cache while it is made. Dropped before `finish`, it goes.
 #[derive(Debug)]
 pub struct Making {
     temporary: PathBuf,
@@ -181,7 +181,7 @@ impl Making {
         Ok(self.wanted.clone())
     }
 
-    /// As [`Making::finish`], in the place of one that is there.
+    /// As `finish`, in the place of one that is there.
     ///
     /// # Errors
     /// When it cannot be renamed.
