@@ -18,9 +18,9 @@ pub use files::{write_script, write_tmpfiles};
 pub use kept::{Kept, kept_file, left_set, outstanding, read_kept};
 pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
 pub use scoped::{Held, check, take_on};
-pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find, version};
+pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find};
 
-use schedlab_model::{Knob, Setting};
+use schedlab_model::{Knob, Setting, kernel_version};
 use schedlab_workload::knobs::{self, Asked, FEATURES};
 use std::fs;
 use std::io;
@@ -97,14 +97,14 @@ impl Tree {
     /// When there is no `proc/sys/kernel/osrelease`.
     pub fn at(root: &Path) -> io::Result<Self> {
         let kernel = fs::read_to_string(root.join("proc/sys/kernel/osrelease"))?.trim().to_owned();
-        let version = version(&kernel).unwrap_or((0, 0));
+        let version = kernel_version(&kernel).unwrap_or((0, 0));
         Ok(Self { root: root.to_owned(), kernel, version, group: None })
     }
 
     /// A kernel of a release that is not here: its knobs have places, and no values.
     #[must_use]
     pub fn of_kernel(release: &str) -> Self {
-        let version = version(release).unwrap_or((0, 0));
+        let version = kernel_version(release).unwrap_or((0, 0));
         Self { root: PathBuf::from("/nowhere"), kernel: release.to_owned(), version, group: None }
     }
 

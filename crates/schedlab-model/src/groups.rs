@@ -73,6 +73,19 @@ pub struct Throttling {
     pub throttled: Nanos,
 }
 
+/// A group's path and those of the groups above it, nearest first: `/a/b`, `/a`, `/`.
+pub fn lineage(path: &str) -> impl Iterator<Item = &str> {
+    let above = path.rmatch_indices('/').map(|(end, _)| if end == 0 { "/" } else { &path[..end] });
+    std::iter::once(path).chain(above.filter(move |name| *name != path))
+}
+
+/// Whether a group is `top` or below it, by their paths.
+#[must_use]
+pub fn is_within(path: &str, top: &str) -> bool {
+    let below = path.strip_prefix(top.trim_end_matches('/'));
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 impl Groups {
     /// The group that a task was in last, as an index into [`Groups::names`]; `None` if its group
     /// was not read.
@@ -116,10 +129,8 @@ impl Groups {
     pub fn chain(&self, group: u32) -> impl Iterator<Item = u32> + '_ {
         let path = self.names.get(group as usize).map_or("", String::as_str);
         let place = |name: &str| self.names.iter().position(|known| known == name);
-        let above =
-            path.rmatch_indices('/').map(|(end, _)| if end == 0 { "/" } else { &path[..end] });
-        let above = above.filter(move |name| *name != path);
-        std::iter::once(group).chain(above.filter_map(place).map(|at| at as u32))
+        let above = lineage(path).skip(1).filter_map(place).map(|at| at as u32);
+        std::iter::once(group).chain(above)
     }
 
     /// What a group's counters grew by; `None` where they were not read twice.
@@ -172,6 +183,14 @@ mod tests {
         assert_eq!(groups.throttling(0), None, "once is no growth");
         assert_eq!(groups.stolen(), Some(Nanos(30)));
         assert_eq!(Groups::default().stolen(), None);
+    }
+
+    #[test]
+    fn a_group_is_within_those_of_its_lineage_alone() {
+        assert_eq!(lineage("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
+        assert_eq!(lineage("/").collect::<Vec<_>>(), ["/"]);
+        assert!(lineage("/a/b").all(|top| is_within("/a/b", top)));
+        assert!(is_within("/a", "/a/") && !is_within("/ab", "/a") && !is_within("/", "/a"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod facts;
 mod fields;
 mod formula;
 mod groups;
+mod kernel_version;
 mod knob;
 mod metric;
 mod point;
@@ -36,7 +37,8 @@ pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, Wha
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};
 pub use fields::fields;
 pub use formula::as_text;
-pub use groups::{Count, Groups, Limit, Member, Throttling};
+pub use groups::{Count, Groups, Limit, Member, Throttling, is_within, lineage};
+pub use kernel_version::kernel_version;
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};
 pub use point::Point;

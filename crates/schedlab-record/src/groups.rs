@@ -4,7 +4,7 @@
 //! was in its parent's. Counters and limits are read at the begin and at the end, also those of the groups above.
 
 use super::spool::Seen;
-use schedlab_model::{Count, Limit, Member, Nanos, Pid};
+use schedlab_model::{Count, Limit, Member, Nanos, Pid, lineage};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,13 +71,6 @@ impl Groups {
     }
 }
 
-/// A group and those above it: `/a/b`, `/a`, `/`.
-fn lineage(group: &str) -> impl Iterator<Item = &str> {
-    let above =
-        group.rmatch_indices('/').map(|(end, _)| if end == 0 { "/" } else { &group[..end] });
-    std::iter::once(group).chain(above.filter(move |name| *name != group))
-}
-
 /// The eighth number of the line for all CPUs, in ticks of a hundredth of a second (`USER_HZ`).
 fn steal(stat: &str) -> Option<Nanos> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -138,8 +131,6 @@ mod tests {
         assert_eq!([7, 8, 9].map(|pid| groups.of(Pid(pid))), [Some(1), Some(0), Some(0)]);
         assert_eq!(groups.counts[0].group, 1);
         assert_eq!(gather(&[]), None, "nobody looked");
-        assert_eq!(lineage("/a/b").collect::<Vec<_>>(), ["/a/b", "/a", "/"]);
-        assert_eq!(lineage("/").collect::<Vec<_>>(), ["/"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
 use super::{RecordError, Snapshot, Watched, spool};
-use schedlab_model::{Cpu, Event, Nanos, Pid, What};
+use schedlab_model::{Cpu, Event, Nanos, Pid, What, is_within};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::perf::{Ring, record};
 use schedlab_sys::{clock, process};
@@ -166,10 +166,7 @@ impl Waits {
             }),
             Watched::Cgroup(path) => {
                 let group = self.hierarchy.as_ref().and_then(|all| all.name_of(pid));
-                let below = group
-                    .as_deref()
-                    .and_then(|group| group.strip_prefix(path.trim_end_matches('/')));
-                below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                group.is_some_and(|group| is_within(&group, path))
             }
         };
         self.watched.is_empty() || self.watched.iter().any(is_it)

@@ -22,7 +22,7 @@ use crate::membership::Membership;
 use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, CpuSet, Left, Nanos, Span, TraceInfo};
+use schedlab_model::{Cpu, CpuSet, Left, Nanos, Span, TraceInfo, kernel_version};
 use std::collections::BTreeMap;
 
 /// Budgets that differ from the kernel's by less than this are taken as equal: interrupts and steal time count here.
@@ -241,7 +241,11 @@ impl Throttling {
             limits_of: (0..count).map(limits_of).collect(),
             limited,
             membership: Membership::new(groups),
-            stops_queues: info.kernel.as_deref().and_then(version).is_some_and(|it| it < (6, 18)),
+            stops_queues: info
+                .kernel
+                .as_deref()
+                .and_then(kernel_version)
+                .is_some_and(|it| it < (6, 18)),
             expired: BTreeMap::new(),
             votes: BTreeMap::new(),
             due: Nanos::ZERO,
@@ -351,13 +355,6 @@ impl Throttling {
             None => drop(self.expired.insert(timer, at)),
         }
     }
-}
-
-/// `6.18.3-arch` as 6 and 18.
-fn version(kernel: &str) -> Option<(u32, u32)> {
-    let kernel = kernel.trim_start_matches("Linux version ");
-    let mut numbers = kernel.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 impl Question for Throttling {

@@ -4,7 +4,7 @@
 //! they are read from the event's own `print fmt`: the list of `__print_flags` gives the letters, and
 //! the expression before `? "+"` gives the flag of a task that was displaced while runnable.
 
-use schedlab_model::Left;
+use schedlab_model::{Left, kernel_version};
 
 /// Meaning of `prev_state` in one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,15 +65,7 @@ impl States {
     /// own rule. `all` are the bits of all states: bits that no tracepoint reports show that they are the kernel's own.
     /// With a sentence if it is not the release that decides.
     pub(crate) fn of_perfetto(release: Option<&str>, all: u64) -> (Self, Option<String>) {
-        let number = |part: &str| {
-            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
-            part.get(..digits)?.parse::<u32>().ok()
-        };
-        let version = release.and_then(|release| {
-            let release = release.strip_prefix("Linux ").unwrap_or(release);
-            let mut parts = release.split('.');
-            Some((number(parts.next()?)?, number(parts.next()?)?))
-        });
+        let version = release.and_then(kernel_version);
         let old = version.is_none_or(|version| version < (4, 14));
         let reported: u64 = match version {
             Some(version) if version >= (4, 14) => 0x1ff,

@@ -221,10 +221,3 @@ impl Entry {
         self.places.iter().find(|p| p.since <= kernel && kernel < p.until).map(|p| p.home)
     }
 }
-
-/// The version at the beginning of a release (`6.12.0-rc3+deb`); `None` if there is none.
-#[must_use]
-pub fn version(release: &str) -> Option<Version> {
-    let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}

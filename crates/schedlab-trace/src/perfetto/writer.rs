@@ -18,6 +18,7 @@ use crate::event_sink::{EventSink, TaskNames};
 use crate::order::Order;
 use schedlab_model::{
     Clock, Context, Cpu, Event, Left, OtherFormat, Phase, Pid, Prio, TraceInfo, Warning, What,
+    kernel_version,
 };
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -153,13 +154,8 @@ impl<W: Write> PerfettoWriter<W> {
 
     /// The kernel's release decides what readers take states for; ours are those of Linux 4.14 and later.
     fn system_info(&mut self, kernel: Option<&str>) -> io::Result<()> {
-        let words = || kernel.into_iter().flat_map(str::split_whitespace);
-        let version = |word: &&str| {
-            let mut parts = word.split('.');
-            let mut number = || parts.next()?.parse::<u32>().ok();
-            number().zip(number())
-        };
-        let known = words().find_map(|word| Some((word, version(&word)?)));
+        let mut words = kernel.into_iter().flat_map(str::split_whitespace);
+        let known = words.find_map(|word| Some((word, kernel_version(word)?)));
         let release = match (known, kernel) {
             (Some((release, version)), _) if version >= (4, 14) => release.to_owned(),
             (_, Some(kernel)) => format!("4.14.0 (states as there; recorded on {kernel})"),
