@@ -16,10 +16,11 @@ mod kinds;
 use crate::change::{Change, Switch, concerned};
 use crate::conservation::Allowed;
 use crate::in_reply::InReply;
+use crate::longest_waits::Longest;
 use crate::membership::Membership;
 use crate::names::CommId;
 use crate::question::Question;
-use crate::state::{Occupant, State};
+use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId};
 use crate::throttling::Throttled;
 use free_time::FreeTime;
@@ -27,7 +28,7 @@ use kinds::{Kind, KindId, Kinds};
 use schedlab_model::table::{At, Column, Row, column};
 use schedlab_model::{Cpu, Nanos, Need, Prio, TraceInfo, Trigger, columns};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 /// An idle CPU needs less than this to switch to a task that waits on its queue.
 const HAND_OVER_MAX: Nanos = Nanos(1_000_000);
@@ -224,8 +225,7 @@ pub struct Causes {
     waiting: Vec<Option<Box<Waiting>>>,
     tasks: Vec<Sum>,
     blame: BTreeMap<(KindId, TaskId), Nanos>,
-    worst: BinaryHeap<Reverse<Ranked>>,
-    worst_max: usize,
+    worst: Longest<ExplainedWait>,
     trigger: Option<Trigger>,
     triggered: Option<ExplainedWait>,
     turns: Vec<Turn>,
@@ -427,24 +427,6 @@ impl Row for InReply<'_, Blame, CausesAnswer> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Ranked(ExplainedWait);
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |wait: &ExplainedWait| {
-            (wait.until - wait.since, Reverse(wait.since), Reverse(wait.task))
-        };
-        key(&self.0).cmp(&key(&other.0))
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 impl Causes {
     /// A question that knows when tasks were throttled, and keeps the `worst` longest waits.
     #[must_use]
@@ -469,8 +451,7 @@ impl Causes {
             waiting: Vec::new(),
             tasks: Vec::new(),
             blame: BTreeMap::new(),
-            worst: BinaryHeap::new(),
-            worst_max: worst,
+            worst: Longest::new(worst),
             trigger: info.trigger,
             triggered: None,
             turns,
@@ -557,13 +538,18 @@ impl Causes {
                 self.held_back(task, was.since, at, state);
             }
         }
-        let (cause, group) = match is {
+        self.on[cpu.index()] = self.running(&state.cpus()[cpu.index()], state);
+    }
+
+    /// Who is on a CPU, and what that is to those that wait there.
+    fn running(&mut self, here: &CpuState, state: &State) -> Running {
+        let CpuState { occupant, since, observed: is_observed, .. } = *here;
+        let (cause, group) = match occupant {
             Occupant::Task(task) => self.culprit(task, state),
-            _ if state.cpus()[cpu.index()].offline => (WaitCause::Offline, None),
+            _ if here.offline => (WaitCause::Offline, None),
             _ => (WaitCause::Unknown, None),
         };
-        let is_observed = state.cpus()[cpu.index()].observed;
-        self.on[cpu.index()] = Running { occupant: is, since: at, cause, group, is_observed };
+        Running { occupant, since, cause, group, is_observed }
     }
 
     /// What a task is to those that wait for it.
@@ -736,15 +722,7 @@ impl Causes {
         if ended_it {
             self.triggered = Some(explained.clone());
         }
-        let shortest = self.worst.peek().map(|Reverse(Ranked(wait))| wait.until - wait.since);
-        let is_full = self.worst.len() >= self.worst_max;
-        if self.worst_max == 0 || is_full && shortest.is_some_and(|least| until - since <= least) {
-            return;
-        }
-        self.worst.push(Reverse(Ranked(explained)));
-        if self.worst.len() > self.worst_max {
-            self.worst.pop();
-        }
+        self.worst.offer(task, since, until, || explained);
     }
 
     /// From `until` on it is not known whether a task waited: if that is in the past, neither are the causes before.
@@ -806,13 +784,7 @@ impl Question for Causes {
         let start = state.window().start;
         self.grow(state);
         for (cpu, here) in state.observed_cpus() {
-            let (cause, group) = match here.occupant {
-                Occupant::Task(task) => self.culprit(task, state),
-                _ if here.offline => (WaitCause::Offline, None),
-                _ => (WaitCause::Unknown, None),
-            };
-            let crate::CpuState { occupant, since, .. } = *here;
-            self.on[cpu.index()] = Running { occupant, since, cause, group, is_observed: true };
+            self.on[cpu.index()] = self.running(here, state);
         }
         self.turn(start, state);
         let waiting: Vec<TaskId> = state
@@ -876,9 +848,7 @@ impl Question for Causes {
             answer.tasks.push(TaskCauses { task, group, waits, parts, longest, open_since, comms });
         }
         answer.tasks.sort_by_key(|row| (Reverse(row.parts.sum()), row.task));
-        let mut worst: Vec<Ranked> = self.worst.into_iter().map(|ranked| ranked.0).collect();
-        worst.sort_by(|a, b| b.cmp(a));
-        answer.worst = worst.into_iter().map(|ranked| ranked.0).collect();
+        answer.worst = self.worst.into_vec();
         let mut blame = BTreeMap::<(CommId, Option<u32>, TaskId), Nanos>::new();
         for ((kind, by), time) in self.blame {
             let Kind { comm, group, .. } = self.kinds.get(kind);

@@ -13,9 +13,8 @@ use std::collections::BinaryHeap;
 /// Asks for the longest waits.
 #[derive(Clone, Debug)]
 pub struct Worst {
-    limit: usize,
     chosen: Chosen,
-    waits: BinaryHeap<Reverse<Ranked>>,
+    waits: Longest<WorstWait>,
 }
 
 /// One of the longest waits of a trace.
@@ -37,20 +36,70 @@ pub struct WorstWait {
     pub waker_context: Context,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Ranked(WorstWait);
+/// The longest of the waits that are offered, at most so many.
+#[derive(Clone, Debug)]
+pub(crate) struct Longest<W> {
+    limit: usize,
+    waits: BinaryHeap<Reverse<Ranked<W>>>,
+}
 
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key =
-            |wait: &WorstWait| (wait.at - wait.since, Reverse(wait.since), Reverse(wait.task));
-        key(&self.0).cmp(&key(&other.0))
+/// A wait with its length; of equally long ones the earliest ranks highest.
+#[derive(Clone, Debug)]
+struct Ranked<W> {
+    rank: (Nanos, Reverse<Nanos>, Reverse<TaskId>),
+    wait: W,
+}
+
+impl<W> PartialEq for Ranked<W> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
     }
 }
 
-impl PartialOrd for Ranked {
+impl<W> Eq for Ranked<W> {}
+
+impl<W> Ord for Ranked<W> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank.cmp(&other.rank)
+    }
+}
+
+impl<W> PartialOrd for Ranked<W> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+impl<W> Longest<W> {
+    pub(crate) const fn new(limit: usize) -> Self {
+        Self { limit, waits: BinaryHeap::new() }
+    }
+
+    /// Keeps a wait of `task` if it is one of the longest; only then `wait` is made.
+    pub(crate) fn offer(
+        &mut self,
+        task: TaskId,
+        since: Nanos,
+        until: Nanos,
+        wait: impl FnOnce() -> W,
+    ) {
+        let length = until - since;
+        let shortest = self.waits.peek().map(|Reverse(ranked)| ranked.rank.0);
+        let full = self.waits.len() >= self.limit;
+        if self.limit == 0 || (full && shortest.is_some_and(|least| length <= least)) {
+            return;
+        }
+        let rank = (length, Reverse(since), Reverse(task));
+        self.waits.push(Reverse(Ranked { rank, wait: wait() }));
+        if self.waits.len() > self.limit {
+            self.waits.pop();
+        }
+    }
+
+    /// Those that were kept, longest first.
+    pub(crate) fn into_vec(self) -> Vec<W> {
+        let ascending = self.waits.into_sorted_vec();
+        ascending.into_iter().map(|Reverse(ranked)| ranked.wait).collect()
     }
 }
 
@@ -58,7 +107,7 @@ impl Worst {
     /// A question that keeps the `limit` longest waits.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit, chosen: Chosen::all(), waits: BinaryHeap::new() }
+        Self { chosen: Chosen::all(), waits: Longest::new(limit) }
     }
 
     /// Of these tasks only.
@@ -78,30 +127,21 @@ impl Question for Worst {
         if !self.chosen.has(task) {
             return;
         }
-        let shortest = self.waits.peek().map(|Reverse(Ranked(wait))| wait.at - wait.since);
-        let full = self.waits.len() >= self.limit;
-        if self.limit == 0 || (full && shortest.is_some_and(|least| at - wait.since <= least)) {
-            return;
-        }
-        let known = state.task(task);
-        let waker = if wait.why.is_wakeup() { known.waker } else { TaskId::NONE };
-        self.waits.push(Reverse(Ranked(WorstWait {
-            task,
-            since: wait.since,
-            at,
-            cpu: wait.cpu,
-            why: wait.why,
-            waker,
-            waker_context: known.waker_context,
-        })));
-        if self.waits.len() > self.limit {
-            self.waits.pop();
-        }
+        self.waits.offer(task, wait.since, at, || {
+            let known = state.task(task);
+            WorstWait {
+                task,
+                since: wait.since,
+                at,
+                cpu: wait.cpu,
+                why: wait.why,
+                waker: if wait.why.is_wakeup() { known.waker } else { TaskId::NONE },
+                waker_context: known.waker_context,
+            }
+        });
     }
 
     fn answer(self, _: &State) -> Vec<WorstWait> {
-        let mut waits: Vec<Ranked> = self.waits.into_iter().map(|ranked| ranked.0).collect();
-        waits.sort_by(|a, b| b.cmp(a));
-        waits.into_iter().map(|ranked| ranked.0).collect()
+        self.waits.into_vec()
     }
 }
