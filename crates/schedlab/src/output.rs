@@ -25,6 +25,26 @@ pub(crate) fn room() -> usize {
     terminal_size::terminal_size_of(io::stdout()).map_or(ROOM, |(width, _)| width.0.into())
 }
 
+/// A text in lines of at most `room` characters, as far as its words allow: `first` begins it, `rest` each later line.
+pub(crate) fn wrapped(first: &str, rest: &str, text: &str, room: usize) -> String {
+    let mut lines = first.to_owned();
+    let mut length = first.chars().count();
+    for (place, word) in text.split(' ').enumerate() {
+        let width = word.chars().count();
+        if place > 0 && length + 1 + width > room {
+            lines.push('\n');
+            lines += rest;
+            length = rest.chars().count();
+        } else if place > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines += word;
+        length += width;
+    }
+    lines
+}
+
 /// Whether the standard error is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// End here, in the same form
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
     to: Option<Point>,
-    /// Leave out why tasks waited, which takes two more passes over the trace
+    /// Leave out why tasks waited, which takes one or two more passes over the trace
     #[arg(long)]
     no_why: bool,
     /// Bytes for slices before compression; a page with more of them shows columns in their place

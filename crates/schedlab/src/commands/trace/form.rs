@@ -72,17 +72,6 @@ pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
 /// A note, wrapped where the line ends.
 fn print_note(text: &str) {
     use std::io::Write as _;
-    let room = crate::output::room();
-    let mut lines = String::from("note:");
-    let mut length = lines.len();
-    for word in text.split(' ') {
-        length += 1 + word.chars().count();
-        if length > room {
-            lines += "\n     ";
-            length = "      ".len() + word.chars().count();
-        }
-        lines.push(' ');
-        lines += word;
-    }
+    let lines = crate::output::wrapped("note: ", "      ", text, crate::output::room());
     let _ = writeln!(crate::output::stderr(), "{lines}");
 }

@@ -5,7 +5,7 @@ use super::blame::{self, By};
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::Rows;
-use schedlab_model::{Groups, Limit, Nanos, Need, Span, Trigger, Warning};
+use schedlab_model::{Groups, Limit, Nanos, Need, Span, TraceInfo, Trigger, Warning, is_within};
 use schedlab_timeline::{
     Blame, Causes, CausesAnswer, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
     Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
@@ -40,20 +40,17 @@ struct Explained {
 }
 
 impl Explained {
-    /// Two passes: only a refill tells whom it found throttled.
+    /// Where a group has a quota, in two passes: only a refill tells whom it found throttled.
     fn of(input: &Input) -> anyhow::Result<Self> {
-        let mut groups = None;
-        let mut has_affinity = false;
-        let mut trigger = None;
-        let throttling = input.ask(|info| {
-            groups.clone_from(&info.groups);
-            has_affinity = info.affinity.is_some();
-            trigger = info.trigger;
-            WithArguments(Throttling::new(info))
-        })?;
-        let throttling = throttling.answer;
+        let TraceInfo { groups, affinity, trigger, .. } =
+            schedlab_trace::open(&input.file)?.info().clone();
+        let has_quota = groups.iter().flat_map(|all| &all.limits).any(|one| one.quota.is_some());
+        let throttling = match has_quota {
+            true => input.ask(|info| WithArguments(Throttling::new(info)))?.answer,
+            false => ThrottlingAnswer::default(),
+        };
         let reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
-        Ok(Self { reply, groups, throttling, has_affinity, trigger })
+        Ok(Self { reply, groups, throttling, has_affinity: affinity.is_some(), trigger })
     }
 }
 
@@ -116,7 +113,8 @@ pub(super) fn run(
     }
     narrow(&mut reply, selection, cgroup);
     let mut warnings = reply.warnings.clone();
-    warnings.extend(limits(has_affinity, groups.as_ref(), &throttling));
+    let sums = kernel_sums(groups.as_ref(), &throttling);
+    warnings.extend(limits(has_affinity, groups.as_ref(), &sums));
     let groups = groups.unwrap_or_default();
     if let Some(by) = by {
         return print_blame(input, &reply, by, &warnings, top.unwrap_or(20));
@@ -131,7 +129,7 @@ pub(super) fn run(
         subject: subject.as_ref().map(|subject| subject.told(&reply)),
         tasks: Rows::new(&tasks, reply.origin).known(&reply.known),
         blame: Rows::new(&blame, reply.origin).known(&reply.known),
-        groups: kernel_sums(&groups, &throttling),
+        groups: sums,
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
         let screen = Screen { reply: &reply, groups: &groups, input, trigger };
@@ -175,7 +173,7 @@ fn is_there(wanted: &str, groups: Option<&Groups>, input: &Input) -> anyhow::Res
              `schedlab record` stores them"
         );
     };
-    if groups.names.iter().any(|name| is_below(name, wanted)) {
+    if groups.names.iter().any(|name| is_within(name, wanted)) {
         return Ok(());
     }
     bail!(
@@ -183,11 +181,6 @@ fn is_there(wanted: &str, groups: Option<&Groups>, input: &Input) -> anyhow::Res
          lists them",
         groups.names.len()
     )
-}
-
-fn is_below(name: &str, wanted: &str) -> bool {
-    let wanted = wanted.trim_end_matches('/');
-    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Keeps the chosen tasks alone.
@@ -200,7 +193,7 @@ fn narrow(reply: &mut Reply<CausesAnswer>, selection: &Selection, cgroup: Option
     let is_in = |group: Option<u32>| {
         let Some(wanted) = cgroup else { return true };
         let name = group.and_then(|group| names.get(group as usize));
-        name.is_some_and(|name| is_below(name, wanted))
+        name.is_some_and(|name| is_within(name, wanted))
     };
     let of_task = answer.groups.clone();
     let keeps = |task: TaskId| {
@@ -215,11 +208,7 @@ fn narrow(reply: &mut Reply<CausesAnswer>, selection: &Selection, cgroup: Option
 }
 
 /// What limits the causes.
-fn limits(
-    has_affinity: bool,
-    groups: Option<&Groups>,
-    throttling: &ThrottlingAnswer,
-) -> Vec<Warning> {
+fn limits(has_affinity: bool, groups: Option<&Groups>, sums: &[KernelSum]) -> Vec<Warning> {
     let mut found = Vec::new();
     if !has_affinity {
         found.push(Warning::new(
@@ -251,9 +240,7 @@ fn limits(
                     "",
                 ));
             }
-            for sum in kernel_sums(groups, throttling) {
-                found.extend(sum.differs());
-            }
+            found.extend(sums.iter().filter_map(KernelSum::differs));
         }
     }
     found
@@ -287,7 +274,8 @@ impl KernelSum {
     }
 }
 
-fn kernel_sums(groups: &Groups, throttling: &ThrottlingAnswer) -> Vec<KernelSum> {
+fn kernel_sums(groups: Option<&Groups>, throttling: &ThrottlingAnswer) -> Vec<KernelSum> {
+    let Some(groups) = groups else { return Vec::new() };
     let sum = |(group, throttled): (&u32, &Nanos)| KernelSum {
         group: groups.names.get(*group as usize).cloned().unwrap_or_default(),
         throttled_ns: *throttled,
@@ -755,25 +743,8 @@ fn percent(time: Nanos, all: Nanos) -> String {
     }
 }
 
-/// Broken into lines of 80 columns; the first line's indent holds for all.
+/// A paragraph of 80 columns.
 pub(crate) fn wrapped(text: &str) -> String {
     const ROOM: usize = 80;
-    let indent = &text[..text.len() - text.trim_start().len()];
-    let mut lines = String::from(indent);
-    let mut length = indent.len();
-    for (place, word) in text.split_whitespace().enumerate() {
-        let width = word.chars().count();
-        if place > 0 && length + 1 + width > ROOM {
-            lines.push('\n');
-            lines += indent;
-            length = indent.len();
-        } else if place > 0 {
-            lines.push(' ');
-            length += 1;
-        }
-        lines += word;
-        length += width;
-    }
-    lines.push('\n');
-    lines
+    crate::output::wrapped("", "", text, ROOM) + "\n"
 }
