@@ -43,6 +43,18 @@ impl Offers {
         real: true,
     };
 
+    /// All that a run can ask for, by itself.
+    pub const ALL: Self = Self {
+        start_times: true,
+        deadlines: true,
+        significance: true,
+        dependencies: true,
+        cancellation: true,
+        asynchronous: true,
+        failures: true,
+        ..Self::PLAIN
+    };
+
     /// A plain executor beside a rig that looks at the clock as each job begins, and so drops late jobs.
     pub const LOOKED_AT: Self = Self { deadlines: true, looked_at: true, ..Self::PLAIN };
 

@@ -141,17 +141,7 @@ impl Executor for VirtualTime {
     }
 
     fn offers(&self) -> Offers {
-        Offers {
-            start_times: true,
-            deadlines: true,
-            significance: true,
-            dependencies: true,
-            cancellation: true,
-            asynchronous: true,
-            failures: true,
-            real: false,
-            ..Offers::PLAIN
-        }
+        Offers { real: false, ..Offers::ALL }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {

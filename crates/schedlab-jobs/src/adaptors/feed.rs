@@ -1,11 +1,11 @@
 //! Feeds the jobs of a run to our pool as its planning says.
 
+use super::pace::plan_by_posters;
 use crate::graph::Node;
 use crate::planning::{Planner, Planning, plan_range};
 use crate::policy::{JobId, Nanos};
 use crate::pool::{Handle, PostError, Runner};
 use crate::run::Run;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,8 +34,6 @@ struct Inner {
     planning: Planning,
     planned: Mutex<Planned>,
     further: Condvar,
-    /// The next chunk that a poster takes.
-    next: AtomicU32,
 }
 
 /// The state of planning, shared by all that plan.
@@ -45,7 +43,7 @@ pub(super) struct Feed(Arc<Inner>);
 impl Feed {
     pub(super) fn new(run: Arc<Run>, planning: Planning) -> Self {
         let (planned, further) = (Mutex::default(), Condvar::new());
-        Self(Arc::new(Inner { run, planning, planned, further, next: AtomicU32::new(0) }))
+        Self(Arc::new(Inner { run, planning, planned, further }))
     }
 
     /// Plans all, or begins to. Returns when all is planned, or when the pool's jobs go on with it.
@@ -67,28 +65,8 @@ impl Feed {
                 let first = planning.posting(run, run.base(), 0, Order::Chunk(0));
                 pool.post(first).map(drop).map_err(|error| error.to_string())
             }
-            Planner::Posters(threads) => std::thread::scope(|scope| {
-                let started: Result<Vec<_>, _> = (0..threads.max(1))
-                    .map(|number| {
-                        let poster = std::thread::Builder::new().name(format!("poster {number}"));
-                        poster.spawn_scoped(scope, || self.post_chunks(pool))
-                    })
-                    .collect();
-                started.map(drop).map_err(|error| format!("cannot start threads: {error}"))
-            }),
-        }
-    }
-
-    fn post_chunks<R: Runner<Job = Order>>(&self, pool: &Handle<R>) {
-        let Inner { run, planning, next, .. } = &*self.0;
-        loop {
-            let chunk = next.fetch_add(1, Ordering::Relaxed);
-            if chunk >= planning.chunks(run) {
-                return;
-            }
-            let due = planning.due(run, run.base(), chunk);
-            if !super::pace::wait_until(run, due) || !self.plan(chunk, pool) {
-                return;
+            Planner::Posters(threads) => {
+                plan_by_posters(run, planning, threads, |chunk| self.plan(chunk, pool))
             }
         }
     }

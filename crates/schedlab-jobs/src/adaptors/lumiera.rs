@@ -154,16 +154,7 @@ impl Executor for Lumiera {
     }
 
     fn offers(&self) -> Offers {
-        Offers {
-            start_times: true,
-            deadlines: true,
-            significance: true,
-            dependencies: true,
-            cancellation: true,
-            asynchronous: true,
-            failures: true,
-            ..Offers::PLAIN
-        }
+        Offers::ALL
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {

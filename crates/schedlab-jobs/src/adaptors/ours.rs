@@ -1,6 +1,7 @@
 //! schedlab's pool under the rig.
 
 use super::device::Device;
+use super::pace::plan_by_posters;
 use crate::bundle::{Asked, Bundle, Share};
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
@@ -13,7 +14,7 @@ use schedlab_pool::{
     current_worker,
 };
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -80,8 +81,6 @@ struct Feed {
     anchor: (Instant, Nanos),
     planned: Mutex<Planned>,
     further: Condvar,
-    /// The next chunk that a poster takes.
-    next: AtomicU32,
 }
 
 impl Feed {
@@ -180,15 +179,10 @@ impl Feed {
                 posted.map_err(|error| error.to_string())
             }
             Planner::Jobs => self.post_planner(pool, 0),
-            Planner::Posters(threads) => std::thread::scope(|scope| {
-                let started: Result<Vec<_>, _> = (0..threads.max(1))
-                    .map(|number| {
-                        let poster = std::thread::Builder::new().name(format!("poster {number}"));
-                        poster.spawn_scoped(scope, || self.post_chunks(pool))
-                    })
-                    .collect();
-                started.map(drop).map_err(|error| format!("cannot start threads: {error}"))
-            }),
+            Planner::Posters(threads) => {
+                let plan = |chunk| self.plan(chunk, pool);
+                plan_by_posters(&self.run, &self.planning, threads, plan)
+            }
         }
     }
 
@@ -205,19 +199,6 @@ impl Feed {
             }
         };
         pool.spawn_with(request, job).map(drop).map_err(|refused| refused.why.to_string())
-    }
-
-    fn post_chunks(self: &Arc<Self>, pool: &Spawner<'static>) {
-        loop {
-            let chunk = self.next.fetch_add(1, Relaxed);
-            if chunk >= self.planning.chunks(&self.run) {
-                return;
-            }
-            let due = self.planning.due(&self.run, self.run.base(), chunk);
-            if !super::pace::wait_until(&self.run, due) || !self.plan(chunk, pool) {
-                return;
-            }
-        }
     }
 
     /// Plans a chunk when those before it are planned; false when the run has ended or the pool refuses it.
@@ -304,16 +285,7 @@ impl Executor for Ours {
     }
 
     fn offers(&self) -> Offers {
-        Offers {
-            start_times: true,
-            deadlines: true,
-            significance: true,
-            dependencies: true,
-            cancellation: true,
-            asynchronous: true,
-            failures: true,
-            ..Offers::PLAIN
-        }
+        Offers::ALL
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
@@ -341,7 +313,6 @@ impl Executor for Ours {
             anchor: (Instant::now(), run.clock().now()),
             planned: Mutex::default(),
             further: Condvar::new(),
-            next: AtomicU32::new(0),
         });
         let fed = if steals { feed.post_shares(&pool, self.workers()) } else { feed.begin(&pool) };
         let planning_ns = if ahead { run.clock().now() - planned } else { bundling_ns };

@@ -1,8 +1,10 @@
 //! Paces jobs for executors without timers: each is released at its start time, by the calling thread.
 
 use crate::graph::Node;
+use crate::planning::Planning;
 use crate::policy::Nanos;
 use crate::run::Run;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Between the begin of a paced run and its first start time: workers go to sleep, as those of our pool do.
@@ -22,6 +24,37 @@ pub(super) fn wait_until(run: &Run, time: Nanos) -> bool {
         }
         std::thread::sleep(Duration::from_nanos(left.min(LOOK_NS)));
     }
+}
+
+/// Lets threads plan the chunks of a run, each when it is due, until `plan` refuses one. Returns when all have ended.
+pub(super) fn plan_by_posters(
+    run: &Run,
+    planning: &Planning,
+    threads: usize,
+    plan: impl Fn(u32) -> bool + Sync,
+) -> Result<(), String> {
+    let next = AtomicU32::new(0);
+    let post_chunks = || {
+        loop {
+            let chunk = next.fetch_add(1, Ordering::Relaxed);
+            if chunk >= planning.chunks(run) {
+                return;
+            }
+            let due = planning.due(run, run.base(), chunk);
+            if !wait_until(run, due) || !plan(chunk) {
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let started: Result<Vec<_>, _> = (0..threads.max(1))
+            .map(|number| {
+                let poster = std::thread::Builder::new().name(format!("poster {number}"));
+                poster.spawn_scoped(scope, post_chunks)
+            })
+            .collect();
+        started.map(drop).map_err(|error| format!("cannot start threads: {error}"))
+    })
 }
 
 /// Releases each job at its start time. Of a run that the user ended, all at once: they do nothing.
