@@ -109,3 +109,17 @@ fn take(mut pipe: impl Read, path: &Path, meta: &Metadata) -> Result<File, Trace
 const START: u64 = SNIFFED as u64;
 /// Bytes of a text within which its first event must come: in a web page, some megabytes of script stand before it.
 const TEXT_START: u64 = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unpacking_ends_with_an_error_at_its_limit() {
+        let mut unpacked = Vec::new();
+        let whole = Unpacked { inner: [7; 100].as_slice(), left: 100 }.read_to_end(&mut unpacked);
+        assert_eq!((whole.unwrap(), unpacked), (100, vec![7; 100]));
+        let error = io::copy(&mut Unpacked { inner: io::repeat(0), left: 100 }, &mut io::sink());
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
