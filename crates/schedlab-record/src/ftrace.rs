@@ -115,14 +115,27 @@ impl Instance {
         self.write("tracing_on", if on { "1" } else { "0" })
     }
 
-    fn pipes(&self, dir: &Path) -> Result<Vec<Pipe>, RecordError> {
+    /// The pages of each CPU.
+    pub(crate) fn open_pages(&self) -> Result<Vec<(Cpu, File)>, RecordError> {
         let open = |cpu: Cpu| {
             let path = self.root.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-            let pages = tracefs::open_pipe(&path).map_err(RecordError::file(&path))?;
+            Ok((cpu, tracefs::open_pipe(&path).map_err(RecordError::file(&path))?))
+        };
+        self.cpus.iter().map(open).collect()
+    }
+
+    /// Bytes of a page.
+    pub(crate) const fn page(&self) -> usize {
+        self.page
+    }
+
+    fn pipes(&self, dir: &Path) -> Result<Vec<Pipe>, RecordError> {
+        let pages = self.open_pages()?.into_iter();
+        let pipe = |(cpu, pages)| {
             let out = spool::create(&spool::records(dir, cpu))?;
             Ok(Pipe { pages, out })
         };
-        self.cpus.iter().map(open).collect()
+        pages.map(pipe).collect()
     }
 
     /// Starts the thread that copies pages while they fill.

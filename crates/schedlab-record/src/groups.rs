@@ -34,12 +34,20 @@ impl Groups {
         let first = self.of.insert(pid, group.clone()).is_none();
         let at = if first { Nanos::ZERO } else { clock::monotonic() };
         let mut seen = vec![Seen::Member { pid, at, group: group.clone() }];
-        for name in lineage(&group) {
-            if self.names.insert(name.to_owned()) {
-                seen.extend(self.read(name));
-            }
-        }
+        seen.extend(self.met(&group));
         seen
+    }
+
+    /// The group of a task; `None` if the task is gone.
+    pub(crate) fn of_task(&self, pid: Pid) -> Option<String> {
+        self.hierarchy.name_of(pid)
+    }
+
+    /// Counters and limits of a group and of those above it that are met for the first time.
+    pub(crate) fn met(&mut self, group: &str) -> Vec<Seen> {
+        let new: Vec<&str> =
+            lineage(group).filter(|name| self.names.insert((*name).to_owned())).collect();
+        new.into_iter().flat_map(|name| self.read(name)).collect()
     }
 
     /// What the kernel counts for all groups and allows them, and the steal time.
@@ -56,7 +64,8 @@ impl Groups {
         self.count_of(group).into_iter().chain(self.limit_of(group))
     }
 
-    fn limit_of(&self, group: &str) -> Option<Seen> {
+    /// What a group is allowed now.
+    pub(crate) fn limit_of(&self, group: &str) -> Option<Seen> {
         let cgroup::Allowance { quota, period, burst, shares } = self.hierarchy.allowance(group)?;
         let at = clock::monotonic();
         let limit = Limit { at, group: 0, quota, period, burst, shares };

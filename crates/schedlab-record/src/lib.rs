@@ -13,6 +13,7 @@ mod copy;
 mod error;
 mod ftrace;
 mod groups;
+pub mod live;
 pub mod mark_file;
 mod options;
 mod probes;

@@ -231,7 +231,7 @@ impl Recorder {
 }
 
 /// Keeps what is known before the first event.
-fn begin(options: &Options, dir: &Path, head: &Head) -> Result<(), RecordError> {
+pub(crate) fn begin(options: &Options, dir: &Path, head: &Head) -> Result<(), RecordError> {
     if options.stacks {
         stacks::keep_symbols(dir)?;
     } else if head.tracepoints.iter().any(|point| point.name == "hrtimer_expire_entry") {
@@ -240,7 +240,11 @@ fn begin(options: &Options, dir: &Path, head: &Head) -> Result<(), RecordError> 
     spool::write(&spool::head(dir), head)
 }
 
-fn head(options: &Options, tracefs: &Tracefs, source: Source) -> Result<Head, RecordError> {
+pub(crate) fn head(
+    options: &Options,
+    tracefs: &Tracefs,
+    source: Source,
+) -> Result<Head, RecordError> {
     let text = |file: &str| tracefs.read(file).map_err(|error| tracefs_right(&error));
     let sys = Path::new("/sys");
     let mut tracepoints = tracepoints::choose(tracefs, &options.events)?;
@@ -270,7 +274,7 @@ fn head(options: &Options, tracefs: &Tracefs, source: Source) -> Result<Head, Re
 }
 
 /// Makes the spool directory; one that is there is somebody's recording.
-fn create(dir: &Path) -> Result<(), RecordError> {
+pub(crate) fn create(dir: &Path) -> Result<(), RecordError> {
     std::fs::create_dir(dir).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => RecordError::Spool {
             path: dir.to_owned(),

@@ -24,7 +24,7 @@ pub(crate) enum Source {
 }
 
 /// What is known before the first event.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) schema: u32,
     pub(crate) source: Source,

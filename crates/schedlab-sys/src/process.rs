@@ -235,6 +235,14 @@ pub fn comm(pid: Pid) -> Option<Comm> {
     Some(comm_of(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
 }
 
+/// The process of a task: the number of its first thread; `None` if there is no such task.
+#[must_use]
+pub fn process_of(task: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{task}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Pid)
+}
+
 /// At most 15 bytes of `name`, padded with NUL.
 #[must_use]
 pub fn comm_of(name: &[u8]) -> Comm {

@@ -751,7 +751,8 @@ impl Causes {
                 step(&mut sum.held_certainly);
             }
             if turn.task.index() <= state.task_count() {
-                self.follow(turn.task, turn.at, state);
+                // One that is throttled since before the window waits in it from its start on.
+                self.follow(turn.task, turn.at.max(state.window().start), state);
             }
         }
     }

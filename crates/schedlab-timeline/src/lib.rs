@@ -69,6 +69,7 @@ mod waiting;
 mod wake;
 mod warnings;
 mod why_late;
+mod windows;
 
 pub use all_questions::{Everything, everything, total_values, totals};
 pub use causes::{
@@ -103,6 +104,7 @@ pub use throttling::{Throttled, Throttling, ThrottlingAnswer};
 pub use totals::{About, Total, Totals};
 pub use waiting::{Bin, PlacedBin, Waiting, WaitingAnswer};
 pub use why_late::{Doing, Spent, WhyLate, WhyLateAnswer};
+pub use windows::Windows;
 
 /// The examples of README.md are tested with those of the documentation.
 #[cfg(doctest)]

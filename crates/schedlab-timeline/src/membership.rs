@@ -41,6 +41,22 @@ impl Membership {
         self.parents[task.index()] = parent;
     }
 
+    /// Takes over who created whom from an older one of the same tasks.
+    pub(crate) fn keep_families(&mut self, older: &mut Self) {
+        self.parents = std::mem::take(&mut older.parents);
+    }
+
+    /// Tasks have new numbers. What was learnt of one without a number is forgotten.
+    pub(crate) fn renumber(&mut self, numbers: &[TaskId]) {
+        let parents = std::mem::take(&mut self.parents);
+        for (number, parent) in numbers.iter().zip(parents) {
+            if number.is_some() {
+                self.born(*number, numbers.get(parent.index()).copied().unwrap_or(TaskId::NONE));
+            }
+        }
+        self.known.clear();
+    }
+
     /// The group of a task now; `None` if that is not known.
     #[inline]
     pub(crate) fn of(&mut self, task: TaskId, state: &State) -> Option<u32> {

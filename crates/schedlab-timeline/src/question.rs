@@ -287,9 +287,9 @@ fn first_instant(batch: &[Event]) -> Option<Nanos> {
     begins.or_else(|| batch.first()).map(|event| event.time)
 }
 
-struct Pass<Q> {
-    state: State,
-    question: Q,
+pub(crate) struct Pass<Q> {
+    pub(crate) state: State,
+    pub(crate) question: Q,
     open: bool,
     started: bool,
 }
@@ -299,6 +299,13 @@ impl<Q: Question> Pass<Q> {
         let mut state = State::new(info);
         state.queues = Q::QUEUES;
         Self { state, question, open: false, started: false }
+    }
+
+    /// A pass that begins with a state at the first instant of its window.
+    pub(crate) fn from(state: State, question: Q) -> Self {
+        let mut pass = Self { state, question, open: false, started: true };
+        pass.open();
+        pass
     }
 
     fn start(&mut self, origin: Nanos, cut: Cut) {
@@ -370,7 +377,7 @@ impl<Q: Question> Pass<Q> {
         }
     }
 
-    fn reply(self, end: Nanos, warned: &[Warning]) -> Reply<Q::Answer> {
+    pub(crate) fn reply(self, end: Nanos, warned: &[Warning]) -> Reply<Q::Answer> {
         let (answer, state) = self.finish(end);
         let mut warnings = state.warnings();
         warnings.extend_from_slice(warned);

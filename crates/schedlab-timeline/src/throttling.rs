@@ -17,6 +17,8 @@
 //! user space: a task may wait for its turn, run some microseconds of kernel code, and only then be throttled. So a task
 //! that runs again without a refill was not throttled before.
 
+mod carried;
+
 use crate::change::{Change, Switch};
 use crate::membership::Membership;
 use crate::question::{Question, Told};

@@ -2,12 +2,13 @@
 //! walk through pages as for files, on bytes that have not become a file yet.
 
 use crate::Encoding;
+use crate::argument_text::Spelling;
 pub use crate::dat::Piece;
 use crate::dat::{Layout, Visit, walk};
 use crate::decode::Stamp;
 use crate::names::Names;
 use crate::plan::Decoder;
-use schedlab_model::{Cpu, Event, Nanos};
+use schedlab_model::{Clock, Context, Cpu, Event, Nanos, Pid, TraceInfo, What};
 use std::num::NonZeroU32;
 
 /// Decodes records of the kernel that runs here.
@@ -37,6 +38,74 @@ impl LiveDecoder {
     /// Appends the events of one record to `out`.
     pub fn decode(&mut self, time: Nanos, cpu: Cpu, body: &[u8], out: &mut Vec<Event>) {
         self.decoder.decode_to(Stamp { time: time.0, cpu }, body, &mut self.names, out);
+    }
+
+    /// Appends the events of one page (as `trace_pipe_raw` gives it) to `out`, losses included, as a reader of a file
+    /// finds them. `other` gets the body of each record beyond the scheduler's, in order.
+    ///
+    /// # Errors
+    /// The offset at which the page makes no sense; all before was decoded.
+    pub fn page(
+        &mut self,
+        page: &[u8],
+        cpu: Cpu,
+        out: &mut Vec<Event>,
+        other: &mut dyn FnMut(u16, &[u8]),
+    ) -> Result<(), usize> {
+        let layout = Layout { encoding: native(), page_size: page.len() };
+        walk(page, layout, &mut Page { decoder: self, cpu, out, other })
+    }
+
+    /// What the formats alone say of the stream: clock, kinds of events and the names of the others.
+    #[must_use]
+    pub fn info(&self) -> TraceInfo {
+        let mut info = TraceInfo::new("live", Clock::Monotonic);
+        info.kinds = self.decoder.kinds();
+        info.others = self.decoder.others().to_vec();
+        info
+    }
+}
+
+/// How arguments of events beyond the scheduler's are spelled, as of files.
+#[derive(Debug)]
+pub struct LiveArguments(Spelling);
+
+impl LiveArguments {
+    /// From the system and the format text of each tracepoint, and text of `/proc/kallsyms` for the names of functions.
+    pub fn new<'a>(formats: impl Iterator<Item = (&'a str, &'a str)>, kallsyms: &[u8]) -> Self {
+        Self(Spelling::new(native(), formats).with_symbols(kallsyms))
+    }
+
+    /// The arguments of a record.
+    #[must_use]
+    pub fn text(&self, body: &[u8]) -> String {
+        self.0.text(body)
+    }
+}
+
+/// Decodes what a walk through a page meets.
+struct Page<'a> {
+    decoder: &'a mut LiveDecoder,
+    cpu: Cpu,
+    out: &'a mut Vec<Event>,
+    other: &'a mut dyn FnMut(u16, &[u8]),
+}
+
+impl Visit for Page<'_> {
+    fn record(&mut self, time: u64, body: &[u8]) {
+        let before = self.out.len();
+        self.decoder.decode(Nanos(time), self.cpu, body, self.out);
+        for event in &self.out[before..] {
+            if let What::Other { format } = event.what {
+                (self.other)(format, body);
+            }
+        }
+    }
+
+    fn lost(&mut self, time: u64, count: u32) {
+        let what = What::Lost { count: NonZeroU32::new(count) };
+        let (by, context) = (Pid::IDLE, Context::Task);
+        self.out.push(Event { time: Nanos(time), by, cpu: self.cpu, context, what });
     }
 }
 

@@ -22,7 +22,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished measureme
 
 /// The commands of the first screen of help, by what they are for. The others have their help, too.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Traces", &["record", "why", "trace", "draw", "view", "replay"]),
+    ("Traces", &["record", "trace", "draw", "view", "why", "watch", "replay"]),
     ("This machine", &["doctor", "tour", "load", "slow", "knobs"]),
     ("Comparisons", &["run", "report", "compare", "tune", "gallery"]),
     ("Other machines and executors", &["sim", "vm", "jobs", "cluster"]),
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Record(commands::record::Args),
     /// Tell who waited longest for a CPU, why, who is to blame, and what would help
     Why(commands::trace::why::Args),
+    /// Show who waits for a CPU on this machine now, and why: window by window
+    Watch(commands::watch::Args),
     /// Ask a trace: latency, tasks, CPUs, lost CPU time, causes and more
     Trace(commands::trace::Args),
     /// Draw a trace or a table as SVG, PDF or PNG
@@ -112,6 +114,7 @@ impl Command {
             Self::Load(args) => commands::load::run(args),
             Self::Record(args) => commands::record::run(args),
             Self::Why(args) => commands::trace::why::run(&args),
+            Self::Watch(args) => commands::watch::run(&args),
             Self::Trace(args) => commands::trace::run(args),
             Self::Draw(args) => commands::draw::run(args),
             Self::View(args) => commands::view::run(args),

@@ -27,6 +27,7 @@ pub(crate) mod tune;
 mod verdicts;
 pub(crate) mod view;
 pub(crate) mod vm;
+pub(crate) mod watch;
 
 use crate::json::{self, Schema};
 use schedlab_experiment::{FigureLine, IntervalLine, Manifest, export, frozen};
@@ -68,6 +69,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<replay::Document>(),
         json::of::<view::Document>(),
         json::of::<vm::Document>(),
+        json::of::<watch::Document<'_>>(),
         json::of::<compare::Document<'_>>(),
         json::of::<export::Results<'_>>(),
         json::of::<report::Claims>(),

@@ -38,14 +38,15 @@ const REMOVED: &[(&str, &str)] = &[
 /// First words that users of other tools try, and what answers their question here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("diff", "`schedlab trace compare A B` for traces, or `schedlab compare A B` for stored runs"),
+    ("htop", "`schedlab watch`"),
     ("hist", "`schedlab trace latency FILE --histogram`"),
     ("latency", "`schedlab trace latency FILE`"),
     ("map", "`schedlab draw cores FILE -o FILE.svg`"),
-    ("runqlat", "`schedlab trace latency FILE --histogram`"),
+    ("runqlat", "`schedlab watch`, or `schedlab trace latency FILE --histogram`"),
     ("runqlen", "`schedlab trace waiting FILE`"),
     ("stat", "`schedlab trace info FILE`"),
     ("timehist", "`schedlab trace events FILE`, or `schedlab trace latency FILE --worst 10`"),
-    ("top", "`schedlab trace tasks FILE`"),
+    ("top", "`schedlab watch`, or `schedlab trace tasks FILE`"),
 ];
 
 /// A sentence that names what replaces a removed command or option, or what does the work of another tool's word;

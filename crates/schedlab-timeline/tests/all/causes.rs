@@ -124,6 +124,16 @@ fn quota_text(yields: bool) -> String {
 }
 
 fn throttled(kernel: &str, timers: bool, yields: bool) -> (ThrottlingAnswer, Reply<CausesAnswer>) {
+    let source = || quota_source(kernel, timers, yields);
+    let info = source().info().clone();
+    let question = WithArguments(Throttling::new(&info));
+    let throttled = ask(&mut source(), question).unwrap().answer;
+    let causes = ask(&mut source(), Causes::new(&info, &throttled.spans, 10)).unwrap();
+    (throttled, causes)
+}
+
+/// The trace of the quota, with the events of its timer or without them.
+pub(crate) fn quota_source(kernel: &str, timers: bool, yields: bool) -> fired::Source {
     let text = quota_text(yields);
     let fired: Vec<fired::Fired<'_>> = [11_u64, 21, 31]
         .into_iter()
@@ -134,17 +144,10 @@ fn throttled(kernel: &str, timers: bool, yields: bool) -> (ThrottlingAnswer, Rep
         })
         .collect();
     let groups = grouped(&[("/q", &[1], Some((20_000, 100_000))), ("/", &[2], None)]);
-    let source = || {
-        let mut source = fired::source(&text, &fired);
-        source.info_mut().groups = Some(groups.clone());
-        source.info_mut().kernel = Some(kernel.to_owned());
-        source
-    };
-    let info = source().info().clone();
-    let question = WithArguments(Throttling::new(&info));
-    let throttled = ask(&mut source(), question).unwrap().answer;
-    let causes = ask(&mut source(), Causes::new(&info, &throttled.spans, 10)).unwrap();
-    (throttled, causes)
+    let mut source = fired::source(&text, &fired);
+    source.info_mut().groups = Some(groups);
+    source.info_mut().kernel = Some(kernel.to_owned());
+    source
 }
 
 #[test]

@@ -12,7 +12,7 @@ use schedlab_timeline::{
 };
 
 /// The same everywhere.
-struct Dice(SplitMix64);
+pub(crate) struct Dice(pub(crate) SplitMix64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
@@ -58,7 +58,7 @@ impl Dice {
         }
     }
 
-    fn trace(&mut self, count: usize) -> Trace {
+    pub(crate) fn trace(&mut self, count: usize) -> Trace {
         let mut info = TraceInfo::new("chaos", Clock::Monotonic);
         // CPUs 4 and 5 do not belong to the trace, and log now and then all the same.
         info.cpus = if self.roll(2) == 0 { CpuSet::first(4) } else { CpuSet::new() };

@@ -20,3 +20,4 @@ mod stacks;
 mod task_states;
 
 mod why_late;
+mod windows;

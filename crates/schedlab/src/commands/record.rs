@@ -118,13 +118,23 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Interface {
+pub(crate) enum Interface {
     /// Use ftrace, which costs least; use perf events if tracefs is not writable
     Auto,
     /// Use one ring of perf events for each CPU
     Perf,
     /// Use an ftrace instance
     Ftrace,
+}
+
+impl From<Interface> for Via {
+    fn from(interface: Interface) -> Self {
+        match interface {
+            Interface::Auto => Self::Auto,
+            Interface::Perf => Self::Perf,
+            Interface::Ftrace => Self::Ftrace,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -384,15 +394,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     if args.time == Some(Nanos::ZERO) {
         return usage("invalid --time 0: use more than 0");
     }
-    if args.output == Path::new("-") || args.output.is_dir() {
-        return usage(&format!(
-            "invalid -o {}: name a file (`schedlab trace convert FILE -` prints a trace)",
-            args.output.display()
-        ));
-    }
-    // A recording is not lost to its path.
-    let target = schedlab_trace::NewFile::create(&args.output);
-    target.with_context(|| format!("cannot write {}", args.output.display()))?;
+    can_write(&args.output, "-o")?;
     let gone = args.pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists());
     if let Some(pid) = gone {
         anyhow::bail!("invalid --pid {pid}: the task does not exist");
@@ -408,11 +410,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         events,
         conditions: args.purpose == Purpose::Replay,
         ring_bytes: args.ring.0,
-        via: match args.via {
-            Interface::Auto => Via::Auto,
-            Interface::Perf => Via::Perf,
-            Interface::Ftrace => Via::Ftrace,
-        },
+        via: args.via.into(),
         pids: args.pids.iter().map(|pid| Pid(*pid)).collect(),
         filters: args.filters.clone(),
         limit_bytes: args.size.map(|size| size.0),
@@ -430,8 +428,22 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     })
 }
 
+/// Fails if a trace cannot be written there: a recording is not lost to its path.
+pub(super) fn can_write(output: &Path, option: &str) -> anyhow::Result<()> {
+    if output == Path::new("-") || output.is_dir() {
+        let what = format!(
+            "invalid {option} {}: name a file (`schedlab trace convert FILE -` prints a trace)",
+            output.display()
+        );
+        return Err(UsageError(what).into());
+    }
+    let target = schedlab_trace::NewFile::create(output);
+    target.with_context(|| format!("cannot write {}", output.display()))?;
+    Ok(())
+}
+
 /// Writes the trace, says what is in it, and removes the spool.
-fn finish(dir: &Path, output: &Path, json: bool) -> anyhow::Result<()> {
+pub(super) fn finish(dir: &Path, output: &Path, json: bool) -> anyhow::Result<()> {
     finish_with(dir, output, None, json).map(drop)
 }
 

@@ -58,5 +58,6 @@ mod vm_build;
 mod vm_cache;
 mod vm_fake;
 mod vm_guest;
+mod watch;
 mod why;
 mod writers;

@@ -45,11 +45,17 @@ impl Explained {
         let TraceInfo { groups, affinity, trigger, .. } =
             schedlab_trace::open(&input.file)?.info().clone();
         let has_quota = groups.iter().flat_map(|all| &all.limits).any(|one| one.quota.is_some());
+        // From the beginning on, whatever part is asked about: what came before shows the budgets.
         let throttling = match has_quota {
-            true => input.ask(|info| WithArguments(Throttling::new(info)))?.answer,
+            true => {
+                let mut whole = input.clone();
+                whole.part.from = None;
+                whole.ask(|info| WithArguments(Throttling::new(info)))?.answer
+            }
             false => ThrottlingAnswer::default(),
         };
         let reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
+        let throttling = throttling.within(reply.observed);
         Ok(Self { reply, groups, throttling, has_affinity: affinity.is_some(), trigger })
     }
 }
@@ -96,6 +102,15 @@ pub(crate) fn waited(input: &Input, selection: &Selection) -> anyhow::Result<Wai
     }
     let seconds = reply.observed.duration().as_secs_f64();
     Ok(Waited { parts: reply.answer.total, culprits, seconds })
+}
+
+/// What the answer about a window of a stream says first; `None` if tasks hardly waited.
+pub(crate) fn first_line(reply: &Reply<CausesAnswer>, groups: Option<&Groups>) -> Option<String> {
+    let input = Input::part_of(std::path::Path::new("trace.dat"), None, None);
+    let groups = groups.cloned().unwrap_or_default();
+    let screen = Screen { reply, groups: &groups, input: &input, trigger: None };
+    let subject = Subject::of(reply).filter(|_| !screen.is_calm())?;
+    Some(screen.headline(&subject).trim_end().replace('\n', " "))
 }
 
 /// Prints it.
@@ -308,7 +323,7 @@ impl json::Document for Document<'_> {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct ByCause {
+pub(crate) struct ByCause {
     /// The cause, as in the names of columns.
     cause: &'static str,
     time_ns: Nanos,
@@ -316,7 +331,7 @@ struct ByCause {
     share: f64,
 }
 
-fn by_cause(parts: &Parts) -> Vec<ByCause> {
+pub(crate) fn by_cause(parts: &Parts) -> Vec<ByCause> {
     let all = parts.sum().0.max(1) as f64;
     let one = |(cause, time): (WaitCause, Nanos)| ByCause {
         cause: cause.name(),
@@ -736,7 +751,7 @@ fn part(time: Nanos, all: Nanos) -> f64 {
     time.0 as f64 / all.0.max(1) as f64
 }
 
-fn percent(time: Nanos, all: Nanos) -> String {
+pub(crate) fn percent(time: Nanos, all: Nanos) -> String {
     match part(time, all) * 100.0 {
         share if share < 1.0 && time > Nanos::ZERO => "<1 %".to_owned(),
         share => format!("{share:.0} %"),

@@ -1,0 +1,501 @@
+//! Events while they happen: the rings are read in turn and decoded, for answers window by window.
+//!
+//! Ftrace's pages are read, not spliced: a read gives what a page holds so far. A window can close once each CPU's ring,
+//! a quiet one's too, was read empty after the window's end ([`Live::take`]). No CPU is waited for by its next event.
+//!
+//! What was read can be kept as it is, byte for byte: on disk as a spool ([`Start::keep`]), or the last moments in memory
+//! ([`Live::save`]).
+
+mod familiar;
+
+use self::familiar::Familiar;
+use super::error::{RecordError, tracefs_right, tracefs_write_right};
+use super::ftrace::{Instance, read_pages};
+use super::recorder::{begin, create, head};
+use super::rings::Rings;
+use super::sample::Sample;
+use super::shared::be_prompt;
+use super::spool::{self, Head, Source, Tail};
+use super::watch::records;
+use super::{Filter, Options, Via};
+use schedlab_model::{
+    Context, Cpu, Event, Nanos, OtherFormat, Pid, TraceInfo, Trigger, Warning, What,
+};
+use schedlab_sys::perf::{Ring, record};
+use schedlab_sys::{clock, process, tracefs::Tracefs};
+use schedlab_trace::live::{LiveArguments, LiveDecoder};
+use schedlab_trace::symbols::Symbols;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// The event that ends a period of a group's CPU quota, and its function.
+const PERIOD: (&str, &str) = ("hrtimer_expire_entry", "sched_cfs_period_timer");
+/// Pages that are read at once.
+const PAGES_AT_ONCE: usize = 64;
+/// The rings are read no more often.
+const BETWEEN_READS: Nanos = Nanos::from_millis(10);
+/// Events up to this long before a look are all in their rings: one takes its time a little before it takes its place.
+const SETTLED: Nanos = Nanos::from_millis(1);
+
+/// How to begin.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// Through which interface.
+    pub via: Via,
+    /// Bytes of each CPU's ring; 0 for the recorder's default.
+    pub ring_bytes: u64,
+    /// A new folder for all that is read, as [`super::stitch`] wants it.
+    pub keep: Option<PathBuf>,
+    /// How much of the last is kept in memory, for [`Live::save`].
+    pub recent: Nanos,
+}
+
+/// Events of a window, in order of time.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// Those before the window's end.
+    pub events: Vec<Event>,
+    /// Arguments of events beyond the scheduler's, by the place of the event.
+    pub told: Vec<(usize, String)>,
+    /// Events that came after their window had closed: they are in this one.
+    pub late: u64,
+}
+
+impl Taken {
+    /// The arguments of the event at a place.
+    #[must_use]
+    pub fn arguments(&self, place: usize) -> Option<&str> {
+        let at = self.told.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(&self.told[at].1)
+    }
+}
+
+/// A stream of events.
+pub struct Live {
+    rings: Interface,
+    decoder: LiveDecoder,
+    arguments: LiveArguments,
+    /// The number of the event whose arguments are wanted.
+    period: Option<u16>,
+    lanes: Vec<Lane>,
+    familiar: Familiar,
+    info: TraceInfo,
+    head: Head,
+    keep: Option<PathBuf>,
+    recent: Nanos,
+    /// Up to when windows have closed.
+    closed: Nanos,
+    bytes: u64,
+    has_news: bool,
+    /// Bytes that are read of a ring at once.
+    limit: usize,
+}
+
+/// Where the bytes come from.
+enum Interface {
+    Ftrace { instance: Box<Instance>, page: usize },
+    Perf(Rings),
+}
+
+/// One CPU.
+struct Lane {
+    cpu: Cpu,
+    from: From,
+    /// Decoded, and of no closed window.
+    pending: Vec<Event>,
+    /// The arguments of pending events that have some, in order.
+    told: VecDeque<String>,
+    /// What was read last, and when.
+    recent: VecDeque<(Nanos, Vec<u8>)>,
+    keep: Option<File>,
+}
+
+enum From {
+    Pages(File),
+    Ring(Ring),
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("cpus", &self.lanes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    /// Starts the events of every online CPU.
+    ///
+    /// # Errors
+    /// [`RecordError::Right`] says which right is missing; nothing is left behind then.
+    pub fn start(start: &Start) -> Result<Self, RecordError> {
+        if let Some(dir) = &start.keep {
+            create(dir)?;
+        }
+        let result = match start.via {
+            Via::Ftrace => Self::ftrace(start),
+            Via::Perf => Self::perf(start),
+            Via::Auto => Self::ftrace(start).or_else(|error| match error {
+                RecordError::Right { .. } => Self::perf(start).map_err(|e| error.and(e)),
+                _ => Err(error),
+            }),
+        };
+        if let (Err(_), Some(dir)) = (&result, &start.keep) {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+        result
+    }
+
+    fn ftrace(start: &Start) -> Result<Self, RecordError> {
+        let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
+        tracefs.writable().map_err(|error| tracefs_write_right(&error))?;
+        let (options, head, timers) = described(start, &tracefs, Source::Ftrace)?;
+        let instance = Instance::guarded(tracefs, &options, &head, None)?;
+        let pages = instance.open_pages()?;
+        let page = instance.page();
+        let from = pages.into_iter().map(|(cpu, pages)| (cpu, From::Pages(pages))).collect();
+        let rings = Interface::Ftrace { instance: Box::new(instance), page };
+        let live = Self::with(start, rings, from, head, &timers)?;
+        if let Interface::Ftrace { instance, .. } = &live.rings {
+            instance.enable(true)?;
+        }
+        Ok(live)
+    }
+
+    fn perf(start: &Start) -> Result<Self, RecordError> {
+        let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
+        let (options, head, timers) = described(start, &tracefs, Source::Perf)?;
+        process::raise_open_files();
+        let (rings, drains, _) = Rings::open(&options, &head)?;
+        let from = drains.into_iter().map(|(cpu, ring)| (cpu, From::Ring(ring))).collect();
+        let live = Self::with(start, Interface::Perf(rings), from, head, &timers)?;
+        if let Interface::Perf(rings) = &live.rings {
+            rings.enable().map_err(RecordError::io("starting the events"))?;
+        }
+        Ok(live)
+    }
+
+    fn with(
+        start: &Start,
+        rings: Interface,
+        from: Vec<(Cpu, From)>,
+        head: Head,
+        timers: &[u8],
+    ) -> Result<Self, RecordError> {
+        be_prompt();
+        let keep = start.keep.as_deref();
+        if let Some(dir) = keep {
+            begin(&Options::default(), dir, &head)?;
+        }
+        let formats = || head.tracepoints.iter().map(|t| (t.system.as_str(), t.format.as_str()));
+        let decoder = LiveDecoder::new(formats());
+        let arguments = LiveArguments::new(formats(), timers);
+        let is_period = |other: &OtherFormat| other.name == PERIOD.0;
+        let mut info = decoder.info();
+        info.cpus = head.cpus.clone();
+        info.topology.clone_from(&head.topology);
+        info.kernel = Some(head.uname.clone());
+        let lane = |(cpu, from)| {
+            let keep = keep.map(|dir| spool::create(&spool::records(dir, cpu))).transpose()?;
+            let (pending, told, recent) = (Vec::new(), VecDeque::new(), VecDeque::new());
+            Ok(Lane { cpu, from, pending, told, recent, keep })
+        };
+        let mut live = Self {
+            rings,
+            period: info.others.iter().position(is_period).map(|place| place as u16),
+            decoder,
+            arguments,
+            lanes: from.into_iter().map(lane).collect::<Result<_, RecordError>>()?,
+            familiar: Familiar::start(keep)?,
+            info,
+            head,
+            keep: start.keep.clone(),
+            recent: start.recent,
+            closed: Nanos::ZERO,
+            bytes: 0,
+            has_news: false,
+            limit: 2 * start.ring_bytes.max(super::RING_BYTES) as usize,
+        };
+        live.familiar.describe(&mut live.info);
+        Ok(live)
+    }
+
+    /// What is known beside the events. Groups, names and affinity are those of [`Self::take`]'s last window.
+    #[must_use]
+    pub const fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// Through which interface it reads; never [`Via::Auto`].
+    #[must_use]
+    pub const fn via(&self) -> Via {
+        match self.rings {
+            Interface::Ftrace { .. } => Via::Ftrace,
+            Interface::Perf(_) => Via::Perf,
+        }
+    }
+
+    /// Bytes of records that were read.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads the rings while they fill, until `until`, or until `also` is readable: whether it is.
+    ///
+    /// # Errors
+    /// When a ring cannot be read, or a kept page not be written.
+    pub fn wait(&mut self, until: Nanos, also: BorrowedFd<'_>) -> io::Result<bool> {
+        loop {
+            let now = clock::monotonic();
+            if now >= until {
+                return Ok(false);
+            }
+            let mut fds = vec![also];
+            fds.extend(self.lanes.iter().map(|lane| match &lane.from {
+                From::Pages(pages) => pages.as_fd(),
+                From::Ring(ring) => ring.as_fd(),
+            }));
+            let ready = process::poll(&fds, Some(until - now))?;
+            if ready[0] {
+                return Ok(true);
+            }
+            if ready.iter().any(|ready| *ready) {
+                self.read()?;
+                // Old kernels say so of any page: not more often than this.
+                if process::poll(&[also], Some(BETWEEN_READS.min(until - now)))?[0] {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// When a window that ends at `end` can be taken.
+    #[must_use]
+    pub fn settles(end: Nanos) -> Nanos {
+        end + SETTLED
+    }
+
+    /// The events until `end`, which lies [`SETTLED`] in the past: each ring is read empty, so no more of them come.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn take(&mut self, end: Nanos) -> io::Result<Taken> {
+        self.read()?;
+        let closed = std::mem::replace(&mut self.closed, end);
+        let mut taken = Taken::default();
+        let mut told = Vec::new();
+        for lane in &mut self.lanes {
+            // A ring is in order of time but for what an interrupt pushed in between.
+            if !lane.pending.is_sorted_by_key(|event| event.time) {
+                lane.pending.sort_by_key(|event| event.time);
+            }
+            let ready = lane.pending.partition_point(|event| event.time < end);
+            let events = &lane.pending[..ready];
+            taken.late += events.partition_point(|event| event.time < closed) as u64;
+            let with = |event: &&Event| is_other(event, self.period);
+            let count = events.iter().filter(with).count();
+            told.push((
+                lane.cpu,
+                lane.told.drain(..count.min(lane.told.len())).collect::<VecDeque<_>>(),
+            ));
+            taken.events.extend(lane.pending.drain(..ready));
+        }
+        // Equal times by CPU, as a file's reader has them.
+        taken.events.sort_by_key(|event| event.time);
+        if told.iter().any(|(_, texts)| !texts.is_empty()) {
+            for (place, event) in taken.events.iter().enumerate() {
+                if is_other(event, self.period)
+                    && let Some((_, texts)) = told.iter_mut().find(|(cpu, _)| *cpu == event.cpu)
+                    && let Some(text) = texts.pop_front()
+                {
+                    taken.told.push((place, text));
+                }
+            }
+        }
+        self.familiar.window(end, self.recent)?;
+        self.has_news = self.familiar.describe(&mut self.info);
+        Ok(taken)
+    }
+
+    /// Whether [`Self::info`] changed with the last [`Self::take`].
+    #[must_use]
+    pub const fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    /// Reads all rings until they are empty.
+    fn read(&mut self) -> io::Result<()> {
+        let now = clock::monotonic();
+        for index in 0..self.lanes.len() {
+            let before = self.lanes[index].pending.len();
+            let bytes = match &self.rings {
+                Interface::Ftrace { page, .. } => self.read_pages(index, *page)?,
+                Interface::Perf(_) => self.read_ring(index)?,
+            };
+            let lane = &mut self.lanes[index];
+            self.familiar.see(&lane.pending[before..])?;
+            if bytes.is_empty() {
+                continue;
+            }
+            self.bytes += bytes.len() as u64;
+            if let Some(keep) = &mut lane.keep {
+                keep.write_all(&bytes)?;
+            }
+            if self.recent > Nanos::ZERO {
+                lane.recent.push_back((now, bytes));
+                while lane.recent.front().is_some_and(|(at, _)| *at + self.recent < now) {
+                    lane.recent.pop_front();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_pages(&mut self, index: usize, page: usize) -> io::Result<Vec<u8>> {
+        let lane = &mut self.lanes[index];
+        let From::Pages(from) = &mut lane.from else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        // A ring that fills as fast as it is read is left for the next time.
+        let limit = self.limit;
+        loop {
+            let at = all.len();
+            all.resize(at + page * PAGES_AT_ONCE, 0);
+            let pages = read_pages(from, &mut all[at..], page)?;
+            all.truncate(at + pages * page);
+            if pages < PAGES_AT_ONCE || all.len() > limit {
+                break;
+            }
+        }
+        let Lane { cpu, pending, told, .. } = lane;
+        let (arguments, period) = (&self.arguments, self.period);
+        for one in all.chunks_exact(page) {
+            let mut other = |format, body: &[u8]| {
+                if Some(format) == period {
+                    told.push_back(arguments.text(body));
+                }
+            };
+            if self.decoder.page(one, *cpu, pending, &mut other).is_err() {
+                let time = pending.last().map_or(self.closed, |event| event.time);
+                pending.push(lost(time, *cpu, None));
+            }
+        }
+        Ok(all)
+    }
+
+    fn read_ring(&mut self, index: usize) -> io::Result<Vec<u8>> {
+        let lane = &mut self.lanes[index];
+        let From::Ring(ring) = &mut lane.from else { return Ok(Vec::new()) };
+        let mut all = Vec::new();
+        ring.drain(&mut |piece| {
+            all.extend_from_slice(piece);
+            Ok(())
+        })?;
+        for (kind, body) in records(&all) {
+            match kind {
+                record::SAMPLE => {
+                    let Some(sample) = Sample::parse(body, false) else { continue };
+                    let before = lane.pending.len();
+                    self.decoder.decode(sample.time, lane.cpu, sample.raw, &mut lane.pending);
+                    let mut new = lane.pending[before..].iter();
+                    if new.any(|event| is_other(event, self.period)) {
+                        lane.told.push_back(self.arguments.text(sample.raw));
+                    }
+                }
+                record::LOST => {
+                    let count = body.get(8..).and_then(|rest| rest.first_chunk());
+                    let count = count.map_or(0, |count| u64::from_ne_bytes(*count));
+                    let time = lane.pending.last().map_or(self.closed, |event| event.time);
+                    let count = NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX));
+                    lane.pending.push(lost(time, lane.cpu, count));
+                }
+                _ => {}
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes what is in memory of the last moments as a spool into the new folder `dir`, for [`super::stitch`].
+    ///
+    /// # Errors
+    /// When the folder is there already, or cannot be written.
+    pub fn save(&self, dir: &Path, trigger: Option<Trigger>) -> Result<(), RecordError> {
+        create(dir)?;
+        let head = Head { is_snapshot: true, ..self.head.clone() };
+        begin(&Options::default(), dir, &head)?;
+        for lane in &self.lanes {
+            let path = spool::records(dir, lane.cpu);
+            let mut file = spool::create(&path)?;
+            let mut write = |(_, bytes): &(Nanos, Vec<u8>)| file.write_all(bytes);
+            lane.recent.iter().try_for_each(&mut write).map_err(RecordError::file(&path))?;
+        }
+        self.familiar.save(&spool::tasks(dir))?;
+        let doubts = vec![Warning::new(
+            "only-the-end",
+            "CPUs begin at different times: only the last events of each CPU were kept",
+            "",
+        )];
+        let tail = Tail { stopped: clock::monotonic(), doubts, trigger, ..Tail::default() };
+        spool::write(&spool::tail(dir), &tail)
+    }
+
+    /// Stops the events. The folder of [`Start::keep`] is complete then.
+    ///
+    /// # Errors
+    /// When a file of it cannot be written.
+    pub fn stop(mut self) -> Result<Vec<Warning>, RecordError> {
+        match &self.rings {
+            Interface::Ftrace { instance, .. } => instance.enable(false)?,
+            Interface::Perf(rings) => rings.disable(),
+        }
+        let stopped = clock::monotonic();
+        self.read().map_err(RecordError::io("reading the rings"))?;
+        self.familiar.finish()?;
+        // An instance whose pages are open cannot be removed.
+        self.lanes.clear();
+        let (lost, warnings) = match self.rings {
+            Interface::Ftrace { instance, .. } => (instance.lost(false), instance.finish()),
+            Interface::Perf(rings) => (rings.lost(), Vec::new()),
+        };
+        if let Some(dir) = &self.keep {
+            let tail = Tail { stopped, lost, ..Tail::default() };
+            spool::write(&spool::tail(dir), &tail)?;
+        }
+        Ok(warnings)
+    }
+}
+
+fn is_other(event: &Event, wanted: Option<u16>) -> bool {
+    matches!(event.what, What::Other { format } if Some(format) == wanted)
+}
+
+fn lost(time: Nanos, cpu: Cpu, count: Option<NonZeroU32>) -> Event {
+    let (by, context) = (Pid::IDLE, Context::Task);
+    Event { time, by, cpu, context, what: What::Lost { count } }
+}
+
+/// What is recorded: the scheduler's events, and the ends of periods of CPU quotas; and the kernel's symbol of these. No
+/// filter by task: waits would look endless.
+fn described(
+    start: &Start,
+    tracefs: &Tracefs,
+    source: Source,
+) -> Result<(Options, Head, Vec<u8>), RecordError> {
+    let mut options = Options {
+        events: vec![format!("timer:{}?", PERIOD.0)],
+        ring_bytes: start.ring_bytes,
+        ..Options::default()
+    };
+    let head = head(&options, tracefs, source)?;
+    let kallsyms = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let line = kallsyms.lines().find(|line| line.split_ascii_whitespace().nth(2) == Some(PERIOD.1));
+    let line = line.unwrap_or_default().as_bytes().to_vec();
+    let address = Symbols::parse(&line).address(PERIOD.1).filter(|at| *at != 0);
+    if let (Some(address), true) = (address, head.tracepoints.iter().any(|p| p.name == PERIOD.0)) {
+        let (event, expression) = (PERIOD.0.to_owned(), format!("function == {address:#x}"));
+        options.filters.push(Filter { event, expression });
+    }
+    Ok((options, head, line))
+}

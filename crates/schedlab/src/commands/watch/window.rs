@@ -1,0 +1,416 @@
+//! What a window tells: the whole machine, its CPUs, and rows by task, command, process or group.
+
+use super::super::trace::input::Head;
+use super::super::trace::why::overview::{self, ByCause};
+use crate::json;
+use schedlab_model::table::{At, Column, One, Row, Rows, column};
+use schedlab_model::{Known, Nanos, Need, Pid, TraceInfo, columns};
+use schedlab_record::live::Taken;
+use schedlab_timeline::{
+    Causes, CausesAnswer, Cpus, CpusAnswer, Delays, ExplainedWait, Latency, LatencyAnswer, Parts,
+    Question, Reply, State, TaskId, Tasks, TasksAnswer, ThrottlingAnswer, WaitCause,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// What a window is asked.
+pub(super) type Asked = (Latency, Tasks, Causes, Cpus);
+type Answers = <Asked as Question>::Answer;
+
+/// What the rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum By {
+    /// A row for each task (thread)
+    Task,
+    /// A row for all tasks of a name
+    Command,
+    /// A row for all threads of a process
+    Process,
+    /// A row for all tasks of a control group
+    Group,
+}
+
+impl By {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Command => "command",
+            Self::Process => "process",
+            Self::Group => "group",
+        }
+    }
+}
+
+/// What a task did in a window, or several together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry {
+    pub(super) pid: Option<Pid>,
+    pub(super) comm: Option<String>,
+    pub(super) group: Option<String>,
+    pub(super) process: Option<Pid>,
+    pub(super) tasks: u64,
+    pub(super) delays: Delays,
+    pub(super) parts: Parts,
+    pub(super) longest: Nanos,
+    pub(super) is_open: bool,
+    pub(super) ran: Nanos,
+    pub(super) wakeups: u64,
+    pub(super) switches: u64,
+}
+
+impl Row for Entry {
+    const ABOUT: &'static str = "What a task did in a window, or several tasks together.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "pid" ["pid"] = row.pid, "The task, or the process with `--by process`.";
+            "comm" ["name"] = row.comm.clone(), "Its name at the end of the window; none of a group.";
+            "group" ["group"] = row.group.clone(), "Its control group at the end; none of tasks in several groups, or if not known.";
+            "tasks" ["tasks", 5] = row.tasks, "How many tasks these are: those that ran, waited or woke.";
+            "waited_ns" ["waited"] @ WaitTime = row.parts.sum(), "How long they waited for a CPU in the window, open waits included.";
+            "mostly" ["mostly"] = row.parts.ranked().first().map(|(cause, _)| cause.name()), "The cause of most of it, as in `schedlab why`.";
+            "longest_ns" ["longest"] @ WaitTime = row.longest, "The longest wait, its part before the window included; of an open one as much as was seen.";
+            "longest_is_open" = row.is_open, "Whether that wait had not ended: it is at least so long.";
+            "throttled_ns" ["throttled", 2] @ WaitTime = row.parts.of(WaitCause::Throttled), "How much of the waiting was for a CPU quota.";
+            "run_ns" ["run"] @ RunTime = row.ran, "Time in which they ran.";
+            "wakeups" ["wakeups", 4] @ Wakeups = row.wakeups, "Wakeups of them.";
+            "switches" ["switches", 3] @ Switches = row.switches, "Context switches away from them.";
+        };
+        columns.extend(
+            Delays::columns().into_iter().map(|column| column.of(|row: &Self| &row.delays)),
+        );
+        columns
+    }
+}
+
+impl Entry {
+    fn add(&mut self, other: &Self) {
+        if other.longest > self.longest {
+            (self.longest, self.is_open) = (other.longest, other.is_open);
+        }
+        self.tasks += other.tasks;
+        self.delays.merge(&other.delays);
+        self.parts.add(&other.parts);
+        self.ran += other.ran;
+        self.wakeups += other.wakeups;
+        self.switches += other.switches;
+    }
+
+    /// How it is called in a sentence.
+    pub(super) fn title(&self) -> String {
+        let name = self.comm.as_deref().or(self.group.as_deref()).unwrap_or("(no group)");
+        match (self.pid, self.tasks) {
+            (Some(pid), _) => format!("{name} ({pid})"),
+            (None, 1) => name.to_owned(),
+            (None, tasks) => format!("{name} ({tasks} tasks)"),
+        }
+    }
+}
+
+/// A window that has closed.
+pub(crate) struct Window {
+    /// The causes of all waiting, with the state at the end.
+    pub(super) reply: Reply<CausesAnswer>,
+    pub(super) cpus: CpusAnswer,
+    all: Delays,
+    /// By task.
+    pub(super) tasks: Vec<Entry>,
+    pub(super) by: By,
+    /// Those that waited longest in sum first.
+    pub(super) rows: Vec<Entry>,
+    pub(super) events: u64,
+    late: u64,
+    /// Limited groups with the time in which they were throttled, summed over CPUs.
+    pub(super) throttled: Vec<(String, Nanos)>,
+    /// What `why` says first; empty if tasks hardly waited.
+    pub(super) answer: Option<String>,
+}
+
+impl Window {
+    pub(super) fn of(
+        reply: Reply<Answers>,
+        throttling: &ThrottlingAnswer,
+        info: &TraceInfo,
+        taken: &Taken,
+        by: By,
+    ) -> Self {
+        let mut others = None;
+        let reply = reply.map(|(latency, tasks, causes, cpus)| {
+            others = Some((latency, tasks, cpus));
+            causes
+        });
+        let (latency, ran, cpus) = others.expect("the reply held them");
+        let tasks = by_task(&reply, &latency, &ran, info);
+        let groups = info.groups.as_ref();
+        let name = |group: u32| groups?.names.get(group as usize).cloned();
+        let throttled =
+            throttling.groups.iter().filter_map(|(group, time)| Some((name(*group)?, *time)));
+        let answer = overview::first_line(&reply, groups);
+        let rows = rows(&tasks, &reply.state, by);
+        Self {
+            throttled: throttled.collect(),
+            events: taken.events.len() as u64,
+            late: taken.late,
+            all: latency.total,
+            reply,
+            cpus,
+            tasks,
+            by,
+            rows,
+            answer,
+        }
+    }
+
+    /// All tasks that are chosen, together.
+    pub(super) fn sum_of(&self, is_chosen: impl Fn(&Entry) -> bool) -> Entry {
+        let mut sum = Entry::default();
+        self.tasks.iter().filter(|entry| is_chosen(entry)).for_each(|entry| sum.add(entry));
+        sum
+    }
+
+    pub(super) const fn known(&self) -> &Known {
+        &self.reply.known
+    }
+
+    /// Events that were lost in the window, or in one before, where a CPU did not switch since.
+    pub(super) const fn is_partial(&self) -> bool {
+        self.reply.known.gaps
+    }
+
+    /// The longest wait.
+    pub(super) fn worst(&self) -> Option<&ExplainedWait> {
+        self.reply.answer.worst.first()
+    }
+
+    /// How much of the CPUs' known time tasks ran.
+    pub(super) fn busy(&self) -> Option<f64> {
+        let sum = |of: fn(&schedlab_timeline::CpuRow) -> Nanos| -> u64 {
+            self.cpus.rows.iter().map(|row| of(row).0).sum()
+        };
+        let (busy, idle) = (sum(|row| row.busy), sum(|row| row.idle));
+        (busy + idle > 0).then(|| busy as f64 / (busy + idle) as f64)
+    }
+
+    /// A line for people, and the answer below it where tasks waited much.
+    pub(super) fn line(&self, began: Nanos) -> String {
+        let end = (self.reply.observed.end - began).readable();
+        let busy = self.busy().map_or("?".to_owned(), |part| format!("{:.0}", part * 100.0));
+        let mut text = format!("{end:>8}  CPUs {busy:>3} %  waited {}", self.waited());
+        if let Some(wait) = self.worst() {
+            let _ = write!(text, "; worst {}", self.told(wait));
+        }
+        if let Some(top) = self.rows.first().filter(|top| top.parts.sum() > Nanos::ZERO) {
+            let _ = write!(text, "; most {} {}", top.title(), top.parts.sum().readable());
+        }
+        if self.is_partial() {
+            text += "; events were lost: at least that";
+        }
+        text.push('\n');
+        if let Some(answer) = &self.answer {
+            let _ = writeln!(text, "          {answer}");
+        }
+        text
+    }
+
+    /// `1.20 s: throttled 95 %, competition 3 %`.
+    pub(super) fn waited(&self) -> String {
+        let total = &self.reply.answer.total;
+        let all = total.sum();
+        let shares: Vec<String> = total
+            .ranked()
+            .into_iter()
+            .take(3)
+            .map(|(cause, time)| format!("{} {}", cause.title(), overview::percent(time, all)))
+            .collect();
+        let all = super::super::trace::input::figure(self.known(), Need::WaitTime, all.readable());
+        if shares.is_empty() { all } else { format!("{all}: {}", shares.join(", ")) }
+    }
+
+    /// `≥ 61.2 ms web (123)`.
+    pub(super) fn told(&self, wait: &ExplainedWait) -> String {
+        let state = &self.reply.state;
+        let (length, pid) = (wait.until - wait.since, state.task(wait.task).pid);
+        let open = if wait.is_open { "≥ " } else { "" };
+        format!("{open}{} {} ({pid})", length.readable(), state.name(wait.task))
+    }
+
+    /// The rows as CSV, with a first line of names.
+    pub(super) fn csv(&self, top: usize, has_head: bool) -> String {
+        let (end, gaps) = (self.reply.observed.end, self.is_partial());
+        let rows = Rows::new(shown(&self.rows, top), Nanos::ZERO).and([
+            column(
+                "window_end_ns",
+                "When the window ended, on the trace's clock.",
+                move |_: &Entry| At(end),
+            ),
+            column("is_partial", "Whether events were lost.", move |_: &Entry| gaps),
+        ]);
+        let text = rows.csv(false);
+        match text.split_once('\n') {
+            Some((_, rest)) if has_head => rest.to_owned(),
+            _ => text,
+        }
+    }
+
+    pub(super) fn document(&self, top: usize, histogram: bool) -> Document<'_> {
+        let Self { reply, rows, .. } = self;
+        let rows = shown(rows, top);
+        let worst = self.worst().map(|wait| Worst {
+            pid: reply.state.task(wait.task).pid,
+            comm: reply.state.name(wait.task),
+            waited_ns: wait.until - wait.since,
+            is_open: wait.is_open,
+            by_cause: overview::by_cause(&wait.parts),
+        });
+        let throttled = self.throttled.iter();
+        Document {
+            head: Head::of(reply),
+            answer: self.answer.as_deref(),
+            events: self.events,
+            late: self.late,
+            waited_ns: reply.answer.total.sum(),
+            by_cause: overview::by_cause(&reply.answer.total),
+            worst,
+            waits: One::new(&self.all, reply.origin, histogram).known(&reply.known),
+            cpus: Rows::new(&self.cpus.rows, reply.origin).known(&reply.known),
+            by: self.by.name(),
+            rows: Rows::new(rows, reply.origin).with(histogram).known(&reply.known),
+            rows_left_out: self.rows.len() - rows.len(),
+            throttled: throttled
+                .map(|(group, time)| Throttled { group: group.clone(), throttled_ns: *time })
+                .collect(),
+        }
+    }
+}
+
+fn shown(rows: &[Entry], top: usize) -> &[Entry] {
+    let count = if top == 0 { rows.len() } else { top.min(rows.len()) };
+    &rows[..count]
+}
+
+/// What each task did.
+fn by_task(
+    reply: &Reply<CausesAnswer>,
+    latency: &LatencyAnswer,
+    ran: &TasksAnswer,
+    info: &TraceInfo,
+) -> Vec<Entry> {
+    let mut entries = BTreeMap::<TaskId, Entry>::new();
+    for row in &latency.tasks {
+        entries.entry(row.task).or_default().delays = row.delays.clone();
+    }
+    for row in &ran.rows {
+        let entry = entries.entry(row.task).or_default();
+        entry.ran = row.ran;
+        entry.wakeups = row.wakeups;
+        entry.switches = row.voluntary + row.involuntary;
+    }
+    for row in &reply.answer.tasks {
+        let entry = entries.entry(row.task).or_default();
+        entry.parts = row.parts;
+        entry.longest = row.longest;
+        let open = row.open_since.map(|since| reply.observed.end - since);
+        entry.is_open = open == Some(row.longest);
+    }
+    let named = |(task, entry): (TaskId, Entry)| {
+        let pid = reply.state.task(task).pid;
+        let group = reply.answer.groups.get(task.index()).copied().flatten();
+        Entry {
+            pid: Some(pid),
+            comm: Some(reply.state.name(task)),
+            group: reply.answer.group_name(group).map(str::to_owned),
+            process: Some(
+                info.processes.as_ref().and_then(|all| all.get(&pid)).copied().unwrap_or(pid),
+            ),
+            tasks: 1,
+            ..entry
+        }
+    };
+    entries.into_iter().map(named).collect()
+}
+
+/// Rows of a kind, those that waited longest in sum first.
+fn rows(tasks: &[Entry], state: &State, by: By) -> Vec<Entry> {
+    let mut sums = BTreeMap::<(Option<Pid>, Option<&str>), Entry>::new();
+    for task in tasks {
+        let key = match by {
+            By::Task => (task.pid, task.comm.as_deref()),
+            By::Command => (None, task.comm.as_deref()),
+            By::Process => (task.process, None),
+            By::Group => (None, task.group.as_deref()),
+        };
+        let sum = sums.entry(key).or_insert_with(|| {
+            let process = task.process.and_then(|process| state.task_of(process));
+            let comm = match by {
+                By::Task | By::Command => task.comm.clone(),
+                By::Process => process.map(|first| state.name(first)).or_else(|| task.comm.clone()),
+                By::Group => None,
+            };
+            Entry { pid: key.0, comm, group: task.group.clone(), ..Entry::default() }
+        });
+        if sum.group != task.group {
+            sum.group = None;
+        }
+        sum.add(task);
+    }
+    let mut rows: Vec<Entry> = sums.into_values().collect();
+    rows.sort_by_key(|row| (Reverse(row.parts.sum()), Reverse(row.ran)));
+    rows
+}
+
+/// A line of `schedlab watch --json`: a window.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    #[serde(flatten)]
+    head: Head,
+    /// Who waited longest, and why, in a sentence; `null` if tasks hardly waited.
+    answer: Option<&'a str>,
+    /// Events in the window.
+    events: u64,
+    /// Events that came after their window had closed, and count in this one.
+    late: u64,
+    /// How long tasks waited for a CPU in sum.
+    waited_ns: Nanos,
+    /// The same by cause, longest first.
+    by_cause: Vec<ByCause>,
+    /// The longest wait; `null` if nobody waited.
+    worst: Option<Worst>,
+    /// All waits that ended in the window.
+    waits: One<'a, Delays>,
+    /// Each CPU.
+    cpus: Rows<'a, schedlab_timeline::CpuRow>,
+    /// What the rows are: `task`, `command`, `process` or `group`.
+    by: &'static str,
+    /// Those that waited longest in sum first.
+    rows: Rows<'a, Entry>,
+    /// How many more rows there are: `--top 0` prints all.
+    rows_left_out: usize,
+    /// Groups with a CPU quota.
+    throttled: Vec<Throttled>,
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/watch/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Worst {
+    pid: Pid,
+    comm: String,
+    /// Its length, the part before the window included; of an open wait as much as was seen.
+    waited_ns: Nanos,
+    /// Whether it had not ended.
+    is_open: bool,
+    /// Its causes, as far as it lay in the window.
+    by_cause: Vec<ByCause>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Throttled {
+    group: String,
+    /// Time in which it was throttled, summed over CPUs, by the model of its budget.
+    throttled_ns: Nanos,
+}
