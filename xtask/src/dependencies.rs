@@ -71,7 +71,8 @@ pub(crate) fn renew(clone: &str) -> Result<()> {
 fn line(advisory: &str) -> Result<Option<String>> {
     let text = advisory.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
     let facts: toml::Table = text.context("no TOML")?.parse()?;
-    let (about, versions) = (&facts["advisory"], &facts["versions"]);
+    let about = &facts["advisory"];
+    let versions = &facts["versions"];
     if about.get("withdrawn").is_some() {
         return Ok(None);
     }

@@ -15,13 +15,13 @@ mod table;
 
 pub use change::{Changes, TaskChanges};
 pub use files::{write_script, write_tmpfiles};
-pub use kept::{Kept, kept_file, left_set, outstanding, read_kept};
+pub use kept::{KeptSetting, kept_file, left_set, outstanding, read_kept};
 pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
 pub use scoped::{Held, check, take_on};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find};
 
 use schedlab_model::{Knob, Setting, kernel_version};
-use schedlab_workload::knobs::{self, Asked, FEATURES};
+use schedlab_workload::knobs::{self, FEATURES, SettingKind};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -248,16 +248,16 @@ impl Tree {
             let name = setting.knob.as_str();
             let wrong = |why| KnobError::Value { name: name.to_owned(), why };
             let unknown = |hint| KnobError::Unknown { name: name.to_owned(), hint };
-            let asked = Asked::read(name).map_err(unknown)?;
+            let asked = SettingKind::read(name).map_err(unknown)?;
             let place = match asked {
-                Asked::Knob(tunable) => tunable.name,
-                Asked::Feature(_) => FEATURES,
-                Asked::Speed => return Err(unknown(String::new())),
+                SettingKind::Knob(tunable) => tunable.name,
+                SettingKind::Feature(_) => FEATURES,
+                SettingKind::Speed => return Err(unknown(String::new())),
             };
             let entry = find(place).expect("each tunable has places");
             let home = self.home(entry).ok_or_else(|| self.absent(entry))?;
             let text = match asked {
-                Asked::Feature(feature) => knobs::feature(feature, &setting.value),
+                SettingKind::Feature(feature) => knobs::feature(feature, &setting.value),
                 _ => knobs::read(entry.tunable(), &setting.value),
             };
             let text = text.map_err(wrong)?;

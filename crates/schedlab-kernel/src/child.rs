@@ -23,7 +23,7 @@ const ARENA: usize = 64 << 30;
 
 /// What a child is asked, as JSON on its standard input.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ChildRequest {
     pub(crate) image: PathBuf,
     /// The machine's name.
     pub(crate) machine: String,
@@ -36,7 +36,7 @@ pub(crate) struct Asked {
 
 /// What a child tells of the machine when no run is asked for.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum KnobsReply {
     Knobs(Vec<(String, String)>),
     Wrong(String),
 }
@@ -87,7 +87,7 @@ pub fn child() -> ExitCode {
 fn live() -> io::Result<()> {
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
-    let asked: Asked = serde_json::from_slice(&text)?;
+    let asked: ChildRequest = serde_json::from_slice(&text)?;
     let board = board(&asked.image);
     let name = asked.machine.parse().map_err(io::Error::other)?;
     let model = Model::of_code(&name, asked.costs.as_deref(), asked.code);
@@ -95,7 +95,7 @@ fn live() -> io::Result<()> {
     let mut out = io::stdout().lock();
     let Some((spec, trace)) = asked.run else {
         let knobs = both.and_then(|(board, model)| Simulated::knobs_of(&model, board));
-        serde_json::to_writer(&mut out, &knobs.map_or_else(Told::Wrong, Told::Knobs))?;
+        serde_json::to_writer(&mut out, &knobs.map_or_else(KnobsReply::Wrong, KnobsReply::Knobs))?;
         return out.flush();
     };
     let mut told = Frames { out, trace, writer: None };

@@ -1,7 +1,7 @@
 //! The machine whose scheduler is the code of a tree: it checks runs here, and performs each in a child.
 
 use crate::build::Built;
-use crate::child::{ARGUMENT, Asked, Told};
+use crate::child::{ARGUMENT, ChildRequest, KnobsReply};
 use schedlab_model::{MachineFacts, Nanos};
 use schedlab_sim::{Model, OfCode, Simulated};
 use schedlab_sys::process;
@@ -42,7 +42,7 @@ impl OfTree {
         let built = Built::find(&tree).map_err(|why| refused(why.to_string()))?;
         // Settings are checked before anything boots.
         Model::of_code(name, costs.as_deref(), built.code.clone()).map_err(refused)?;
-        let asked = Asked {
+        let asked = ChildRequest {
             image: built.image.clone(),
             machine: name.to_string(),
             costs: costs.clone(),
@@ -50,11 +50,11 @@ impl OfTree {
             run: None,
         };
         let told = perform(&asked, &|| false)?.unwrap_or_default();
-        let told: Told =
+        let told: KnobsReply =
             serde_json::from_slice(&told).map_err(|_| died("it did not tell its knobs"))?;
         let knobs = match told {
-            Told::Knobs(knobs) => knobs,
-            Told::Wrong(why) => return Err(MachineError::Load(why)),
+            KnobsReply::Knobs(knobs) => knobs,
+            KnobsReply::Wrong(why) => return Err(MachineError::Load(why)),
         };
         let code = OfCode { knobs, ..built.code.clone() };
         let model = Model::of_code(name, costs.as_deref(), code.clone()).map_err(refused)?;
@@ -77,7 +77,7 @@ impl Machine for OfTree {
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         let trace = if spec.record.is_some() { out.path(Stream::Trace) } else { PathBuf::new() };
-        let asked = Asked {
+        let asked = ChildRequest {
             image: self.built.image.clone(),
             machine: self.name.to_string(),
             costs: self.costs.clone(),
@@ -128,7 +128,10 @@ impl Drop for Awaited {
 }
 
 /// Asks a child; what it told, or `None` if the user stopped it.
-fn perform(asked: &Asked, stopped: &dyn Fn() -> bool) -> Result<Option<Vec<u8>>, MachineError> {
+fn perform(
+    asked: &ChildRequest,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Option<Vec<u8>>, MachineError> {
     let io = |doing: &str| {
         let doing = format!("{doing} the process of the simulated kernel");
         move |error: io::Error| MachineError::io(doing, error)

@@ -38,7 +38,8 @@ fn read(file: &[u8]) -> Option<Vec<(u64, String)>> {
         |&index: &usize| head(index).and_then(|at| number(file, at + 4, 4)) == Some(TABLE);
     let table = head((0..count).find(is_table)?)?;
     let names = word(head(usize::try_from(number(file, table + 40, 4)?).ok()?)? + 24)?;
-    let (from, bytes) = (word(table + 24)?, word(table + 32)?);
+    let from = word(table + 24)?;
+    let bytes = word(table + 32)?;
     let mut all = Vec::new();
     for at in (from..from.checked_add(bytes)?).step_by(SYMBOL) {
         if file.get(at + 4)? & 0xf != FUNCTION {

@@ -75,7 +75,8 @@ mod tests {
     use super::*;
 
     fn task(pid: i32, at: u64, nice: i32, slice: Option<u64>) -> Scheduled {
-        let (autogroup, session) = (None, None);
+        let autogroup = None;
+        let session = None;
         let slice = slice.map(Nanos);
         Scheduled {
             pid: Pid(pid),

@@ -172,7 +172,8 @@ impl Known {
         let whole = !self.gaps && !self.parts;
         let at_least = |exact: bool| Some(if exact { Bound::Exact } else { Bound::AtLeast });
         let is = |cover: Cover| cover == Cover::Complete;
-        let (switches, wakes) = (is(self.switches), is(self.wakes));
+        let switches = is(self.switches);
+        let wakes = is(self.wakes);
         let placed = is(self.placements) && is(self.migrations);
         // Without `sched_wakeup` a woken task is taken to wait on its last CPU until a migration moves it.
         let assumed = self.misplaced > Nanos::ZERO;
@@ -239,12 +240,6 @@ impl Known {
             Nanos::ZERO => Bound::Exact,
             Nanos(ns) => Bound::Within(ns as f64),
         })
-    }
-
-    /// Whether no figure of run times or waits can be drawn from the trace.
-    #[must_use]
-    pub fn is_sampled(&self) -> bool {
-        self.switches == Cover::Sampled
     }
 
     /// Whether figures may be other than those of a complete trace.

@@ -222,9 +222,11 @@ impl FromStr for CpuSet {
             let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
             let (range, stride) = part.split_once(':').unwrap_or((part, "1/1"));
             let (used, of) = stride.split_once('/').ok_or_else(wrong)?;
-            let (used, of) = (number(used)?, number(of)?.max(1));
+            let used = number(used)?;
+            let of = number(of)?.max(1);
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last) = (number(first)?, number(last)?);
+            let first = number(first)?;
+            let last = number(last)?;
             if last < first {
                 return Err(CpuListError::Backwards { part: part.into(), list: list.into() });
             }

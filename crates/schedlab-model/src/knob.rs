@@ -35,3 +35,16 @@ pub struct Setting {
     /// The value, as the user wrote it (with a unit where it has one).
     pub value: String,
 }
+
+impl std::str::FromStr for Setting {
+    type Err = String;
+
+    /// Reads `NAME=VALUE`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (knob, value) =
+            text.split_once('=').filter(|(knob, _)| !knob.trim().is_empty()).ok_or_else(|| {
+                format!("invalid setting '{}': use NAME=VALUE", text.escape_default())
+            })?;
+        Ok(Self { knob: knob.trim().to_owned(), value: value.trim().to_owned() })
+    }
+}

@@ -116,7 +116,8 @@ impl Topology {
     /// How far apart two CPUs are; `None` when one is unknown.
     #[must_use]
     pub fn distance(&self, a: Cpu, b: Cpu) -> Option<Distance> {
-        let (a, b) = (self.place(a)?, self.place(b)?);
+        let a = self.place(a)?;
+        let b = self.place(b)?;
         Some(match () {
             () if a.cpu == b.cpu => Distance::Same,
             () if a.core == b.core => Distance::Smt,

@@ -47,18 +47,16 @@ const LOOK: Nanos = Nanos::from_millis(250);
 const PAGES_AT_ONCE: usize = 64;
 
 impl Instance {
-    /// Makes an instance that is removed even if a process dies: by `guard`, if there is one already.
+    /// Makes an instance that is removed even if a process dies.
     pub(crate) fn guarded(
         tracefs: Tracefs,
         options: &Options,
         head: &Head,
-        guard: Option<Guard>,
     ) -> Result<Self, RecordError> {
         tracefs.writable().map_err(|error| tracefs_write_right(&error))?;
         let name = format!("schedlab-{}", std::process::id());
         let root = tracefs.root().join("instances").join(&name);
-        let armed = guard.map_or_else(Guard::arm, Ok);
-        let mut guard = armed.map_err(RecordError::io("starting the guardian"))?;
+        let mut guard = Guard::arm().map_err(RecordError::io("starting the guardian"))?;
         let undo = Undo::RemoveInstance { name };
         guard.before(undo).map_err(RecordError::io("writing the guard's journal"))?;
         unnamed(&tracefs, &mut guard, || std::fs::create_dir(&root))

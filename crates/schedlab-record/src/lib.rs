@@ -16,7 +16,6 @@ mod groups;
 pub mod live;
 pub mod mark_file;
 mod options;
-mod probes;
 mod recorder;
 mod requests;
 mod rings;

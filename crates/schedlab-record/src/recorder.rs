@@ -1,11 +1,10 @@
 //! A recording in progress, whichever way the kernel hands over its events.
 
 use super::conditions::Looker;
-use super::error::{tracefs_right, tracefs_write_right};
+use super::error::tracefs_right;
 use super::ftrace::Instance;
 use super::groups::Groups;
 use super::options::Meaning as _;
-use super::probes;
 use super::rings::{self, Rings};
 use super::shared::{Ended, Shared, Spike, spawn};
 use super::spool::{self, Head, Source, Tail};
@@ -15,7 +14,6 @@ use super::tracepoints;
 use super::watch::Watcher;
 use super::{Options, RecordError, Via};
 use schedlab_model::{Cpu, Nanos, Trigger};
-use schedlab_sys::guard::Guard;
 use schedlab_sys::perf::Ring;
 use schedlab_sys::{clock, process, topology, tracefs::Tracefs};
 use std::io;
@@ -107,19 +105,10 @@ impl Recorder {
             });
         }
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
-        let mut guard = None;
-        let mut options = options.clone();
-        if probes::any(&options.events) {
-            tracefs.writable().map_err(|error| tracefs_write_right(&error))?;
-            let mut armed = Guard::arm().map_err(RecordError::io("starting the guardian"))?;
-            options.events = probes::define(&tracefs, &mut armed, &options.events);
-            guard = Some(armed);
-        }
-        let options = &options;
         let head = head(options, &tracefs, Source::Ftrace)?;
         begin(options, dir, &head)?;
         let shared = Arc::<Shared>::default();
-        let instance = Instance::guarded(tracefs, options, &head, guard)?;
+        let instance = Instance::guarded(tracefs, options, &head)?;
         let mut threads = vec![watcher(dir, rings::watch(&head), options, &shared)?];
         threads.extend(listener(options, dir, &head, &shared)?);
         if !options.overwrites() {

@@ -37,7 +37,6 @@ const STOPPED: usize = 14;
 const TRACED: usize = 15;
 const TRACE_AT: usize = 16;
 const ARENA: usize = TRACE_AT + TRACE;
-const ARENA_USED: usize = ARENA + 2;
 const RECORDED: usize = ARENA + 3;
 const TOUCHED: usize = ARENA + 4;
 const TEXT_BYTES: usize = ARENA + 5;
@@ -429,7 +428,9 @@ impl Board {
             1 => Context::SoftIrq,
             _ => Context::HardIrq,
         };
-        let (other, more, prio) = (word(3), word(4), word(5));
+        let other = word(3);
+        let more = word(4);
+        let prio = word(5);
         let what = match word(0) & 0xff {
             1 => Happened::Waking { cpu: more as usize },
             2 => Happened::Wakeup { cpu: more as usize, new: false },
@@ -493,11 +494,6 @@ impl Board {
             Some((name.to_owned(), value.trim().to_owned()))
         };
         Ok(text.lines().filter_map(pair).collect())
-    }
-
-    /// The memory that the image has used, in bytes.
-    pub(crate) fn memory(&self) -> u64 {
-        self.image.word(ARENA_USED)
     }
 }
 

@@ -132,17 +132,12 @@ pub struct CostError(pub String);
 
 /// Files of costs that come with the program, by name.
 const PRESETS: &[(&str, &str)] = &[
-    ("icount-5.10", include_str!("../data/icount-5.10.costs.toml")),
     ("icount-6.1", include_str!("../data/icount-6.1.costs.toml")),
     ("icount-6.12", include_str!("../data/icount-6.12.costs.toml")),
     ("none", "base = \"none\""),
 ];
 
 impl Costs {
-    /// How many numbers of a kernel decided each file of costs that comes with the program.
-    pub const PARAMETERS: &[(&str, usize)] =
-        &[("icount-5.10", 12), ("icount-6.1", 22), ("icount-6.12", 18)];
-
     /// A cost by name, in nanoseconds; `None` if there is no such cost.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {

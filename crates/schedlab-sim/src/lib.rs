@@ -9,12 +9,9 @@ mod board;
 pub mod calibrate;
 mod costs;
 mod event_queue;
-pub mod follow;
 mod machine;
 pub mod policy;
 mod policy_view;
-mod published;
-pub mod validate;
 mod world;
 
 pub use board::{BOARD_WORDS, Board, ControlGroup, Image, Preparation};
@@ -23,7 +20,4 @@ pub use machine::{
     CPUS_MAX, Kernel, MachineFile, Model, OfCode, SETTINGS, Simulated, SimulatedPool,
 };
 pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
-pub use published::{
-    PUBLISHED, PUBLISHED_PARTS, PUBLISHED_PLACEMENTS, Published, PublishedPart, PublishedPlacement,
-};
 pub use world::{Config, Deadlock, Gap, Halt, Start, Step, TaskUsage, World};

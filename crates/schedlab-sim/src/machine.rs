@@ -7,6 +7,7 @@
 mod code;
 mod conditions;
 mod each_cpu;
+mod errors;
 mod facts;
 mod file;
 mod groups;
@@ -27,17 +28,17 @@ pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 
 use crate::policy_view::Class;
 use crate::policy_view::FULL_SPEED;
-use crate::{Board, Config, Hardware, Start, World, published};
+use crate::{Board, Config, Costs, Hardware, Start, World};
 use groups::{Grouping, OwnGroup};
 use run::Run;
 use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
-use schedlab_workload::jobs::Crew;
+use schedlab_workload::jobs::Workers;
 use schedlab_workload::knobs;
 use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Placement, Plan, Policy};
 use schedlab_workload::{
-    Machine, MachineError, MachineName, Offers, Outcome, Output, Recording, RunSpec, Speed,
+    Full, Machine, MachineError, MachineName, Offers, Outcome, Output, Recording, RunSpec, Speed,
     SpeedSettings, plans_around,
 };
 use std::sync::Arc;
@@ -70,7 +71,7 @@ pub struct Simulated {
 struct Prepared {
     plan: Plan,
     /// Where the tasks are workers that run a graph of jobs.
-    crew: Option<Arc<Crew>>,
+    crew: Option<Arc<Workers>>,
     model: Model,
     hardware: Hardware,
     /// Changes of speeds: since the load began, the CPU, millionths.
@@ -81,13 +82,21 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// What the result says of the parts that it uses: their errors, or that they were not compared with a kernel.
-    fn notes(&self) -> Vec<String> {
+    /// What the result says of the run: the errors of its kind of load, and what was not compared with a kernel.
+    fn notes(&self, spec: &RunSpec) -> Vec<String> {
         let kernel = self.model.kernel.name();
-        let cpus = self.model.topology.places().len();
-        let parts = self.parts();
-        let mut notes: Vec<String> =
-            parts.iter().map(|part| published::sentence(kernel, part, cpus)).collect();
+        let mut notes = Vec::new();
+        if self.model.topology.places().len() == 1 {
+            let mut loads = self.parts();
+            if loads.is_empty() {
+                loads.push(errors::plain(&spec.workload));
+            }
+            let own =
+                kernel.rsplit('-').next().and_then(|of| Costs::preset(&format!("icount-{of}")));
+            let same = own.map(Costs::parse) == Some(Ok(self.model.costs));
+            let costs = if same { "" } else { ", at other costs than this machine's" };
+            notes.extend(errors::line(kernel, &loads).map(|line| line + costs));
+        }
         if self.model.autogroup {
             let what = "autogroup=true: the load is one group, like a session";
             notes.push(format!("{what}; autogroup has not been compared with a kernel"));
@@ -115,12 +124,12 @@ impl Prepared {
             has(|place| matches!(place.policy, Some(Policy::Fifo(_) | Policy::RoundRobin(_))));
         let groups = &self.grouping.groups;
         let all = [
-            (nice, published::NICE),
-            (policies, published::POLICIES),
-            (real_time, published::REAL_TIME),
-            (deadline, published::DEADLINE),
-            (!groups.is_empty(), published::GROUPS),
-            (groups.iter().any(|group| group.limit.is_some()), published::LIMITS),
+            (nice, errors::NICE),
+            (policies, errors::POLICIES),
+            (real_time, errors::REAL_TIME),
+            (deadline, errors::DEADLINE),
+            (!groups.is_empty(), errors::GROUPS),
+            (groups.iter().any(|group| group.limit.is_some()), errors::LIMITS),
         ];
         all.into_iter().filter_map(|(uses, part)| uses.then_some(part)).collect()
     }
@@ -165,7 +174,7 @@ impl Simulated {
             return Err(self.refused("run workloads beside each other", why));
         }
         let jobs = plan.jobs.take();
-        let crew = jobs.as_ref().map(|jobs| Crew::of(jobs, &mut plan, SPEED)).transpose();
+        let crew = jobs.as_ref().map(|jobs| Workers::of(jobs, &mut plan, SPEED)).transpose();
         let crew = crew.map_err(|why| self.refused("run jobs", &why))?;
         if let Some(limit) = spec.time_limit {
             plan.limit(limit);
@@ -225,10 +234,10 @@ impl Simulated {
             && record.pids.is_empty()
             && record.filters.is_empty()
             && record.snapshot.is_none()
-            && record.limit_bytes.is_none();
+            && record.full == Full::Stop;
         if !plain {
             let why = "the simulator records all scheduler events, and syscalls:sys_enter_read and its \
-                like on request: leave out other events, filters and limits";
+                like on request: leave out other events, filters and --full overwrite";
             return Err(self.refused("record that", why));
         }
         Ok(())
@@ -276,9 +285,6 @@ impl Simulated {
             return Ok(false);
         }
         let wrong = |why: String| self.refused(&format!("set {name} to {}", setting.value), &why);
-        if name == "cgroup_burst" && !self.model.kernel.has_burst() {
-            return Err(wrong("Linux 5.10 does not have it: it came with 5.14".to_owned()));
-        }
         let tunable = knobs::tunable(name).expect("the table has it");
         let text = knobs::read(tunable, &setting.value).map_err(wrong)?;
         let number = || -> Result<u64, MachineError> {
@@ -423,7 +429,7 @@ impl Machine for Simulated {
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         let prepared = self.prepare(spec)?;
-        let notes = prepared.notes();
+        let notes = prepared.notes(spec);
         let Prepared { mut plan, crew, model, hardware, changes, grouping, above } = prepared;
         for note in plan.notes.iter().chain(&facts::notes(&model)).chain(&notes) {
             out.note(note);
@@ -475,6 +481,7 @@ impl Machine for Simulated {
         let mut run = Run::new(&mut world, Measuring::new(plan, shape).in_virtual_time());
         let time = spec.record.as_ref().and_then(|record| record.time);
         run.keeps_until = time.map(|time| config.begin_ns + time.0);
+        run.room = spec.record.as_ref().and_then(|record| record.limit_bytes);
         match crew {
             Some(crew) => run.perform_jobs(&crew, out),
             None => run.perform(out),

@@ -88,47 +88,6 @@ pub struct Alarm {
     pub what: u64,
 }
 
-/// What a recorded kernel charged a task that ran (`sched_stat_runtime`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charge {
-    /// The time that the task ran since its last charge, in nanoseconds.
-    pub time: u64,
-    /// The task's virtual time afterwards, in nanoseconds; `None`: the kernel does not log it.
-    pub vruntime: Option<i64>,
-}
-
-/// What a kernel, or a model of it, holds of a task: the fields of `sched_entity` by which Linux 6.12 decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Its virtual time in nanoseconds.
-    pub vruntime: i64,
-    /// Its virtual deadline; relative to its virtual time if `relative`.
-    pub deadline: i64,
-    /// Its lag; while it runs, the deadline at which it was picked.
-    pub vlag: i64,
-    /// What it asks for at a time, in nanoseconds.
-    pub slice: u64,
-    /// It sleeps and has not left the queue.
-    pub delayed: bool,
-    /// Its deadline is a distance.
-    pub relative: bool,
-    /// It is in the queue, or runs.
-    pub queued: bool,
-}
-
-/// What a kernel, or a model of it, holds of a CPU's queue: the fields of `cfs_rq` of Linux 6.12.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
-    /// Its tasks, the running one and those that have not left it yet included.
-    pub nr: u64,
-    /// The sum of weight times virtual time from `zero`, without the running task.
-    pub sum: i64,
-    /// The sum of weights, without the running task.
-    pub load: i64,
-    /// The virtual time from which `sum` counts.
-    pub zero: i64,
-}
-
 /// What balancing did, and what it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
@@ -154,12 +113,6 @@ pub trait Policy {
     /// `task` begins on `cpu` before all others, and forks them. It was forked itself, and has run since.
     fn leads(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
         let _ = (scene, cpu, task);
-    }
-
-    /// Whether the last wakeup of `task` placed it in the queue without regard to its past.
-    fn placed_anew(&self, task: TaskId) -> bool {
-        let _ = task;
-        true
     }
 
     /// `task` becomes runnable on `cpu`.
@@ -188,11 +141,6 @@ pub trait Policy {
     /// The tick has come on all busy CPUs: tasks that are moved to balance the load.
     fn balance(&mut self, scene: &Scene, moves: &mut Moves) {
         let _ = (scene, moves);
-    }
-
-    /// The tick has come in a recording that the policy follows: what balancing notes of the load, without a move.
-    fn observe(&mut self, scene: &Scene) {
-        let _ = scene;
     }
 
     /// The task that is pushed off a CPU. One that waits is in its new queue afterwards; the one that runs is moved by
@@ -227,112 +175,8 @@ pub trait Policy {
         let _ = (scene, cpu, moves);
     }
 
-    /// Who would run on `cpu` if it looked now; nothing changes. `None`: nobody, or the policy does not tell.
-    fn would_pick(&self, cpu: usize) -> Option<TaskId> {
-        let _ = cpu;
-        None
-    }
-
-    /// `task`, which is in the queue of `cpu`, runs there from now on, whomever the policy would pick: a recording
-    /// says so. Returns whether the policy can follow a recording.
-    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
-        let _ = (scene, cpu, task);
-        false
-    }
-
-    /// From now on a recording tells what tasks are charged: time that passes charges nobody. Returns whether the
-    /// policy can do that.
-    fn listens(&mut self) -> bool {
-        false
-    }
-
-    /// Charges the task that runs on `cpu`. Its virtual time becomes the recorded one. Returns how far that lies
-    /// beyond the policy's own; `None`: the charge does not tell.
-    fn charge(&mut self, scene: &Scene, cpu: usize, charge: Charge) -> Option<i64> {
-        let _ = (scene, cpu, charge);
-        None
-    }
-
-    /// The virtual time of a task before this charge, as the charge tells it.
-    fn before(&self, task: TaskId, charge: Charge) -> Option<i64> {
-        let _ = (task, charge);
-        None
-    }
-
-    /// The virtual time of a task.
-    fn vruntime(&self, task: TaskId) -> Option<i64> {
-        let _ = task;
-        None
-    }
-
-    /// The nice value of `task`, which is on `cpu`, is another one from now on.
-    fn renice(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
-        let _ = (scene, cpu, task);
-    }
-
-    /// How far the virtual time of the task that runs on `cpu` moves if it leaves the queue and returns at once, as
-    /// `sched_setattr` and `sched_move_task` do.
-    fn requeue_shift(&self, cpu: usize) -> i64 {
-        let _ = cpu;
-        0
-    }
-
-    /// The task that runs on `cpu` leaves the queue and returns at once.
-    fn requeue(&mut self, scene: &Scene, cpu: usize) {
+    /// Another class takes `cpu`, or the CPU leaves the group: the task that ran waits in its queue.
+    fn put_back(&mut self, scene: &Scene, cpu: usize) {
         let _ = (scene, cpu);
     }
-
-    /// Whether `task` sleeps and is still in its queue.
-    fn is_delayed(&self, task: TaskId) -> bool {
-        let _ = task;
-        false
-    }
-
-    /// Whether a wakeup places a task beside all that are in the queue, so that their past becomes its own.
-    fn places_by_all(&self) -> bool {
-        false
-    }
-
-    /// All tasks in the queue of `cpu` beside the one that runs, those that sleep among them.
-    fn queued(&self, cpu: usize) -> Vec<TaskId> {
-        self.waiting(cpu)
-    }
-
-    /// `task`, which is in the queue of `cpu`, has this virtual time: a recording says so. `credited`: it was placed
-    /// there by the credit of a sleeper, which tells the queue's least virtual time.
-    fn adopt(&mut self, cpu: usize, task: TaskId, vruntime: i64, credited: bool) {
-        let _ = (cpu, task, vruntime, credited);
-    }
-
-    /// What the policy holds of a task; `None`: it holds other things.
-    fn held_of(&self, task: TaskId) -> Option<Standing> {
-        let _ = task;
-        None
-    }
-
-    /// What it holds of a task, which is or was on `cpu`, becomes what a recording tells.
-    fn take_standing(&mut self, cpu: usize, task: TaskId, standing: &Standing) {
-        let _ = (cpu, task, standing);
-    }
-
-    /// What the policy holds of the queue of `cpu`; `None`: it holds other things.
-    fn queue(&self, cpu: usize) -> Option<Queue> {
-        let _ = cpu;
-        None
-    }
-
-    /// The zero point of the queue of `cpu` becomes the one that a recording tells.
-    fn take_zero(&mut self, cpu: usize, zero: i64) {
-        let _ = (cpu, zero);
-    }
-
-    /// What the policy holds of a task that is queued on `cpu`, in words, for the one that looks for a cause.
-    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
-        let _ = (cpu, task);
-        None
-    }
-
-    /// The tasks that are runnable on `cpu` beside the one that runs, in no certain order; of a queue that several
-    /// CPUs share, those that `cpu` may take.
-    fn waiting(&self, cpu: usize) -> Vec<TaskId>;
 }

@@ -67,13 +67,6 @@ pub enum Undo {
         /// Its name below `instances`.
         name: String,
     },
-    /// Remove a dynamic event that we defined, wherever tracefs is mounted then.
-    RemoveProbe {
-        /// The system that it is shown under.
-        group: String,
-        /// The name of the event within its system, as `dynamic_events` lists it.
-        name: String,
-    },
     /// Write this into a file of tracefs, wherever that is mounted then.
     WriteTracefs {
         /// The file, relative to the root of tracefs.
@@ -315,9 +308,6 @@ impl Undo {
             Self::RemoveFile { path } => std::fs::remove_file(path),
             Self::RemoveInstance { name } => Tracefs::open()
                 .and_then(|tracefs| remove_dir(&tracefs.root().join("instances").join(name))),
-            Self::RemoveProbe { group, name } => {
-                Tracefs::open().and_then(|tracefs| tracefs.define(&format!("-:{group}/{name}")))
-            }
             Self::WriteTracefs { file, content } => Tracefs::open()
                 .and_then(|tracefs| kernel_file::write(tracefs.root().join(file), content)),
             Self::MoveTasks { from, to } => move_tasks(from, to),

@@ -197,15 +197,6 @@ fn ticks_of_descendants(of: u64) -> BTreeMap<u64, u64> {
     all.iter().filter(|(pid, _)| is_one(**pid)).map(|(pid, (_, ticks))| (*pid, *ticks)).collect()
 }
 
-/// For how long a thread has run or waited for a CPU, since it began (`schedstat`); `None` when it is gone, or the
-/// kernel does not count it.
-#[must_use]
-pub fn wanted_cpu(thread: Pid) -> Option<Nanos> {
-    let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
-    let mut words = text.split_whitespace().map(str::parse::<u64>);
-    Some(Nanos(words.next()?.ok()? + words.next()?.ok()?))
-}
-
 /// For how long a thread has run (`schedstat`); `None` when it is gone, or the kernel does not count it.
 #[must_use]
 pub fn ran(thread: Pid) -> Option<Nanos> {

@@ -10,8 +10,6 @@ use schedlab_model::Pid;
 use schedlab_sys::guard::{self, Guard, Undo};
 use schedlab_sys::lock::{Lock, LockError};
 use schedlab_sys::process;
-use schedlab_sys::tracefs::Tracefs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,9 +17,6 @@ use std::time::{Duration, Instant};
 const KILLS: u64 = 50;
 const VICTIM: &str = "__victim";
 const HOLDER: &str = "__holder";
-const PROBER: &str = "__prober";
-/// The name of the prober's event.
-const PROBE: &str = "knows_nothing";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -30,7 +25,6 @@ fn main() {
         [guard::ARGUMENT, journal] => guard::guardian(Path::new(journal)).unwrap(),
         [VICTIM, dir, pid] => victim(&Place::new(Path::new(dir)), Pid(pid.parse().unwrap())),
         [HOLDER, dir] => hold(&Place::new(Path::new(dir))),
-        [PROBER, dir, group] => probe(&Place::new(Path::new(dir)), group),
         // The harness's own option, by which `cargo test` tools ask for names.
         ["--list", ..] => println!("guard: test"),
         _ => tests(),
@@ -44,50 +38,6 @@ fn tests() {
     println!("what a killed guardian left was restored");
     a_lock_is_held_until_all_is_undone();
     println!("a lock was free only once all was undone");
-    match Tracefs::open().and_then(|tracefs| events(&tracefs)) {
-        Ok(_) => {
-            a_probe_goes_with_the_process_that_defined_it();
-            println!("the probes of killed processes were removed");
-        }
-        Err(why) => drop(writeln!(
-            std::io::stderr(),
-            "MISSING: dynamic events of tracefs; probes are not tested: {why}"
-        )),
-    }
-}
-
-/// The events that processes have defined.
-fn events(tracefs: &Tracefs) -> std::io::Result<String> {
-    let path = tracefs.root().join("dynamic_events");
-    std::fs::OpenOptions::new().append(true).open(&path)?;
-    std::fs::read_to_string(path)
-}
-
-/// Defines an event, and waits.
-fn probe(place: &Place, group: &str) {
-    let program = std::env::current_exe().unwrap();
-    let mut guard = Guard::arm_with(&place.journals, &program).unwrap();
-    guard.before(Undo::RemoveProbe { group: group.to_owned(), name: PROBE.to_owned() }).unwrap();
-    let definition = format!("p:{group}/{PROBE} {}:0x1000", program.display());
-    Tracefs::open().unwrap().define(&definition).unwrap();
-    std::thread::sleep(Duration::from_secs(600));
-}
-
-fn a_probe_goes_with_the_process_that_defined_it() {
-    let dir = tempfile::tempdir().unwrap();
-    Place::fresh(dir.path());
-    let group = format!("schedlab_{}", std::process::id());
-    let tracefs = Tracefs::open().unwrap();
-    let is_there = || events(&tracefs).unwrap().contains(&format!("{group}/{PROBE}"));
-    for _ in 0..5 {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([PROBER, dir.path().to_str().unwrap(), &group]);
-        let mut prober = command.spawn().unwrap();
-        until(is_there, || "the prober defined nothing".into());
-        prober.kill().unwrap();
-        prober.wait().unwrap();
-        until(|| !is_there(), || "a probe is left".into());
-    }
 }
 
 /// Changes a file under a lock, and waits.

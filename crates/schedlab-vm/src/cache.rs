@@ -41,7 +41,8 @@ pub fn check(place: &Path) -> Result<(), VmError> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             meta => meta.map_err(VmError::io(format!("looking at {}", folder.display())))?,
         };
-        let (path, owner) = (folder.display().to_string(), meta.uid());
+        let path = folder.display().to_string();
+        let owner = meta.uid();
         let remedy = "set XDG_CACHE_HOME to a folder of your own";
         // What root put there could be anywhere.
         if owner != user && owner != 0 {

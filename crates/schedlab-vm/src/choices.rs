@@ -27,7 +27,7 @@ pub type Slot = String;
 
 /// Why the scheduler had to choose.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asked {
+pub enum Occasion {
     /// A task was woken: does the current one go on?
     Woken {
         /// The task that was woken.
@@ -107,7 +107,7 @@ pub struct Situation {
     /// The tasks that waited on this CPU, the woken one included.
     pub waiting: BTreeSet<Slot>,
     /// Why the scheduler had to choose.
-    pub asked: Asked,
+    pub asked: Occasion,
 }
 
 /// A choice: the task that runs next.
@@ -146,9 +146,9 @@ impl Choice {
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self.situation.asked {
-            Asked::Woken { .. } => Kind::Wakeup,
-            Asked::Left => Kind::Next,
-            Asked::Ran => Kind::Slice,
+            Occasion::Woken { .. } => Kind::Wakeup,
+            Occasion::Left => Kind::Next,
+            Occasion::Ran => Kind::Slice,
         }
     }
 

@@ -89,7 +89,8 @@ impl From<VmError> for MachineError {
             VmError::Io { doing, error } => Self::Io { doing, error },
             other @ (VmError::Guest { .. } | VmError::Interrupted) => Self::Load(other.to_string()),
             other => {
-                let (machine, what) = ("vm".to_owned(), "start".to_owned());
+                let machine = "vm".to_owned();
+                let what = "start".to_owned();
                 Self::NotOffered { machine, what, why: other.to_string() }
             }
         }

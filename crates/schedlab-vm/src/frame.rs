@@ -146,7 +146,7 @@ impl From<Fault> for MachineError {
 /// What a guest is asked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct GuestRequest {
     /// The run that the guest performs.
     pub spec: RunSpec,
     /// How long the guest waits before it begins, so that repeats begin at other phases of its ticks.

@@ -6,7 +6,7 @@
 //! kernel takes part.
 
 use crate::Clock;
-use crate::frame::{Asked, Domain, Frame, Which};
+use crate::frame::{Domain, Frame, GuestRequest, Which};
 use crate::scheduler::Scheduler;
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use schedlab_sys::mount::mount;
@@ -94,9 +94,9 @@ fn live(exact: bool, machine: &mut dyn FnMut() -> io::Result<Box<dyn Machine>>) 
     } else {
         ports.write_u8(Port::Panic, STOP);
     }
-    let asked: Asked = serde_json::from_slice(&item(&ports)?)?;
+    let asked: GuestRequest = serde_json::from_slice(&item(&ports)?)?;
     std::thread::sleep(asked.wait.as_duration());
-    let mut told = Told::default();
+    let mut told = Collected::default();
     let result = machine.run(&asked.spec, &mut told);
     if let Some(scheduler) = scheduler {
         told.0.push(Frame::Note(scheduler.stop()?));
@@ -114,7 +114,8 @@ fn item(ports: &Ports) -> io::Result<Vec<u8>> {
     let count = read(4).iter().fold(0, |all, &byte| all << 8 | usize::from(byte));
     for _ in 0..count {
         // size, number, two unused bytes, name padded with zeros
-        let (numbers, name) = (read(8), read(56));
+        let numbers = read(8);
+        let name = read(56);
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         if &name[..end] == ITEM.as_bytes() {
             let size = u32::from_be_bytes([numbers[0], numbers[1], numbers[2], numbers[3]]);
@@ -128,7 +129,7 @@ fn item(ports: &Ports) -> io::Result<Vec<u8>> {
 
 /// What the machine tells, kept until the run is over.
 #[derive(Default)]
-struct Told(Vec<Frame>);
+struct Collected(Vec<Frame>);
 
 fn place(stream: Stream) -> PathBuf {
     let name = match stream {
@@ -139,7 +140,7 @@ fn place(stream: Stream) -> PathBuf {
     Path::new("/tmp").join(name)
 }
 
-impl Output for Told {
+impl Output for Collected {
     fn path(&mut self, stream: Stream) -> PathBuf {
         place(stream)
     }
@@ -175,7 +176,7 @@ impl Output for Told {
     }
 }
 
-impl Told {
+impl Collected {
     /// The frames of the whole run, streams and end included.
     fn finish(
         self,

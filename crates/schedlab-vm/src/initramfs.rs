@@ -76,7 +76,9 @@ fn segments(file: &[u8]) -> Option<Vec<(usize, usize, usize)>> {
     if file.get(..6)? != b"\x7fELF\x02\x01" {
         return None;
     }
-    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let table = number(32, 8)?;
+    let size = number(54, 2)?;
+    let count = number(56, 2)?;
     let segment = |index: usize| {
         let at = table.checked_add(index * size)?;
         Some((number(at, 4)?, number(at.checked_add(8)?, 8)?, number(at.checked_add(32)?, 8)?))

@@ -1,7 +1,7 @@
 //! A kernel in QEMU as a [`Machine`].
 
 use crate::decisions::Decisions;
-use crate::frame::{self, Asked, Domain, Frame};
+use crate::frame::{self, Domain, Frame, GuestRequest};
 use crate::guest;
 use crate::qemu::{self, Build, Qemu};
 use crate::qmp::Wait;
@@ -79,7 +79,8 @@ impl Vm {
         );
         let offers = Offers { machine: "vm".to_owned(), repeatable, commands, ..*offers };
         let machine = build.machine().join(" ");
-        let (version, names) = (&build.version, domains::in_words(&domains));
+        let version = &build.version;
+        let names = domains::in_words(&domains);
         let hypervisor =
             Fact::Known(format!("{version}; {machine}; {identity}; scheduler domains: {names}"));
         let facts = MachineFacts { host: "vm".to_owned(), hypervisor, ..*facts };
@@ -115,7 +116,7 @@ impl Machine for Vm {
         if self.build.fell_back {
             out.note(WITHOUT_KVM);
         }
-        let asked = Asked { spec: spec.clone(), wait: guest::wait(spec.repeat, PERIOD) };
+        let asked = GuestRequest { spec: spec.clone(), wait: guest::wait(spec.repeat, PERIOD) };
         let mut asked = serde_json::to_vec(&asked).expect("specs are plain values");
         asked.resize(asked.len().next_multiple_of(PADDING), b' ');
         let asked = qemu::file_of("run", &asked)?;
@@ -216,7 +217,8 @@ fn identity(kernel: &Kernel, init: &[u8]) -> Result<String, VmError> {
     let image = regular_file::read(&kernel.image, regular_file::PROGRAM_MAX)
         .map_err(VmError::io(format!("reading {}", kernel.image.display())))?;
     let config = kernel.config.as_ref().map_or("none".to_owned(), |text| hash(text.as_bytes()));
-    let (kernel, init) = (hash(&image), hash(init));
+    let kernel = hash(&image);
+    let init = hash(init);
     Ok(format!("kernel sha256 {kernel}; config sha256 {config}; init sha256 {init}"))
 }
 

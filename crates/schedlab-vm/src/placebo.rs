@@ -29,7 +29,8 @@ pub fn worse_by(from: f64, to: f64, better: Better) -> Option<f64> {
 
 /// The larger of two values relative to the smaller one, less 1: the same in both directions.
 fn ratio(one: f64, other: f64) -> Option<f64> {
-    let (small, large) = (one.min(other), one.max(other));
+    let small = one.min(other);
+    let large = one.max(other);
     (small > 0.0).then(|| large / small - 1.0)
 }
 

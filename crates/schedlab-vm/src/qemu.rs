@@ -105,7 +105,9 @@ impl Qemu {
     ) -> Result<Self, VmError> {
         let signals: Signals = signal::catch().map_err(VmError::io("catching signals"))?;
         let file = |name| memory::file(name).map_err(VmError::io("making a file in memory"));
-        let (console, frames, stderr) = (file("console")?, file("frames")?, file("stderr")?);
+        let console = file("console")?;
+        let frames = file("frames")?;
+        let stderr = file("stderr")?;
         let path = |file: &File| memory::path_of(file).display().to_string();
         let mut command = Command::new(&build.request.qemu);
         command

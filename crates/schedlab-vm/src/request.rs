@@ -94,7 +94,8 @@ impl Arrangement {
             format!("cpus={cpus},sockets={sockets},cores={cores},threads={threads}"),
         ];
         for node in (0..nodes).filter(|_| nodes > 1) {
-            let (first, last) = (node * cpus / nodes, (node + 1) * cpus / nodes - 1);
+            let first = node * cpus / nodes;
+            let last = (node + 1) * cpus / nodes - 1;
             let size = memory_mib / nodes;
             all.extend([
                 "-object".to_owned(),

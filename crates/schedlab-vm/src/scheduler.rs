@@ -83,7 +83,8 @@ impl Scheduler {
         if !is_on {
             return Err(failed("the scheduler did not come on"));
         }
-        let (ops, switches) = (text(OPS), switches()?);
+        let ops = text(OPS);
+        let switches = switches()?;
         Ok(Some(Self { child, ops, switches }))
     }
 
@@ -99,7 +100,8 @@ impl Scheduler {
 
     /// Switches it off. Returns what shows that it was on until now, in a sentence.
     pub(crate) fn stop(mut self) -> io::Result<String> {
-        let (state, ops) = (text(STATE), text(OPS));
+        let state = text(STATE);
+        let ops = text(OPS);
         if state != "enabled" || ops != self.ops {
             return Err(failed(&format!("the scheduler {} was thrown out ({state})", self.ops)));
         }

@@ -1,4 +1,4 @@
-//! Graphs of jobs on any machine: workers as tasks ([`Crew`]), and what a run tells.
+//! Graphs of jobs on any machine: workers as tasks ([`Workers`]), and what a run tells.
 //!
 //! The host hands a plan's graph to an executor instead. schedlab's pool there is the fast path of the same life: its
 //! threads follow the same policy, and none of its steps is asked of a behaviour.
@@ -7,4 +7,4 @@ mod figures;
 mod workers;
 
 pub use figures::{figures, samples};
-pub use workers::{Crew, worker};
+pub use workers::{Workers, worker};

@@ -2,7 +2,7 @@
 //!
 //! A [`Tunable`] is what a knob is, on every kernel that has it. Where a kernel keeps it, and what it is
 //! now, is a machine's business. [`read`] turns what a person writes (`3ms`) into what the kernel takes
-//! (`3000000`). [`Asked`] is what the name of a setting asks for: a knob, a single switch of the
+//! (`3000000`). [`SettingKind`] is what the name of a setting asks for: a knob, a single switch of the
 //! scheduler (`feature:NAME`), or the speed of CPUs (`speed:CPUS`, see [`crate::SpeedSettings`]).
 
 mod table;
@@ -39,7 +39,7 @@ pub const SPEED: &str = "speed:";
 
 /// What the name of a setting asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Asked<'n> {
+pub enum SettingKind<'n> {
     Knob(&'static Tunable),
     /// A switch of the scheduler, so that two of them can be two axes.
     Feature(&'n str),
@@ -47,7 +47,7 @@ pub enum Asked<'n> {
     Speed,
 }
 
-impl<'n> Asked<'n> {
+impl<'n> SettingKind<'n> {
     /// Reads the name of a setting.
     ///
     /// # Errors

@@ -206,7 +206,7 @@ pub struct Plan {
     pub processes: bool,
     pub tasks: Vec<Task>,
     /// A graph of jobs. An executor runs it, on workers placed as the tasks are, or the tasks are its workers
-    /// ([`crate::jobs::Crew`]).
+    /// ([`crate::jobs::Workers`]).
     pub jobs: Option<Box<Jobs>>,
     /// A command that a shell runs, placed as the one task is.
     pub command: Option<String>,

@@ -39,7 +39,10 @@ fn measure(place: &str, folder: &Path, runs: u32) {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let overhead = wall.mul_add(cpus, -within) / f64::from(count);
     let report = seconds(
-        Command::new(env!("CARGO_BIN_EXE_schedlab")).arg("report").arg(results.join("many")),
+        Command::new(env!("CARGO_BIN_EXE_schedlab"))
+            .arg("run")
+            .arg("report")
+            .arg(results.join("many")),
     );
     println!(
         "{place}: {count} runs in {wall:.1} s; within a run {:.0} µs, beside it {:.0} µs; report in {report:.2} s",

@@ -24,7 +24,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished measureme
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Traces", &["record", "trace", "draw", "view", "why", "watch", "replay"]),
     ("This machine", &["doctor", "tour", "load", "slow", "knobs"]),
-    ("Comparisons", &["run", "report", "compare", "tune", "gallery"]),
+    ("Comparisons", &["run", "compare", "tune", "gallery"]),
     ("Other machines and executors", &["sim", "vm", "jobs", "cluster"]),
 ];
 
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Slow(commands::slow::Args),
     /// List and set scheduler tunables, and put them back afterwards
     Knobs(commands::knobs::Args),
-    /// Compare the simulated machine with a real kernel, and measure its costs
+    /// Build the scheduler of a kernel's source tree for simulation; files of costs and machines
     Sim(commands::sim::Args),
     /// Load a job executor with graphs of jobs, and find its breaking point
     Jobs(commands::jobs::Args),
@@ -95,8 +95,6 @@ pub(crate) enum Command {
     Cluster(commands::cluster::Args),
     /// Published results about schedulers, repeated: list them, run them, read the verdicts
     Gallery(commands::gallery::Args),
-    /// Write a report from stored results
-    Report(commands::report::Args),
     /// Compare stored results, commands, or machines under one load, with a verdict
     Compare(commands::compare::Args),
     /// Print the JSON schemas of what --json prints
@@ -128,7 +126,6 @@ impl Command {
             Self::Cluster(args) => commands::cluster::run(args),
             Self::Vm(args) => commands::vm::run(args),
             Self::Gallery(args) => commands::gallery::run(args),
-            Self::Report(args) => commands::report::run(args),
             Self::Compare(args) => commands::compare::run(args),
             Self::Schema(args) => commands::schema::run(&args),
             Self::Shell(args) => commands::shell::run(&args, Cli::command()),

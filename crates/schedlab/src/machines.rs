@@ -59,19 +59,6 @@ fn is_tree(name: &MachineName) -> bool {
     kernel.is_some_and(|kernel| !schedlab_sim::Kernel::is_own(kernel))
 }
 
-/// Whether a metric may be taken from a machine of this name. The machine is not made: a kernel would boot
-/// to say no.
-///
-/// # Errors
-/// With why not, in a sentence; or a setting is wrong.
-pub(crate) fn measures(name: &MachineName, metric: &str) -> Result<(), String> {
-    if name.kind != VM {
-        return Ok(());
-    }
-    let request = schedlab_vm::Request::read(&name.settings).map_err(|why| why.to_string())?;
-    request.measures(metric)
-}
-
 /// The model of a simulated machine.
 ///
 /// # Errors
@@ -432,17 +419,6 @@ mod tests {
         ] {
             assert_eq!(nearest(kernel).0, model, "{kernel:?}");
         }
-    }
-
-    #[test]
-    fn several_cpus_that_share_instructions_measure_decisions_alone() {
-        let asked = |name: &str, metric: &str| measures(&name.parse().unwrap(), metric);
-        assert_eq!(asked("vm:cpus=1", "time_s"), Ok(()));
-        assert_eq!(asked("vm:cpus=2,clock=wall", "time_s"), Ok(()));
-        assert_eq!(asked("vm:cpus=2", "migrations"), Ok(()));
-        assert_eq!(asked("sim:cpus=2", "time_s"), Ok(()));
-        let why = asked("vm:cpus=2", "time_s").unwrap_err();
-        assert!(why.contains("share one budget of instructions"), "{why}");
     }
 
     #[test]

@@ -25,14 +25,24 @@ const REMOVED: &[(&str, &str)] = &[
         "slow machine",
         "`schedlab slow 40%`, with the ratio of a program's times on both machines as the speed",
     ),
+    ("report", "`schedlab run report DIR`"),
     ("record --cgroup", "`schedlab record`: it always stores control groups"),
     ("vm compare", "`schedlab compare --side vm:kernel=NAME --side vm:kernel=NAME -- LOAD`"),
-    ("sim placement", "`schedlab sim diff --against MACHINE`: on several CPUs it prints the score"),
     (
-        "sim truth",
-        "`schedlab load WORKLOAD --on MACHINE --repeat N`: write its metrics into a file for \
-         `schedlab sim validate --truth FILE`",
+        "sim diff",
+        "`schedlab compare --side sim:kernel=A --side sim:kernel=B -- LOAD`, with the kernels' own code \
+         that `schedlab sim build` compiles",
     ),
+    (
+        "sim placement",
+        "`schedlab sim build TREE`: sim:kernel=TREE places tasks by the kernel's own code",
+    ),
+    (
+        "sim validate",
+        "`schedlab compare --side vm:kernel=A --side sim:kernel=B -- LOAD`; docs/simulation.md has the \
+         errors of the built-in schedulers",
+    ),
+    ("sim truth", "`schedlab load WORKLOAD --on MACHINE --repeat N`"),
 ];
 
 /// First words that users of other tools try, and what answers their question here.
@@ -145,6 +155,6 @@ mod tests {
         assert_eq!(typed("schedlab slow -- sim truth"), None);
         assert!(typed("schedlab slow nodes.toml --on=sim").is_some());
         assert_eq!(typed("schedlab slow evaluate --on host"), None);
-        assert_eq!(typed("schedlab sim diff truth"), None);
+        assert_eq!(typed("schedlab sim costs truth"), None);
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// A setting that was made, with how to undo it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptSetting {
     /// Who made it; empty where an older version did.
     #[serde(default)]
     pub by: String,
@@ -22,7 +22,7 @@ pub struct Kept {
     pub undo: Undo,
 }
 
-impl Kept {
+impl KeptSetting {
     /// A setting that this process makes at this time.
     #[must_use]
     pub fn new(undo: Undo, at: String) -> Self {
@@ -60,7 +60,7 @@ pub fn kept_file() -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// When the file cannot be read or says something else.
-pub fn read_kept() -> io::Result<Vec<Kept>> {
+pub fn read_kept() -> io::Result<Vec<KeptSetting>> {
     match fs::read(kept_file()?) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -71,7 +71,7 @@ pub fn read_kept() -> io::Result<Vec<Kept>> {
 /// The settings that are still in force, in words.
 #[must_use]
 pub fn outstanding() -> Vec<String> {
-    read_kept().unwrap_or_default().iter().filter_map(Kept::outstanding).collect()
+    read_kept().unwrap_or_default().iter().filter_map(KeptSetting::outstanding).collect()
 }
 
 /// The warning of a run under them.
@@ -92,7 +92,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("knob");
         fs::write(&path, "0\n").unwrap();
-        let kept = Kept::new(
+        let kept = KeptSetting::new(
             Undo::Write { path: path.clone(), content: "1".into() },
             "2026-01-01T00:00:00Z".into(),
         );
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(kept.outstanding(), None);
         // What older versions wrote is read.
         let text = serde_json::to_string(&kept.undo).unwrap();
-        let old: Kept = serde_json::from_str(&text).unwrap();
+        let old: KeptSetting = serde_json::from_str(&text).unwrap();
         assert_eq!((old.undo, old.by.as_str()), (kept.undo, ""));
     }
 }

@@ -711,7 +711,7 @@ mod tests {
         use schedlab_jobs::policy::Policy;
         use schedlab_jobs::run::{Clock, Run, Schedule};
         use schedlab_jobs::virtual_time::Costs;
-        use schedlab_workload::jobs::{Crew, worker};
+        use schedlab_workload::jobs::{Workers, worker};
 
         let mut plan = schedlab_workload::plan::Plan::new("jobs");
         plan.tasks = (0..3).map(|_| worker(0)).collect();
@@ -722,7 +722,7 @@ mod tests {
         let run = Run::new(graph, Schedule::default(), Box::new(load), Clock::still());
         let run = Arc::new(run);
         let crew =
-            Crew::man(&mut plan, run.clone(), Policy::new(3), Costs::USUAL, 1_000, vec!["cpu"]);
+            Workers::man(&mut plan, run.clone(), Policy::new(3), Costs::USUAL, 1_000, vec!["cpu"]);
         let arena = Arena::new(&plan).unwrap();
         std::thread::scope(|scope| {
             for (number, task) in plan.tasks.iter_mut().enumerate() {

@@ -6,6 +6,8 @@
 )]
 
 mod judge;
+#[path = "../../../schedlab/tests/all/machine_lock.rs"]
+mod machine_lock;
 
 use judge::*;
 use schedlab_host::load;
@@ -32,6 +34,7 @@ fn main() {
         TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
         return;
     }
+    machine_lock::take();
     for (name, test) in TESTS {
         if filter.is_none_or(|part| name.contains(part.as_str())) {
             let before = tasks_of_ours();

@@ -43,7 +43,8 @@ impl<R> Serialize for Rows<'_, R> {
         let mut rows = serializer.serialize_seq(Some(self.rows.len()))?;
         for row in self.rows {
             let values: Vec<Value<'_>> = self.columns.iter().map(|one| one.value(row)).collect();
-            let (fields, values) = (&fields[..], &values[..]);
+            let fields = &fields[..];
+            let values = &values[..];
             rows.serialize_element(&Object { fields, heads: &heads, values, origin: self.origin })?;
         }
         rows.end()
@@ -84,8 +85,11 @@ impl Serialize for Object<'_> {
         for field in self.fields {
             match field {
                 Field::Cell(name, place) => {
-                    let (head, value) = (self.heads[*place], &self.values[*place]);
-                    let (cell, kind, origin) = (&value.cell, &head.kind, self.origin);
+                    let head = self.heads[*place];
+                    let value = &self.values[*place];
+                    let cell = &value.cell;
+                    let kind = &head.kind;
+                    let origin = self.origin;
                     object.serialize_entry(name, &InKind { cell, kind, origin })?;
                     if head.bounded {
                         object.serialize_entry(&format!("{name}_bound"), &bound(value.bound))?;
@@ -130,7 +134,8 @@ impl Serialize for InKind<'_> {
                         bound: Bound::Exact,
                     };
                     let values: Vec<Value<'_>> = cells.iter().map(value).collect();
-                    let (fields, values) = (&fields[..], &values[..]);
+                    let fields = &fields[..];
+                    let values = &values[..];
                     list.serialize_element(&Object { fields, heads: &heads, values, origin })?;
                 }
                 list.end()

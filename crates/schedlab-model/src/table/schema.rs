@@ -51,7 +51,8 @@ fn columns_schema<'h>(heads: impl Iterator<Item = &'h Head>) -> Map<String, Valu
 }
 
 fn object(fields: &[Field<'_>], heads: &[&Head]) -> Map<String, Value> {
-    let (mut properties, mut required) = (Map::new(), Vec::new());
+    let mut properties = Map::new();
+    let mut required = Vec::new();
     for field in fields {
         match field {
             Field::Cell(name, place) => {

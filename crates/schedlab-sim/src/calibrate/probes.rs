@@ -97,7 +97,7 @@ fn parts(seen: &[Observed]) -> Option<(f64, f64, f64)> {
 /// A lone sender needs a waking reader that does not preempt; a forced switch needs one that does.
 #[must_use]
 pub fn probes(kernel: Kernel) -> Vec<Probe> {
-    let cfs = kernel.is_cfs();
+    let cfs = kernel == Kernel::Cfs61;
     let period = [("latency", "24ms"), ("min_granularity", "20ms")];
     let calm: Vec<(&str, &str)> = match kernel {
         _ if cfs => [&period[..], &[("wakeup_granularity", "30ms")]].concat(),

@@ -1,12 +1,9 @@
 //! What a result carries about the machine that it was simulated on.
 
 use super::name::{Kernel, Model};
-use crate::Costs;
-use crate::published::{PUBLISHED, Published, several_cpus};
 use schedlab_model::{
     CgroupFacts, Fact, Frequency, KernelFacts, Knob, LoadFacts, MachineFacts, Warning,
 };
-use std::collections::BTreeSet;
 
 /// The kernel as traces and facts name it.
 pub(super) fn kernel(model: &Model) -> String {
@@ -18,20 +15,15 @@ pub(super) fn kernel(model: &Model) -> String {
         Kernel::GlobalFifo => "simulated: one FIFO for the machine".to_owned(),
         Kernel::LlcFifo => "simulated: a FIFO for each LLC".to_owned(),
         Kernel::Tree => "simulated: the code of a kernel".to_owned(),
-        Kernel::Cfs510 => "simulated: Linux 5.10.262 (Debian), fair tasks".to_owned(),
         Kernel::Cfs61 => "simulated: Linux 6.1.192 (Debian), fair tasks".to_owned(),
         Kernel::Eevdf612 => "simulated: Linux 6.12.117 (Debian), fair tasks".to_owned(),
     }
 }
 
-/// What every result says of its machine: what is modelled, the published errors of that, and what of it has not been
-/// compared with a kernel.
+/// What every result says of its machine, whatever its load.
 pub(super) fn notes(model: &Model) -> Vec<String> {
     let cpus = model.topology.places().len();
-    let mut notes = vec![format!(
-        "simulated by {}: times come from a file of costs; docs/simulation-errors.md has the model's error",
-        model.name
-    )];
+    let mut notes = vec![format!("simulated by {}: times come from a file of costs", model.name)];
     if let Some(code) = &model.code {
         notes.push(format!(
             "the scheduler is the code of Linux {}: HZ={}, preempt={}{}",
@@ -44,47 +36,19 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
         );
         return notes;
     }
-    let known: Vec<&Published> =
-        PUBLISHED.iter().filter(|one| one.kernel == model.kernel.name()).collect();
-    if let Some(first) = known.first() {
-        let kinds: BTreeSet<&str> = known.iter().map(|one| one.kind()).collect();
-        let errors: Vec<String> = kinds.into_iter().map(|kind| errors_of(&known, kind)).collect();
+    if !model.kernel.is_linux() {
+        notes.push(
+            "this scheduler is in no real kernel, so it was not compared with one".to_owned(),
+        );
+    } else if cpus > 1 {
+        let name = model.kernel.name();
+        let release = name.rsplit('-').next().unwrap_or(name);
         notes.push(format!(
-            "errors of the model's run times, for hackbench on one CPU with costs={}: {}",
-            first.costs,
-            errors.join(", ")
+            "on several CPUs {name} does not balance as the kernel does. The kernel's own code does: \
+             `schedlab sim build linux-source-{release}`, then sim:kernel=linux-source-{release}"
         ));
-        if Costs::preset(first.costs).map(Costs::parse) != Some(Ok(model.costs)) {
-            notes.push(
-                "the model was not compared with a kernel at the costs of this machine".to_owned(),
-            );
-        }
-    } else {
-        notes.push("this scheduler is in no real kernel, so the model was not compared".to_owned());
-    }
-    if cpus > 1 && model.kernel.is_linux() {
-        notes.push(several_cpus(model.kernel.name()));
     }
     notes
-}
-
-/// The errors over all loads of a kind, as ranges.
-fn errors_of(known: &[&Published], kind: &str) -> String {
-    let loads: Vec<&&Published> = known.iter().filter(|one| one.kind() == kind).collect();
-    let range = |of: fn(&Published) -> f64| {
-        let all = || loads.iter().map(|one| of(one));
-        let least = all().fold(f64::INFINITY, f64::min);
-        let most = all().fold(0.0, f64::max);
-        if least < most { format!("{least:.1} to {most:.1} %") } else { format!("{most:.1} %") }
-    };
-    let groups = if loads.len() > 1 { format!(" ({} loads)", loads.len()) } else { String::new() };
-    format!(
-        "{kind}{groups} {} in the median and {} at the 90th percentile (the best constant: {} and {})",
-        range(|one| one.model.0),
-        range(|one| one.model.1),
-        range(|one| one.constant.0),
-        range(|one| one.constant.1)
-    )
 }
 
 /// The facts. A simulated machine has no clock, no temperature and no neighbours.

@@ -18,8 +18,6 @@ pub const CPUS_MAX: u32 = 1_024;
 pub enum Kernel {
     /// First in, first out on each CPU.
     Fifo,
-    /// The fair scheduler of Debian's Linux 5.10.262.
-    Cfs510,
     /// The fair scheduler of Debian's Linux 6.1.192.
     #[default]
     Cfs61,
@@ -33,9 +31,11 @@ pub enum Kernel {
     Tree,
 }
 
+/// A scheduler that was part of the program; the error about it names what does its work now.
+const REMOVED: &str = "cfs-5.10";
+
 impl Kernel {
-    const ALL: [(Self, &str); 6] = [
-        (Self::Cfs510, "cfs-5.10"),
+    const ALL: [(Self, &str); 5] = [
         (Self::Cfs61, "cfs-6.1"),
         (Self::Eevdf612, "eevdf-6.12"),
         (Self::Fifo, "fifo"),
@@ -44,23 +44,13 @@ impl Kernel {
     ];
 
     pub(crate) fn is_linux(self) -> bool {
-        self.is_cfs() || matches!(self, Self::Eevdf612 | Self::Tree)
-    }
-
-    /// Whether it schedules fair tasks with CFS.
-    pub(crate) fn is_cfs(self) -> bool {
-        matches!(self, Self::Cfs510 | Self::Cfs61)
-    }
-
-    /// Whether a group with a limit may have a burst: it came with Linux 5.14.
-    pub(crate) fn has_burst(self) -> bool {
-        self != Self::Cfs510
+        matches!(self, Self::Cfs61 | Self::Eevdf612 | Self::Tree)
     }
 
     /// Whether a name is that of a scheduler which is part of the program; others name a source tree.
     #[must_use]
     pub fn is_own(name: &str) -> bool {
-        name.parse::<Self>().is_ok()
+        name == REMOVED || name.parse::<Self>().is_ok()
     }
 
     #[must_use]
@@ -72,6 +62,11 @@ impl Kernel {
 impl FromStr for Kernel {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == REMOVED {
+            let now = "it was removed: `schedlab sim build TREE` makes sim:kernel=TREE of the kernel's own \
+                code; or use cfs-6.1";
+            return Err(now.to_owned());
+        }
         let found = Self::ALL.iter().find(|(_, name)| *name == text);
         let names: Vec<&str> = Self::ALL.iter().map(|(_, name)| *name).collect();
         found.map(|(kernel, _)| *kernel).ok_or_else(|| {
@@ -198,14 +193,11 @@ impl Model {
             Kernel::Fifo => Tuned::Fifo { slice_ns: slice.map(|slice| slice.0) },
             Kernel::GlobalFifo => Tuned::Global { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
             Kernel::LlcFifo => Tuned::Llc { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
-            Kernel::Cfs510 => Tuned::Cfs(CfsKnobs::of_5_10(cpus)),
             Kernel::Cfs61 => Tuned::Cfs(CfsKnobs::of(cpus)),
             Kernel::Tree => Tuned::Fifo { slice_ns: None },
             Kernel::Eevdf612 => Tuned::Eevdf(EevdfKnobs::of(cpus, 1_000_000_000 / hz)),
         };
-        let old = kernel == Kernel::Cfs510;
-        let placement =
-            PlacerKnobs { idle_prev_first: idle_prev_first.unwrap_or(!old), sis_util: !old };
+        let placement = PlacerKnobs { idle_prev_first: idle_prev_first.unwrap_or(true) };
         let classes = ClassKnobs::of(kernel != Kernel::Eevdf612, 1_000_000_000 / hz);
         Ok(Self {
             name: written,
@@ -329,10 +321,7 @@ mod tests {
             ("sim:cpus=5000", "use 1 to 1024"),
             ("sim:cpus=7,sockets=2", "disagree"),
             ("sim:sockets=70000,cores=70000", "invalid number of CPUs"),
-            (
-                "sim:kernel=cfs-5.4",
-                "use cfs-5.10, cfs-6.1, eevdf-6.12, fifo, global-fifo, llc-fifo",
-            ),
+            ("sim:kernel=cfs-5.4", "use cfs-6.1, eevdf-6.12, fifo, global-fifo, llc-fifo"),
             ("sim:hz=0", "use 10 to 10000"),
             ("sim:cpu=8", "has no setting 'cpu': use cpus, sockets"),
             ("sim:cpus=x", "invalid cpus=x"),

@@ -8,7 +8,7 @@ use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::Run;
 use schedlab_jobs::virtual_time::Costs;
 use schedlab_model::{Cpu, Event, Nanos, TraceInfo};
-use schedlab_workload::jobs::{Crew, worker};
+use schedlab_workload::jobs::{Workers, worker};
 use schedlab_workload::plan::Plan;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl SimulatedPool {
     }
 
     /// A plan whose tasks are the workers, each where the policy puts it, and a mark for each kind of job.
-    fn plan(&self, run: &Arc<Run>) -> (Plan, Arc<Crew>) {
+    fn plan(&self, run: &Arc<Run>) -> (Plan, Arc<Workers>) {
         let mut plan = Plan::new("jobs");
         let role = plan.role("worker");
         let workers = self.policy.workers;
@@ -76,7 +76,8 @@ impl SimulatedPool {
             }
         }
         plan.marks = kinds.iter().map(|kind| format!("{kind} job")).collect();
-        let crew = Crew::man(&mut plan, run.clone(), self.policy.clone(), self.costs, SPEED, kinds);
+        let crew =
+            Workers::man(&mut plan, run.clone(), self.policy.clone(), self.costs, SPEED, kinds);
         (plan, crew)
     }
 

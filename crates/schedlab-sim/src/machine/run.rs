@@ -2,14 +2,19 @@
 
 use crate::{Step, TaskId, World};
 use schedlab_jobs::profile::Profile;
-use schedlab_model::{Event, Nanos, Usage, Warning};
-use schedlab_workload::jobs::{self, Crew};
+use schedlab_model::{Bytes, Event, Nanos, Usage, Warning};
+use schedlab_workload::jobs::{self, Workers};
 use schedlab_workload::measure::{self, Copied, Measuring, Moment, Tasks, Times};
 use schedlab_workload::{Interval, MachineError, Outcome, Output, cut_by_limit};
 use std::io;
 
 /// Virtual time between two looks whether the user wants to stop.
 const LOOK: Nanos = Nanos::from_millis(50);
+
+/// Bytes of an event in a trace.dat.
+const EVENT: u64 = 24;
+/// A trace that becomes so large is told of, and again each time it has doubled.
+const LARGE: u64 = 256 << 20;
 
 /// The world as measuring sees it.
 struct Seen<'w> {
@@ -74,13 +79,20 @@ pub(super) struct Run<'r> {
     pub(super) measuring: Measuring,
     /// Events after this time are not kept.
     pub(super) keeps_until: Option<u64>,
+    /// The most bytes of events that are kept.
+    pub(super) room: Option<u64>,
+    /// Bytes of the events that were kept, and at how many the next note comes.
+    kept: u64,
+    next_note: u64,
     /// Busy time at the last second, and when that was.
     busy: (u64, u64),
 }
 
 impl<'r> Run<'r> {
     pub(super) fn new(world: &'r mut World, measuring: Measuring) -> Self {
-        Self { world, measuring, keeps_until: None, busy: (0, 0) }
+        let keeps_until = None;
+        let room = None;
+        Self { world, measuring, keeps_until, room, kept: 0, next_note: LARGE, busy: (0, 0) }
     }
 
     fn now(&self) -> Nanos {
@@ -124,7 +136,7 @@ impl<'r> Run<'r> {
     /// Runs a graph of jobs to its end, proves it, and tells its figures: those of the host, from the same log.
     pub(super) fn perform_jobs(
         mut self,
-        crew: &Crew,
+        crew: &Workers,
         out: &mut dyn Output,
     ) -> Result<Outcome, MachineError> {
         while self.step(self.now() + LOOK, out)? != Step::Ended {
@@ -208,8 +220,13 @@ impl<'r> Run<'r> {
         // Arguments come after their events: those are kept until then.
         let with_calls = self.world.tells_calls();
         let mut told = Vec::new();
+        let mut bytes = self.kept;
+        let room = self.room.unwrap_or(u64::MAX);
         let mut sink = |events: &[Event]| {
             let kept = &events[..events.partition_point(|event| event.time.0 <= until)];
+            let fits = usize::try_from((room - bytes) / EVENT).unwrap_or(usize::MAX);
+            let kept = &kept[..kept.len().min(fits)];
+            bytes += kept.len() as u64 * EVENT;
             if with_calls {
                 told.extend_from_slice(kept);
             } else if failed.is_none() && !kept.is_empty() {
@@ -217,6 +234,7 @@ impl<'r> Run<'r> {
             }
         };
         let step = self.world.run_until(stop.0, &mut sink);
+        self.tells_size(bytes, out);
         if !told.is_empty() {
             let arguments = self.world.take_arguments();
             failed = out.events_with(&told, &arguments).err();
@@ -225,6 +243,26 @@ impl<'r> Run<'r> {
             Some(error) => Err(MachineError::io("storing the trace", error)),
             None => step.map_err(|deadlock| MachineError::Load(deadlock.to_string())),
         }
+    }
+
+    /// Notes how large the trace has become, and warns once when it is full.
+    fn tells_size(&mut self, bytes: u64, out: &mut dyn Output) {
+        let was_full = self.is_full();
+        self.kept = bytes;
+        let after = Nanos(self.now().0 - self.world.began_at());
+        if bytes >= self.next_note {
+            self.next_note = bytes.saturating_mul(2);
+            out.note(&format!("the trace holds {} after {after}", Bytes(bytes)));
+        }
+        if self.is_full() && !was_full {
+            let what = format!("the trace ends at its limit, {after} after the start of the run");
+            out.warning(Warning::new("trace-full", what, "use a larger --trace-size"));
+        }
+    }
+
+    /// Whether no further event has room.
+    fn is_full(&self) -> bool {
+        self.room.is_some_and(|room| room - self.kept < EVENT)
     }
 
     /// Adjusts the dial that follows how busy the machine is.

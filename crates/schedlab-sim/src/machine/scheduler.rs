@@ -20,7 +20,7 @@ impl Model {
         let classes = &self.classes;
         let us = |ns: u64| Some((ns / 1_000).to_string());
         let own = match self.kernel {
-            super::Kernel::Cfs510 | super::Kernel::Cfs61 => {
+            super::Kernel::Cfs61 => {
                 [("rt_runtime", us(classes.rt_runtime)), ("rt_period", us(classes.rt_period))]
             }
             super::Kernel::Eevdf612 => [
@@ -35,8 +35,7 @@ impl Model {
             ("cgroup_max", None),
             ("cgroup_burst", None),
         ];
-        let is_there = |(name, _): &(&str, _)| *name != "cgroup_burst" || self.kernel.has_burst();
-        for (name, value) in own.into_iter().chain(groups).filter(is_there) {
+        for (name, value) in own.into_iter().chain(groups) {
             let tunable = knobs::tunable(name).expect("the table has it");
             knobs.push(knob(name, value, tunable.unit, tunable.meaning));
         }

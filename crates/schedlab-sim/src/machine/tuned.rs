@@ -33,9 +33,7 @@ impl Tuned {
         match (self, knob) {
             (Self::Cfs(knobs), LATENCY) => Some(&mut knobs.latency),
             (Self::Cfs(knobs), MIN_GRANULARITY) => Some(&mut knobs.min_granularity),
-            (Self::Cfs(knobs), IDLE_MIN_GRANULARITY) => {
-                knobs.idle_slices.then_some(&mut knobs.idle_min_granularity)
-            }
+            (Self::Cfs(knobs), IDLE_MIN_GRANULARITY) => Some(&mut knobs.idle_min_granularity),
             (Self::Cfs(knobs), WAKEUP_GRANULARITY) => Some(&mut knobs.wakeup_granularity),
             (Self::Eevdf(knobs), BASE_SLICE) => Some(&mut knobs.base_slice),
             _ => None,

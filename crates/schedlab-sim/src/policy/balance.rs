@@ -262,16 +262,6 @@ impl Balancer {
         }
     }
 
-    /// How far waking tasks look for an idle CPU follows the use of each LLC, as where a domain is balanced.
-    pub(super) fn observe(&mut self, scene: &Scene, queues: &mut dyn Queues) {
-        (0..self.rqs.len()).for_each(|cpu| queues.placer().sync(scene, cpu));
-        for (llc, cpus) in scene.hardware.llcs().iter().enumerate() {
-            let placer = queues.placer();
-            let used = cpus.iter().map(|&cpu| placer.loads(cpu).1).sum();
-            placer.set_scan(llc, cpus.len() as u64, used);
-        }
-    }
-
     /// `nohz_balancer_kick`: whether a busy CPU sees that it has too much, or that its neighbours may.
     fn kicks(&self, scene: &Scene, queues: &dyn Queues, cpu: usize) -> bool {
         let busy = |cpu: &&usize| scene.cpus[**cpu].running.is_some();

@@ -1,6 +1,4 @@
-//! `cfs-6.1`: the fair scheduler of Debian's Linux 6.1.192. `groups` builds hierarchies of it. `cfs-5.10`, that of
-//! 5.10.262, differs in what is a knob here: its backports include ALT_PERIOD and BASE_SLICE, but nothing for
-//! `SCHED_IDLE` tasks.
+//! `cfs-6.1`: the fair scheduler of Debian's Linux 6.1.192. `groups` builds hierarchies of it.
 //!
 //! The functions named in the comments are those of kernel/sched/fair.c of that version. Times are integers, and
 //! divisions by a weight are the kernel's. Left out: core scheduling, HRTICK.
@@ -10,7 +8,7 @@ use super::groups::Nested;
 use super::ordered::{Key, Ordered};
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
-use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Wake};
+use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
 
 /// The tunables and features.
@@ -26,11 +24,6 @@ pub struct CfsKnobs {
     pub wakeup_granularity: u64,
     /// Tasks beyond which the period grows: 8, until latency or `min_granularity` are set.
     pub nr_latency: u64,
-    /// Whether `SCHED_IDLE` tasks have a slice and a credit of their own, as since Linux 5.15.
-    pub idle_slices: bool,
-    /// Whether the task that runs loses its buddies also when it is picked again, as in Linux 5.10
-    /// (`pick_next_entity`). Linux 6.1 takes them from a task that others displaced before (`set_next_entity`).
-    pub clears_at_pick: bool,
     /// `GENTLE_FAIR_SLEEPERS`: sleepers get half a period of credit, not a whole one.
     pub gentle_fair_sleepers: bool,
     /// `START_DEBIT`: a new task begins a slice behind.
@@ -54,20 +47,12 @@ impl CfsKnobs {
             idle_min_granularity: 750_000,
             wakeup_granularity: 1_000_000 * factor,
             nr_latency: 8,
-            idle_slices: true,
-            clears_at_pick: false,
             gentle_fair_sleepers: true,
             start_debit: true,
             next_buddy: false,
             last_buddy: true,
             wakeup_preemption: true,
         }
-    }
-
-    /// The same of Linux 5.10.
-    #[must_use]
-    pub fn of_5_10(cpus: usize) -> Self {
-        Self { idle_slices: false, clears_at_pick: true, ..Self::of(cpus) }
     }
 
     /// Recomputes how many slices a period holds (`sched_update_scaling`). A sysctl does so by itself; in debugfs
@@ -97,8 +82,6 @@ struct Entity {
     relative: bool,
     /// It is no task: its weight is that of a group.
     group: bool,
-    /// Its last wakeup found it more than a period behind the credit of a sleeper.
-    anew: bool,
 }
 
 /// Where the scheduler of a group stands on a CPU.
@@ -135,8 +118,6 @@ pub struct Cfs {
     balancer: Option<Balancer>,
     /// By CPU, where there are groups.
     places: Vec<Place>,
-    /// A recording tells what tasks are charged.
-    is_told: bool,
 }
 
 impl Cfs {
@@ -145,7 +126,7 @@ impl Cfs {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
         let entities = Vec::new();
         let places = Vec::new();
-        Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places, is_told: false }
+        Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places }
     }
 
     /// The scheduler, balancing load between CPUs, with ticks of `tick_ns`; chances come from
@@ -189,17 +170,12 @@ impl Cfs {
         let Some(task) = self.rqs[cpu].curr else { return };
         let entity = &mut self.entities[task as usize];
         let time = now.saturating_sub(entity.accounted);
-        if time > 0 && !self.is_told {
+        if time > 0 {
             entity.accounted = now;
-            self.charge_for(cpu, task, time);
+            entity.ran += time;
+            entity.vruntime += virtual_time(time, entity.weight) as i64;
+            self.update_min(cpu);
         }
-    }
-
-    fn charge_for(&mut self, cpu: usize, task: u32, time: u64) {
-        let entity = &mut self.entities[task as usize];
-        entity.ran += time;
-        entity.vruntime += virtual_time(time, entity.weight) as i64;
-        self.update_min(cpu);
     }
 
     /// Moves the queue's least vruntime forward (`update_min_vruntime`).
@@ -229,7 +205,7 @@ impl Cfs {
         let slice = share(period, entity.weight, rq.load + newcomer * entity.weight);
         let parts = place.map_or(&[][..], |place| &place.parts);
         let slice = parts.iter().rev().fold(slice, |slice, &(part, all)| share(slice, part, all));
-        let least = match knobs.idle_slices && entity.idle && rq.idle_nr < rq.nr {
+        let least = match entity.idle && rq.idle_nr < rq.nr {
             true => knobs.idle_min_granularity,
             false => knobs.min_granularity,
         };
@@ -239,17 +215,15 @@ impl Cfs {
     /// How far behind the queue's least vruntime a task that wakes may stand (`place_entity`).
     fn credit(&self, task: u32) -> i64 {
         let knobs = &self.knobs;
-        let own = knobs.idle_slices && self.entities[task as usize].idle;
-        let credit = if own { knobs.min_granularity } else { knobs.latency };
+        let idle = self.entities[task as usize].idle;
+        let credit = if idle { knobs.min_granularity } else { knobs.latency };
         (if knobs.gentle_fair_sleepers { credit / 2 } else { credit }) as i64
     }
 
     /// `place_entity` of a task that wakes.
     fn place_sleeper(&mut self, cpu: usize, task: u32) {
         let least = self.rqs[cpu].min_vruntime - self.credit(task);
-        let period = self.knobs.latency as i64;
         let entity = &mut self.entities[task as usize];
-        entity.anew = entity.vruntime < least - period;
         entity.vruntime = entity.vruntime.max(least);
     }
 
@@ -320,9 +294,6 @@ impl Cfs {
     /// Exchanges the running task (`put_prev_entity`, `set_next_entity`).
     fn put(&mut self, scene: &Scene, cpu: usize, next: Option<u32>) {
         if next == self.rqs[cpu].curr {
-            if let Some(again) = next.filter(|_| self.knobs.clears_at_pick) {
-                self.clear_buddies(cpu, again);
-            }
             return;
         }
         if let Some(curr) = self.running(cpu) {
@@ -388,11 +359,6 @@ impl Policy for Cfs {
         let weight = self.entity(task).weight;
         let ahead = virtual_time(self.slice(cpu, task.0), weight) as i64;
         self.entity(task).vruntime = self.rqs[cpu].min_vruntime + ahead;
-    }
-
-    /// True where it got the whole credit even if its virtual time had been a period later.
-    fn placed_anew(&self, task: TaskId) -> bool {
-        self.entities.get(task.index()).is_some_and(|of| of.anew)
     }
 
     /// Adds a task to the queue (`enqueue_entity`).
@@ -495,103 +461,11 @@ impl Policy for Cfs {
         next.map(TaskId)
     }
 
-    fn would_pick(&self, cpu: usize) -> Option<TaskId> {
-        self.choose(cpu, self.running(cpu)).map(TaskId)
-    }
-
-    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
+    fn put_back(&mut self, scene: &Scene, cpu: usize) {
         if self.running(cpu).is_some() {
             self.account(scene.task_clock(cpu), cpu);
         }
-        self.put(scene, cpu, task.map(|task| task.0));
-        true
-    }
-
-    fn listens(&mut self) -> bool {
-        self.is_told = true;
-        true
-    }
-
-    fn charge(&mut self, _: &Scene, cpu: usize, charge: Charge) -> Option<i64> {
-        let task = self.rqs[cpu].curr?;
-        self.charge_for(cpu, task, charge.time);
-        let recorded = charge.vruntime?;
-        let entity = &mut self.entities[task as usize];
-        let beyond = recorded - entity.vruntime;
-        entity.vruntime = recorded;
-        self.update_min(cpu);
-        Some(beyond)
-    }
-
-    fn before(&self, task: TaskId, charge: Charge) -> Option<i64> {
-        let weight = self.entities.get(task.index())?.weight;
-        Some(charge.vruntime? - virtual_time(charge.time, weight) as i64)
-    }
-
-    fn vruntime(&self, task: TaskId) -> Option<i64> {
-        self.entities.get(task.index()).map(|of| of.vruntime)
-    }
-
-    fn renice(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
-        let idle = self.entity(task).idle;
-        let weight = weight::weight(scene.task(task).nice, idle);
-        let entity = self.entity(task);
-        let before = std::mem::replace(&mut entity.weight, weight);
-        if entity.on_rq {
-            let rq = &mut self.rqs[cpu];
-            rq.load = rq.load - before + weight;
-        }
-    }
-
-    fn requeue_shift(&self, cpu: usize) -> i64 {
-        let rq = &self.rqs[cpu];
-        rq.tree.first().map_or(0, |left| (left.0 - rq.min_vruntime).max(0))
-    }
-
-    fn requeue(&mut self, _: &Scene, cpu: usize) {
-        let Some(task) = self.running(cpu) else { return };
-        let shift = self.requeue_shift(cpu);
-        self.clear_buddies(cpu, task);
-        let entity = &mut self.entities[task as usize];
-        entity.vruntime += shift;
-        entity.ran_when_picked = entity.ran;
-        self.rqs[cpu].min_vruntime += shift;
-    }
-
-    fn adopt(&mut self, cpu: usize, task: TaskId, vruntime: i64, credited: bool) {
-        let waits = self.entities[task.index()].on_rq && self.rqs[cpu].curr != Some(task.0);
-        if waits {
-            self.remove(cpu, task.0);
-        }
-        self.entities[task.index()].vruntime = vruntime;
-        if waits {
-            self.insert(cpu, task.0);
-        }
-        if credited {
-            self.rqs[cpu].min_vruntime = vruntime + self.credit(task.0);
-        }
-    }
-
-    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
-        let entity = self.entities.get(task.index())?;
-        let rq = &self.rqs[cpu];
-        let micros = |ns: i64| ns as f64 / 1e3;
-        let mut text = format!(
-            "vruntime {:+.1} µs from the queue's least",
-            micros(entity.vruntime - rq.min_vruntime)
-        );
-        if rq.curr == Some(task.0) {
-            let ran = (entity.ran - entity.ran_when_picked) as i64;
-            let slice = self.slice(cpu, task.0) as i64;
-            let of = format!(", ran {:.1} µs of a slice of {:.1} µs", micros(ran), micros(slice));
-            text.push_str(&of);
-        }
-        for (buddy, name) in [(rq.next, "next"), (rq.last, "last"), (rq.skip, "skip")] {
-            if buddy == Some(task.0) {
-                text = text + ", buddy " + name;
-            }
-        }
-        Some(text)
+        self.put(scene, cpu, None);
     }
 
     /// Handles the tick of a CPU (`entity_tick`).
@@ -620,20 +494,16 @@ impl Policy for Cfs {
         balance::with(self, |balancer, queues| balancer.tick(scene, queues, moves));
     }
 
-    fn observe(&mut self, scene: &Scene) {
-        balance::with(self, |balancer, queues| balancer.observe(scene, queues));
-    }
-
     fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
         balance::with(self, |balancer, queues| balancer.push(scene, queues, push)).flatten()
-    }
-
-    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
-        self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
     }
 }
 
 impl Nested for Cfs {
+    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
+        self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
+    }
+
     fn reweigh(&mut self, scene: &Scene, cpu: usize, entity: TaskId, weight: u64) {
         if self.rqs[cpu].curr == Some(entity.0) {
             self.account(scene.task_clock(cpu), cpu);

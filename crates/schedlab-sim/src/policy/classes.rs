@@ -394,10 +394,6 @@ impl Policy for Classes {
         self.fair.leads(scene, cpu, task);
     }
 
-    fn placed_anew(&self, task: TaskId) -> bool {
-        self.fair.placed_anew(task)
-    }
-
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         match scene.task(task).class {
             Class::Fifo(priority) | Class::RoundRobin(priority) => {
@@ -465,7 +461,7 @@ impl Policy for Classes {
         let prev = self.lanes[cpu].current;
         let (current, next) = self.choose(scene, cpu);
         if prev == Current::Fair && current.is_above() {
-            self.fair.force(scene, cpu, None);
+            self.fair.put_back(scene, cpu);
         }
         let lane = &mut self.lanes[cpu];
         lane.current = current;
@@ -567,15 +563,5 @@ impl Policy for Classes {
     fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
         self.spread(scene, cpu, moves);
         self.fair.settle(scene, cpu, moves);
-    }
-
-    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
-        self.fair.standing(cpu, task)
-    }
-
-    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
-        let mut waiting = self.lanes[cpu].waiting();
-        waiting.extend(self.fair.waiting(cpu));
-        waiting
     }
 }

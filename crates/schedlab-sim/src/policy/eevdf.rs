@@ -5,14 +5,12 @@
 //! received no more than its share; of the eligible tasks the one with the earliest virtual deadline runs. Left out:
 //! HRTICK.
 
-mod told;
-
 use super::balance::{self, Balancer, Queues};
 use super::groups::Nested;
 use super::ordered::Ordered;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
-use super::{Arrival, Charge, Departure, Move, Moves, Policy, Push, Queue, Standing, Wake};
+use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
 use crate::policy_view::{Class, Hardware, Scene, TaskId};
 
 /// The tunables and features.
@@ -85,10 +83,6 @@ struct Entity {
     touched: u64,
     /// It is no task: its weight is that of a group.
     group: bool,
-    /// Its last wakeup found the queue empty.
-    anew: bool,
-    /// The CPU in whose queue it is, or was last.
-    home: usize,
 }
 
 impl Entity {
@@ -124,8 +118,6 @@ pub struct Eevdf {
     turns: u64,
     placer: Placer,
     balancer: Option<Balancer>,
-    /// A recording tells what tasks are charged.
-    is_told: bool,
 }
 
 impl Eevdf {
@@ -133,7 +125,7 @@ impl Eevdf {
     pub fn new(cpus: usize, knobs: EevdfKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
         let entities = Vec::new();
-        Self { knobs, entities, rqs, turns: 0, placer, balancer: None, is_told: false }
+        Self { knobs, entities, rqs, turns: 0, placer, balancer: None }
     }
 
     /// The scheduler, balancing load between CPUs, with ticks of `tick_ns`; chances come from
@@ -160,7 +152,6 @@ impl Eevdf {
         self.turns += 1;
         let entity = &mut self.entities[task as usize];
         entity.turn = self.turns;
-        entity.home = cpu;
         let rq = &mut self.rqs[cpu];
         rq.sum += (entity.vruntime - rq.zero) * entity.weight as i64;
         rq.load += entity.weight as i64;
@@ -245,15 +236,10 @@ impl Eevdf {
         let Some(task) = self.rqs[cpu].curr else { return };
         let entity = &mut self.entities[task as usize];
         let time = now.saturating_sub(entity.accounted);
-        if time == 0 || self.is_told {
+        if time == 0 {
             return;
         }
         entity.accounted = now;
-        self.charge_for(cpu, task, time);
-    }
-
-    fn charge_for(&mut self, cpu: usize, task: u32, time: u64) {
-        let entity = &mut self.entities[task as usize];
         entity.vruntime += virtual_time(time, entity.weight) as i64;
         let used_up = self.renews(cpu, task);
         if self.rqs[cpu].nr == 1 {
@@ -296,7 +282,6 @@ impl Eevdf {
             true => entity.vlag * (load + entity.weight as i64) / load.max(1),
             false => 0,
         };
-        entity.anew = !queued;
         entity.vruntime = average - lag;
         if knobs.place_rel_deadline && std::mem::take(&mut entity.relative) {
             entity.deadline += entity.vruntime;
@@ -422,10 +407,6 @@ impl Policy for Eevdf {
 
     /// Adds a task to the queue (`enqueue_task_fair`, `enqueue_entity`).
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
-        let delayed = self.entity(task).delayed;
-        if self.is_told && !(delayed && self.of(task.0).home == cpu) {
-            self.takes_out(task.0);
-        }
         if self.entity(task).delayed {
             let weight = self.entities[task.index()].weight;
             self.placer.queued(scene, cpu, task, weight);
@@ -493,9 +474,6 @@ impl Policy for Eevdf {
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
         self.account(scene.task_clock(cpu), cpu);
         self.placer.left(scene, cpu, task);
-        if self.is_told {
-            self.comes_home(cpu, task.0);
-        }
         let rq = &mut self.rqs[cpu];
         rq.next = rq.next.filter(|next| *next != task.0);
         let sleeps = departure == Departure::Sleeps;
@@ -534,116 +512,14 @@ impl Policy for Eevdf {
         next.map(TaskId)
     }
 
-    fn would_pick(&self, cpu: usize) -> Option<TaskId> {
-        let rq = &self.rqs[cpu];
-        let buddy = rq.next.filter(|_| self.knobs.pick_buddy);
-        let buddy = buddy.filter(|&buddy| self.is_eligible(cpu, buddy));
-        buddy.or_else(|| self.earliest(cpu)).map(TaskId)
-    }
-
-    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
+    fn put_back(&mut self, scene: &Scene, cpu: usize) {
         if self.running(cpu).is_some() {
             self.account(scene.task_clock(cpu), cpu);
         }
-        let next = task.map(|task| task.0);
-        if let Some(next) = next {
-            self.comes_home(cpu, next);
-        }
-        if next != self.rqs[cpu].curr {
-            self.put(scene, cpu, next);
+        if self.rqs[cpu].curr.is_some() {
+            self.put(scene, cpu, None);
         }
         self.rqs[cpu].resched = false;
-        true
-    }
-
-    fn listens(&mut self) -> bool {
-        self.is_told = true;
-        true
-    }
-
-    fn renice(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
-        let idle = self.entity(task).idle;
-        let weight = weight::weight(scene.task(task).nice, idle);
-        Nested::reweigh(self, scene, cpu, task, weight);
-        self.entity(task).group = false;
-    }
-
-    /// It keeps its lag and, relative to it, its deadline.
-    fn requeue(&mut self, scene: &Scene, cpu: usize) {
-        let Some(task) = self.running(cpu).map(TaskId) else { return };
-        self.leave(cpu, task.0, false);
-        self.rqs[cpu].curr = None;
-        self.place(cpu, task.0, false);
-        self.insert(cpu, task.0);
-        self.entities[task.index()].on_rq = true;
-        self.rqs[cpu].nr += 1;
-        self.put(scene, cpu, Some(task.0));
-    }
-
-    fn is_delayed(&self, task: TaskId) -> bool {
-        self.entities.get(task.index()).is_some_and(|of| of.delayed)
-    }
-
-    fn places_by_all(&self) -> bool {
-        true
-    }
-
-    fn queued(&self, cpu: usize) -> Vec<TaskId> {
-        self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
-    }
-
-    /// True where the queue was empty: lag does not count then.
-    fn placed_anew(&self, task: TaskId) -> bool {
-        self.entities.get(task.index()).is_some_and(|of| of.anew)
-    }
-
-    /// The tracepoint of Linux 6.12 has no virtual time, a probe beside it may tell it.
-    fn charge(&mut self, _: &Scene, cpu: usize, charge: Charge) -> Option<i64> {
-        let task = self.rqs[cpu].curr?;
-        self.charge_for(cpu, task, charge.time);
-        charge.vruntime.map(|told| told - self.of(task).vruntime)
-    }
-
-    fn before(&self, task: TaskId, charge: Charge) -> Option<i64> {
-        let weight = self.entities.get(task.index())?.weight;
-        Some(charge.vruntime? - virtual_time(charge.time, weight) as i64)
-    }
-
-    fn vruntime(&self, task: TaskId) -> Option<i64> {
-        Some(self.entities.get(task.index())?.vruntime)
-    }
-
-    fn requeue_shift(&self, cpu: usize) -> i64 {
-        self.shift_of_return(cpu)
-    }
-
-    fn held_of(&self, task: TaskId) -> Option<Standing> {
-        self.standing_of(task)
-    }
-
-    fn take_standing(&mut self, cpu: usize, task: TaskId, standing: &Standing) {
-        self.adopts(cpu, task.0, standing);
-    }
-
-    fn queue(&self, cpu: usize) -> Option<Queue> {
-        Some(self.queue_of(cpu))
-    }
-
-    fn take_zero(&mut self, cpu: usize, zero: i64) {
-        self.begins_at(cpu, zero);
-    }
-
-    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
-        let entity = self.entities.get(task.index())?;
-        let micros = |ns: i64| ns as f64 / 1e3;
-        let zero = self.rqs[cpu].zero;
-        let eligible = if self.is_eligible(cpu, task.0) { "eligible" } else { "not eligible" };
-        let delayed = if entity.delayed { ", its dequeue is delayed" } else { "" };
-        Some(format!(
-            "{eligible}, vruntime {:+.1} µs and deadline {:+.1} µs from the queue's zero{delayed}",
-            micros(entity.vruntime - zero),
-            micros(entity.deadline - zero)
-        ))
     }
 
     /// Handles the tick of a CPU (`entity_tick`).
@@ -676,21 +552,17 @@ impl Policy for Eevdf {
         balance::with(self, |balancer, queues| balancer.tick(scene, queues, moves));
     }
 
-    fn observe(&mut self, scene: &Scene) {
-        balance::with(self, |balancer, queues| balancer.observe(scene, queues));
-    }
-
     fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
         balance::with(self, |balancer, queues| balancer.push(scene, queues, push)).flatten()
-    }
-
-    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
-        let queued = self.rqs[cpu].tree.iter().map(|key| key.2);
-        queued.filter(|&task| !self.of(task).delayed).map(TaskId).collect()
     }
 }
 
 impl Nested for Eevdf {
+    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
+        let queued = self.rqs[cpu].tree.iter().map(|key| key.2);
+        queued.filter(|&task| !self.of(task).delayed).map(TaskId).collect()
+    }
+
     /// `reweight_entity` and `reweight_eevdf`: it keeps its lag and the distance to its deadline in real time.
     fn reweigh(&mut self, scene: &Scene, cpu: usize, entity: TaskId, weight: u64) {
         self.entity(entity).group = true;

@@ -78,8 +78,4 @@ impl Policy for Fifo {
     }
 
     fn yields(&mut self, _: &Scene, _: usize) {}
-
-    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
-        self.cpus[cpu].queue.iter().copied().collect()
-    }
 }

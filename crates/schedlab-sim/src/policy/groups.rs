@@ -19,6 +19,9 @@ use bandwidth::Pool;
 
 /// A fair scheduler that can be that of a group, and can have groups in its queues.
 pub trait Nested: Policy {
+    /// The tasks and groups that are runnable on `cpu` beside the one that runs, in no certain order.
+    fn waiting(&self, cpu: usize) -> Vec<TaskId>;
+
     /// The weight of an entity that is no task, from now on (`reweight_entity`).
     fn reweigh(&mut self, scene: &Scene, cpu: usize, entity: TaskId, weight: u64);
 
@@ -453,7 +456,7 @@ impl Policy for Groups {
         };
         let after = next.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
         for group in before.into_iter().filter(|group| !after.contains(group)) {
-            self.tree(Some(group)).force(scene, cpu, None);
+            self.tree(Some(group)).put_back(scene, cpu);
         }
         if let Some(next) = next {
             self.touch(next);
@@ -531,32 +534,15 @@ impl Policy for Groups {
     }
 
     /// Another class takes the CPU: the tasks that ran are put back at each level.
-    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
-        if task.is_some() {
-            return false;
-        }
+    fn put_back(&mut self, scene: &Scene, cpu: usize) {
         self.account(scene, cpu);
         let of = &mut self.cpus[cpu];
         if let Some(current) = of.current.take() {
             for group in self.chain(self.own(scene, current)) {
-                self.tree(Some(group)).force(scene, cpu, None);
+                self.tree(Some(group)).put_back(scene, cpu);
             }
         }
-        self.root.force(scene, cpu, None);
-        true
-    }
-
-    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
-        let at = (0..self.branches.len()).map(Some).chain([None]);
-        at.map(|group| self.tree_ref(group)).find_map(|tree| {
-            tree.waiting(cpu).contains(&task).then(|| tree.standing(cpu, task)).flatten()
-        })
-    }
-
-    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
-        let trees = (0..self.branches.len()).map(Some).chain([None]);
-        let all = trees.flat_map(|group| self.tree_ref(group).waiting(cpu));
-        all.filter(|entity| self.group_of(*entity).is_none()).collect()
+        self.root.put_back(scene, cpu);
     }
 }
 

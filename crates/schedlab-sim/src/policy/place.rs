@@ -15,13 +15,11 @@ pub struct PlacerKnobs {
     /// Whether a task goes back to its previous CPU if that is idle, before loads are compared. Linux does so since
     /// 5.11 (commit d8fcb81f1acf).
     pub idle_prev_first: bool,
-    /// Whether fewer CPUs are looked at the busier the LLC is (`SIS_UTIL`).
-    pub sis_util: bool,
 }
 
 impl Default for PlacerKnobs {
     fn default() -> Self {
-        Self { idle_prev_first: true, sis_util: true }
+        Self { idle_prev_first: true }
     }
 }
 
@@ -364,10 +362,8 @@ impl Placer {
                 return thread;
             }
         }
-        let limit = match self.knobs.sis_util {
-            true => self.scan[hardware.llc(target)],
-            false => usize::MAX,
-        };
+        // `SIS_UTIL`: fewer CPUs the busier the LLC is.
+        let limit = self.scan[hardware.llc(target)];
         round.take(limit).find(free).unwrap_or(target)
     }
 }

@@ -111,8 +111,4 @@ impl Policy for SharedFifo {
             }
         }
     }
-
-    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
-        self.queues[self.queue_of[cpu]].iter().copied().collect()
-    }
 }

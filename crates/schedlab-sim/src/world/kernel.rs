@@ -47,12 +47,6 @@ impl World {
         self.code.is_some()
     }
 
-    /// The memory that the simulated kernel has used, in bytes.
-    #[must_use]
-    pub fn memory_of_code(&self) -> u64 {
-        self.code.as_ref().map_or(0, |code| code.board.memory())
-    }
-
     /// The names of the kernel's threads.
     pub(super) fn threads(&self) -> BTreeMap<Pid, Comm> {
         self.code.as_ref().map_or_else(BTreeMap::new, |code| code.threads.clone())
@@ -148,7 +142,8 @@ impl World {
                 return 0;
             }
         };
-        let (records, touched) = (code.board.records(), code.board.touched());
+        let records = code.board.records();
+        let touched = code.board.touched();
         let resched = code.board.resched(cpu);
         records.iter().for_each(|record| self.note(record));
         self.scene.cpus[cpu].resched = resched && self.scene.cpus[cpu].running.is_some();
@@ -321,7 +316,8 @@ impl World {
     }
 
     fn note(&mut self, record: &Record) {
-        let (cpu, context) = (record.cpu, record.context);
+        let cpu = record.cpu;
+        let context = record.context;
         let prio = Prio(record.prio as i16);
         let pid = match record.who {
             Who::Task(task) => self.pid(TaskId(task)),

@@ -8,10 +8,6 @@
 
 mod calibrate;
 mod engine;
-mod errors;
-mod follow;
-mod follow_held;
-mod follow_placed;
 mod machine;
 #[cfg(target_os = "linux")]
 mod memory;

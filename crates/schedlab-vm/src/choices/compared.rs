@@ -150,7 +150,7 @@ fn together<'s>(mut all: InSituations<'s>, one: InSituations<'s>) -> InSituation
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, Case, Ran, differences};
+    use super::super::{Case, Occasion, Ran, differences};
     use super::*;
     use schedlab_model::{Cpu, Nanos};
 
@@ -159,8 +159,9 @@ mod tests {
         let mut all = Vec::new();
         for (current, preempts, stays) in of {
             for (next, count) in [("9", *preempts), (*current, *stays)] {
-                let asked = Asked::Woken { task: "9".into(), by: None };
-                let (current, waiting) = ((*current).to_owned(), ["9".to_owned()].into());
+                let asked = Occasion::Woken { task: "9".into(), by: None };
+                let current = (*current).to_owned();
+                let waiting = ["9".to_owned()].into();
                 let situation =
                     Situation { cpu: Cpu(0), current, ran: Ran::default(), waiting, asked };
                 let at = Nanos(all.len() as u64);
@@ -208,7 +209,8 @@ mod tests {
     fn what_only_the_first_side_chose_is_its_choice() {
         let neutral = |yes| kernel(&[("0", yes, 50 - yes), ("1", 20, 30)]);
         let placebos: Vec<Starts> = [20, 21, 22, 21, 20].map(neutral).into();
-        let (before, after) = (neutral(20), kernel(&[("0", 1, 49), ("1", 0, 50)]));
+        let before = neutral(20);
+        let after = kernel(&[("0", 1, 49), ("1", 0, 50)]);
         let differences = differences(&before, &after, &placebos);
         let first = first(&before, &after, &placebos, &differences).unwrap();
         assert_eq!((first.choice.situation.current.as_str(), first.is_after), ("1", false));

@@ -154,16 +154,17 @@ fn compared(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, Kind, Ran, Situation};
+    use super::super::{Kind, Occasion, Ran, Situation};
     use super::*;
     use schedlab_model::{Cpu, Nanos};
 
     /// `yes` of 100 wakeups preempt.
     fn kernel(yes: usize) -> Starts {
         let one = |index: usize| {
-            let asked = Asked::Woken { task: "1".into(), by: None };
+            let asked = Occasion::Woken { task: "1".into(), by: None };
             let waiting = ["1".to_owned()].into();
-            let (cpu, ran) = (Cpu(0), Ran::default());
+            let cpu = Cpu(0);
+            let ran = Ran::default();
             let situation = Situation { cpu, current: "0".into(), ran, waiting, asked };
             let next = if index < yes { "1" } else { "0" };
             Choice { at: Nanos(0), situation, next: next.into(), longest: false }

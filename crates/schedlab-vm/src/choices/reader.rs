@@ -1,7 +1,7 @@
 //! Choices of a trace: a state machine over its events.
 
 use super::slots::Slots;
-use super::{Asked, Choice, Ran, Situation, Slot};
+use super::{Choice, Occasion, Ran, Situation, Slot};
 use schedlab_model::{Context, Cpu, Event, EventSource, Left, Nanos, Pid, What};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,7 +15,8 @@ const PREEMPTS_WITHIN: Nanos = Nanos::from_micros(100);
 /// # Errors
 /// When the trace cannot be read.
 pub fn read(source: &mut dyn EventSource) -> io::Result<Vec<Choice>> {
-    let (mut events, mut batch) = (Vec::new(), Vec::new());
+    let mut events = Vec::new();
+    let mut batch = Vec::new();
     while source.next(&mut batch)? {
         events.append(&mut batch);
     }
@@ -74,7 +75,8 @@ struct Reader<'s> {
 
 impl Reader<'_> {
     fn see(&mut self, event: &Event) {
-        let (at, slot) = (event.time, |pid: Pid| self.slots.names.get(&pid).cloned());
+        let at = event.time;
+        let slot = |pid: Pid| self.slots.names.get(&pid).cloned();
         match event.what {
             What::Wakeup { pid, cpu, .. } => {
                 let Some(task) = slot(pid) else { return };
@@ -91,7 +93,8 @@ impl Reader<'_> {
                 }
             }
             What::Switch { prev, left, next, .. } => {
-                let (prev, next) = (slot(prev), slot(next));
+                let prev = slot(prev);
+                let next = slot(next);
                 self.advance(event.cpu, at);
                 if let Some(prev) = prev {
                     self.leaves(event.cpu, prev, left, at);
@@ -119,7 +122,8 @@ impl Reader<'_> {
         }
         let Some(state) = self.cpus.get_mut(&cpu) else { return };
         let Some((current, false)) = state.current.clone() else { return };
-        let (since, mut ran) = (state.since, state.step);
+        let since = state.since;
+        let mut ran = state.step;
         let waiting = state.beside(&current);
         let mut told = Vec::new();
         while let Some(end) = ran.end().map(|end| since + end).filter(|end| *end <= now) {
@@ -128,9 +132,15 @@ impl Reader<'_> {
         }
         state.step = ran;
         for (at, ran) in told.into_iter().filter(|_| !waiting.is_empty()) {
-            let (current, waiting) = (current.clone(), waiting.clone());
+            let current = current.clone();
+            let waiting = waiting.clone();
             let next = current.clone();
-            self.tell(at, Situation { cpu, current, ran, waiting, asked: Asked::Ran }, next, false);
+            self.tell(
+                at,
+                Situation { cpu, current, ran, waiting, asked: Occasion::Ran },
+                next,
+                false,
+            );
         }
     }
 
@@ -172,8 +182,10 @@ impl Reader<'_> {
         let Some(state) = self.cpus.get_mut(&cpu) else { return };
         let Some(Woken { task, by, at }) = state.woken.take() else { return };
         let Some((current, false)) = state.current.clone() else { return };
-        let (ran, waiting) = (Ran::of(at - state.since), state.beside(&current));
-        let (asked, next) = (Asked::Woken { task, by }, current.clone());
+        let ran = Ran::of(at - state.since);
+        let waiting = state.beside(&current);
+        let asked = Occasion::Woken { task, by };
+        let next = current.clone();
         self.tell(at, Situation { cpu, current, ran, waiting, asked }, next, false);
     }
 
@@ -201,11 +213,11 @@ impl Reader<'_> {
         }
         let longest = own.is_some_and(|own| queue.values().all(|since| *since >= own));
         let (asked, ran) = match (asleep, woken) {
-            (true, _) => (Asked::Left, Nanos(0)),
+            (true, _) => (Occasion::Left, Nanos(0)),
             (false, Some(Woken { task, by, at: then })) => {
-                (Asked::Woken { task, by }, ran - (at - then))
+                (Occasion::Woken { task, by }, ran - (at - then))
             }
-            (false, None) => (Asked::Ran, ran),
+            (false, None) => (Occasion::Ran, ran),
         };
         let waiting = queue.into_keys().collect();
         let situation = Situation { cpu, current, ran: Ran::of(ran), waiting, asked };
@@ -230,12 +242,14 @@ mod tests {
     }
 
     fn wakes(time: u64, by: i32, pid: i32) -> Event {
-        let (prio, cpu) = (Prio::NORMAL, Cpu(0));
+        let prio = Prio::NORMAL;
+        let cpu = Cpu(0);
         event(time, by, What::Wakeup { pid: Pid(pid), prio, cpu, new: false })
     }
 
     fn switch(time: u64, prev: i32, left: Left, next: i32) -> Event {
-        let (prev_prio, next_prio) = (Prio::NORMAL, Prio::NORMAL);
+        let prev_prio = Prio::NORMAL;
+        let next_prio = Prio::NORMAL;
         event(
             time,
             prev,
@@ -245,7 +259,8 @@ mod tests {
 
     /// Two tasks; the load sleeps, the first runs and wakes the second, which preempts it or not.
     fn trace(preempts: bool, shift: i32) -> Vec<Event> {
-        let (one, two) = (11 + shift, 12 + shift);
+        let one = 11 + shift;
+        let two = 12 + shift;
         let mut all = vec![
             event(0, 2, What::Fork { child: Pid(5) }),
             fork(1, one),
@@ -269,14 +284,15 @@ mod tests {
 
     #[test]
     fn a_wakeup_that_preempts_is_another_choice_than_one_that_does_not() {
-        let (yes, no) = (of_events(&trace(true, 0)), of_events(&trace(false, 7)));
+        let yes = of_events(&trace(true, 0));
+        let no = of_events(&trace(false, 7));
         assert_eq!(first_difference(&yes, &yes), None);
         // The load gave way to the first task in both; then the wakeup of the second.
         let at = first_difference(&yes, &no).unwrap();
         assert_eq!(at, 1, "{yes:?} {no:?}");
         assert_eq!(yes[at].situation, no[at].situation);
         assert_eq!((yes[at].next.as_str(), no[at].next.as_str()), ("1", "0"));
-        let asked = Asked::Woken { task: "1".into(), by: Some("0".into()) };
+        let asked = Occasion::Woken { task: "1".into(), by: Some("0".into()) };
         assert_eq!(yes[at].situation.asked, asked);
         assert_eq!(yes[at].situation.waiting, BTreeSet::from(["1".to_owned()]));
     }
@@ -289,7 +305,7 @@ mod tests {
         let choices = of_events(&events);
         let last = choices.last().unwrap();
         assert_eq!((last.kind(), &*last.next, last.answer()), (Kind::Wakeup, "2", Some(true)));
-        let asked = Asked::Woken { task: "1".into(), by: Some("0".into()) };
+        let asked = Occasion::Woken { task: "1".into(), by: Some("0".into()) };
         assert_eq!(last.situation.asked, asked);
         assert_eq!(last.situation.waiting, BTreeSet::from(["1".to_owned(), "2".to_owned()]));
     }

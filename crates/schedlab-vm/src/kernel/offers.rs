@@ -62,7 +62,8 @@ mod tests {
     #[test]
     fn a_kernel_is_told_by_its_version_and_its_configuration() {
         let of = |release: &str, config: Option<&str>| {
-            let (release, config) = (release.to_owned(), config.map(str::to_owned));
+            let release = release.to_owned();
+            let config = config.map(str::to_owned);
             offers(&Kernel { image: "x".into(), release, config })
         };
         for (release, scheduler) in [

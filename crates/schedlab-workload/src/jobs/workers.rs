@@ -19,7 +19,7 @@ use schedlab_model::{Nanos, Phase};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What all workers of a run share.
-pub struct Crew {
+pub struct Workers {
     run: Arc<Run>,
     /// What the workers' own work costs; the machine knows the rest.
     costs: Costs,
@@ -42,7 +42,7 @@ struct State {
     back_off_ns: u64,
 }
 
-impl Crew {
+impl Workers {
     /// Makes the tasks of a plan the workers that run a graph, on a machine whose CPUs do this many iterations in a
     /// microsecond.
     ///
@@ -149,7 +149,7 @@ impl Crew {
 }
 
 struct Worker {
-    crew: Arc<Crew>,
+    crew: Arc<Workers>,
     number: usize,
     rounds: Rounds<Node>,
     words: Vec<WordId>,
@@ -359,7 +359,7 @@ impl Behaviour for Unmanned {
     }
 }
 
-/// A worker's place in a plan; [`Crew::man`] says what it does.
+/// A worker's place in a plan; [`Workers::man`] says what it does.
 #[must_use]
 pub fn worker(role: u16) -> Task {
     Task::new("jobs-worker", role, Box::new(Unmanned))

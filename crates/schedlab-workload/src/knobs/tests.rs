@@ -34,12 +34,12 @@ fn values_have_units_or_are_in_the_kernels_and_stay_within_limits() {
 
 #[test]
 fn a_name_asks_for_a_knob_a_switch_or_a_speed() {
-    assert_eq!(Asked::read("slice"), Ok(Asked::Knob(tunable("slice").unwrap())));
-    assert_eq!(Asked::read("feature:NEXT_BUDDY"), Ok(Asked::Feature("NEXT_BUDDY")));
-    assert_eq!(Asked::read("speed:0-1"), Ok(Asked::Speed));
-    assert_eq!(Asked::read("slize"), Err("; did you mean slice?".to_owned()));
-    assert_eq!(Asked::read("granularity"), Err("; did you mean min_granularity?".to_owned()));
-    assert_eq!(Asked::read("xyz"), Err(String::new()));
+    assert_eq!(SettingKind::read("slice"), Ok(SettingKind::Knob(tunable("slice").unwrap())));
+    assert_eq!(SettingKind::read("feature:NEXT_BUDDY"), Ok(SettingKind::Feature("NEXT_BUDDY")));
+    assert_eq!(SettingKind::read("speed:0-1"), Ok(SettingKind::Speed));
+    assert_eq!(SettingKind::read("slize"), Err("; did you mean slice?".to_owned()));
+    assert_eq!(SettingKind::read("granularity"), Err("; did you mean min_granularity?".to_owned()));
+    assert_eq!(SettingKind::read("xyz"), Err(String::new()));
 }
 
 #[test]

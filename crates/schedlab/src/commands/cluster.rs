@@ -7,7 +7,7 @@ mod slurm;
 mod ssh;
 
 use super::UsageError;
-use super::experiment_options::Asked;
+use super::experiment_options::ExperimentOptions;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::frozen::{self, Frozen, Gathered};
@@ -51,7 +51,7 @@ enum Action {
 #[derive(clap::Args)]
 struct ToFreeze {
     #[command(flatten)]
-    asked: Asked,
+    asked: ExperimentOptions,
     /// Write the frozen plan to DIR [default: NAME.frozen next to the results]
     #[arg(long, value_name = "DIR")]
     freeze: Option<PathBuf>,
@@ -75,7 +75,8 @@ impl ToFreeze {
 impl Planned {
     fn freeze(&self) -> anyhow::Result<Frozen> {
         let frozen = Frozen::freeze(&self.experiment, &self.folder)?;
-        let (folder, runs) = (self.folder.display(), frozen.plan.runs.len());
+        let folder = self.folder.display();
+        let runs = frozen.plan.runs.len();
         writeln!(crate::output::stderr(), "schedlab: {folder}: {runs} runs")?;
         Ok(frozen)
     }
@@ -136,7 +137,8 @@ fn work(options: Work) -> anyhow::Result<ExitCode> {
     let asked = frozen::Work { shard, name };
     let tally = frozen::work(&mut machines, &frozen, &asked, &stop, &mut tell)?;
     super::run::tell_failures(&tally)?;
-    let (done, there) = (tally.done, tally.skipped);
+    let done = tally.done;
+    let there = tally.skipped;
     writeln!(stderr, "schedlab: {done} runs done, {there} were there")?;
     Ok(super::run::exit_code(&tally))
 }

@@ -11,7 +11,7 @@ pub(crate) mod topology;
 mod waiting;
 mod wakeup;
 
-use super::result_file::{Ground, save};
+use super::result_file::{ThemeOption, save};
 use crate::json::{self, Schema};
 use anyhow::{Context, bail};
 use clap::Subcommand;
@@ -63,7 +63,7 @@ pub(crate) use names::{dat2graph2, running_waiting};
 pub(crate) fn cores_of(
     files: &[PathBuf],
     (from, to): (Nanos, Nanos),
-    (output, ground): (&Path, Ground),
+    (output, ground): (&Path, ThemeOption),
     title: &str,
     mark: String,
 ) -> anyhow::Result<()> {
@@ -119,7 +119,7 @@ pub(crate) struct Common {
     #[arg(long)]
     title: Option<String>,
     #[command(flatten)]
-    ground: Ground,
+    ground: ThemeOption,
     /// Embed the fonts in the SVG (a PDF always has them)
     #[arg(long)]
     embed_fonts: bool,
@@ -179,7 +179,7 @@ impl Common {
             width: 1200,
             topology: None,
             title: None,
-            ground: Ground::default(),
+            ground: ThemeOption::default(),
             embed_fonts: false,
             scale: 2,
             json: false,

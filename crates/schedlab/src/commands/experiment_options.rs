@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// An experiment file, where its results go, and what does its runs.
 #[derive(clap::Args)]
-pub(crate) struct Asked {
+pub(crate) struct ExperimentOptions {
     /// The experiment file (docs/experiments.md, docs/tune.md)
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct Asked {
     on: Option<MachineName>,
 }
 
-impl Asked {
+impl ExperimentOptions {
     /// The experiment, and the folder of its results.
     pub(crate) fn read(self, machines: &mut Machines<'_>) -> anyhow::Result<(Experiment, PathBuf)> {
         let mut experiment = read(&self.file)?;

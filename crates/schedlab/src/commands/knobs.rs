@@ -5,7 +5,7 @@ use super::result_file::save;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
-use schedlab_host::knobs::{self, Changes, Kept, Tree};
+use schedlab_host::knobs::{self, Changes, KeptSetting, Tree};
 use schedlab_model::{Knob, Pid, Setting};
 use schedlab_sys::guard;
 use schedlab_sys::lock::Lock;
@@ -141,10 +141,7 @@ impl Wanted {
             settings = profile.settings;
         }
         for text in &self.settings {
-            let (knob, value) = text
-                .split_once('=')
-                .ok_or_else(|| UsageError(format!("invalid setting '{text}': use NAME=VALUE")))?;
-            settings.push(Setting { knob: knob.trim().into(), value: value.trim().into() });
+            settings.push(text.parse().map_err(UsageError)?);
         }
         if settings.is_empty() {
             return Err(UsageError("no settings: write NAME=VALUE, or --from FILE".into()).into());
@@ -226,7 +223,7 @@ fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
     let _kept = lock_kept(&path)?;
     let mut kept = knobs::read_kept().with_context(|| path.display().to_string())?;
     let at = schedlab_host::facts::now();
-    kept.extend(changes.undo()?.into_iter().map(|undo| Kept::new(undo, at.clone())));
+    kept.extend(changes.undo()?.into_iter().map(|undo| KeptSetting::new(undo, at.clone())));
     // Noted before the change is made: a crash in between leaves a harmless step.
     save(&path, serde_json::to_vec(&kept)?)?;
     for warning in changes.write()? {

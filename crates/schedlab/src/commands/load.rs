@@ -22,6 +22,7 @@ use crate::commands::UsageError;
 use crate::json::{self, Schema};
 use crate::machines;
 use anyhow::Context as _;
+use schedlab_model::Setting;
 use schedlab_workload::getopt;
 use schedlab_workload::options::{Kind, OptionDoc, Options, option};
 use schedlab_workload::placement::COMMON;
@@ -95,6 +96,7 @@ const OWN: &[OptionDoc] = &[
         HOST,
         "do the runs on this machine: host, or another, as in sim:cpus=8",
     ),
+    option("knob", Kind::Text, "", "set a scheduler tunable, as in base_slice=3ms (repeatable)"),
     option(
         "ext",
         Kind::Text,
@@ -102,6 +104,7 @@ const OWN: &[OptionDoc] = &[
         "with --on vm: run under this sched_ext scheduler, such as scx_simple, or the path of a static program",
     ),
     option("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
+    option("trace-size", Kind::Size(1), "", "record at most this much, over all CPUs"),
     option(
         "calibrate-to",
         Kind::Duration(1_000),
@@ -132,7 +135,10 @@ pub(super) struct Wanted {
 
 impl Wanted {
     fn read(words: &[String]) -> anyhow::Result<Self> {
-        let (lines, words) = beside::part(words).map_err(usage)?;
+        let (lines, words) = beside::part("beside", words).map_err(usage)?;
+        let (knobs, words) = beside::part("knob", &words).map_err(usage)?;
+        let settings = knobs.iter().map(|knob| knob.parse().map_err(usage));
+        let settings = settings.collect::<anyhow::Result<Vec<Setting>>>()?;
         let (name, rest) = words.split_first().expect("looked at before");
         let (workload, typed) = words_of(name, rest, OWN)?;
         let file =
@@ -149,12 +155,14 @@ impl Wanted {
             }
             on.settings.insert("ext".to_owned(), own.text("ext").to_owned());
         }
-        let record = (!own.text("trace").is_empty()).then(RecordSpec::default);
+        let limit_bytes = own.is_given("trace-size").then(|| own.size("trace-size"));
+        let record = (!own.text("trace").is_empty())
+            .then(|| RecordSpec { limit_bytes, ..RecordSpec::default() });
         let limit = own.is_given("time-limit").then(|| own.duration("time-limit"));
         let spec = RunSpec {
             workload: WorkloadSpec::Builtin { name: name.clone(), options: theirs },
             beside: lines.iter().map(|line| beside::read(line)).collect::<anyhow::Result<_>>()?,
-            settings: Vec::new(),
+            settings,
             record,
             seed: own.number("seed"),
             repeat: 0,

@@ -13,7 +13,7 @@ mod text;
 pub(crate) use document::Document;
 
 use super::UsageError;
-use super::result_file::{Ground, save};
+use super::result_file::{ThemeOption, save};
 use crate::json;
 use crate::machines;
 use anyhow::{Context as _, anyhow, bail};
@@ -95,7 +95,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     draw: Option<PathBuf>,
     #[command(flatten)]
-    ground: Ground,
+    ground: ThemeOption,
     /// Print at most N rows; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
@@ -186,13 +186,8 @@ pub(crate) fn infer(
 }
 
 fn setting(option: &str, text: &str) -> anyhow::Result<Setting> {
-    let (knob, value) =
-        text.split_once('=').filter(|(knob, _)| !knob.is_empty()).ok_or_else(|| {
-            UsageError(format!(
-                "{option} {text}: write NAME=VALUE, as in base_slice=12ms or speed:0-3=50%"
-            ))
-        })?;
-    Ok(Setting { knob: knob.to_owned(), value: value.to_owned() })
+    let wrong = |why| format!("{option}: {why}, as in base_slice=12ms or speed:0-3=50%");
+    Ok(text.parse().map_err(|why: String| UsageError(wrong(why)))?)
 }
 
 fn write(path: &Path, runs: &Runs) -> anyhow::Result<()> {

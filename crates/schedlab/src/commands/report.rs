@@ -1,4 +1,4 @@
-//! `schedlab report`: one HTML file from stored results.
+//! `schedlab run report`: one HTML file from stored results.
 
 mod table;
 
@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Options of `schedlab report`.
+/// Options of `schedlab run report`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Folders of results: of an experiment, or of single runs

@@ -11,13 +11,13 @@ const PNG_SCALE: u32 = 2;
 
 /// On which ground a picture is drawn.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub(crate) struct Ground {
+pub(crate) struct ThemeOption {
     /// Draw light on dark
     #[arg(long)]
     dark: bool,
 }
 
-impl Ground {
+impl ThemeOption {
     /// The colours of the picture.
     pub(crate) fn theme(self) -> Theme {
         if self.dark { Theme::dark() } else { Theme::light() }

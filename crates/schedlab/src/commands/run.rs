@@ -1,6 +1,6 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
-use super::experiment_options::Asked;
+use super::experiment_options::ExperimentOptions;
 use super::result_file::add_to_summary;
 use crate::machines;
 use anyhow::Context as _;
@@ -22,9 +22,12 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// Options of `schedlab run`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    stored: Option<OfStored>,
     #[command(flatten)]
-    asked: Asked,
+    asked: Option<ExperimentOptions>,
     /// Do part I of N of the runs; I starts at 1
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
@@ -42,6 +45,13 @@ pub(crate) struct Args {
     github: bool,
 }
 
+/// What is done with stored results.
+#[derive(clap::Subcommand)]
+enum OfStored {
+    /// Write the report of stored results again
+    Report(super::report::Args),
+}
+
 /// A condition of `--fail-if` holds, or a claim of the file is not reproduced.
 const EXIT_CONDITION: u8 = 3;
 /// The runs do not tell whether a condition holds.
@@ -49,7 +59,11 @@ const EXIT_CANT_TELL: u8 = 125;
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { asked, shard, dry_run, fail_if, allow_failures, github } = args;
+    let Args { stored, asked, shard, dry_run, fail_if, allow_failures, github } = args;
+    if let Some(OfStored::Report(args)) = stored {
+        return super::report::run(args);
+    }
+    let asked = asked.expect("clap requires a file without a subcommand");
     let mut machines = Machines::made_by(&machines::make);
     let (mut experiment, results) = asked.read(&mut machines)?;
     experiment.allow_failures |= allow_failures;

@@ -5,11 +5,13 @@ mod running;
 
 use super::UsageError;
 use crate::json::{self, Schema};
+use schedlab_host::knobs::Tree;
 use schedlab_host::slow::{
     self, Assignment, Ended, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Request,
     Session, SlowError, Speed, Support, Wakeups,
 };
-use schedlab_model::{Nanos, Warning};
+use schedlab_model::{Nanos, Setting, Warning};
+use schedlab_sys::guard::Guard;
 use schedlab_sys::signal;
 use schedlab_workload::nodes::{self, NodesFile};
 use schedlab_workload::requested_speed::is_clock;
@@ -85,6 +87,9 @@ pub(crate) struct How {
     /// Write each change of speeds, nodes and links to FILE as a line of JSON
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
+    /// Set a scheduler tunable, as in base_slice=3ms (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    knob: Vec<Setting>,
     /// Add background noise: CPUs, bursts a second and length of each, as in 0-1:20:500us (repeatable)
     #[arg(long, value_name = "CPUS:RATE:LENGTH")]
     noise: Vec<Noise>,
@@ -227,7 +232,8 @@ fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
     if how.show_node && !Support::here().root {
         anyhow::bail!("--show-node mounts files for the command: run as root");
     }
-    let (memory, shown) = (how.memory, how.show_node);
+    let memory = how.memory;
+    let shown = how.show_node;
     let node = Node { name: "all".into(), speeds, bind, memory, shown, ..node };
     let request = Request { method: method(&how.method)?, nodes: vec![node], ..Request::default() };
     Ok(with_options(request, how))
@@ -312,6 +318,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
         return dry_run(&plan);
     }
     let signals = signal::catch()?;
+    let knobs = if how.knob.is_empty() { None } else { Some(hold(&how.knob)?) };
     let mut session = match Session::start(plan, &support, Some(signals)) {
         Ok(session) => session,
         Err(error @ SlowError::Interrupted) => {
@@ -334,7 +341,9 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     for (node, period) in session.periods().filter(|_| !how.json) {
         note(&format!("node {node}: {period}"));
     }
-    for failed in session.finish() {
+    let undone = knobs.into_iter().flat_map(Guard::finish);
+    let undone = undone.map(|(undo, error)| format!("{undo:?}: {error}"));
+    for failed in session.finish().into_iter().chain(undone) {
         note(&format!("cannot undo (use `schedlab doctor --restore`): {failed}"));
     }
     match ended.map_err(told)? {
@@ -349,6 +358,18 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
             Ok(if has_commands { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
     }
+}
+
+/// Sets knobs of the machine until the guard is finished, or this process ends.
+fn hold(knobs: &[Setting]) -> anyhow::Result<Guard> {
+    let mut changes = Tree::here()?.resolve(knobs)?;
+    if !changes.task.is_empty() || changes.has_group() {
+        let why = "option knob: slice, nice, policy, clamps and cgroup_* belong to tasks";
+        return Err(UsageError(format!("{why}: use `schedlab knobs run ... -- CMD`")).into());
+    }
+    let mut guard = changes.arm()?;
+    changes.make(&mut guard)?.iter().for_each(|warning| note(&warning.to_string()));
+    Ok(guard)
 }
 
 /// `schedlab slow --json` on stderr when the slowing begins.

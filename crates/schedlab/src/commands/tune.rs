@@ -3,7 +3,7 @@
 mod dialogue;
 
 use super::UsageError;
-use super::experiment_options::Asked;
+use super::experiment_options::ExperimentOptions;
 use super::result_file::save;
 use crate::{json, machines};
 use anyhow::Context as _;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    asked: Asked,
+    asked: ExperimentOptions,
     /// Find the lines of a profile (tuned, sysctl.d) that change the loads of the file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ask", "tell", "measure"])]
     profile: Option<PathBuf>,

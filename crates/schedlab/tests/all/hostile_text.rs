@@ -134,7 +134,7 @@ fn a_report_runs_nothing_of_the_results_that_it_reads() {
     let before = touched(dir.path());
     assert!(!before.is_empty(), "the command ran");
     before.iter().for_each(|file| std::fs::remove_file(file).unwrap());
-    for arguments in [&["report", "results/x"][..], &["compare", "results/x", "results/x"]] {
+    for arguments in [&["run", "report", "results/x"][..], &["compare", "results/x", "results/x"]] {
         let read = schedlab(dir.path(), arguments);
         assert!(read.status.success(), "{read:?}");
     }
@@ -188,14 +188,14 @@ fn files_that_never_begin_or_never_end_are_refused() {
         &["load", "pingpong", "--on", "sim:costs=fifo"],
         &["run", "fifo"],
         &["run", zero],
-        &["report", "results"],
+        &["run", "report", "results"],
         &["jobs", "run", "--graph", "fifo"],
         &["jobs", "run", "--nodes", "2", "--events", "fifo"],
         &["jobs", "fit", "fifo"],
         &["knobs", "apply", zero],
         &["record", "--salvage", "spool", "-o", "x.dat"],
         &["jobs", "run", "--stg", zero],
-        &["sim", "validate", "--truth", "fifo"],
+        &["load", "pingpong", "--on", "sim:machine=fifo"],
     ] {
         let output = guarded(dir.path(), arguments);
         let told = String::from_utf8_lossy(&output.stderr);

@@ -30,6 +30,7 @@ mod load_command;
 mod load_defects;
 mod load_dies;
 mod load_site;
+mod machine_lock;
 mod machines;
 mod page_numbers;
 mod parsers;

@@ -61,7 +61,7 @@ fn the_report_of_the_shipped_example_prints_on_fewer_than_10_pages() {
     );
     let results = folder.path().join("results/hackbench-slice");
     vary(&results);
-    schedlab(&["report", "results/hackbench-slice"], folder.path());
+    schedlab(&["run", "report", "results/hackbench-slice"], folder.path());
     let pdf = folder.path().join("report.pdf");
     let report = results.join("report.html");
     let profile = folder.path().join("profile");

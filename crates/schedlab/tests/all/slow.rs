@@ -66,6 +66,7 @@ fn has_rights() -> bool {
     ]);
     let groups = Path::new("/sys/fs/cgroup").metadata().is_ok_and(|m| !m.permissions().readonly());
     if probe.status.success() && groups {
+        crate::machine_lock::take();
         return true;
     }
     missing!("rights to real-time burners and control groups: {}", stderr(&probe));

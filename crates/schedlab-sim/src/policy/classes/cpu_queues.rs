@@ -112,8 +112,4 @@ impl Lane {
         });
         all.filter(|&task| self.current != Current::Deadline(task))
     }
-
-    pub(super) fn waiting(&self) -> Vec<TaskId> {
-        self.waiting_deadline().chain(self.waiting_real_time()).collect()
-    }
 }

@@ -201,10 +201,6 @@ impl Policy for PushesOnce {
     fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
         scene.cpus[push.from].running
     }
-
-    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
-        self.fifo.waiting(cpu)
-    }
 }
 
 /// A is within a call when it is to be pushed, and that call makes it leave for CPU 1. B, which runs next and may use

@@ -62,26 +62,17 @@ fn cfs_lets_a_sleeper_preempt_beyond_the_wakeup_granularity() {
 }
 
 /// A is 5 µs behind B when it yields, and is picked again. C preempts it, and ends when A is 1 µs behind B: within the
-/// granularity of 2 µs. Linux 6.1 still remembers the yield, and picks B. Linux 5.10 forgot it when it picked A again.
+/// granularity of 2 µs. Linux 6.1 still remembers the yield, and picks B.
 #[test]
-fn a_yield_is_forgotten_at_the_next_pick_by_linux_5_10() {
-    let tasks = || {
-        let nap = |us: u64| Op::Sleep(Nanos(us * 1_000));
-        let yields = [us(1), nap(8), us(1), Op::Yield, us(8)];
-        let (b, c) = (script("B", &[us(12)]), script("C", &[nap(13), us(1)]));
-        vec![script("A", &yields), c, b]
-    };
+fn a_yield_is_remembered_after_the_next_pick() {
+    let nap = |us: u64| Op::Sleep(Nanos(us * 1_000));
+    let a = script("A", &[us(1), nap(8), us(1), Op::Yield, us(8)]);
+    let tasks = vec![a, script("C", &[nap(13), us(1)]), script("B", &[us(12)])];
     let knobs = CfsKnobs { min_granularity: 20_000, ..micro(CfsKnobs::of(1)) };
-    let new = CfsKnobs { wakeup_granularity: 2_000, gentle_fair_sleepers: false, ..knobs };
-    let old = CfsKnobs { clears_at_pick: true, ..new };
-    let picked = |knobs| rows(&mut one_cpu(plan(tasks()), cfs(knobs), 100));
+    let knobs = CfsKnobs { wakeup_granularity: 2_000, gentle_fair_sleepers: false, ..knobs };
     assert_eq!(
-        picked(new),
+        rows(&mut one_cpu(plan(tasks), cfs(knobs), 100)),
         "0 | ABBBBBBBBAAAAACBBBBAAAA.\n| c        bbbbbb\n| b             aaaaa\n"
-    );
-    assert_eq!(
-        picked(old),
-        "0 | ABBBBBBBBAAAAACAAAABBBB.\n| c        bbbbbbbbbb\n| b             a\n"
     );
 }
 
@@ -169,20 +160,14 @@ fn a_batch_task_does_not_preempt_when_it_wakes() {
 }
 
 /// A task of `SCHED_IDLE` gets the CPU at the tick after 6 µs, since A's slice is 5,982 ns. Its own share of the period
-/// is 17 ns. Linux 6.1 rounds it up to `idle_min_granularity`, which is over at the next tick; 5.10 has no such knob
-/// and takes `min_granularity`, so the tick after that displaces it.
+/// is 17 ns. Linux 6.1 rounds it up to `idle_min_granularity`, which is over at the next tick.
 #[test]
-fn cfs_5_10_gives_idle_tasks_the_slice_of_others() {
-    let tasks = || {
-        let idle = Placement { policy: Some(TaskPolicy::Idle), ..Placement::default() };
-        vec![script("A", &[us(9)]), Task { placement: idle, ..script("B", &[us(3)]) }]
-    };
-    let new = CfsKnobs { idle_min_granularity: 500, ..micro(CfsKnobs::of(1)) };
-    let mut world = one_cpu(plan(tasks()), cfs(new), 1);
+fn idle_tasks_have_slices_of_their_own() {
+    let idle = Placement { policy: Some(TaskPolicy::Idle), ..Placement::default() };
+    let tasks = vec![script("A", &[us(9)]), Task { placement: idle, ..script("B", &[us(3)]) }];
+    let knobs = CfsKnobs { idle_min_granularity: 500, ..micro(CfsKnobs::of(1)) };
+    let mut world = one_cpu(plan(tasks), cfs(knobs), 1);
     assert_eq!(rows(&mut world), "0 | AAAAAABAAABB.\n| bbbbbbabbb\n");
-    let old = CfsKnobs { idle_slices: false, ..new };
-    let mut world = one_cpu(plan(tasks()), cfs(old), 1);
-    assert_eq!(rows(&mut world), "0 | AAAAAABBAAAB.\n| bbbbbbaabbb\n");
 }
 
 /// Setting the period or the least slice changes how many tasks share a period: 24 ms hold two slices of 14 ms.

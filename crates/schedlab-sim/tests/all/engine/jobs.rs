@@ -9,7 +9,7 @@ use schedlab_jobs::run::{Clock, Run, Schedule, Span};
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use schedlab_model::{Nanos, Topology};
 use schedlab_sim::{Hardware, Model, SimulatedPool, World};
-use schedlab_workload::jobs::{Crew, worker};
+use schedlab_workload::jobs::{Workers, worker};
 use schedlab_workload::plan::Plan;
 use schedlab_workload::{Behaviour, Done, Instruments, Op, WordId};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ fn on_tasks(run: &Arc<Run>, workers: u16, costs: Costs, scheduler: &str) -> Vec<
         task.placement.cpus = Some(std::iter::once(schedlab_model::Cpu(number)).collect());
     }
     let pool = Policy::new(workers.into());
-    let crew = Crew::man(&mut plan, run.clone(), pool, costs, 1_000, vec!["cpu"]);
+    let crew = Workers::man(&mut plan, run.clone(), pool, costs, 1_000, vec!["cpu"]);
     let hardware = Hardware::new(Topology::flat(workers));
     let mut world = World::new(&mut plan, hardware, policy(scheduler, workers), bare());
     events(&mut world);

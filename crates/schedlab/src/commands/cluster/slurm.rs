@@ -106,7 +106,8 @@ impl Planned {
             save(&path, text)?;
             Ok(path)
         };
-        let (array, gather) = (put("work.sh", array)?, put("gather.sh", gather)?);
+        let array = put("work.sh", array)?;
+        let gather = put("gather.sh", gather)?;
         let work = sbatch(&array, options, None)?;
         // After tasks that failed, too: it says which runs are missing.
         let after = sbatch(&gather, options, Some(&format!("--dependency=afterany:{work}")))?;

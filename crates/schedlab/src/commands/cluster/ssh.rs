@@ -403,7 +403,8 @@ mod tests {
     #[test]
     fn units_of_a_lost_host_come_back_before_the_queue_ends() {
         let queue = Queue::of((0..10).map(|run| vec![run]).collect(), 4, 2);
-        let (first, second) = (queue.take().unwrap(), queue.take().unwrap());
+        let first = queue.take().unwrap();
+        let second = queue.take().unwrap();
         let third = queue.take().unwrap();
         assert_eq!([first.len(), second.len(), third.len()], [4, 4, 2]);
         assert_eq!(queue.take(), Some(Vec::new()), "others are at work");

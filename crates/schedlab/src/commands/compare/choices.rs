@@ -3,7 +3,7 @@
 mod shown;
 
 use schedlab_model::Nanos;
-use schedlab_vm::choices::{self, Answers, Asked, Case, Class, Difference, Kind, Starts};
+use schedlab_vm::choices::{self, Answers, Case, Class, Difference, Kind, Occasion, Starts};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -147,10 +147,10 @@ impl First {
         let choices::First { choice, is_after, start, difference, before, after, placebos } = first;
         let situation = &choice.situation;
         let asked = match &situation.asked {
-            Asked::Woken { task, by: Some(by) } => format!("task {by} woke task {task}"),
-            Asked::Woken { task, by: None } => format!("task {task} was woken"),
-            Asked::Left => format!("task {} slept", situation.current),
-            Asked::Ran => format!("task {} has run for {}", situation.current, situation.ran),
+            Occasion::Woken { task, by: Some(by) } => format!("task {by} woke task {task}"),
+            Occasion::Woken { task, by: None } => format!("task {task} was woken"),
+            Occasion::Left => format!("task {} slept", situation.current),
+            Occasion::Ran => format!("task {} has run for {}", situation.current, situation.ran),
         };
         let list = |chosen: &choices::Chosen| -> Vec<Chosen> {
             let one =

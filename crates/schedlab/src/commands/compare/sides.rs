@@ -37,7 +37,7 @@ pub(super) struct Sides {
     #[arg(long, value_name = "FILE", requires = "sides")]
     draw: Option<PathBuf>,
     #[command(flatten)]
-    ground: result_file::Ground,
+    ground: result_file::ThemeOption,
     #[command(flatten)]
     sources: Sources,
 }

@@ -2,7 +2,7 @@
 
 use super::Common;
 use super::csv::Table;
-use crate::commands::result_file::Ground;
+use crate::commands::result_file::ThemeOption;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_draw::Scene;
@@ -34,7 +34,7 @@ struct Sheet {
     #[arg(long, value_name = "PX", default_value_t = 900, value_parser = clap::value_parser!(i32).range(200..=20_000))]
     width: i32,
     #[command(flatten)]
-    ground: Ground,
+    ground: ThemeOption,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -31,7 +31,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    ground: picture::Ground,
+    ground: picture::ThemeOption,
     /// Print JSON
     #[arg(long)]
     json: bool,

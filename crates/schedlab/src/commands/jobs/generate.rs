@@ -20,7 +20,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Vec<PathBuf>,
     #[command(flatten)]
-    ground: picture::Ground,
+    ground: picture::ThemeOption,
     /// Print JSON
     #[arg(long)]
     json: bool,

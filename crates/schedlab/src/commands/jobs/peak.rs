@@ -54,7 +54,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    ground: picture::Ground,
+    ground: picture::ThemeOption,
 }
 
 struct Row {

@@ -1,7 +1,7 @@
 //! Pictures of graphs, runs and sweeps, through the charts of `schedlab-draw`.
 
 use crate::commands::result_file::save_picture;
-pub(super) use crate::commands::result_file::{Ground, check_picture as check};
+pub(super) use crate::commands::result_file::{ThemeOption, check_picture as check};
 use schedlab_draw::chart::{
     Axis, Chart, Edge, Fit, Gantt, Graph as GraphChart, Job, Line, Node, Sample, Series, Shape,
 };

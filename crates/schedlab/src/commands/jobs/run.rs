@@ -40,7 +40,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    ground: picture::Ground,
+    ground: picture::ThemeOption,
     /// Draw the concurrency over time to FILE: .svg, .pdf or .png; .csv writes numbers
     #[arg(long, value_name = "FILE")]
     concurrency: Option<PathBuf>,

@@ -1,21 +1,25 @@
 //! `--beside '[LABEL:] WORKLOAD [OPTIONS]'`: what runs at the same time as the workload.
 //!
-//! It may stand more than once, so it is taken out of the words before the options are read, of which
-//! the last one counts.
+//! It may stand more than once, as `--knob` may, so both are taken out of the words before the options are read, of
+//! which the last one counts.
 
 use super::{usage, words_of};
 use schedlab_workload::{Beside, WorkloadSpec};
 
-/// Splits `words` into what stands after each `--beside`, and the others.
-pub(super) fn part(words: &[String]) -> Result<(Vec<String>, Vec<String>), String> {
+/// Splits `words` into what stands after each `--OPTION`, and the others. Those after `--` are a command's.
+pub(super) fn part(option: &str, words: &[String]) -> Result<(Vec<String>, Vec<String>), String> {
     let (mut lines, mut others) = (Vec::new(), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        if let Some(line) = word.strip_prefix("--beside=") {
+        let typed = word.strip_prefix("--").and_then(|word| word.strip_prefix(option));
+        if word == "--" {
+            others.push(word.clone());
+            others.extend(words.by_ref().cloned());
+        } else if let Some(line) = typed.and_then(|rest| rest.strip_prefix('=')) {
             lines.push(line.to_owned());
-        } else if word == "--beside" {
-            let line = words.next().ok_or("option '--beside' requires an argument")?;
-            lines.push(line.clone());
+        } else if typed == Some("") {
+            let line = words.next();
+            lines.push(line.ok_or(format!("option '--{option}' requires an argument"))?.clone());
         } else {
             others.push(word.clone());
         }
@@ -53,10 +57,12 @@ mod tests {
             ["schbench", "--beside", "cpu --tasks 2", "-r", "5", "--beside=udp"]
                 .map(str::to_owned)
                 .to_vec();
-        let (lines, others) = part(&words).unwrap();
+        let (lines, others) = part("beside", &words).unwrap();
         assert_eq!(lines, ["cpu --tasks 2", "udp"]);
         assert_eq!(others, ["schbench", "-r", "5"]);
-        assert!(part(&["cpu".to_owned(), "--beside".to_owned()]).is_err());
+        assert!(part("beside", &["cpu".to_owned(), "--beside".to_owned()]).is_err());
+        let theirs = ["command", "--", "x", "--knob", "a"].map(str::to_owned);
+        assert_eq!(part("knob", &theirs).unwrap(), (Vec::new(), theirs.to_vec()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::document::WITHIN;
 use super::runs::Runs;
 use crate::commands::draw;
 use crate::commands::observe::whole_trace;
-use crate::commands::result_file::Ground;
+use crate::commands::result_file::ThemeOption;
 use anyhow::Context as _;
 use schedlab_draw::duration;
 use schedlab_model::{Event, EventSource as _, Nanos, Phase, Pid, TraceInfo, What};
@@ -22,7 +22,7 @@ const PARTS: &str = "the runs part";
 /// Draws the recording, the replay and the changed run below each other. All begin at the same time since the recording
 /// began, a task has one colour, and a mark shows where the last two part.
 pub(super) fn draw(
-    (folder, ground): (&Path, Ground),
+    (folder, ground): (&Path, ThemeOption),
     file: &Path,
     runs: &Runs,
 ) -> anyhow::Result<()> {

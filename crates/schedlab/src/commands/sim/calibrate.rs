@@ -85,7 +85,8 @@ fn summary(found: &Calibration) -> String {
             Some(error) => format!("{:+.1} %", error * 100.0),
             None => String::new(),
         };
-        let (measured, model) = (ns(one.measured_ns), ns(one.model_ns));
+        let measured = ns(one.measured_ns);
+        let model = ns(one.model_ns);
         let costs = one.costs.join(", ");
         let _ = writeln!(text, "| {} | {costs} | {measured} | {model} | {error} |", one.probe);
     }
@@ -93,8 +94,7 @@ fn summary(found: &Calibration) -> String {
     let _ = writeln!(
         text,
         "\n{parameters} free parameters, decided by {parameters} numbers of {} probes. These errors say that the \
-         search ended, not that the model is right: `schedlab sim validate` judges it on loads that no cost was \
-         chosen by.",
+         search ended, not that the costs are right.",
         found.found.len()
     );
     text

@@ -2,7 +2,7 @@
 
 use super::note;
 use crate::commands::UsageError;
-use crate::commands::result_file::{Ground, save};
+use crate::commands::result_file::{ThemeOption, save};
 use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use crate::machines;
@@ -53,7 +53,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    ground: Ground,
+    ground: ThemeOption,
     /// Slow the CPUs of this machine
     #[arg(long, value_name = "MACHINE", default_value_t)]
     on: MachineName,
@@ -88,7 +88,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Does the runs that are not there yet, by the one run loop, and reads all of them.
 fn measure(prepared: &Prepared, machine: &mut dyn Machine, dir: &Path) -> anyhow::Result<Results> {
-    let (plan, left_out) = (&prepared.plan, prepared.left_out.clone());
+    let plan = &prepared.plan;
+    let left_out = prepared.left_out.clone();
     let warnings = busy().into_iter().collect();
     note(&outlook(prepared, dir));
     let signals = signal::catch().context("catching Ctrl-C")?;

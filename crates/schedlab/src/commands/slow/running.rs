@@ -242,7 +242,9 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
             let speeds: Vec<String> =
                 node.speeds.iter().map(|(cpu, speed)| format!("{cpu}={speed}")).collect();
             let failed = if node.failed { ", failed" } else { "" };
-            let (name, speeds, tasks) = (&node.name, speeds.join(" "), node.processes.len());
+            let name = &node.name;
+            let speeds = speeds.join(" ");
+            let tasks = node.processes.len();
             writeln!(out, "  {name}: CPUs {speeds}, {tasks} processes{failed}")?;
             if let Some(period) = &node.period {
                 writeln!(out, "    {period}")?;

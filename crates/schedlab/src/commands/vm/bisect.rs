@@ -92,7 +92,9 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     let value = median(study.values(&of_bad)?).unwrap_or_default();
     let by = placebo::worse_by(reference, value, better).unwrap_or_default() * 100.0;
     if by <= worse {
-        let (metric, good, bad) = (&how.metric, good_text, bad_text);
+        let metric = &how.metric;
+        let good = good_text;
+        let bad = bad_text;
         anyhow::bail!(
             "{bad} is not worse than {good} by {worse} %: {metric} is worse by {by:.1} %"
         );

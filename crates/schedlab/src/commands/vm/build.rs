@@ -43,7 +43,8 @@ impl Shape {
 
     /// A build of `source` in this shape.
     pub(super) fn wanted(&self, source: &str, placebo: u32, name: Option<String>) -> Wanted {
-        let (choice, limit) = (self.choice(placebo), self.time_limit);
+        let choice = self.choice(placebo);
+        let limit = self.time_limit;
         Wanted { source: source.to_owned(), choice, patch: None, name, limit }
     }
 }

@@ -146,12 +146,12 @@ impl First {
 mod tests {
     use super::*;
     use schedlab_model::{Cpu, Nanos};
-    use schedlab_vm::choices::{Asked, Choice, Ran, Situation, Starts};
+    use schedlab_vm::choices::{Choice, Occasion, Ran, Situation, Starts};
 
     /// A kernel that preempts in `yes` of 60 wakeups.
     fn kernel(yes: usize) -> Starts {
         let one = |index: usize| {
-            let asked = Asked::Woken { task: "1".into(), by: Some("0".into()) };
+            let asked = Occasion::Woken { task: "1".into(), by: Some("0".into()) };
             let waiting = ["1".to_owned()].into();
             let (cpu, ran) = (Cpu(0), Ran::default());
             let situation = Situation { cpu, current: "0".into(), ran, waiting, asked };
