@@ -101,7 +101,7 @@ fn completions_and_man_page_know_every_subcommand() {
         .lines()
         .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
         .collect();
-    assert_eq!(names.len(), 19, "{names:?}");
+    assert_eq!(names.len(), 20, "{names:?}");
     let man = stdout(&schedlab(&["shell", "man"]));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = stdout(&schedlab(&["shell", shell]));
