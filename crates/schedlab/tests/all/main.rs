@@ -12,6 +12,7 @@ mod missing;
 mod browser;
 mod capabilities;
 mod command_line;
+mod decisions;
 mod doctor;
 mod draw;
 mod drop_in;
