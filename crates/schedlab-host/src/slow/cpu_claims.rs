@@ -1,13 +1,23 @@
 //! Which session slows which CPUs. Each session keeps a file of its CPUs and speeds in the guard's directory, so that
 //! a second one on the same CPU is noticed: under hogs on one grid the burns of both fall together, and the slower of
 //! both speeds holds; other methods multiply.
+//!
+//! That directory is private. So a session also listens on an abstract socket that nobody connects to, whose name says
+//! its CPUs: the kernel lists the name for all users (`/proc/net/unix`), and takes it away with the process.
 
 use super::{SlowError, Speeds, last};
 use schedlab_model::{Cpu, CpuSet, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::process;
 use std::collections::BTreeMap;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
+
+/// What the name of a session's socket begins with; its process and its CPUs follow.
+const SOCKET: &str = "schedlab-slow/";
+/// Bytes of CPUs in the name: it holds 107 in all.
+const CPUS_MAX: usize = 80;
 
 const PREFIX: &str = "slow-";
 const SUFFIX: &str = ".cpus";
@@ -22,7 +32,7 @@ pub(super) fn claim(
     speeds: &Speeds,
     share: bool,
     guard: &mut Guard,
-) -> Result<Option<Warning>, SlowError> {
+) -> Result<(Option<Warning>, Option<UnixListener>), SlowError> {
     let io = |e| SlowError::io("noting which CPUs are slowed", e);
     let us = Pid(std::process::id().cast_signed());
     let path = directory.join(format!("{PREFIX}{us}{SUFFIX}"));
@@ -31,16 +41,31 @@ pub(super) fn claim(
     let text = serde_json::to_string(&(started, speeds)).expect("plain values");
     // Plain: the folder of journals is private.
     std::fs::write(&path, text).map_err(io)?;
-    let taken = sessions(directory).into_iter().find_map(|(session, theirs)| {
+    let announced = announce(us, &speeds.keys().copied().collect());
+    let own = sessions(directory);
+    let taken = own.iter().find_map(|(session, theirs)| {
         let both = |cpu: &Cpu| theirs.get(cpu).map(|speed| (session, *cpu, *speed));
         speeds.keys().find_map(both)
     });
-    let Some((session, cpu, speed)) = taken else { return Ok(None) };
-    let what = format!("session {session} already slows CPU {cpu}, to {speed}");
+    let what = match taken {
+        Some((session, cpu, speed)) => {
+            format!("session {session} already slows CPU {cpu}, to {speed}")
+        }
+        None => {
+            let others = of_others(&own);
+            let taken = others.iter().find_map(|(session, theirs)| {
+                let cpu = speeds.keys().find(|cpu| theirs.contains(**cpu))?;
+                Some((session, cpu))
+            });
+            let Some((session, cpu)) = taken else { return Ok((None, announced)) };
+            format!("session {session} of another user already slows CPU {cpu}")
+        }
+    };
     match share {
         true => {
             let what = format!("{what}: speeds multiply, or with hogs the slower holds");
-            Ok(Some(Warning::new("speed-shared", what, "end one of the sessions")))
+            let warning = Warning::new("speed-shared", what, "end one of the sessions");
+            Ok((Some(warning), announced))
         }
         false => Err(SlowError::Usage(format!(
             "{what}: end it (`schedlab slow status`), use another CPU, or add --share"
@@ -56,12 +81,39 @@ pub fn free(allowed: &CpuSet, count: usize) -> Result<Option<CpuSet>, SlowError>
     let directory = schedlab_sys::guard::directory()
         .map_err(|e| SlowError::io("finding which CPUs are slowed", e))?;
     let taken = sessions(&directory);
-    let is_free = |cpu: &Cpu| taken.values().all(|theirs| !theirs.contains_key(cpu));
+    let others = of_others(&taken);
+    let is_free = |cpu: &Cpu| {
+        taken.values().all(|theirs| !theirs.contains_key(cpu))
+            && others.values().all(|theirs| !theirs.contains(*cpu))
+    };
     let free: CpuSet = allowed.iter().filter(is_free).collect();
     Ok((free.len() >= count).then(|| last(&free, count)))
 }
 
-/// The living sessions of other processes, with what each slows.
+/// Tells all users which CPUs a session slows, for as long as the socket is open. `None` where the kernel refuses: then
+/// nobody else is told.
+fn announce(session: Pid, cpus: &CpuSet) -> Option<UnixListener> {
+    let cpus: String = cpus.to_string().chars().take(CPUS_MAX).collect();
+    // What is cut off may be half of a number.
+    let cpus = if cpus.len() < CPUS_MAX { &*cpus } else { cpus.rsplit_once(',')?.0 };
+    let address = SocketAddr::from_abstract_name(format!("{SOCKET}{session}/{cpus}")).ok()?;
+    UnixListener::bind_addr(&address).ok()
+}
+
+/// The sessions that are none of `own` and not this one, with the CPUs of each: those of other users.
+fn of_others(own: &BTreeMap<Pid, Speeds>) -> BTreeMap<Pid, CpuSet> {
+    let us = Pid(std::process::id().cast_signed());
+    let text = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let one = |line: &str| {
+        let name = line.split_once(&format!("@{SOCKET}"))?.1;
+        let (session, cpus) = name.split_once('/')?;
+        Some((Pid(session.parse().ok()?), cpus.trim_end_matches('@').parse().ok()?))
+    };
+    let is_other = |(session, _): &(Pid, CpuSet)| *session != us && !own.contains_key(session);
+    text.lines().filter_map(one).filter(is_other).collect()
+}
+
+/// The living sessions of other processes of this user, with what each slows.
 pub(super) fn sessions(directory: &Path) -> BTreeMap<Pid, Speeds> {
     let us = Pid(std::process::id().cast_signed());
     let mut all = BTreeMap::new();
@@ -94,7 +146,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
         let speeds = |cpu: u16| Speeds::from([(Cpu(cpu), Speed::percent(30).unwrap())]);
-        let mut claimed = |cpu, share| claim(dir.path(), &speeds(cpu), share, &mut guard);
+        let mut claimed = |cpu, share| {
+            claim(dir.path(), &speeds(cpu), share, &mut guard).map(|(warning, _)| warning)
+        };
         assert!(claimed(1, false).unwrap().is_none(), "its own claim is no obstacle");
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let other = Pid(child.id().cast_signed());
@@ -114,5 +168,26 @@ mod tests {
         child.wait().unwrap();
         note(started);
         assert!(claimed(1, false).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_session_of_another_user_is_seen_without_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
+        // CPUs that no test slows.
+        let speeds = Speeds::from([(Cpu(1_001), Speed::percent(30).unwrap())]);
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let other = Pid(child.id().cast_signed());
+        let theirs = announce(other, &CpuSet::from_iter([Cpu(1_000), Cpu(1_001)])).unwrap();
+        let refused = claim(dir.path(), &speeds, false, &mut guard).unwrap_err().to_string();
+        let says = format!("session {other} of another user already slows CPU 1001");
+        assert!(refused.contains(&says), "{refused}");
+        let shared = claim(dir.path(), &speeds, true, &mut guard).unwrap().0.unwrap();
+        assert_eq!(shared.code, "speed-shared");
+        drop(theirs);
+        let free = claim(dir.path(), &speeds, false, &mut guard).unwrap();
+        assert!(free.0.is_none(), "the end of a session is the end of its claim");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

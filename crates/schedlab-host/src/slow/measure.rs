@@ -23,6 +23,8 @@ pub struct Measured {
 
 /// More than this off is a warning, for any method.
 const TOLERANCE: f64 = 0.02;
+/// A CPU that is off is read so often. What disturbs a reading passes; a speed that is not in force stays away.
+pub(super) const READINGS: usize = 3;
 
 /// The probe for a method, and how much more than [`TOLERANCE`] its reading may be off, since the
 /// method's own period is not much shorter than the reading.
@@ -68,6 +70,29 @@ pub(super) fn compare(speeds: &Speeds, before: &[Reading], after: &[Reading]) ->
     measured.collect()
 }
 
+/// How far a speed is off. A change of the clock leaves the time and changes the work.
+fn off(method: Method, one: &Measured) -> f64 {
+    let clocks = matches!(method, Method::Freq | Method::Gov | Method::Uclamp);
+    let got = if clocks { one.work } else { one.granted };
+    got - one.asked.fraction()
+}
+
+/// The CPUs that are off by more than the tolerance.
+pub(super) fn are_off(method: Method, measured: &[Measured], slack: f64) -> CpuSet {
+    let is_off = |one: &&Measured| off(method, one).abs() > TOLERANCE + slack;
+    measured.iter().filter(is_off).map(|one| one.cpu).collect()
+}
+
+/// Puts further readings in the place of those that lay further from what was asked for.
+pub(super) fn keep_nearest(method: Method, kept: &mut [Measured], again: &[Measured]) {
+    for new in again {
+        let is_farther = |old: &&mut Measured| {
+            old.cpu == new.cpu && off(method, new).abs() < off(method, old).abs()
+        };
+        kept.iter_mut().filter(is_farther).for_each(|old| *old = *new);
+    }
+}
+
 /// What is off by more than the tolerance, with its cause.
 pub(super) fn doubts(
     method: Method,
@@ -78,13 +103,11 @@ pub(super) fn doubts(
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for one in measured {
-        // A change of the clock leaves the time and changes the work.
-        let clocks = matches!(method, Method::Freq | Method::Gov | Method::Uclamp);
-        let got = if clocks { one.work } else { one.granted };
-        let off = got - one.asked.fraction();
+        let off = off(method, one);
         if off.abs() <= TOLERANCE + slack {
             continue;
         }
+        let got = off + one.asked.fraction();
         let what =
             format!("CPU {} was set to {}, but runs at {:.1}%", one.cpu, one.asked, got * 100.0);
         let share =
@@ -160,6 +183,26 @@ mod tests {
         let doubts = doubts(Method::Hogs, &measured, &before, &asked, 0.0);
         assert_eq!(doubts.len(), 1);
         assert!(doubts[0].what.contains("CPU 1") && doubts[0].remedy.contains("throttled"));
+    }
+
+    #[test]
+    fn what_disturbs_one_reading_is_no_speed_that_is_missing() {
+        let speeds =
+            Speeds::from([(Cpu(0), "50%".parse().unwrap()), (Cpu(1), "50%".parse().unwrap())]);
+        let of = |shares: [f64; 2]| {
+            compare(&speeds, &[], &[reading(0, shares[0]), reading(1, shares[1])])
+        };
+        let mut kept = of([0.45, 0.50]);
+        let off = |kept: &[Measured]| are_off(Method::Hogs, kept, 0.0).to_string();
+        assert_eq!(off(&kept), "0");
+        keep_nearest(Method::Hogs, &mut kept, &of([0.47, 0.40]));
+        assert_eq!(off(&kept), "0", "a reading that was right is kept");
+        keep_nearest(Method::Hogs, &mut kept, &of([0.505, 0.40]));
+        assert!(are_off(Method::Hogs, &kept, 0.0).is_empty(), "{kept:?}");
+        // A speed that is not in force is off each time.
+        let mut lost = of([1.0, 0.5]);
+        keep_nearest(Method::Hogs, &mut lost, &of([0.99, 0.5]));
+        assert_eq!(off(&lost), "0");
     }
 
     #[test]
