@@ -21,10 +21,26 @@ pub use scoped::{Held, check, take_on};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find};
 
 use schedlab_model::{Knob, Setting, kernel_version};
+use schedlab_sys::process;
 use schedlab_workload::knobs::{self, FEATURES, SettingKind};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// What root needs to mount a file system.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// Why debugfs is not there, with the remedy that can work here: a container's root may not mount it.
+const fn unmounted(has_none: bool, is_root: bool, mounts: bool) -> &'static str {
+    match (has_none, is_root, mounts) {
+        (true, ..) => "this kernel has no debugfs: set a slice per task",
+        (_, true, false) => {
+            "debugfs is not mounted, and this container may not mount it: start it with `--cap-add SYS_ADMIN \
+             -v /sys/kernel/debug:/sys/kernel/debug`"
+        }
+        _ => "debugfs is not mounted: as root, run `mount -t debugfs none /sys/kernel/debug`",
+    }
+}
 
 /// Why a setting cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -230,7 +246,10 @@ impl Tree {
                     .into()
             }
             (Some(ENOENT), true) if !debugfs.join("sched").exists() => {
-                "debugfs is not mounted: as root, run `mount -t debugfs none /sys/kernel/debug`".into()
+                let filesystems = fs::read_to_string(self.root.join("proc/filesystems"));
+                let has_none = filesystems.is_ok_and(|text| !text.contains("debugfs"));
+                let mounts = schedlab_sys::capability::has(CAP_SYS_ADMIN);
+                unmounted(has_none, process::is_root(), mounts).to_owned()
             }
             (Some(EACCES | EPERM), _) => "needs root".into(),
             (Some(ENOENT), _) => WITHOUT.into(),

@@ -3,7 +3,8 @@
 //! What a format has no word for stands in it as a comment `# schedlab: NAME = VALUE (why)`, which we read
 //! back and other tools skip.
 //!
-//! Formats: sysctl.d(5); the tuned project's profile manual (sections `[sysctl]` and `[scheduler]`).
+//! Formats: sysctl.d(5); the tuned project's profile manual (sections `[sysctl]` and `[scheduler]`); the profiles of
+//! KeenTune, whose section `[sysctl]` writes `KEY: VALUE`.
 
 use super::{Home, KNOBS, Tree, find};
 use schedlab_model::{Setting, Warning};
@@ -16,9 +17,14 @@ pub struct Profile {
     pub settings: Vec<Setting>,
     /// What was left out, and why.
     pub warnings: Vec<Warning>,
+    /// Lines that are not about the scheduler, as `[SECTION] KEY`; of a sysctl the key alone.
+    pub others: Vec<String>,
 }
 
-/// Reads a sysctl.d file or a tuned profile; its sections show which of both it is.
+/// Sections of a profile that set nothing.
+const ABOUT: [&str; 2] = ["main", "variables"];
+
+/// Reads a sysctl.d file, or a profile of tuned or KeenTune; its sections show which of them it is.
 #[must_use]
 pub fn read_profile(text: &str, tree: &Tree) -> Profile {
     let mut profile = Profile::default();
@@ -36,7 +42,8 @@ pub fn read_profile(text: &str, tree: &Tree) -> Profile {
             name.trim().clone_into(&mut section);
             continue;
         }
-        let Some((key, value)) = line.split_once('=') else { continue };
+        let parts = line.split_once('=').or_else(|| line.split_once(": "));
+        let Some((key, value)) = parts else { continue };
         // sysctl.d: a leading dash ignores errors, slashes may stand for dots.
         let key = key.trim().trim_start_matches('-').replace('/', ".");
         let scheduler = match section.as_str() {
@@ -44,8 +51,15 @@ pub fn read_profile(text: &str, tree: &Tree) -> Profile {
             "scheduler" => Some(key.as_str()).filter(|k| is_scheduler(k)),
             _ => None,
         };
-        if let Some(name) = scheduler {
-            profile.take(name, value.trim(), tree);
+        match scheduler {
+            Some(name) => profile.take(name, value.trim(), tree),
+            None if section == "main" && key == "include" => profile.warn(format!(
+                "the lines of the profile {} are not read: give that file, too",
+                value.trim()
+            )),
+            None if ABOUT.contains(&&*section) => {}
+            None if section == "sysctl" => profile.others.push(key),
+            None => profile.others.push(format!("[{section}] {key}")),
         }
     }
     profile

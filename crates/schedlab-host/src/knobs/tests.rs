@@ -140,7 +140,17 @@ fn a_tuned_profile_and_a_sysctl_file_are_read_as_settings() {
     let text = "# throughput\n[main]\nsummary=x\n[sysctl]\nkernel.sched_min_granularity_ns = 10000000\n\
                 vm.swappiness = 10\n[scheduler]\nsched_wakeup_granularity_ns = 15000000\nisolated_cores=1\n";
     let expected = [set("min_granularity", "10000000"), set("wakeup_granularity", "15000000")];
-    assert_eq!(read_profile(text, &old).settings, expected);
+    let profile = read_profile(text, &old);
+    assert_eq!(profile.settings, expected);
+    assert_eq!(profile.others, ["vm.swappiness", "[scheduler] isolated_cores"]);
+    // KeenTune writes the same with colons.
+    let keentune = "[sysctl]\nkernel.sched_min_granularity_ns: 10000000\nvm.swappiness: 7\n\
+                    kernel.sched_wakeup_granularity_ns: 15000000\n[my_cnf]\nthreads = 4\n";
+    let profile = read_profile(keentune, &old);
+    assert_eq!(profile.settings, expected);
+    assert_eq!(profile.others, ["vm.swappiness", "[my_cnf] threads"]);
+    let based = read_profile("[main]\ninclude=throughput-performance\n", &old);
+    assert!(based.warnings[0].what.contains("throughput-performance are not read"));
     let sysctl = "-kernel/sched_migration_cost_ns=5000000\nkernel.sched_unheard_of=1\n";
     let profile = read_profile(sysctl, &old);
     assert_eq!(profile.settings, [set("migration_cost", "5000000")]);
@@ -373,4 +383,18 @@ fn each_tunable_has_places_and_each_place_is_of_one() {
     let places: Vec<&str> = KNOBS.iter().map(|entry| entry.name).collect();
     let tunables: Vec<&str> = knobs::TUNABLES.iter().map(|tunable| tunable.name).collect();
     assert_eq!(places, tunables);
+}
+
+#[test]
+fn a_remedy_that_cannot_work_here_is_not_offered() {
+    for (has_none, is_root, mounts, says) in [
+        (false, false, false, "as root, run `mount"),
+        (false, true, true, "as root, run `mount"),
+        (false, true, false, "--cap-add SYS_ADMIN"),
+        (true, true, true, "this kernel has no debugfs"),
+    ] {
+        let why = super::unmounted(has_none, is_root, mounts);
+        assert!(why.contains(says), "{why}");
+        assert!(!says.starts_with("--") || !why.contains("run `mount"), "{why}");
+    }
 }

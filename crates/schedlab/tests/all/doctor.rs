@@ -77,3 +77,25 @@ fn what_a_dead_run_left_changed_is_put_back_and_a_living_one_is_left_alone() {
     std::fs::remove_file(living).unwrap();
     assert!(!text(&doctor(&["--restore"])).contains(dead.to_str().unwrap()));
 }
+
+#[test]
+fn doctor_gives_the_reason_of_the_list_of_knobs() {
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        let done = command.args(words).output().unwrap();
+        serde_json::from_slice::<serde_json::Value>(&done.stdout).unwrap()
+    };
+    let knobs = run(&["knobs", "list", "--json"]);
+    let place = |knob: &&serde_json::Value| {
+        knob["where"].as_str().is_some_and(|place| place.starts_with("/sys/kernel/debug/"))
+    };
+    let Some(knob) = knobs["knobs"].as_array().unwrap().iter().find(place) else { return };
+    let doctor = run(&["doctor", "--json"]);
+    let checks = doctor["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "knobs").unwrap();
+    let (found, remedy) = (check["found"].as_str().unwrap(), check["remedy"].as_str().unwrap());
+    match knob["why_not"].as_str().unwrap() {
+        "" => assert_eq!(found, "debugfs can be written"),
+        why => assert_eq!(why, [found, remedy].join(": ").trim_end_matches(": ")),
+    }
+}
