@@ -21,8 +21,8 @@ pub use centre::Centre;
 pub use claims::{Finding, Judged, judge};
 pub use comparison::{
     Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Failures, Judgement,
-    LEVEL, LOOK_LEVEL, Looks, POWER_MIN, Row, Side, Verdict, compare, compare_metrics,
-    compare_pairs, compare_values, look_level, percent,
+    LEVEL, LOOK_LEVEL, Looks, POWER_MIN, PRIORS, Row, Side, Verdict, compare, compare_adjusted,
+    compare_metrics, compare_pairs, compare_values, look_level, percent,
 };
 pub use curve::{Curve, CurvePoint, curves};
 pub use map::{Choice, Edge, Map, MapError, Noise, Plane};

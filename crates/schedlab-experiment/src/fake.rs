@@ -22,6 +22,8 @@ pub(crate) struct Fake<'s> {
     pub(crate) exit_code: fn(&RunSpec, usize) -> i32,
     /// The code of a warning that each run has.
     pub(crate) warns: Option<&'static str>,
+    /// How many CPUs are busy before a run, by how many ran before it.
+    pub(crate) busy: fn(usize) -> f64,
     /// The boot that the machine tells.
     pub(crate) boot: &'static str,
     /// The name of its frequency governor.
@@ -35,6 +37,7 @@ pub(crate) struct Fake<'s> {
     /// Why it does not carry a metric.
     pub(crate) unmeasured: fn(&str) -> Option<String>,
     looks: std::cell::Cell<u64>,
+    began: std::time::Instant,
 }
 
 impl Fake<'_> {
@@ -70,6 +73,7 @@ impl Fake<'_> {
             censors: |_| false,
             exit_code: |_, _| 0,
             warns: None,
+            busy: |_| 0.0,
             boot: "first",
             governor: "performance",
             kernel: "6.1",
@@ -77,6 +81,7 @@ impl Fake<'_> {
             refuses: |_| None,
             unmeasured: |_| None,
             looks: std::cell::Cell::new(0),
+            began: std::time::Instant::now(),
         }
     }
 }
@@ -89,6 +94,8 @@ impl Machine for Fake<'_> {
     fn facts(&self) -> MachineFacts {
         let looks = self.looks.replace(self.looks.get() + 1);
         let mut facts = facts(if self.steals_always { looks * 3_600_000_000_000 } else { 0 });
+        let spent = self.began.elapsed().as_nanos() as f64;
+        facts.load.busy_ns = (spent * (self.busy)(self.ran.len())) as u64;
         facts.boot = Fact::Known(self.boot.into());
         facts.kernel.release = self.kernel.into();
         facts.frequency.governors = Fact::Known(vec![self.governor.into()]);

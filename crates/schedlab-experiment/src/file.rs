@@ -78,6 +78,8 @@ pub struct Experiment {
     pub retries: u32,
     /// Whether a run that failed ranks behind all finished ones; else there is no verdict beside one.
     pub allow_failures: bool,
+    /// What comparisons are adjusted by, named before the first run ([`crate::analysis::PRIORS`]).
+    pub adjust: Vec<String>,
     /// Published results that the runs are to show; each gets a verdict of its own.
     pub claims: Vec<Claim>,
     /// What is smaller in a short run; `None`: nothing.

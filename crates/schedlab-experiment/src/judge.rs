@@ -344,9 +344,45 @@ fn more_cpu_time_is_a_cost_and_not_slower() {
         "repeats = 8\nretries = 0\n[workload]\ncommand = [\"true\"]\n[[axis]]\nhook = \"w\"\nvalues = [1, 2]\n\
          [hooks]\nmetric = [\"sh\", \"-c\", \"{script}\"]\n"
     );
-    let mut case = Case::taking(|_, n| 0.06 + (n * 37 % 101) as f64 / 1_000.0);
-    let told = case.answer(&text);
-    assert!(told[0].contains("undecided in time_s"), "{told:#?}");
-    assert!(told[0].contains("uses 25 % more CPU time"), "{told:#?}");
-    assert!(!told[0].contains("slower") && !told[0].contains("worse"), "{told:#?}");
+    // Also where the file names the time alone.
+    for measure in ["", "measure = [\"time_s\"]\n"] {
+        let mut case = Case::taking(|_, n| 0.06 + (n * 37 % 101) as f64 / 1_000.0);
+        let told = case.answer(&format!("{measure}{text}"));
+        assert!(told[0].contains("undecided in time_s"), "{told:#?}");
+        assert!(told[0].contains("uses 25 % more CPU time"), "{told:#?}");
+        assert!(!told[0].contains("slower") && !told[0].contains("worse"), "{told:#?}");
+    }
+}
+
+#[test]
+fn what_was_busy_before_the_runs_is_taken_out_where_the_file_names_it() {
+    // Each CPU that is busy before a run makes it 20 % slower, and the second slice 8 %.
+    let go = |more: &str| {
+        let mut case = Case::new();
+        case.fake.busy = |n| (n * 7 % 11) as f64 / 5.0;
+        case.fake.time = |spec, n| {
+            let busy = (n * 7 % 11) as f64 / 5.0;
+            let own = 1.0 + (n * 13 % 17) as f64 / 1_000.0;
+            own * (0.2 * busy).exp() * if has(spec, "2ms") { 1.08 } else { 1.0 }
+        };
+        case.answer(&slices(&format!("repeats = 20\n{more}"))).swap_remove(0)
+    };
+    let plain = go("");
+    assert!(!plain.contains("worse in time_s"), "{plain}");
+    let told = go("adjust = [\"load_before\"]");
+    assert!(told.contains("worse in time_s: +") && told.contains("[+"), "{told}");
+    assert!(told.contains(", adjusted for load_before"), "{told}");
+    // Runs that are there already did not look before: nothing is adjusted.
+    let mut case = Case::taking(|_, n| crate::fake::jitter(n));
+    case.answer(&slices("repeats = 10"));
+    let told = case.answer(&slices("repeats = 10\nadjust = [\"load_before\"]"));
+    assert!(!told[0].contains("adjusted"), "{told:#?}");
+}
+
+#[test]
+fn what_the_treatment_may_change_cannot_be_adjusted_for() {
+    let text = slices("adjust = [\"run_delay_s\"]");
+    let error = Experiment::parse(&text, Path::new("x.toml")).unwrap_err().to_string();
+    assert!(error.contains("adjust: expected one of load_before, steal"), "{error}");
+    assert!(error.contains("takes its effect away"), "{error}");
 }

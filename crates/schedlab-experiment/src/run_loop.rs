@@ -13,10 +13,10 @@ use crate::store::{
     Durable, Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock,
     write_synced,
 };
-use crate::{Machines, Plan, Planned};
+use crate::{Experiment, Machines, Plan, Planned};
 use parallel::Left;
-use schedlab_model::MachineFacts;
-use schedlab_workload::{Machine, MachineError, Output as _, Stream};
+use schedlab_model::{Better, MachineFacts, Metric, Unit};
+use schedlab_workload::{Figure, MACHINE, Machine, MachineError, Output as _, Stream};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -42,12 +42,12 @@ pub enum Progress<'p> {
         /// What the run measured.
         stored: &'p StoredRun,
     },
-    /// A run had a warning, so that its round is done again.
+    /// A run had a warning, so that its round is done again, on a quiet machine if there is one soon.
     Again {
-        /// The run of the plan.
-        run: &'p Planned,
         /// The attempt that gives way.
         doubtful: &'p StoredRun,
+        /// For how long at most the machine is waited for.
+        patience: Duration,
     },
     /// A run was there already.
     Skipped {
@@ -158,7 +158,23 @@ pub fn run_plan(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
     let _lock = lock(results)?;
-    run_with(machines, plan, results, stop, progress, 0)
+    run_with(machines, plan, results, stop, progress, Care::default())
+}
+
+/// What is done about a machine that is not quiet.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Care {
+    /// Further attempts at a round with a warning.
+    pub(crate) retries: u32,
+    /// Whether the load in the second before each run is stored.
+    pub(crate) looks_before: bool,
+}
+
+impl Care {
+    pub(crate) fn of(experiment: &Experiment) -> Self {
+        let looks_before = experiment.adjust.iter().any(|name| name == LOAD_BEFORE);
+        Self { retries: experiment.retries, looks_before }
+    }
 }
 
 /// What holds for all runs of a plan.
@@ -166,31 +182,31 @@ pub(crate) struct Work<'w> {
     pub(crate) results: &'w Path,
     /// Runs of the plan, those that are done included.
     pub(crate) total: usize,
-    /// Further attempts at a run with a warning.
-    pub(crate) retries: u32,
+    pub(crate) care: Care,
     pub(crate) stop: &'w dyn Fn() -> bool,
 }
 
-/// Where runs go, and when they are on disk.
+/// Where runs go, when they are on disk, and whether the load before each is stored.
 #[derive(Clone, Copy)]
 pub(crate) struct Stored<'r> {
     pub(crate) results: &'r Path,
     pub(crate) durable: Durable,
+    pub(crate) looks_before: bool,
 }
 
-/// As [`run_plan`], with this many further attempts at runs with a warning.
+/// As [`run_plan`], with care for what disturbs runs.
 pub(crate) fn run_with(
     machines: &mut Machines<'_>,
     plan: &Plan,
     results: &Path,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
-    retries: u32,
+    care: Care,
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
     refuse_old(results)?;
     let mut tally = Tally::default();
-    let work = Work { results, total: plan.runs.len(), retries, stop };
+    let work = Work { results, total: plan.runs.len(), care, stop };
     let mut places = Places::default();
     let mut left = unfinished(plan, machines, &mut places, results, &mut tally, progress)?;
     let together = parallel::take(machines, &mut left)?;
@@ -262,7 +278,9 @@ fn one_by_one(
                     machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
                         // A program may have changed since the loop began.
                         let done = (*run, &places.of(machine, run));
-                        let stored = Stored { results: work.results, durable: Durable::Each };
+                        let looks_before = work.care.looks_before;
+                        let (results, durable) = (work.results, Durable::Each);
+                        let stored = Stored { results, durable, looks_before };
                         one(machine, done, stored, work.stop, attempt)
                     });
                 match done {
@@ -284,13 +302,15 @@ fn one_by_one(
                 stored.failure().is_none() && stored.warnings.iter().any(is_passing)
             };
             let doubtful = || ended.iter().filter(|(_, stored)| is_doubtful(stored));
-            let may_pass = !tally.stopped && attempt < work.retries && !(work.stop)();
+            let may_pass = !tally.stopped && attempt < work.care.retries && !(work.stop)();
             if let Some((first, _)) = doubtful().next().filter(|_| may_pass)
                 && let machine = machines.get(&first.machine)?
                 // Another attempt would be a copy.
                 && !machine.offers().repeatable
             {
-                doubtful().for_each(|(run, doubtful)| progress(&Progress::Again { run, doubtful }));
+                if let Some((_, doubtful)) = doubtful().next() {
+                    progress(&Progress::Again { doubtful, patience });
+                }
                 patience = await_quiet(machine, patience, work.stop);
                 attempt += 1;
                 continue;
@@ -357,7 +377,7 @@ pub(crate) fn one(
     let name = place.folder(run);
     let failed_before = failed_before(&to.results.join("runs").join(&name));
     let mut writer = RunWriter::create(to.results, &name, stop)?;
-    let done = perform(machine, (run, place), &mut writer);
+    let done = perform(machine, (run, place), &mut writer, to.looks_before);
     let repeatable = machine.offers().repeatable;
     let kept = |manifest| Manifest { attempt, failed_before, repeatable, ..manifest };
     let error = match done {
@@ -394,9 +414,15 @@ fn perform(
     machine: &mut dyn Machine,
     (run, place): (&Planned, &Place),
     writer: &mut RunWriter<'_>,
+    looks_before: bool,
 ) -> Result<Manifest, MachineError> {
     let hooks = &run.hooks;
     let folder = writer.folder().to_owned();
+    if looks_before {
+        // Before the hooks: what they start belongs to the treatment.
+        let figure = load_before(machine);
+        writer.figure(figure).map_err(|e| MachineError::io("storing a metric", e))?;
+    }
     let done = hook(&hooks.before, &folder).and_then(|_| {
         // With what runs beside: a sched_ext scheduler belongs to the machine that is measured.
         let mut beside = Beside::start(hooks, &folder)?;
@@ -433,6 +459,22 @@ fn perform(
     let manifest = done?;
     after?;
     Ok(manifest)
+}
+
+/// The metric of the load before a run.
+const LOAD_BEFORE: &str = "load_before";
+const BEFORE: Duration = Duration::from_millis(if cfg!(test) { 2 } else { 1_000 });
+
+/// How many CPUs were busy in the second that ends now.
+fn load_before(machine: &dyn Machine) -> Figure {
+    let (first, began) = (machine.facts().load, Instant::now());
+    std::thread::sleep(BEFORE);
+    let busy = machine.facts().load.busy_ns.saturating_sub(first.busy_ns) as f64;
+    Figure {
+        metric: Metric::new(LOAD_BEFORE, Unit::Count, Better::Neither),
+        of: MACHINE.to_owned(),
+        value: busy / began.elapsed().as_nanos() as f64,
+    }
 }
 
 /// A run counts as done when its directory is there, it was not interrupted, and it did not fail.

@@ -18,7 +18,7 @@ pub use outcome::{Kept, Matters, Member, Region, Screening, Tuned, Verdict};
 pub use profile::{Line, Profiled, profile, profile_runs};
 pub use screen::screened;
 
-use crate::run_loop::{LoopError, Progress, keep_experiment, run_with};
+use crate::run_loop::{Care, LoopError, Progress, keep_experiment, run_with};
 use crate::session::{same_conditions, throw_away};
 use crate::store::{StoredRun, lock, runs_of};
 use crate::{Experiment, Machines, Plan, Planned, Point, Tuning};
@@ -240,8 +240,8 @@ impl Tuner<'_, '_> {
             }
             tell(&Step::Run(progress));
         };
-        let retries = self.experiment.retries;
-        let tally = run_with(self.machines, plan, self.results, self.stop, &mut progress, retries)?;
+        let care = Care::of(self.experiment);
+        let tally = run_with(self.machines, plan, self.results, self.stop, &mut progress, care)?;
         self.stopped |= tally.stopped;
         if !skipped.is_empty() {
             let stored = runs_of(self.results)?.runs;

@@ -6,8 +6,9 @@
 
 use crate::per_cpu::PerCpu;
 use schedlab_model::{Better, CpuSet, Metric, Nanos, Unit, Warning};
+use schedlab_sys::clock;
+use schedlab_sys::process::CpuTimes;
 use schedlab_sys::task::Resources;
-use schedlab_sys::{clock, process};
 use schedlab_workload::{Figure, MACHINE};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -46,6 +47,7 @@ pub(crate) struct Watch {
     cpus: CpuSet,
     before: Reading,
     per_cpu: PerCpu,
+    times_before: CpuTimes,
     own_before: Nanos,
     thread: Option<(Sender<()>, JoinHandle<Vec<Reading>>)>,
 }
@@ -53,7 +55,8 @@ pub(crate) struct Watch {
 impl Watch {
     /// Reads the machine's counters before a run.
     pub(crate) fn start(cpus: &CpuSet) -> Self {
-        let own_before = own();
+        let times_before = CpuTimes::now();
+        let own_before = own(&times_before);
         let before = read(Path::new("/"), cpus);
         let per_cpu = PerCpu::read(Path::new("/"));
         let (end, ends) = mpsc::channel();
@@ -69,7 +72,8 @@ impl Watch {
         };
         // Without a thread there are only the readings before and after.
         let thread = std::thread::Builder::new().name("watch".into()).spawn(between).ok();
-        Self { cpus: cpus.clone(), before, per_cpu, own_before, thread: thread.map(|t| (end, t)) }
+        let (cpus, thread) = (cpus.clone(), thread.map(|t| (end, t)));
+        Self { cpus, before, per_cpu, times_before, own_before, thread }
     }
 
     /// Ends the watch: what it counted, and warnings about the run.
@@ -80,18 +84,20 @@ impl Watch {
             readings.extend(thread.join().unwrap_or_default());
         }
         readings.push(read(Path::new("/"), &self.cpus));
-        let own = own() - self.own_before;
-        let seen = Seen { readings, own, cpus: self.cpus.len().max(1) as f64 };
+        let times = CpuTimes::now();
+        let own = own(&times) - self.own_before;
+        let most = times.most_of_others(&self.times_before);
+        let seen = Seen { readings, own, most, cpus: self.cpus.len().max(1) as f64 };
         let per_cpu = PerCpu::read(Path::new("/")).figures(&self.per_cpu, &self.cpus);
         ([seen.figures(), per_cpu].concat(), seen.doubts())
     }
 }
 
 /// CPU time of this process and of all that it started.
-fn own() -> Nanos {
+fn own(times: &CpuTimes) -> Nanos {
     let ended = [Resources::of_this_process(), Resources::of_children()];
     let ended = ended.iter().map(|used| used.user + used.system).fold(Nanos::ZERO, |a, b| a + b);
-    ended + process::descendants_cpu_time()
+    ended + times.descendants
 }
 
 fn read(root: &Path, cpus: &CpuSet) -> Reading {
@@ -120,6 +126,8 @@ fn read(root: &Path, cpus: &CpuSet) -> Reading {
 struct Seen {
     readings: Vec<Reading>,
     own: Nanos,
+    /// The name of the other processes that used the most, and how much.
+    most: Option<(String, Nanos)>,
     cpus: f64,
 }
 
@@ -147,6 +155,11 @@ impl Seen {
             tell("others_cpu_s", Unit::Seconds, self.others().as_secs_f64()),
             tell("steal_s", Unit::Seconds, steal.as_secs_f64()),
         ];
+        // By name: the machine's label, and below it the name.
+        all.extend(self.most.as_ref().map(|(name, used)| Figure {
+            of: format!("{MACHINE}/{name}"),
+            ..tell("others_cpu_s", Unit::Seconds, used.as_secs_f64())
+        }));
         // The reading before belongs to an idle machine.
         let hz: Vec<f64> = self.readings.iter().skip(1).filter_map(|r| r.frequency_hz).collect();
         if !hz.is_empty() {
@@ -163,8 +176,12 @@ impl Seen {
         let others = self.others();
         if others > OTHERS_FREE && others.as_secs_f64() > OTHERS_MAX * all {
             let part = others.as_secs_f64() / all * 100.0;
+            let most = match &self.most {
+                Some((name, used)) if used.0 > others.0 / 4 => format!(", {name} the most"),
+                _ => String::new(),
+            };
             let what = format!(
-                "other processes used {others}, {part:.0} % of all CPU time, during the run"
+                "other processes used {others}, {part:.0} % of all CPU time, during the run{most}"
             );
             out.push(Warning::new("others-ran", what, "stop other tasks, or wait"));
         }
@@ -227,7 +244,8 @@ mod tests {
     }
 
     fn codes(readings: Vec<Reading>, own_ms: u64) -> Vec<String> {
-        let seen = Seen { readings, own: Nanos::from_millis(own_ms), cpus: 2.0 };
+        let own = Nanos::from_millis(own_ms);
+        let seen = Seen { readings, own, most: None, cpus: 2.0 };
         seen.doubts().into_iter().map(|warning| warning.code).collect()
     }
 
@@ -293,6 +311,7 @@ mod tests {
 
     #[test]
     fn a_watch_counts_what_this_process_and_its_children_use_as_ours() {
+        let own = || super::own(&CpuTimes::now());
         let before = own();
         let mut child = std::process::Command::new("sh")
             .args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read x"])
@@ -300,7 +319,7 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = schedlab_model::Pid(child.id().cast_signed());
-        let used = || process::cpu_time(pid).unwrap_or_default();
+        let used = || schedlab_sys::process::cpu_time(pid).unwrap_or_default();
         let deadline = clock::monotonic() + Nanos::from_secs(60);
         while used() < Nanos::from_millis(50) && clock::monotonic() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(5));

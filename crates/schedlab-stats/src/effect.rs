@@ -66,6 +66,58 @@ pub fn paired(differences: &[f64]) -> Option<Effect> {
     known(estimate, variance / n, n - 1.0)
 }
 
+/// The effect of differences within pairs where what differed before is equal: the intercept of a regression by least
+/// squares on the differences of what was known beforehand (Fisher, "Statistical Methods for Research Workers", 4th
+/// edition, 1932). A column without spread counts as absent. `None` with fewer than two degrees of freedom, or without any
+/// spread.
+///
+/// # Panics
+/// When a row of `before` is shorter than the first one.
+#[must_use]
+pub fn adjusted(differences: &[f64], before: &[Vec<f64>]) -> Option<Effect> {
+    let n = differences.len();
+    let width = before.first().map_or(0, Vec::len);
+    let column = |at: usize| -> Vec<f64> { before.iter().map(|row| row[at]).collect() };
+    let varies = |column: &Vec<f64>| {
+        let most = column.iter().fold(0.0f64, |most, v| most.max(v.abs()));
+        moments(column).is_some_and(|(_, variance)| variance.sqrt() > ROUNDING * most)
+    };
+    let columns: Vec<Vec<f64>> = (0..width).map(column).filter(varies).collect();
+    let k = columns.len() + 1;
+    if n < k + 2 {
+        return None;
+    }
+    let of = |row: usize, at: usize| if at == 0 { 1.0 } else { columns[at - 1][row] };
+    let sum = |term: &dyn Fn(usize) -> f64| (0..n).map(term).sum::<f64>();
+    // The normal equations, with the unit matrix beside them: both come out solved.
+    let mut rows: Vec<Vec<f64>> = (0..k)
+        .map(|a| {
+            let mut row: Vec<f64> = (0..k).map(|b| sum(&|i| of(i, a) * of(i, b))).collect();
+            row.push(sum(&|i| of(i, a) * differences[i]));
+            row.extend((0..k).map(|b| if a == b { 1.0 } else { 0.0 }));
+            row
+        })
+        .collect();
+    for at in 0..k {
+        let pivot = (at..k).max_by(|a, b| rows[*a][at].abs().total_cmp(&rows[*b][at].abs()))?;
+        rows.swap(at, pivot);
+        let lead = rows[at][at];
+        if lead.abs() < f64::MIN_POSITIVE {
+            return None;
+        }
+        rows[at].iter_mut().for_each(|v| *v /= lead);
+        let solved = rows[at].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(other, _)| *other != at) {
+            let factor = row[at];
+            row.iter_mut().zip(&solved).for_each(|(v, s)| *v -= factor * s);
+        }
+    }
+    let left = |i: usize| differences[i] - (0..k).map(|a| rows[a][k] * of(i, a)).sum::<f64>();
+    let degrees = (n - k) as f64;
+    let variance = sum(&|i| left(i).powi(2)) / degrees;
+    known(rows[0][k], variance * rows[0][k + 1], degrees)
+}
+
 /// The effect between two independent sides of unequal spread (Welch, "The generalization of Student's
 /// problem when several different population variances are involved", Biometrika 1947). `None` below
 /// two values on a side, or when neither side varies.
@@ -166,6 +218,28 @@ mod tests {
         close(low, 0.106_653_703_656_527_26);
         close(high, 0.230_894_619_246_005);
         close(effect.estimate, 0.168_774_161_412_658_4);
+    }
+
+    #[test]
+    fn the_adjusted_difference_agrees_with_least_squares_by_hand() {
+        // Columns of zero mean that are orthogonal: the intercept is the mean, and each slope takes its squares out.
+        let load = [-1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0];
+        let other = [1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0];
+        let noise = [0.1, 0.2, -0.1, -0.2, 0.2, 0.1, -0.2, -0.1];
+        let of = |i: usize| 0.5 + 3.0 * load[i] + noise[i];
+        let differences: Vec<f64> = (0..8).map(of).collect();
+        let rows: Vec<Vec<f64>> = (0..8).map(|i| vec![load[i], 7.0, other[i]]).collect();
+        let effect = adjusted(&differences, &rows).unwrap();
+        close(effect.estimate, 0.5);
+        // The slope of the noise on the load is -0.15, on the other 0; a column without spread is left out.
+        let left: f64 = (0..8).map(|i| (noise[i] + 0.15 * load[i]).powi(2)).sum();
+        close(effect.degrees, 5.0);
+        close(effect.error, (left / 5.0 / 8.0).sqrt());
+        assert!(paired(&differences).unwrap().error > 10.0 * effect.error);
+        // Without columns it is the paired test, and with too few pairs nothing.
+        let alone = adjusted(&differences, &vec![Vec::new(); 8]).unwrap();
+        close(alone.error, paired(&differences).unwrap().error);
+        assert_eq!(adjusted(&differences[..4], &rows[..4]), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use change::{Level, change_points, change_points_among, level_changes};
 pub use distribution::{
     binomial_cdf, f_cdf, normal_cdf, normal_quantile, t_cdf, t_power, t_quantile,
 };
-pub use effect::{Effect, disagreement, paired, pooled, welch};
+pub use effect::{Effect, adjusted, disagreement, paired, pooled, welch};
 pub use fit::{Fit, Line, TwoLines, huber, least_squares, theil_sen, two_lines};
 pub use histogram::{Bucket, Histogram, HistogramError};
 pub use interval::{

@@ -130,12 +130,61 @@ pub fn cpu_time(pid: Pid) -> Option<Nanos> {
     Some(Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
 }
 
-/// CPU time, to the clock tick, that the living descendants of this process have used, with that of
-/// children of theirs which ended and were awaited. Reads a file for each process there is.
-#[must_use]
-pub fn descendants_cpu_time() -> Nanos {
-    let ticks: u64 = ticks_of_descendants(u64::from(std::process::id())).into_values().sum();
-    Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+/// The CPU time that each process has used, to the clock tick, with that of children which ended and were awaited.
+#[derive(Clone, Debug, Default)]
+pub struct CpuTimes {
+    /// By number and start.
+    others: BTreeMap<(u64, u64), (String, Nanos)>,
+    /// That of the living descendants of this process.
+    pub descendants: Nanos,
+}
+
+impl CpuTimes {
+    /// Reads a file for each process there is.
+    #[must_use]
+    pub fn now() -> Self {
+        let own = u64::from(std::process::id());
+        let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u64>().ok();
+        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
+        let read = |pid: u64| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            Some((pid, (stat_field(&stat, 4)?, stat)))
+        };
+        let all: BTreeMap<u64, (u64, String)> = pids.filter_map(read).collect();
+        let mut found = Self::default();
+        for (&pid, (_, stat)) in &all {
+            let ticks = (14..=17).filter_map(|field| stat_field(stat, field)).sum::<u64>();
+            let used = Nanos(ticks * crate::clock::tick().0);
+            // A chain of parents ends at process 1, whose parent 0 is not listed; a number that was used again in
+            // between could make a ring of it.
+            let mut above = std::iter::successors(Some(pid), |pid| Some(all.get(pid)?.0));
+            if pid == own {
+                continue;
+            }
+            if above.by_ref().take(1_000).any(|parent| parent == own) {
+                found.descendants += used;
+                continue;
+            }
+            let name = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
+            let name = name.map_or(String::new(), |(name, _)| name.to_owned());
+            let key = (pid, stat_field(stat, 22).unwrap_or(0));
+            found.others.insert(key, (name, used));
+        }
+        found
+    }
+
+    /// The name under which processes outside of this one and its descendants used the most CPU time since `before`, and
+    /// how much. `None` where none used a clock tick. Of a process that began and ended in between only its parent tells.
+    #[must_use]
+    pub fn most_of_others(&self, before: &Self) -> Option<(String, Nanos)> {
+        let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+        for (key, (name, used)) in &self.others {
+            let was = before.others.get(key).map_or(Nanos::ZERO, |(_, was)| *was);
+            *names.entry(name).or_default() += used.0.saturating_sub(was.0);
+        }
+        let most = names.into_iter().filter(|(_, used)| *used > 0).max_by_key(|(_, used)| *used);
+        most.map(|(name, used)| (name.to_owned(), Nanos(used)))
+    }
 }
 
 /// CPU time, to the clock tick, of children of a process that ended and were awaited, with that of
@@ -176,25 +225,6 @@ pub fn family(root: Pid) -> Vec<Pid> {
         at += 1;
     }
     family
-}
-
-/// The descendants of a process with the clock ticks that each has used, ended children's included.
-fn ticks_of_descendants(of: u64) -> BTreeMap<u64, u64> {
-    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u64>().ok();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
-    let read = |pid: u64| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let ticks = (14..=17).filter_map(|field| stat_field(&stat, field)).sum::<u64>();
-        Some((pid, (stat_field(&stat, 4)?, ticks)))
-    };
-    let all: BTreeMap<u64, (u64, u64)> = processes.filter_map(read).collect();
-    // A chain of parents ends at process 1, whose parent 0 is not listed; a number that was used
-    // again in between could make a ring of it.
-    let is_one = |pid: u64| {
-        let parents = std::iter::successors(Some(pid), |pid| Some(all.get(pid)?.0));
-        pid != of && parents.take(1_000).any(|parent| parent == of)
-    };
-    all.iter().filter(|(pid, _)| is_one(**pid)).map(|(pid, (_, ticks))| (*pid, *ticks)).collect()
 }
 
 /// For how long a thread has run (`schedstat`); `None` when it is gone, or the kernel does not count it.
@@ -364,6 +394,24 @@ pub fn this_program() -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_that_used_the_most_of_what_others_used() {
+        let times = |all: &[(u64, u64, &str, u64)]| {
+            let one = |(pid, start, name, ms): &(u64, u64, &str, u64)| {
+                ((*pid, *start), ((*name).to_owned(), Nanos::from_millis(*ms)))
+            };
+            CpuTimes { others: all.iter().map(one).collect(), descendants: Nanos::ZERO }
+        };
+        let before = times(&[(5, 1, "make", 500), (6, 2, "cc1", 100), (7, 3, "old", 900)]);
+        // Two processes of one name; a number that was used again; one that did nothing.
+        let after =
+            times(&[(5, 1, "make", 520), (6, 9, "cc1", 15), (8, 9, "cc1", 15), (7, 3, "old", 900)]);
+        let most = after.most_of_others(&before);
+        assert_eq!(most, Some(("cc1".to_owned(), Nanos::from_millis(30))));
+        assert_eq!(before.most_of_others(&before), None);
+        assert!(!CpuTimes::now().others.is_empty(), "there are processes besides ours");
+    }
 
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {

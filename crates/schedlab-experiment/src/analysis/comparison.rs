@@ -12,6 +12,7 @@ mod failures;
 mod family;
 mod looks;
 mod neutral;
+mod prior;
 mod sentences;
 mod units;
 
@@ -21,6 +22,7 @@ pub use effects::POWER_MIN;
 pub use failures::Failures;
 pub use family::Detail;
 pub use looks::{Looks, look_level};
+pub use prior::PRIORS;
 pub use sentences::percent;
 
 /// The CPU time that runs use: judged beside the time that they take, and never called slower.
@@ -112,6 +114,8 @@ pub struct Asked {
     pub looks: Looks,
     /// Whether a run that failed ranks behind all finished ones; else there is no verdict beside one.
     pub allow_failures: bool,
+    /// What was named beforehand to adjust by, of [`PRIORS`].
+    pub adjust: Vec<String>,
 }
 
 /// One side of a comparison at a point.
@@ -192,6 +196,9 @@ pub struct Row {
     pub drift: bool,
     /// Whether the values are exact for their seed: the machine repeats itself.
     pub exact: bool,
+    /// What the change is adjusted by; empty: nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub adjusted: Vec<String>,
     /// The margin within which sides are equivalent: 0.05 is 5 %.
     pub margin: f64,
     /// The verdict on this row.
@@ -319,6 +326,11 @@ fn primary(cells: &Cells<'_>, label: &str, asked: &Asked, all: &[Metric]) -> Vec
     if found.is_empty() && asked.metrics.is_empty() && asked.conditions.is_empty() {
         found.extend(all.iter().find(|m| m.better != Better::Neither).or(all.first()).cloned());
     }
+    // The CPU time accompanies a time that leads, also where the time alone is named.
+    let is_time = |metric: &Metric| ["time_s", "run_time_s"].contains(&&*metric.name);
+    if found.first().is_some_and(is_time) && asked.conditions.is_empty() {
+        found.extend(find(CPU_TIME).filter(|cpu| !found.contains(cpu)));
+    }
     for metric in asked.conditions.iter().filter_map(|name| find(name)) {
         if !found.contains(&metric) {
             found.push(metric);
@@ -355,6 +367,18 @@ pub fn compare_metrics(
     };
     let raws: Vec<Vec<effects::Raw>> = sides.iter().filter_map(raw).collect();
     family::judge(&raws, level, "", detail).into_iter().map(|judgement| judgement.whole).collect()
+}
+
+/// As [`compare_pairs`], adjusted by what was known of each run beforehand. For calibration.
+#[must_use]
+pub fn compare_adjusted(
+    metric: &Metric,
+    (before, after): (&[f64], &[f64]),
+    priors: &[Vec<f64>],
+) -> Option<Row> {
+    let mut raw = units::of_values(metric, before, after, Basis::Pairs)?;
+    raw.adjust(priors, &["load_before".to_owned()]);
+    judged_alone(raw)
 }
 
 fn judged_alone(raw: effects::Raw) -> Option<Row> {

@@ -8,6 +8,7 @@ use super::metric_names::{DIRECTIONS, UNITS, unmeasured};
 use super::short;
 use super::tuning::{self, tuning};
 use super::{Claim, Drawing, Experiment, Hooks, Hosts, Order, Short, StopRule, Varies, Workload};
+use crate::analysis::PRIORS;
 use schedlab_model::{Better, Metric, Setting, Unit};
 use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ const ROOT: &[&str] = &[
     "draw",
     "retries",
     "allow_failures",
+    "adjust",
     "workload",
     "axis",
     "knobs",
@@ -79,6 +81,7 @@ pub(super) fn experiment(
     let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
     let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(1);
     let allow_failures = keys.take("allow_failures").and_then(|e| flag(decoder, &e));
+    let adjust = keys.take("adjust").map(|e| adjust(decoder, e)).unwrap_or_default();
     let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
     let order = keys.take("order").and_then(|e| order(decoder, &e));
     let hosts = keys.take("hosts").and_then(|e| hosts(decoder, &e));
@@ -138,6 +141,7 @@ pub(super) fn experiment(
         draw,
         retries,
         allow_failures: allow_failures.unwrap_or(false),
+        adjust,
         claims,
         short,
         text: text.to_owned(),
@@ -155,6 +159,27 @@ fn claimed(
     let claims = keys.take("claim").map(|e| claims::claims(decoder, e, around)).unwrap_or_default();
     let short = keys.take("short").and_then(|e| short::short(decoder, e, around.axes, &claims));
     (claims, short)
+}
+
+/// What comparisons are adjusted by: only what the treatment cannot change.
+fn adjust(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<String> {
+    let names = PRIORS.map(|(name, _)| name);
+    let expected = format!("an array of {}", names.join(", "));
+    let mut found: Vec<String> = Vec::new();
+    for item in decoder.items(entry, &expected) {
+        let Some(name) = decoder.text(&item, &expected) else { continue };
+        if !names.contains(&name.as_str()) {
+            let what = format!(
+                "expected one of {}, found '{name}': what the axis may change cannot be adjusted for, since that takes \
+                 its effect away",
+                names.join(", ")
+            );
+            decoder.mistake(&item.place, &item.key, what);
+        } else if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 /// The metrics that matter, and where they are written.

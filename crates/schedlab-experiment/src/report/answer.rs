@@ -40,6 +40,7 @@ pub fn contrasts(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
         tests: all,
         looks: looks.clone(),
         allow_failures: experiment.allow_failures,
+        adjust: experiment.adjust.clone(),
         ..Asked::default()
     };
     let of = |(_, place): &(String, Point)| -> Vec<StoredRun> {

@@ -122,7 +122,8 @@ impl Shared<'_> {
             say(Told::Begins);
             let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
                 let done = (*run, place);
-                let to = Stored { results: self.results, durable: Durable::Batch };
+                let (results, durable) = (self.results, Durable::Batch);
+                let to = Stored { results, durable, looks_before: false };
                 one(machine, done, to, &stop, 0)
             });
             say(match done {

@@ -7,7 +7,7 @@
 
 use super::{failed, throw_away};
 use crate::analysis::{Asked, Comparison, Verdict, compare};
-use crate::run_loop::{LoopError, Progress, Tally, keep_experiment, run_with};
+use crate::run_loop::{Care, LoopError, Progress, Tally, keep_experiment, run_with};
 use crate::store::{StoredRun, lock, runs_of};
 use crate::{Experiment, Machines, Plan, Planned, Point, RunId};
 use schedlab_model::Setting;
@@ -42,6 +42,8 @@ pub struct Profiled {
     pub lines: Vec<Line>,
     /// The lines that the screening does not show to matter.
     pub others: Vec<Setting>,
+    /// Lines of the file that were not tried, each with the reason.
+    pub left_out: Vec<String>,
 }
 
 /// A line that the screening found.
@@ -92,28 +94,37 @@ pub fn profile(
         screened: 0,
         lines: Vec::new(),
         others: Vec::new(),
+        left_out: Vec::new(),
     };
-    let Some(whole) = study.compared([&[], settings], 0, 1)? else { return Ok(None) };
-    found.whole = whole;
+    let Some(whole) = study.measured([&[], settings], 0)? else { return Ok(None) };
+    found.whole = study.judged(&whole, 1);
     if !found.is_shown() || settings.len() < 2 {
         return Ok(Some(found));
     }
     let Some((chosen, screened)) = study.screen(settings)? else { return Ok(None) };
     found.screened = screened;
+    let mut sides = Vec::new();
     for (nth, index) in chosen.iter().enumerate() {
         let setting = settings[*index].clone();
         let rest: Vec<Setting> = settings.iter().filter(|s| **s != setting).cloned().collect();
         let first = LINES + 2 * APART * u32::try_from(nth).unwrap_or(0);
-        let tests = 2 * chosen.len();
-        let alone = study.compared([&[], std::slice::from_ref(&setting)], first, tests)?;
-        let without = study.compared([settings, &rest], first + APART, tests)?;
+        let alone = study.measured([&[], std::slice::from_ref(&setting)], first)?;
+        let without = study.measured([settings, &rest], first + APART)?;
         let (Some(alone), Some(without)) = (alone, without) else { return Ok(None) };
-        found.lines.push(Line { setting, alone, without });
+        sides.extend([alone, without]);
+    }
+    let mut judged = study.by_steps(&sides).into_iter();
+    for index in &chosen {
+        let (Some(alone), Some(without)) = (judged.next(), judged.next()) else { break };
+        found.lines.push(Line { setting: settings[*index].clone(), alone, without });
     }
     let is_other = |index: &usize| !chosen.contains(index);
     found.others = (0..settings.len()).filter(is_other).map(|i| settings[i].clone()).collect();
     Ok(Some(found))
 }
+
+/// The runs of two sides.
+type Pairs = [Vec<StoredRun>; 2];
 
 struct Study<'s, 'm> {
     machines: &'s mut Machines<'m>,
@@ -137,9 +148,9 @@ impl Study<'_, '_> {
     /// The stored runs of a plan, after it was done; `None` where the user stopped it.
     fn perform(&mut self, runs: Vec<Planned>) -> Result<Option<Vec<StoredRun>>, LoopError> {
         let ids: Vec<RunId> = runs.iter().map(|run| run.id.clone()).collect();
-        let retries = self.experiment.retries;
+        let care = Care::of(self.experiment);
         let plan = Plan { runs };
-        let done = run_with(self.machines, &plan, self.results, self.stop, self.progress, retries)?;
+        let done = run_with(self.machines, &plan, self.results, self.stop, self.progress, care)?;
         let Tally { stopped, .. } = done;
         if stopped {
             return Ok(None);
@@ -149,13 +160,8 @@ impl Study<'_, '_> {
         Ok(Some(stored))
     }
 
-    /// Two sides in pairs of random order; one of so many comparisons that share the level.
-    fn compared(
-        &mut self,
-        sides: [&[Setting]; 2],
-        first: u32,
-        tests: usize,
-    ) -> Result<Option<Vec<Comparison>>, LoopError> {
+    /// The runs of two sides in pairs of random order.
+    fn measured(&mut self, sides: [&[Setting]; 2], first: u32) -> Result<Option<Pairs>, LoopError> {
         let blocks = || (first..).take(self.pairs);
         let all = |side: &[Setting]| -> Vec<Planned> {
             blocks().flat_map(|block| self.runs(side, block)).collect()
@@ -170,19 +176,37 @@ impl Study<'_, '_> {
         }
         let Some(mut runs) = self.perform(plan)? else { return Ok(None) };
         runs.iter_mut().for_each(|run| run.manifest.point = Point::new());
-        let [before, after] = planned.map(|side| -> Vec<StoredRun> {
+        Ok(Some(planned.map(|side| -> Vec<StoredRun> {
             let mine = |run: &&StoredRun| side.iter().any(|planned| planned.id == run.manifest.id);
             runs.iter().filter(mine).cloned().collect()
-        });
+        })))
+    }
+
+    /// The verdict on two sides, one of so many comparisons that share the level.
+    fn judged(&self, [before, after]: &Pairs, tests: usize) -> Vec<Comparison> {
         let metrics = self.experiment.measure.iter().take(1).cloned().collect();
         let asked = Asked {
             metrics,
             tests,
             interleaved: true,
             allow_failures: self.experiment.allow_failures,
+            adjust: self.experiment.adjust.clone(),
             ..Asked::default()
         };
-        Ok(Some(compare(&[(&before, &after)], &asked)))
+        compare(&[(before, after)], &asked)
+    }
+
+    /// The verdicts on comparisons that share one level: each that is shown leaves its share to the others (Holm).
+    fn by_steps(&self, all: &[Pairs]) -> Vec<Vec<Comparison>> {
+        let mut found: Vec<Vec<Comparison>> = vec![Vec::new(); all.len()];
+        let is_shown = |one: &[Comparison]| one.iter().any(|found| found.verdict().is_claim());
+        loop {
+            let open: Vec<usize> = (0..all.len()).filter(|at| !is_shown(&found[*at])).collect();
+            open.iter().for_each(|at| found[*at] = self.judged(&all[*at], open.len()));
+            if open.iter().all(|at| !is_shown(&found[*at])) {
+                return found;
+            }
+        }
     }
 
     /// The lines that matter, the clearest first, and the number of runs that show it.
@@ -294,21 +318,16 @@ impl Profiled {
         let mut out: Vec<String> = self.whole.iter().map(|found| found.answer(&name)).collect();
         if !self.is_shown() {
             out.push("So no line of it was looked at.".to_owned());
+            out.extend(self.untried());
             return out;
         }
+        let share = |line: &Line| format!("{} {}.", spelled(&line.setting), self.share(line));
+        out.extend(self.lines.iter().map(share));
         for line in &self.lines {
             let setting = spelled(&line.setting);
             out.extend(line.alone.iter().map(|found| found.answer(&format!("{setting} alone"))));
             let without = format!("the profile without {setting}");
             out.extend(line.without.iter().map(|found| found.answer(&without)));
-            let does = |all: &[Comparison]| all.iter().any(|found| found.verdict().is_claim());
-            let share = match (does(&line.alone), does(&line.without)) {
-                (true, true) => "does it by itself, and nothing else stands in for it",
-                (true, false) => "does it by itself, and other lines stand in for it",
-                (false, true) => "does it only together with other lines",
-                (false, false) => "is not shown to do it in fresh runs",
-            };
-            out.push(format!("{setting} {share}."));
         }
         if !self.others.is_empty() {
             let named: Vec<String> = self.others.iter().map(spelled).collect();
@@ -318,7 +337,39 @@ impl Profiled {
                 named.join(", ")
             ));
         }
+        out.extend(self.untried());
         out
+    }
+
+    /// What a line has to do with what the whole profile does.
+    fn share(&self, line: &Line) -> &'static str {
+        // Of each workload on which the whole profile does something: the line alone, and the profile without it.
+        let of = |all: &[Comparison], label: &str| {
+            direction(all.iter().find(|found| found.workload == label)?)
+        };
+        let (mut does, mut is_missed, mut opposes) = (false, false, false);
+        for whole in &self.whole {
+            let Some(verdict) = direction(whole) else { continue };
+            let alone = of(&line.alone, &whole.workload);
+            let without = of(&line.without, &whole.workload);
+            let differs = |other: Option<Verdict>| other.is_some_and(|other| other != verdict);
+            does |= alone == Some(verdict);
+            is_missed |= differs(without);
+            opposes |= differs(alone) || without == Some(verdict);
+        }
+        match (does, is_missed, opposes) {
+            (true, true, _) => "does it by itself, and nothing else stands in for it",
+            (true, false, _) => "does it by itself, and other lines stand in for it",
+            (false, true, _) => "does it only together with other lines",
+            (false, false, true) => "works against it: the profile without it does more",
+            (false, false, false) => "is not shown to do it in fresh runs",
+        }
+    }
+
+    /// The lines of the file that nothing here says anything of.
+    fn untried(&self) -> Option<String> {
+        let all = self.left_out.join("; ");
+        (!all.is_empty()).then(|| format!("Not tried, so they may matter, too: {all}."))
     }
 
     /// The verdict on the whole profile.
@@ -326,6 +377,14 @@ impl Profiled {
     pub fn verdict(&self) -> Option<Verdict> {
         self.whole.first().map(Comparison::verdict)
     }
+}
+
+/// Better or worse, if that is shown and more than the margin.
+fn direction(found: &Comparison) -> Option<Verdict> {
+    let whole = &found.primary.first()?.whole;
+    let is_large = whole.change.low < -whole.margin || whole.change.high > whole.margin;
+    let verdict = found.verdict();
+    (found.no_verdict.is_empty() && is_large && verdict.is_claim()).then_some(verdict)
 }
 
 fn spelled(setting: &Setting) -> String {
@@ -382,6 +441,47 @@ mod tests {
         assert_eq!(found.lines[0].setting.knob, "k3", "{told:#?}");
         let does = "k3=v3 does it by itself, and nothing else stands in for it.";
         assert!(told.iter().any(|text| text == does), "{told:#?}");
+    }
+
+    #[test]
+    fn a_line_that_is_shown_leaves_its_share_of_the_level_to_the_others() {
+        // One of the two lines does it in the screening alone, as chance may have it.
+        let (found, _) = studied(|spec, n| {
+            let line = |value, factor: f64| if has(spec, value) { factor } else { 1.0 };
+            jitter(n) * line("v3", 0.7) * if n < 36 { line("v5", 0.9) } else { 1.0 }
+        });
+        let named: Vec<&str> = found.lines.iter().map(|line| &*line.setting.knob).collect();
+        assert!(named.contains(&"k3") && named.contains(&"k5"), "{named:?}");
+        let levels: Vec<f64> = found
+            .lines
+            .iter()
+            .flat_map(|line| line.alone.iter().chain(&line.without))
+            .map(|found| found.primary[0].whole.change.level)
+            .collect();
+        let sure = levels.iter().copied().fold(0.0, f64::max);
+        let last = levels.iter().copied().fold(1.0, f64::min);
+        assert!(last < sure, "what is shown leaves its share to the others: {levels:?}");
+    }
+
+    #[test]
+    fn a_line_that_works_against_the_profile_is_not_said_to_do_it() {
+        let (found, _) = studied(|spec, n| {
+            let line = |value, factor: f64| if has(spec, value) { factor } else { 1.0 };
+            jitter(n) * line("v3", 0.5) * line("v5", 1.25)
+        });
+        let told = found.sentences();
+        assert!(told[0].contains("better in time_s"), "{told:#?}");
+        let against = "k5=v5 works against it: the profile without it does more.";
+        assert!(told[1..3].iter().any(|text| text == against), "{told:#?}");
+        assert!(told[1..3].iter().any(|text| text.starts_with("k3=v3 does it")), "{told:#?}");
+    }
+
+    #[test]
+    fn lines_that_were_not_tried_stand_in_the_answer() {
+        let (mut found, _) = studied(|_, n| jitter(n));
+        found.left_out = vec!["[cpu] governor".into()];
+        let last = found.sentences().pop().unwrap();
+        assert_eq!(last, "Not tried, so they may matter, too: [cpu] governor.");
     }
 
     #[test]

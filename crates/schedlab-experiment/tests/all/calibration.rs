@@ -6,7 +6,7 @@
 
 use schedlab_experiment::analysis::{
     Basis, Change, Choice, Detail, LEVEL, Map, Noise as Known, POWER_MIN, Plane, Row, Verdict,
-    compare_metrics, look_level,
+    compare_adjusted, compare_metrics, compare_pairs, look_level,
 };
 use schedlab_model::{Better, Metric, Unit};
 use schedlab_stats::{Random, binomial_cdf};
@@ -371,6 +371,83 @@ fn table_of_intervals(extent: &Extent, out: &mut String, failed: &mut Vec<String
     }
 }
 
+/// What was found of pairs whose noise is mostly a load that was known beforehand.
+#[derive(Default)]
+struct Adjusted {
+    /// Comparisons of a setting with itself that claim a difference.
+    claims: u64,
+    /// Comparisons whose true change is the margin that are called equivalent.
+    equivalent: u64,
+    /// Intervals that hold a true change of 10 %.
+    holds: u64,
+    /// The widths of these intervals, and of those without the adjustment.
+    widths: [f64; 2],
+}
+
+/// Runs with noise of 2 %, each tenth twice as long where `spikes`, and 10 % more for each CPU that was busy before.
+fn adjusted(runs: usize, spikes: bool, trials: u64) -> Adjusted {
+    let mut random = Random::new(runs as u64 * 2 + u64::from(spikes));
+    let metric = Metric::new("m_s", Unit::Seconds, Better::Lower);
+    let mut pairs = |factor: f64| -> (Vec<f64>, Vec<f64>, Vec<Vec<f64>>) {
+        let mut run = |factor: f64| {
+            let load = -random.unit().max(1e-9).ln();
+            let spike = if spikes && random.unit() < 0.1 { 2.0 } else { 1.0 };
+            (factor * spike * (0.02 * random.normal() + 0.1 * load).exp(), load)
+        };
+        let all: Vec<_> = (0..runs).map(|_| (run(1.0), run(factor))).collect();
+        let loads = all.iter().map(|(a, b)| vec![b.1 - a.1]).collect();
+        let side = |second: bool| all.iter().map(|(a, b)| if second { b.0 } else { a.0 }).collect();
+        (side(false), side(true), loads)
+    };
+    let mut found = Adjusted::default();
+    for _ in 0..trials {
+        let mut judge = |factor: f64| {
+            let (before, after, loads) = pairs(factor);
+            let row = compare_adjusted(&metric, (&before, &after), &loads).expect("a row");
+            (row, compare_pairs(&metric, &before, &after).expect("a row"))
+        };
+        found.claims += u64::from(judge(1.0).0.verdict.is_claim());
+        found.equivalent += u64::from(judge(1.0 + MARGIN).0.verdict == Verdict::Equivalent);
+        let (row, plain) = judge(1.1);
+        let Change { low, high, .. } = row.change;
+        found.holds += u64::from(low <= 0.1 && 0.1 <= high);
+        found.widths[0] += high - low;
+        found.widths[1] += plain.change.high - plain.change.low;
+    }
+    found
+}
+
+fn table_of_adjusted(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
+    let (trials, most) = (extent.trials, most(extent.trials));
+    let text = format!(
+        "Runs with noise of 2 % that take 10 % longer for each CPU that was busy in the second before, adjusted for it.\n         Of {trials} comparisons of a setting with itself at most {most} may claim a difference, and of those whose true\n         change is the margin at most {most} may be called equivalent. At least 93 % of the intervals must hold a true\n         change of 10 %."
+    );
+    let columns =
+        ["noise", "pairs", "false claims", "called equivalent", "the change, %", "width, %"];
+    head(out, "Adjusted differences", &text, &columns);
+    let slack = if trials < TRIALS { 3.0 * (0.05 / trials as f64).sqrt() } else { 0.0 };
+    for (spikes, name) in [(false, "2 %"), (true, "2 %, a tenth of runs twice as long")] {
+        for runs in [10, 20] {
+            let found = adjusted(runs, spikes, trials);
+            let holds = found.holds as f64 / trials as f64;
+            let width = found.widths[0] / found.widths[1] * 100.0;
+            let Adjusted { claims, equivalent, .. } = found;
+            let _ = writeln!(
+                out,
+                "| {name} | {runs} | {claims} | {equivalent} | {:.1} | {width:.0} |",
+                holds * 100.0
+            );
+            if claims.max(equivalent) > most || holds < COVERAGE - slack {
+                failed.push(format!("adjusted, {name}, {runs}: {claims}, {equivalent}, {holds}"));
+            }
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\nThe width is that of the interval, as a part of the one without the adjustment."
+    );
+}
+
 /// Of undecided comparisons that say how many more runs decide them, the share that these decide.
 fn decided_by_more(trials: u64) -> (u64, u64) {
     let mut random = Random::new(11);
@@ -433,6 +510,7 @@ fn tables(extent: &Extent, failed: &mut Vec<String>) -> String {
     table_of_false_claims(extent, &mut out, failed);
     table_of_power(extent, &mut out, failed);
     table_of_intervals(extent, &mut out, failed);
+    table_of_adjusted(extent, &mut out, failed);
     paragraph_on_more_runs(extent, &mut out, failed);
     table_of_maps(extent, &mut out, failed);
     let (called, of) = recorded();

@@ -94,6 +94,7 @@ pub const ENTRIES: &[Entry] = &[
     value("exit_code", Count, Neither, "Exit code of a command."),
     // The machine.
     value("others_cpu_s", Seconds, Neither, "CPU time of processes outside the run."),
+    value("load_before", Count, Neither, "CPUs that were busy in the second before the run."),
     value("steal_s", Seconds, Neither, "CPU time that the hypervisor gave to others."),
     value("frequency_hz_mean", PerSecond, Neither, "Mean frequency of the CPUs during the run."),
     value(

@@ -7,9 +7,8 @@ use anyhow::Context as _;
 use schedlab_experiment::analysis::{Cells, FailIf, Finding, judge, scales};
 use schedlab_experiment::report::{answer, claims, readable, scale, text_map};
 use schedlab_experiment::{
-    Experiment, Machines, Place, Plan, Planned, Progress, Shard, StoredRun, StoredRuns, Tally,
-    is_passing, machine_line, mixed_versions, run_experiment, run_plan, run_shard, runs_of,
-    unknown_metric,
+    Experiment, Machines, Place, Plan, Progress, Shard, StoredRun, StoredRuns, Tally, is_passing,
+    machine_line, mixed_versions, run_experiment, run_plan, run_shard, runs_of, unknown_metric,
 };
 use schedlab_workload::WorkloadSpec;
 use std::collections::BTreeSet;
@@ -321,15 +320,23 @@ pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
         Progress::Failed { run, error } => {
             format!("{}{}: {error}", run.workload, place(&run.point))
         }
-        Progress::Ended { run, stored } => {
-            match (stored.failure(), new_doubts(run, stored, told)) {
-                (Some(why), _) => format!("  failed: {why}"),
-                (None, doubts) if doubts.is_empty() => return,
-                (None, doubts) => format!("  warning: {doubts}"),
+        Progress::Ended { stored, .. } => match (stored.failure(), new_doubts(stored, told)) {
+            (Some(why), _) => format!("  failed: {why}"),
+            (None, doubts) if doubts.is_empty() => return,
+            (None, doubts) => format!("  warning: {doubts}"),
+        },
+        Progress::Again { doubtful, patience } => {
+            let codes: Vec<&str> =
+                doubtful.warnings.iter().filter(|w| is_passing(w)).map(|w| &*w.code).collect();
+            let mut line = format!("  repeating this round ({})", codes.join(", "));
+            if !patience.is_zero() {
+                let most = schedlab_model::Nanos::from(*patience);
+                line += &format!(", after at most {most} of waiting for a quiet machine");
             }
-        }
-        Progress::Again { run, doubtful } => {
-            format!("  repeating this run: {}", new_doubts(run, doubtful, told))
+            match new_doubts(doubtful, told) {
+                doubts if doubts.is_empty() => line,
+                doubts => format!("{line}: {doubts}"),
+            }
         }
         Progress::SetAside { run, error, folder } => format!(
             "{}{}: repeating a damaged run: {error}; its remains are in {}",
@@ -345,12 +352,9 @@ pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
     }
 }
 
-/// What holds for a point is reported at its first run; what may pass, each time.
-fn new_doubts(run: &Planned, stored: &StoredRun, told: &mut BTreeSet<String>) -> String {
-    let here = format!("{}{}", run.workload, place(&run.point));
-    let new = |warning: &&schedlab_model::Warning| {
-        is_passing(warning) || told.insert(format!("{}: {here}", warning.code))
-    };
+/// Each kind of warning is told once, at its first run; the end counts them ([`answer::by_kind`]).
+fn new_doubts(stored: &StoredRun, told: &mut BTreeSet<String>) -> String {
+    let new = |warning: &&schedlab_model::Warning| told.insert(warning.code.clone());
     let doubts: Vec<String> = stored.warnings.iter().filter(new).map(ToString::to_string).collect();
     doubts.join("; ")
 }

@@ -1,8 +1,10 @@
 //! What made the noise of runs, as far as they stored it.
 
+use crate::StoredRun;
 use crate::analysis::{Cell, Cells};
 use schedlab_model::{Metric, Unit, readable};
 use schedlab_workload::MACHINE;
+use std::collections::BTreeMap;
 
 /// Parts of the time below this are not told.
 const LEAST: f64 = 0.01;
@@ -34,8 +36,23 @@ pub(super) fn sentence(cells: &[(Cells<'_>, Cells<'_>)], label: &str, metric: &M
     {
         let used = mean(&format!("{MACHINE}/{name}")).map(|used| used / (watched * cpus));
         if let Some(part) = used.filter(|part| *part > LEAST) {
-            parts.push(format!("{what} {:.0} % of the CPU time", part * 100.0));
+            let most = if name == "others_cpu_s" { most(runs()) } else { None };
+            let most = most.map_or(String::new(), |who| format!(", {who} the most"));
+            parts.push(format!("{what} {:.0} % of the CPU time{most}", part * 100.0));
         }
     }
     if parts.is_empty() { String::new() } else { format!("The noise: {}.", parts.join("; ")) }
+}
+
+/// The program beside the runs that used the most CPU time, by name.
+fn most<'r>(runs: impl Iterator<Item = &'r StoredRun>) -> Option<String> {
+    let mut names: BTreeMap<&str, f64> = BTreeMap::new();
+    for figure in runs.flat_map(|run| &run.figures) {
+        let name = figure.of.strip_prefix(MACHINE).and_then(|rest| rest.strip_prefix('/'));
+        if let Some(name) = name.filter(|_| figure.metric.name == "others_cpu_s") {
+            *names.entry(name).or_default() += figure.value;
+        }
+    }
+    let most = names.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map(|(name, _)| name.to_owned())
 }

@@ -191,9 +191,17 @@ pub(super) struct Raw {
     pub(super) drift: bool,
     /// Whether all runs of a side are copies on a machine that repeats itself.
     pub(super) exact: bool,
+    /// The differences within pairs; `None` where units are no pairs, or one was cut off or failed.
+    pub(super) differences: Option<Vec<f64>>,
+    /// What the estimate is adjusted by.
+    pub(super) adjusted: Vec<String>,
 }
 
 impl Raw {
+    pub(super) fn differences(&self) -> Option<Vec<f64>> {
+        self.differences.clone().filter(|_| self.bound == Bound::None && !self.exact)
+    }
+
     /// Whether there are ranks alone: units of both sides were cut off, or failed.
     pub(super) fn is_numberless(&self) -> bool {
         let cut = |units: &[f64]| units.iter().any(|unit| unit.is_infinite());

@@ -204,6 +204,7 @@ fn row(raw: &Raw, level: f64, detail: Detail) -> Row {
         more_runs: needed.map(|needed| needed.saturating_sub(raw.units)),
         drift: raw.drift,
         exact: raw.exact,
+        adjusted: raw.adjusted.clone(),
         margin: raw.margin,
         verdict,
         note,
@@ -230,7 +231,8 @@ fn directed(raw: &Raw, estimate: f64) -> Verdict {
     }
 }
 
-/// The verdict of the tests. A tail that says the contrary, at a level of its own, makes it mixed.
+/// The verdict of the tests. A tail that says the contrary, at a level of its own, makes it mixed; and so does a mean that
+/// goes the other way by more than the margin, since what is lost there is paid for.
 fn tested(raw: &Raw, change: &Change, tail: Option<Tail>, level: f64) -> Verdict {
     let verdict = match change.low > 0.0 || change.high < 0.0 {
         true => directed(raw, change.estimate),
@@ -240,10 +242,13 @@ fn tested(raw: &Raw, change: &Change, tail: Option<Tail>, level: f64) -> Verdict
     let Some(Tail { mean, before, of_before, after, of_after, p }) = tail else { return verdict };
     let is_opposite =
         (change.low > 0.0 && mean.high < 0.0) || (change.high < 0.0 && mean.low > 0.0);
+    let is_outweighed = verdict.is_claim()
+        && mean.estimate * change.estimate < 0.0
+        && mean.estimate.abs() > raw.margin;
     let is_slower = after * of_before > before * of_after;
     let says = if is_slower { Verdict::Worse } else { Verdict::Better };
     let has_tail = p <= level && raw.metric.better != Better::Neither && verdict != says;
-    if is_opposite || has_tail { Verdict::Mixed } else { verdict }
+    if is_opposite || is_outweighed || has_tail { Verdict::Mixed } else { verdict }
 }
 
 /// What limits a verdict.

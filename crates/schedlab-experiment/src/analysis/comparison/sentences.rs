@@ -14,12 +14,12 @@ impl Comparison {
     #[must_use]
     pub fn answer(&self, after: &str) -> String {
         let mut out: Vec<String> = self.question().into_iter().collect();
-        if let [first, second] = &self.primary[..]
-            && self.verdict() == Verdict::Mixed
-            && first.verdict != Verdict::Mixed
-        {
-            let both = [first, second].map(|j| format!("{} in {}", j.words(), j.whole.metric.name));
-            out.push(format!("{after}, {}: mixed: {}.", self.workload, both.join(", ")));
+        let judged = || self.primary.iter().filter(|j| j.whole.metric.name != CPU_TIME);
+        if self.verdict() == Verdict::Mixed && judged().all(|j| j.verdict != Verdict::Mixed) {
+            let told = judged().filter(|j| j.verdict.is_claim());
+            let each: Vec<String> =
+                told.map(|j| format!("{} in {}", j.words(), j.whole.metric.name)).collect();
+            out.push(format!("{after}, {}: mixed: {}.", self.workload, each.join(", ")));
         }
         out.extend(self.primary.iter().filter_map(|j| j.sentence(after)));
         out.extend(Some(self.noise.clone()).filter(|noise| !noise.is_empty()));
@@ -101,6 +101,9 @@ impl Judgement {
         }
         if row.drift {
             return "; drift is included, since the sides did not run interleaved".to_owned();
+        }
+        if !row.adjusted.is_empty() {
+            return format!(", adjusted for {}", row.adjusted.join(" and "));
         }
         let Some(tail) = &row.tail else { return String::new() };
         format!(

@@ -2,7 +2,7 @@
 
 use super::basis::Basis;
 use super::effects::{Bound, Estimate, RANKS_MIN, Raw, SHIFT_MIN, Scale, estimate, ranks_beside};
-use super::{Asked, BOOTS_MIN, Side};
+use super::{Asked, BOOTS_MIN, Side, prior};
 use crate::analysis::{Cell, Cells};
 use crate::{Point, StoredRun, run_metrics};
 use schedlab_model::{Better, Metric};
@@ -20,6 +20,8 @@ struct One {
     block: u32,
     boot: String,
     started: String,
+    /// What the comparison is adjusted by.
+    priors: Vec<f64>,
 }
 
 /// The metric at all common points, one entry each; none where it has no values on a side, or is
@@ -51,7 +53,7 @@ pub(super) fn rows(
     let Some(scale) = scale(&all(|_| 0), &all(|_| 1)) else { return Vec::new() };
     let gather = |cells: &Cells<'_>, point: &Point| -> Vec<One> {
         cell(cells, point)
-            .map(|at| ones(&cells.cells[at], metric, scale, asked.allow_failures))
+            .map(|at| ones(&cells.cells[at], metric, scale, asked))
             .unwrap_or_default()
     };
     let row = |point: &Point| {
@@ -72,6 +74,9 @@ pub(super) fn rows(
             Basis::Pairs | Basis::BootPairs => false,
         };
         raw.drift = is_apart && !is_repeatable;
+        if basis == Basis::Pairs && !asked.adjust.is_empty() {
+            raw.adjust(&prior_differences(&sets), &asked.adjust);
+        }
         label.clone_into(&mut raw.workload);
         raw.point = Some(point.clone());
         raw.margin = asked.margin.unwrap_or(known);
@@ -142,7 +147,7 @@ fn scale(before: &[f64], after: &[f64]) -> Option<Scale> {
     (level > 0.0).then_some(Scale::Linear(level))
 }
 
-fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, allow_failures: bool) -> Vec<One> {
+fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, asked: &Asked) -> Vec<One> {
     // A run that was cut off ranks behind all others: it would have taken longer, or done less.
     let worst = match metric.better {
         Better::Lower => Some(f64::INFINITY),
@@ -155,6 +160,7 @@ fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, allow_failures: bool) ->
         block: *block,
         boot: run.manifest.facts.boot.known().cloned().unwrap_or_default(),
         started: run.manifest.started_at.clone(),
+        priors: prior::of(run, &asked.adjust),
     };
     let whole = cell
         .runs
@@ -164,7 +170,7 @@ fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale, allow_failures: bool) ->
         let value = run.value(&metric.name)?;
         worst.map(|_| one((block, run), scale.of(value)))
     });
-    let failed = cell.failed.iter().filter(|_| allow_failures);
+    let failed = cell.failed.iter().filter(|_| asked.allow_failures);
     let failed = failed.filter_map(|(block, run)| Some(one((block, run), worst?)));
     whole.chain(censored).chain(failed).collect()
 }
@@ -209,6 +215,13 @@ fn pairs<'o>(before: &'o [One], after: &'o [One]) -> Vec<(&'o One, &'o One)> {
     before.iter().filter_map(|one| Some((one, other(one)?))).collect()
 }
 
+/// By how much what was known beforehand differs within each pair.
+fn prior_differences(sets: &[Set]) -> Vec<Vec<f64>> {
+    let [(before, after)] = sets else { return Vec::new() };
+    let of = |(a, b): (&One, &One)| a.priors.iter().zip(&b.priors).map(|(a, b)| b - a).collect();
+    pairs(before, after).into_iter().map(of).collect()
+}
+
 /// Whether the runs of each pair were done before those of the next one: then both share what drifts.
 fn is_interleaved(pairs: &[(&One, &One)], runs: usize) -> bool {
     let mut windows: Vec<(&str, &str)> = pairs
@@ -237,6 +250,9 @@ fn raw(
     }
     let side = |units: &[f64]| Side { centre: centre(units, scale), ..Side::default() };
     let estimate = estimate(before, after, basis.is_paired(), by_ranks);
+    let differences: Vec<f64> = before.iter().zip(after).map(|(a, b)| b - a).collect();
+    let is_finite = differences.iter().all(|difference| difference.is_finite());
+    let differences = (basis == Basis::Pairs && is_finite).then_some(differences);
     let p_ranks = match &estimate {
         Estimate::Student(_) => ranks_beside(before, after, basis.is_paired()),
         Estimate::Shift(..) | Estimate::Ranks(_) | Estimate::None(_) => None,
@@ -256,6 +272,8 @@ fn raw(
         bound: Bound::None,
         drift: false,
         exact: false,
+        differences,
+        adjusted: Vec::new(),
     })
 }
 

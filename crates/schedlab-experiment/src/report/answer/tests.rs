@@ -22,6 +22,7 @@ fn judged(verdict: Verdict, estimate: f64, more_runs: Option<usize>) -> Judgemen
         tail: None,
         drift: false,
         exact: false,
+        adjusted: Vec::new(),
         detectable: None,
         more_runs,
         margin: 0.05,
