@@ -3,6 +3,7 @@
 
 mod choices;
 mod commands;
+mod export;
 mod junit;
 mod markdown;
 mod sets;
@@ -16,6 +17,7 @@ use super::verdicts::print_text;
 use crate::json;
 use choices::Choices;
 use commands::Measured;
+use export::Export;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, Verdict, compare};
 use schedlab_experiment::{StoredRun, incomparable};
 use schedlab_vm::DECISIONS_ONLY;
@@ -93,6 +95,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    export: Export,
+    #[command(flatten)]
     measured: Measured,
     #[command(flatten)]
     sides: Sides,
@@ -108,6 +112,8 @@ struct Set {
     looks: Looks,
     /// The metric that its experiment names first.
     measure: Option<String>,
+    /// The values of the parameters of a command.
+    parameters: BTreeMap<String, String>,
 }
 
 impl Set {
@@ -158,7 +164,8 @@ impl json::Document for Document<'_> {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, .. } = args;
-    let Args { allow_failures, allow_drift, measured, sides, interleave, github, .. } = args;
+    let Args { allow_failures, allow_drift, measured, sides, interleave, github, export, .. } =
+        args;
     if interleave && folders.len() != 2 {
         return Err(UsageError("--interleave: give two folders".into()).into());
     }
@@ -168,6 +175,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(UsageError(what.into()).into());
     }
     junit.as_deref().map(check_place).transpose()?;
+    export.check()?;
     if is_measured {
         let conditions = fail_if.iter().map(|condition| ("--fail-if", &condition.metric));
         let mut named = metrics.iter().map(|name| ("--metric", name)).chain(conditions);
@@ -205,8 +213,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => (sets::of_folders(&folders)?, Looks::default(), false),
     };
+    export.write(&sets)?;
     if let ([one], true) = (&sets[..], is_measured) {
         summary::print(one)?;
+        if github {
+            add_to_summary(&export::markdown_of(&sets))?;
+        }
         let has_failed = one.runs.iter().any(|run| run.failure().is_some());
         return Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }

@@ -111,6 +111,64 @@ fn one_command_alone_is_measured() {
 }
 
 #[test]
+fn what_was_measured_is_written_for_other_programs_with_its_parameters() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = [
+        "compare",
+        "-n",
+        "3",
+        "-w",
+        "0",
+        "-L",
+        "code",
+        "0,1",
+        "-i",
+        "--export-json",
+        "x.json",
+        "--export-csv",
+        "x.csv",
+        "--export-markdown",
+        "x.md",
+        "--",
+        "(exit {code})",
+    ];
+    let (code, out, err) = run(folder.path(), &words);
+    assert_eq!(code, 0, "{out}{err}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&read("x.json")).unwrap();
+    let second = &json["results"][1];
+    assert_eq!(
+        (&second["command"], &second["parameters"]["code"]),
+        (&"(exit 1)".into(), &"1".into())
+    );
+    assert_eq!(second["times"].as_array().unwrap().len(), 3, "{second}");
+    let mean = second["mean"].as_f64().unwrap();
+    assert!(second["min"].as_f64().unwrap() <= mean && mean <= second["max"].as_f64().unwrap());
+    let csv = read("x.csv");
+    assert!(
+        csv.starts_with("command,mean,stddev,median,user,system,min,max,parameter_code\n"),
+        "{csv}"
+    );
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    assert_eq!(read("x.md").lines().count(), 4);
+    // A place that cannot be written is found before the first run.
+    let words = ["compare", "--export-csv", "no/such/x.csv", "--", "sleep 9"];
+    let (code, _, err) = run(folder.path(), &words);
+    assert!(code == 2 && err.contains("no/such is not a folder"), "{code}: {err}");
+}
+
+#[test]
+fn a_warning_is_told_once_and_counted_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "repeats = 3\nretries = 0\n[workload]\nname = \"hackbench\"\noptions = { groups = 1, loops = 20 }\n\
+        [[axis]]\noption = \"pipe\"\nvalues = [false, true]\n";
+    let (code, out, err) = experiment(folder.path(), text);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("run-too-short in 6 of 6 runs at 2 points"), "{out}");
+    assert_eq!(err.matches("the run measured only").count(), 1, "{err}");
+}
+
+#[test]
 fn two_folders_are_higher_or_lower_until_their_runs_are_done_again_in_pairs() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

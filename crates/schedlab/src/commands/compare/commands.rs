@@ -9,6 +9,7 @@ use schedlab_experiment::analysis::Looks;
 use schedlab_experiment::{Hooks, Machines, StoredRun, missing_program};
 use schedlab_model::Nanos;
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -53,6 +54,13 @@ fn by_shell(line: &str) -> anyhow::Result<()> {
     let status = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).status()?;
     anyhow::ensure!(status.success(), "'{line}' failed: {status}");
     Ok(())
+}
+
+/// A command with the values of its parameters put in.
+#[derive(Clone)]
+struct Expanded {
+    text: String,
+    parameters: BTreeMap<String, String>,
 }
 
 /// How commands are measured.
@@ -131,7 +139,8 @@ impl Measured {
         is_decided: &dyn Fn(&[Set], &Looks) -> anyhow::Result<bool>,
     ) -> anyhow::Result<(Vec<Set>, Looks, bool)> {
         let commands = self.expanded()?;
-        let argvs: Vec<Vec<String>> = commands.iter().map(|command| self.argv(command)).collect();
+        let argvs: Vec<Vec<String>> =
+            commands.iter().map(|command| self.argv(&command.text)).collect();
         if let Some(what) = argvs.iter().find_map(|argv| missing_program(argv)) {
             return Err(UsageError(what).into());
         }
@@ -159,7 +168,10 @@ impl Measured {
             if self.ignore_failure {
                 runs.iter_mut().flatten().for_each(forgive);
             }
-            let set = |(command, runs): (&String, _)| Set { runs, ..Set::new(command) };
+            let set = |(command, runs): (&Expanded, _)| {
+                let parameters = command.parameters.clone();
+                Set { runs, parameters, ..Set::new(&command.text) }
+            };
             let sets: Vec<Set> = commands.iter().zip(runs).map(set).collect();
             if stopped || self.runs.is_some() {
                 break (sets, stopped);
@@ -184,29 +196,33 @@ impl Measured {
     }
 
     /// The commands with all values of all parameters put in, each once.
-    fn expanded(&self) -> anyhow::Result<Vec<String>> {
-        let mut commands = self.commands.clone();
+    fn expanded(&self) -> anyhow::Result<Vec<Expanded>> {
+        let plain = |text: &String| Expanded { text: text.clone(), parameters: BTreeMap::new() };
+        let mut commands: Vec<Expanded> = self.commands.iter().map(plain).collect();
         for (name, values) in self.parameters()? {
             let place = format!("{{{name}}}");
-            if !commands.iter().any(|command| command.contains(&place)) {
+            if !commands.iter().any(|command| command.text.contains(&place)) {
                 return Err(UsageError(format!("no command has {place} in it")).into());
             }
-            let put = |command: &String| -> Vec<String> {
-                match command.contains(&place) {
-                    true => values.iter().map(|value| command.replace(&place, value)).collect(),
+            let put = |command: &Expanded| -> Vec<Expanded> {
+                let with = |value: &String| {
+                    let mut one = command.clone();
+                    one.text = one.text.replace(&place, value);
+                    one.parameters.insert(name.clone(), value.clone());
+                    one
+                };
+                match command.text.contains(&place) {
+                    true => values.iter().map(with).collect(),
                     false => vec![command.clone()],
                 }
             };
             commands = commands.iter().flat_map(put).collect();
         }
-        let mut seen: Vec<String> = Vec::new();
-        for command in commands {
-            if seen.contains(&command) {
-                return Err(UsageError(format!("'{command}' is given twice")).into());
-            }
-            seen.push(command);
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = commands.iter().find(|command| !seen.insert(&command.text)) {
+            return Err(UsageError(format!("'{}' is given twice", twice.text)).into());
         }
-        Ok(seen)
+        Ok(commands)
     }
 
     fn parameters(&self) -> anyhow::Result<Vec<(String, Vec<String>)>> {
@@ -290,7 +306,9 @@ mod tests {
         let found = measured(&["c", "a,b"], &["n", "1", "3"], &["x {c} {n}", "y {n}"]);
         let found = found.expanded().unwrap();
         assert_eq!(found.len(), 9);
-        assert_eq!((&*found[0], &*found[8]), ("x a 1", "y 3"));
+        assert_eq!((&*found[0].text, &*found[8].text), ("x a 1", "y 3"));
+        assert_eq!(found[0].parameters.len(), 2);
+        assert_eq!(found[8].parameters["n"], "3");
         assert!(measured(&["z", "a,b"], &[], &["x"]).expanded().is_err());
         assert!(measured(&[], &["n", "3", "1"], &["x {n}"]).expanded().is_err());
         assert!(measured(&[], &[], &["x", "x"]).expanded().is_err());
