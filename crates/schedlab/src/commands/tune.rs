@@ -10,11 +10,14 @@ use anyhow::Context as _;
 use schedlab_experiment::tune::{
     Axes, Profiled, Step, Tuned, Verdict, profile, profile_runs, screened, tune,
 };
-use schedlab_experiment::{Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line};
+use schedlab_experiment::{
+    Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line, runs_of,
+};
 use schedlab_host::knobs::{
     Tree, read_profile, write_script, write_sysctl, write_tmpfiles, write_tuned,
 };
 use schedlab_model::Setting;
+use schedlab_stats::Sample;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +27,7 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: ExperimentOptions,
-    /// Find the lines of a profile (tuned, sysctl.d) that change the loads of the file
+    /// Find the lines of a profile (tuned, sysctl.d, KeenTune) that change the loads of the file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ask", "tell", "measure"])]
     profile: Option<PathBuf>,
     /// Compare in N pairs of runs, with --profile
@@ -77,46 +80,43 @@ fn study(
     let text =
         schedlab_sys::regular_file::text(file).with_context(|| file.display().to_string())?;
     let found = read_profile(&text, &Tree::of_kernel(kernel));
-    let mut stderr = crate::output::stderr();
-    for warning in &found.warnings {
-        writeln!(stderr, "schedlab: {}", warning.what)?;
-    }
+    let mut left_out: Vec<String> = found.warnings.iter().map(|one| one.what.clone()).collect();
     let offers = machines.get(&experiment.machine)?.offers();
     let is_here = |setting: &Setting| offers.knobs.iter().any(|knob| knob.name == setting.knob);
     let (settings, absent): (Vec<Setting>, Vec<Setting>) =
         found.settings.into_iter().partition(is_here);
-    for setting in absent {
-        writeln!(
-            stderr,
-            "schedlab: {} is left out: this machine does not have the knob",
-            setting.knob
-        )?;
+    let absent = absent.into_iter().map(|setting| setting.knob);
+    left_out.extend(absent.map(|knob| format!("{knob}: this machine does not have the knob")));
+    if !found.others.is_empty() {
+        left_out.push(format!("not about the scheduler: {}", found.others.join(", ")));
     }
+    let mut stderr = crate::output::stderr();
+    left_out.iter().try_for_each(|why| writeln!(stderr, "schedlab: left out: {why}"))?;
     if settings.is_empty() {
         let what = format!("{}: no line of it sets what this kernel has", file.display());
         return Err(UsageError(what).into());
     }
     let runs = profile_runs(settings.len(), pairs).map_err(UsageError)?;
     let runs = runs * experiment.workloads.len();
-    let limit = experiment.time_limit.map(|limit| {
-        let hours = limit.as_secs_f64() * runs as f64 / 3600.0;
-        format!(", at most {hours:.1} hours by their limit")
-    });
+    let hours = hours(experiment, results, runs);
     let named: Vec<String> = settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
-    writeln!(stderr, "{} lines: {}", named.len(), named.join(", "))?;
-    writeln!(stderr, "at most {runs} runs{}", limit.unwrap_or_default())?;
+    let told =
+        format!("{} lines: {}\nat most {runs} runs, {hours}\n", named.len(), named.join(", "));
     let mut all = experiment.clone();
     all.settings.extend(settings.iter().cloned());
     super::run::check(machines, &all, &Plan::at(&all, &[], 0))?;
     if dry_run {
+        crate::output::stdout().write_all(told.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
+    stderr.write_all(told.as_bytes())?;
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told = std::collections::BTreeSet::new();
     let mut tell = |progress: &Progress<'_>| super::run::tell(progress, &mut told);
     let found = profile(machines, experiment, &settings, pairs, results, &stop, &mut tell)?;
     let Some(found) = found else { return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED)) };
+    let found = Profiled { left_out, ..found };
     if json {
         crate::json::print(&found)?;
     } else {
@@ -125,6 +125,22 @@ fn study(
         }
     }
     Ok(if found.has_no_verdict() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// How long so many runs take: judged by those that are stored, else by their limit.
+fn hours(experiment: &Experiment, results: &Path, runs: usize) -> String {
+    let stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
+    let took = Sample::new(stored.iter().map(|run| run.manifest.took_ns as f64 / 1e9)).ok();
+    let told = |seconds: f64| format!("{:.1} hours", seconds * runs as f64 / 3600.0);
+    match (took, experiment.time_limit) {
+        (Some(took), _) => {
+            format!("about {}, judged by {} stored runs", told(took.median()), took.len())
+        }
+        (None, Some(limit)) => format!("at most {} by their limit", told(limit.as_secs_f64())),
+        (None, None) => {
+            "whose hours are known once a run is stored, or with a time_limit".to_owned()
+        }
+    }
 }
 
 /// Runs it.

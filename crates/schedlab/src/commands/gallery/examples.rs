@@ -45,6 +45,7 @@ pub(super) const EXAMPLES: &[Example] = &[
     example!("emulation-model"),
     example!("two-knobs"),
     example!("tuned-pair"),
+    example!("tuned-lines"),
     example!("switch-kinds"),
     example!("base-slice"),
     example!("slice"),
