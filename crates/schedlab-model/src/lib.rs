@@ -7,6 +7,7 @@
 //! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
 #![warn(missing_docs)]
 
+mod at_start;
 mod bound;
 mod conditions;
 mod coverage;
@@ -30,6 +31,7 @@ mod usage;
 mod visible;
 mod warning;
 
+pub use at_start::{AtStart, Does, TaskAtStart, Why};
 pub use conditions::{Conditions, Scheduled};
 pub use coverage::{Cover, Coverage, Known, Need};
 pub use cpu::{Cpu, CpuListError, CpuSet};

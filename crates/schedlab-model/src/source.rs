@@ -1,7 +1,8 @@
 //! Where events come from, and what a source knows besides them.
 
 use crate::{
-    Comm, Conditions, Coverage, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span, Topology, Warning,
+    AtStart, Comm, Conditions, Coverage, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span,
+    Topology, Warning,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -76,6 +77,8 @@ pub struct TraceInfo {
     pub processes: Option<BTreeMap<Pid, Pid>>,
     /// First and last instant observed, where known before reading.
     pub span: Option<Span>,
+    /// Who ran and waited at the start of [`Self::span`]; `None` when the trace does not tell.
+    pub at_start: Option<AtStart>,
     /// The wait that ended the recording; `None` if it ended otherwise.
     pub trigger: Option<Trigger>,
     /// Names known from outside the events (saved command lines).
@@ -104,6 +107,7 @@ impl TraceInfo {
             conditions: None,
             processes: None,
             span: None,
+            at_start: None,
             trigger: None,
             comms: BTreeMap::new(),
             others: Vec::new(),

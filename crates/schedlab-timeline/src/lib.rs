@@ -32,6 +32,7 @@
 pub use schedlab_model as model;
 
 mod all_questions;
+mod at_start;
 mod causes;
 mod change;
 mod conservation;
@@ -95,7 +96,7 @@ pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_
 pub use ran_instead::{Instead, Meanwhile};
 pub use requests::{Composition, Part, REQUESTS_MIN, Request, Requests, RequestsAnswer};
 pub use slices::{SleepSlice, Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
-pub use stacks::{Blocked, BlockedIn, STACK, StackId, Stacks};
+pub use stacks::{Blocked, BlockedIn, STACK, StackId, Stacks, tells_where_tasks_block};
 pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};
 pub use task_filter::{Chosen, Who};

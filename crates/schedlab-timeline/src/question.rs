@@ -298,6 +298,9 @@ impl<Q: Question> Pass<Q> {
     fn new(info: &TraceInfo, question: Q) -> Self {
         let mut state = State::new(info);
         state.queues = Q::QUEUES;
+        if let Some(at) = &info.at_start {
+            state.resume(at);
+        }
         Self { state, question, open: false, started: false }
     }
 

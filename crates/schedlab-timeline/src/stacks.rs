@@ -1,17 +1,26 @@
 //! Where tasks blocked: the kernel's call stacks at the switches after which they slept.
 //!
 //! A stack is a record of the tracepoint `kernel_stack` behind the switch on the same CPU (`schedlab record --stacks`,
-//! `trace-cmd record -T`, or the trigger `stacktrace` of `sched_switch`). Memory: each different stack once.
+//! `trace-cmd record -T`, or the trigger `stacktrace` of `sched_switch`). Android tells the function alone, when the task is
+//! woken (`sched_blocked_reason`). Memory: each different stack once.
 
 use crate::question::Told;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
 use schedlab_model::table::{Column, Row};
-use schedlab_model::{Cpu, Nanos, columns};
+use schedlab_model::{Cpu, Nanos, Pid, columns};
 use std::collections::BTreeMap;
 
 /// The tracepoint that holds stacks; ftrace's own name.
 pub const STACK: &str = "kernel_stack";
+/// The tracepoint that tells in which function a task blocked, and whether for I/O.
+const REASON: &str = "sched_blocked_reason";
+
+/// Whether a tracepoint of this name tells where tasks block.
+#[must_use]
+pub fn tells_where_tasks_block(tracepoint: &str) -> bool {
+    matches!(tracepoint, STACK | REASON)
+}
 /// Functions between these: `<-` leads to the caller.
 const CALLER: &str = "<-";
 /// Callers that are reported of the function in which a task blocked.
@@ -47,8 +56,7 @@ impl Stacks {
         self.texts.get(stack.0 as usize).map_or("", String::as_str)
     }
 
-    fn number(&mut self, arguments: &str) -> StackId {
-        let text = waited_in(arguments);
+    fn number(&mut self, text: String) -> StackId {
         if let Some(number) = self.numbers.get(&text) {
             return *number;
         }
@@ -117,12 +125,29 @@ fn is_schedulers(function: &str) -> bool {
         || function.contains("_sched_switch")
 }
 
+/// What a tracepoint tells of a task that blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tells {
+    Stack,
+    Reason,
+}
+
+/// Of `pid=7 iowait=1 caller=io_schedule+0x12/0x40` the task, and the function with whether it waits for I/O.
+fn reason(arguments: &str) -> Option<(Pid, String)> {
+    let told = schedlab_model::fields(arguments);
+    let of = |key: &str| Some(told.iter().find(|(name, _)| *name == key)?.1.as_str());
+    let caller = of("caller")?;
+    let function = caller.split('+').next().unwrap_or(caller);
+    let io = if of("iowait") == Some("1") { " (I/O)" } else { "" };
+    Some((Pid(of("pid")?.parse().ok()?), format!("{function}{io}")))
+}
+
 /// Takes stacks to the tasks that left their CPUs with them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listener {
     pub(crate) stacks: Stacks,
-    /// By format: whether it is [`STACK`].
-    formats: Vec<bool>,
+    /// By format: what it tells, where it tells where tasks block.
+    formats: Vec<Option<Tells>>,
     /// By CPU: who left it last, as long as no stack has come.
     left: Vec<TaskId>,
 }
@@ -131,8 +156,12 @@ impl Listener {
     pub(crate) fn wants(&mut self, format: u16, state: &State) -> bool {
         let formats = state.others();
         let learnt = self.formats.len().min(formats.len());
-        self.formats.extend(formats[learnt..].iter().map(|format| format.name == STACK));
-        self.formats.get(usize::from(format)) == Some(&true)
+        self.formats.extend(formats[learnt..].iter().map(|format| match &*format.name {
+            STACK => Some(Tells::Stack),
+            REASON => Some(Tells::Reason),
+            _ => None,
+        }));
+        self.formats.get(usize::from(format)).is_some_and(Option::is_some)
     }
 
     /// A task left a CPU.
@@ -146,8 +175,9 @@ impl Listener {
 
     /// The stack with which a task left its CPU, and that task.
     pub(crate) fn told(&mut self, told: &Told<'_>, state: &State) -> Option<(TaskId, StackId)> {
-        if self.formats.get(usize::from(told.format)) != Some(&true) {
-            return None;
+        if self.formats.get(usize::from(told.format)).copied().flatten()? == Tells::Reason {
+            let (pid, text) = reason(told.arguments)?;
+            return Some((state.task_of(pid)?, self.stacks.number(text)));
         }
         let left = self.left.get_mut(told.cpu.index());
         let left = left.map(|left| std::mem::replace(left, TaskId::NONE));
@@ -159,7 +189,7 @@ impl Listener {
             state.task_of(told.by).filter(sleeps)
         };
         let task = left.filter(is_its).or_else(asleep)?;
-        Some((task, self.stacks.number(told.arguments)))
+        Some((task, self.stacks.number(waited_in(told.arguments))))
     }
 }
 
@@ -182,6 +212,12 @@ mod tests {
         let told =
             "futex_do_wait<-__futex_wait<-futex_wait<-do_futex<-__x64_sys_futex<-do_syscall_64";
         assert_eq!(waited_in(stack), told);
+        assert_eq!(
+            reason("pid=7 iowait=1 caller=io_schedule+0x12/0x40"),
+            Some((Pid(7), "io_schedule (I/O)".to_owned()))
+        );
+        assert_eq!(reason("pid=7 iowait=0 caller=0x12"), Some((Pid(7), "0x12".to_owned())));
+        assert_eq!(reason("pid=x caller=a"), None);
         assert_eq!(waited_in("stack=__schedule<-schedule"), "__schedule<-schedule");
         assert_eq!(waited_in("stack=0xffffffff81000000<-0x1"), "0xffffffff81000000<-0x1");
     }

@@ -1,6 +1,7 @@
 //! One task as the state machine knows it.
 
 use crate::names::CommId;
+pub use schedlab_model::Why;
 use schedlab_model::{Context, Cpu, Left, Nanos, Pid, Prio};
 
 /// A task by its number in [`crate::State`], dense from 1 in order of appearance. Unlike a pid it
@@ -22,28 +23,6 @@ impl TaskId {
     #[must_use]
     pub const fn is_some(self) -> bool {
         self.0 != 0
-    }
-}
-
-/// Why a task waits for a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Why {
-    /// A wakeup made the task runnable.
-    Woken,
-    /// It was created and woken for the first time.
-    New,
-    /// It was displaced in the middle of kernel code (`R+`).
-    Preempted,
-    /// It stayed runnable, and was not in the middle of kernel code (`R`): displaced on its way back
-    /// to user space, or after a yield. The kernel tells no difference.
-    Yielded,
-}
-
-impl Why {
-    /// Whether the wait began with a wakeup (a first one included).
-    #[must_use]
-    pub const fn is_wakeup(self) -> bool {
-        matches!(self, Self::Woken | Self::New)
     }
 }
 

@@ -71,7 +71,8 @@ impl State {
         }
         if let Some(clock) = &self.ticks {
             let what = format!("times are ticks of the clock {clock}, and their length is unknown");
-            doubt("clock-not-time", what, "record with the clock mono");
+            let remedy = "record with the clock mono, or convert the trace with --tick-hz";
+            doubt("clock-not-time", what, remedy);
         }
         // The reader says which switches there are; all else follows from that.
         if matches!(known.switches, Cover::Sampled | Cover::ByTask) {

@@ -8,6 +8,7 @@ mod events;
 mod list;
 mod report;
 mod row;
+mod ticks;
 
 use crate::conversion_loss::cannot_hold;
 use crate::error::TraceError;
@@ -15,12 +16,13 @@ use crate::event_sink::{EventSink, TaskNames};
 use crate::new_file::replace;
 use crate::perfetto::PerfettoWriter;
 use crate::selection::Part;
-use crate::{Options, dat as trace_dat, open, open_records, open_with};
+use crate::{Options, dat as trace_dat, open_records, open_with};
 pub use list::{Line, List, list};
 use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::num::NonZeroU64;
 use std::path::Path;
 
 /// The format of a converted trace.
@@ -74,7 +76,21 @@ pub struct Converted {
 /// # Errors
 /// The source is no trace, or the target cannot be written.
 pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
-    replace(to, |part| write(from, part, target).map_err(|error| error.of(part, to)))
+    replace(to, |part| write(from, part, target, None).map_err(|error| error.of(part, to)))
+}
+
+/// Writes the trace `from`, whose clock counts `hz` ticks a second, as `to` in nanoseconds. A trace.dat keeps its records and
+/// is told the length of a tick, as trace-cmd tells it.
+///
+/// # Errors
+/// As [`convert`]; or the trace's clock counts nanoseconds.
+pub fn convert_ticks(
+    from: &Path,
+    to: &Path,
+    target: Target,
+    hz: NonZeroU64,
+) -> Result<Converted, TraceError> {
+    replace(to, |part| write(from, part, target, Some(hz)).map_err(|error| error.of(part, to)))
 }
 
 /// Writes a part of the trace `from` as the trace.dat `to`, as [`convert`] does. Records keep their bytes, and the head
@@ -89,7 +105,7 @@ pub fn cut(
     part: &Part,
 ) -> Result<Converted, TraceError> {
     replace(to, |file| {
-        let written = to_dat(from, file, how, part).map_err(|error| error.of(file, to))?;
+        let written = to_dat(from, file, how, part, None).map_err(|error| error.of(file, to))?;
         if written.events == 0 {
             let what = "the selected part holds no event: select another time, CPU or task".into();
             return Err(TraceError::NoEvents { path: from.to_owned(), format: "trace", what });
@@ -103,24 +119,33 @@ fn to_dat(
     file: &Path,
     how: (trace_dat::Version, trace_dat::Compression),
     part: &Part,
+    hz: Option<NonZeroU64>,
 ) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(file, error);
-    if let Some(mut source) = open_records(from)? {
-        return dat::pass(source.as_mut(), file, how, part).map_err(failed);
+    if hz.is_some() {
+        opened(from, &Options::default(), hz)?;
     }
-    let mut source = open(from)?;
+    if let Some(mut records) = open_records(from)? {
+        return dat::pass(records.as_mut(), file, how, part, hz).map_err(failed);
+    }
+    let mut source = opened(from, &Options::default(), hz)?;
     dat::encode(source.as_mut(), file, how, part).map_err(failed)
 }
 
-fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
+fn write(
+    from: &Path,
+    part: &Path,
+    target: Target,
+    hz: Option<NonZeroU64>,
+) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     if let Target::Dat(version, compression) = target {
-        return to_dat(from, part, (version, compression), &Part::default());
+        return to_dat(from, part, (version, compression), &Part::default(), hz);
     }
+    let mut source = open_whole(from, hz)?;
     if target == Target::Parquet {
-        return parquet(from, part);
+        return parquet(source.as_mut(), part);
     }
-    let mut source = open_whole(from)?;
     // Plain: the caller hides the file until it is whole.
     let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
     let written = match target {
@@ -129,34 +154,44 @@ fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceErr
         }
         Target::Report => drive(source.as_mut(), &mut report::Report::new(out)),
         Target::Perfetto | Target::Dat(..) | Target::Parquet => {
-            drive(source.as_mut(), &mut PerfettoWriter::new(out, source_clock(from)?))
+            let clock = source.info().clock.clone();
+            drive(source.as_mut(), &mut PerfettoWriter::new(out, clock))
         }
     };
     written.map_err(failed)
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(from: &Path, part: &Path) -> Result<Converted, TraceError> {
+fn parquet(source: &mut dyn EventSource, part: &Path) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
-    let mut source = open_whole(from)?;
     let mut events = events::Events::create(part).map_err(failed)?;
-    drive(source.as_mut(), &mut events).map_err(failed)
+    drive(source, &mut events).map_err(failed)
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet(_from: &Path, part: &Path) -> Result<Converted, TraceError> {
+fn parquet(_source: &mut dyn EventSource, part: &Path) -> Result<Converted, TraceError> {
     let what = "cannot write Parquet: this build lacks the feature `parquet`".into();
     Err(TraceError::Target { path: part.to_owned(), what })
 }
 
 /// Events with the arguments of other tracepoints.
-fn open_whole(from: &Path) -> Result<Box<dyn EventSource>, TraceError> {
-    open_with(from, &Options { arguments: true, ..Options::default() })
+fn open_whole(from: &Path, hz: Option<NonZeroU64>) -> Result<Box<dyn EventSource>, TraceError> {
+    opened(from, &Options { arguments: true, ..Options::default() }, hz)
 }
 
-/// The source's clock: Perfetto's own is `boot`.
-fn source_clock(from: &Path) -> Result<schedlab_model::Clock, TraceError> {
-    Ok(open(from)?.info().clock.clone())
+/// A trace whose ticks are this long, if they are told.
+fn opened(
+    from: &Path,
+    options: &Options,
+    hz: Option<NonZeroU64>,
+) -> Result<Box<dyn EventSource>, TraceError> {
+    let source = open_with(from, options)?;
+    let Some(hz) = hz else { return Ok(source) };
+    let what = "its clock counts nanoseconds, not ticks: convert it without the rate of a counter";
+    let timed = ticks::Timed::new(source, hz);
+    timed
+        .map(|timed| Box::new(timed) as Box<dyn EventSource>)
+        .ok_or_else(|| TraceError::Target { path: from.to_owned(), what: what.into() })
 }
 
 fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<Converted> {
@@ -201,6 +236,7 @@ fn besides(info: &TraceInfo, events: Option<(Nanos, Nanos)>) -> impl Iterator<It
         info.affinity.is_some().then(|| "on which CPUs tasks were allowed".to_owned()),
         clock.filter(|name| *name != "unknown").map(|name| format!("the clock's name ({name})")),
         info.kernel.as_ref().map(|kernel| format!("the kernel ({kernel})")),
+        info.at_start.is_some().then(|| "who ran and waited at the start".to_owned()),
         info.span
             .zip(events)
             .filter(|(span, (first, last))| span.start < *first || *last < span.end)

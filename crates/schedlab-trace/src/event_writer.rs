@@ -254,6 +254,7 @@ fn companion(info: &TraceInfo) -> Companion {
         processes: info.processes.clone(),
         marks: info.marks.clone(),
         span: info.span,
+        at_start: info.at_start.clone(),
         trigger: info.trigger,
         ..Companion::default()
     }

@@ -59,7 +59,7 @@ mod text;
 mod trace;
 
 pub use census::Census;
-pub use convert::{Converted, Line, List, Target, convert, cut, list};
+pub use convert::{Converted, Line, List, Target, convert, convert_ticks, cut, list};
 pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
 pub use encoding::Encoding;

@@ -4,7 +4,7 @@ use crate::dat::{Companion, Header, Piece};
 use crate::decode::Stamp;
 use crate::names::Names;
 use crate::plan::Decoder;
-use schedlab_model::{Cpu, CpuSet, Event, Nanos, Pid, Span, What};
+use schedlab_model::{AtStart, Cpu, CpuSet, Does, Event, Nanos, Pid, Span, What};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
@@ -17,6 +17,8 @@ pub struct Part {
     pub cpus: Option<CpuSet>,
     /// Only events that name one of these tasks, or fired while one of them ran.
     pub tasks: Option<BTreeSet<Pid>>,
+    /// Who ran and waited at the start of the time.
+    pub at_start: Option<AtStart>,
 }
 
 impl Part {
@@ -35,6 +37,19 @@ impl Part {
         self.holds_place(event.time, event.cpu) && self.tasks.as_ref().is_none_or(chosen)
     }
 
+    /// Leaves of a state what concerns the part.
+    fn limit(&self, at: &mut AtStart) {
+        let is_kept = |cpu: Cpu| self.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu));
+        at.idle.retain(|cpu| is_kept(*cpu) && self.tasks.is_none());
+        at.tasks.retain(|task| {
+            let is_here = match task.does {
+                Does::Run(cpu) | Does::Wait(cpu, ..) => is_kept(cpu),
+                Does::New | Does::Sleep(_) => true,
+            };
+            is_here && self.tasks.as_ref().is_none_or(|tasks| tasks.contains(&task.pid))
+        });
+    }
+
     fn holds_place(&self, time: Nanos, cpu: Cpu) -> bool {
         self.span.is_none_or(|span| span.start <= time && time < span.end)
             && self.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu))
@@ -49,6 +64,12 @@ impl Part {
         header.cpustat.clear();
         let companion = header.companion.get_or_insert_with(Companion::default);
         companion.span = self.span.or(companion.span);
+        if self.at_start.is_some() {
+            companion.at_start.clone_from(&self.at_start);
+        }
+        if let Some(at) = &mut companion.at_start {
+            self.limit(at);
+        }
         companion.observed = self.cpus.clone().or_else(|| companion.observed.take());
         companion.chosen = self.tasks.as_ref().map(BTreeSet::len).or(companion.chosen);
     }

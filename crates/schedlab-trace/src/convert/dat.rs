@@ -9,6 +9,7 @@ use crate::event_writer::EventWriter;
 use crate::selection::{Choice, Part, Taken};
 use schedlab_model::{Clock, EventSource, What};
 use std::io;
+use std::num::NonZeroU64;
 use std::path::Path;
 
 /// Records as they are, of the part that is wanted.
@@ -17,11 +18,15 @@ pub(super) fn pass(
     to: &Path,
     (version, compression): (Version, Compression),
     part: &Part,
+    hz: Option<NonZeroU64>,
 ) -> io::Result<Converted> {
     let mut header = source.header().clone();
     header.version = version;
     header.compression = compression;
     part.tell(&mut header);
+    if let Some(hz) = hz {
+        header.tell_ticks(hz);
+    }
     let mut passed = once(source, to, &header, part)?;
     if !passed.fits() {
         // perf's ring takes records of up to 64 KiB; pages of the kernel's size hold less, larger ones

@@ -3,8 +3,9 @@
 //! The option holds JSON. `trace-cmd report` skips options that it does not know.
 
 use crate::budget::Budget;
+use crate::names::may_be;
 use schedlab_model::{
-    Affinity, Conditions, CpuSet, Groups, Nanos, Pid, Place, Span, Topology, Trigger,
+    Affinity, AtStart, Conditions, CpuSet, Groups, Nanos, Pid, Place, Span, Topology, Trigger,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub struct Companion {
     pub trigger: Option<Trigger>,
     /// Where only events about some tasks are kept: how many tasks these are.
     pub chosen: Option<usize>,
+    /// Who ran and waited where the part begins that this is; `None` if it is none.
+    pub at_start: Option<AtStart>,
     /// Whether the flags of the records do not say if an interrupt logged them.
     pub no_contexts: bool,
 }
@@ -74,6 +77,9 @@ impl Companion {
         }
         if let Some(chosen) = self.chosen {
             root["chosen"] = json!(chosen);
+        }
+        if let Some(at_start) = &self.at_start {
+            root["at_start"] = json!(at_start);
         }
         if self.no_contexts {
             root["no_contexts"] = json!(true);
@@ -123,7 +129,13 @@ impl Companion {
         if let Some(conditions) = &mut conditions {
             conditions.tasks.sort_unstable();
         }
+        let mut at_start: Option<AtStart> =
+            serde_json::from_value(take(&mut root, "at_start")).ok().flatten();
+        if let Some(at_start) = &mut at_start {
+            at_start.tasks.retain(|task| may_be(task.pid) && task.waker.0.is_none_or(may_be));
+        }
         Some(Self {
+            at_start,
             topology,
             affinity,
             marks,
@@ -198,6 +210,8 @@ mod tests {
         assert_eq!(told(text - 1), None);
     }
 
+    use schedlab_model::{Context, Cpu, Does, Prio, TaskAtStart, Why};
+
     fn conditions() -> Conditions {
         let slice = Some(Nanos(3_000_000));
         let policy = "batch".to_owned();
@@ -214,6 +228,40 @@ mod tests {
         let knobs = BTreeMap::from([("base_slice".to_owned(), "2800000".to_owned())]);
         let preempt = Some("lazy".to_owned());
         Conditions { knobs, hz: Some(250), preempt, tasks: vec![task] }
+    }
+
+    fn at_start() -> AtStart {
+        let waker = (Some(Pid(9)), Cpu(1), Context::SoftIrq);
+        let task = TaskAtStart {
+            pid: Pid(7),
+            prio: Prio(100),
+            does: Does::Wait(Cpu(1), true, Why::Woken),
+            since: Nanos(5),
+            last_cpu: Some(Cpu(0)),
+            ran_until: Nanos(3),
+            waker,
+            woken_from: Some(Cpu(0)),
+            moved: true,
+        };
+        let does = [Does::Run(Cpu(1)), Does::New, Does::Sleep(schedlab_model::Left::Preempted)];
+        let others = does.into_iter().zip(8..);
+        let others = others.map(|(does, pid)| TaskAtStart { pid: Pid(pid), does, ..task });
+        AtStart {
+            idle: vec![Cpu(0)],
+            tasks: std::iter::once(task).chain(others).collect(),
+            gap: Nanos(1),
+        }
+    }
+
+    #[test]
+    fn tasks_that_no_kernel_numbers_so_are_left_out() {
+        let mut told = at_start();
+        told.tasks[1].pid = Pid(i32::MAX);
+        told.tasks[2].waker.0 = Some(Pid(-1));
+        let kept = Companion { at_start: Some(told), ..Companion::default() }.to_json();
+        let pids: Vec<_> =
+            read(&kept).unwrap().at_start.unwrap().tasks.iter().map(|t| t.pid.0).collect();
+        assert_eq!(pids, [7, 10]);
     }
 
     #[test]
@@ -234,6 +282,7 @@ mod tests {
             trigger: Some(Trigger { pid: Pid(7), since: Nanos(5), until: Nanos(9) }),
             chosen: Some(2),
             no_contexts: true,
+            at_start: Some(at_start()),
         };
         assert_eq!(read(&companion.to_json()), Some(companion));
         assert_eq!(read(&Companion::default().to_json()), Some(Companion::default()));

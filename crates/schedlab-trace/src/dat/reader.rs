@@ -290,6 +290,7 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
         info.processes.clone_from(&companion.processes);
         info.marks.clone_from(&companion.marks);
         info.trigger = companion.trigger;
+        info.at_start.clone_from(&companion.at_start);
     }
     if info.marks.is_empty()
         && let Some((_, text)) = header.formats.iter().find(|(system, _)| system == mark::SYSTEM)

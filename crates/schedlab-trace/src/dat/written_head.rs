@@ -1,8 +1,10 @@
 //! The head of a trace.dat as a caller describes it to a writer.
 
 use super::Companion;
+use super::options::TSC2NSEC;
 use crate::encoding::Encoding;
 use schedlab_model::{Comm, Pid};
+use std::num::NonZeroU64;
 
 /// The version of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +115,30 @@ impl Default for Header {
 }
 
 impl Header {
+    /// Tells how many ticks the clock counts a second, in the way in which trace-cmd tells it of the TSC.
+    pub(crate) fn tell_ticks(&mut self, hz: NonZeroU64) {
+        // The largest factor that has 32 bits is the most exact.
+        let factor = |shift: u32| {
+            let factor =
+                ((1_000_000_000_u128 << shift) + u128::from(hz.get() / 2)) / u128::from(hz.get());
+            u32::try_from(factor).ok().map(|factor| (factor, shift))
+        };
+        let (factor, shift) = (0..32).rev().find_map(factor).unwrap_or((u32::MAX, 0));
+        let word = |number: u32| match self.encoding.big_endian {
+            true => number.to_be_bytes(),
+            false => number.to_le_bytes(),
+        };
+        let mut option = [word(factor), word(shift)].concat();
+        option.extend([0; 8]);
+        self.options.retain(|(id, _)| *id != TSC2NSEC);
+        self.options.push((TSC2NSEC, option));
+        self.clock = "tsc2nsec".into();
+        if let Some(companion) = &mut self.companion {
+            // They are told in ticks.
+            (companion.span, companion.at_start, companion.trigger) = (None, None, None);
+        }
+    }
+
     /// Text of `header_page` for these pages.
     pub(crate) fn header_page_text(&self) -> String {
         let long = u32::from(self.encoding.long);

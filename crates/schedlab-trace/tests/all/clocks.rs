@@ -3,8 +3,11 @@
 use crate::common::{header, peer, small};
 use crate::convert::read;
 use schedlab_model::Clock;
+use schedlab_model::table::Rows;
+use schedlab_timeline::{Reply, Tasks, TasksAnswer, ask};
 use schedlab_trace::dat::{Compression, Header, Version};
-use schedlab_trace::open;
+use schedlab_trace::{Target, convert, convert_ticks, open};
+use std::num::NonZeroU64;
 use std::path::Path;
 
 /// Numbers of options.
@@ -99,4 +102,74 @@ fn corrected_times_are_those_of_trace_cmd() {
         }
         assert!(changed > 100, "{name}: {changed} times are corrected");
     }
+}
+
+/// A trace.dat of this clock, and what `Tasks` says of it.
+fn of_clock(folder: &Path, clock: &str) -> (std::path::PathBuf, Reply<TasksAnswer>) {
+    let path = folder.join(format!("{clock}.dat"));
+    let header = Header { clock: clock.into(), ..header(Version::V6, Compression::None, 3) };
+    std::fs::write(&path, small(&header)).unwrap();
+    let reply = ask(&mut *open(&path).unwrap(), Tasks::new()).unwrap();
+    (path, reply)
+}
+
+#[test]
+fn counters_have_ticks_and_no_unit_of_time_and_a_note_with_a_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, mono) = of_clock(dir.path(), "mono");
+    assert!(!mono.known.ticks && mono.warnings.iter().all(|note| note.code != "clock-not-time"));
+    let text = |reply: &Reply<TasksAnswer>| {
+        let rows = reply.rows(&reply.answer.rows);
+        let rows = Rows::new(&rows, reply.origin).known(&reply.known);
+        let mut table = rows.text(usize::MAX, &[]);
+        table.all();
+        table.print(0)
+    };
+    let has_unit = |text: String| {
+        text.split_whitespace().any(|word| ["ns", "us", "µs", "ms", "s"].contains(&word))
+    };
+    assert!(has_unit(text(&mono)), "{}", text(&mono));
+    for clock in ["x86-tsc", "counter", "jiffies"] {
+        let (path, reply) = of_clock(dir.path(), clock);
+        assert_eq!(open(&path).unwrap().info().clock, Clock::Ticks(clock.into()));
+        let note = reply.warnings.iter().find(|note| note.code == "clock-not-time").unwrap();
+        assert!(note.what.contains(clock), "{note}");
+        assert!(!has_unit(text(&reply)), "{clock}:\n{}", text(&reply));
+        // As text too a time without a point is a number of ticks.
+        let report = dir.path().join("x.txt");
+        convert(&path, &report, Target::Report).unwrap();
+        assert!(matches!(open(&report).unwrap().info().clock, Clock::Ticks(_)));
+    }
+    // Hundredths of a second are a unit of time.
+    let (path, reply) = of_clock(dir.path(), "uptime");
+    assert!(matches!(open(&path).unwrap().info().clock, Clock::Nanoseconds(_)));
+    assert!(!reply.known.ticks);
+}
+
+#[test]
+fn ticks_whose_rate_the_user_tells_become_nanoseconds_for_trace_cmd_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, _) = of_clock(dir.path(), "counter");
+    let ticks = ours(&path);
+    let hz = NonZeroU64::new(2_500_000_000).unwrap();
+    let (dat, text) = (dir.path().join("timed.dat"), dir.path().join("timed.txt"));
+    let target = Target::Dat(Version::V7, Compression::Zstd);
+    let done = convert_ticks(&path, &dat, target, hz).unwrap();
+    assert!(done.untouched);
+    convert_ticks(&path, &text, Target::Report, hz).unwrap();
+    let expected: Vec<u64> = ticks.iter().map(|ticks| ticks * 2 / 5).collect();
+    for file in [&dat, &text] {
+        assert!(matches!(open(file).unwrap().info().clock, Clock::Nanoseconds(_)), "{file:?}");
+        let apart = |a: u64, b: u64| a.abs_diff(b) <= 1 + b / 2_000_000_000;
+        for (a, b) in ours(file).into_iter().zip(&expected) {
+            assert!(apart(a, *b), "{file:?}: {a} {b}");
+        }
+        assert_eq!(ours(file).len(), expected.len());
+    }
+    if let Some(theirs) = theirs(&dat) {
+        assert_eq!(theirs, ours(&dat));
+    }
+    let (mono, _) = of_clock(dir.path(), "mono");
+    let error = convert_ticks(&mono, &dat, target, hz).unwrap_err().to_string();
+    assert!(error.contains("counts nanoseconds"), "{error}");
 }

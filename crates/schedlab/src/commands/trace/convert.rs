@@ -6,8 +6,9 @@ use crate::commands::UsageError;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Converted, Target, convert};
+use schedlab_trace::{Converted, Target, TraceError, convert, convert_ticks};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,8 +17,16 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     /// The trace, in any format that schedlab reads; - is stdin
     from: PathBuf,
-    /// The file to write; its suffix chooses the format (.dat .pftrace .csv .parquet .txt) unless --to
-    /// does; - is stdout
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "The file to write; its suffix chooses the format (.dat .pftrace .csv .parquet .txt) unless --to\n\
+               does; - is stdout"
+    )]
+    #[cfg_attr(
+        not(feature = "parquet"),
+        doc = "The file to write; its suffix chooses the format (.dat .pftrace .csv .txt) unless --to does; -\n\
+               is stdout"
+    )]
     #[arg(value_name = "TO")]
     target: PathBuf,
     /// Write this format
@@ -28,10 +37,23 @@ pub(crate) struct Args {
     compression: Option<Packing>,
     /// Write this table only, as Parquet [default: events to TO, intervals next to it]
     #[arg(long, value_name = "TABLE")]
+    #[cfg_attr(not(feature = "parquet"), arg(hide = true))]
     table: Option<Table>,
     /// In CSV, write names as they are, for programs: a spreadsheet may run them
     #[arg(long)]
     raw: bool,
+    /// Take the clock's ticks for HZ a second, if the trace counts ticks
+    #[arg(long, value_name = "HZ")]
+    tick_hz: Option<NonZeroU64>,
+}
+
+impl Args {
+    fn convert(&self, target: Target) -> Result<Converted, TraceError> {
+        match self.tick_hz {
+            Some(hz) => convert_ticks(&self.from, &self.target, target, hz),
+            None => convert(&self.from, &self.target, target),
+        }
+    }
 }
 
 /// A table of a Parquet file.
@@ -54,6 +76,7 @@ enum Format {
     /// A line for each event, for spreadsheets and scripts
     Csv,
     /// Tables with typed columns, for notebooks and databases
+    #[cfg_attr(not(feature = "parquet"), value(hide = true))]
     Parquet,
     /// The text of `trace-cmd report`
     Report,
@@ -78,7 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (_, Some(_)) => {
             return Err(UsageError("--table is for Parquet (--to parquet)".into()).into());
         }
-        _ => told(&args.target, "events", &convert(&args.from, &args.target, target)?)?,
+        _ => told(&args.target, "events", &args.convert(target)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -122,7 +145,7 @@ fn told(path: &Path, what: &str, converted: &Converted) -> io::Result<()> {
 fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
     let mut events = None;
     if table != Some(Table::Intervals) {
-        let written = events.insert(convert(&args.from, &args.target, Target::Parquet)?);
+        let written = events.insert(args.convert(Target::Parquet)?);
         told(&args.target, "events", written)?;
     }
     if table != Some(Table::Events) {

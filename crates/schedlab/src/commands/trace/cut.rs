@@ -3,6 +3,7 @@
 use super::input::{self, Selection};
 use crate::commands::UsageError;
 use schedlab_model::{CpuSet, Nanos, Pid, Point, Span};
+use schedlab_timeline::{Cut, Who, ask_within};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Part, cut};
 use std::collections::BTreeSet;
@@ -15,7 +16,8 @@ use std::process::ExitCode;
 #[command(after_help = "\
 The part is a trace.dat that trace-cmd and KernelShark open. It keeps formats, names of tasks,
 topology, affinity and the kernel's name. Times stay those of the whole trace, so @12345.678 means
-the same in both. At the start of a part, a CPU is unknown until its first switch.
+the same in both. The part also tells who ran and waited at its start, so a wait that began before
+keeps its length: run times and run delays of parts add up to those of the whole trace.
 --pid, --comm and --regex keep the events that name one of these tasks or that fired while it ran.
 Metrics of CPUs and of other tasks are then not valid, and schedlab warns about that.
 
@@ -84,10 +86,19 @@ impl Bounds {
         let limited = self.from.is_some() || self.to.is_some();
         // Its last event is at the end of the trace.
         let kept = Span::new(start, self.to.map_or(Nanos(whole.end.0 + 1), on_clock));
+        let at_start = if start > whole.start {
+            // Events before the part show who runs and waits when it begins.
+            let cut = Cut { from: None, to: Some(start - whole.start) };
+            let mut source = schedlab_trace::open(file)?;
+            Some(ask_within(&mut *source, cut, Who)?.state.at_start())
+        } else {
+            None
+        };
         let part = Part {
             span: limited.then_some(kept),
             cpus: self.cpus(file)?,
             tasks: self.tasks(file)?,
+            at_start,
         };
         Ok(Bounded { part, origin: whole.start, span })
     }

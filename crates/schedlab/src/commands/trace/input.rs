@@ -4,9 +4,10 @@ use super::form::Form;
 use crate::commands::UsageError;
 use anyhow::Context as _;
 use schedlab_model::table::Bound;
-use schedlab_model::{Cpu, Known, Nanos, Need, Pid, Point, Span, Topology, Warning};
+use schedlab_model::{Cpu, Known, Nanos, Need, OtherFormat, Pid, Point, Span, Topology, Warning};
 use schedlab_timeline::{
     Chosen, Cut, Question, Reply, State, TaskId, Who, WithArguments, ask_all, ask_within, span_of,
+    tells_where_tasks_block,
 };
 use schedlab_trace::{Options, Trace};
 use schemars::JsonSchema;
@@ -128,7 +129,9 @@ impl Input {
         question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
         let source = schedlab_trace::open(&self.file)?;
-        if source.info().others.iter().any(|format| format.name == schedlab_timeline::STACK) {
+        let tells = |format: &OtherFormat| tells_where_tasks_block(&format.name);
+        // A text learns its tracepoints on the way.
+        if source.info().format == "ftrace text" || source.info().others.iter().any(tells) {
             return self.ask(|info| WithArguments(question(info)));
         }
         self.ask(question)
