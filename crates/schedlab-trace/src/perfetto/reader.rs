@@ -5,9 +5,11 @@
 //! bundle for each CPU, with the arguments of its generic events where they are asked for. All of it comes out of
 //! the file's budget.
 
+use super::generic_kernel::{OF_STEP, OtherKernel};
 use super::native::{self, Native};
+use super::track_event::{Mark, OF_MARK, Tracks};
 use super::wire::{Fields, Value, packed, packed_count};
-use super::{CLOCK_GLOBAL, bundle, compact, event, packet, system, trace};
+use super::{CLOCK_GLOBAL, KERNEL_SYMBOLS, bundle, compact, event, packet, system, trace};
 use crate::budget::{Budget, Share};
 use crate::decoded_runs::{Refill, Runs};
 use crate::error::TraceError;
@@ -62,23 +64,45 @@ pub(crate) struct PerfettoReader {
     warnings: Vec<Warning>,
     /// Of generic events, by their place in the last batch, ascending.
     arguments: Vec<(usize, String)>,
+    /// The marks that threads began and did not end.
+    open: BTreeMap<Pid, Vec<u32>>,
+    /// The marks of requests that have begun.
+    requests: BTreeMap<(Pid, u32), u32>,
 }
 
 struct Lanes {
     input: Input,
-    states: States,
+    /// One for each CPU, and behind them one for the marks of tracks, which belong to none.
     lanes: Vec<Lane>,
+    cpus: usize,
     raised: u64,
+    of: OfTrace,
+}
+
+/// What holds for all bundles.
+struct OfTrace {
+    states: States,
     told: Told,
+    symbols: Symbols,
     /// Whether arguments are kept.
     keeps: bool,
+    /// Before it the file does not have the events of all CPUs.
+    from: u64,
 }
+
+/// Names of places in the kernel, by the sequence of packets and the number that its packets call them by: from which
+/// offset in the file on.
+type Symbols = BTreeMap<(u64, u64), Vec<(u64, String)>>;
 
 #[derive(Default)]
 struct Lane {
     cpu: u16,
+    /// Events that are read already, before those of the packets.
+    ready: Vec<Event>,
     /// Its bundles' packets, in the order of their first event.
     packets: Vec<(u64, Range<u64>)>,
+    /// Events before the time from which the trace has all of them.
+    cropped: u64,
     at: usize,
     running: Pid,
     prio: Prio,
@@ -98,8 +122,7 @@ impl PerfettoReader {
         // What a bundle holds beyond the scheduler's events is counted under this name.
         info.others.push(OtherFormat { system: "ftrace".into(), name: "other".into() });
         let budget = Arc::clone(input.budget());
-        let (lanes, told, release, states) = Default::default();
-        let mut scan = Scan { info, lanes, told, budget, release, states };
+        let mut scan = Scan::new(info, budget);
         let mut warnings = Vec::new();
         let read = scan.packets(&input).map_err(|error| TraceError::io(&path, error))?;
         if let Some((offset, what)) = read {
@@ -107,7 +130,7 @@ impl PerfettoReader {
             let remedy = "metrics are partial: schedlab read the trace up to there";
             warnings.push(Warning::new("trace-cut", what, remedy));
         }
-        if scan.lanes.values().all(Vec::is_empty) {
+        if scan.lanes.values().all(Vec::is_empty) && scan.other_kernel.is_empty() {
             return Err(TraceError::NoEvents {
                 path,
                 format: "perfetto",
@@ -116,25 +139,60 @@ impl PerfettoReader {
                         .into(),
             });
         }
-        let Scan { mut info, lanes, told, release, states: all, .. } = scan;
+        scan.processes_of_threads();
+        let marks = scan.marks();
+        let mut others = scan.events_of_other_kernel();
+        let from = scan.ends.values().copied().fold(scan.started, u64::max);
+        let Scan { mut info, mut lanes, told, symbols, release, states: all, .. } = scan;
         let (states, note) = States::of_perfetto(release.as_deref(), all);
-        let path = input.path().display();
+        let shown = path.display();
+        let doubts = [
+            note.map(|note| ("states-as-in-kernel", note)),
+            (scan.of_others > 0).then(|| {
+                let what = "packets are of other machines than the first: schedlab leaves them out";
+                ("machines-several", format!("{} {what}", scan.of_others))
+            }),
+            (scan.renumbered > 0).then(|| {
+                let what = "tasks have numbers that no Linux gives out: schedlab gives them others";
+                ("pids-renumbered", format!("{} {what}", scan.renumbered))
+            }),
+            (scan.unplaced > 0).then(|| {
+                let what = "slices are on clocks that the trace does not relate to its own: schedlab \
+                    leaves them out";
+                ("marks-unplaced", format!("{} {what}", scan.unplaced))
+            }),
+        ];
         warnings.extend(
-            note.map(|note| Warning::new("states-as-in-kernel", format!("{path}: {note}"), "")),
+            doubts
+                .into_iter()
+                .flatten()
+                .map(|(code, what)| Warning::new(code, format!("{shown}: {what}"), "")),
         );
         // Ours says so where it does not know the kernel.
         info.kernel = release.filter(|release| !release.contains("states as there"));
+        for cpu in others.keys() {
+            lanes.entry(*cpu).or_default();
+        }
         info.cpus = lanes.keys().map(|cpu| Cpu(*cpu)).collect();
-        let lanes = lanes
+        let mut lanes = lanes
             .into_iter()
             .map(|(cpu, mut packets)| {
                 packets.sort_by_key(|packet| packet.0);
-                Lane { cpu, packets, prio: Prio::NORMAL, ..Lane::default() }
+                let (ready, arguments) = others.remove(&cpu).unwrap_or_default();
+                let arguments = arguments.into_iter().map(Some).collect();
+                Lane { cpu, packets, ready, arguments, prio: Prio::NORMAL, ..Lane::default() }
             })
             .collect::<Vec<_>>();
+        let cpus = lanes.len();
+        if !marks.is_empty() {
+            let cpu = lanes.first().map_or(0, |lane| lane.cpu);
+            lanes.push(Lane { cpu, ready: marks, ..Lane::default() });
+        }
         let runs = Runs::new(lanes.len());
-        let lanes = Lanes { input, states, lanes, raised: 0, told, keeps };
-        Ok(Self { lanes, runs, info, warnings, arguments: Vec::new() })
+        let of = OfTrace { states, told, symbols, keeps, from };
+        let lanes = Lanes { input, lanes, cpus, raised: 0, of };
+        let (arguments, open, requests) = Default::default();
+        Ok(Self { lanes, runs, info, warnings, arguments, open, requests })
     }
 }
 
@@ -145,8 +203,11 @@ impl EventSource for PerfettoReader {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         let more = self.runs.next(&mut self.lanes, batch, BATCH)?;
+        if !self.info.marks.is_empty() {
+            batch.iter_mut().for_each(|event| self.slice(event));
+        }
         self.arguments.clear();
-        if self.lanes.keeps && more {
+        if self.lanes.of.keeps && more {
             for (index, event) in batch.iter().enumerate() {
                 if matches!(event.what, What::Other { .. })
                     && let Some(text) = self.lanes.arguments(event.cpu)
@@ -166,6 +227,17 @@ impl EventSource for PerfettoReader {
             let remedy = "each of them got the time of the event before it";
             self.warnings.push(Warning::new("time-goes-back", what, remedy));
         }
+        if !more {
+            let cropped = |lane: &mut Lane| std::mem::take(&mut lane.cropped);
+            let cropped: u64 = self.lanes.lanes.iter_mut().map(cropped).sum();
+            if cropped > 0 {
+                let path = self.lanes.input.path().display();
+                let what = format!(
+                    "{path}: {cropped} events are left out: the trace does not have those of all CPUs then"
+                );
+                self.warnings.push(Warning::new("trace-cropped", what, ""));
+            }
+        }
         Ok(more)
     }
 
@@ -179,10 +251,55 @@ impl EventSource for PerfettoReader {
     }
 }
 
+impl PerfettoReader {
+    /// A slice that user space wrote is its thread's, and an end without a name ends what the thread began last.
+    fn slice(&mut self, event: &mut Event) {
+        let What::Mark { pid, id, phase, request } = &mut event.what else { return };
+        let is_named = self.info.marks.get(*id as usize).is_none_or(|name| !name.is_empty());
+        if *request != 0 {
+            match phase {
+                Phase::Begin if self.requests.len() < OPEN_MAX => {
+                    self.requests.insert((*pid, *request), *id);
+                }
+                Phase::End => {
+                    let begun = self.requests.remove(&(*pid, *request));
+                    *id = begun.filter(|_| !is_named).unwrap_or(*id);
+                }
+                _ => {}
+            }
+            return;
+        }
+        let is_thread = |process: &BTreeMap<Pid, Pid>| process.get(&event.by) == Some(pid);
+        if self.info.processes.as_ref().is_some_and(is_thread) {
+            *pid = event.by;
+        }
+        match phase {
+            Phase::Begin => {
+                let open = self.open.entry(event.by).or_default();
+                if open.len() < OPEN_MAX {
+                    open.push(*id);
+                }
+            }
+            Phase::End => {
+                let open = self.open.entry(event.by).or_default();
+                if !is_named {
+                    *id = open.pop().unwrap_or(*id);
+                } else if let Some(at) = open.iter().rposition(|begun| *begun == *id) {
+                    open.remove(at);
+                }
+            }
+            Phase::Point => {}
+        }
+    }
+}
+
+/// Slices of a thread, or requests, that are open at once.
+const OPEN_MAX: usize = 4096;
+
 impl Lanes {
     /// Those of the next event of this CPU that is none of the scheduler's.
     fn arguments(&mut self, cpu: Cpu) -> Option<String> {
-        let at = self.lanes.binary_search_by_key(&cpu.0, |lane| lane.cpu).ok()?;
+        let at = self.lanes[..self.cpus].binary_search_by_key(&cpu.0, |lane| lane.cpu).ok()?;
         self.lanes[at].arguments.pop_front().flatten()
     }
 }
@@ -197,6 +314,20 @@ struct Scan {
     release: Option<String>,
     /// All bits of the states of all switches.
     states: u64,
+    /// When the tracing service says that all data sources ran.
+    started: u64,
+    /// Where the events before each CPU's first bundle end.
+    ends: BTreeMap<u16, u64>,
+    symbols: Symbols,
+    other_kernel: OtherKernel,
+    renumbered: usize,
+    tracks: Tracks,
+    unplaced: u64,
+    /// Threads and the tasks that made them.
+    makers: Vec<(Pid, Pid)>,
+    /// The machine whose packets are read, and packets with events of others.
+    machine: Option<u64>,
+    of_others: u64,
 }
 
 /// The names that events tell, with their numbers in the trace's info.
@@ -212,6 +343,27 @@ struct Told {
 const OTHERS_MAX: usize = 4096;
 
 impl Scan {
+    fn new(info: TraceInfo, budget: Arc<Budget>) -> Self {
+        Self {
+            info,
+            budget,
+            lanes: BTreeMap::new(),
+            told: Told::default(),
+            release: None,
+            states: 0,
+            started: 0,
+            ends: BTreeMap::new(),
+            symbols: Symbols::new(),
+            other_kernel: OtherKernel::default(),
+            renumbered: 0,
+            tracks: Tracks::default(),
+            unplaced: 0,
+            makers: Vec::new(),
+            machine: None,
+            of_others: 0,
+        }
+    }
+
     /// Goes over all packets; where and why it stopped before the end.
     fn packets(&mut self, input: &Input) -> io::Result<Option<(u64, String)>> {
         let mut at = 0;
@@ -243,15 +395,157 @@ impl Scan {
     }
 
     fn packet(&mut self, content: &[u8], at: Range<u64>) {
-        if let Some(bundle) = bundle_of(content) {
-            self.bundle(bundle, at);
+        let sequence = sequence(content);
+        // A trace of several machines: their CPUs and tasks have the same numbers.
+        let mine = Fields(content).find(|(field, _)| *field == packet::MACHINE);
+        let mine = mine.map_or(0, |(_, machine)| machine.number());
+        let has_events =
+            |(field, _)| matches!(field, packet::FTRACE_EVENTS | packet::GENERIC_TASK_STATE);
+        if self.machine.is_none() && Fields(content).any(has_events) {
+            self.machine = Some(mine);
         }
+        if self.machine.is_some_and(|machine| machine != mine) {
+            self.of_others += u64::from(Fields(content).any(has_events));
+            return;
+        }
+        if let Some(bundle) = bundle_of(content) {
+            self.bundle(bundle, at.clone());
+        }
+        // A packet tells its time and its names before or behind what needs them.
         for (field, value) in Fields(content) {
             match field {
-                packet::PROCESS_TREE => self.process_tree(value.bytes()),
-                packet::SYSTEM_INFO => self.system_info(value.bytes()),
+                packet::INTERNED_DATA => self.symbols(value.bytes(), sequence, at.start),
+                packet::CLOCK_SNAPSHOT => self.tracks.snapshot(value.bytes(), sequence),
                 _ => {}
             }
+        }
+        let beside = |(field, _)| matches!(field, packet::INTERNED_DATA | packet::DEFAULTS);
+        if Fields(content).any(beside) && self.budget.take(ENTRY + OF_NAME * content.len() as u64) {
+            self.tracks.beside(content, sequence);
+        }
+        for (field, value) in Fields(content) {
+            let (bytes, room) = (value.bytes(), ENTRY + OF_NAME * value.bytes().len() as u64);
+            match field {
+                packet::PROCESS_TREE => self.process_tree(bytes),
+                packet::SYSTEM_INFO => self.system_info(bytes),
+                packet::SERVICE_EVENT
+                    if Fields(bytes).any(|(field, is)| (field, is.number()) == (2, 1)) =>
+                {
+                    self.started = time(content);
+                }
+                packet::TRACK_DESCRIPTOR if self.budget.take(room) => {
+                    self.tracks.descriptor(bytes);
+                }
+                packet::TRACK_EVENT if self.budget.take(OF_MARK + room) => {
+                    self.tracks.event(bytes, content, sequence);
+                }
+                packet::GENERIC_TASK_STATE if self.budget.take(OF_STEP) => {
+                    self.other_kernel.state(time(content), bytes);
+                }
+                packet::GENERIC_RENAME if self.budget.take(OF_STEP) => {
+                    self.other_kernel.renamed(time(content), bytes);
+                }
+                packet::GENERIC_FREQUENCY if self.budget.take(OF_STEP) => {
+                    self.named("cpu_frequency");
+                    self.other_kernel.frequency(time(content), bytes);
+                }
+                packet::GENERIC_PROCESS_TREE => self.generic_process_tree(bytes),
+                _ => {}
+            }
+        }
+    }
+
+    /// Numbers of places in the kernel.
+    fn symbols(&mut self, content: &[u8], sequence: u64, from: u64) {
+        for (_, entry) in Fields(content).filter(|(field, _)| *field == KERNEL_SYMBOLS) {
+            let (mut iid, mut name) = (0, &[][..]);
+            for (field, value) in Fields(entry.bytes()) {
+                match field {
+                    1 => iid = value.number(),
+                    2 => name = value.bytes(),
+                    _ => {}
+                }
+            }
+            let known = self.symbols.entry((sequence, iid)).or_default();
+            let name = String::from_utf8_lossy(name);
+            if known.last().is_none_or(|(_, last)| *last != name)
+                && self.budget.take(ENTRY + OF_NAME * name.len() as u64)
+            {
+                known.push((from, name.into_owned()));
+            }
+        }
+    }
+
+    /// `GenericKernelProcessTree`.
+    fn generic_process_tree(&mut self, content: &[u8]) {
+        for (field, value) in Fields(content).filter(|(field, _)| matches!(field, 1 | 2)) {
+            let mut numbers = [0; 6];
+            let mut name = &[][..];
+            for (place, value) in Fields(value.bytes()) {
+                match (place, value) {
+                    (_, Value::Bytes(bytes)) => name = bytes,
+                    (place, Value::Number(number)) => {
+                        if let Some(slot) = numbers.get_mut(place as usize) {
+                            *slot = number;
+                        }
+                    }
+                }
+            }
+            let [_, task, process, .., is_idle] = numbers;
+            if !self.budget.take(ENTRY) {
+                return;
+            }
+            let pid = self.other_kernel.pid(task);
+            if field == 2 && is_idle != 0 {
+                self.other_kernel.idles(pid);
+                continue;
+            }
+            if field == 2 && process != task {
+                let process = self.other_kernel.pid(process);
+                self.info.processes.get_or_insert_default().insert(pid, process);
+            }
+            // A command line's first word is the process's name.
+            let name =
+                if field == 1 { name.split(|byte| *byte == b' ').next() } else { Some(name) };
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                self.info.comms.entry(pid).or_insert(names::comm(name));
+            }
+        }
+    }
+
+    fn events_of_other_kernel(&mut self) -> BTreeMap<u16, super::generic_kernel::Ready> {
+        let frequency = self.told.others.get("cpu_frequency").copied().unwrap_or(0);
+        let other = std::mem::take(&mut self.other_kernel);
+        self.renumbered = other.renumbered();
+        other.events(frequency)
+    }
+
+    /// The marks of all tracks, on the first CPU: they belong to none.
+    fn marks(&mut self) -> Vec<Event> {
+        self.unplaced = self.tracks.unplaced;
+        if self.tracks.is_empty() {
+            return Vec::new();
+        }
+        let marks = self.tracks.marks();
+        let names = std::mem::take(&mut self.tracks.names);
+        let ids: Vec<u32> =
+            names.into_iter().map(|name| self.mark_id(name).unwrap_or(u32::MAX)).collect();
+        let first = self.lanes.keys().next().copied().unwrap_or(0);
+        let event = |mark: Mark| {
+            let id = ids.get(mark.name as usize).copied().filter(|id| *id != u32::MAX)?;
+            let what = What::Mark { pid: mark.pid, id, phase: mark.phase, request: mark.request };
+            let (by, cpu, context) = (mark.pid, Cpu(first), Context::Unknown);
+            Some(Event { time: Nanos(mark.time), by, cpu, context, what })
+        };
+        marks.into_iter().filter_map(event).collect()
+    }
+
+    /// The process of a thread is that of the task which made it, where nothing else says so.
+    fn processes_of_threads(&mut self) {
+        for (thread, maker) in std::mem::take(&mut self.makers) {
+            let processes = self.info.processes.get_or_insert_default();
+            let of_maker = processes.get(&maker).copied().unwrap_or(maker);
+            processes.entry(thread).or_insert(of_maker);
         }
     }
 
@@ -264,21 +558,28 @@ impl Scan {
     }
 
     fn bundle(&mut self, content: &[u8], at: Range<u64>) {
-        let mut cpu = 0;
+        let (mut cpu, mut end) = (0, 0);
         let mut first = u64::MAX;
         for (field, value) in Fields(content) {
             match field {
                 bundle::CPU => cpu = value.number(),
+                bundle::LAST_READ_EVENT | bundle::PREVIOUS_END => end = value.number(),
                 bundle::FTRACE_CLOCK if value.number() != 0 => {
                     let name = if value.number() == CLOCK_GLOBAL { "global" } else { "unknown" };
                     self.info.clock = Clock::Nanoseconds(name.into());
                 }
                 bundle::EVENT => {
+                    let mut by = Pid::IDLE;
                     for (field, value) in Fields(value.bytes()) {
                         match field {
                             event::TIMESTAMP => first = first.min(value.number()),
                             event::PRINT => self.mark(value.bytes()),
                             event::GENERIC => self.generic(value.bytes()),
+                            event::NEWTASK => {
+                                self.new_task(by, value.bytes());
+                                self.named("task_newtask");
+                            }
+                            event::PID => by = Pid(value.signed()),
                             event::SWITCH => {
                                 let state = Fields(value.bytes()).find(|(field, _)| *field == 4);
                                 self.states |= state.map_or(0, |(_, state)| state.number());
@@ -304,6 +605,7 @@ impl Scan {
             }
         }
         let Ok(cpu) = u16::try_from(cpu) else { return };
+        self.ends.entry(cpu).or_insert(end);
         let lane = self.lanes.entry(cpu).or_default();
         if first != u64::MAX && self.budget.take(ENTRY) {
             lane.push((first, at));
@@ -311,12 +613,31 @@ impl Scan {
     }
 
     fn mark(&mut self, print: &[u8]) {
-        let Some((_, _, name, _)) = mark(print) else { return };
+        match mark(print) {
+            Some((_, _, name, _)) => drop(self.mark_id(name)),
+            None => self.named("print"),
+        }
+    }
+
+    /// The number of a mark by its name.
+    fn mark_id(&mut self, name: String) -> Option<u32> {
+        if let Some(id) = self.told.marks.get(&name) {
+            return Some(*id);
+        }
         let room = ENTRY + OF_NAME * name.len() as u64;
-        if !self.told.marks.contains_key(&name) && self.budget.take(room) {
-            let id = u32::try_from(self.told.marks.len()).unwrap_or(u32::MAX);
-            self.info.marks.push(name.clone());
-            self.told.marks.insert(name, id);
+        let id = u32::try_from(self.told.marks.len()).ok().filter(|_| self.budget.take(room))?;
+        self.info.marks.push(name.clone());
+        self.told.marks.insert(name, id);
+        Some(id)
+    }
+
+    /// A task that is a thread of the one which made it.
+    fn new_task(&mut self, by: Pid, content: &[u8]) {
+        const CLONE_THREAD: u64 = 0x10000;
+        let of = |place| Fields(content).find(|(field, _)| *field == place).map(|(_, value)| value);
+        let (pid, flags) = (of(1).map_or(0, Value::signed), of(3).map_or(0, Value::number));
+        if flags & CLONE_THREAD != 0 && self.budget.take(ENTRY) {
+            self.makers.push((Pid(pid), by));
         }
     }
 
@@ -375,6 +696,17 @@ impl Scan {
     }
 }
 
+/// The time that a packet itself tells.
+fn time(packet: &[u8]) -> u64 {
+    Fields(packet).find(|(field, _)| *field == packet::TIMESTAMP).map_or(0, |(_, at)| at.number())
+}
+
+/// The sequence of packets that this one belongs to.
+fn sequence(packet: &[u8]) -> u64 {
+    let of = |(field, _): &(u32, Value<'_>)| *field == packet::TRUSTED_PACKET_SEQUENCE_ID;
+    Fields(packet).find(of).map_or(0, |(_, value)| value.number())
+}
+
 /// The bundle of a packet, which has one at most.
 fn bundle_of(packet: &[u8]) -> Option<&[u8]> {
     let bundle = Fields(packet).find(|(field, _)| *field == packet::FTRACE_EVENTS)?;
@@ -396,26 +728,36 @@ fn events(bundle: &[u8]) -> usize {
     Fields(bundle).map(of).sum()
 }
 
-/// A mark out of a `print` event: `B|pid|name`, or `S|pid|name|request` across tasks, as user space writes them;
-/// others are none.
+/// The text of a `print` event; nothing if it is not UTF-8.
+fn printed(print: &[u8]) -> &str {
+    let text =
+        Fields(print).find(|(field, _)| *field == 2).map_or(&[][..], |(_, text)| text.bytes());
+    std::str::from_utf8(text).unwrap_or_default()
+}
+
+/// A mark out of a `print` event, as user space writes them; others are none. Within a task `B|pid|name`, `E|pid`, `I|pid|name`
+/// and `C|pid|name|value`; across tasks `S|pid|name|request` and `F`, and on a track `G|pid|track|name|request`, `H`, `N`.
 fn mark(print: &[u8]) -> Option<(Phase, Pid, String, u32)> {
-    let text = Fields(print).find(|(field, _)| *field == 2)?.1.bytes();
-    let text = std::str::from_utf8(text).ok()?.trim_end();
-    let mut parts = text.splitn(3, '|');
-    let (phase, spans) = match parts.next()? {
-        "B" => (Phase::Begin, false),
-        "E" => (Phase::End, false),
-        "I" => (Phase::Point, false),
-        "S" => (Phase::Begin, true),
-        "F" => (Phase::End, true),
+    let mut parts = printed(print).trim_end().splitn(3, '|');
+    let kind = parts.next()?;
+    let phase = match kind {
+        "B" | "S" | "G" => Phase::Begin,
+        "E" | "F" | "H" => Phase::End,
+        "I" | "C" | "N" => Phase::Point,
         _ => return None,
     };
     let pid = Pid(parts.next()?.parse().ok()?);
     let name = parts.next().unwrap_or_default();
-    let request = name.rsplit_once('|').filter(|_| spans);
-    let (name, request) = match request {
+    // Behind the name stands the request, or what a counter counts.
+    let numbered = name.rsplit_once('|').filter(|_| matches!(kind, "S" | "F" | "G" | "H" | "C"));
+    let (name, request) = match numbered {
+        Some((name, _)) if kind == "C" => (name, 0),
         Some((name, request)) => (name, request.parse().ok()?),
         None => (name, 0),
+    };
+    let name = match kind {
+        "G" | "H" | "N" => name.split_once('|').map_or("", |(_, name)| name),
+        _ => name,
     };
     Some((phase, pid, name.to_owned(), request))
 }
@@ -423,7 +765,12 @@ fn mark(print: &[u8]) -> Option<(Phase, Pid, String, u32)> {
 impl Refill for Lanes {
     fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool> {
         let lane = &mut self.lanes[lane];
+        if !lane.ready.is_empty() {
+            out.append(&mut lane.ready);
+            return Ok(true);
+        }
         let Some((_, range)) = lane.packets.get(lane.at) else { return Ok(false) };
+        let offset = range.start;
         lane.at += 1;
         let mut content = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
         let count = self.input.read_at(range.start, &mut content)?;
@@ -434,11 +781,11 @@ impl Refill for Lanes {
             let mut decoding = Share::default();
             let room = decoding.grow(budget, (count * DECODING) as u64);
             drop(decoding);
-            let held = count * READY + if self.keeps { 2 * bundle.len() } else { 0 };
+            let held = count * READY + if self.of.keeps { 2 * bundle.len() } else { 0 };
             if !room || !lane.share.grow(budget, held as u64) {
                 return Ok(true);
             }
-            lane.bundle(bundle, (&self.states, &self.told, self.keeps), out);
+            lane.bundle(bundle, &self.of, (sequence(&content), offset), out);
         }
         let (last, raised) = ascend(out, lane.last);
         lane.last = last;
@@ -462,9 +809,16 @@ impl Lane {
     fn bundle(
         &mut self,
         content: &[u8],
-        (states, told, keeps): (&States, &Told, bool),
+        of: &OfTrace,
+        (sequence, offset): (u64, u64),
         out: &mut Vec<Event>,
     ) {
+        let OfTrace { states, told, .. } = of;
+        let symbol = |iid: u64| {
+            let known = of.symbols.get(&(sequence, iid))?;
+            let place = known.partition_point(|(from, _)| *from <= offset).checked_sub(1)?;
+            Some(known[place].1.clone())
+        };
         let mut found = Vec::new();
         let mut lost = false;
         // Compact ones first: our writer puts none behind an event of the same time.
@@ -482,7 +836,7 @@ impl Lane {
         }
         found.sort_by_key(|found| found.time);
         let cpu = Cpu(self.cpu);
-        if lost && let Some(first) = found.first() {
+        if lost && let Some(first) = found.iter().find(|found| found.time >= of.from) {
             let (time, by, context) = (Nanos(first.time), Pid::IDLE, Context::Task);
             out.push(Event { time, by, cpu, context, what: What::Lost { count: None } });
         }
@@ -496,6 +850,10 @@ impl Lane {
                 }
                 self.running = *next;
                 self.prio = *next_prio;
+            }
+            if found.time < of.from {
+                self.cropped += 1;
+                continue;
             }
             let by = match found.what {
                 What::Switch { prev, .. } => prev,
@@ -514,9 +872,12 @@ impl Lane {
                 let what = What::Online { cpu: Cpu(plugged), online };
                 out.push(Event { time, by, cpu, context, what });
             }
-            if keeps && matches!(found.what, What::Other { .. }) {
-                let text =
-                    |(_, content)| native.map_or_else(|| spelt(content), |of| of.text(content));
+            if of.keeps && matches!(found.what, What::Other { .. }) {
+                let text = |(field, content)| match native {
+                    Some(native) => native.text(content, symbol),
+                    None if field == event::PRINT => printed(content).trim_end().to_owned(),
+                    None => spelt(content),
+                };
                 self.arguments.push_back(found.other.map(text));
             }
             out.push(Event { time, by, cpu, context, what: found.what });
@@ -616,7 +977,8 @@ fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'
                     }
                 }
                 comm = named(field, &fields);
-                let is_other = field == event::GENERIC || native::by_field(field).is_some();
+                let is_other = matches!(field, event::GENERIC | event::PRINT)
+                    || native::by_field(field).is_some();
                 of_others = is_other.then_some((field, value.bytes()));
                 what = Some(
                     known(field, &fields, states)
@@ -672,6 +1034,7 @@ fn generic(content: &[u8]) -> Option<&str> {
 fn other(field: u32, content: &[u8], told: &Told) -> What {
     let name = match native::by_field(field) {
         Some(Native { name, .. }) => Some(*name),
+        None if field == event::PRINT => Some("print"),
         None => generic(content).filter(|_| field == event::GENERIC),
     };
     let format = name.and_then(|name| told.others.get(name)).copied().unwrap_or(0);
@@ -713,6 +1076,9 @@ fn named(kind: u32, f: &[Value<'_>; 8]) -> [Option<(Pid, schedlab_model::Comm)>;
             [name(2, 1), None]
         }
         event::FORK => [name(4, 3), None],
+        event::NEWTASK => [name(1, 2), None],
+        event::RENAME => [name(1, 3), None],
+        event::FREE => [name(2, 1), None],
         _ => [None, None],
     }
 }

@@ -9,8 +9,8 @@
 
 use super::wire::{bytes, number, signed, varint};
 use super::{
-    BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, bundle, compact, event, native, packet,
-    system, trace,
+    BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, KERNEL_SYMBOLS, bundle, compact, event,
+    native, packet, system, trace,
 };
 use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
 use crate::encode::state;
@@ -41,6 +41,11 @@ pub(crate) struct PerfettoWriter<W: Write> {
     order: Order,
     /// Of the next event.
     arguments: Option<String>,
+    /// Names of places in the kernel with their numbers, and those that the next packet tells.
+    symbols: BTreeMap<String, u64>,
+    new_symbols: Vec<u8>,
+    /// Whether a packet was written.
+    begun: bool,
     /// Whether the source tells which threads form a process.
     knows_processes: bool,
     /// Whether it is not known of some events if an interrupt logged them.
@@ -108,6 +113,9 @@ impl<W: Write> PerfettoWriter<W> {
             unknown: Unknown::default(),
             order: Order::default(),
             arguments: None,
+            symbols: BTreeMap::new(),
+            new_symbols: Vec::new(),
+            begun: false,
             knows_processes: false,
             no_contexts: false,
         }
@@ -129,6 +137,12 @@ impl<W: Write> PerfettoWriter<W> {
         let mut body = Vec::new();
         bytes(&mut body, field, content);
         number(&mut body, packet::TRUSTED_PACKET_SEQUENCE_ID, 1);
+        // Readers take no names by number from a sequence that does not say where its numbers begin.
+        number(&mut body, packet::SEQUENCE_FLAGS, if self.begun { 2 } else { 1 });
+        self.begun = true;
+        if !self.new_symbols.is_empty() {
+            bytes(&mut body, packet::INTERNED_DATA, &std::mem::take(&mut self.new_symbols));
+        }
         let mut whole = Vec::new();
         bytes(&mut whole, trace::PACKET, &body);
         self.out.write_all(&whole)
@@ -397,8 +411,29 @@ impl<W: Write> PerfettoWriter<W> {
         self.others += u64::from(self.arguments.is_none());
         let arguments = self.arguments.take().unwrap_or_default();
         let native = other.and_then(|other| native::by_name(&other.name));
-        if let Some((native, content)) = native.and_then(|of| Some((of, of.message(&arguments)?))) {
-            return self.cpus[event.cpu.index()].event(event, native.field, &content);
+        let cpu = &mut self.cpus[event.cpu.index()];
+        let (symbols, new) = (&mut self.symbols, &mut self.new_symbols);
+        let symbol = |name: &str| {
+            if let Some(iid) = symbols.get(name) {
+                return *iid;
+            }
+            let iid = symbols.len() as u64 + 1;
+            symbols.insert(name.to_owned(), iid);
+            let mut entry = Vec::new();
+            number(&mut entry, 1, iid);
+            bytes(&mut entry, 2, name.as_bytes());
+            bytes(new, KERNEL_SYMBOLS, &entry);
+            iid
+        };
+        if let Some(native) = native
+            && let Some(content) = native.message(&arguments, symbol)
+        {
+            return cpu.event(event, native.field, &content);
+        }
+        if other.is_some_and(|other| matches!(&*other.name, "print" | "tracing_mark_write")) {
+            let mut content = Vec::new();
+            bytes(&mut content, 2, format!("{arguments}\n").as_bytes());
+            return cpu.event(event, event::PRINT, &content);
         }
         let mut content = Vec::new();
         bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
@@ -408,7 +443,7 @@ impl<W: Write> PerfettoWriter<W> {
             generic_value(&mut field, &value);
             bytes(&mut content, 2, &field);
         }
-        self.cpus[event.cpu.index()].event(event, event::GENERIC, &content);
+        cpu.event(event, event::GENERIC, &content);
     }
 }
 

@@ -98,11 +98,11 @@ pub(super) fn current(event: &str, text: &str) -> Option<Pid> {
 pub(super) fn written_mark(text: &str) -> Option<(Phase, &str, u32)> {
     let mut parts = text.splitn(3, '|');
     let (kind, process) = (parts.next()?, parts.next().unwrap_or_default());
-    let spans = matches!(kind, "S" | "F");
+    let spans = matches!(kind, "S" | "F" | "G" | "H");
     let phase = match kind {
-        "B" | "S" => Phase::Begin,
-        "E" | "F" => Phase::End,
-        "I" | "C" => Phase::Point,
+        "B" | "S" | "G" => Phase::Begin,
+        "E" | "F" | "H" => Phase::End,
+        "I" | "C" | "N" => Phase::Point,
         _ => return None,
     };
     if !process.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -113,6 +113,11 @@ pub(super) fn written_mark(text: &str) -> Option<(Phase, &str, u32)> {
     let (name, number) = match name.rsplit_once('|').filter(|_| spans || kind == "C") {
         Some((name, number)) => (name, number.parse().unwrap_or(0)),
         None => (name, 0),
+    };
+    // On a track of its own, which comes first.
+    let name = match kind {
+        "G" | "H" | "N" => name.split_once('|')?.1,
+        _ => name,
     };
     (phase == Phase::End || !name.is_empty()).then_some((
         phase,

@@ -18,10 +18,12 @@ mod memory;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod partial;
+mod parts;
 mod perf;
 mod perf_file;
 mod perf_threads;
 mod perfetto;
+mod perfetto_cases;
 mod smoke;
 #[cfg(target_os = "linux")]
 #[path = "../../../../fuzz/structure.rs"]

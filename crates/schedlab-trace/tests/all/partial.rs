@@ -7,7 +7,7 @@ use schedlab_model::table::{Bound, Rows};
 use schedlab_model::{Cpu, Nanos, Need, Phase, Pid, What};
 use schedlab_timeline::{
     Conservation, ConservationOptions, Cpus, CpusAnswer, Doing, InReply, Latency, LatencyAnswer,
-    Power, Question, Reply, TaskRow, Tasks, TasksAnswer, WhyLate, ask,
+    Power, Question, Reply, TaskRow, Tasks, TasksAnswer, WhyLate, WithArguments, ask,
 };
 use schedlab_trace::{Options, TraceError};
 use std::io::Write as _;
@@ -281,4 +281,17 @@ fn texts_in_other_spellings_are_refused_with_the_option_that_prints_them() {
     assert!(told(raw.as_bytes()).contains("noraw"), "{}", told(raw.as_bytes()));
     let hex = "# tracer: nop\n#\n000004d2 00000000 0000000b64a1c3d7 01\n";
     assert!(told(hex.as_bytes()).contains("nohex"), "{}", told(hex.as_bytes()));
+}
+
+#[test]
+fn a_blocked_tasks_function_is_told_by_the_event_that_comes_when_it_is_woken() {
+    let reply = asked("android_atrace.txt", WithArguments(Tasks::new()));
+    let [blocked] = &row(&reply, 4610).unwrap().blocked[..] else { panic!("one place") };
+    let function = reply.answer.stacks.text(blocked.stack.unwrap());
+    assert_eq!((function, blocked.count), ("dma_fence_default_wait", 1));
+    assert_eq!(blocked.time, Nanos(1_600_000), "from the switch to the wakeup");
+    let reply = asked("perfetto_native_events.pb", WithArguments(Tasks::new()));
+    let blocked = &row(&reply, 11).unwrap().blocked;
+    let place = reply.answer.stacks.text(blocked[0].stack.unwrap());
+    assert!(place.ends_with("(I/O)"), "{place}");
 }

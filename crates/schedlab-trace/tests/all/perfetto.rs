@@ -216,6 +216,73 @@ fn every_kind_of_event_is_what_perfettos_own_files_say() {
     assert!(decoded.threads.contains("a b") && decoded.threads.contains("sh"));
 }
 
+/// Tracepoints that Perfetto has messages for, in the kernel's words.
+const NATIVE: &str = "\
+cpu_frequency: state=1500000 cpu_id=1
+cpu_frequency_limits: min_freq=300000 max_freq=2400000 cpu_id=1
+cpu_idle: state=4294967295 cpu_id=1
+irq_handler_entry: irq=42 name=eth0
+irq_handler_exit: irq=42 ret=1
+softirq_entry: vec=1
+softirq_exit: vec=1
+softirq_raise: vec=7
+ipi_entry: reason=Rescheduling interrupts
+ipi_exit: reason=Rescheduling interrupts
+ipi_raise: target_cpus=2 reason=Function call interrupts
+hrtimer_start: hrtimer=0xffff888100000000 function=hrtimer_wakeup expires=5000 softexpires=4000 mode=1
+hrtimer_expire_entry: hrtimer=0xffff888100000000 function=hrtimer_wakeup now=5001
+hrtimer_expire_exit: hrtimer=0xffff888100000000
+hrtimer_cancel: hrtimer=0xffff888100000000
+sched_blocked_reason: pid=8 iowait=1 caller=io_schedule+0x12/0x40
+sched_process_free: comm=a pid=9 prio=120
+task_newtask: pid=12 comm=a clone_flags=0x10f00 oom_score_adj=0
+workqueue_queue_work: work=0xffff888100000040 function=vmstat_update workqueue=mm_percpu_wq req_cpu=-1 cpu=1
+workqueue_execute_start: work=0xffff888100000040 function=vmstat_update
+workqueue_execute_end: work=0xffff888100000040 function=vmstat_update
+cpuhp_exit: cpu=1 state=237 idx=238 ret=0
+suspend_resume: action=timekeeping_freeze val=0 start=1
+print: hello world
+";
+
+#[test]
+fn tracepoints_that_perfetto_draws_are_written_as_its_own_messages_and_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, path) = (dir.path().join("x.txt"), dir.path().join("x.pftrace"));
+    let switch = " sh-7 [000] ..... 1.000000100: sched_switch: prev_comm=sh prev_pid=7 \
+        prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 next_prio=100\n";
+    let lines = NATIVE.lines().zip(200..);
+    let others = lines.map(|(line, ns)| format!(" b-8 [000] ..... 1.000000{ns}: {line}\n"));
+    std::fs::write(&source, switch.to_owned() + &others.collect::<String>()).unwrap();
+    convert(&source, &path, Target::Perfetto).unwrap();
+    let options = schedlab_trace::Options { arguments: true, ..Default::default() };
+    let mut back = schedlab_trace::open_with(&path, &options).unwrap();
+    let (mut batch, mut told) = (Vec::new(), Vec::new());
+    while back.next(&mut batch).unwrap() {
+        for (index, event) in batch.iter().enumerate() {
+            if let What::Other { format } = event.what {
+                let name = &back.info().others[usize::from(format)].name;
+                told.push(format!("{name}: {}", back.arguments(index).unwrap_or_default()));
+            }
+        }
+    }
+    assert_eq!(told, NATIVE.lines().collect::<Vec<_>>());
+    let Some(text) = by_the_official_files(&path) else { return };
+    assert!(!text.contains("generic {"), "{text}");
+    for part in [
+        "cpu_frequency {\n        state: 1500000\n        cpu_id: 1",
+        "str: \"io_schedule+0x12/0x40\"",
+        "irq: 42\n        name: \"eth0\"",
+        "io_wait: 1",
+        "workqueue: \"mm_percpu_wq\"",
+        "req_cpu: -1",
+        "buf: \"hello world\\n\"",
+        "softexpires: 4000\n        mode: 1",
+        "release: \"4.14.0 (states as there; the kernel is unknown)\"",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
 #[test]
 fn perfetto_comes_back_and_perfettos_own_files_agree() {
     let dir = tempfile::tempdir().unwrap();

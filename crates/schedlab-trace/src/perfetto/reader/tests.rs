@@ -123,7 +123,11 @@ fn user_space_marks_phases_within_a_task_and_across() {
     assert_eq!(said("F|7|load|9"), told(Phase::End, "load", 9));
     assert_eq!(said("S|7|load"), told(Phase::Begin, "load", 0));
     assert_eq!(said("F|7|load|x"), None);
-    assert_eq!(said("C|7|counter|5"), None);
+    assert_eq!(said("C|7|counter|5"), told(Phase::Point, "counter", 0));
+    assert_eq!(said("G|7|track|load|9"), told(Phase::Begin, "load", 9));
+    assert_eq!(said("H|7|track|9"), told(Phase::End, "", 9));
+    assert_eq!(said("N|7|track|load"), told(Phase::Point, "load", 0));
+    assert_eq!(said("D|7|load"), None);
     assert_eq!(said("B|x|load"), None);
     assert_eq!(mark(&message().text(1, "B|7|load").0), None, "another field");
 }
@@ -138,12 +142,13 @@ fn marks_are_numbered_by_their_names() {
     let mut reader = opened(bytes);
     let marks: Vec<_> = read(&mut reader).iter().map(|(event, _)| event.what).collect();
     let mark = |id, phase| What::Mark { pid: Pid(7), id, phase, request: 0 };
-    let other = What::Other { format: 0 };
+    let other = What::Other { format: 1 };
     assert_eq!(
         marks,
         [mark(0, Phase::Begin), mark(1, Phase::Begin), mark(1, Phase::End), other],
-        "a text that is no mark is only counted"
+        "a text that is no mark is a tracepoint"
     );
+    assert_eq!(reader.info().others[1].name, "print");
     assert_eq!(reader.info().marks, ["a", "b"]);
 }
 
@@ -377,4 +382,203 @@ fn a_trace_without_scheduler_events_is_refused() {
     assert!(error.contains("holds no scheduler events"), "{error}");
     let far = bundle_of(70_000, &[event(5, 7, event::SWITCH, &switch(7, 1, 8))]);
     assert!(open(bundles(&[far])).is_err(), "no CPU has this number");
+}
+
+/// A trace of one switch with this state, of a kernel of this release.
+fn left_by(release: Option<&str>, state: u64) -> (Left, Vec<String>) {
+    let utsname = release.map(|release| {
+        let names = message().text(system::RELEASE, release);
+        (packet::SYSTEM_INFO, message().message(system::UTSNAME, &names))
+    });
+    let events = [event(1, 7, event::SWITCH, &switch(7, state, 8))];
+    let packets: Vec<_> =
+        utsname.into_iter().chain([(packet::FTRACE_EVENTS, bundle_of(0, &events))]).collect();
+    let mut reader = opened(trace_of(&packets));
+    let codes = reader.warnings().iter().map(|warning| warning.code.to_owned()).collect();
+    let Some((Event { what: What::Switch { left, .. }, .. }, _)) = read(&mut reader).pop() else {
+        panic!("a switch")
+    };
+    (left, codes)
+}
+
+#[test]
+fn states_mean_what_the_kernel_of_the_trace_says() {
+    let of = |release: &str, state| left_by(Some(release), state).0;
+    // From 4.14 on the report is one bit behind the highest state, and P and I have bits of their own.
+    for release in ["4.14.98", "5.10.43-android12", "6.18.0"] {
+        assert_eq!([0, 1, 2].map(|s| of(release, s)), [Left::Yielded, Left::Slept, Left::Blocked]);
+        assert_eq!(
+            [0x40, 0x80, 0x100].map(|s| of(release, s)),
+            [Left::Parked, Left::IdleSleep, Left::Preempted]
+        );
+        assert_eq!([0x10, 0x20].map(|s| of(release, s)), [Left::Dead, Left::Dead]);
+    }
+    // Before, 256 is a waking task and the flag is behind it: 2048, from 4.8 on 4096.
+    assert_eq!(
+        [0x100, 0x200, 0x800].map(|s| of("4.4.88", s)),
+        [Left::Other, Left::Parked, Left::Preempted]
+    );
+    assert_eq!([0x200, 0x1000].map(|s| of("4.9.1", s)), [Left::Parked, Left::Preempted]);
+    // Without a kernel the rule is that of 4.4, and what no kernel switches away from is the flag of a later one.
+    assert_eq!(
+        [0x100, 0x800, 2].map(|s| left_by(None, s).0),
+        [Left::Preempted, Left::Preempted, Left::Blocked]
+    );
+    assert!(left_by(None, 0x800).1.is_empty());
+}
+
+#[test]
+fn states_that_no_tracepoint_reports_are_the_kernels_own_and_the_reader_says_so() {
+    // `TASK_FREEZABLE` beside an interruptible sleep, and an uninterruptible one without load.
+    for (state, left) in [(8193, Left::Slept), (1026, Left::IdleSleep), (0x2100, Left::Other)] {
+        let (told, codes) = left_by(Some("6.6.1"), state);
+        assert_eq!((told, codes.join(" ").as_str()), (left, "states-as-in-kernel"), "{state}");
+    }
+    assert_eq!(left_by(Some("4.4.1"), 0x1002).0, Left::Blocked);
+    assert_eq!(left_by(Some("6.6.1"), 0x102), (Left::Preempted, vec![]), "the flag wins");
+}
+
+#[test]
+fn events_from_before_the_time_that_the_trace_covers_are_left_out() {
+    let at = |time| event(time, 7, event::SWITCH, &switch(7, 1, 8));
+    let first = |cpu, end| bundle_of(cpu, &[at(10), at(30)]).number(bundle::PREVIOUS_END, end);
+    let later = bundle_of(0, &[at(50)]).number(bundle::PREVIOUS_END, 45);
+    let bundles = [first(0, 5), first(1, 20), later];
+    let times = |bytes: Vec<u8>| {
+        let mut reader = opened(bytes);
+        let times: Vec<u64> = read(&mut reader).iter().map(|(event, _)| event.time.0).collect();
+        (times, reader.warnings().iter().map(|w| w.what.clone()).collect::<Vec<_>>())
+    };
+    let (told, warnings) = times(self::bundles(&bundles));
+    assert_eq!(told, [30, 30, 50], "only what is before a CPU's first bundle counts");
+    assert_eq!(
+        warnings,
+        ["x: 2 events are left out: the trace does not have those of all CPUs then"]
+    );
+    let started = message().number(packet::TIMESTAMP, 40);
+    let started = started.message(packet::SERVICE_EVENT, &message().number(2, 1));
+    let mut all = message().message(trace::PACKET, &started).0;
+    all.extend(self::bundles(&bundles));
+    assert_eq!(times(all).0, [50]);
+}
+
+#[test]
+fn slices_of_tracks_are_marks_of_their_threads_and_others_have_their_track_as_request() {
+    let slice = |time, kind, track, name: Option<&str>| {
+        let of = message().number(9, kind).number(11, track);
+        let of = name.map_or(of.clone(), |name| of.text(23, name));
+        message()
+            .number(packet::TIMESTAMP, time)
+            .number(packet::TRUSTED_PACKET_SEQUENCE_ID, 3)
+            .message(packet::TRACK_EVENT, &of)
+    };
+    let thread = message().number(1, 70).message(4, &message().number(1, 5).number(2, 7));
+    let described = message().message(packet::TRACK_DESCRIPTOR, &thread);
+    let named = message().message(2, &message().number(1, 9).text(2, "interned"));
+    let by_number = message().number(packet::TIMESTAMP, 500);
+    let by_number = by_number
+        .number(packet::TRUSTED_PACKET_SEQUENCE_ID, 3)
+        .number(packet::CLOCK_ID, 64)
+        .message(packet::INTERNED_DATA, &named)
+        .message(packet::TRACK_EVENT, &message().number(9, 3).number(10, 9).number(11, 80));
+    // Clock 64 of this writer stands at 400 when the boot clock stands at 30.
+    let clock = |id, value| message().number(1, id).number(2, value);
+    let snapshot = message().message(1, &clock(6, 30)).message(1, &clock(64, 400));
+    let snapshot = message()
+        .number(packet::TRUSTED_PACKET_SEQUENCE_ID, 3)
+        .message(packet::CLOCK_SNAPSHOT, &snapshot);
+    let unknown = slice(9, 3, 70, Some("nowhere")).number(packet::CLOCK_ID, 65);
+    let packets = [
+        described,
+        snapshot,
+        slice(10, 1, 70, Some("outer")),
+        slice(11, 1, 70, Some("inner")),
+        slice(12, 2, 70, None),
+        slice(13, 1, 80, Some("queue")),
+        slice(14, 2, 80, None),
+        slice(15, 2, 80, None),
+        by_number,
+        unknown,
+    ];
+    let mut bytes = bundles(&[bundle_of(2, &[event(5, 7, event::SWITCH, &switch(7, 1, 8))])]);
+    for packet in &packets {
+        bytes.extend(message().message(trace::PACKET, packet).0);
+    }
+    let mut reader = opened(bytes);
+    let told = read(&mut reader);
+    let names = &reader.info().marks;
+    let marks: Vec<_> = told
+        .iter()
+        .filter_map(|(event, _)| match event.what {
+            What::Mark { pid, id, phase, request } => {
+                Some((event.time.0, pid.0, &*names[id as usize], phase, request))
+            }
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        (10, 7, "outer", Phase::Begin, 0),
+        (11, 7, "inner", Phase::Begin, 0),
+        (12, 7, "inner", Phase::End, 0),
+        (13, 0, "queue", Phase::Begin, 1),
+        (14, 0, "queue", Phase::End, 1),
+        (130, 0, "interned", Phase::Point, 1),
+    ];
+    assert_eq!(marks, expected, "an end without a begin is none");
+    assert_eq!(reader.warnings().len(), 1);
+    assert!(reader.warnings()[0].what.contains("1 slices are on clocks"));
+    assert_eq!(reader.info().cpus.to_string(), "2");
+}
+
+#[test]
+fn an_end_without_a_name_ends_what_its_thread_began_last() {
+    let print = |time, by, text: &str| event(time, by, event::PRINT, &message().text(2, text));
+    let tree = message().message(2, &message().signed(1, 8).text(2, "w").signed(3, 7));
+    let events =
+        [print(1, 8, "B|7|a"), print(2, 7, "B|7|b"), print(3, 8, "E|7"), print(4, 7, "E|7")];
+    let packets = [(packet::PROCESS_TREE, tree), (packet::FTRACE_EVENTS, bundle_of(0, &events))];
+    let mut reader = opened(trace_of(&packets));
+    let told: Vec<_> = read(&mut reader)
+        .iter()
+        .filter_map(|(event, _)| match event.what {
+            What::Mark { pid, id, .. } => Some((pid.0, id)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [(8, 0), (7, 1), (8, 0), (7, 1)], "the text names the process");
+}
+
+#[test]
+fn only_the_first_machines_packets_are_read() {
+    let at = |time| bundle_of(0, &[event(time, 7, event::SWITCH, &switch(7, 1, 8))]);
+    let packet = |time, machine| {
+        message().message(packet::FTRACE_EVENTS, &at(time)).number(packet::MACHINE, machine)
+    };
+    let all = message()
+        .message(trace::PACKET, &packet(5, 9))
+        .message(trace::PACKET, &packet(6, 8))
+        .message(trace::PACKET, &packet(7, 9));
+    let mut reader = opened(all.0);
+    let times: Vec<u64> = read(&mut reader).iter().map(|(event, _)| event.time.0).collect();
+    assert_eq!(times, [5, 7]);
+    assert_eq!(reader.warnings()[0].code, "machines-several");
+}
+
+#[test]
+fn a_place_in_the_kernel_has_the_name_that_its_number_has_there() {
+    let reason = |time| event(time, 7, 18, &message().signed(1, 8).number(2, 1).number(3, 1));
+    let symbols =
+        |name: &str| message().message(KERNEL_SYMBOLS, &message().number(1, 1).text(2, name));
+    let packet = |events: &[Message], names: Option<Message>| {
+        let of = message().message(packet::FTRACE_EVENTS, &bundle_of(0, events));
+        let of = of.number(packet::TRUSTED_PACKET_SEQUENCE_ID, 2);
+        names.map_or(of.clone(), |names| of.message(packet::INTERNED_DATA, &names))
+    };
+    let all = message()
+        .message(trace::PACKET, &packet(&[reason(1)], Some(symbols("filemap_fault"))))
+        .message(trace::PACKET, &packet(&[reason(2)], None))
+        .message(trace::PACKET, &packet(&[reason(3)], Some(symbols("futex_wait"))));
+    let told: Vec<_> = read(&mut opened(all.0)).into_iter().filter_map(|(_, text)| text).collect();
+    let with = |name: &str| format!("pid=8 iowait=1 caller={name}");
+    assert_eq!(told, [with("filemap_fault"), with("filemap_fault"), with("futex_wait")]);
 }
