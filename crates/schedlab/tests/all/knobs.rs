@@ -68,3 +68,25 @@ fn a_knob_is_one_run_s_at_a_time_and_a_foreign_change_is_told() {
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!((applied, now()), (other.to_owned(), before));
 }
+
+#[test]
+fn a_knob_of_a_slowed_session_holds_until_its_end() {
+    if std::fs::OpenOptions::new().write(true).open(KNOB).is_err() {
+        return missing!("the right to set {KNOB}; `slow --knob` was not tested");
+    }
+    crate::machine_lock::take();
+    let before = now();
+    let other = if before == "0" { "1" } else { "0" };
+    let slow = |knob: &str| {
+        let words = ["slow", "--no-measure", "--share", "--method", "stop", "--knob", knob, "50%"];
+        schedlab(&[&words[..], &["--", "cat", KNOB]].concat()).output().unwrap()
+    };
+    let output = slow(&format!("autogroup={other}"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), other, "{}", said(&output));
+    assert_eq!(now(), before);
+    for (knob, why) in [("slice=3ms", "belong to tasks"), ("autogroup", "use NAME=VALUE")] {
+        let refused = slow(knob);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(why), "{}", said(&refused));
+    }
+}
