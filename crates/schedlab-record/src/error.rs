@@ -38,6 +38,14 @@ pub enum RecordError {
         /// Why not, and what to do.
         why: String,
     },
+    /// A request whose begin or end cannot be observed.
+    #[error("cannot record requests of '{asked}': {why}")]
+    Request {
+        /// As it was asked for.
+        asked: String,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// The spool directory is not what it should be.
     #[error("{}: {what}", path.display())]
     Spool {

@@ -9,6 +9,7 @@
 //! instance is made that does not ask for it (see [`unnamed`]).
 
 use super::error::{RecordError, tracefs_write_right};
+use super::hit_cost::{self, HitCost};
 use super::options::{Meaning as _, Options};
 use super::shared::{Ended, Shared, be_prompt, spawn};
 use super::spool::{self, Head};
@@ -47,16 +48,18 @@ const LOOK: Nanos = Nanos::from_millis(250);
 const PAGES_AT_ONCE: usize = 64;
 
 impl Instance {
-    /// Makes an instance that is removed even if a process dies.
+    /// Makes an instance that is removed even if a process dies: by `guard`, if there is one already.
     pub(crate) fn guarded(
         tracefs: Tracefs,
         options: &Options,
         head: &Head,
+        guard: Option<Guard>,
     ) -> Result<Self, RecordError> {
         tracefs.writable().map_err(|error| tracefs_write_right(&error))?;
         let name = format!("schedlab-{}", std::process::id());
         let root = tracefs.root().join("instances").join(&name);
-        let mut guard = Guard::arm().map_err(RecordError::io("starting the guardian"))?;
+        let armed = guard.map_or_else(Guard::arm, Ok);
+        let mut guard = armed.map_err(RecordError::io("starting the guardian"))?;
         let undo = Undo::RemoveInstance { name };
         guard.before(undo).map_err(RecordError::io("writing the guard's journal"))?;
         unnamed(&tracefs, &mut guard, || std::fs::create_dir(&root))
@@ -189,15 +192,38 @@ impl Instance {
         lost
     }
 
+    /// What a hit of a probe costs when its record goes into this instance.
+    pub(crate) fn hit_cost(&mut self) -> Result<HitCost, RecordError> {
+        let mut guard = self.guard.take();
+        let measured = match (&self._tracefs, &mut guard) {
+            (Some(tracefs), Some(guard)) => {
+                hit_cost::measure(tracefs, guard, |system, name, on| {
+                    let on = if on { "1" } else { "0" };
+                    self.write("tracing_on", on)?;
+                    self.write(&format!("events/{system}/{name}/enable"), on)?;
+                    // Opened to truncate, it empties the buffer.
+                    self.write("trace", "")
+                })
+            }
+            _ => Ok(HitCost::default()),
+        };
+        self.guard = guard;
+        measured
+    }
+
     /// Removes the instance; what could not be undone is a warning.
     pub(crate) fn finish(mut self) -> Vec<Warning> {
-        let failed = self.guard.take().map(Guard::finish).unwrap_or_default();
-        let doubt = |(undo, error)| {
-            let what = format!("cannot remove an ftrace instance ({undo:?}): {error}");
-            Warning::new("instance-left", what, "schedlab doctor --restore")
-        };
-        failed.into_iter().map(doubt).collect()
+        self.guard.take().map(undone).unwrap_or_default()
     }
+}
+
+/// Undoes what a recording changed; what could not be undone is a warning.
+pub(crate) fn undone(guard: Guard) -> Vec<Warning> {
+    let doubt = |(undo, error)| {
+        let what = format!("cannot remove an ftrace instance or a probe ({undo:?}): {error}");
+        Warning::new("instance-left", what, "schedlab doctor --restore")
+    };
+    guard.finish().into_iter().map(doubt).collect()
 }
 
 /// Makes an instance while the kernel does not ask for its table of task names: an instance takes
@@ -282,6 +308,7 @@ mod tests {
                 format: "\tfield:pid_t next_pid;\toffset:8;\tsize:4;\tsigned:1;\n".into(),
             }],
             cpus: CpuSet::first(2),
+            requests: Vec::new(),
             topology: None,
             uname: String::new(),
             page_size: 4096,

@@ -152,7 +152,7 @@ impl Live {
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
         tracefs.writable().map_err(|error| tracefs_write_right(&error))?;
         let (options, head, timers) = described(start, &tracefs, Source::Ftrace)?;
-        let instance = Instance::guarded(tracefs, &options, &head)?;
+        let instance = Instance::guarded(tracefs, &options, &head, None)?;
         let pages = instance.open_pages()?;
         let page = instance.page();
         let from = pages.into_iter().map(|(cpu, pages)| (cpu, From::Pages(pages))).collect();

@@ -1,6 +1,7 @@
 //! How to record: what the spec asks of rings, filters and warnings.
 
 use super::RING_BYTES;
+use super::request_probes;
 use super::shared::RECORDER;
 use super::tracepoints::Tracepoint;
 use schedlab_model::{Pid, Warning};
@@ -39,8 +40,9 @@ impl Meaning for Options {
         if !self.pids.is_empty() {
             parts.push(concerns(point, &self.pids));
         }
-        if point.system == "syscalls" {
-            // The recorder reads its rings by calls: told in turn, they would fill the rings that it empties.
+        if point.system == "syscalls" || request_probes::is_own(point) {
+            // The recorder reads its rings by calls: told in turn, they would fill the rings that it empties. Probes in
+            // libc would tell them too.
             parts.push(format!("comm != \"{RECORDER}\""));
         }
         (!parts.is_empty()).then(|| parts.join(" && "))

@@ -4,7 +4,9 @@ use super::conditions::Looker;
 use super::error::tracefs_right;
 use super::ftrace::Instance;
 use super::groups::Groups;
+use super::hit_cost::{self, HitCost};
 use super::options::Meaning as _;
+use super::request_probes::{self, Defined};
 use super::rings::{self, Rings};
 use super::shared::{Ended, Shared, Spike, spawn};
 use super::spool::{self, Head, Source, Tail};
@@ -13,7 +15,8 @@ use super::trace_marker;
 use super::tracepoints;
 use super::watch::Watcher;
 use super::{Options, RecordError, Via};
-use schedlab_model::{Cpu, Nanos, Trigger};
+use schedlab_model::{Cpu, Nanos, Trigger, Warning};
+use schedlab_sys::guard::Guard;
 use schedlab_sys::perf::Ring;
 use schedlab_sys::{clock, process, topology, tracefs::Tracefs};
 use std::io;
@@ -30,6 +33,11 @@ pub struct Recorder {
     backend: Backend,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// Removes what was defined for perf events; an instance has its own.
+    guard: Option<Guard>,
+    /// Requests that the recording goes on without.
+    warnings: Vec<Warning>,
+    hit_cost: Option<HitCost>,
 }
 
 #[derive(Debug)]
@@ -83,9 +91,17 @@ impl Recorder {
 
     fn perf(options: &Options, dir: &Path, marks: Option<&Path>) -> Result<Self, RecordError> {
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
-        let head = head(options, &tracefs, Source::Perf)?;
-        begin(options, dir, &head)?;
+        let mut guard = None;
+        let mut options = options.clone();
+        let requested = requested(&tracefs, &mut guard, &mut options)?;
+        let options = &options;
+        let requests = requested.requests.clone();
+        let head = Head { requests, ..head(options, &tracefs, Source::Perf)? };
         process::raise_open_files();
+        let hit_cost = guard.as_mut().and_then(|guard| {
+            hit_cost::measure(&tracefs, guard, rings::switch(&tracefs, &head)).ok()
+        });
+        begin(options, dir, &head)?;
         let (rings, drains, watched) = Rings::open(options, &head)?;
         let rings = Arc::new(rings);
         let shared = Arc::<Shared>::default();
@@ -94,7 +110,8 @@ impl Recorder {
         threads.extend(Rings::threads(&rings, drains, options, dir, marks, &head, &shared)?);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
-        Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })
+        let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
+        Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost })
     }
 
     fn ftrace(options: &Options, dir: &Path) -> Result<Self, RecordError> {
@@ -105,10 +122,16 @@ impl Recorder {
             });
         }
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
-        let head = head(options, &tracefs, Source::Ftrace)?;
+        let mut guard = None;
+        let mut options = options.clone();
+        let requested = requested(&tracefs, &mut guard, &mut options)?;
+        let options = &options;
+        let requests = requested.requests.clone();
+        let head = Head { requests, ..head(options, &tracefs, Source::Ftrace)? };
         begin(options, dir, &head)?;
         let shared = Arc::<Shared>::default();
-        let instance = Instance::guarded(tracefs, options, &head)?;
+        let mut instance = Instance::guarded(tracefs, options, &head, guard)?;
+        let hit_cost = (!requested.requests.is_empty()).then(|| instance.hit_cost().ok()).flatten();
         let mut threads = vec![watcher(dir, rings::watch(&head), options, &shared)?];
         threads.extend(listener(options, dir, &head, &shared)?);
         if !options.overwrites() {
@@ -116,7 +139,8 @@ impl Recorder {
         }
         instance.enable(true)?;
         let backend = Backend::Ftrace(Box::new(instance));
-        Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })
+        let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
+        Ok(Self { dir, options, backend, shared, threads, guard: None, warnings, hit_cost })
     }
 
     /// Through which interface [`Via::Auto`] would record, found out in a millisecond and without
@@ -198,12 +222,16 @@ impl Recorder {
             _ => None,
         };
         let mut doubts = self.options.doubts();
+        doubts.extend(self.warnings);
         let lost = match self.backend {
             Backend::Perf(rings) => {
                 if self.options.overwrites() {
                     rings.save(&self.dir)?;
                 }
-                rings.lost()
+                let lost = rings.lost();
+                // Probes cannot be removed while an event uses them.
+                drop(rings);
+                lost
             }
             Backend::Ftrace(instance) => {
                 if self.options.overwrites() {
@@ -214,7 +242,9 @@ impl Recorder {
                 lost
             }
         };
-        spool::write(&spool::tail(&self.dir), &Tail { stopped, lost, doubts, trigger })?;
+        doubts.extend(self.guard.map(super::ftrace::undone).unwrap_or_default());
+        let tail = Tail { stopped, lost, doubts, trigger, hit_cost: self.hit_cost };
+        spool::write(&spool::tail(&self.dir), &tail)?;
         Ok(self.dir)
     }
 }
@@ -227,6 +257,28 @@ pub(crate) fn begin(options: &Options, dir: &Path, head: &Head) -> Result<(), Re
         stacks::keep_timers(dir)?;
     }
     spool::write(&spool::head(dir), head)
+}
+
+/// Sets the probes of the requests that are asked for, and adds their events.
+fn requested(
+    tracefs: &Tracefs,
+    guard: &mut Option<Guard>,
+    options: &mut Options,
+) -> Result<Defined, RecordError> {
+    if options.requests.is_empty() {
+        return Ok(Defined::default());
+    }
+    if let Err(error) = tracefs.writable() {
+        return request_probes::without(&options.requests, &error);
+    }
+    let mut armed = match guard.take() {
+        Some(armed) => armed,
+        None => Guard::arm().map_err(RecordError::io("starting the guardian"))?,
+    };
+    let defined = request_probes::define(tracefs, &mut armed, &options.requests)?;
+    options.events.extend(defined.events());
+    *guard = Some(armed);
+    Ok(defined)
 }
 
 pub(crate) fn head(
@@ -254,6 +306,7 @@ pub(crate) fn head(
         header_page: text("events/header_page")?,
         header_event: text("events/header_event")?,
         tracepoints,
+        requests: Vec::new(),
         cpus: topology::online(sys).map_err(RecordError::io("reading the online CPUs"))?,
         topology: topology::read(sys).ok(),
         uname: uname(),

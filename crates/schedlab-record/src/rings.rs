@@ -1,6 +1,7 @@
 //! Perf events: one ring for each CPU, and the threads that empty them.
 
-use super::error::{libc_errno, perf_right};
+use super::error::{libc_errno, perf_right, tracefs_right};
+use super::hits::Hits;
 use super::options::Meaning as _;
 use super::requests::Requests;
 use super::shared::{Ended, Shared, be_prompt, spawn};
@@ -11,6 +12,7 @@ use super::{Options, RecordError};
 use schedlab_model::{Cpu, Nanos};
 use schedlab_sys::perf::{Event, Ring, Source, record};
 use schedlab_sys::process;
+use schedlab_sys::tracefs::Tracefs;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
@@ -117,7 +119,14 @@ impl Rings {
             let requests = name.map(|name| Requests::new(marks, dir, name, snapshot.bound));
             let watched = options.watch.clone();
             let points = &head.tracepoints;
-            let watch = snapshot::Watch::new(snapshot, points, drained, dir, requests, watched)?;
+            // Only those of the request that is timed: their numbers are all alike then.
+            let timed = head.requests.iter().filter(|it| Some(it.name.as_str()) == name);
+            let timed: Vec<_> = timed.cloned().collect();
+            let nests = timed.iter().any(|it| it.nests);
+            let requests = requests.map(|requests| requests.nesting(nests));
+            let hits = Hits::new(&timed, points);
+            let watch =
+                snapshot::Watch::new(snapshot, points, drained, dir, requests, hits, watched)?;
             let body = move || watch.run(&shared, || all.disable());
             return Ok(vec![spawn("snapshot", body)?]);
         }
@@ -200,6 +209,29 @@ pub(crate) fn watch(head: &Head) -> Vec<Ring> {
 /// Whether the tracepoint `id` can be observed, by opening it on one CPU.
 pub(crate) fn try_event(id: u64, cpu: Cpu) -> Result<(), RecordError> {
     open_event(Source::Tracepoint(id), cpu, u32::MAX >> 1, false).map(drop)
+}
+
+/// Turns an event of tracefs on and off on every CPU, as a recording would.
+pub(crate) fn switch<'a>(
+    tracefs: &'a Tracefs,
+    head: &'a Head,
+) -> impl FnMut(&str, &str, bool) -> Result<(), RecordError> + 'a {
+    let mut open: Vec<(Event, Ring)> = Vec::new();
+    move |system, name, on| {
+        if !on {
+            open.clear();
+            return Ok(());
+        }
+        let (id, _) = tracefs.event(system, name).map_err(|error| tracefs_right(&error))?;
+        for cpu in head.cpus.iter() {
+            let event = open_event(Source::Tracepoint(id), cpu, u32::MAX >> 1, true)?;
+            let ring = Ring::map(&event, WATCH_BYTES, true);
+            let ring = ring.map_err(|error| map_error(error, WATCH_BYTES))?;
+            event.enable().map_err(RecordError::io("measuring a probe"))?;
+            open.push((event, ring));
+        }
+        Ok(())
+    }
 }
 
 /// The whole records of a ring that is written backwards. The oldest one is half overwritten, and

@@ -6,12 +6,13 @@
 //! is noticed too, as soon as it passes the bound. Where requests are timed instead (`requests`), records are not
 //! decoded.
 
-use super::requests::Requests;
+use super::hits::Hits;
+use super::requests::{self, Requests};
 use super::sample::Sample;
 use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
-use super::{RecordError, Snapshot, Watched, spool};
+use super::{Mark, RecordError, Snapshot, Watched, spool};
 use schedlab_model::{Cpu, Event, Nanos, Pid, What, is_within};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::perf::{Ring, record};
@@ -42,6 +43,10 @@ pub(crate) struct Watch {
     waits: Waits,
     /// What is timed instead of waits.
     requests: Option<Requests>,
+    /// Of probes and calls that begin or end these requests.
+    hits: Hits,
+    /// The number of the event that a task ends.
+    exit: Option<u16>,
 }
 
 struct Kept {
@@ -58,6 +63,7 @@ impl Watch {
         rings: Vec<(Cpu, Ring)>,
         dir: &Path,
         requests: Option<Requests>,
+        hits: Hits,
         watched: Vec<Watched>,
     ) -> Result<Self, RecordError> {
         let formats = tracepoints.iter().map(|t| (t.system.as_str(), t.format.as_str()));
@@ -71,6 +77,8 @@ impl Watch {
             pending: Vec::new(),
             waits: Waits::new(snapshot.bound, watched),
             requests,
+            hits,
+            exit: tracepoints.iter().find(|it| it.name == "sched_process_exit").map(|it| it.id),
         })
     }
 
@@ -100,16 +108,32 @@ impl Watch {
     fn look(&mut self, heard_until: Nanos) -> io::Result<Option<Ended>> {
         let now = clock::monotonic();
         let decodes = self.requests.is_none();
+        let mut marks = Vec::new();
         for kept in &mut self.kept {
             let mut bytes = Vec::new();
             kept.ring.drain(&mut |piece| {
                 bytes.extend_from_slice(piece);
                 Ok(())
             })?;
-            let samples = records(&bytes).filter(|(kind, _)| decodes && *kind == record::SAMPLE);
+            let looks = decodes || !self.hits.is_empty();
+            let samples = records(&bytes).filter(|(kind, _)| looks && *kind == record::SAMPLE);
             for (_, body) in samples {
                 let Some(sample) = Sample::parse(body, self.has_stacks) else { continue };
-                self.decoder.decode(sample.time, kept.cpu, sample.raw, &mut self.pending);
+                if decodes {
+                    self.decoder.decode(sample.time, kept.cpu, sample.raw, &mut self.pending);
+                    continue;
+                }
+                let process = |thread| process::of_thread(thread).unwrap_or(thread);
+                if sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id)) == self.exit {
+                    let pid = sample.raw.get(4..).and_then(|rest| rest.first_chunk());
+                    let pid = pid.map_or(Pid(0), |pid| Pid(i32::from_ne_bytes(*pid)));
+                    marks.push(requests::gone(sample.time, kept.cpu, pid));
+                }
+                for hit in self.hits.marks(sample.raw, process) {
+                    let (time, cpu, pid, phase) = (sample.time, kept.cpu, hit.pid, hit.phase);
+                    let (id, request) = (hit.request, hit.number);
+                    marks.push(Mark { time, cpu, pid, id, phase, request });
+                }
             }
             kept.chunks.push_back((now, bytes));
             while kept.chunks.front().is_some_and(|(at, _)| *at + self.snapshot.keep < now) {
@@ -117,7 +141,7 @@ impl Watch {
             }
         }
         if let Some(requests) = &mut self.requests {
-            return Ok(requests.look(now.min(heard_until)).map(Ended::Overrun));
+            return Ok(requests.look(now.min(heard_until), marks).map(Ended::Overrun));
         }
         let settled = now - SETTLED;
         self.pending.sort_by_key(|event| event.time);

@@ -36,6 +36,9 @@ pub(crate) struct Head {
     pub(crate) header_page: String,
     pub(crate) header_event: String,
     pub(crate) tracepoints: Vec<Tracepoint>,
+    /// The requests that tracepoints begin and end.
+    #[serde(default)]
+    pub(crate) requests: Vec<super::request_probes::Probed>,
     pub(crate) cpus: CpuSet,
     pub(crate) topology: Option<Topology>,
     pub(crate) uname: String,
@@ -55,6 +58,9 @@ pub(crate) struct Tail {
     /// The wait that ended it.
     #[serde(default)]
     pub(crate) trigger: Option<Trigger>,
+    /// What each hit of a request's probe took from its program.
+    #[serde(default)]
+    pub(crate) hit_cost: Option<super::hit_cost::HitCost>,
 }
 
 /// What the watcher saw of a task.

@@ -1,15 +1,18 @@
 //! From a spool directory to a trace.dat: two passes over the ring files, the first for the names of
 //! tasks (the head of the file wants them), the second for the records.
 
+use super::hit_cost::HitCost;
+use super::hits::Hits;
+use super::request_probes::Probed;
 use super::spool::{self, Head, Source, Tail};
 use super::stacks::{self, Stacks};
 use super::tracepoints::Tracepoint;
 use super::watch::{Tasks, gather};
 use super::{Mark, Marks, RecordError, Via, copy, mark_file};
-use schedlab_model::{Comm, Cpu, Nanos, Pid, Span, Warning};
+use schedlab_model::{Comm, Cpu, Nanos, Phase, Pid, Span, Warning};
 use schedlab_trace::dat::{Companion, Header, Writer};
 use schedlab_trace::live::Piece;
-use schedlab_workload::Recorded;
+use schedlab_workload::{Recorded, RecordedRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU32;
@@ -50,8 +53,14 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         Vec::new()
     });
     let tasks = spool::read_tasks(dir)?;
+    let first_request = u32::try_from(marks.names.len()).unwrap_or(u32::MAX);
+    let marks = &with_requests(marks, &head);
     let mut header =
         Header { kallsyms: symbols, ..header(tasks, &head, known.names, marks, mark_id) };
+    let processes = header.companion.as_ref().and_then(|it| it.processes.clone());
+    let processes = processes.unwrap_or_default();
+    let mut hits = Hits::new(&head.requests, &head.tracepoints);
+    let mut seen = vec![[0; 2]; head.requests.len()];
     if let Some(companion) = &mut header.companion {
         companion.trigger = tail.as_ref().and_then(|tail| tail.trigger);
     }
@@ -70,6 +79,10 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
                 keeps_end: head.overwrites || head.is_snapshot,
                 counts: vec![0; head.tracepoints.len()],
                 marks: marks.into_iter().peekable(),
+                hits: &mut hits,
+                processes: &processes,
+                first_request,
+                requests_seen: &mut seen,
                 mark_id,
                 marked: 0,
                 lost: 0,
@@ -89,7 +102,45 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         Ok::<(), RecordError>(())
     })?;
     summary.warnings.extend(loss(&summary));
+    let cost = tail.and_then(|tail| tail.hit_cost);
+    for (request, [begun, ended]) in head.requests.iter().zip(seen) {
+        let told = requested(request, begun, ended, cost);
+        summary.warnings.extend(unseen(&told));
+        summary.requests.push(told);
+    }
     Ok(summary)
+}
+
+/// What was seen of a request.
+fn requested(of: &Probed, begun: u64, ended: u64, cost: Option<HitCost>) -> RecordedRequest {
+    let costs = cost.and_then(|cost| of.costs(cost));
+    let hits_ns = costs.map(|[begin_ns, end_ns]| {
+        Nanos((begun as f64 * begin_ns + ended as f64 * end_ns).round() as u64)
+    });
+    RecordedRequest { name: of.name.clone(), begun, ended, hits_ns }
+}
+
+/// A request of which nothing, or one end alone, was seen.
+fn unseen(told: &RecordedRequest) -> Option<Warning> {
+    let name = &told.name;
+    let what = match (told.begun, told.ended) {
+        (0, 0) => format!("no request '{name}' was seen: no program came by its begin or its end"),
+        (_, 0) => format!("no request '{name}' ended: no program came by its end"),
+        (0, _) => format!("no request '{name}' began: no program came by its begin"),
+        _ => return None,
+    };
+    Some(Warning::new(
+        "request-unseen",
+        what,
+        "see what can be named: schedlab record --request-list",
+    ))
+}
+
+/// These marks, and the names of the requests that probes tell.
+fn with_requests(marks: &Marks, head: &Head) -> Marks {
+    let mut marks = marks.clone();
+    marks.names.extend(head.requests.iter().map(|request| request.name.clone()));
+    marks
 }
 
 /// These marks, and those that programs wrote into `trace_marker`.
@@ -138,7 +189,7 @@ fn header(
     let (of_stacks, others): (Vec<_>, Vec<_>) =
         head.tracepoints.iter().partition(|point| point.is_stack());
     let mut formats: Vec<_> = others.iter().map(|t| (t.system.clone(), t.format.clone())).collect();
-    if !marks.marks.is_empty() {
+    if !marks.marks.is_empty() || !head.requests.is_empty() {
         let text = schedlab_trace::mark::format_text(mark_id, &marks.names);
         formats.push((schedlab_trace::mark::SYSTEM.into(), text));
     }
@@ -180,6 +231,13 @@ struct Stitched<'a, W: io::Write + io::Seek> {
     keeps_end: bool,
     counts: Vec<u64>,
     marks: std::iter::Peekable<std::vec::IntoIter<Mark>>,
+    hits: &'a mut Hits,
+    /// Of threads that are not the first of theirs.
+    processes: &'a BTreeMap<Pid, Pid>,
+    /// The name of the first request among those of marks.
+    first_request: u32,
+    /// How often each request began and ended.
+    requests_seen: &'a mut [[u64; 2]],
     mark_id: u16,
     marked: u64,
     lost: u64,
@@ -193,6 +251,18 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         let Some(kind) = self.kinds.iter().position(|kind| Some(kind.id) == id) else {
             return Ok(());
         };
+        let process = |thread: Pid| self.processes.get(&thread).copied().unwrap_or(thread);
+        for hit in self.hits.marks(body, process) {
+            self.requests_seen[hit.request as usize][usize::from(hit.phase == Phase::End)] += 1;
+            let said = (self.first_request + hit.request, hit.phase, hit.number);
+            let body = schedlab_trace::mark::body(self.mark_id, hit.pid, hit.pid, said);
+            self.out.record(time, &body)?;
+            self.marked += 1;
+            self.seen(time);
+        }
+        if self.hits.is_own(self.kinds[kind].id) {
+            return Ok(());
+        }
         self.counts[kind] += 1;
         self.seen(time);
         // The ring pads records; what lies behind the fields is garbage.
@@ -324,7 +394,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_model::{CpuSet, Phase};
+    use schedlab_model::CpuSet;
     use schedlab_sys::perf::record;
 
     const ID: u16 = 372;
@@ -348,6 +418,7 @@ mod tests {
             header_event: String::new(),
             tracepoints: vec![Tracepoint { system, name, id: ID, format }],
             cpus: CpuSet::first(2),
+            requests: Vec::new(),
             topology: None,
             uname: "Linux".into(),
             page_size: 4096,
@@ -441,7 +512,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         spool::write(&spool::head(dir.path()), &head()).unwrap();
         let lost = BTreeMap::from([(Cpu(0), 7)]);
-        let tail = Tail { stopped: Nanos(99), lost, doubts: Vec::new(), trigger: None };
+        let tail = Tail { stopped: Nanos(99), lost, doubts: Vec::new(), ..Tail::default() };
         spool::write(&spool::tail(dir.path()), &tail).unwrap();
         let ring = [sample(10), sample(30)].concat();
         std::fs::write(spool::records(dir.path(), Cpu(0)), ring).unwrap();

@@ -234,10 +234,11 @@ impl Simulated {
             && record.pids.is_empty()
             && record.filters.is_empty()
             && record.snapshot.is_none()
+            && record.requests.is_empty()
             && record.full == Full::Stop;
         if !plain {
             let why = "the simulator records all scheduler events, and syscalls:sys_enter_read and its \
-                like on request: leave out other events, filters and --full overwrite";
+                like on request: leave out other events, filters, requests and --full overwrite";
             return Err(self.refused("record that", why));
         }
         Ok(())

@@ -67,6 +67,13 @@ pub enum Undo {
         /// Its name below `instances`.
         name: String,
     },
+    /// Remove a dynamic event that we defined, wherever tracefs is mounted then.
+    RemoveProbe {
+        /// The system that it is shown under.
+        group: String,
+        /// The name of the event within its system, as `dynamic_events` lists it.
+        name: String,
+    },
     /// Write this into a file of tracefs, wherever that is mounted then.
     WriteTracefs {
         /// The file, relative to the root of tracefs.
@@ -308,6 +315,17 @@ impl Undo {
             Self::RemoveFile { path } => std::fs::remove_file(path),
             Self::RemoveInstance { name } => Tracefs::open()
                 .and_then(|tracefs| remove_dir(&tracefs.root().join("instances").join(name))),
+            Self::RemoveProbe { group, name } => Tracefs::open().and_then(|tracefs| {
+                let removed = || match tracefs.define(&format!("-:{group}/{name}")) {
+                    // A killed owner's events end a moment after it.
+                    Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(false),
+                    result => result.map(|()| true),
+                };
+                match patiently(removed)? {
+                    true => Ok(()),
+                    false => Err(io::Error::from_raw_os_error(libc::EBUSY)),
+                }
+            }),
             Self::WriteTracefs { file, content } => Tracefs::open()
                 .and_then(|tracefs| kernel_file::write(tracefs.root().join(file), content)),
             Self::MoveTasks { from, to } => move_tasks(from, to),

@@ -303,6 +303,14 @@ pub fn threads(process: Pid) -> Vec<Pid> {
     entries.flatten().filter_map(number).collect()
 }
 
+/// The process of a thread; `None` when it is gone.
+#[must_use]
+pub fn of_thread(thread: Pid) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Pid)
+}
+
 /// Raises the soft limit of open files to the hard one; returns the limit in force (`None`: none).
 pub fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -66,6 +66,17 @@ impl Tracefs {
         Ok(())
     }
 
+    /// Adds a dynamic event, or takes one away (`-:GROUP/EVENT`), beside those that are there.
+    ///
+    /// # Errors
+    /// What the kernel refuses, or a kernel without dynamic events.
+    pub fn define(&self, event: &str) -> io::Result<()> {
+        // Opened to truncate, the file would take all events away.
+        let path = self.root.join("dynamic_events");
+        let mut file = std::fs::OpenOptions::new().append(true).open(path)?;
+        io::Write::write_all(&mut file, format!("{event}\n").as_bytes())
+    }
+
     /// The text of a file below the root.
     ///
     /// # Errors
@@ -186,5 +197,17 @@ mod tests {
         assert!(tracefs.events("irq").is_empty());
         assert_eq!(tracefs.systems_of("sched_switch"), ["sched"]);
         assert!(tracefs.systems_of("no_event").is_empty());
+    }
+
+    #[test]
+    fn a_dynamic_event_stands_beside_those_that_are_there() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("dynamic_events");
+        let tracefs = Tracefs::at(root.path());
+        assert!(tracefs.define("t:a/b sched_switch").is_err(), "a kernel without them");
+        std::fs::write(&file, "p:others/probe here\n").unwrap();
+        tracefs.define("t:a/b sched_switch").unwrap();
+        let all = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(all, "p:others/probe here\nt:a/b sched_switch\n");
     }
 }

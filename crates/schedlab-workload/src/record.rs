@@ -1,5 +1,6 @@
 //! What to record beside a run, and when to end it.
 
+use crate::requested::Requested;
 use schedlab_model::{Cpu, Nanos, Pid, Span, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -156,6 +157,9 @@ pub struct RecordSpec {
     /// Whether to keep, as marks, what programs write into `trace_marker`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trace_marker: bool,
+    /// Requests of programs that write no marks.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub requests: Vec<Requested>,
     /// Whether the run is worth nothing without its trace: then it is not begun without the right.
     #[serde(default, skip_serializing_if = "is_default")]
     pub required: bool,
@@ -172,8 +176,24 @@ pub struct Recorded {
     pub lost: BTreeMap<Cpu, u64>,
     /// Time of the first and after the last record.
     pub span: Option<Span>,
+    /// The requests that were asked for, as they were seen.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub requests: Vec<RecordedRequest>,
     /// What is wrong with the recording.
     pub warnings: Vec<Warning>,
+}
+
+/// What a recording saw of one kind of request ([`Requested`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
+pub struct RecordedRequest {
+    /// The name of its marks.
+    pub name: String,
+    /// How often its begin was met.
+    pub begun: u64,
+    /// How often its end was met.
+    pub ended: u64,
+    /// What all of these took from the programs, by what one was measured to cost; `None` if that is not known.
+    pub hits_ns: Option<Nanos>,
 }
 
 impl Recorded {

@@ -11,7 +11,10 @@ use schedlab_record::mark_file as marks;
 use schedlab_record::{Filter, Full, Options, Recorder, Snapshot, Via, Watched, spool_of, stitch};
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
-use schedlab_workload::{Figure, MachineName, Output, Recorded, RunSpec, Stream, WorkloadSpec};
+use schedlab_workload::{
+    Figure, MachineName, Output, Recorded, RecordedRequest, Requested, RunSpec, Stream,
+    WorkloadSpec,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,6 +37,10 @@ Examples:
   schedlab record --snapshot 20ms --max 20 -o /var/log/late.dat
   schedlab record --snapshot 5ms --between request -- schedlab load app
   schedlab record --trace-marker --snapshot 5ms --between frame
+  schedlab record --request 'postgres:query__start..query__done' --time 10s
+  schedlab record --request './server:handle' -- ./server; schedlab trace why trace.dat --mark handle
+  schedlab record --request 'syscall:accept4%return($retval)..close($arg1)'
+  schedlab record --request-list libc.so.6 malloc
   schedlab record --stacks -- make; schedlab trace tasks trace.dat
   schedlab record --time 10s; schedlab why trace.dat
   trace-cmd report x.dat; kernelshark x.dat")]
@@ -97,6 +104,19 @@ pub(crate) struct Args {
     /// F|PID|NAME|ID, 'begin NAME ID' and 'end NAME ID' (ID is optional), or any other text
     #[arg(long)]
     trace_marker: bool,
+    /// Store requests of a program that writes no marks: from the entry of a function to its return, or
+    /// between two functions, static probes (USDT) or system calls; begin and end are of the same thread,
+    /// or have the same argument, as in 'nginx:A($arg1)..B($arg1)' (repeatable)
+    #[arg(long = "request", value_name = "[NAME=]PROGRAM:BEGIN[..END]")]
+    requests: Vec<Requested>,
+    /// List what --request can name in a program, a library or 'syscall'; only names that hold PATTERN
+    #[arg(
+        long,
+        num_args = 1..=2,
+        value_names = ["PROGRAM", "PATTERN"],
+        conflicts_with_all = ["command", "salvage", "requests"]
+    )]
+    request_list: Vec<String>,
     /// Store the kernel functions in which tasks blocked, for `trace why` and `trace tasks`
     #[arg(long)]
     stacks: bool,
@@ -211,6 +231,9 @@ enum AtSize {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let [program, pattern @ ..] = args.request_list.as_slice() {
+        return list(program, pattern.first().map_or("", String::as_str));
+    }
     let options = options(&args)?;
     if let Some(max) = args.max {
         return repeat::run(&options, &args.output, max, args.json);
@@ -234,6 +257,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             spool.display()
         )
     })
+}
+
+/// What requests can name in a program.
+fn list(program: &str, pattern: &str) -> anyhow::Result<ExitCode> {
+    let (names, missing) = schedlab_record::requestable(program, pattern)?;
+    let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+    let mut out = crate::output::stdout();
+    out.write_all(text.as_bytes())?;
+    if names.is_empty() {
+        note("nothing is called so");
+    }
+    missing.iter().for_each(|missing| note(missing));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A run of the user's command with a trace; its exit code is ours.
@@ -423,6 +459,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         between: args.between.clone(),
         stacks: args.stacks,
         trace_marker: args.trace_marker,
+        requests: args.requests.clone(),
         time: args.time,
         required: true,
     })
@@ -506,6 +543,20 @@ fn tell(summary: &Recorded, output: &Path) {
             note(&format!("lost: {}", list.join(", ")));
         }
     }
+    let all = summary.span.map_or(0, |span| span.duration().0) as f64 * cpus.max(1) as f64;
+    for request in &summary.requests {
+        let (name, begun, ended) = (&request.name, request.begun, request.ended);
+        let hits = (begun + ended).max(1);
+        let cost = request.hits_ns.map_or_else(String::new, |took| {
+            let each = Nanos(took.0 / hits);
+            let share = if all > 0.0 { 100.0 * took.0 as f64 / all } else { 0.0 };
+            format!("; a hit costs {each} here, all took {took}, {share:.2} % of the CPUs' time")
+        });
+        note(&format!("request '{name}': {begun} begun, {ended} ended{cost}"));
+        if begun > 0 && ended > 0 {
+            note(&format!("next: schedlab trace why {file} --mark '{name}'"));
+        }
+    }
     for warning in &summary.warnings {
         note(&format!("warning: {warning}"));
     }
@@ -527,6 +578,8 @@ pub(crate) struct Document {
     per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
     /// Events that could not be kept.
     lost: u64,
+    /// The requests of --request, as they were seen.
+    requests: Vec<RecordedRequest>,
     warnings: Vec<Warning>,
 }
 
@@ -544,6 +597,7 @@ impl Document {
             events: summary.events(),
             per_cpu: summary.per_cpu.clone(),
             lost: summary.lost_total(),
+            requests: summary.requests.clone(),
             warnings: summary.warnings.clone(),
         }
     }

@@ -40,6 +40,7 @@ mod perf_agreement;
 mod perfetto_states;
 mod placements;
 mod record;
+mod record_request;
 mod record_via;
 mod replay;
 mod report_print;
