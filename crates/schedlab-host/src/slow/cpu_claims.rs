@@ -144,30 +144,31 @@ mod tests {
     #[test]
     fn a_cpu_of_a_living_session_is_taken_and_one_of_a_dead_session_is_free() {
         let dir = tempfile::tempdir().unwrap();
+        // CPUs that no session on this machine slows, of another process either.
         let mut guard = Guard::arm_with(dir.path(), Path::new("/bin/true")).unwrap();
         let speeds = |cpu: u16| Speeds::from([(Cpu(cpu), Speed::percent(30).unwrap())]);
         let mut claimed = |cpu, share| {
             claim(dir.path(), &speeds(cpu), share, &mut guard).map(|(warning, _)| warning)
         };
-        assert!(claimed(1, false).unwrap().is_none(), "its own claim is no obstacle");
+        assert!(claimed(901, false).unwrap().is_none(), "its own claim is no obstacle");
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let other = Pid(child.id().cast_signed());
         let started = process::start_ticks(other).unwrap();
         let note = |started: u64| {
-            let text = serde_json::to_string(&(started, speeds(1))).unwrap();
+            let text = serde_json::to_string(&(started, speeds(901))).unwrap();
             std::fs::write(dir.path().join(format!("slow-{other}.cpus")), text).unwrap();
         };
         note(started);
-        let refused = claimed(1, false).unwrap_err().to_string();
-        assert!(refused.contains(&format!("session {other} already slows CPU 1, to 30%")));
-        assert!(claimed(2, false).unwrap().is_none());
-        assert!(claimed(1, true).unwrap().unwrap().what.contains("the slower holds"));
+        let refused = claimed(901, false).unwrap_err().to_string();
+        assert!(refused.contains(&format!("session {other} already slows CPU 901, to 30%")));
+        assert!(claimed(902, false).unwrap().is_none());
+        assert!(claimed(901, true).unwrap().unwrap().what.contains("the slower holds"));
         note(started + 1);
-        assert!(claimed(1, false).unwrap().is_none(), "the number was used again");
+        assert!(claimed(901, false).unwrap().is_none(), "the number was used again");
         child.kill().unwrap();
         child.wait().unwrap();
         note(started);
-        assert!(claimed(1, false).unwrap().is_none());
+        assert!(claimed(901, false).unwrap().is_none());
     }
 
     #[test]
