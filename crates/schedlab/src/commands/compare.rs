@@ -215,12 +215,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     export.write(&sets)?;
     if let ([one], true) = (&sets[..], is_measured) {
-        summary::print(one)?;
-        if github {
-            add_to_summary(&export::markdown_of(&sets))?;
-        }
-        let has_failed = one.runs.iter().any(|run| run.failure().is_some());
-        return Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+        return tell_alone(one, github);
     }
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");
@@ -269,6 +264,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));
     }
     judge(&comparisons, &fail_if)
+}
+
+/// Prints how long a command alone takes; with the exit code.
+fn tell_alone(one: &Set, github: bool) -> anyhow::Result<ExitCode> {
+    summary::print(one)?;
+    if github {
+        add_to_summary(&export::markdown_of(std::slice::from_ref(one)))?;
+    }
+    let has_failed = one.runs.iter().any(|run| run.failure().is_some());
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Whether enough was seen of a command alone.

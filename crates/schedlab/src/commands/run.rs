@@ -328,11 +328,12 @@ pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
         Progress::Again { doubtful, patience } => {
             let codes: Vec<&str> =
                 doubtful.warnings.iter().filter(|w| is_passing(w)).map(|w| &*w.code).collect();
-            let mut line = format!("  repeating this round ({})", codes.join(", "));
-            if !patience.is_zero() {
-                let most = schedlab_model::Nanos::from(*patience);
-                line += &format!(", after at most {most} of waiting for a quiet machine");
-            }
+            let most = schedlab_model::Nanos::from(*patience);
+            let wait = match patience.is_zero() {
+                true => String::new(),
+                false => format!(", after at most {most} of waiting for a quiet machine"),
+            };
+            let line = format!("  repeating this round ({}){wait}", codes.join(", "));
             match new_doubts(doubtful, told) {
                 doubts if doubts.is_empty() => line,
                 doubts => format!("{line}: {doubts}"),
