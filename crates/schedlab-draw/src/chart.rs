@@ -17,7 +17,7 @@ mod scale;
 
 pub use boxes::{Boxes, Group};
 pub use distribution::{Cdf, Curve, Histogram, cdf_of, histogram_of};
-pub use fit::Fit;
+pub use fit::{Fit, FitLine};
 pub use gantt::{Gantt, Job};
 pub use graph::{Edge, Graph, Node};
 pub use heatmap::Heatmap;

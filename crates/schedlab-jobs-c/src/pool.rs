@@ -3,7 +3,7 @@
 use crate::handle::{HandleC, JobC, handle, state};
 use crate::job::{Posting, give_back};
 use crate::{Code, patience, sized};
-use schedlab_pool::{Counts, Late, Options, PlanError, Pool, Refusal, WaitError};
+use schedlab_pool::{Counts, Late, Options, Pool, Refusal, WaitError};
 use std::ffi::{CStr, c_char};
 
 /// The settings of a pool: `schedlab_pool_options` in C.
@@ -240,13 +240,13 @@ pub unsafe extern "C" fn schedlab_post(
     let taken = if posting.deferred == 0 {
         let taken = pool.spawn_fallible(request, move || job.call(None));
         taken.map_err(|refused| {
-            give_back(refused.function);
+            give_back(refused.what);
             refused.why
         })
     } else {
         let taken = pool.spawn_deferred(request, move |completion| job.call_deferred(completion));
         taken.map_err(|refused| {
-            give_back(refused.function);
+            give_back(refused.what);
             refused.why
         })
     };
@@ -258,9 +258,18 @@ pub unsafe extern "C" fn schedlab_post(
             }
             Code::Ok as i32
         }
-        Err(Refusal::Full) => Code::Full as i32,
-        Err(Refusal::Closed) => Code::Closed as i32,
-        Err(_) => Code::Invalid as i32,
+        Err(why) => code(why) as i32,
+    }
+}
+
+/// Why something was not taken, for C.
+fn code(why: Refusal) -> Code {
+    match why {
+        Refusal::Full => Code::Full,
+        Refusal::Closed => Code::Closed,
+        Refusal::NoSuchJob { .. } => Code::NoSuchJob,
+        Refusal::Cycle { .. } => Code::Cycle,
+        _ => Code::Invalid,
     }
 }
 
@@ -315,15 +324,8 @@ pub unsafe extern "C" fn schedlab_post_batch(
         plan.link(link.from, link.to);
     }
     if let Err(refused) = plan.post() {
-        let code = match refused.why {
-            PlanError::Full => Code::Full,
-            PlanError::Closed => Code::Closed,
-            PlanError::NoSuchJob { .. } => Code::NoSuchJob,
-            PlanError::Cycle { .. } => Code::Cycle,
-            _ => Code::Invalid,
-        };
-        give_back(refused.plan);
-        return code as i32;
+        give_back(refused.what);
+        return code(refused.why) as i32;
     }
     for (number, handle) in handles.into_iter().enumerate() {
         // SAFETY: by the contract of this function, there is room for so many.

@@ -1,4 +1,4 @@
-//! Each rule of the pool taken out on its own: the table of docs/jobs.md, in Markdown. With 4, 8 and 64 workers in
+//! Each rule of lumiera's pool taken out on its own: the table of docs/jobs.md, in Markdown. With 4, 8 and 64 workers in
 //! virtual time, which gives the same figures everywhere; `-- real` adds two workers of this machine, in turns.
 //! `cargo bench -p schedlab-jobs --bench ablation [-- real]`.
 #![expect(clippy::print_stdout, reason = "a benchmark's figures are its result")]
@@ -7,14 +7,12 @@ use schedlab_jobs::adaptors::Lumiera;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::load::{Burner, Kind, Length, Load};
-use schedlab_jobs::policy::{
-    Agenda, Asker, Finished, Nanos, Order, Outcome, Policy, Posting, Pulled, Queues, Step,
-};
+use schedlab_jobs::planning::Planning;
+use schedlab_jobs::policy::{Nanos, Order, Policy, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Clock, Run, Schedule};
-use schedlab_jobs::stealing::Stealing;
-use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -24,9 +22,8 @@ struct Variant {
     change: fn(Policy) -> Policy,
 }
 
-const VARIANTS: [Variant; 9] = [
+const VARIANTS: [Variant; 8] = [
     Variant { name: "as it is", change: |policy| policy },
-    Variant { name: "per-worker queues", change: |p| Policy { queues: Queues::PerWorker, ..p } },
     Variant { name: "one job a pull", change: |p| Policy { batch_ns: 0, ..p } },
     Variant { name: "ladder: linear", change: |p| Policy { step: Step::Linear, ..p } },
     Variant { name: "ladder: none", change: |p| Policy { step: Step::None, ..p } },
@@ -94,7 +91,6 @@ impl Job {
 }
 
 fn main() {
-    epochs();
     let real = std::env::args().any(|argument| argument == "real");
     let burner = Burner::calibrate_at(Kind::Cpu, 2);
     for job in &JOBS {
@@ -115,49 +111,12 @@ fn main() {
             }
             println!("{row}");
         }
-        if job.share.is_none() {
-            let mut row = "| work stealing |".to_owned();
-            for workers in [4, 8, 64] {
-                let pool = VirtualTime::new(Policy::new(workers), Costs::USUAL);
-                let mut executor = pool.stealing(Stealing::Always);
-                let _ = write!(row, " {:.3} |", job.figure(&mut executor, burner));
-            }
-            println!("{row}{}", if real { " |" } else { "" });
+        let mut row = "| schedlab's pool |".to_owned();
+        for workers in [4, 8, 64] {
+            let mut executor = VirtualPool::new(workers, Costs::USUAL, Planning::default());
+            let _ = write!(row, " {:.3} |", job.figure(&mut executor, burner));
         }
-    }
-}
-
-/// Blocks of records (512 each) that a stream needs at once: jobs planned 30 ms ahead, each done when it is due,
-/// for ten seconds of virtual time.
-fn blocks(per_ms: u64, follows: bool) -> usize {
-    let mut agenda = Agenda::new(Policy { epoch_follows: follows, ..Policy::new(1) });
-    let asker = Asker { worker: 0, idle_ns: 0, from_work: true };
-    let (mut batch, mut finished) = (Vec::new(), Vec::new());
-    for ms in 0..10_000 {
-        let now = ms * 1_000_000;
-        for _ in 0..per_ms {
-            let start = now + 30_000_000;
-            agenda.post(Posting::new(0u32, start).deadline(start + 30_000_000));
-        }
-        loop {
-            agenda.pull(now, asker, &mut batch);
-            if batch.is_empty() {
-                break;
-            }
-            let done = |pulled: Pulled<u32>| Finished { id: pulled.id, outcome: Outcome::Done };
-            finished.extend(batch.drain(..).map(done));
-            agenda.finish(&mut finished, 0);
-        }
-    }
-    agenda.memory().0
-}
-
-fn epochs() {
-    println!("\nepochs of memory: blocks needed at once\n");
-    println!("| rule | 1 job a ms | 10 | 100 | 1000 |\n|---|---|---|---|---|");
-    for (name, follows) in [("length follows the load", true), ("fixed length of 400 ms", false)] {
-        let row = [1, 10, 100, 1000].map(|per_ms| blocks(per_ms, follows).to_string());
-        println!("| {name} | {} |", row.join(" | "));
+        println!("{row}{}", if real { " |" } else { "" });
     }
 }
 

@@ -13,37 +13,21 @@
 //! ```
 //! use schedlab_jobs::bundle::{Asked, Bundle, Share};
 //! use schedlab_jobs::graph::{Rules, Shape};
-//! use schedlab_jobs::policy::Posting;
-//! use schedlab_jobs::pool::{Context, Flow, Options, Pool, Runner};
-//! use schedlab_jobs::run::Clock;
 //! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 //! use std::sync::Arc;
-//! use std::time::Duration;
 //!
-//! /// Its jobs are the shares of one bundle.
-//! struct Shares(Arc<(Bundle, AtomicU32)>);
-//! impl Runner for Shares {
-//!     type Job = ();
-//!     fn run(&self, (): (), context: &mut Context<'_, Self>) -> Flow {
-//!         let (bundle, sum) = &*self.0;
-//!         let post = || { let _ = context.post(Posting::new((), context.pool().now())); };
-//!         let share = bundle.work(context.worker(), || context.pool().now(), |asked| match asked {
-//!             Asked::Run(node) => { sum.fetch_add(node, Relaxed); }
-//!             Asked::Help => post(),
-//!         });
-//!         if share == Share::Again { post(); }
-//!         Flow::Done
-//!     }
-//! }
 //! let graph = Arc::new(Shape::Tree.build(&Rules { nodes: 1000, ..Rules::default() }));
-//! let shared = Arc::new((Bundle::new(graph, 2), AtomicU32::new(0)));
-//! let pool = Pool::start(Shares(Arc::clone(&shared)), Options::new(2), Clock::start())?;
-//! pool.handle().post(Posting::new((), 0)).expect("room");
-//! pool.handle().post(Posting::new((), 0)).expect("room");
-//! assert!(pool.handle().wait(Duration::from_secs(10)));
-//! assert!(shared.0.is_done());
-//! assert_eq!(shared.1.load(Relaxed), 999 * 1000 / 2);
-//! # Ok::<(), std::io::Error>(())
+//! let (bundle, sum) = (Bundle::new(graph, 2), AtomicU32::new(0));
+//! let share = |worker| bundle.work(worker, || 0, |asked| match asked {
+//!     Asked::Run(node) => { sum.fetch_add(node, Relaxed); }
+//!     Asked::Help => {}
+//! });
+//! // Two workers, each with a share of the bundle.
+//! std::thread::scope(|scope| for worker in 0..2 {
+//!     scope.spawn(move || while share(worker) == Share::Again {});
+//! });
+//! assert!(bundle.is_done());
+//! assert_eq!(sum.into_inner(), 999 * 1000 / 2);
 //! ```
 //!
 //! Each job of a deque belongs to a share that is running or posted again, so no job is left behind. A share that ends for

@@ -45,11 +45,11 @@ pub mod adaptors;
 pub mod bundle;
 mod deque;
 pub mod executor;
-#[doc(hidden)]
-pub mod fault;
 pub mod graph;
 #[cfg(not(loom))]
 pub mod load;
+#[cfg(not(loom))]
+pub mod modelled;
 pub mod planning;
 pub mod policy;
 pub mod pool;

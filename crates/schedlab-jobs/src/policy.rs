@@ -64,17 +64,6 @@ pub enum Order {
     Path,
 }
 
-/// Where jobs that are due wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Queues {
-    /// In the agenda, behind the one token, until a worker runs them.
-    #[default]
-    OneToken,
-    /// A worker with the token takes a share of them, however long they are, into a queue of its own: half of a
-    /// fair one, [`Policy::batch_max`] at most. Nobody steals from it.
-    PerWorker,
-}
-
 /// How the contention ladder steps down after a success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Step {
@@ -93,9 +82,6 @@ pub enum Emergency {
     /// It runs late; every optional job that is due is shed.
     #[default]
     Shed,
-    /// It runs late; what is not compulsory runs only on workers that no compulsory job that is due can use. Compulsory
-    /// jobs go first at all times, so nothing else changes; no worker is kept idle ([`Policy::reserve`] does that).
-    Pause,
     /// It runs late; nothing else changes.
     RunLate,
     /// It is dropped, with all that depends on it.
@@ -119,15 +105,10 @@ pub struct Policy {
     pub cpus: Cpus,
     /// Which due job goes first.
     pub order: Order,
-    /// Where due jobs wait.
-    pub queues: Queues,
     /// How contention is forgotten.
     pub step: Step,
     /// What a missed compulsory job brings about.
     pub emergency: Emergency,
-    /// The number of workers that run compulsory jobs only: a burst of others cannot take them all.
-    /// One worker is always left for others.
-    pub reserve: usize,
     /// Whether a worker that leaves due work, or a head that nobody tends, wakes a sleeper. Off: sleepers
     /// wake by their timers only (the original's rule).
     pub notify: bool,
@@ -152,8 +133,6 @@ pub struct Policy {
     pub backlog_max: usize,
     /// Length of the first time step that shares an epoch of records; then it follows the load.
     pub epoch_ns: Nanos,
-    /// Whether it does; otherwise all have the first length.
-    pub epoch_follows: bool,
 }
 
 impl Policy {
@@ -166,10 +145,8 @@ impl Policy {
             retire_ns: 2_000 * MILLI,
             cpus: Cpus::default(),
             order: Order::default(),
-            queues: Queues::default(),
             step: Step::default(),
             emergency: Emergency::default(),
-            reserve: 0,
             notify: true,
             sleep_horizon_ns: 20 * MILLI,
             work_horizon_ns: 5 * MILLI,
@@ -181,7 +158,6 @@ impl Policy {
             batch_max: 64,
             backlog_max: 8 << 20,
             epoch_ns: 400 * MILLI,
-            epoch_follows: true,
         }
     }
 }

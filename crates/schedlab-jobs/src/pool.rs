@@ -16,7 +16,6 @@ pub use binding::{allowed, binding};
 pub use events::{Event, Events, What, perfetto, text};
 pub use worker::{Context, WorkerReport};
 
-use crate::fault::{Fix, is_out};
 use crate::policy::{
     Agenda, Counts, Fate, Growth, JobId, Nanos, Notice, Plan, Policy, Posting, StreamId,
 };
@@ -96,15 +95,6 @@ impl Runner for Closures {
     }
 }
 
-/// Faults to inject, for tests of what then happens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// For tests: one in this many notifications is lost; 0: none.
-    pub lose_notification: u32,
-    /// For tests: at this time (first), the pool's clock jumps by this many nanoseconds (second).
-    pub clock_jump: Option<(Nanos, i64)>,
-}
-
 /// Called on each worker's thread before its first round, with its number: policy, slice, another place than
 /// [`Policy::cpus`] says.
 pub type OnStart = Arc<dyn Fn(usize) + Send + Sync>;
@@ -124,21 +114,17 @@ pub struct Options {
     /// The number of messages that may wait at the entrance. Posting beyond it is refused
     /// (back-pressure).
     pub entrance_max: usize,
-    /// The faults that tests inject.
-    pub faults: Faults,
 }
 
 impl Options {
     /// The usual pool of `workers` workers.
     pub fn new(workers: usize) -> Self {
-        let faults = Faults::default();
         Self {
             policy: Policy::new(workers),
             events: 0,
             on_start: None,
             run_delay: None,
             entrance_max: 1 << 16,
-            faults,
         }
     }
 }
@@ -194,18 +180,13 @@ pub(crate) struct Shared<R: Runner> {
     pub(crate) threads: sync::Mutex<Vec<Option<Thread>>>,
     /// All that were started; a worker's number comes again when the pool shrank and grew.
     started: sync::Mutex<Vec<(usize, JoinHandle<WorkerReport>)>>,
-    pub(crate) notified: AtomicU64,
     /// The worker that began to nap last because the token was taken, plus one; 0: none.
     pub(crate) naps: AtomicUsize,
 }
 
 impl<R: Runner> Shared<R> {
     pub(crate) fn now(&self) -> Nanos {
-        let now = self.clock.now();
-        match self.options.faults.clock_jump {
-            Some((at, jump)) if now >= at => now.saturating_add_signed(jump),
-            _ => now,
-        }
+        self.clock.now()
     }
 
     /// A worker that naps because it found the token taken. It is handed out once.
@@ -217,11 +198,6 @@ impl<R: Runner> Shared<R> {
 
     /// Wakes a worker that sleeps.
     pub(crate) fn notify(&self, worker: usize) {
-        let count = self.notified.fetch_add(1, Ordering::Relaxed) + 1;
-        let lose = u64::from(self.options.faults.lose_notification);
-        if lose > 0 && count.is_multiple_of(lose) {
-            return;
-        }
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Some(thread)) = threads.get(worker) {
             thread.unpark();
@@ -285,10 +261,8 @@ impl<R: Runner> Handle<R> {
         let builder = sync::Builder::new().name(format!("worker {number}"));
         let spawn = || builder.spawn(move || worker::work(&handle, number));
         // It is known before it can sleep, so that nobody calls it without effect.
-        let known = || self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let early = (!is_out(Fix::KnownBeforeItRuns)).then(known);
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let thread = binding::unbound(&self.0.cpus, spawn)?;
-        let mut threads = early.unwrap_or_else(known);
         threads[number] = Some(thread.thread().clone());
         drop(threads);
         started.push((number, thread));
@@ -483,10 +457,7 @@ impl<R: Runner> Completion<R> {
 impl<R: Runner> Drop for Completion<R> {
     fn drop(&mut self) {
         let id = self.id;
-        if self.told || sync::is_over() {
-        } else if is_out(Fix::DropFails) {
-            self.handle.insist(|agenda| agenda.complete(id));
-        } else {
+        if !self.told && !sync::is_over() {
             self.handle.insist(|agenda| agenda.fail(id));
         }
     }
@@ -529,7 +500,6 @@ impl<R: Runner> Pool<R> {
             busy_since: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             threads: sync::Mutex::new(vec![None; workers]),
             started: sync::Mutex::new(Vec::new()),
-            notified: AtomicU64::new(0),
             naps: AtomicUsize::new(0),
             bind: binding(&options.policy.cpus, workers),
             cpus: allowed().unwrap_or_default(),

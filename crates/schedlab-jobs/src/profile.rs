@@ -33,6 +33,8 @@ pub struct Profile {
     pub post_to_start_ns: Vec<Nanos>,
     /// How long after a job could have started it was posted, ascending; only jobs that were posted late.
     pub posted_late_ns: Vec<Nanos>,
+    /// The longest time for which a job that was due and posted waited while a worker had no job.
+    pub starved_ns: Nanos,
     /// Between two jobs of a worker while the next one was ready already, ascending.
     pub gaps_ns: Vec<Nanos>,
     /// First begin until all workers run a job for the first time; `None` when they never do.
@@ -121,6 +123,7 @@ impl Profile {
             lateness_ns,
             post_to_start_ns,
             posted_late_ns,
+            starved_ns: starved(run, &spans, &ready, steps.unfilled(workers)),
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
@@ -217,6 +220,17 @@ impl Steps {
         times
     }
 
+    /// Up to each step, for how long fewer jobs ran than there are workers.
+    fn unfilled(&self, workers: usize) -> Vec<(Nanos, Nanos, bool)> {
+        let (mut sum, mut since, mut is_unfilled) = (0, 0, true);
+        let step = |&(time, level): &(Nanos, usize)| {
+            sum += if is_unfilled { time - since } else { 0 };
+            (since, is_unfilled) = (time, level < workers);
+            (time, sum, is_unfilled)
+        };
+        self.0.iter().map(step).collect()
+    }
+
     fn first_at(&self, level: usize) -> Option<Nanos> {
         self.0.iter().find(|step| step.1 >= level).map(|step| step.0)
     }
@@ -255,6 +269,27 @@ fn postings(run: &Run, spans: &[Span], ready: &[Nanos]) -> (Vec<Nanos>, Vec<Nano
     starts.sort_unstable();
     late.sort_unstable();
     (starts, late)
+}
+
+/// The longest time for which a due job waited while fewer jobs ran than there are workers.
+fn starved(
+    run: &Run,
+    spans: &[Span],
+    ready: &[Nanos],
+    unfilled: Vec<(Nanos, Nanos, bool)>,
+) -> Nanos {
+    let up_to = |time: Nanos| match unfilled.partition_point(|step| step.0 <= time).checked_sub(1) {
+        None => time,
+        Some(at) => {
+            let (from, sum, is_unfilled) = unfilled[at];
+            sum + if is_unfilled { time - from } else { 0 }
+        }
+    };
+    let waited = |span: &Span| {
+        let due = ready[span.node as usize].max(run.posted(span.node).unwrap_or(0));
+        up_to(span.begin).saturating_sub(up_to(due))
+    };
+    spans.iter().map(waited).max().unwrap_or(0)
 }
 
 /// Gaps beside a job whose CPU time was read are left out: reading it takes about as long as the gap.
@@ -302,6 +337,21 @@ mod tests {
         fn kind(&self, node: Node) -> &'static str {
             if node < 2 { "memory" } else { "block" }
         }
+    }
+
+    #[test]
+    fn a_due_job_beside_an_idle_worker_is_starved_and_one_beside_busy_workers_is_not() {
+        let starved = |begin: Nanos| {
+            let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
+            let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::still());
+            run.set_base(100);
+            run.log(0, 0, 100, Some(200));
+            run.log(1, 1, 100, Some(300));
+            run.log(2, 0, begin, Some(begin + 50));
+            Profile::of(&run, 2).starved_ns
+        };
+        // Both workers run jobs until 200.
+        assert_eq!([starved(200), starved(260), starved(400)], [0, 60, 200]);
     }
 
     #[test]

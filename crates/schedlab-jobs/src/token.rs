@@ -5,7 +5,6 @@
 //! at the entrance again after it let go*. What it finds then, it takes in and *decides on again*: its first
 //! decision did not know the message. `tests/all/loom.rs` checks both over all interleavings.
 
-use crate::fault::{Fix, is_out};
 use crate::sync::{AtomicBool, Mutex, Owned, OwnedGuard, fence};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -113,7 +112,7 @@ impl<A: Feed<M>, M> Token<A, M> {
                 return;
             }
             let Some(mut held) = self.guarded.try_lock() else { return };
-            if self.feed(&mut held) && !is_out(Fix::DecideAgain) {
+            if self.feed(&mut held) {
                 late(&mut held);
             }
         }

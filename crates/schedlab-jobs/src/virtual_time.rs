@@ -1,9 +1,14 @@
-//! The same policy in virtual time: any number of workers, on any machine, with the same result each time.
+//! Executors in virtual time: any number of workers, on any machine, with the same result each time.
 //!
-//! Workers are events. What costs time on a real machine is a constant here: holding the token, waking,
-//! and a timer's lateness. With all costs 0 and notifications on, the result is an ideal list schedule.
+//! Workers are events. What costs time on a real machine is a constant here: taking a job, waking, a timer's lateness.
+//! [`VirtualPool`] has the policy of schedlab's pool, [`VirtualTime`] the rules of Lumiera's scheduler. With all costs 0
+//! and notifications on, the latter is an ideal list schedule.
 
-mod steal;
+#[cfg(not(loom))]
+mod pool;
+
+#[cfg(not(loom))]
+pub use pool::VirtualPool;
 
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
@@ -11,7 +16,6 @@ use crate::planning::{Planner, Planning, plan_range};
 use crate::policy::{Agenda, JobId, Nanos, Outcome, Pause, Policy, Verdict};
 use crate::rounds::Rounds;
 use crate::run::Run;
-use crate::stealing::Stealing;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -34,10 +38,8 @@ pub struct Costs {
     pub spin_ns: Nanos,
     /// Planning a job while the run goes on, with the token.
     pub plan_ns: Nanos,
-    /// Where workers steal: taking a job of one's own, with its successors.
+    /// In schedlab's pool: taking a job, ending it and releasing its dependents.
     pub take_ns: Nanos,
-    /// Where workers steal: taking jobs of another worker.
-    pub steal_ns: Nanos,
 }
 
 impl Costs {
@@ -51,7 +53,6 @@ impl Costs {
         spin_ns: 1_000,
         plan_ns: 0,
         take_ns: 0,
-        steal_ns: 0,
     };
 
     /// About what a small server costs: measured on a virtual machine with two CPUs of 2.x GHz.
@@ -63,8 +64,7 @@ impl Costs {
         start_ns: 60_000,
         spin_ns: 200,
         plan_ns: 90,
-        take_ns: 30,
-        steal_ns: 300,
+        take_ns: 240,
     };
 
     /// Nanoseconds of a turn with the token in which `jobs` jobs were taken or given back.
@@ -82,38 +82,25 @@ impl Costs {
     }
 }
 
-/// The policy, run by virtual workers.
+/// Lumiera's rules, run by virtual workers.
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
     policy: Policy,
     costs: Costs,
     planning: Planning,
-    stealing: Stealing,
     name: &'static str,
 }
 
 impl VirtualTime {
     /// As many workers as the policy says, at these costs.
     pub fn new(policy: Policy, costs: Costs) -> Self {
-        Self {
-            policy,
-            costs,
-            planning: Planning::default(),
-            stealing: Stealing::Never,
-            name: "virtual",
-        }
+        Self { policy, costs, planning: Planning::default(), name: "lumiera" }
     }
 
     /// The executor with jobs that are planned in this way.
     #[must_use]
     pub fn planning(self, planning: Planning) -> Self {
         Self { planning, ..self }
-    }
-
-    /// The executor with workers that steal jobs from each other.
-    #[must_use]
-    pub fn stealing(self, stealing: Stealing) -> Self {
-        Self { stealing, ..self }
     }
 
     /// The executor with another choice of the due job that goes first.
@@ -127,7 +114,7 @@ impl VirtualTime {
     pub fn ideal(workers: usize) -> Self {
         let policy = Policy { batch_ns: 0, ..Policy::new(workers) };
         let (costs, planning) = (Costs::NONE, Planning::default());
-        Self { policy, costs, planning, stealing: Stealing::Never, name: "ideal" }
+        Self { policy, costs, planning, name: "ideal" }
     }
 }
 
@@ -146,10 +133,6 @@ impl Executor for VirtualTime {
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         run.set_base(0);
-        if self.stealing.decide(run, &self.policy, &self.planning)? {
-            let management_ns = steal::run(run, self.policy.workers, self.costs);
-            return Ok(Told { management_ns: Some(management_ns), ..Told::default() });
-        }
         let mut world = World::new(self.policy.clone(), self.costs, self.planning);
         world.begin(run);
         world.run(run);

@@ -4,7 +4,6 @@ use crate::job::{Stage, TaskRef, Valued};
 use crate::shared::Lease;
 use crate::worker;
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,7 +59,7 @@ pub enum Ended {
 }
 
 /// Why a job has no value.
-#[derive(thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
     /// It panicked, with this payload.
@@ -86,22 +85,10 @@ pub enum JobError {
     Taken,
 }
 
-impl fmt::Debug for JobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// A job that was posted. Dropping the handle detaches the job: it runs all the same.
 pub struct Handle<'env, T> {
     job: Arc<dyn Valued<'env, T> + 'env>,
     shared: Arc<Lease<'env>>,
-}
-
-impl<T> fmt::Debug for Handle<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("state", &self.state()).finish_non_exhaustive()
-    }
 }
 
 impl<'env, T> Handle<'env, T> {
@@ -224,12 +211,6 @@ impl<'env, T> Handle<'env, T> {
 pub struct Completion<'env, T> {
     job: Option<Arc<dyn Valued<'env, T> + 'env>>,
     shared: Arc<Lease<'env>>,
-}
-
-impl<T> fmt::Debug for Completion<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completion").finish_non_exhaustive()
-    }
 }
 
 impl<'env, T> Completion<'env, T> {

@@ -127,20 +127,19 @@ pub(crate) struct Asks {
     pub(crate) deferred: bool,
 }
 
-impl Default for Asks {
-    fn default() -> Self {
-        Self {
-            start: 0,
-            deadline: NEVER,
-            latest_start: None,
-            expected_us: 0,
-            criticality: Criticality::Normal,
-            stream: 0,
-            timed: false,
-            queued: false,
-            deferred: false,
-        }
-    }
+impl Asks {
+    /// Nothing is asked for.
+    pub(crate) const NONE: Self = Self {
+        start: 0,
+        deadline: NEVER,
+        latest_start: None,
+        expected_us: 0,
+        criticality: Criticality::Normal,
+        stream: 0,
+        timed: false,
+        queued: false,
+        deferred: false,
+    };
 }
 
 /// What the pool knows of each job. A million of them may wait, so its size counts.

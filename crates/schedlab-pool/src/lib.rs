@@ -50,7 +50,7 @@
 //! # Plans
 //!
 //! ```
-//! use schedlab_pool::{Options, Pool, PlanError};
+//! use schedlab_pool::{Options, Pool, Refusal};
 //!
 //! let pool = Pool::start(Options::new(2))?;
 //! let mut plan = pool.plan();
@@ -62,7 +62,7 @@
 //! let mut circle = pool.plan();
 //! circle.add(|| ());
 //! circle.link(0, 0);
-//! assert_eq!(circle.post().expect_err("it cannot begin").why, PlanError::Cycle { job: 0 });
+//! assert_eq!(circle.post().expect_err("it cannot begin").why, Refusal::Cycle { job: 0 });
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -99,7 +99,7 @@
 //! let first = pool.spawn_with(Request::new().start(in_an_hour), || ())?;
 //! let _second = pool.spawn_with(Request::new().start(in_an_hour).stream(7), || ())?;
 //! let refused = pool.spawn(|| 5).expect_err("the backlog is full");
-//! assert_eq!((refused.why, (refused.function)()), (Refusal::Full, 5));
+//! assert_eq!((refused.why, (refused.what)()), (Refusal::Full, 5));
 //! assert!(first.cancel());
 //! // This job ends when something else tells its completion; its worker is free meanwhile.
 //! let read = pool.spawn_deferred(Request::new(), |completion: Completion<'static, u32>| {
@@ -155,7 +155,7 @@ pub use model::{End, Model, ModelJob, ModelRequest, Step};
 #[cfg(not(loom))]
 pub use options::{Options, Watch};
 #[cfg(not(loom))]
-pub use plan::{Plan, PlanError, RefusedPlan};
+pub use plan::Plan;
 pub use policy::{Late, LateJob};
 #[cfg(not(loom))]
 pub use pool::{Pool, Report};
@@ -166,7 +166,30 @@ pub use spawner::{Load, Refusal, Refused, Spawner, WaitError};
 #[cfg(not(loom))]
 pub use worker::current_worker;
 
+/// Types that are formatted by their name alone.
+#[cfg(not(loom))]
+macro_rules! opaque {
+    ($([$($generic:tt)*] $type:ty, $name:literal;)*) => { $(
+        impl<$($generic)*> std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct($name).finish_non_exhaustive()
+            }
+        }
+    )* };
+}
+
+#[cfg(not(loom))]
+opaque! {
+    [T] Completion<'_, T>, "Completion";
+    [T] Handle<'_, T>, "Handle";
+    [] Options, "Options";
+    [] Plan<'_>, "Plan";
+    [] Pool, "Pool";
+    [] Request<'_>, "Request";
+    [] Spawner<'_>, "Spawner";
+}
+
 /// The example of README.md is tested with those of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-pub struct Readme;
+struct Readme;

@@ -107,7 +107,7 @@ fn each_plain_job_runs_once_and_no_wakeup_is_lost() {
         |core, ran| {
             for number in 0..2 {
                 assert!(core.counters.reserve(1, Some(0)));
-                let asks = Asks { queued: true, ..Asks::default() };
+                let asks = Asks { queued: true, ..Asks::NONE };
                 core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
@@ -122,7 +122,7 @@ fn four_jobs_run_once_each_with_one_preemption() {
         |core, ran| {
             for number in 0..4 {
                 assert!(core.counters.reserve(1, Some(0)));
-                let asks = Asks { queued: true, timed: number % 2 == 0, ..Asks::default() };
+                let asks = Asks { queued: true, timed: number % 2 == 0, ..Asks::NONE };
                 core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
@@ -137,7 +137,7 @@ fn each_timed_job_runs_once_and_no_wakeup_is_lost() {
             for number in 0..2 {
                 assert!(core.counters.reserve(1, Some(0)));
                 let criticality = [Criticality::Compulsory, Criticality::Optional][number];
-                let asks = Asks { queued: true, start: 1, criticality, ..Asks::default() };
+                let asks = Asks { queued: true, start: 1, criticality, ..Asks::NONE };
                 core.post(job(core, ran, number, &asks), Vec::new(), None);
             }
         },
@@ -150,10 +150,10 @@ fn a_job_that_depends_on_one_that_may_have_ended_runs_once() {
     check(
         |core, ran| {
             assert!(core.counters.reserve(2, Some(0)));
-            let queued = Asks { queued: true, ..Asks::default() };
+            let queued = Asks { queued: true, ..Asks::NONE };
             let first = job(core, ran, 0, &queued);
             core.post(Arc::clone(&first), Vec::new(), None);
-            core.post(job(core, ran, 1, &Asks::default()), vec![first], None);
+            core.post(job(core, ran, 1, &Asks::NONE), vec![first], None);
         },
         2,
     );

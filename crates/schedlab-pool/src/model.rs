@@ -6,7 +6,7 @@ mod tests;
 
 use crate::counts::Counts;
 use crate::job::{Asks, Criticality, Item, Job, NEVER, Nanos, Returned, TaskRef, Times, Work};
-use crate::policy::{Core, Hooks, Late, Me};
+use crate::policy::{Core, Hooks, Late, LateJob, Me};
 use crate::queues::{Lists, Queues};
 use crate::sync::{Mutex, lock};
 use std::fmt;
@@ -102,6 +102,7 @@ struct Machine<Q: Queues<Item<'static>>> {
     asleep: Vec<bool>,
     now: Arc<AtomicU64>,
     woken: Arc<Mutex<Vec<usize>>>,
+    late: Arc<Mutex<Vec<LateJob>>>,
     /// The tag of the job that runs.
     tag: Arc<AtomicU64>,
 }
@@ -110,11 +111,13 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
     fn new(workers: usize, backlog_max: usize, late: Late) -> Self {
         let now = Arc::new(AtomicU64::new(0));
         let woken = Arc::new(Mutex::new(Vec::new()));
+        let late_jobs = Arc::new(Mutex::new(Vec::new()));
         let (clock, wakes) = (Arc::clone(&now), Arc::clone(&woken));
+        let tells = Arc::clone(&late_jobs);
         let hooks = Hooks {
             clock: Box::new(move || clock.load(SeqCst)),
             wake: Box::new(move |worker| lock(&wakes).push(worker)),
-            late: None,
+            late: Some(Box::new(move |job| lock(&tells).push(job))),
         };
         let (core, locals) = Core::new(workers, backlog_max, late, hooks);
         Self {
@@ -124,6 +127,7 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
             asleep: vec![false; workers],
             now,
             woken,
+            late: late_jobs,
             tag: Arc::new(AtomicU64::new(0)),
         }
     }
@@ -284,6 +288,11 @@ impl Model {
     /// The workers that were woken since the last call.
     pub fn woken(&mut self) -> Vec<usize> {
         std::mem::take(&mut *lock(&self.0.woken))
+    }
+
+    /// The jobs that were too late at their start since the last call.
+    pub fn late(&mut self) -> Vec<LateJob> {
+        std::mem::take(&mut *lock(&self.0.late))
     }
 
     /// What became of the jobs so far.

@@ -1,7 +1,6 @@
 //! What a pool is asked for.
 
 use crate::policy::{Late, LateJob};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -115,16 +114,6 @@ impl Options {
     pub fn watch(mut self, watch: Arc<dyn Watch>) -> Self {
         self.watch = Some(watch);
         self
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("workers", &self.workers)
-            .field("backlog_max", &self.backlog_max)
-            .field("late", &self.late)
-            .finish_non_exhaustive()
     }
 }
 

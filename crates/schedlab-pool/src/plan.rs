@@ -3,8 +3,7 @@
 use crate::handle::{Completion, Handle};
 use crate::job::{TaskRef, Valued};
 use crate::request::Request;
-use crate::spawner::Spawner;
-use std::fmt;
+use crate::spawner::{Refusal, Refused, Spawner};
 use std::sync::Arc;
 
 /// Jobs that are posted together. Jobs of a plan that is dropped instead are cancelled.
@@ -15,57 +14,6 @@ pub struct Plan<'env> {
     links: Vec<(usize, usize)>,
     /// Jobs outside the plan, and the number of the job that waits for them.
     after: Vec<(Vec<TaskRef<'env>>, usize)>,
-}
-
-/// Why a plan was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// The backlog has no room for it.
-    #[error("the backlog is full; post again when jobs have ended")]
-    Full,
-    /// The pool is stopping.
-    #[error("the pool is stopping")]
-    Closed,
-    /// A link names a job that the plan does not have.
-    #[error("the plan has {jobs} jobs, but a link names job {job}")]
-    NoSuchJob {
-        /// The number that the link has.
-        job: usize,
-        /// How many jobs the plan has.
-        jobs: usize,
-    },
-    /// Jobs wait for each other in a circle.
-    #[error("job {job} of the plan waits for itself, over other jobs")]
-    Cycle {
-        /// The number of one of them.
-        job: usize,
-    },
-    /// A job waits for one of a plan that was not posted.
-    #[error("a job of the plan waits for a job that was not posted")]
-    NotPosted,
-}
-
-/// A plan that was not taken. It can be posted again; if it is dropped, its jobs are cancelled.
-#[derive(thiserror::Error)]
-#[error("{why}")]
-pub struct RefusedPlan<'env> {
-    /// The reason.
-    pub why: PlanError,
-    /// The plan.
-    pub plan: Plan<'env>,
-}
-
-impl fmt::Debug for RefusedPlan<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.why, f)
-    }
-}
-
-impl fmt::Debug for Plan<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan").field("jobs", &self.jobs.len()).finish_non_exhaustive()
-    }
 }
 
 impl<'env> Spawner<'env> {
@@ -151,27 +99,27 @@ impl<'env> Plan<'env> {
     ///
     /// # Errors
     /// Why nothing was posted. The plan comes back.
-    pub fn post(mut self) -> Result<(), RefusedPlan<'env>> {
+    pub fn post(mut self) -> Result<(), Refused<Self>> {
         self.find_own();
         match self.admit() {
             Ok(order) => {
                 self.launch(&order);
                 Ok(())
             }
-            Err(why) => Err(RefusedPlan { why, plan: self }),
+            Err(why) => Err(Refused { why, what: self }),
         }
     }
 
     /// Checks the links and takes places in the backlog: the jobs in an order that the links allow.
-    fn admit(&self) -> Result<Vec<usize>, PlanError> {
+    fn admit(&self) -> Result<Vec<usize>, Refusal> {
         let order = self.order()?;
         let shared = self.spawner.shared();
         if shared.core.is_closed() {
-            return Err(PlanError::Closed);
+            return Err(Refusal::Closed);
         }
         let at = crate::worker::worker_of(shared);
         if !shared.core.counters.reserve(self.jobs.len() as u64, at) {
-            return Err(PlanError::Full);
+            return Err(Refusal::Full);
         }
         Ok(order)
     }
@@ -243,23 +191,23 @@ impl<'env> Plan<'env> {
     }
 
     /// The jobs in an order that the links allow.
-    fn order(&self) -> Result<Vec<usize>, PlanError> {
+    fn order(&self) -> Result<Vec<usize>, Refusal> {
         let jobs = self.jobs.len();
         let mut before = vec![0u32; jobs];
         let mut first_link = vec![0usize; jobs + 1];
         for &(from, to) in &self.links {
             if let Some(job) = [from, to].into_iter().find(|&job| job >= jobs) {
-                return Err(PlanError::NoSuchJob { job, jobs });
+                return Err(Refusal::NoSuchJob { job, jobs });
             }
             before[to] += 1;
             first_link[from + 1] += 1;
         }
         for (after, to) in &self.after {
             if *to >= jobs {
-                return Err(PlanError::NoSuchJob { job: *to, jobs });
+                return Err(Refusal::NoSuchJob { job: *to, jobs });
             }
             if after.iter().any(|task| task.head().is_unposted()) {
-                return Err(PlanError::NotPosted);
+                return Err(Refusal::NotPosted);
             }
         }
         for job in 0..jobs {
@@ -283,7 +231,7 @@ impl<'env> Plan<'env> {
             }
         }
         match (0..jobs).find(|&job| before[job] > 0) {
-            Some(job) => Err(PlanError::Cycle { job }),
+            Some(job) => Err(Refusal::Cycle { job }),
             None => Ok(order),
         }
     }

@@ -5,7 +5,6 @@ use crate::options::Options;
 use crate::shared::{Shared, lock};
 use crate::spawner::Spawner;
 use crate::worker::{work, worker_of};
-use std::fmt;
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -25,12 +24,6 @@ pub struct Report {
 /// A running pool. Dropped without [`Pool::stop`], it cancels what has not started and does not wait.
 pub struct Pool {
     spawner: Spawner<'static>,
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("load", &self.load()).finish()
-    }
 }
 
 impl Deref for Pool {

@@ -3,7 +3,6 @@
 use crate::handle::Handle;
 use crate::job::{Asks, Criticality, NEVER, TaskRef};
 use crate::options::ns;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// What a job asks for: when it may start, by when it has to end, what it waits for.
@@ -16,16 +15,6 @@ pub struct Request<'env> {
     criticality: Criticality,
     stream: u16,
     pub(crate) after: Vec<TaskRef<'env>>,
-}
-
-impl fmt::Debug for Request<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request")
-            .field("start", &self.start)
-            .field("deadline", &self.deadline)
-            .field("criticality", &self.criticality)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<'env> Request<'env> {

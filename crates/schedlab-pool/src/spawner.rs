@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// Why a job was not taken.
+/// Why a job or a plan was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -21,22 +21,37 @@ pub enum Refusal {
     /// The pool is stopping.
     #[error("the pool is stopping")]
     Closed,
-    /// The job would wait for one of a plan that was not posted.
-    #[error("the job waits for a job that was not posted")]
+    /// A job would wait for one of a plan that was not posted.
+    #[error("a job would wait for a job that was not posted")]
     NotPosted,
+    /// A link of the plan names a job that it does not have.
+    #[error("the plan has {jobs} jobs, but a link names job {job}")]
+    NoSuchJob {
+        /// The number that the link has.
+        job: usize,
+        /// How many jobs the plan has.
+        jobs: usize,
+    },
+    /// Jobs of the plan wait for each other in a circle.
+    #[error("job {job} of the plan waits for itself, over other jobs")]
+    Cycle {
+        /// The number of one of them.
+        job: usize,
+    },
 }
 
-/// A job that was not taken: its function comes back.
+/// A job or a plan that was not taken: the function of the job, or the plan, comes back. A plan that is dropped cancels
+/// its jobs.
 #[derive(thiserror::Error)]
 #[error("{why}")]
-pub struct Refused<F> {
+pub struct Refused<T> {
     /// The reason.
     pub why: Refusal,
-    /// The function of the job.
-    pub function: F,
+    /// The function, or the plan.
+    pub what: T,
 }
 
-impl<F> fmt::Debug for Refused<F> {
+impl<T> fmt::Debug for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.why, f)
     }
@@ -76,12 +91,6 @@ const LEASES: usize = 8;
 pub struct Spawner<'env> {
     shared: Arc<Shared<'env>>,
     leases: Arc<[Arc<Lease<'env>>]>,
-}
-
-impl fmt::Debug for Spawner<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spawner").field("load", &self.load()).finish()
-    }
 }
 
 impl<'env> Spawner<'env> {
@@ -126,7 +135,7 @@ impl<'env> Spawner<'env> {
     {
         match self.admit(&request) {
             Ok(at) => Ok(self.launch(request, at, || Some(function()))),
-            Err(why) => Err(Refused { why, function }),
+            Err(why) => Err(Refused { why, what: function }),
         }
     }
 
@@ -145,7 +154,7 @@ impl<'env> Spawner<'env> {
     {
         match self.admit(&request) {
             Ok(at) => Ok(self.launch(request, at, function)),
-            Err(why) => Err(Refused { why, function }),
+            Err(why) => Err(Refused { why, what: function }),
         }
     }
 
@@ -166,7 +175,7 @@ impl<'env> Spawner<'env> {
             Some(Refusal::Full)
         };
         if let Some(why) = why {
-            return Err(Refused { why, function });
+            return Err(Refused { why, what: function });
         }
         self.shared.core.post_bare(Box::new(function), at);
         if self.shared.core.is_closed() {
@@ -191,7 +200,7 @@ impl<'env> Spawner<'env> {
     {
         let at = match self.admit(&request) {
             Ok(at) => at,
-            Err(why) => return Err(Refused { why, function }),
+            Err(why) => return Err(Refused { why, what: function }),
         };
         let job = self.deferred(&request, request.after.is_empty(), function);
         Ok(self.launch_known(job, request, at))
@@ -241,7 +250,7 @@ impl<'env> Spawner<'env> {
         function: impl FnOnce() -> Option<T> + Send + 'env,
     ) -> Arc<dyn Valued<'env, T> + 'env> {
         if request.is_plain() {
-            let asks = Asks { queued, expected_us: request.expected_us(), ..Asks::default() };
+            let asks = Asks { queued, expected_us: request.expected_us(), ..Asks::NONE };
             return Arc::new(Job::<_, _, ()>::new(&asks, function));
         }
         let asks = Asks { queued, ..request.asks(self.shared.origin) };

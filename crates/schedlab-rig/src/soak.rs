@@ -1,12 +1,11 @@
 //! A soak: jobs come and go for as long as asked, perhaps with faults. Memory must stay flat, nothing may be lost, and
 //! it ends with a report.
 
-use schedlab_jobs::graph::{Graph, Node};
-use schedlab_jobs::policy::{Counts, Plan, Posting};
-use schedlab_jobs::pool::{Context, Faults, Flow, Options, Pool, Runner};
-use schedlab_jobs::run::Clock;
+use schedlab_jobs::graph::Graph;
 use schedlab_model::Nanos;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use schedlab_pool::{Counts, Options, Pool};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What goes wrong on purpose.
@@ -14,23 +13,8 @@ use std::time::{Duration, Instant};
 pub struct Faulty {
     /// One in this many jobs panics; `None`: no job does.
     pub panic_every: Option<u64>,
-    /// One in this many notifications is lost; 0 loses none.
-    pub lose_notification: u32,
-    /// The clock jumps by this many milliseconds after a second.
-    pub clock_jump_ms: Option<i64>,
     /// One job never returns.
     pub stuck: bool,
-}
-
-/// What the pool and the process hold at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// The number of blocks that the pool holds.
-    pub blocks: usize,
-    /// The pool's room for edges.
-    pub edges: usize,
-    /// Memory of the process that is resident; `None` where the kernel does not tell.
-    pub resident_kib: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,8 +31,9 @@ pub struct Soak {
     pub stalled: bool,
     /// Workers whose job never returned.
     pub stuck: Vec<usize>,
-    /// Ten readings of the memory in use, at equal distances over the run.
-    pub memory: Vec<Memory>,
+    /// Ten readings of the resident memory of the process, at equal distances over the run; `None` where the kernel does
+    /// not tell.
+    pub resident_kib: Vec<Option<u64>>,
 }
 
 impl Soak {
@@ -74,19 +59,23 @@ pub fn soak(
     faulty: Faulty,
     interrupted: &dyn Fn() -> bool,
 ) -> std::io::Result<Soak> {
-    let pool = start(options, faulty)?;
+    let pool = Pool::start(options)?;
+    let jobs = Arc::new(Soaked { faulty, ran: AtomicU64::new(0), stuck: faulty.stuck.into() });
     let end = Instant::now() + Duration::from_nanos(time.0);
-    let mut rounds = 0u64;
-    let mut refused = 0u64;
-    let mut memory = Vec::new();
+    let (mut rounds, mut refused, mut stalled) = (0u64, 0u64, false);
+    let mut resident = Vec::new();
     let mut sample = Instant::now();
-    let mut stalled = false;
     // One round at least, also where the machine stalled for as long as it was asked for.
     while (rounds + refused == 0 || Instant::now() < end) && !stalled && !interrupted() {
-        if pool.handle().plan(round(graph, pool.handle().now())).is_ok() {
-            rounds += 1;
-        } else {
-            refused += 1;
+        let mut plan = pool.plan();
+        for node in 0..graph.len() {
+            let jobs = Arc::clone(&jobs);
+            drop(plan.add(move || jobs.run()));
+            graph.predecessors(node).iter().for_each(|&p| plan.link(p as usize, node as usize));
+        }
+        match plan.post() {
+            Ok(()) => rounds += 1,
+            Err(_) => refused += 1,
         }
         // A job that never returns must not hold up the others: so no waiting for the last one.
         stalled = !faulty.stuck && !ends(&pool, interrupted);
@@ -94,69 +83,41 @@ pub fn soak(
             std::thread::sleep(Duration::from_millis(5));
         }
         if Instant::now() >= sample {
-            let (blocks, edges) = pool.handle().memory();
-            memory.push(Memory { blocks, edges, resident_kib: resident_kib() });
+            resident.push(resident_kib());
             sample += Duration::from_nanos(time.0 / 10);
         }
     }
-    let patience = if interrupted() { 1 } else { 10 };
-    let drained = pool.handle().wait(Duration::from_secs(patience));
+    let patience = if interrupted() || faulty.stuck { 1 } else { 10 };
+    let drained = pool.wait(Duration::from_secs(patience)).is_ok();
     let report = pool.stop(Duration::from_secs(2));
-    let stuck = report.stuck.iter().map(|(worker, _)| *worker).collect();
-    Ok(Soak { rounds, refused, counts: report.counts, drained, stalled, stuck, memory })
+    let (counts, stuck) = (report.counts, report.stuck);
+    Ok(Soak { rounds, refused, counts, drained, stalled, stuck, resident_kib: resident })
 }
 
 struct Soaked {
-    panic_every: u64,
-    stuck: AtomicBool,
+    faulty: Faulty,
     ran: AtomicU64,
+    stuck: AtomicBool,
 }
 
-impl Runner for Soaked {
-    type Job = Node;
-
-    fn run(&self, _: Node, _: &mut Context<'_, Self>) -> Flow {
-        let ran = self.ran.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.stuck.swap(false, Ordering::Relaxed) {
+impl Soaked {
+    fn run(&self) {
+        let ran = self.ran.fetch_add(1, Relaxed) + 1;
+        if self.stuck.swap(false, Relaxed) {
             loop {
                 std::thread::park();
             }
         }
-        if self.panic_every > 0 && ran.is_multiple_of(self.panic_every) {
+        if self.faulty.panic_every.is_some_and(|every| ran.is_multiple_of(every.max(1))) {
             // Without the panic hook: a message per fault would be the load.
             std::panic::resume_unwind(Box::new("a fault"));
         }
-        Flow::Done
     }
-}
-
-fn start(options: Options, faulty: Faulty) -> std::io::Result<Pool<Soaked>> {
-    let faults = Faults {
-        lose_notification: faulty.lose_notification,
-        clock_jump: faulty.clock_jump_ms.map(|ms| (1_000_000_000, ms * 1_000_000)),
-    };
-    let runner = Soaked {
-        panic_every: faulty.panic_every.unwrap_or(0),
-        stuck: AtomicBool::new(faulty.stuck),
-        ran: AtomicU64::new(0),
-    };
-    Pool::start(runner, Options { faults, ..options }, Clock::start())
 }
 
 /// Waits for a round: a minute at most, and no longer than the user lets it.
-fn ends(pool: &Pool<Soaked>, interrupted: &dyn Fn() -> bool) -> bool {
-    (0..600).any(|_| interrupted() || pool.handle().wait(Duration::from_millis(100)))
-}
-
-fn round(graph: &Graph, now: u64) -> Plan<Node> {
-    let mut plan = Plan::default();
-    for node in 0..graph.len() {
-        plan.add(Posting::new(node, now));
-        for &p in graph.predecessors(node) {
-            plan.link(p, node);
-        }
-    }
-    plan
+fn ends(pool: &Pool, interrupted: &dyn Fn() -> bool) -> bool {
+    (0..600).any(|_| interrupted() || pool.wait(Duration::from_millis(100)).is_ok())
 }
 
 fn resident_kib() -> Option<u64> {

@@ -1,9 +1,5 @@
 //! Change points: where a sequence of means goes from one level to another.
 
-mod level;
-
-pub use level::level_changes;
-
 use crate::{normal_quantile, t_quantile};
 
 /// A stretch of a sequence on one level.

@@ -1,4 +1,4 @@
-//! Lines through points: by least squares, robust, and two lines through a mixture.
+//! Lines through points: by least squares, and robust.
 
 use crate::distribution::t_quantile;
 use crate::sample::median_of_sorted;
@@ -110,7 +110,7 @@ pub fn least_squares(points: &[(f64, f64)]) -> Result<Fit, SampleError> {
 }
 
 /// The line of weighted least squares; weights are not negative and not all zero.
-fn weighted_line(points: &[(f64, f64)], weights: &[f64]) -> Line {
+pub(crate) fn weighted_line(points: &[(f64, f64)], weights: &[f64]) -> Line {
     let total: f64 = weights.iter().sum();
     let mean = |of: fn(&(f64, f64)) -> f64| {
         points.iter().zip(weights).map(|(p, w)| w * of(p)).sum::<f64>() / total
@@ -174,102 +174,6 @@ pub fn huber(points: &[(f64, f64)]) -> Result<Line, SampleError> {
         }
     }
     Ok(line)
-}
-
-/// Two lines through a mixture of two populations.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TwoLines {
-    /// The lines; the first holds more points.
-    pub lines: [Line; 2],
-    /// The share of points of each.
-    pub shares: [f64; 2],
-    /// Standard deviation about the lines.
-    pub sigma: f64,
-    /// For each point, the chance that it belongs to the first line.
-    pub first: Vec<f64>,
-    /// By how much the criterion of Schwarz prefers two lines to one. Below zero it prefers one
-    /// line.
-    pub evidence: f64,
-}
-
-/// Two lines by expectation and maximisation (Dempster, Laird and Rubin, JRSS B 1977, for the
-/// switching regressions of Quandt and Ramsey, JASA 1978) with one spread. Begins at the two halves
-/// above and below a robust line, and at the two halves of x; the likelier end is taken. Whether two
-/// lines are better than one is decided by the criterion of Schwarz ("Estimating the dimension of a
-/// model", Annals of Statistics 1978): see [`TwoLines::evidence`].
-///
-/// # Errors
-/// Below eight points, or where all x are the same.
-pub fn two_lines(points: &[(f64, f64)]) -> Result<TwoLines, SampleError> {
-    check(points, 8)?;
-    let single = least_squares(points)?;
-    let robust = theil_sen(points)?;
-    let mut xs: Vec<f64> = points.iter().map(|p| p.0).collect();
-    xs.sort_by(f64::total_cmp);
-    let middle = median_of_sorted(&xs);
-    let belongs = |yes: bool| if yes { 0.9 } else { 0.1 };
-    let starts: [Vec<f64>; 2] = [
-        points.iter().map(|p| belongs(robust.residual(*p) < 0.0)).collect(),
-        points.iter().map(|p| belongs(p.0 < middle)).collect(),
-    ];
-    let n = points.len() as f64;
-    let spread = single.sigma * ((n - 2.0) / n).sqrt();
-    // A spread of nothing would make any likelihood infinite.
-    // On an exact line, what is left is rounding: no population of its own.
-    let largest = points.iter().fold(0.0, |most: f64, p| most.max(p.1.abs()));
-    let floor = (spread * 1e-6).max(largest * 1e-9).max(f64::MIN_POSITIVE.sqrt());
-    let (likelihood, mut best) = starts
-        .into_iter()
-        .map(|first| climb(points, first, floor))
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .expect("there are two starts");
-    let width = spread.max(floor);
-    let single_likelihood =
-        -n / 2.0 * ((std::f64::consts::TAU * width.powi(2)).ln() + (spread / width).powi(2));
-    // Three parameters more: a line's two and the share.
-    best.evidence = 2.0 * (likelihood - single_likelihood) - 3.0 * n.ln();
-    if best.shares[1] > best.shares[0] {
-        best.lines.swap(0, 1);
-        best.shares.swap(0, 1);
-        best.first.iter_mut().for_each(|p| *p = 1.0 - *p);
-    }
-    Ok(best)
-}
-
-fn climb(points: &[(f64, f64)], mut first: Vec<f64>, floor: f64) -> (f64, TwoLines) {
-    let n = points.len() as f64;
-    let mut likelihood = f64::NEG_INFINITY;
-    loop {
-        let second: Vec<f64> = first.iter().map(|p| 1.0 - p).collect();
-        let lines = [weighted_line(points, &first), weighted_line(points, &second)];
-        let share = (first.iter().sum::<f64>() / n).clamp(1e-9, 1.0 - 1e-9);
-        let squares: f64 = points
-            .iter()
-            .zip(&first)
-            .map(|(p, w)| {
-                w * lines[0].residual(*p).powi(2) + (1.0 - w) * lines[1].residual(*p).powi(2)
-            })
-            .sum();
-        let sigma = (squares / n).sqrt().max(floor);
-        let scale = 1.0 / (sigma * std::f64::consts::TAU.sqrt());
-        let mut sum = 0.0;
-        for (point, belongs) in points.iter().zip(&mut first) {
-            let log = |line: &Line, share: f64| {
-                (share * scale).ln() - 0.5 * (line.residual(*point) / sigma).powi(2)
-            };
-            let a = log(&lines[0], share);
-            let b = log(&lines[1], 1.0 - share);
-            let most = a.max(b);
-            let total = most + ((a - most).exp() + (b - most).exp()).ln();
-            *belongs = (a - total).exp();
-            sum += total;
-        }
-        if sum - likelihood < 1e-9 * sum.abs().max(1.0) {
-            let shares = [share, 1.0 - share];
-            return (sum, TwoLines { lines, shares, sigma, first, evidence: 0.0 });
-        }
-        likelihood = sum;
-    }
 }
 
 #[cfg(test)]

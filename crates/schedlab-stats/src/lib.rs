@@ -17,15 +17,16 @@ mod multiple;
 mod power;
 mod rank;
 mod sample;
+mod segments;
 mod steady;
 
 pub use agreement::{Agreement, agreement};
-pub use change::{Level, change_points, change_points_among, level_changes};
+pub use change::{Level, change_points, change_points_among};
 pub use distribution::{
     binomial_cdf, f_cdf, normal_cdf, normal_quantile, t_cdf, t_power, t_quantile,
 };
 pub use effect::{Effect, adjusted, disagreement, paired, pooled, welch};
-pub use fit::{Fit, Line, TwoLines, huber, least_squares, theil_sen, two_lines};
+pub use fit::{Fit, Line, huber, least_squares, theil_sen};
 pub use histogram::{Bucket, Histogram, HistogramError};
 pub use interval::{
     Interval, Method, bootstrap, interval, median_interval, quantile_interval, t_interval,
@@ -38,6 +39,7 @@ pub use rank::{
 };
 pub use sample::{Sample, SampleError, median};
 pub use schedlab_random::Random;
+pub use segments::{Change, Kind, Population, Segment, Segments, segments};
 pub use steady::{STEADY_VALUES_MIN, Steady, warm_up};
 
 /// The examples of README.md are tested with those of the documentation.

@@ -12,7 +12,7 @@ pub struct Jobs {
     pub shape: Shape,
     /// Jobs, the widest level, and how nodes are hashed.
     pub rules: Rules,
-    /// Which executor: schedlab, rayon, tokio, channel or serial.
+    /// Which executor: schedlab, lumiera, rayon, tokio, channel or serial.
     pub executor: String,
     /// What a job spends its time with.
     pub load: load::Mix<load::Kind>,
@@ -23,9 +23,9 @@ pub struct Jobs {
     pub arrivals: Arrivals,
     /// How late a job may start before it is dropped.
     pub life: Option<Nanos>,
-    /// How late the kernel may let a worker's timer be; of schedlab's own executor alone.
+    /// How late the kernel may let a worker's timer be; of schedlab and lumiera alone.
     pub timer_slack: Nanos,
-    /// The policy of schedlab's own executor, with the number of workers of any.
+    /// The rules of lumiera, with the number of workers of any.
     pub policy: Policy,
     /// The seed of lengths and arrivals.
     pub seed: u64,

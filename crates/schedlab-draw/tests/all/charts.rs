@@ -3,9 +3,9 @@
 
 use crate::golden::{check, reads_well};
 use schedlab_draw::chart::{
-    Axis, Boxes, Cdf, Chart, Column, Curve, Edge, Fit, Gantt, Graph, Group, Heatmap, Histogram,
-    Job, Line, Multiples, Node, Published, Region, Sample, Series, Shape, Values, cdf_of,
-    histogram_of,
+    Axis, Boxes, Cdf, Chart, Column, Curve, Edge, Fit, FitLine, Gantt, Graph, Group, Heatmap,
+    Histogram, Job, Line, Multiples, Node, Published, Region, Sample, Series, Shape, Values,
+    cdf_of, histogram_of,
 };
 use schedlab_draw::{PALETTE, Theme, svg};
 use schedlab_model::{Nanos, Span};
@@ -270,11 +270,27 @@ fn a_fit_shows_its_residuals() {
                 (f64::from(i * 3), 1.2 + 0.57 * f64::from(i * 3) + f64::from(i * 31 % 7) - 3.0)
             })
             .collect(),
-        offset: 1.2,
-        gradient: 0.57,
-        sigma: 2.0,
+        lines: vec![FitLine::all(1.2, 0.57, 2.0)],
+        changes: vec![],
+        columns: vec![],
     };
     both("chart-fit", &fit, 700);
+    // Two populations, then one line, and what else was measured.
+    let line = |from, to, gradient, spread| FitLine { from, to, offset: 1.2, gradient, spread };
+    let fit = Fit {
+        lines: vec![
+            line(0.0, 45.0, 0.4, [1.0, 2.0]),
+            line(0.0, 45.0, 0.7, [1.0, 2.0]),
+            line(45.0, 90.0, 0.57, [3.0, 0.5]),
+        ],
+        changes: vec![45.0],
+        columns: vec![
+            ("concurrency".into(), fit.points.iter().map(|p| (p.0, 4.0 - 20.0 / p.0)).collect()),
+            ("job time [µs]".into(), fit.points.iter().map(|p| (p.0, 700.0)).collect()),
+        ],
+        ..fit
+    };
+    both("chart-fit-segments", &fit, 700);
 }
 
 #[test]
@@ -369,7 +385,7 @@ fn nothing_and_wild_values_are_pictures_too() {
         }),
         Box::new(Fit {
             points: wild.iter().map(|&x| (x, x)).collect(),
-            gradient: f64::NAN,
+            lines: vec![FitLine::all(0.0, f64::NAN, 1.0)],
             ..Fit::default()
         }),
         Box::new(Cdf {

@@ -5,7 +5,7 @@ use super::child_request::Part;
 use super::figures::of_resources;
 use super::start_tasks;
 use crate::marks::{self, Marks};
-use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, RayonScope, Serial, TokioTasks};
+use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::load::{Burner, Load};
@@ -155,17 +155,21 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
     };
     let workers = places.len();
     let first = places.first().cloned().unwrap_or_default();
-    if jobs.executor == "schedlab" {
+    if matches!(jobs.executor.as_str(), "schedlab" | "lumiera") {
         // Tried once, so that a missing right is an error and not a run placed otherwise.
         let tried = process::on_a_thread(move || settle(&first).map_err(io::Error::other));
         tried.map_err(|error| error.to_string())?;
         let slack = jobs.timer_slack;
-        let on_start: OnStart = Arc::new(move |worker: usize| {
+        let on_start = move |worker: usize| {
             let _ = sched::set_timer_slack(slack);
             let _ = start_tasks::settle(&places[worker % places.len()]);
-        });
+        };
+        if jobs.executor == "schedlab" {
+            return Ok(Box::new(Ours::new(workers, on_start)));
+        }
         let options = Options { policy: jobs.policy.clone(), ..Options::new(workers) };
-        return Ok(Box::new(Lumiera::new(Options { on_start: Some(on_start), ..options })));
+        let on_start: Option<OnStart> = Some(Arc::new(on_start));
+        return Ok(Box::new(Lumiera::new(Options { on_start, ..options })));
     }
     if places.iter().any(|place| *place != first) {
         return Err(format!(

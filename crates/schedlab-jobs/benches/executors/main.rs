@@ -69,8 +69,7 @@ fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)
 /// As `schedlab jobs` has it.
 fn ours(workers: usize) -> Ours {
     let bind = binding(&Cpus::Own, workers);
-    let options = schedlab_pool::Options::new(workers).on_start(move |worker| bind(worker));
-    Ours::new(options).stealing(Stealing::WherePossible)
+    Ours::new(workers, move |worker| bind(worker)).stealing(Stealing::WherePossible)
 }
 
 fn graph(shape: Shape, nodes: u32) -> Graph {

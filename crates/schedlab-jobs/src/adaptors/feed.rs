@@ -18,8 +18,6 @@ pub(super) enum Order {
     Node(Node),
     /// Plans the chunk of this number.
     Chunk(u32),
-    /// Runs jobs of the bundle.
-    Share,
 }
 
 #[derive(Default)]

@@ -2,13 +2,11 @@
 
 use super::device::Device;
 use super::feed::{Feed, Order};
-use crate::bundle::{Asked, Bundle, Share};
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::planning::{Planner, Planning};
-use crate::policy::{Nanos, Plan, Posting};
-use crate::pool::{Context, Flow, Handle, Options, Pool, Report, Runner};
+use crate::policy::Nanos;
+use crate::pool::{Context, Flow, Handle, Options, Pool, Report, Runner, WorkerReport};
 use crate::run::Run;
-use crate::stealing::Stealing;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,27 +25,6 @@ struct GraphRunner {
     feed: Feed,
     /// Where the I/O of jobs goes on.
     device: Option<Device>,
-    /// All jobs, where workers steal them from each other.
-    bundle: Option<Bundle>,
-}
-
-impl GraphRunner {
-    fn share(&self, bundle: &Bundle, context: &Context<'_, Self>) -> Flow {
-        let post = || {
-            let share = Posting::new(Order::Share, context.pool().now());
-            // Of a pool that is closed, nothing is wanted any more.
-            let _ = context.post(share);
-        };
-        let worker = context.worker();
-        let ask = |asked| match asked {
-            Asked::Run(node) => self.run.perform(node, worker),
-            Asked::Help => post(),
-        };
-        if bundle.work(worker, || self.run.clock().now(), ask) == Share::Again {
-            post();
-        }
-        Flow::Done
-    }
 }
 
 impl Runner for GraphRunner {
@@ -63,10 +40,6 @@ impl Runner for GraphRunner {
                 device.begin(node, io, self.run.clock().now() + io.ns, Box::new(end));
                 Flow::Pending
             }
-            Order::Share => match &self.bundle {
-                Some(bundle) => self.share(bundle, context),
-                None => Flow::Failed,
-            },
             Order::Chunk(chunk) => {
                 let planned = self.feed.plan_and_post_next(chunk, context.pool());
                 if planned { Flow::Done } else { Flow::Failed }
@@ -80,7 +53,6 @@ impl Runner for GraphRunner {
 pub struct Lumiera {
     options: Options,
     planning: Planning,
-    stealing: Stealing,
     patience: Duration,
     last: Option<Report>,
 }
@@ -89,20 +61,13 @@ impl Lumiera {
     /// A pool with these options.
     pub fn new(options: Options) -> Self {
         let (planning, patience) = (Planning::default(), Duration::from_secs(600));
-        Self { options, planning, stealing: Stealing::Never, patience, last: None }
+        Self { options, planning, patience, last: None }
     }
 
     /// The executor with jobs that are planned in this way.
     #[must_use]
     pub fn planning(mut self, planning: Planning) -> Self {
         self.planning = planning;
-        self
-    }
-
-    /// The executor with workers that steal jobs from each other.
-    #[must_use]
-    pub fn stealing(mut self, stealing: Stealing) -> Self {
-        self.stealing = stealing;
         self
     }
 
@@ -134,16 +99,6 @@ fn drain(pool: &Handle<GraphRunner>, run: &Run, patience: Duration) -> bool {
     }
 }
 
-impl Lumiera {
-    fn post_shares(&self, start: Nanos, pool: &Handle<GraphRunner>) -> Result<(), String> {
-        let mut plan = Plan::default();
-        for _ in 0..self.workers() {
-            plan.add(Posting::new(Order::Share, start));
-        }
-        pool.plan(plan).map(drop).map_err(|error| error.to_string())
-    }
-}
-
 impl Executor for Lumiera {
     fn name(&self) -> String {
         "lumiera".to_owned()
@@ -158,29 +113,25 @@ impl Executor for Lumiera {
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
-        let steals = self.stealing.decide(run, &self.options.policy, &self.planning)?;
         let device = run.has_io().then(|| Device::start(Arc::clone(run))).transpose();
         let device = device.map_err(no_threads)?;
         let feed = Feed::new(Arc::clone(run), self.planning);
-        let begun = run.clock().now();
-        let bundle = steals.then(|| Bundle::new(run.shared_graph(), self.workers()));
-        let bundling_ns = run.clock().now() - begun;
-        let runner = GraphRunner { run: Arc::clone(run), feed: feed.clone(), device, bundle };
+        let runner = GraphRunner { run: Arc::clone(run), feed: feed.clone(), device };
         let pool = Pool::start(runner, self.options.clone(), run.clock()).map_err(no_threads)?;
         let planned = run.clock().now();
-        let ahead = self.planning.planner == Planner::Ahead && !steals;
+        let ahead = self.planning.planner == Planner::Ahead;
         let nodes = if ahead { Nanos::from(run.graph().len()) } else { 0 };
         run.set_base(planned + PRE_ROLL_NS + nodes * PLAN_NODE_NS);
-        let fed = if steals {
-            self.post_shares(run.base(), pool.handle())
-        } else {
-            feed.begin(pool.handle())
-        };
-        let planning_ns = if ahead { run.clock().now() - planned } else { bundling_ns };
+        let fed = feed.begin(pool.handle());
+        let planning_ns = if ahead { run.clock().now() - planned } else { 0 };
         let drained = fed.is_ok() && drain(pool.handle(), run, self.patience);
         let report = pool.stop(self.patience.min(Duration::from_secs(10)));
         let counts = report.counts;
-        let (management_ns, back_off_ns) = managed(run, &report, steals);
+        let sum = |of: fn(&WorkerReport) -> Nanos| {
+            Some(report.workers.iter().flatten().map(of).sum::<Nanos>())
+        };
+        let management_ns = sum(|worker| worker.management_ns);
+        let back_off_ns = sum(|worker| worker.back_off_ns);
         self.last = Some(report);
         run.set_dropped(counts.into());
         if run.is_stopped() {
@@ -194,7 +145,6 @@ impl Executor for Lumiera {
         if counts.panicked > 0 {
             return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
         }
-        let (management_ns, back_off_ns) = (Some(management_ns), Some(back_off_ns));
         Ok(Told { planning_ns, management_ns, back_off_ns, ..Told::default() })
     }
 }
@@ -206,18 +156,4 @@ fn unfinished(what: String) -> ExecutorError {
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn no_threads(error: std::io::Error) -> ExecutorError {
     unfinished(format!("cannot start threads: {error}"))
-}
-
-/// Time of the workers in management, and backing off.
-fn managed(run: &Run, report: &Report, steals: bool) -> (Nanos, Nanos) {
-    let sum = |of: fn(&crate::pool::WorkerReport) -> Nanos| {
-        report.workers.iter().flatten().map(of).sum::<Nanos>()
-    };
-    let mut management_ns = sum(|w| w.management_ns);
-    if steals {
-        // What of its shares a worker did not spend in jobs.
-        let in_jobs: Nanos = run.spans().iter().map(|s| s.end.saturating_sub(s.begin)).sum();
-        management_ns += sum(|w| w.busy_ns).saturating_sub(in_jobs);
-    }
-    (management_ns, sum(|w| w.back_off_ns))
 }

@@ -5,12 +5,13 @@ use super::pace::plan_by_posters;
 use crate::bundle::{Asked, Bundle, Share};
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
+use crate::modelled::criticality;
 use crate::planning::{Planner, Planning};
-use crate::policy::{NEVER, Nanos, Policy, Significance};
+use crate::policy::{NEVER, Nanos};
 use crate::run::{Dropped, Run};
 use crate::stealing::Stealing;
 use schedlab_pool::{
-    Completion, Counts, Criticality, Handle, Options, Plan, PlanError, Pool, Request, Spawner,
+    Completion, Criticality, Handle, Late, Options, Plan, Pool, Refusal, Request, Spawner,
     current_worker,
 };
 use std::ops::Range;
@@ -36,8 +37,10 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// A pool with these options.
-    pub fn new(options: Options) -> Self {
+    /// A pool of so many workers that drops late jobs, as the rig means it. Each worker's thread calls `on_start` first,
+    /// with its number.
+    pub fn new(workers: usize, on_start: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        let options = Options::new(workers).late(Late::Shed).on_start(on_start);
         let (planning, patience) = (Planning::default(), Duration::from_secs(600));
         Self { options, planning, stealing: Stealing::Never, patience }
     }
@@ -68,7 +71,7 @@ impl Ours {
 struct Planned {
     /// By node: chunks are planned in their order, since jobs wait for those of earlier ones.
     jobs: Vec<Handle<'static, ()>>,
-    refused: Option<PlanError>,
+    refused: Option<Refusal>,
 }
 
 /// What the jobs of a run share.
@@ -98,11 +101,7 @@ impl Feed {
         let mut request = Request::new()
             .expected(Duration::from_nanos(run.expected_ns(node)))
             .stream(run.stream(node).0)
-            .criticality(match run.significance(node) {
-                Significance::Optional => Criticality::Optional,
-                Significance::Normal => Criticality::Normal,
-                Significance::Compulsory => Criticality::Compulsory,
-            });
+            .criticality(criticality(run.significance(node)));
         if schedule.is_timed() {
             request = request.start(self.instant(run.base() + schedule.start(node)));
         }
@@ -141,7 +140,7 @@ impl Feed {
         range: Range<Node>,
         planned: &mut Planned,
         gated: bool,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), Refusal> {
         let mut plan = pool.plan();
         let gate = usize::from(gated);
         if gated {
@@ -218,7 +217,7 @@ impl Feed {
         range.clone().for_each(|node| run.set_posted(node, now));
         if let Err(error) = self.post(pool, range, &mut planned, false) {
             // The user's end of the run closes the pool.
-            planned.refused = Some(error).filter(|&error| error != PlanError::Closed);
+            planned.refused = Some(error).filter(|&error| error != Refusal::Closed);
             self.further.notify_all();
             return false;
         }
@@ -265,16 +264,6 @@ impl Feed {
     }
 }
 
-fn dropped(counts: &Counts, emergencies: u64) -> Dropped {
-    Dropped {
-        missed: counts.too_late,
-        shed: counts.shed,
-        abandoned: counts.dependency_failed,
-        failed: counts.failed,
-        emergencies,
-    }
-}
-
 impl Executor for Ours {
     fn name(&self) -> String {
         "schedlab".to_owned()
@@ -289,7 +278,7 @@ impl Executor for Ours {
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
-        let steals = self.stealing.decide(run, &Policy::new(self.workers()), &self.planning)?;
+        let steals = self.stealing.decide(run, &self.planning)?;
         let device = run.has_io().then(|| Device::start(Arc::clone(run))).transpose();
         let device = device.map_err(no_threads)?;
         let begun = run.clock().now();
@@ -318,7 +307,7 @@ impl Executor for Ours {
         let planning_ns = if ahead { run.clock().now() - planned } else { bundling_ns };
         let drained = fed.is_ok() && drain(&pool, run, self.patience);
         let counts = pool.stop(self.patience.min(Duration::from_secs(10))).counts;
-        run.set_dropped(dropped(&counts, emergencies.load(Relaxed)));
+        run.set_dropped(Dropped::of_pool(&counts, emergencies.load(Relaxed)));
         if run.is_stopped() {
             return Err(ExecutorError::Interrupted);
         }

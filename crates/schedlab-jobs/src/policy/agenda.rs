@@ -8,7 +8,6 @@ use super::ready_queue::Lines;
 use super::record::{Record, Significance, State, StreamId};
 use super::size::Staff;
 use super::{JobId, NEVER, Nanos, Order, Policy};
-use crate::fault::{Fix, is_out};
 
 /// A job to be run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,11 +215,7 @@ impl<J> Agenda<J> {
     /// An agenda without jobs.
     pub fn new(policy: Policy) -> Self {
         Self {
-            epochs: if policy.epoch_follows {
-                Epochs::new(policy.epoch_ns)
-            } else {
-                Epochs::new(policy.epoch_ns).fixed()
-            },
+            epochs: Epochs::new(policy.epoch_ns),
             edges: Edges::new(),
             lines: Lines::default(),
             load: LoadControl::default(),
@@ -286,9 +281,6 @@ impl<J> Agenda<J> {
         // Up at once, down slowly: a long job in a batch keeps others waiting.
         self.job_ns = if mean > self.job_ns { mean } else { (7 * self.job_ns + mean) / 8 };
         for Finished { id, outcome } in finished.drain(..) {
-            if self.policy.reserve > 0 && self.epochs.get(id).is_some_and(Record::is_other) {
-                self.lines.on_others -= 1;
-            }
             match outcome {
                 Outcome::Done => self.end_well(id),
                 Outcome::Failed => self.end_badly(id, |counts| &mut counts.failed),
@@ -324,11 +316,11 @@ impl<J> Agenda<J> {
         let Some(record) = self.epochs.get_mut(id) else { return };
         match record.state {
             // Its function may still panic, so it has not ended.
-            State::Running if !is_out(Fix::EndsOnce) => {
+            State::Running => {
                 record.word.get_or_insert(well);
             }
-            State::Pending | State::Running if well => self.end_well(id),
-            State::Pending | State::Running => {
+            State::Pending if well => self.end_well(id),
+            State::Pending => {
                 self.end_badly(id, |counts| &mut counts.failed);
             }
             State::Waiting | State::Queued | State::Ended => {}
@@ -337,7 +329,7 @@ impl<J> Agenda<J> {
 
     fn end_badly(&mut self, id: JobId, count: fn(&mut Counts) -> &mut u64) {
         let runs = |r: &Record<J>| matches!(r.state, State::Running | State::Pending);
-        if is_out(Fix::EndsOnce) || self.epochs.get(id).is_some_and(runs) {
+        if self.epochs.get(id).is_some_and(runs) {
             *count(&mut self.counts) += 1;
             self.drop_job(id);
         }
@@ -383,7 +375,7 @@ impl<J> Agenda<J> {
         let known = id.ticket().map_or_else(|| self.epochs.issued(id), |t| self.names.knows(t));
         if self.live(id).is_some() {
             Fate::Live
-        } else if !known || (self.failures.contains(id) && !is_out(Fix::FailuresKept)) {
+        } else if !known || self.failures.contains(id) {
             Fate::Failed
         } else {
             Fate::Done

@@ -96,8 +96,6 @@ pub(super) struct Epochs<J> {
     /// The time that the first epoch covers.
     first_step_ns: Nanos,
     step_ns: f64,
-    /// Whether the step follows the load.
-    follows: bool,
     epochs: Vec<Epoch<J>>,
     /// By the last deadline that each serves; their spans do not overlap.
     open: BTreeMap<Nanos, u32>,
@@ -112,7 +110,6 @@ impl<J> Epochs<J> {
         Self {
             first_step_ns: step_ns.max(SHORTEST),
             step_ns: step_ns.max(SHORTEST) as f64,
-            follows: true,
             epochs: Vec::new(),
             open: BTreeMap::new(),
             free: Vec::new(),
@@ -181,15 +178,7 @@ impl<J> Epochs<J> {
         (from.max(before), to)
     }
 
-    /// The same with the first step for good.
-    pub(super) fn fixed(self) -> Self {
-        Self { follows: false, ..self }
-    }
-
     fn set_step(&mut self, step_ns: f64) {
-        if !self.follows {
-            return;
-        }
         let first = self.first_step_ns;
         self.step_ns = step_ns.clamp((first / SHORTEST) as f64, (first * LONGEST) as f64);
     }

@@ -3,8 +3,7 @@
 use super::agenda::Notice;
 use super::load::{Capacity, LoadControl};
 use super::record::{Record, Significance, State};
-use super::{Agenda, Emergency, JobId, NEVER, Nanos, Order, Queues};
-use crate::fault::{Fix, is_out};
+use super::{Agenda, Emergency, JobId, NEVER, Nanos, Order};
 
 /// A job that a worker may run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,37 +117,26 @@ impl<J> Agenda<J> {
             self.lines.compulsory.discard(&self.epochs) + self.lines.others.discard(&self.epochs);
         self.stale = self.stale.saturating_sub(stale);
         let first = self.lines.compulsory.head(now);
-        if !self.lines.lets_others(&self.policy, self.staff.growth().now) {
-            return first;
-        }
         let others = self.lines.others.head(now);
         first.map_or(others, |first| Some(others.map_or(first, |others| first.min(others))))
     }
 
-    /// How many jobs one pull may take: while compulsory ones are planned, or workers are reserved for such, one. Several
-    /// would keep a worker from the next compulsory job for longer than one of them.
+    /// How many jobs one pull may take: while compulsory ones are planned, one. Several would
+    /// keep a worker from the next compulsory job for longer than one of them.
     fn share(&self) -> usize {
-        if self.lines.compulsory.len() > 0 || self.policy.reserve > 0 {
+        if self.lines.compulsory.len() > 0 {
             return 1;
         }
         let fair = self.lines.others.due(self.policy.order) / (2 * self.policy.workers);
         let batch = self.policy.batch_ns / self.job_ns.max(1);
-        let limit = match self.policy.queues {
-            Queues::PerWorker => self.policy.batch_max,
-            Queues::OneToken => (batch as usize).min(self.policy.batch_max),
-        };
-        fair.min(limit).max(1)
+        fair.min(batch as usize).min(self.policy.batch_max).max(1)
     }
 
     fn take_due(&mut self, now: Nanos) -> Option<Pulled<J>> {
         loop {
             let order = self.policy.order;
-            let others = self.lines.lets_others(&self.policy, self.staff.growth().now);
-            let id = match self.lines.compulsory.pop(order, now) {
-                Some(id) => id,
-                None if others => self.lines.others.pop(order, now)?,
-                None => return None,
-            };
+            let compulsory = self.lines.compulsory.pop(order, now);
+            let id = compulsory.or_else(|| self.lines.others.pop(order, now))?;
             let Some(record) = self.epochs.get(id).filter(|r| r.state == State::Queued) else {
                 self.stale = self.stale.saturating_sub(1);
                 continue;
@@ -159,9 +147,6 @@ impl<J> Agenda<J> {
             }
             let record = self.epochs.get_mut(id)?;
             record.state = State::Running;
-            if self.policy.reserve > 0 && record.is_other() {
-                self.lines.on_others += 1;
-            }
             let (job, expected_ns) = (record.job.take()?, record.expected_ns);
             return Some(Pulled { id, job, start, expected_ns });
         }
@@ -285,9 +270,7 @@ impl<J> Agenda<J> {
             .max_by_key(|&(_, until)| until)?;
         self.sleepers[worker] = None;
         // It may get other work, or find nothing due, and so must not count as waiting for a start.
-        if !is_out(Fix::Untend) {
-            self.load.untend(worker);
-        }
+        self.load.untend(worker);
         Some(worker)
     }
 }

@@ -68,13 +68,11 @@ impl Line {
     }
 }
 
-/// The two lines, and how many workers run what is not compulsory.
+/// The two lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) compulsory: Line,
     pub(super) others: Line,
-    /// Workers that run other jobs; counted only where some are reserved.
-    pub(super) on_others: usize,
 }
 
 impl Lines {
@@ -87,12 +85,5 @@ impl Lines {
 
     pub(super) fn len(&self) -> usize {
         self.compulsory.len() + self.others.len()
-    }
-
-    /// Whether another job may start: not on the workers that are kept for compulsory ones.
-    pub(super) fn lets_others(&self, policy: &Policy, workers: usize) -> bool {
-        // One at least is left for others: they would never end else.
-        let reserve = policy.reserve.min(workers.saturating_sub(1));
-        reserve == 0 || self.on_others + reserve < workers
     }
 }

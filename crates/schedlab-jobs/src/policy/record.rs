@@ -71,10 +71,6 @@ impl<J> Record<J> {
         self.state != State::Ended
     }
 
-    pub(super) fn is_other(&self) -> bool {
-        self.significance < Significance::Compulsory
-    }
-
     /// What the rule sorts jobs by that are due.
     pub(super) fn key(&self, order: Order) -> u64 {
         match order {

@@ -3,7 +3,6 @@
 use super::deferred_work::Errands;
 use super::events::{Events, What};
 use super::{Completion, Flow, Handle, PostError, Runner};
-use crate::fault::{Fix, is_out};
 use crate::policy::{
     Agenda, Asker, Finished, JobId, Ladder, Nanos, Notice, Outcome, Pause, Plan, Posting, Pull,
     Pulled, Verdict,
@@ -199,9 +198,7 @@ impl<R: Runner> Worker<'_, R> {
                     end
                 }
                 // Its one call may have come while it ran jobs.
-                Some(Verdict::Sleep { .. }) if self.is_closed() && !is_out(Fix::ClosedIsAwake) => {
-                    now
-                }
+                Some(Verdict::Sleep { .. }) if self.is_closed() => now,
                 Some(Verdict::Sleep { until }) => self.sleep(now, until),
                 Some(Verdict::Retire) => return now,
             };
@@ -263,9 +260,7 @@ impl<R: Runner> Worker<'_, R> {
         }
         for &notice in notices {
             let tell = || self.handle.0.runner.notice(notice, self.handle);
-            if is_out(Fix::NoticeContained) {
-                tell();
-            } else if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+            if catch_unwind(AssertUnwindSafe(tell)).is_err() {
                 self.report.notice_panics += 1;
             }
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use schedlab_jobs::policy::{
     Agenda, Asker, Emergency, Finished, JobId, Order, Outcome, Plan, Policy, Posting, Pulled,
-    Queues, Significance, StreamId,
+    Significance, StreamId,
 };
 
 #[derive(Clone, Debug)]
@@ -55,15 +55,14 @@ fn policy() -> impl Strategy<Value = Policy> {
         Just(Order::Laxity),
         Just(Order::Path)
     ];
-    let queues = prop_oneof![Just(Queues::OneToken), Just(Queues::PerWorker)];
-    let emergency = prop_oneof![
-        Just(Emergency::Shed),
-        Just(Emergency::Pause),
-        Just(Emergency::RunLate),
-        Just(Emergency::Drop)
-    ];
-    (order, queues, emergency, any::<bool>()).prop_map(|(order, queues, emergency, notify)| {
-        Policy { order, queues, emergency, notify, tick_ns: 500_000, ..Policy::new(3) }
+    let emergency =
+        prop_oneof![Just(Emergency::Shed), Just(Emergency::RunLate), Just(Emergency::Drop)];
+    (order, emergency, any::<bool>()).prop_map(|(order, emergency, notify)| Policy {
+        order,
+        emergency,
+        notify,
+        tick_ns: 500_000,
+        ..Policy::new(3)
     })
 }
 

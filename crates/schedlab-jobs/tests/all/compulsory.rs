@@ -45,8 +45,8 @@ fn run(jobs: &[Job]) -> Arc<Run> {
 }
 
 /// When a compulsory job starts at the latest, with all other jobs removed but one longest on each worker: that begins with the
-/// last other job that really began before this one, on each worker that then ran nothing compulsory and is not reserved.
-fn latest(jobs: &[Job], ran: &[Option<Span>], of: usize, workers: usize, reserve: usize) -> u64 {
+/// last other job that really began before this one, on each worker that then ran nothing compulsory.
+fn latest(jobs: &[Job], ran: &[Option<Span>], of: usize, workers: usize) -> u64 {
     let compulsory = |i: &usize| jobs[*i].significance == Significance::Compulsory;
     let begin = |i: usize| ran[i].map_or(u64::MAX, |span| span.begin);
     let others: Vec<usize> = (0..jobs.len()).filter(|i| !compulsory(i)).collect();
@@ -57,7 +57,7 @@ fn latest(jobs: &[Job], ran: &[Option<Span>], of: usize, workers: usize, reserve
     for span in running.filter(|span| from.is_some_and(|at| span.begin < at && at < span.end)) {
         free[span.worker as usize] = span.end;
     }
-    let blocked = free.iter_mut().filter(|free| from == Some(**free)).take(workers - reserve);
+    let blocked = free.iter_mut().filter(|free| from == Some(**free));
     blocked.for_each(|free| *free += longest);
     let mut order: Vec<usize> =
         (0..jobs.len()).filter(compulsory).filter(|&i| Some(begin(i)) >= from).collect();
@@ -105,11 +105,9 @@ proptest! {
     fn a_compulsory_job_misses_only_what_it_would_miss_alone(
         jobs in prop::collection::vec(job(), 10..120),
         workers in 1usize..5,
-        reserve in 0usize..4,
-        emergency in prop_oneof![Just(Emergency::Shed), Just(Emergency::Pause), Just(Emergency::RunLate)],
+        emergency in prop_oneof![Just(Emergency::Shed), Just(Emergency::RunLate)],
     ) {
-        let reserve = reserve.min(workers - 1);
-        let policy = Policy { reserve, emergency, ..Policy::new(workers) };
+        let policy = Policy { emergency, ..Policy::new(workers) };
         let ran = ran(&jobs, policy);
         let look = LOOK * jobs.len() as u64;
         for (i, job) in jobs.iter().enumerate() {
@@ -117,7 +115,7 @@ proptest! {
                 continue;
             }
             let start = ran[i].expect("a compulsory job is not dropped").begin;
-            let latest = latest(&jobs, &ran, i, workers, reserve);
+            let latest = latest(&jobs, &ran, i, workers);
             prop_assert!(start <= latest + look, "job {i} started at {start}, alone at {latest}");
             // So one that misses its deadline misses it there, too.
             let deadline = job.start + job.life;
@@ -129,50 +127,4 @@ proptest! {
             prop_assert!(!began.any(|at| waits.contains(&at)), "another job passed job {i}");
         }
     }
-}
-
-/// Others that would take all workers for longer than the compulsory ones may wait.
-fn flood(policy: Policy) -> (Arc<Run>, u64) {
-    let other = |i: u64| Job {
-        start: i,
-        length: 1_000 * US,
-        life: u64::MAX / 2,
-        significance: Significance::Normal,
-    };
-    let compulsory = |i: u64| Job {
-        start: 500 * US + i * 200 * US,
-        length: 50 * US,
-        life: 20 * US,
-        significance: Significance::Compulsory,
-    };
-    let jobs: Vec<Job> = (0..20).map(other).chain((0..20).map(compulsory)).collect();
-    let run = run(&jobs);
-    VirtualTime::new(policy, Costs::NONE).run(&run).expect("the run ends");
-    run.verify().expect("it is proved");
-    let missed = run.dropped().emergencies;
-    (run, missed)
-}
-
-#[test]
-fn a_reserved_worker_keeps_compulsory_jobs_in_time_however_many_others_there_are() {
-    let (_, missed) = flood(Policy::new(2));
-    assert!(missed > 5, "{missed}: two workers are busy for a millisecond at a time");
-    let (run, missed) = flood(Policy { reserve: 1, ..Policy::new(2) });
-    assert_eq!(missed, 0);
-    // One worker had the others to itself, the other nothing but compulsory jobs.
-    let on = |node: u32| run.spans().iter().find(|span| span.node == node).unwrap().worker;
-    assert!((1..20).all(|node| on(node) == on(0)) && (20..40).all(|node| on(node) != on(0)));
-}
-
-#[test]
-fn pause_leaves_no_worker_idle_while_anything_is_due() {
-    let policy = |emergency| Policy { emergency, ..Policy::new(2) };
-    let end = |emergency| {
-        let (run, missed) = flood(policy(emergency));
-        assert!(missed > 0, "there is an emergency");
-        run.spans().iter().map(|span| span.end).max().unwrap()
-    };
-    // 21 ms of work on two workers, and no worker waits: both end within one job of the other.
-    assert!(end(Emergency::Pause) <= end(Emergency::RunLate) + 50 * US);
-    assert!(end(Emergency::Pause) <= 11_100 * US, "{}", end(Emergency::Pause));
 }

@@ -3,12 +3,13 @@
 use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, Serial};
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
-use schedlab_jobs::policy::{Nanos, Order, Policy, Queues, Significance, Step};
+use schedlab_jobs::planning::Planning;
+use schedlab_jobs::policy::{Nanos, Order, Policy, Significance, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Clock, Dropped, Io, Nothing, Run, Schedule, Work};
 use schedlab_jobs::stealing::Stealing;
-use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use std::sync::Arc;
 
 struct Fixed(Nanos);
@@ -30,26 +31,26 @@ fn run(shape: Shape, nodes: u32, schedule: Schedule, work: impl Work + 'static) 
 }
 
 fn ours(workers: usize) -> Ours {
-    Ours::new(schedlab_pool::Options::new(workers).late(schedlab_pool::Late::Shed))
+    Ours::new(workers, |_| ())
+}
+
+fn virtual_pool(workers: usize, costs: Costs) -> VirtualPool {
+    VirtualPool::new(workers, costs, Planning::default())
 }
 
 fn executors(workers: usize) -> Vec<Box<dyn Executor>> {
     let mut all: Vec<Box<dyn Executor>> =
         vec![Box::new(Serial), Box::new(ChannelThreads::start(workers).expect("threads"))];
     for order in [Order::Start, Order::Deadline, Order::Laxity, Order::Path] {
-        for queues in [Queues::OneToken, Queues::PerWorker] {
-            for step in [Step::Halving, Step::Linear, Step::None] {
-                let policy = Policy { order, queues, step, ..Policy::new(workers) };
-                all.push(Box::new(VirtualTime::new(policy.clone(), Costs::USUAL)));
-                all.push(Box::new(Lumiera::new(Options { policy, ..Options::new(workers) })));
-            }
+        for step in [Step::Halving, Step::Linear, Step::None] {
+            let policy = Policy { order, step, ..Policy::new(workers) };
+            all.push(Box::new(VirtualTime::new(policy.clone(), Costs::USUAL)));
+            all.push(Box::new(Lumiera::new(Options { policy, ..Options::new(workers) })));
         }
     }
-    all.push(Box::new(Lumiera::new(Options::new(workers)).stealing(Stealing::Always)));
     all.push(Box::new(ours(workers)));
     all.push(Box::new(ours(workers).stealing(Stealing::Always)));
-    let stealing = VirtualTime::new(Policy::new(workers), Costs::USUAL);
-    all.push(Box::new(stealing.stealing(Stealing::Always)));
+    all.push(Box::new(virtual_pool(workers, Costs::USUAL)));
     #[cfg(feature = "rayon")]
     all.push(Box::new(schedlab_jobs::adaptors::RayonScope::start(workers).expect("threads")));
     #[cfg(feature = "tokio")]
@@ -74,7 +75,7 @@ fn more_workers_than_cpus_prove_large_graphs() {
     for workers in [1, 3, 8] {
         for stealing in [Stealing::Never, Stealing::Always] {
             for shape in [Shape::LoadBursts, Shape::Tree, Shape::Stencil] {
-                let lumiera = Lumiera::new(Options::new(workers)).stealing(stealing);
+                let lumiera = Lumiera::new(Options::new(workers));
                 let pools: [Box<dyn Executor>; 2] =
                     [Box::new(lumiera), Box::new(ours(workers).stealing(stealing))];
                 for mut pool in pools {
@@ -96,6 +97,7 @@ fn no_job_starts_before_its_time() {
         Box::new(ours(2)),
         Box::new(Lumiera::new(Options::new(2))),
         Box::new(VirtualTime::new(Policy::new(2), Costs::USUAL)),
+        Box::new(virtual_pool(2, Costs::USUAL)),
         Box::new(ChannelThreads::start(2).expect("threads")),
     ];
     #[cfg(feature = "rayon")]
@@ -290,18 +292,18 @@ fn workers_steal_only_where_a_run_asks_for_nothing_else() {
 }
 
 #[test]
-fn in_virtual_time_stealing_keeps_sixty_four_workers_busy_with_jobs_of_two_microseconds() {
+fn in_virtual_time_the_pool_keeps_sixty_four_workers_busy_with_jobs_of_two_microseconds() {
     for shape in [Shape::Isolated, Shape::Tree] {
-        let covered = |stealing| {
+        let covered = |mut executor: Box<dyn Executor>| {
             let run = run(shape, 64_000, Schedule::default(), Fixed(2_000));
-            let pool = VirtualTime::new(Policy::new(64), Costs::USUAL);
-            pool.stealing(stealing).run(&run).expect("the run ends");
+            executor.run(&run).expect("the run ends");
             assert_eq!(run.verify(), Ok(()));
             Profile::of(&run, 64).covered_ns
         };
         let ideal = 64_000 * 2_000 / 64;
-        let (stealing, token) = (covered(Stealing::Always), covered(Stealing::Never));
-        assert!(stealing < ideal * 3 / 2 && stealing < token / 2, "{shape}: {stealing} {token}");
+        let pool = covered(Box::new(virtual_pool(64, Costs::USUAL)));
+        let token = covered(Box::new(VirtualTime::new(Policy::new(64), Costs::USUAL)));
+        assert!(pool < ideal * 3 / 2 && pool < token / 2, "{shape}: {pool} {token}");
     }
 }
 
@@ -329,6 +331,12 @@ fn virtual_time_repeats_to_the_nanosecond() {
         run.spans()
     };
     assert_eq!(once(), once());
+    let once = || {
+        let run = run(Shape::LoadBursts, 400, Schedule::default(), Fixed(5_000));
+        virtual_pool(8, Costs::USUAL).run(&run).unwrap();
+        run.spans()
+    };
+    assert_eq!(once(), once());
 }
 
 #[test]
@@ -351,7 +359,7 @@ fn the_ideal_schedule_meets_its_bounds() {
 #[test]
 fn sixty_four_virtual_workers_fill_up_when_all_is_due() {
     let run = run(Shape::Isolated, 6_400, Schedule::default(), Fixed(2_000_000));
-    VirtualTime::new(Policy::new(64), Costs::USUAL).run(&run).unwrap();
+    virtual_pool(64, Costs::USUAL).run(&run).unwrap();
     let profile = Profile::of(&run, 64);
     assert!(profile.concurrency() > 0.95 * 64.0, "{}", profile.concurrency());
 }
@@ -364,8 +372,7 @@ fn in_virtual_time_the_99th_of_a_hundred_starts_is_less_than_half_a_millisecond_
         let starts = (0..2_000).map(|i| i * gap).collect();
         let schedule = Schedule { starts, life_ns: None, ..Schedule::default() };
         let run = run(Shape::Isolated, 2_000, schedule, Fixed(200_000));
-        let mut pool = VirtualTime::new(Policy::new(workers), Costs::USUAL);
-        pool.run(&run).expect("the run ends");
+        virtual_pool(workers, Costs::USUAL).run(&run).expect("the run ends");
         run.verify().expect("every job ran once");
         let late = Profile::of(&run, workers).lateness(0.99).expect("jobs ran");
         assert!(late < 500_000, "{workers} workers: {late} ns");

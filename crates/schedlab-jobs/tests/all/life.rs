@@ -1,12 +1,9 @@
 //! The life of a pool in a model: post, feed, pull, sleep, wake, complete, fail, cancel, close, on a clock that the
 //! model moves and with sleeps that only a call or that clock ends. What nobody wakes is a deadlock, which loom finds.
-//!
-//! Each test comes twice: as the pool is, and with one of its fixes taken out ([`Fix`]), where the model must fail.
 #![cfg(loom)]
 
 use loom::sync::Mutex;
 use loom::thread;
-use schedlab_jobs::fault::{Fix, take_out};
 use schedlab_jobs::policy::{Fate, JobId, Notice, Plan, Policy, Posting, Significance, Step};
 use schedlab_jobs::pool::{Completion, Context, Flow, Handle, Options, Pool, Report, Runner};
 use schedlab_jobs::run::Clock;
@@ -104,7 +101,6 @@ fn post(pool: &Handle<Jobs>, number: usize, does: Does) -> JobId {
 
 /// All interleavings with so many preemptions; those with two hold every fault that the pool had.
 fn check(
-    out: Option<Fix>,
     preemptions: usize,
     policy: Policy,
     life: impl Fn(&Model, &Pool<Jobs>) + Send + Sync + 'static,
@@ -114,13 +110,12 @@ fn check(
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     builder.check(move || {
-        take_out(out);
         sync::reset(NOW);
         let model = Arc::new(Model {
             ran: Default::default(),
             go: Default::default(),
-            waits: std::array::from_fn(|_| Mutex::new(None)),
-            handed: Mutex::new(None),
+            waits: std::array::from_fn(|_| Mutex::new()),
+            handed: Mutex::new(),
             first: sync::current(),
         });
         let workers = policy.workers;
@@ -137,25 +132,19 @@ fn nothing_is_counted_twice(_: &Model, report: Report) {
     assert!(report.counts.ended() <= report.counts.posted, "{:?}", report.counts);
 }
 
-fn posts(out: Option<Fix>) {
+fn posts() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         for number in 0..2 {
             post(pool.handle(), number, Does::Nothing);
             model.until(|model| model.has_run(number));
         }
     };
-    check(out, 2, policy(1), life, nothing_is_counted_twice);
+    check(2, policy(1), life, nothing_is_counted_twice);
 }
 
 #[test]
 fn a_post_is_run_whatever_its_worker_does_meanwhile() {
-    posts(None);
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn without_deciding_again_a_post_is_lost() {
-    posts(Some(Fix::DecideAgain));
+    posts();
 }
 
 #[test]
@@ -168,11 +157,11 @@ fn two_posters_and_two_workers_lose_nothing() {
         let id = other.join().unwrap();
         assert_ne!(pool.handle().fate(id), Fate::Failed);
     };
-    check(None, 1, policy(2), life, nothing_is_counted_twice);
+    check(1, policy(2), life, nothing_is_counted_twice);
 }
 
 /// A job that is due in a millisecond runs then, though its tender was called away for one that goes on.
-fn tends(out: Option<Fix>) {
+fn tends() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         post(pool.handle(), 0, Does::Waits);
         model.until(|model| model.has_run(0));
@@ -190,21 +179,15 @@ fn tends(out: Option<Fix>) {
         sync::advance(NOW + MS);
         model.until(|model| model.has_run(1));
     };
-    check(out, 1, policy(2), life, nothing_is_counted_twice);
+    check(1, policy(2), life, nothing_is_counted_twice);
 }
 
 #[test]
 fn a_start_is_kept_though_its_tender_was_called_away() {
-    tends(None);
+    tends();
 }
 
 // Loom does not call it a deadlock where a thread has yielded before.
-#[test]
-#[should_panic]
-fn a_tender_that_was_called_away_and_still_counts_makes_a_start_late() {
-    tends(Some(Fix::Untend));
-}
-
 /// Plans a job that hands out its completion, and one that depends on it.
 fn hand(pool: &Pool<Jobs>, panics: bool) {
     let mut plan = Plan::default();
@@ -214,7 +197,7 @@ fn hand(pool: &Pool<Jobs>, panics: bool) {
     pool.handle().plan(plan).expect("room");
 }
 
-fn completes(out: Option<Fix>, panics: bool) {
+fn completes(panics: bool) {
     let life = move |model: &Model, pool: &Pool<Jobs>| {
         hand(pool, panics);
         let mut completion = None;
@@ -235,26 +218,20 @@ fn completes(out: Option<Fix>, panics: bool) {
         assert_eq!(model.has_run(1), !panics, "{:?}", report.counts);
         nothing_is_counted_twice(model, report);
     };
-    check(out, 2, policy(1), life, end);
+    check(2, policy(1), life, end);
 }
 
 #[test]
 fn what_is_completed_before_it_returned_ends_once_and_its_dependent_runs() {
-    completes(None, false);
+    completes(false);
 }
 
 #[test]
 fn what_is_completed_and_panics_has_failed() {
-    completes(None, true);
+    completes(true);
 }
 
-#[test]
-#[should_panic]
-fn a_job_that_ends_at_the_first_of_two_ends_is_done_and_panicked() {
-    completes(Some(Fix::EndsOnce), true);
-}
-
-fn drops(out: Option<Fix>) {
+fn drops() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         hand(pool, false);
         let mut completion = None;
@@ -270,22 +247,16 @@ fn drops(out: Option<Fix>) {
         assert!(!model.has_run(1), "what it waited for was lost: {:?}", report.counts);
         assert_eq!((report.counts.failed, report.counts.abandoned), (1, 1));
     };
-    check(out, 2, policy(1), life, end);
+    check(2, policy(1), life, end);
 }
 
 #[test]
 fn a_completion_that_is_lost_fails_its_job() {
-    drops(None);
-}
-
-#[test]
-#[should_panic]
-fn a_lost_completion_that_counts_as_success_starts_the_dependent() {
-    drops(Some(Fix::DropFails));
+    drops();
 }
 
 /// The runner's notice panics on a compulsory job that is late; what is posted afterwards still runs.
-fn notices(out: Option<Fix>) {
+fn notices() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         let late = Posting::new((0, Does::Nothing), 0).deadline(NOW - 1);
         let late = Posting { significance: Significance::Compulsory, ..late };
@@ -294,22 +265,16 @@ fn notices(out: Option<Fix>) {
         post(pool.handle(), 1, Does::Nothing);
         model.until(|model| model.has_run(1));
     };
-    check(out, 2, policy(1), life, nothing_is_counted_twice);
+    check(2, policy(1), life, nothing_is_counted_twice);
 }
 
 #[test]
 fn a_notice_that_panics_ends_nothing() {
-    notices(None);
-}
-
-#[test]
-#[should_panic]
-fn a_notice_that_panics_would_end_its_worker() {
-    notices(Some(Fix::NoticeContained));
+    notices();
 }
 
 /// A dependent is planned while, before or after its predecessor panics.
-fn plans_after(out: Option<Fix>) {
+fn plans_after() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         let id = post(pool.handle(), 0, Does::Panics);
         let mut plan = Plan::default();
@@ -323,18 +288,12 @@ fn plans_after(out: Option<Fix>) {
         assert!(!model.has_run(1), "{:?}", report.counts);
         nothing_is_counted_twice(model, report);
     };
-    check(out, 2, policy(1), life, end);
+    check(2, policy(1), life, end);
 }
 
 #[test]
 fn what_is_planned_after_a_job_that_panics_never_runs() {
-    plans_after(None);
-}
-
-#[test]
-#[should_panic]
-fn a_failure_that_is_forgotten_lets_its_dependent_run() {
-    plans_after(Some(Fix::FailuresKept));
+    plans_after();
 }
 
 #[test]
@@ -351,11 +310,11 @@ fn a_cancelled_job_never_runs_and_one_that_was_not_does() {
         }
         assert_ne!(model.has_run(0), cancelled);
     };
-    check(None, 2, policy(1), life, nothing_is_counted_twice);
+    check(2, policy(1), life, nothing_is_counted_twice);
 }
 
 /// A worker that was just started is called by a second poster, while the first one is still in the middle of starting it.
-fn grows(out: Option<Fix>) {
+fn grows() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         post(pool.handle(), 0, Does::Waits);
         model.until(|model| model.has_run(0));
@@ -367,37 +326,25 @@ fn grows(out: Option<Fix>) {
         other.join().unwrap();
     };
     let growing = Policy { workers_min: 1, ..policy(2) };
-    check(out, 2, growing, life, nothing_is_counted_twice);
+    check(2, growing, life, nothing_is_counted_twice);
 }
 
 #[test]
 fn a_worker_can_be_called_as_soon_as_it_can_sleep() {
-    grows(None);
+    grows();
 }
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn a_worker_that_is_known_only_later_is_called_in_vain() {
-    grows(Some(Fix::KnownBeforeItRuns));
-}
-
-fn closes(out: Option<Fix>) {
+fn closes() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         let other = pool.handle().clone();
         let job = (0, Does::Waits);
         drop(thread::spawn(move || drop(other.post(Posting::new(job, NOW)))));
         model.until(|model| model.has_run(0));
     };
-    check(out, 1, policy(2), life, nothing_is_counted_twice);
+    check(1, policy(2), life, nothing_is_counted_twice);
 }
 
 #[test]
 fn a_pool_that_is_closed_ends_its_workers_whoever_posts() {
-    closes(None);
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn a_call_while_a_worker_runs_a_job_is_not_enough_for_it_to_end() {
-    closes(Some(Fix::ClosedIsAwake));
+    closes();
 }

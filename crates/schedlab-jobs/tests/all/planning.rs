@@ -9,7 +9,7 @@ use schedlab_jobs::policy::{Nanos, Order, Policy};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Clock, Dropped, Io, Nothing, Run, Schedule};
-use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use std::sync::Arc;
 
 fn graph(shape: Shape, nodes: u32) -> Graph {
@@ -87,11 +87,12 @@ fn planning_that_is_slower_than_its_lead_posts_jobs_late_and_the_executor_is_not
     assert!(two.lateness(0.99) < one.lateness(0.99), "two posters plan twice as fast");
 }
 
-fn executors(planning: Planning) -> [Box<dyn Executor>; 3] {
+fn executors(planning: Planning) -> [Box<dyn Executor>; 4] {
     [
         Box::new(VirtualTime::new(Policy::new(2), Costs::USUAL).planning(planning)),
         Box::new(Lumiera::new(Options::new(2)).planning(planning)),
-        Box::new(Ours::new(schedlab_pool::Options::new(2)).planning(planning)),
+        Box::new(Ours::new(2, |_| ()).planning(planning)),
+        Box::new(VirtualPool::new(2, Costs::USUAL, planning)),
     ]
 }
 

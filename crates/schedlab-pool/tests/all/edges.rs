@@ -31,7 +31,7 @@ fn full_means_the_backlog_and_the_function_comes_back() {
     let pool = Pool::start(Options::new(1).backlog_max(1)).expect("threads");
     let first = pool.spawn_with(in_an_hour(), || 1).expect("the first has room");
     let refused = pool.spawn(|| 2).expect_err("the second has none");
-    assert_eq!((refused.why, (refused.function)()), (Refusal::Full, 2));
+    assert_eq!((refused.why, (refused.what)()), (Refusal::Full, 2));
     assert!(first.cancel());
     assert_eq!(pool.spawn(|| 3).expect("room again").wait().expect("a value"), 3);
 }

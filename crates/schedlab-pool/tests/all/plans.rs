@@ -1,6 +1,6 @@
 //! Plans and dependencies.
 
-use schedlab_pool::{JobError, Options, PlanError, Pool, Refusal, Request};
+use schedlab_pool::{JobError, Options, Pool, Refusal, Request};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ fn pool(workers: usize) -> Pool {
 }
 
 /// Why a plan is not taken.
-fn why(plan: schedlab_pool::Plan<'static>) -> Option<PlanError> {
+fn why(plan: schedlab_pool::Plan<'static>) -> Option<Refusal> {
     plan.post().err().map(|refused| refused.why)
 }
 
@@ -20,7 +20,7 @@ fn a_link_out_of_range_and_a_cycle_are_errors_before_anything_is_taken() {
     let mut plan = pool.plan();
     let alone = plan.add(|| ());
     plan.link(0, 17);
-    assert_eq!(why(plan), Some(PlanError::NoSuchJob { job: 17, jobs: 1 }));
+    assert_eq!(why(plan), Some(Refusal::NoSuchJob { job: 17, jobs: 1 }));
     assert!(matches!(alone.wait(), Err(JobError::Cancelled)));
     let mut plan = pool.plan();
     for _ in 0..3 {
@@ -29,11 +29,11 @@ fn a_link_out_of_range_and_a_cycle_are_errors_before_anything_is_taken() {
     plan.link(0, 1);
     plan.link(1, 2);
     plan.link(2, 1);
-    assert_eq!(why(plan), Some(PlanError::Cycle { job: 1 }));
+    assert_eq!(why(plan), Some(Refusal::Cycle { job: 1 }));
     let mut plan = pool.plan();
     plan.add(|| ());
     plan.link(0, 0);
-    assert_eq!(why(plan), Some(PlanError::Cycle { job: 0 }));
+    assert_eq!(why(plan), Some(Refusal::Cycle { job: 0 }));
     pool.wait(Duration::ZERO).expect("nothing was taken");
     assert_eq!(pool.stop(Duration::MAX).counts.posted, 0);
 }

@@ -130,12 +130,13 @@ fn events_of_an_executor_are_read_and_a_job_that_is_not_there_is_refused() {
 #[test]
 fn a_soak_loses_nothing_with_and_without_faults() {
     let soaked = |faulty| {
-        soak(&graph(), Options::new(WORKERS), Nanos::from_millis(1), faulty, &|| false).unwrap()
+        let options = schedlab_pool::Options::new(WORKERS);
+        soak(&graph(), options, Nanos::from_millis(1), faulty, &|| false).unwrap()
     };
     let plain = soaked(Faulty::default());
     assert!(plain.rounds > 0 && plain.drained && plain.is_clean(), "{plain:?}");
     assert_eq!(plain.counts.done, plain.rounds * u64::from(JOBS));
-    assert!(!plain.memory.is_empty());
+    assert!(!plain.resident_kib.is_empty());
     let faulty = soaked(Faulty { panic_every: Some(5), ..Faulty::default() });
     assert!(faulty.counts.panicked > 0 && faulty.is_clean(), "{faulty:?}");
     assert_eq!((faulty.left(), faulty.counts.posted), (0, faulty.counts.ended()));
@@ -146,7 +147,8 @@ fn whoever_drives_a_soak_ends_it() {
     let looked = AtomicUsize::new(0);
     let second = || looked.fetch_add(1, Ordering::Relaxed) > 0;
     let endless = Nanos::from_secs(1_000_000);
-    let ended = soak(&graph(), Options::new(WORKERS), endless, Faulty::default(), &second).unwrap();
+    let options = schedlab_pool::Options::new(WORKERS);
+    let ended = soak(&graph(), options, endless, Faulty::default(), &second).unwrap();
     assert_eq!(ended.rounds, 1);
 }
 

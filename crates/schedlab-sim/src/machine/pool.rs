@@ -1,5 +1,4 @@
-//! schedlab's pool on a simulated machine, as an executor of the rig: its workers are tasks that the machine's kernel
-//! schedules.
+//! A pool on a simulated machine, as an executor of the rig: its workers are tasks that the machine's kernel schedules.
 
 use super::{Model, SECOND, SPEED, phase, trace_info};
 use crate::{Config, Hardware, Step, World};
@@ -8,7 +7,7 @@ use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::Run;
 use schedlab_jobs::virtual_time::Costs;
 use schedlab_model::{Cpu, Event, Nanos, TraceInfo};
-use schedlab_workload::jobs::{Workers, worker};
+use schedlab_workload::jobs::{Workers, Rules, worker};
 use schedlab_workload::plan::Plan;
 use std::sync::Arc;
 
@@ -18,7 +17,9 @@ const LOOK: u64 = 50_000_000;
 /// An executor whose workers are tasks in virtual time.
 pub struct SimulatedPool {
     model: Model,
+    /// How many workers, and where they run; the rest counts by Lumiera's rules alone.
     policy: Policy,
+    is_lumiera: bool,
     timer_slack: Nanos,
     costs: Costs,
     /// Runs so far: each begins at another phase of the tick, so that repeats are no copies.
@@ -29,11 +30,17 @@ pub struct SimulatedPool {
 }
 
 impl SimulatedPool {
-    /// A pool of this policy on a machine. `timer_slack` is what its workers ask the kernel for.
+    /// schedlab's pool on a machine, with the workers of a policy. `timer_slack` is what its workers ask the kernel for.
     #[must_use]
     pub fn new(model: Model, policy: Policy, timer_slack: Nanos) -> Self {
-        let costs = Costs::USUAL;
-        Self { model, policy, timer_slack, costs, runs: 0, recorded: None, records: false }
+        let (costs, is_lumiera, records) = (Costs::USUAL, false, false);
+        Self { model, policy, is_lumiera, timer_slack, costs, runs: 0, recorded: None, records }
+    }
+
+    /// The executor with Lumiera's rules, which the policy has.
+    #[must_use]
+    pub fn lumiera(self) -> Self {
+        Self { is_lumiera: true, ..self }
     }
 
     /// The executor, keeping the scheduler's events of a run, with a mark for each job.
@@ -76,8 +83,11 @@ impl SimulatedPool {
             }
         }
         plan.marks = kinds.iter().map(|kind| format!("{kind} job")).collect();
-        let crew =
-            Workers::man(&mut plan, run.clone(), self.policy.clone(), self.costs, SPEED, kinds);
+        let rules = match self.is_lumiera {
+            true => Rules::Lumiera(Box::new(self.policy.clone())),
+            false => Rules::Pool,
+        };
+        let crew = Workers::man(&mut plan, run.clone(), rules, self.costs, SPEED, kinds);
         (plan, crew)
     }
 
@@ -100,7 +110,8 @@ impl SimulatedPool {
 
 impl Executor for SimulatedPool {
     fn name(&self) -> String {
-        format!("schedlab on {}", self.model.name)
+        let rules = if self.is_lumiera { "lumiera" } else { "schedlab" };
+        format!("{rules} on {}", self.model.name)
     }
 
     fn workers(&self) -> usize {

@@ -249,12 +249,19 @@ fn a_graph_of_jobs_has_the_figures_of_the_host_and_a_mark_for_each_job() {
         "cpu_user_s",
         "inflation",
         "management_ns",
-        "back_off_ns",
+        "impeded_s",
+        "starved_ns_max",
         "lateness_ns_p99",
         "jobs",
     ] {
         assert!(told.figures.contains_key(name), "{name}: {:?}", told.figures.keys());
     }
+    // Only lumiera's workers back off.
+    let lumiera = [options.as_slice(), &[("executor", "lumiera")]].concat();
+    let lumiera = run("sim:cpus=4,kernel=eevdf-6.12", "jobs", &lumiera);
+    assert!(
+        lumiera.figures.contains_key("back_off_ns") && !told.figures.contains_key("back_off_ns")
+    );
     // 60 jobs of 100 us are 6 ms of work; on four workers they take a quarter of it at least.
     assert_eq!((told.figures["jobs"], told.figures["tasks"]), (60.0, 4.0));
     assert!(told.figures["cpu_user_s"] >= 0.006, "{}", told.figures["cpu_user_s"]);

@@ -1,8 +1,8 @@
-//! The workers of a pool as tasks of any machine: behaviours over the one agenda.
-//!
-//! Each task goes the rounds of [`Rounds`]: it takes the token, gives back what it ran, takes what is due, wakes whom
-//! the policy names, and runs jobs, spins or sleeps. While it holds the token it computes for as long as that takes, so
-//! a machine that displaces it then keeps the others waiting. The clock of the agenda begins when the first worker does.
+//! The workers of a pool as tasks of any machine: behaviours over the jobs that they share. The clock of the jobs begins
+//! when the first worker does.
+
+mod lumiera;
+mod pool;
 
 use crate::job_graph::Jobs;
 use crate::plan::{Plan, Task};
@@ -10,13 +10,22 @@ use crate::{Behaviour, Done, Instruments, LockId, Op, WordId};
 use schedlab_jobs::executor::{ExecutorError, Told};
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::load::Kind;
-use schedlab_jobs::planning::plan_of;
-use schedlab_jobs::policy::{Agenda, Outcome, Pause, Policy, Pulled, Verdict};
-use schedlab_jobs::rounds::Rounds;
+use schedlab_jobs::modelled::PoolJobs;
+use schedlab_jobs::planning::{Planning, plan_of};
+use schedlab_jobs::policy::{Agenda, Policy};
 use schedlab_jobs::run::Run;
 use schedlab_jobs::virtual_time::Costs;
 use schedlab_model::{Nanos, Phase};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// By whose rules workers take jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rules {
+    /// Those of schedlab's pool.
+    Pool,
+    /// Lumiera's.
+    Lumiera(Box<Policy>),
+}
 
 /// What all workers of a run share.
 pub struct Workers {
@@ -27,11 +36,21 @@ pub struct Workers {
     speed: u64,
     /// The kinds of work, in the order of the plan's marks.
     kinds: Vec<&'static str>,
+    /// By worker, what wakes it.
+    words: Vec<WordId>,
+    /// The lock that jobs of the kind `lock` share.
+    lock: LockId,
     state: Mutex<State>,
 }
 
+/// The jobs, with the rules by which workers take them.
+enum Waiting {
+    Pool(PoolJobs),
+    Lumiera(Box<Agenda<Node>>),
+}
+
 struct State {
-    agenda: Agenda<Node>,
+    waiting: Waiting,
     /// When the first worker began, on the machine's clock.
     base: Option<Nanos>,
     /// Whether a worker holds the token.
@@ -42,6 +61,15 @@ struct State {
     back_off_ns: u64,
 }
 
+impl State {
+    fn left(&self) -> u64 {
+        match &self.waiting {
+            Waiting::Pool(jobs) => jobs.left(),
+            Waiting::Lumiera(agenda) => agenda.backlog() as u64,
+        }
+    }
+}
+
 impl Workers {
     /// Makes the tasks of a plan the workers that run a graph, on a machine whose CPUs do this many iterations in a
     /// microsecond.
@@ -49,51 +77,58 @@ impl Workers {
     /// # Errors
     /// A sentence: the workers of the executor that was asked for are not behaviours.
     pub fn of(jobs: &Jobs, plan: &mut Plan, speed: u64) -> Result<Arc<Self>, String> {
-        if jobs.executor != "schedlab" {
-            let executor = &jobs.executor;
-            return Err(format!("the threads of {executor} are those of a library: use schedlab"));
-        }
+        let rules = match jobs.executor.as_str() {
+            "schedlab" => Rules::Pool,
+            "lumiera" => Rules::Lumiera(Box::new(jobs.policy.clone())),
+            library => {
+                return Err(format!(
+                    "the threads of {library} are those of a library: use schedlab or lumiera"
+                ));
+            }
+        };
         let run = Arc::new(jobs.computed());
         let kinds = jobs.load.all().iter().map(|kind| kind.name()).collect();
-        Ok(Self::man(plan, run, jobs.policy.clone(), Costs::USUAL, speed, kinds))
+        Ok(Self::man(plan, run, rules, Costs::USUAL, speed, kinds))
     }
 
-    /// Makes the tasks of a plan, one for each worker of the policy, the workers of a run. `costs` says how long a turn
-    /// with the token and a spin take, `speed` how many iterations a CPU does in a microsecond. Names of kinds are
-    /// those of the plan's marks.
+    /// Makes the tasks of a plan the workers of a run. `costs` says how long taking a job, a turn with the token and a
+    /// spin take, `speed` how many iterations a CPU does in a microsecond. Names of kinds are those of the plan's marks.
     #[must_use]
     pub fn man(
         plan: &mut Plan,
         run: Arc<Run>,
-        policy: Policy,
+        rules: Rules,
         costs: Costs,
         speed: u64,
         kinds: Vec<&'static str>,
     ) -> Arc<Self> {
-        let step = policy.step;
-        let begin = policy.workers_min.clamp(1, policy.workers);
-        let state = State {
-            agenda: Agenda::new(policy),
-            base: None,
-            held: false,
-            over: false,
-            management_ns: 0,
-            back_off_ns: 0,
+        let workers = plan.tasks.len();
+        let (waiting, step, begin) = match rules {
+            Rules::Pool => {
+                (Waiting::Pool(PoolJobs::new(workers, Planning::default())), None, workers)
+            }
+            Rules::Lumiera(policy) => {
+                let begin = policy.workers_min.clamp(1, policy.workers);
+                let step = policy.step;
+                (Waiting::Lumiera(Box::new(Agenda::new(*policy))), Some(step), begin)
+            }
         };
-        let crew = Arc::new(Self { run, costs, speed, kinds, state: Mutex::new(state) });
-        let words: Vec<WordId> = (0..plan.tasks.len()).map(|_| plan.word()).collect();
+        let words: Vec<WordId> = (0..workers).map(|_| plan.word()).collect();
         let lock = LockId(plan.locks);
         plan.locks += 1;
+        let (management_ns, back_off_ns) = (0, 0);
+        let state =
+            State { waiting, base: None, held: false, over: false, management_ns, back_off_ns };
+        let crew =
+            Arc::new(Self { run, costs, speed, kinds, words, lock, state: Mutex::new(state) });
         for (number, task) in plan.tasks.iter_mut().enumerate() {
-            let stage = if number < begin { Stage::Begin } else { Stage::Unstarted };
-            task.behaviour = Box::new(Worker {
-                crew: crew.clone(),
-                number,
-                rounds: Rounds::new(number, step),
-                words: words.clone(),
-                lock,
-                stage,
-            });
+            task.behaviour = match step {
+                None => Box::new(Steps(pool::Worker::new(crew.clone(), number))),
+                Some(step) => {
+                    let worker = lumiera::Worker::new(crew.clone(), number, step, number < begin);
+                    Box::new(Steps(worker))
+                }
+            };
         }
         crew
     }
@@ -103,20 +138,18 @@ impl Workers {
     /// # Errors
     /// When jobs are left: the tasks were stopped before.
     pub fn told(&self) -> Result<Told, ExecutorError> {
-        let state = self.state();
-        match state.agenda.backlog() {
-            0 if state.base.is_some() => {}
-            left => {
-                let what = format!("{left} jobs are left");
-                return Err(ExecutorError::Unfinished { executor: "schedlab".to_owned(), what });
-            }
+        let mut state = self.state();
+        let left = state.left();
+        if left > 0 || state.base.is_none() {
+            let what = format!("{left} jobs are left");
+            return Err(ExecutorError::Unfinished { executor: "schedlab".to_owned(), what });
         }
-        self.run.set_dropped(state.agenda.counts().into());
-        Ok(Told {
-            management_ns: Some(state.management_ns),
-            back_off_ns: Some(state.back_off_ns),
-            ..Told::default()
-        })
+        let (dropped, back_off_ns) = match &mut state.waiting {
+            Waiting::Pool(jobs) => (jobs.dropped(), None),
+            Waiting::Lumiera(agenda) => (agenda.counts().into(), Some(state.back_off_ns)),
+        };
+        self.run.set_dropped(dropped);
+        Ok(Told { management_ns: Some(state.management_ns), back_off_ns, ..Told::default() })
     }
 
     /// The run, with the log of what the workers did.
@@ -134,7 +167,10 @@ impl Workers {
         let mut state = self.state();
         let base = state.base.unwrap_or_else(|| {
             self.run.set_base(0);
-            state.agenda.plan(plan_of(&self.run, 0));
+            match &mut state.waiting {
+                Waiting::Pool(jobs) => jobs.begin(&self.run),
+                Waiting::Lumiera(agenda) => drop(agenda.plan(plan_of(&self.run, 0))),
+            }
             now
         });
         state.base = Some(base);
@@ -146,207 +182,80 @@ impl Workers {
         let iterations = u64::try_from(iterations).unwrap_or(u64::MAX);
         (iterations > 0).then_some(Op::Compute { iterations })
     }
+
+    fn wake(&self, worker: usize, now: Nanos) -> Op {
+        Op::Wake { word: self.words[worker], stamp: now }
+    }
+
+    /// All workers but this one.
+    fn others(&self, worker: usize) -> Vec<usize> {
+        (0..self.words.len()).filter(|&other| other != worker).collect()
+    }
+
+    fn mark(&self, node: Node) -> u32 {
+        let kind = self.run.kind(node);
+        self.kinds.iter().position(|known| *known == kind).unwrap_or(0) as u32
+    }
 }
 
-struct Worker {
-    crew: Arc<Workers>,
-    number: usize,
-    rounds: Rounds<Node>,
-    words: Vec<WordId>,
-    /// The lock that jobs of the kind `lock` share.
-    lock: LockId,
-    stage: Stage,
+/// A job under way.
+struct AtWork {
+    node: Node,
+    begin: u64,
+    /// The operations that are left, the next one last.
+    left: Vec<Op>,
 }
 
-enum Stage {
-    /// It waits until the pool grows.
-    Unstarted,
-    Begin,
-    /// It tries to take the token.
-    Ask,
-    /// It has spent its time with the token: it lets go, then wakes these workers, the last one first.
-    LetGo {
-        verdict: Verdict,
-        wakes: Vec<usize>,
-    },
-    Wake {
-        verdict: Verdict,
-        wakes: Vec<usize>,
-    },
-    /// It tried without effect, and has stayed away since then.
-    BackedOff {
-        since: Nanos,
-        spun: bool,
-    },
-    Yield,
-    /// It begins the next of its jobs.
-    Perform,
-    /// It is at a job; the operations that are left, the next one last.
-    Job {
-        job: Pulled<Node>,
-        begin: u64,
-        left: Vec<Op>,
-    },
+impl AtWork {
+    fn begin(crew: &Workers, node: Node, now: Nanos, instruments: &mut dyn Instruments) -> Self {
+        let begin = crew.since_base(now);
+        instruments.mark(now, crew.mark(node), Phase::Begin);
+        let ns = crew.run.expected_ns(node);
+        let sleep = |ns| Some(Op::Sleep(Nanos(ns)));
+        let ops = match crew.run.kind(node).parse().unwrap_or_default() {
+            Kind::Cpu | Kind::Memory => [crew.compute(ns), None, None],
+            Kind::Lock => {
+                [Some(Op::Lock(crew.lock)), crew.compute(ns), Some(Op::Unlock(crew.lock))]
+            }
+            Kind::Sleep => [crew.compute(ns / 2), sleep(ns / 2), None],
+            Kind::Block => [sleep(ns), None, None],
+        };
+        Self { node, begin, left: ops.into_iter().flatten().rev().collect() }
+    }
+
+    /// Logs the job; when it ended.
+    fn end(
+        &self,
+        crew: &Workers,
+        worker: usize,
+        now: Nanos,
+        instruments: &mut dyn Instruments,
+    ) -> u64 {
+        let end = crew.since_base(now);
+        instruments.mark(now, crew.mark(self.node), Phase::End);
+        crew.run.log(self.node, worker, self.begin, Some(end));
+        end
+    }
 }
 
-impl Behaviour for Worker {
+/// What a worker does in steps, some of which take no time.
+trait Stepping: Send {
+    /// One step; `None`: it took no time.
+    fn step(&mut self, now: Nanos, instruments: &mut dyn Instruments) -> Option<Op>;
+}
+
+struct Steps<W>(W);
+
+impl<W: Stepping> Behaviour for Steps<W> {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         if last == Done::Stopped {
             return Op::Exit;
         }
         loop {
-            if let Some(op) = self.step(now, instruments) {
+            if let Some(op) = self.0.step(now, instruments) {
                 return op;
             }
         }
-    }
-}
-
-impl Worker {
-    /// One step; `None`: it took no time.
-    fn step(&mut self, now: Nanos, instruments: &mut dyn Instruments) -> Option<Op> {
-        match std::mem::replace(&mut self.stage, Stage::Ask) {
-            Stage::Unstarted => {
-                self.stage = Stage::Begin;
-                Some(Op::Wait(self.words[self.number]))
-            }
-            Stage::Begin => {
-                self.rounds.begin(self.crew.since_base(now));
-                None
-            }
-            Stage::Ask => self.ask(now),
-            Stage::LetGo { verdict, wakes } => {
-                self.crew.state().held = false;
-                self.stage = Stage::Wake { verdict, wakes };
-                None
-            }
-            Stage::Wake { verdict, mut wakes } => match wakes.pop() {
-                Some(other) => {
-                    self.stage = Stage::Wake { verdict, wakes };
-                    Some(Op::Wake { word: self.words[other], stamp: now })
-                }
-                None => self.follow(verdict),
-            },
-            Stage::BackedOff { since, spun } => {
-                self.crew.state().back_off_ns += (now - since).0;
-                spun.then_some(Op::Yield)
-            }
-            Stage::Yield => Some(Op::Yield),
-            Stage::Perform => {
-                self.take_up(now, instruments);
-                None
-            }
-            Stage::Job { job, begin, mut left } => match left.pop() {
-                Some(op) => {
-                    self.stage = Stage::Job { job, begin, left };
-                    Some(op)
-                }
-                None => {
-                    self.put_down(&job, begin, now, instruments);
-                    None
-                }
-            },
-        }
-    }
-
-    /// One attempt at the token.
-    fn ask(&mut self, now: Nanos) -> Option<Op> {
-        let crew = self.crew.clone();
-        let at = crew.since_base(now);
-        let mut state = crew.state();
-        if state.over {
-            return Some(Op::Exit);
-        }
-        if state.held {
-            let pause = self.rounds.back_off();
-            self.stage = Stage::BackedOff { since: now, spun: matches!(pause, Pause::Spin { .. }) };
-            return match pause {
-                Pause::Spin { turns, rounds } => {
-                    crew.compute(crew.costs.spin_for_ns(turns, rounds))
-                }
-                Pause::Sleep(ns) => Some(Op::Sleep(Nanos(ns))),
-            };
-        }
-        let (pull, jobs) = self.rounds.manage(at, &mut state.agenda);
-        let hold_ns = crew.costs.hold_ns(jobs);
-        state.held = true;
-        state.management_ns += hold_ns;
-        state.over = state.agenda.backlog() == 0;
-        let mut wakes = state.agenda.starts();
-        wakes.extend(pull.wake);
-        if state.over {
-            wakes = (0..self.words.len()).filter(|&other| other != self.number).collect();
-        }
-        wakes.reverse();
-        self.stage = Stage::LetGo { verdict: pull.verdict, wakes };
-        crew.compute(hold_ns)
-    }
-
-    /// Does what the policy said.
-    fn follow(&mut self, verdict: Verdict) -> Option<Op> {
-        let (over, base) = {
-            let state = self.crew.state();
-            (state.over, state.base.unwrap_or_default())
-        };
-        let word = self.words[self.number];
-        match verdict {
-            _ if over => Some(Op::Exit),
-            Verdict::Run => {
-                self.stage = Stage::Perform;
-                None
-            }
-            Verdict::Spin => {
-                self.stage = Stage::Yield;
-                self.crew.compute(self.crew.costs.spin_ns)
-            }
-            Verdict::Sleep { until } => {
-                self.rounds.slept();
-                Some(Op::WaitUntil { word, until: base + Nanos(until) })
-            }
-            Verdict::Retire => {
-                self.stage = Stage::Begin;
-                Some(Op::Wait(word))
-            }
-        }
-    }
-
-    fn take_up(&mut self, now: Nanos, instruments: &mut dyn Instruments) {
-        let Some(job) = self.rounds.next_job() else { return };
-        let crew = &self.crew;
-        let begin = crew.since_base(now);
-        instruments.mark(now, self.mark(job.job), Phase::Begin);
-        let ns = crew.run.expected_ns(job.job);
-        let sleep = |ns| Some(Op::Sleep(Nanos(ns)));
-        let kind = crew.run.kind(job.job).parse().unwrap_or_default();
-        let ops = match kind {
-            Kind::Cpu | Kind::Memory => [crew.compute(ns), None, None],
-            Kind::Lock => {
-                [Some(Op::Lock(self.lock)), crew.compute(ns), Some(Op::Unlock(self.lock))]
-            }
-            Kind::Sleep => [crew.compute(ns / 2), sleep(ns / 2), None],
-            Kind::Block => [sleep(ns), None, None],
-        };
-        let left = ops.into_iter().flatten().rev().collect();
-        self.stage = Stage::Job { job, begin, left };
-    }
-
-    fn put_down(
-        &mut self,
-        job: &Pulled<Node>,
-        begin: u64,
-        now: Nanos,
-        instruments: &mut dyn Instruments,
-    ) {
-        let end = self.crew.since_base(now);
-        instruments.mark(now, self.mark(job.job), Phase::End);
-        self.crew.run.log(job.job, self.number, begin, Some(end));
-        self.rounds.ran(job.id, Outcome::Done, begin, end);
-        self.stage = Stage::Perform;
-    }
-
-    fn mark(&self, node: Node) -> u32 {
-        let kind = self.crew.run.kind(node);
-        self.crew.kinds.iter().position(|known| *known == kind).unwrap_or(0) as u32
     }
 }
 

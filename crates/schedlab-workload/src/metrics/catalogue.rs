@@ -205,6 +205,13 @@ pub const ENTRIES: &[Entry] = &[
     ),
     value("concurrency", Count, Higher, "Mean number of jobs that run at once."),
     value("idle_s", Seconds, Lower, "Time in which workers ran no job, summed over the workers."),
+    value("impeded_s", Seconds, Lower, "Time in which fewer than two workers ran a job."),
+    value(
+        "starved_ns_max",
+        Nanoseconds,
+        Lower,
+        "The longest time for which a due job waited while a worker had no job.",
+    ),
     value(
         "inflation",
         Count,

@@ -9,13 +9,13 @@ use crate::placement::Surroundings;
 use crate::plan::Plan;
 use schedlab_jobs::graph::{Hashing, Rules};
 use schedlab_jobs::load::Arrivals;
-use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Step};
+use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Step};
 use schedlab_model::Nanos;
 use std::str::FromStr;
 
 /// Durations without a unit are microseconds.
 const MICRO: Kind = Kind::Duration(1_000);
-const EXECUTORS: &[&str] = &["schedlab", "rayon", "tokio", "channel", "serial"];
+const EXECUTORS: &[&str] = &["schedlab", "lumiera", "rayon", "tokio", "channel", "serial"];
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "jobs",
@@ -61,52 +61,49 @@ pub(super) const WORKLOAD: Workload = Workload {
             "order",
             Kind::Choice(&["start", "deadline", "laxity", "path"]),
             "start",
-            "which due job goes first",
-        ),
-        option(
-            "queues",
-            Kind::Choice(&["one-token", "per-worker"]),
-            "one-token",
-            "where due jobs wait",
+            "lumiera: which due job goes first",
         ),
         option(
             "ladder",
             Kind::Choice(&["halving", "linear", "none"]),
             "halving",
-            "how contention is forgotten",
+            "lumiera: how contention is forgotten",
         ),
         option(
             "emergency",
-            Kind::Choice(&["shed", "pause", "run-late", "drop"]),
+            Kind::Choice(&["shed", "run-late", "drop"]),
             "shed",
-            "what a missed compulsory job brings about",
+            "lumiera: what a missed compulsory job brings about",
         ),
-        option("no-notify", Kind::Flag, "false", "sleepers wake by their timers only"),
-        option("no-batch", Kind::Flag, "false", "one job per pull"),
+        option("no-notify", Kind::Flag, "false", "lumiera: sleepers wake by their timers only"),
+        option("no-batch", Kind::Flag, "false", "lumiera: one job per pull"),
         option(
             "timer-slack",
             Kind::Duration(1),
             "1ns",
-            "how late the kernel may let a worker's timer be",
+            "schedlab and lumiera: how late the kernel may let a worker's timer be",
         ),
     ],
     build,
 };
 
-/// What only schedlab's own executor has.
-const OURS_ONLY: [&str; 7] =
-    ["order", "queues", "ladder", "emergency", "no-notify", "no-batch", "timer-slack"];
+/// What only Lumiera's rules have.
+const LUMIERA_ONLY: [&str; 5] = ["order", "ladder", "emergency", "no-notify", "no-batch"];
 
 fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("jobs");
     let executor = options.text("executor").to_owned();
-    if executor != "schedlab" {
-        let mut only = OURS_ONLY.into_iter().filter(|name| options.is_given(name));
-        if let Some(name) = only.next() {
-            return Err(OptionError::new(
-                name,
-                format!("{executor} does not offer it (use --executor schedlab)"),
-            ));
+    let refuse = |name: &'static str, other: &str| match options.is_given(name) {
+        false => Ok(()),
+        true => {
+            let why = format!("{executor} does not offer it (use --executor {other})");
+            Err(OptionError::new(name, why))
+        }
+    };
+    if executor != "lumiera" {
+        LUMIERA_ONLY.into_iter().try_for_each(|name| refuse(name, "lumiera"))?;
+        if executor != "schedlab" {
+            refuse("timer-slack", "schedlab")?;
         }
     }
     let arrivals: Arrivals = parsed(options, "arrivals")?;
@@ -164,17 +161,12 @@ fn policy(options: &Options, around: &Surroundings) -> Policy {
             "path" => Order::Path,
             _ => Order::Start,
         },
-        queues: match options.text("queues") {
-            "per-worker" => Queues::PerWorker,
-            _ => Queues::OneToken,
-        },
         step: match options.text("ladder") {
             "linear" => Step::Linear,
             "none" => Step::None,
             _ => Step::Halving,
         },
         emergency: match options.text("emergency") {
-            "pause" => Emergency::Pause,
             "run-late" => Emergency::RunLate,
             "drop" => Emergency::Drop,
             _ => Emergency::Shed,

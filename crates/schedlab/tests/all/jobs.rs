@@ -236,25 +236,27 @@ fn fit_tells_two_populations_and_a_change_of_level_from_one_line() {
         json(&["fit", "--json", file.to_str().unwrap()])
     };
     let one = fit("one.csv", &|x| 3.0 + 0.2 * f64::from(x));
-    assert_eq!(one["changes_at"], serde_json::json!([]));
-    assert!(one["two_lines"]["evidence"].as_f64().is_none_or(|evidence| evidence <= 0.0), "{one}");
+    assert_eq!(one["changes"], serde_json::json!([]));
+    assert_eq!(one["segments"][0]["populations"].as_array().unwrap().len(), 1, "{one}");
+    // From 10 to 89 jobs says nothing of 0 jobs, unless the first point is near.
+    assert!(one["segments"][0]["populations"][0]["socket_ms"].is_null(), "{one}");
     // Every third run is of another kind.
     let two = fit("two.csv", &|x| {
         if x % 3 == 0 { 9.0 + 0.5 * f64::from(x) } else { 2.0 + 0.2 * f64::from(x) }
     });
-    assert_eq!(two["two_lines"]["claimed"], true, "{two}");
-    let mut gradients: Vec<f64> = two["two_lines"]["gradient_ms_per_job"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|gradient| gradient.as_f64().unwrap())
-        .collect();
+    let populations = two["segments"][0]["populations"].as_array().unwrap();
+    let mut gradients: Vec<f64> =
+        populations.iter().map(|one| one["gradient_ms_per_job"].as_f64().unwrap()).collect();
     gradients.sort_by(f64::total_cmp);
     assert!((gradients[0] - 0.2).abs() < 0.01 && (gradients[1] - 0.5).abs() < 0.01, "{two}");
-    // From 50 jobs on, 5 ms more; the first point beyond is named.
+    // From 50 jobs on, 5 ms more.
     let step = fit("step.csv", &|x| 2.0 + 0.2 * f64::from(x) + if x < 50 { 0.0 } else { 5.0 });
-    let changes = step["changes_at"].as_array().unwrap();
-    assert!(changes.iter().any(|at| (at.as_f64().unwrap() - 50.0).abs() <= 1.0), "{step}");
+    let change = &step["changes"][0];
+    assert_eq!(change["kind"], "step", "{step}");
+    assert!((change["at"].as_f64().unwrap() - 49.5).abs() <= 1.0, "{step}");
+    let text = jobs(&["fit", folder.path().join("step.csv").to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.starts_with("Up to 49 jobs, each job adds 0.200 ms"), "{text}");
     // A few wild points pull least squares, and not the robust lines.
     let wild = fit("wild.csv", &|x| 1.0 + 0.3 * f64::from(x) + if x > 84 { 60.0 } else { 0.0 });
     let of = |key: &str| wild[key]["gradient_ms_per_job"].as_f64().unwrap();
@@ -737,11 +739,12 @@ fn a_mix_of_loads_has_figures_for_each_kind() {
 #[test]
 fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
     // One worker, half the time that the jobs need: compulsory jobs alone nearly fill it.
-    let load = ["run", "--json", "--executor", "virtual", "--workers", "1", "--shape", "isolated"];
+    let load = ["run", "--json", "--workers", "1", "--shape", "isolated"];
+    let simulated = ["--executor", "lumiera", "--on", "sim:cpus=1"];
     let times = ["--nodes", "200", "--time", "1ms", "--arrivals", "gap:500us", "--life", "5ms"];
     let of = |significance: &str, emergency: &str| {
         let matter = ["--significance", significance, "--emergency", emergency];
-        json(&[load.as_slice(), &times, &matter].concat())
+        json(&[load.as_slice(), &simulated, &times, &matter].concat())
     };
     // As few as fit are not an emergency: they go first.
     let few = of("compulsory=20%,optional=40%", "shed");
@@ -766,15 +769,16 @@ fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
     assert_eq!(count(&run("run-late")["dropped"], "shed"), 0);
     let (compulsory, all) = ran(&run("drop")["dropped"], "compulsory");
     assert!(compulsory < all);
-    // Threads do as the policy in virtual time.
+    // schedlab's pool: in virtual time, as tasks of a simulated machine, and on threads.
     let matter = ["--significance", "compulsory=45%,optional=30%"];
-    let real = [load.as_slice(), &times, &matter].concat();
-    let real = json(
-        &real.iter().map(|&w| if w == "virtual" { "schedlab" } else { w }).collect::<Vec<_>>(),
-    );
-    assert_eq!(real["proved"], true);
-    let (compulsory, all) = ran(&real["dropped"], "compulsory");
-    assert_eq!(compulsory, all);
+    for on in [&["--executor", "virtual"][..], &["--on", "sim:cpus=1"], &[]] {
+        let pool = json(&[load.as_slice(), &times, &matter, on].concat());
+        assert_eq!(pool["proved"], true, "{on:?}");
+        let (compulsory, all) = ran(&pool["dropped"], "compulsory");
+        assert_eq!(compulsory, all, "{on:?}");
+        let dropped = &pool["dropped"];
+        assert!(count(dropped, "missed") + count(dropped, "shed") > 0, "{on:?}: {dropped}");
+    }
     let out = jobs(&["run", "--significance", "optional"]);
     assert_eq!(out.status.code(), Some(2), "without --life nothing can be late: {}", said(&out));
 }
@@ -857,10 +861,6 @@ fn a_soak_with_faults_ends_in_a_report() {
         "300ms",
         "--panic-every",
         "99",
-        "--lose-notification",
-        "3",
-        "--clock-jump",
-        "-50",
     ]);
     assert_eq!(soak["left"], 0);
     assert!(soak["panicked"].as_u64().unwrap() > 0);
@@ -990,7 +990,8 @@ fn a_simulated_machine_runs_the_pool_and_its_trace_shows_the_workers() {
     let compared = json(&[&["compare", "--repeat", "1"], &few[..]].concat());
     let names: Vec<_> =
         compared["results"].as_array().unwrap().iter().map(|r| &r["executor"]).collect();
-    assert_eq!(names, ["schedlab on sim:cpus=2", "virtual", "ideal"]);
+    let on = ["schedlab on sim:cpus=2", "lumiera on sim:cpus=2", "virtual", "ideal"];
+    assert_eq!(names, on);
     let broken = json(
         &[&["break", "--runs", "2", "--repeat", "1", "--shape", "load-bursts"], &few[..]].concat(),
     );

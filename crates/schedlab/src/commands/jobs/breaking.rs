@@ -4,7 +4,11 @@ use super::options::Setup;
 use super::table;
 use crate::json;
 use schedlab_jobs::executor::{Executor, ExecutorError};
+use schedlab_jobs::graph::Graph;
+use schedlab_jobs::load::{Burner, Kind};
+use schedlab_jobs::policy::Order;
 use schedlab_jobs::rig::{BreakingPoint, Probe, Thresholds, breaking_point};
+use schedlab_jobs::virtual_time::VirtualTime;
 use schedlab_model::Nanos;
 use schedlab_stats::{Sample, t_interval};
 use schemars::JsonSchema;
@@ -20,6 +24,8 @@ It is broken in either of two cases:
   runs end late (--fail) in more than --failures of the cases, by more than 4 ms on average, with a
   standard deviation above 2 ms
   nearly all runs end late
+
+The first line compares with an ideal list schedule of the same graph, which costs nothing.
 
 `raw` is the stress as set. `adjusted` divides out the concurrency and job times that the executor
 really had, and is near 1 by construction. `bound` is the limit by critical path and workers for
@@ -85,7 +91,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             point => kept.push(point?.raw),
         }
     }
-    let found = Found { points: found, kept, jobs: graph.len() };
+    let ideal = ideal(&graph, (executor.workers(), args.setup.load.time), &usual)?;
+    let found = Found { points: found, kept, jobs: graph.len(), ideal };
     let path_ns = graph.critical_path() * args.setup.load.time.0;
     if args.setup.json {
         json::print(&Document {
@@ -99,6 +106,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         table::say(&found.text(args, path_ns))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
+}
+
+/// Where a list schedule without any cost breaks, which takes the longest path first: what the graph allows.
+fn ideal(
+    graph: &Graph,
+    (workers, time): (usize, Nanos),
+    usual: &Thresholds,
+) -> anyhow::Result<Option<f64>> {
+    let mut ideal = VirtualTime::ideal(workers).ordered(Order::Path);
+    let once = Thresholds { runs: 1, ..*usual };
+    let burner = Burner::planned(Kind::Cpu.into());
+    let point = breaking_point(&mut ideal, graph, burner, time.0, &once, || false, |_| ())?;
+    Ok(point.raw)
 }
 
 /// `schedlab jobs break --json`.
@@ -135,6 +155,10 @@ struct FoundFigures {
     bound_late: Option<f64>,
     /// `raw` as a part of `bound_late`, of the searches that found one.
     of_bound_late: Vec<Option<f64>>,
+    /// The stress that breaks a list schedule without any cost, the longest path first: what the graph allows.
+    ideal: Option<f64>,
+    /// `raw` as a part of that: what the executor makes of what the graph allows.
+    of_ideal: Vec<Option<f64>>,
     critical_path_ns: u64,
     stress_at_miss_rate: Vec<Option<f64>>,
     jobs_per_s_at_miss_rate: Vec<Option<f64>>,
@@ -146,6 +170,7 @@ struct Found {
     /// The stress at the miss rate; `None` where no stress has more misses.
     kept: Vec<Option<f64>>,
     jobs: u32,
+    ideal: Option<f64>,
 }
 
 impl Found {
@@ -168,6 +193,8 @@ impl Found {
             bound: first.bound,
             bound_late: first.bound_late,
             of_bound_late: raw.iter().map(|raw| first.bound_late.map(|b| raw / b)).collect(),
+            ideal: self.ideal,
+            of_ideal: raw.iter().map(|raw| self.ideal.map(|ideal| raw / ideal)).collect(),
             critical_path_ns: path_ns,
             stress_at_miss_rate: self.kept.clone(),
             jobs_per_s_at_miss_rate: self.kept.iter().map(jobs_per_s).collect(),
@@ -190,7 +217,11 @@ impl Found {
                 args.fail
             );
         }
-        let mut text = show("breaking stress, raw", &raw);
+        let mut text = self.ideal.map_or_else(String::new, |ideal| {
+            let part = 100.0 * mean(&raw) / ideal;
+            format!("the executor keeps {part:.0} % of the stress that an ideal list schedule keeps ({ideal:.3})\n")
+        });
+        text.push_str(&show("breaking stress, raw", &raw));
         text.push_str(&show("breaking stress, adjusted", &adjusted));
         let _ =
             writeln!(text, "bound for ending in time {:.3} (critical path {path})", first.bound);

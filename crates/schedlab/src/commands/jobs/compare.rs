@@ -1,6 +1,6 @@
 //! `schedlab jobs compare`: executors beside each other under the same graph and load, in turns.
 
-use super::figures::Figures;
+use super::figures::{self, Figures};
 use super::options::Setup;
 use super::table;
 use crate::json;
@@ -105,6 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let results = entrants.iter().map(Entered::of).collect();
         json::print(&Document { interrupted: super::interrupted(), results })?;
     } else {
+        table::say(&findings(&entrants))?;
         table::say(&text(&entrants))?;
         if super::interrupted() {
             table::say("interrupted: from the runs until then\n")?;
@@ -177,6 +178,15 @@ fn offered(offers: Offers) -> Vec<&'static str> {
     .collect()
 }
 
+/// Of each executor, the run in which a due job waited longest though a worker had none.
+fn findings(entrants: &[Entrant]) -> String {
+    let worst = |entrant: &Entrant| {
+        let ran = entrant.runs.iter().max_by_key(|ran| ran.profile.starved_ns)?;
+        figures::starved(&entrant.executor.name(), &ran.profile)
+    };
+    entrants.iter().filter_map(worst).collect()
+}
+
 fn text(entrants: &[Entrant]) -> String {
     let head = [
         "executor",
@@ -186,6 +196,7 @@ fn text(entrants: &[Entrant]) -> String {
         "concurrency",
         "late p99",
         "gap p50",
+        "starved",
         "dropped",
         "offers",
     ];
@@ -224,6 +235,7 @@ fn text(entrants: &[Entrant]) -> String {
             number(entrant.middle(|ran| Some(ran.profile.concurrency()))),
             time(entrant.middle(|ran| whole(ran.profile.lateness(0.99)))),
             time(entrant.middle(|ran| whole(ran.profile.gap(0.5)))),
+            time(entrant.middle(|ran| Some(ran.profile.starved_ns as f64))),
             number(entrant.middle(|ran| whole(ran.dropped))),
             offered(offers).join(", "),
         ]));

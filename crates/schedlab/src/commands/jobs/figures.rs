@@ -47,6 +47,8 @@ pub(super) struct Figures {
     /// Jobs that were posted after they were due.
     posted_late: usize,
     posted_late_ns_max: Option<u64>,
+    /// The longest time for which a due job waited while a worker had no job.
+    starved_ns_max: u64,
     gap_ns_p50: Option<u64>,
     gap_ns_p99: Option<u64>,
     ramp_up_ns: Option<u64>,
@@ -79,6 +81,16 @@ impl Kind {
             inflation: times.inflation(),
         }
     }
+}
+
+/// From here on, a due job that waits beside a worker without one is worth the first line.
+const STARVED_NS: u64 = 10_000_000;
+
+/// The finding that a due job waited though a worker had none, for the first line of an answer.
+pub(super) fn starved(executor: &str, profile: &Profile) -> Option<String> {
+    let time = super::table::time(profile.starved_ns as f64);
+    let text = format!("{executor}: a due job waited {time} while a worker had no job\n");
+    (profile.starved_ns >= STARVED_NS).then_some(text)
 }
 
 /// The mean; none of no jobs.
@@ -119,6 +131,7 @@ impl Figures {
             post_to_start_ns_max: profile.post_to_start_ns.last().copied(),
             posted_late: profile.posted_late_ns.len(),
             posted_late_ns_max: profile.posted_late_ns.last().copied(),
+            starved_ns_max: profile.starved_ns,
             gap_ns_p50: profile.gap(0.5),
             gap_ns_p99: profile.gap(0.99),
             ramp_up_ns: profile.ramp_up_ns,

@@ -1,10 +1,11 @@
-//! `schedlab jobs fit`: the linear model of run time, a robust one, and whether one line is enough.
+//! `schedlab jobs fit`: segments, populations and lines of the run time over the number of jobs.
 
 use super::{picture, table};
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_stats::{
-    Fit, Line, Sample, TwoLines, huber, least_squares, level_changes, theil_sen, two_lines,
+    Change, Fit, Interval, Kind, Line, Population, Sample, Segment, Segments, huber, least_squares,
+    segments, theil_sen,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,26 +44,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let models = Models::of(&points).with_context(|| format!("{}", args.file.display()))?;
     if let Some(file) = &args.output {
         let title = format!("Run time, {}", args.file.display());
-        let chart = picture::fit(&title, "jobs", &points, &models.line, vec![models.sentence()]);
+        let chart = picture::fit(
+            &title,
+            "jobs",
+            &points,
+            &models,
+            others.iter().map(Column::curve).collect(),
+        );
         picture::write(file, &chart, &args.ground.theme())?;
     }
     if args.json {
-        let columns = others.iter().map(|c| {
-            (c.name.clone(), ColumnFigures { mean: c.mean, median: c.median, max: c.max })
-        });
+        let columns = others.iter().map(|column| (column.name.clone(), column.figures()));
         json::print(&Document { model: models.document(), columns: columns.collect() })?;
     } else {
         let mut text = models.text();
-        for Column { name, mean, median, max } in &others {
-            let _ = writeln!(text, "{name}: mean {mean:.3}, median {median:.3}, largest {max:.3}");
-        }
+        others.iter().for_each(|column| text.push_str(&column.text()));
         table::say(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }
-
-/// Two populations are claimed from here on: "very strong" in Kass and Raftery, "Bayes factors", JASA 1995.
-const EVIDENCE: f64 = 10.0;
 
 /// `schedlab jobs fit --json`.
 #[derive(Serialize, JsonSchema)]
@@ -82,6 +82,76 @@ struct ColumnFigures {
     mean: f64,
     median: f64,
     max: f64,
+    changes: Vec<ChangeFigures>,
+}
+
+/// A place at which a column changes.
+#[derive(Clone, Serialize, JsonSchema)]
+pub(super) struct ChangeFigures {
+    at: f64,
+    #[schemars(with = "[Option<f64>; 2]")]
+    at_ci95: [f64; 2],
+    /// kink, step, line (both), spread or populations.
+    kind: &'static str,
+    /// By how much the column rises there.
+    step: f64,
+}
+
+impl ChangeFigures {
+    fn of(change: &Change) -> Self {
+        let Change { x, kind, step } = *change;
+        Self { at: x.estimate, at_ci95: [x.low, x.high], kind: name(kind), step }
+    }
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Kink => "kink",
+        Kind::Step => "step",
+        Kind::Line => "line",
+        Kind::Spread => "spread",
+        Kind::Populations => "populations",
+    }
+}
+
+/// A part of the sweep with lines of its own.
+#[derive(Serialize, JsonSchema)]
+struct SegmentFigures {
+    from: f64,
+    to: f64,
+    points: usize,
+    /// The scale of the noise at the first point and at the last one.
+    spread_ms: [f64; 2],
+    /// One, or two that lie side by side; the larger one first.
+    populations: Vec<PopulationFigures>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct PopulationFigures {
+    /// The part of the segment's points.
+    share: f64,
+    gradient_ms_per_job: f64,
+    #[schemars(with = "[Option<f64>; 2]")]
+    gradient_ci95: [f64; 2],
+    /// Run time without jobs; `null`: the segment does not reach there.
+    socket_ms: Option<f64>,
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
+    socket_ci95: Option<[f64; 2]>,
+}
+
+impl SegmentFigures {
+    fn of(segment: &Segment) -> Self {
+        let population = |one: &Population| PopulationFigures {
+            share: one.share,
+            gradient_ms_per_job: one.slope.estimate,
+            gradient_ci95: [one.slope.low, one.slope.high],
+            socket_ms: one.at_zero.map(|zero| zero.estimate),
+            socket_ci95: one.at_zero.map(|zero| [zero.low, zero.high]),
+        };
+        let Segment { from, to, points, spread, .. } = *segment;
+        let populations = segment.populations.iter().map(population).collect();
+        Self { from, to, points, spread_ms: spread, populations }
+    }
 }
 
 /// Every model of a sweep: run time in ms over the number of jobs, or over their length.
@@ -102,9 +172,10 @@ pub(super) struct ModelFigures {
     points: usize,
     theil_sen: LineFigures,
     huber: LineFigures,
-    two_lines: Option<TwoFigures>,
-    /// Where the residuals change their level.
-    changes_at: Vec<f64>,
+    /// In order of x; empty below eight points.
+    segments: Vec<SegmentFigures>,
+    /// Between the segments.
+    changes: Vec<ChangeFigures>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -113,41 +184,22 @@ struct LineFigures {
     socket_ms: f64,
 }
 
-/// Two populations.
-#[derive(Serialize, JsonSchema)]
-struct TwoFigures {
-    /// By how much the criterion of Schwarz prefers two lines.
-    #[schemars(with = "Option<f64>")]
-    evidence: f64,
-    /// Whether that is enough.
-    claimed: bool,
-    sigma_ms: f64,
-    /// The share of points of each line.
-    shares: [f64; 2],
-    gradient_ms_per_job: [f64; 2],
-    socket_ms: [f64; 2],
-}
-
 /// Every model of a sweep: x against run time in ms.
 pub(super) struct Models {
     pub(super) line: Fit,
     robust: Line,
     huber: Line,
-    two: Option<TwoLines>,
-    /// Where the residuals, in order of x, change their level: x of the first point after it.
-    changes: Vec<f64>,
+    /// `None` below eight points.
+    pub(super) segments: Option<Segments>,
 }
 
 impl Models {
     /// Fits them.
     pub(super) fn of(points: &[(f64, f64)]) -> anyhow::Result<Self> {
         let line = least_squares(points).context("no line can be fitted")?;
-        let mut sorted = points.to_vec();
-        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
         let robust = theil_sen(points).context("no robust line can be fitted")?;
-        let changes = level_changes(&sorted).into_iter().map(|at| sorted[at].0).collect();
-        let two = two_lines(points).ok();
-        Ok(Self { line, robust, huber: huber(points).unwrap_or(robust), two, changes })
+        let huber = huber(points).unwrap_or(robust);
+        Ok(Self { line, robust, huber, segments: segments(points).ok() })
     }
 
     /// For `--json`.
@@ -167,16 +219,53 @@ impl Models {
             points: count,
             theil_sen: figures(self.robust),
             huber: figures(self.huber),
-            two_lines: self.two.as_ref().map(|two| TwoFigures {
-                evidence: two.evidence,
-                claimed: two.evidence > EVIDENCE,
-                sigma_ms: two.sigma,
-                shares: two.shares,
-                gradient_ms_per_job: two.lines.map(|line| line.slope),
-                socket_ms: two.lines.map(|line| line.intercept),
-            }),
-            changes_at: self.changes.clone(),
+            segments: self.parts().iter().map(SegmentFigures::of).collect(),
+            changes: self.changes().iter().map(ChangeFigures::of).collect(),
         }
+    }
+
+    fn parts(&self) -> &[Segment] {
+        self.segments.as_ref().map_or(&[], |all| &all.segments)
+    }
+
+    fn changes(&self) -> &[Change] {
+        self.segments.as_ref().map_or(&[], |all| &all.changes)
+    }
+
+    /// What a person needs to know: what a job adds to the run time, and where that changes.
+    pub(super) fn answer(&self) -> String {
+        let parts = self.parts();
+        let Some(last) = parts.len().checked_sub(1) else {
+            let jobs = self.line.count;
+            return format!("{jobs} points are too few to look for changes: use 8 or more");
+        };
+        let adds = |segment: &Segment| match &segment.populations[..] {
+            [first, second] => {
+                let share = 100.0 * first.share;
+                let [first, second] = [first, second].map(|one| milliseconds(&one.slope));
+                format!(
+                    "each job adds {first} in {share:.0} % of the runs and {second} in the others"
+                )
+            }
+            all => format!(
+                "each job adds {}",
+                all.first().map_or_else(String::new, |one| milliseconds(&one.slope))
+            ),
+        };
+        let told = parts.iter().enumerate().map(|(at, segment)| {
+            let range = match at {
+                _ if last == 0 => format!("from {} to {} jobs", segment.from, segment.to),
+                0 => format!("up to {} jobs", segment.to),
+                _ if at == last => format!("from {} jobs on", segment.from),
+                _ => format!("from {} to {} jobs", segment.from, segment.to),
+            };
+            format!("{range}, {}", adds(segment))
+        });
+        let text = told.collect::<Vec<_>>().join("; ");
+        let mut letters = text.chars();
+        letters
+            .next()
+            .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
     }
 
     /// One line, for notes.
@@ -195,60 +284,113 @@ impl Models {
         let Fit { r, sigma, residual_max, count, .. } = self.line;
         let (gradient, socket) = (self.line.slope(0.95), self.line.intercept(0.95));
         let row = |name: &str, line: Line| {
-            vec![name.to_owned(), format!("{:.4}", line.slope), format!("{:.3}", line.intercept)]
+            let (slope, socket) = (format!("{:.4}", line.slope), format!("{:.3}", line.intercept));
+            vec![name.to_owned(), slope, socket, String::new()]
         };
-        let mut rows = vec![["model", "ms per job", "socket ms"].map(str::to_owned).to_vec()];
-        rows.push(row("least squares", self.line.line));
+        let mut text = format!("{}.\n\n", self.answer());
+        for change in self.changes() {
+            let _ = writeln!(text, "at {}", changed(change, " ms"));
+        }
+        let mut rows =
+            vec![["model", "ms per job", "socket ms", "spread ms"].map(str::to_owned).to_vec()];
+        for segment in self.parts() {
+            let Segment { from, to, points, spread, .. } = segment;
+            let spread = match spread[0].total_cmp(&spread[1]).is_eq() {
+                true => format!("{:.3}", spread[0]),
+                false => format!("{:.3} to {:.3}", spread[0], spread[1]),
+            };
+            for one in &segment.populations {
+                let range = |all: Interval| {
+                    format!("{:.4} [{:.4}, {:.4}]", all.estimate, all.low, all.high)
+                };
+                let zero = one.at_zero.map_or_else(|| "-".to_owned(), range);
+                let runs = format!("{from} to {to}: {:.0} % of {points} runs", 100.0 * one.share);
+                rows.push(vec![runs, range(one.slope), zero, spread.clone()]);
+            }
+        }
+        rows.push(row("one line through all", self.line.line));
         rows.push(vec![
             "  95 % interval".to_owned(),
             format!("{:.4}..{:.4}", gradient.low, gradient.high),
             format!("{:.3}..{:.3}", socket.low, socket.high),
+            String::new(),
         ]);
-        rows.push(row("Theil-Sen", self.robust));
-        rows.push(row("Huber", self.huber));
-        let mut text = table::columns(&rows);
+        rows.push(row("  Theil-Sen", self.robust));
+        rows.push(row("  Huber", self.huber));
+        text.push_str(&table::columns(&rows));
         let _ = writeln!(
             text,
             "\n{count} points, r {r:.4}, sigma {sigma:.3} ms, largest residual {residual_max:.2} ms"
         );
-        if let Some(two) = self.two.as_ref().filter(|two| two.evidence > EVIDENCE) {
-            text.push_str("two populations lie side by side:\n");
-            for (line, share) in two.lines.iter().zip(two.shares) {
-                let _ = writeln!(
-                    text,
-                    "  {:.0} %: {:.4} ms per job + {:.3} ms",
-                    100.0 * share,
-                    line.slope,
-                    line.intercept
-                );
-            }
-        }
-        if !self.changes.is_empty() {
-            let at: Vec<String> = self.changes.iter().map(|x| format!("{x}")).collect();
-            let _ = writeln!(text, "the residuals change their level at {}", at.join(", "));
-        }
         text
     }
+}
+
+/// A slope in words.
+fn milliseconds(slope: &Interval) -> String {
+    format!("{:.3} ms (95 %: {:.3} to {:.3})", slope.estimate, slope.low, slope.high)
+}
+
+/// A change in words, with the unit of what changes.
+fn changed(change: &Change, unit: &str) -> String {
+    let Change { x, kind, step } = change;
+    let what = match kind {
+        Kind::Kink => "the slope changes".to_owned(),
+        Kind::Step => format!("the level changes by {step:+.3}{unit}"),
+        Kind::Line => format!("slope and level change, the level by {step:+.3}{unit}"),
+        Kind::Spread => "the spread changes".to_owned(),
+        Kind::Populations => "the number of populations changes".to_owned(),
+    };
+    format!("{:.0} jobs (95 %: {:.0} to {:.0}), {what}", x.estimate, x.low, x.high)
 }
 
 /// The two columns that are fitted.
 type Points = Vec<(f64, f64)>;
 
 /// A column beside the two that are fitted, where all its cells are numbers: mean concurrency, job times.
-struct Column {
+pub(super) struct Column {
     name: String,
-    mean: f64,
-    median: f64,
-    max: f64,
+    points: Points,
+    sample: Sample,
+    changes: Vec<Change>,
 }
 
 impl Column {
-    fn of(name: &str, cells: &[Vec<String>], at: usize) -> Option<Self> {
-        let number = |row: &Vec<String>| row.get(at)?.parse::<f64>().ok();
-        let values = cells.iter().map(number).collect::<Option<Vec<f64>>>()?;
-        let sample = Sample::new(values).ok()?;
-        let (mean, median, max) = (sample.mean(), sample.median(), *sample.values().last()?);
-        Some(Self { name: name.to_owned(), mean, median, max })
+    /// A column over the number of jobs.
+    pub(super) fn over(name: &str, points: Points) -> Option<Self> {
+        let sample = Sample::new(points.iter().map(|point| point.1)).ok()?;
+        let changes = segments(&points).map(|all| all.changes).unwrap_or_default();
+        Some(Self { name: name.to_owned(), points, sample, changes })
+    }
+
+    fn figures(&self) -> ColumnFigures {
+        let (mean, median) = (self.sample.mean(), self.sample.median());
+        let max = self.sample.values().last().copied().unwrap_or(f64::NAN);
+        let changes = self.changes.iter().map(ChangeFigures::of).collect();
+        ColumnFigures { mean, median, max, changes }
+    }
+
+    /// A line for the column, and one for each change.
+    pub(super) fn text(&self) -> String {
+        let ColumnFigures { mean, median, max, .. } = self.figures();
+        // The original's columns have units that their names do not tell.
+        let unit = match self.name.as_str() {
+            "avg jobtime" | "avg impeded" => " µs",
+            _ => "",
+        };
+        let name = &self.name;
+        let mut text = format!(
+            "{name}: mean {mean:.3}{unit}, median {median:.3}{unit}, largest {max:.3}{unit}\n"
+        );
+        for change in &self.changes {
+            let _ = writeln!(text, "  at {}", changed(change, unit));
+        }
+        text
+    }
+
+    /// The panel of the picture that shows it.
+    pub(super) fn curve(&self) -> (String, Points) {
+        (self.name.clone(), self.points.clone())
     }
 }
 
@@ -318,11 +460,14 @@ fn read(file: &Path, x: Option<&str>, y: Option<&str>) -> anyhow::Result<(Points
         points.push((value(x)?, value(y)?));
         rows.push(cells);
     }
-    let beside = |(at, name): (usize, &String)| match at == x || at == y {
-        true => None,
-        false => Column::of(name, &rows, at),
+    let beside = |(at, name): (usize, &String)| {
+        let number = |row: &Vec<String>| row.get(at)?.parse::<f64>().ok();
+        let values = rows.iter().map(number).collect::<Option<Vec<f64>>>()?;
+        let over = points.iter().zip(values).map(|(point, value)| (point.0, value)).collect();
+        if at == x || at == y { None } else { Column::over(name, over) }
     };
-    Ok((points, names.iter().enumerate().filter_map(beside).collect()))
+    let others = names.iter().enumerate().filter_map(beside).collect();
+    Ok((points, others))
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial,
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_dot, parse_stg};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Mix, Streams};
-use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Significance, Step};
+use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Significance, Step};
 use schedlab_jobs::pool::{OnStart, Options, binding};
 use schedlab_jobs::run::{Clock, Run};
 use schedlab_jobs::stealing::Stealing;
-use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use schedlab_model::{Bytes, Cpu, CpuSet, Nanos, Pid};
 use schedlab_rig::{Library, Lines, Threads};
 use std::path::{Path, PathBuf};
@@ -304,29 +304,25 @@ pub(super) struct ExecutorArgs {
     /// Timer slack of the workers; the default of the kernel is 50us
     #[arg(long, value_name = "TIME", default_value = "1ns")]
     pub(super) timer_slack: Nanos,
-    /// For lumiera and virtual: the due job that goes first: start, deadline, laxity or path (the most work after it)
+    /// For lumiera and ideal: the due job that goes first: start, deadline, laxity or path (the most work after it)
     #[arg(long, default_value = "start")]
     order: OrderName,
-    /// Queues of due jobs. With stealing, the graph is one bundle of jobs without start time, deadline and significance.
-    /// With auto, that is used if possible, else the queues of the pool. Lumiera and virtual also have one-token and
-    /// per-worker
+    /// For schedlab: with stealing, the graph is one bundle of jobs without start time, deadline and significance. With
+    /// auto, that is used if possible, else the queues of the pool
     #[arg(long, default_value = "auto")]
     queues: QueuesName,
-    /// For lumiera and virtual: how contention fades: halving, linear or none
+    /// For lumiera: how contention fades: halving, linear or none
     #[arg(long, default_value = "halving")]
     ladder: LadderName,
-    /// Reaction to a compulsory job that misses its deadline: shed; for lumiera and virtual also pause, run-late or drop
+    /// Reaction to a compulsory job that misses its deadline: shed; for lumiera also run-late or drop
     #[arg(long, default_value = "shed")]
     emergency: EmergencyName,
-    /// For lumiera and virtual: keep N workers for compulsory jobs
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    reserve: usize,
     #[command(flatten)]
     pub(super) planning: PlanningArgs,
-    /// For lumiera and virtual: let sleepers wake by their timers only, as in the original
+    /// For lumiera: let sleepers wake by their timers only, as in the original
     #[arg(long)]
     no_notify: bool,
-    /// For lumiera and virtual: take one job per pull, as in the original
+    /// For lumiera: take one job per pull, as in the original
     #[arg(long)]
     no_batch: bool,
     /// The machine of `--on`, if it is a simulated one.
@@ -346,8 +342,7 @@ enum OrderName {
 enum QueuesName {
     Auto,
     Stealing,
-    OneToken,
-    PerWorker,
+    Pool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -360,7 +355,6 @@ enum LadderName {
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum EmergencyName {
     Shed,
-    Pause,
     RunLate,
     Drop,
 }
@@ -398,8 +392,9 @@ impl Setup {
 }
 
 impl ExecutorArgs {
-    /// The workers of our pool, as a simulated machine is asked for them.
-    pub(super) fn simulated(&self) -> anyhow::Result<simulated::Workers> {
+    /// The workers of a pool, as a simulated machine is asked for them.
+    pub(super) fn simulated(&self, name: &str) -> anyhow::Result<simulated::Workers> {
+        self.check_rules(name)?;
         Ok(simulated::Workers {
             policy: self.policy()?,
             timer_slack: self.timer_slack,
@@ -456,14 +451,9 @@ impl ExecutorArgs {
         Ok(workers)
     }
 
-    /// The policy of our pool.
+    /// The rules of lumiera, with the workers of any executor.
     pub(super) fn policy(&self) -> anyhow::Result<Policy> {
         let usual = Policy::new(self.workers()?);
-        if self.reserve >= usual.workers {
-            let (reserve, workers) = (self.reserve, usual.workers);
-            let what = format!("invalid --reserve {reserve}: use less than the {workers} workers");
-            return Err(UsageError(what).into());
-        }
         Ok(Policy {
             cpus: self.cpus.clone(),
             order: match self.order {
@@ -472,10 +462,6 @@ impl ExecutorArgs {
                 OrderName::Laxity => Order::Laxity,
                 OrderName::Path => Order::Path,
             },
-            queues: match self.queues {
-                QueuesName::Auto | QueuesName::Stealing | QueuesName::OneToken => Queues::OneToken,
-                QueuesName::PerWorker => Queues::PerWorker,
-            },
             step: match self.ladder {
                 LadderName::Halving => Step::Halving,
                 LadderName::Linear => Step::Linear,
@@ -483,45 +469,41 @@ impl ExecutorArgs {
             },
             emergency: match self.emergency {
                 EmergencyName::Shed => Emergency::Shed,
-                EmergencyName::Pause => Emergency::Pause,
                 EmergencyName::RunLate => Emergency::RunLate,
                 EmergencyName::Drop => Emergency::Drop,
             },
             workers_min: self.workers.map_or(usual.workers_min, |workers| workers.min),
             retire_ns: self.retire.0,
-            reserve: self.reserve,
             notify: !self.no_notify,
             batch_ns: if self.no_batch { 0 } else { usual.batch_ns },
             ..usual
         })
     }
 
-    /// The first option that was given for the rules of lumiera, which schedlab's pool does not have.
-    fn rule_of_lumiera(&self) -> Option<&'static str> {
-        let queues = !matches!(self.queues, QueuesName::Auto | QueuesName::Stealing);
+    /// Refuses options for the rules of lumiera where another executor has none.
+    fn check_rules(&self, name: &str) -> Result<(), UsageError> {
+        let is_ordered = !matches!(self.order, OrderName::Start) && name != "ideal";
         let rules = [
-            (!matches!(self.order, OrderName::Start), "--order"),
-            (queues, "--queues"),
+            (is_ordered, "--order"),
             (!matches!(self.ladder, LadderName::Halving), "--ladder"),
             (!matches!(self.emergency, EmergencyName::Shed), "--emergency"),
-            (self.reserve > 0, "--reserve"),
             (self.no_notify, "--no-notify"),
             (self.no_batch, "--no-batch"),
         ];
-        rules.into_iter().find(|(given, _)| *given).map(|(_, option)| option)
+        match rules.into_iter().find(|(given, _)| *given && name != "lumiera") {
+            None => Ok(()),
+            Some((_, option)) => {
+                let what = format!("{name} does not offer {option}: use --executor lumiera");
+                Err(UsageError(what))
+            }
+        }
     }
 
     /// schedlab's pool; `on_start` places its workers.
-    fn schedlab(&self, on_start: &OnStart) -> anyhow::Result<Ours> {
-        if let Some(option) = self.rule_of_lumiera() {
-            let what = format!("schedlab does not offer {option}: use --executor lumiera");
-            return Err(UsageError(what).into());
-        }
-        let place = Arc::clone(on_start);
-        let options = schedlab_pool::Options::new(self.workers()?)
-            .late(schedlab_pool::Late::Shed)
-            .on_start(move |worker| place(worker));
-        Ok(Ours::new(options).planning(self.planning.planning()).stealing(self.stealing()))
+    fn schedlab(&self, on_start: OnStart) -> anyhow::Result<Ours> {
+        Ok(Ours::new(self.workers()?, move |worker| on_start(worker))
+            .planning(self.planning.planning())
+            .stealing(self.stealing()))
     }
 
     /// The options of lumiera's pool, with this many events kept per worker.
@@ -532,16 +514,16 @@ impl ExecutorArgs {
         Ok(Options { policy, on_start: Some(Arc::new(move |_| settle())), ..options })
     }
 
-    /// Lumiera's pool with these options, and with the planning and stealing that was asked for.
+    /// Lumiera's pool with these options, and with the planning that was asked for.
     pub(super) fn lumiera(&self, options: Options) -> Lumiera {
-        Lumiera::new(options).planning(self.planning.planning()).stealing(self.stealing())
+        Lumiera::new(options).planning(self.planning.planning())
     }
 
     fn stealing(&self) -> Stealing {
         match self.queues {
             QueuesName::Auto => Stealing::WherePossible,
             QueuesName::Stealing => Stealing::Always,
-            QueuesName::OneToken | QueuesName::PerWorker => Stealing::Never,
+            QueuesName::Pool => Stealing::Never,
         }
     }
 
@@ -615,11 +597,6 @@ impl ExecutorArgs {
         self.named_telling(name, &Threads::default())
     }
 
-    /// Whether an executor has a pool that grows. On a simulated machine, schedlab has lumiera's rules.
-    fn may_grow(&self, name: &str) -> bool {
-        matches!(name, "lumiera" | "virtual") || (name == "schedlab" && self.on.is_some())
-    }
-
     /// Refuses what only threads that schedlab starts can have.
     fn check_outside(&self, name: &str) -> Result<(), UsageError> {
         let outside = name.starts_with("cmd:") || name.starts_with("lib:");
@@ -643,13 +620,14 @@ impl ExecutorArgs {
         schedlab_sys::sched::set_timer_slack(self.timer_slack)?;
         let on_start = || Ok::<_, anyhow::Error>(threads.told(Some(self.on_start()?)));
         self.planning.check(name)?;
-        if self.grows() && !self.may_grow(name) {
+        self.check_rules(name)?;
+        if self.grows() && name != "lumiera" {
             let what =
                 format!("{name} does not offer a pool that grows: give one number of --workers");
             return Err(UsageError(what).into());
         }
         if let Some(model) = &self.on {
-            return simulated::executor(model, name, self.simulated()?);
+            return simulated::executor(model, name, self.simulated(name)?);
         }
         self.check_outside(name)?;
         if let Some(command) = name.strip_prefix("cmd:") {
@@ -659,7 +637,7 @@ impl ExecutorArgs {
             return Ok(Box::new(Library::open(file.as_ref(), workers, threads.clone())?));
         }
         Ok(match name {
-            "schedlab" => Box::new(self.schedlab(&on_start()?)?),
+            "schedlab" => Box::new(self.schedlab(on_start()?)?),
             "lumiera" => Box::new(self.lumiera(self.options(0)?)),
             "rayon" => Box::new(RayonScope::start_with(workers, &on_start()?).context("rayon")?),
             "tokio" => Box::new(TokioTasks::start_with(workers, &on_start()?).context("tokio")?),
@@ -671,9 +649,7 @@ impl ExecutorArgs {
                 Box::new(Serial)
             }
             "virtual" => {
-                let virtual_time = VirtualTime::new(self.policy()?, Costs::USUAL);
-                let virtual_time = virtual_time.planning(self.planning.planning());
-                Box::new(virtual_time.stealing(self.stealing()))
+                Box::new(VirtualPool::new(workers, Costs::USUAL, self.planning.planning()))
             }
             "ideal" => Box::new(VirtualTime::ideal(workers).ordered(self.policy()?.order)),
             _ => {

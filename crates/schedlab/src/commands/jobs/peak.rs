@@ -1,7 +1,7 @@
 //! `schedlab jobs peak`: a sweep of the number of jobs, or of their length, and the models of run time.
 
 use super::figures::Figures;
-use super::fit::{ModelFigures, Models};
+use super::fit::{Column, ModelFigures, Models};
 use super::options::Setup;
 use super::{picture, table};
 use crate::commands::UsageError;
@@ -154,6 +154,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let points: Vec<(f64, f64)> =
         rows.iter().map(|row| (row.x, row.profile.covered_ns as f64 / 1e6)).collect();
     let models = Models::of(&points)?;
+    let columns = columns(&rows);
     let label = if args.lengths.is_some() { "length of a job, ms" } else { "jobs" };
     if let Some(file) = &args.csv {
         table::save(file, csv(&rows).as_bytes())?;
@@ -167,7 +168,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             None => format!(", jobs of {}", args.setup.load.time),
         };
         let title = format!("Load peak: {}, {workers} workers{each}", executor.name());
-        let chart = picture::fit(&title, label, &points, &models.line, vec![models.sentence()]);
+        let curves = columns.iter().map(Column::curve).collect();
+        let chart = picture::fit(&title, label, &points, &models, curves);
         picture::write(file, &chart, &args.ground.theme())?;
     }
     rows.sort_by(|a, b| a.x.total_cmp(&b.x));
@@ -182,7 +184,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             repeated: repeated(&rows),
         })?;
     } else {
-        tell(&rows, (label, workers), (serial_ns, args.repeat), &models)?;
+        tell(&rows, (label, workers), (serial_ns, args.repeat), (&models, &columns))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
 }
@@ -192,7 +194,7 @@ fn tell(
     rows: &[Row],
     (label, workers): (&str, usize),
     (serial_ns, repeats): (u64, u32),
-    models: &Models,
+    (models, columns): (&Models, &[Column]),
 ) -> anyhow::Result<()> {
     table::say(&text(rows, label, workers))?;
     table::say(&format!("\nserial, at the last point: {}\n\n", table::time(serial_ns as f64)))?;
@@ -200,6 +202,7 @@ fn tell(
         table::say(&intervals(rows, label))?;
     }
     table::say(&models.text())?;
+    table::say(&columns.iter().map(Column::text).collect::<String>())?;
     let parts = socket(rows, workers);
     let of = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"));
     let [work, ramp, down, rest] = [parts.work, parts.ramp_up, parts.shutdown, parts.rest].map(of);
@@ -387,6 +390,19 @@ fn text(rows: &[Row], label: &str, workers: usize) -> String {
         ]);
     }
     table::columns(&cells)
+}
+
+/// What is measured beside the run time.
+fn columns(rows: &[Row]) -> Vec<Column> {
+    let of = |name, value: fn(&Profile) -> f64| {
+        Column::over(name, rows.iter().map(|row| (row.x, value(&row.profile))).collect())
+    };
+    let all = [
+        of("concurrency", Profile::concurrency),
+        of("job time, µs", |p| p.wall_ns as f64 / p.jobs.max(1) as f64 / 1e3),
+        of("impeded, µs a job", |p| p.impeded_ns() as f64 / p.jobs.max(1) as f64 / 1e3),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// The original's columns, in its units.

@@ -2,7 +2,7 @@
 
 use super::figures::{Figures, mean};
 use super::options::Setup;
-use super::{machine, outcome, picture, simulated, soak, streams, table};
+use super::{figures, machine, outcome, picture, simulated, soak, streams, table};
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
@@ -60,12 +60,6 @@ pub(super) struct Args {
     /// In a soak: let every Nth job panic
     #[arg(long, value_name = "N", requires = "soak")]
     panic_every: Option<u64>,
-    /// In a soak: lose every Nth notification
-    #[arg(long, value_name = "N", requires = "soak")]
-    lose_notification: Option<u32>,
-    /// In a soak: let the clock jump by MS milliseconds after a second
-    #[arg(long, value_name = "MS", requires = "soak", allow_negative_numbers = true)]
-    clock_jump: Option<i64>,
     /// In a soak: let one job never return
     #[arg(long, requires = "soak")]
     stuck: bool,
@@ -122,6 +116,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             hash: format!("{:016X}", run.graph().hash()),
         })?;
     } else {
+        table::say(&figures::starved(&name, &profile).unwrap_or_default())?;
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
         table::say(&streams::text(&streams::Figures::of(&run, &streams)))?;
@@ -192,14 +187,10 @@ fn soaked(args: &Args, graph: &Graph, time: Nanos) -> anyhow::Result<ExitCode> {
     }
     args.setup.executor.planning.check("a soak")?;
     args.setup.load.streams.refuse("a soak")?;
-    let options = args.setup.executor.options(0)?;
-    let faults = Faulty {
-        panic_every: args.panic_every,
-        lose_notification: args.lose_notification.unwrap_or(0),
-        clock_jump_ms: args.clock_jump,
-        stuck: args.stuck,
-    };
-    soak::run(graph, options, time, faults, args.setup.json)
+    let workers = args.setup.executor.workers()?;
+    let on_start = args.setup.executor.on_start()?;
+    let faults = Faulty { panic_every: args.panic_every, stuck: args.stuck };
+    soak::run(graph, (workers, on_start), time, faults, args.setup.json)
 }
 
 fn recomputed(run: &Run, told: &Told) -> String {
@@ -257,8 +248,10 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         let (name, told) = (file.display().to_string(), Told::default());
         return Ok(Ran { name, workers, told, report, stalls, interrupted: false });
     }
-    if let Some(model) = args.setup.executor.on.as_ref().filter(|_| args.executor == "schedlab") {
-        let pool = simulated::pool(model, args.setup.executor.simulated()?)?;
+    let name = args.executor.as_str();
+    let is_pool = matches!(name, "schedlab" | "lumiera");
+    if let Some(model) = args.setup.executor.on.as_ref().filter(|_| is_pool) {
+        let pool = simulated::pool(model, name, args.setup.executor.simulated(name)?)?;
         let workers = pool.workers();
         let (name, told) = simulated::run(pool, run, args.record.as_deref())?;
         let (told, interrupted) = unless_interrupted(told)?;
@@ -419,6 +412,7 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
         vec!["post to start p50".to_owned(), maybe(profile.post_to_start(0.5))],
         vec!["post to start p99".to_owned(), maybe(profile.post_to_start(0.99))],
         vec!["gap p50".to_owned(), maybe(profile.gap(0.5))],
+        vec!["starved, longest".to_owned(), ns(profile.starved_ns)],
         vec!["ramp-up".to_owned(), maybe(profile.ramp_up_ns)],
         vec!["shutdown".to_owned(), maybe(profile.shutdown_ns)],
         vec!["planning a job".to_owned(), ns(told.planning_ns / jobs)],

@@ -1,4 +1,4 @@
-//! `--on sim:...`: the workers of our pool are tasks of a simulated machine, in virtual time.
+//! `--on sim:...`: the workers of schedlab's pool, or of one with lumiera's rules, are tasks of a simulated machine.
 
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
@@ -6,7 +6,7 @@ use schedlab_jobs::planning::{Planner, Planning};
 use schedlab_jobs::policy::{Cpus, Policy};
 use schedlab_jobs::run::Run;
 use schedlab_jobs::stealing::Stealing;
-use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use schedlab_model::{Bytes, Fact, Nanos};
 use schedlab_sim::{Model, Simulated, SimulatedPool};
 use schedlab_trace::EventWriter;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The executors that a simulated machine has.
-pub(super) const EXECUTORS: [&str; 3] = ["schedlab", "virtual", "ideal"];
+pub(super) const EXECUTORS: [&str; 4] = ["schedlab", "lumiera", "virtual", "ideal"];
 
 fn refused(model: &Model, what: String, why: &str) -> anyhow::Error {
     let machine = model.name.clone();
@@ -40,11 +40,10 @@ pub(super) fn executor(
 ) -> anyhow::Result<Box<dyn Executor>> {
     let what = || format!("run the executor '{name}'");
     match name {
-        "schedlab" => Ok(Box::new(pool(model, workers)?)),
+        "schedlab" | "lumiera" => Ok(Box::new(pool(model, name, workers)?)),
         "virtual" => {
-            let virtual_time = VirtualTime::new(workers.policy, Costs::USUAL);
-            let virtual_time = virtual_time.planning(workers.planning);
-            Ok(Box::new(virtual_time.stealing(workers.stealing)))
+            let Workers { policy, planning, .. } = workers;
+            Ok(Box::new(VirtualPool::new(policy.workers, Costs::USUAL, planning)))
         }
         "ideal" => {
             let Policy { workers, order, .. } = workers.policy;
@@ -63,15 +62,15 @@ pub(super) fn executor(
     }
 }
 
-/// Our pool.
-pub(super) fn pool(model: &Model, workers: Workers) -> anyhow::Result<SimulatedPool> {
+/// A pool by the name of its executor.
+pub(super) fn pool(model: &Model, name: &str, workers: Workers) -> anyhow::Result<SimulatedPool> {
     let Workers { policy, timer_slack, planning, stealing, attributes } = workers;
     if planning.planner != Planner::Ahead {
         let why = "its pool gets all jobs before a run begins: leave --plan out";
         return Err(refused(model, "plan jobs during a run".to_owned(), why));
     }
     if stealing == Stealing::Always {
-        let why = "its workers take jobs from one queue: leave --queues stealing out";
+        let why = "its pool runs each job by itself: leave --queues stealing out";
         return Err(refused(model, "let workers steal jobs".to_owned(), why));
     }
     if attributes {
@@ -85,7 +84,8 @@ pub(super) fn pool(model: &Model, workers: Workers) -> anyhow::Result<SimulatedP
         let why = format!("--cpus: its CPUs are 0 to {}", cpus.saturating_sub(1));
         return Err(refused(model, "place workers so".to_owned(), &why));
     }
-    Ok(SimulatedPool::new(model.clone(), policy, timer_slack))
+    let pool = SimulatedPool::new(model.clone(), policy, timer_slack);
+    Ok(if name == "lumiera" { pool.lumiera() } else { pool })
 }
 
 /// Refuses what jobs do that costs nothing in virtual time.

@@ -3,9 +3,9 @@
 use super::table;
 use crate::json;
 use schedlab_jobs::graph::Graph;
-use schedlab_jobs::policy::Counts;
-use schedlab_jobs::pool::Options;
+use schedlab_jobs::pool::OnStart;
 use schedlab_model::Nanos;
+use schedlab_pool::{Counts, Options};
 use schedlab_rig::{Faulty, Soak};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,17 +26,12 @@ pub(super) struct Document {
     failed: u64,
     /// Jobs whose predecessor did not end well.
     abandoned: u64,
-    /// Jobs that missed their deadline.
-    missed: u64,
     /// Jobs that never ended.
     left: u64,
     /// Whether all jobs ended before the pool stopped.
     drained: bool,
     stuck_workers: Vec<usize>,
-    /// The pool's blocks, ten times over the run.
-    blocks: Vec<usize>,
-    /// The pool's room for edges.
-    edges: Vec<usize>,
+    /// Resident memory of the process, ten times over the run.
     resident_kib: Vec<Option<u64>>,
 }
 
@@ -47,11 +42,12 @@ impl json::Document for Document {
 /// Runs it.
 pub(super) fn run(
     graph: &Graph,
-    options: Options,
+    (workers, on_start): (usize, OnStart),
     time: Nanos,
     faulty: Faulty,
     json_wanted: bool,
 ) -> anyhow::Result<ExitCode> {
+    let options = Options::new(workers).on_start(move |worker| on_start(worker));
     let soak = schedlab_rig::soak(graph, options, time, faulty, &super::interrupted)?;
     if json_wanted {
         json::print(&document(&soak))?;
@@ -63,7 +59,7 @@ pub(super) fn run(
 }
 
 fn document(soak: &Soak) -> Document {
-    let Counts { posted, done, panicked, failed, abandoned, missed, .. } = soak.counts;
+    let Counts { posted, done, panicked, failed, dependency_failed, .. } = soak.counts;
     Document {
         rounds: soak.rounds,
         interrupted: super::interrupted(),
@@ -72,35 +68,29 @@ fn document(soak: &Soak) -> Document {
         done,
         panicked,
         failed,
-        abandoned,
-        missed,
+        abandoned: dependency_failed,
         left: soak.left(),
         drained: soak.drained,
         stuck_workers: soak.stuck.clone(),
-        blocks: soak.memory.iter().map(|memory| memory.blocks).collect(),
-        edges: soak.memory.iter().map(|memory| memory.edges).collect(),
-        resident_kib: soak.memory.iter().map(|memory| memory.resident_kib).collect(),
+        resident_kib: soak.resident_kib.clone(),
     }
 }
 
 fn text(soak: &Soak) -> String {
-    let Counts { posted, done, panicked, abandoned, missed, .. } = soak.counts;
+    let Counts { posted, done, panicked, dependency_failed: abandoned, .. } = soak.counts;
     let (rounds, refused, left) = (soak.rounds, soak.refused, soak.left());
     let mut text = format!(
         "{rounds} rounds, {refused} refused; {posted} jobs posted: {done} done, {panicked} panicked, {abandoned} \
-         waited for one that did, {missed} missed their deadline, {left} left\n"
+         waited for one that did, {left} left\n"
     );
     if !soak.stuck.is_empty() {
         let names: Vec<String> =
             soak.stuck.iter().map(|worker| format!("worker {worker}")).collect();
         let _ = writeln!(text, "stuck in a job: {}", names.join(", "));
     }
-    text.push_str("the pool's memory, ten times over the run:\n");
-    for memory in &soak.memory {
-        let resident =
-            memory.resident_kib.map_or_else(|| "-".to_owned(), |kib| format!("{kib} KiB"));
-        let (blocks, edges) = (memory.blocks, memory.edges);
-        let _ = writeln!(text, "  {blocks} blocks, {edges} edges, resident {resident}");
-    }
+    let resident = soak.resident_kib.iter();
+    let resident: Vec<String> =
+        resident.map(|kib| kib.map_or_else(|| "-".to_owned(), |kib| kib.to_string())).collect();
+    let _ = writeln!(text, "resident memory over the run, in KiB: {}", resident.join(" "));
     text
 }

@@ -11,12 +11,16 @@ fn streams_have_figures_of_their_own_and_orders_differ() {
     let load = ["run", "--json", "--executor", "virtual", "--workers", "2", "--shape", "isolated"];
     let arrivals = ["--nodes", "400", "--time", "500us", "--arrivals", "poisson:260us"];
     let life = ["--life", "5ms", "--life-spread", "exponential", "--length", "exponential"];
-    let stream =
-        ["--stream", "preview:share=40%,time=100us,life=500us,significance=optional,io=1ms:10%"];
-    let all = [load.as_slice(), &arrivals, &life, &stream].concat();
-    let of = |order| json(&[all.as_slice(), &["--order", order]].concat());
+    let preview = "preview:share=40%,time=100us,life=500us,significance=optional";
+    let of = |order| {
+        let rules = ["run", "--json", "--executor", "lumiera", "--on", "sim:cpus=2"];
+        let order = ["--shape", "isolated", "--stream", preview, "--order", order];
+        json(&[rules.as_slice(), &arrivals, &life, &order].concat())
+    };
     let [start, deadline, laxity] = ["start", "deadline", "laxity"].map(of);
     assert!(start["dropped"] != deadline["dropped"] || start["dropped"] != laxity["dropped"]);
+    let stream = ["--stream", &format!("{preview},io=1ms:10%")];
+    let deadline = json(&[load.as_slice(), &arrivals, &life, &stream].concat());
     let [rest, preview] = &deadline["streams"].as_array().unwrap()[..] else {
         panic!("two streams")
     };

@@ -212,7 +212,7 @@ fn the_parts_of_a_socket_add_up_and_an_ideal_schedule_has_no_rest() {
     assert!(part("rest").abs() < 1e-6 && part("work").abs() < 1e-6, "{model}");
     let sum = ["work", "ramp_up", "shutdown", "rest"].iter().map(|name| part(name)).sum::<f64>();
     assert!((sum - model["socket_ms"].as_f64().unwrap()).abs() < 1e-6, "{model}");
-    assert_eq!(model["two_lines"]["claimed"], false, "{model}");
+    assert_eq!(model["segments"].as_array().unwrap().len(), 1, "{model}");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
         (&["compare", "--plan", "posters:2"], "leave --plan out"),
         (
             &["run", "--queues", "stealing"],
-            "sim:cpus=2 cannot let workers steal jobs: its workers take jobs from one queue: leave --queues stealing out",
+            "sim:cpus=2 cannot let workers steal jobs: its pool runs each job by itself: leave --queues stealing out",
         ),
         (&["peak", "--queues", "stealing"], "leave --queues stealing out"),
         (&["break", "--queues", "stealing"], "leave --queues stealing out"),
