@@ -17,7 +17,11 @@ import { noPower } from "./power.js";
  *   parts: [number, number, number][], points: {names: string[], counts: number[], leftOut: number},
  *   power: {counts: [number, number][], leftOut: number}, processes: string[], groups: string[],
  *   themes: {light: ThemeHead, dark: ThemeHead}, episodes: Note[], episodesCount: number,
- *   answer: {lines: string[], worst: [number, number]|null}|null}} Head
+ *   answer: {lines: string[], worst: [number, number, number]|null}|null,
+ *   causes: {title: string, about: string, pattern: string, light: string, dark: string}[],
+ *   open: [number, number, number, [number, number][]][]}} Head
+ * `worst` is the task of the worst wait, when it begins and ends. `causes` are those of waits by their numbers, less 1.
+ * `open` are waits that did not end: task, since when, CPU or -1, causes with their times.
  * `tasks` are [pid, name, parent or 0, priority, colour numbers by rule, process, group]; the last two are places
  * in their lists, plus 1, or 0 for not known. `parts` are [row, slices,
  * bytes], in the order in which they stand in the document. `shift` is what the page's zero is later
@@ -32,19 +36,31 @@ import { noPower } from "./power.js";
  * @typedef {{cpu: number, socket: number|null, llc: number|null, count: number, known: number,
  *   start: Float64Array, end: Float64Array, busy: Float64Array, wait: Float64Array,
  *   task: Uint32Array, waker: Uint32Array, left: Uint8Array, index: Uint32Array, bin: number,
+ *   cause: Uint8Array, queue: Int16Array, pairAt: Uint32Array, pairs: number[],
  *   share: Uint8Array, top: Uint32Array, points: import("./points.js").Points,
  *   interrupts: import("./points.js").Interrupts, power: import("./power.js").Power}} Row
  *
+ * `cause` is the number of the longest cause of the wait before a slice, 0 if it is not told; `queue` the CPU on whose
+ * queue the task stood longest, -1 for the one that it ran on. Where a wait has several causes, `pairAt` less 1 is the place in
+ * `pairs` of their number, and their numbers and times.
+ *
  * Task time run and waited up to the edges of equally wide bins, so that a column of the curve costs
- * two look-ups however many slices it covers.
- * @typedef {{width: number, running: Float64Array, waiting: Float64Array}} Sums
+ * two look-ups however many slices it covers; waited by cause too, with wider bins.
+ * @typedef {{width: number, running: Float64Array, waiting: Float64Array,
+ *   byCause?: {width: number, edges: Float64Array[]}}} Sums
  * @typedef {{head: Head, said: string[], khz: [number, number]|null, span: number, rows: Row[], colours: Uint32Array, sums: Sums|null,
  *   ran: Float64Array, waited: Float64Array, index: import("./lanes.js").Index|null,
- *   followed: {task: number, row: Uint32Array, slice: Uint32Array}|null}} Trace
- * `khz` are the lowest and the highest frequency. `ran` and `waited` are sums by task over the whole page.
+ *   followed: {task: number, row: Uint32Array, slice: Uint32Array}|null,
+ *   open: Map<number, {since: number, cpu: number, parts: [number, number][]}>, longest: import("./waits.js").Wait[]|null, roles: string[]|null}} Trace
+ * `roles` are the rows of commands where another trace stands beside. `khz` are the lowest and the highest frequency. `ran` and `waited` are sums by task over the whole page.
  */
 
 const BINS = 1 << 18;
+/** Bins of the waits of each cause. */
+const CAUSE_BINS = 1 << 14;
+/** What stands behind a wait's cause in the data: the CPU of its queue follows; the first of several causes has its time, too;
+ * several causes follow. */
+const ELSEWHERE = 64, IN_PART = 32, SEVERAL = 16;
 
 /** How a slice ended, by the code in the data. */
 export const LEFT = ["unknown", "preempted", "yielded", "slept", "blocked", "stopped", "ended"];
@@ -139,12 +155,13 @@ export function outline(head, coarse) {
       cpu: cpu.cpu, socket: cpu.socket, llc: cpu.llc, count: 0, known: n === 0 && head.fine === 0 ? Infinity : 0,
       start: new Float64Array(n), end: new Float64Array(n), busy: new Float64Array(n + 1),
       wait: new Float64Array(n), task: new Uint32Array(n), waker: new Uint32Array(n),
-      left: new Uint8Array(n), index: new Uint32Array(bins + 2).fill(n),
+      left: new Uint8Array(n), cause: new Uint8Array(n), queue: new Int16Array(n).fill(-1), pairAt: new Uint32Array(n), pairs: [], index: new Uint32Array(bins + 2).fill(n),
       bin: Math.max(1, Math.ceil(head.span / bins)), share, top, points: noPoints(), interrupts: noInterrupts(), power: noPower(),
     };
   });
   const tasks = head.tasks.length;
-  return { head, said: [], khz: null, span: head.span, rows, colours: new Uint32Array(tasks), sums: null,
+  const open = new Map(head.open.map(([task, since, cpu, parts]) => [task, { since, cpu, parts }]));
+  return { head, said: [], khz: null, span: head.span, open, longest: null, roles: null, rows, colours: new Uint32Array(tasks), sums: null,
     ran: new Float64Array(tasks), waited: new Float64Array(tasks), index: null, followed: null };
 }
 
@@ -168,7 +185,7 @@ export function fineColumns(trace, row, bytes, count) {
 
 /**
  * Puts the slices of a part behind those that its row has: a column after the other, of gaps,
- * lengths, tasks, ways of leaving, waits, and the wakers of those that waited.
+ * lengths, tasks, ways of leaving, waits, and the wakers and causes of those that waited.
  * @param {Row} row @param {Uint8Array} bytes @param {number} count
  */
 export function append(row, bytes, count) {
@@ -180,6 +197,7 @@ export function append(row, bytes, count) {
   for (let i = first; i < last; i++) left[i] = numbers.next();
   for (let i = first; i < last; i++) wait[i] = numbers.next();
   for (let i = first; i < last; i++) if (wait[i] > 0) waker[i] = numbers.next();
+  for (let i = first; i < last; i++) if (wait[i] > 0) why(numbers, row, i);
   let time = first > 0 ? end[first - 1] : 0;
   let edge = first > 0 ? Math.ceil(time / bin) : 0;
   for (let i = first; i < last; i++) {
@@ -193,58 +211,89 @@ export function append(row, bytes, count) {
   row.known = last === start.length ? Infinity : time;
 }
 
+/** Reads why the wait before a slice was. @param {Numbers} numbers @param {Row} row @param {number} slice */
+function why(numbers, row, slice) {
+  const code = numbers.next(), count = code & (SEVERAL - 1), { pairs } = row;
+  if ((code & SEVERAL) === 0) row.cause[slice] = count;
+  else if (count > 0) {
+    row.cause[slice] = numbers.next();
+    row.pairAt[slice] = pairs.length + 1;
+    const time = pairs.push(count, row.cause[slice], code & IN_PART ? numbers.next() : row.wait[slice]) - 1;
+    for (let i = 1; i < count; i++) {
+      const part = pairs.push(numbers.next(), numbers.next()) - 1;
+      if ((code & IN_PART) === 0) pairs[time] -= pairs[part];
+    }
+  }
+  if (code >= ELSEWHERE) row.queue[slice] = numbers.next();
+}
+
 /**
  * The time of intervals up to an instant t is the sum of (t - start) over those that began, less the
  * sum of (t - end) over those that ended: so counts and sums of starts and ends in each bin suffice.
  */
 export class Totals {
-  /** @param {number} span */
-  constructor(span) {
-    this.width = Math.max(span, 1) / BINS;
-    const columns = () => ({ count: new Float64Array(BINS + 1), sum: new Float64Array(BINS + 1) });
-    this.run = columns();
-    this.wait = columns();
+  /** @param {Trace} trace */
+  constructor({ span, head }) {
+    this.span = span;
+    const columns = (/** @type {number} */ bins) => ({ width: Math.max(span, 1) / bins, count: new Float64Array(bins + 1), sum: new Float64Array(bins + 1) });
+    this.run = columns(BINS);
+    this.wait = columns(BINS);
+    this.causes = Array.from({ length: head.causes.length + 1 }, () => columns(CAUSE_BINS));
   }
 
   /** Takes in slices of a row. @param {Trace} trace @param {Row} row @param {number} first @param {number} last */
   add({ ran, waited }, row, first, last) {
-    const { width, run, wait } = this;
     for (let i = first; i < last; i++) {
       ran[row.task[i]] += row.end[i] - row.start[i];
       waited[row.task[i]] += row.wait[i];
     }
     for (let i = first; i < last; i++) {
-      const start = row.start[i], begin = Math.min(BINS, Math.ceil(start / width));
-      if (row.task[i] !== 0) {
-        const end = row.end[i], bin = Math.min(BINS, Math.ceil(end / width));
-        run.count[begin] += 1;
-        run.sum[begin] += start;
-        run.count[bin] -= 1;
-        run.sum[bin] -= end;
-      }
-      if (row.wait[i] > 0) {
-        const since = Math.max(0, start - row.wait[i]), bin = Math.min(BINS, Math.ceil(since / width));
-        wait.count[bin] += 1;
-        wait.sum[bin] += since;
-        wait.count[begin] -= 1;
-        wait.sum[begin] -= start;
-      }
+      if (row.task[i] !== 0) count(this.run, row.start[i], row.end[i]);
+      if (row.wait[i] > 0) this.waits(row.start[i] - row.wait[i], row.start[i], row.cause[i]);
+    }
+  }
+
+  /** @param {number} start @param {number} end @param {number} cause */
+  waits(start, end, cause) {
+    count(this.wait, Math.max(0, start), end);
+    if (this.causes[cause]) count(this.causes[cause], Math.max(0, start), end);
+  }
+
+  /** Takes in waits that did not end. @param {Trace} trace */
+  open({ waited, open }) {
+    for (const [task, { since, parts }] of open) {
+      waited[task] += this.span - since;
+      this.waits(since, this.span, parts[0]?.[0] ?? 0);
     }
   }
 
   /** @returns {Sums} */
   sums() {
-    const total = (/** @type {{count: Float64Array, sum: Float64Array}} */ { count, sum }) => {
-      const edges = new Float64Array(BINS + 1);
-      for (let bin = 0, n = 0, times = 0; bin <= BINS; bin++) {
-        n += count[bin];
-        times += sum[bin];
-        edges[bin] = bin * this.width * n - times;
-      }
-      return edges;
-    };
-    return { width: this.width, running: total(this.run), waiting: total(this.wait) };
+    return { width: this.run.width, running: edgesOf(this.run), waiting: edgesOf(this.wait),
+      byCause: { width: this.causes[0].width, edges: this.causes.map(edgesOf) } };
   }
+}
+
+/** @typedef {{width: number, count: Float64Array, sum: Float64Array}} Bins */
+
+/** Counts an interval. @param {Bins} bins @param {number} start @param {number} end */
+function count({ width, count, sum }, start, end) {
+  const last = count.length - 1, begin = Math.min(last, Math.ceil(start / width)), bin = Math.min(last, Math.ceil(end / width));
+  count[begin] += 1;
+  sum[begin] += start;
+  count[bin] -= 1;
+  sum[bin] -= end;
+}
+
+/** The time of intervals up to the edge of each bin. @param {Bins} bins */
+function edgesOf({ width, count, sum }) {
+  const edges = new Float64Array(count.length);
+  for (let bin = 0, n = 0, times = 0; bin < count.length; bin++) {
+    n += count[bin];
+    times += sum[bin];
+    edges[bin] = bin * width * n - times;
+  }
+  return edges;
 }
 
 /**

@@ -43,8 +43,8 @@ function levels(trace, view, left, width, top, height) {
   const upper = [...running].map((ran, i) => point(i, ran)), both = [...running].map((ran, i) => point(i, ran + waiting[i]));
   const line = top + height * (1 - cpus / most);
   return [
-    `<path fill="${tone.running}" fill-opacity="0.55" d="M${left} ${top + height}L${upper.join("L")}L${left + width} ${top + height}z"/>`,
-    `<path fill="${tone.waiting}" fill-opacity="0.8" d="M${both.join("L")}L${upper.reverse().join("L")}z"/>`,
+    `<path fill="${tone.running}" fill-opacity="0.85" d="M${left} ${top + height}L${upper.join("L")}L${left + width} ${top + height}z"/>`,
+    `<path fill="${tone.waiting}" d="M${both.join("L")}L${upper.reverse().join("L")}z"/>`,
     `<path stroke="#111827" stroke-dasharray="2 3" d="M${left} ${line.toFixed(1)}h${width}"/>`,
     `<text x="${left - 6}" y="${(line + 4).toFixed(1)}" text-anchor="end">${cpus}</text>`,
   ];

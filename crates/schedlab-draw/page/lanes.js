@@ -1,16 +1,18 @@
 // @ts-check
 // What the rows of the picture are: CPUs in an order, tasks, or groups of tasks; and which colour tasks have.
 import { after, taskName } from "./data.js";
+import { openAs, openTask } from "./waits.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
  * @typedef {import("./view.js").View} View
  *
  * What a task or a command did, in order of time, without overlaps: states are numbers of `DOING`.
- * `row` and `slice` say which slice of a CPU it is, -1 where it is none. `sums[s][i]` is the time of
+ * `row` and `slice` say which slice of a CPU it is, -1 where it is none; of a wait that did not end the slice is
+ * `openAs(task)`. `cause` is that of a wait. `sums[s][i]` is the time of
  * state s in the pieces before i.
  * @typedef {{count: number, start: Float64Array, end: Float64Array, doing: Uint8Array,
- *   row: Int32Array, slice: Int32Array, sums: Float64Array[]}} Pieces
+ *   row: Int32Array, slice: Int32Array, cause: Uint8Array, sums: Float64Array[]}} Pieces
  *
  * A row of the picture: a CPU's (`row` is its place in the trace) or that of some tasks.
  * @typedef {{name: string, row: number, tasks: number[], pieces: Pieces|null}} Lane
@@ -24,7 +26,8 @@ import { after, taskName } from "./data.js";
 
 /** States, those first that are shown where tasks of one row do different things. */
 export const DOING = ["runs", "waits for a CPU", "uninterruptible (D)", "stopped", "not known", "sleeps"];
-const RUNS = 0, WAITS = 1, NOT_KNOWN = 4, SLEEPS = 5;
+export const RUNS = 0, WAITS = 1;
+const NOT_KNOWN = 4, SLEEPS = 5;
 
 /** What a task does after it left its CPU, by the code in the data. */
 const AFTER = [NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, SLEEPS, 2, 3, -1];
@@ -105,6 +108,12 @@ export function arrange(trace, view) {
     if (lane) lane.tasks.push(task);
     else found.set(key, { name: title, row: -1, tasks: [task], pieces: null });
   }
+  // Beside another trace, rows are those of both, in one order.
+  if (trace.roles && view.rows === "command") {
+    lanes = trace.roles.map((name) => found.get(name) ?? { name, row: -1, tasks: [], pieces: null });
+    lanes.forEach(({ tasks }, lane) => tasks.forEach((task) => { ofTask[task] = lane; }));
+    return { kind: view.rows, lanes, ofRow, ofTask, built: [] };
+  }
   const time = (/** @type {Lane} */ lane) => lane.tasks.reduce((sum, task) => sum + ran[task] + waited[task], 0);
   const times = new Map([...found.values()].map((lane) => [lane, time(lane)]));
   const least = (/** @type {Lane} */ lane) => head.tasks[lane.tasks[0]][0];
@@ -137,7 +146,7 @@ export function indexOf(trace) {
 
 /**
  * What one task did. @param {Trace} trace @param {number} task
- * @returns {{start: number, end: number, doing: number, row: number, slice: number}[]}
+ * @returns {{start: number, end: number, doing: number, row: number, slice: number, cause: number}[]}
  */
 function lifeOf(trace, task) {
   const { first, row, slice } = indexOf(trace), places = [];
@@ -149,13 +158,15 @@ function lifeOf(trace, task) {
   for (const i of places) {
     const of = trace.rows[row[i]], at = slice[i], start = Math.max(of.start[at], until);
     const waits = Math.max(until, Math.min(start, start - of.wait[at]));
-    if (then >= 0 && waits > until) life.push({ start: until, end: waits, doing: then, row: -1, slice: -1 });
-    if (start > waits) life.push({ start: waits, end: start, doing: WAITS, row: row[i], slice: at });
-    if (of.end[at] > start) life.push({ start, end: of.end[at], doing: RUNS, row: row[i], slice: at });
+    if (then >= 0 && waits > until) life.push({ start: until, end: waits, doing: then, row: -1, slice: -1, cause: 0 });
+    if (start > waits) life.push({ start: waits, end: start, doing: WAITS, row: row[i], slice: at, cause: of.cause[at] });
+    if (of.end[at] > start) life.push({ start, end: of.end[at], doing: RUNS, row: row[i], slice: at, cause: 0 });
     until = Math.max(until, of.end[at]);
     then = AFTER[of.left[at]];
   }
-  if (then >= 0 && until < trace.span) life.push({ start: until, end: trace.span, doing: then, row: -1, slice: -1 });
+  const open = trace.open.get(task), since = open ? Math.min(Math.max(until, open.since), trace.span) : trace.span;
+  if (then >= 0 && until < since) life.push({ start: until, end: since, doing: then, row: -1, slice: -1, cause: 0 });
+  if (open && since < trace.span) life.push({ start: since, end: trace.span, doing: WAITS, row: -1, slice: openAs(task), cause: open.parts[0]?.[0] ?? 0 });
   return life;
 }
 
@@ -175,7 +186,7 @@ export function piecesOf(trace, lanes, lane) {
       const doing = now.findIndex((set) => set.size > 0);
       if (doing >= 0 && at > since) {
         const [first] = now[doing], last = life[life.length - 1];
-        if (last && last.end === since && last.doing === doing && (doing !== RUNS || last.row === first.row)) last.end = at;
+        if (last && last.end === since && last.doing === doing && last.cause === first.cause && (doing !== RUNS || last.row === first.row)) last.end = at;
         else life.push({ ...first, start: since, end: at, doing });
       }
       if (by > 0) now[piece.doing].add(piece); else now[piece.doing].delete(piece);
@@ -189,7 +200,8 @@ export function piecesOf(trace, lanes, lane) {
     return sum;
   });
   lane.pieces = { count, start: Float64Array.from(life, (p) => p.start), end: Float64Array.from(life, (p) => p.end),
-    doing: Uint8Array.from(life, (p) => p.doing), row: Int32Array.from(life, (p) => p.row), slice: Int32Array.from(life, (p) => p.slice), sums };
+    doing: Uint8Array.from(life, (p) => p.doing), row: Int32Array.from(life, (p) => p.row), slice: Int32Array.from(life, (p) => p.slice),
+    cause: Uint8Array.from(life, (p) => p.cause), sums };
   // Only those that were seen last are kept.
   if (trace.index) lanes.built.push(lane); else { const { pieces } = lane; lane.pieces = null; return pieces; }
   if (lanes.built.length > BUILT_MAX) lanes.built.splice(0, BUILT_MAX / 2).forEach((old) => { if (old !== lane) old.pieces = null; });
@@ -224,6 +236,6 @@ export function sliceOn(trace, lanes, lane, time) {
 
 /** Where a slice stands, -1 for nowhere. @param {Trace} trace @param {Lanes} lanes @param {number} row @param {number} slice */
 export function laneOf(trace, lanes, row, slice) {
-  if (row < 0) return -1;
-  return lanes.kind === "cpu" ? lanes.ofRow[row] : slice >= 0 ? lanes.ofTask[trace.rows[row].task[slice]] : -1;
+  if (row < 0) return slice <= -2 && lanes.kind !== "cpu" ? lanes.ofTask[openTask(slice)] : -1;
+  return lanes.kind === "cpu" ? lanes.ofRow[row] ?? -1 : slice >= 0 ? lanes.ofTask[trace.rows[row].task[slice]] : -1;
 }

@@ -1,7 +1,8 @@
 // @ts-check
 // The column beside the picture: what is chosen, sums by task, what colours mean, episodes, waits.
 import { after, duration, taskName } from "./data.js";
-import { DOING, groupName } from "./lanes.js";
+import { DOING, WAITS, groupName } from "./lanes.js";
+import { decisionOf, fillCause, longestOf, partsOf, ranInstead, causeTitle, summedBy, waitText } from "./waits.js";
 import { frequencyName } from "./power.js";
 
 /**
@@ -31,6 +32,15 @@ function swatch(colour) {
   const box = document.createElement("i");
   box.className = "swatch";
   box.style.background = box.style.color = colour;
+  return box;
+}
+
+/** A swatch with the pattern of a cause. @param {Trace} trace @param {boolean} dark @param {number} cause */
+function causeSwatch(trace, dark, cause) {
+  const box = document.createElement("canvas");
+  box.className = "swatch";
+  [box.width, box.height] = [22, 16];
+  fillCause(/** @type {CanvasRenderingContext2D} */ (box.getContext("2d")), trace, dark, cause, { left: 0, top: 0, width: 22, height: 16 });
   return box;
 }
 
@@ -100,11 +110,11 @@ export function sums(trace, view, follow) {
 }
 
 /** What else is in the picture. @param {Trace} trace @param {import("./paint.js").Painter} painter @returns {HTMLElement[]} */
-export function legend(trace, { tone, lanes }) {
+export function legend(trace, { tone, lanes, dark }) {
   /** @type {[string, string][]} */
   const entries = lanes.kind === "cpu"
     ? [[hexOf(tone.ground), "idle"], [hexOf(tone.unknown), "not known: before a CPU's first switch, or after lost events"]]
-    : DOING.map((name, state) => [hexOf(tone.doing[state]), name]);
+    : DOING.flatMap((name, state) => (state === WAITS && causesMet(trace).length > 0 ? [] : [[hexOf(tone.doing[state]), name]]));
   if (trace.head.episodes.length > 0) entries.push([tone.alarm, "episode of lost CPU time; hatched: free meanwhile"]);
   const interrupts = trace.rows.flatMap((row) => [...new Set(row.interrupts.soft)]);
   if (interrupts.includes(0)) entries.push([tone.events[0], "interrupt"]);
@@ -112,12 +122,59 @@ export function legend(trace, { tone, lanes }) {
   entries.push(...powerLegend(trace, tone));
   if (trace.head.points.counts.some((count) => count > 0)) entries.push([tone.text, "mark or tracepoint; a band where they are dense"]);
   entries.push([tone.running, "curve: tasks that run"], [tone.waiting, "on top of it: tasks that wait for a CPU"], [tone.text, DOTTED]);
-  return entries.map(([colour, text]) => {
+  const causes = causesMet(trace).map((cause) => {
+    const item = document.createElement("li"), { title, about } = trace.head.causes[cause - 1];
+    item.append(causeSwatch(trace, dark, cause), `${title}: ${about}`);
+    return item;
+  });
+  if (causes.length > 0) causes.unshift(Object.assign(document.createElement("li"), { textContent: "Waits, each in the colour of its longest cause:" }));
+  return causes.concat(entries.map(([colour, text]) => {
     const item = document.createElement("li"), box = swatch(colour);
     if (text === DOTTED) box.classList.add("dotted");
     item.append(box, text);
     return item;
+  }));
+}
+
+/** The causes that waits of the page have. @param {Trace} trace @returns {number[]} */
+function causesMet({ head, sums }) {
+  const edges = sums?.byCause?.edges ?? [];
+  return head.causes.map((_, place) => place + 1).filter((cause) => (edges[cause]?.at(-1) ?? 0) > 0);
+}
+
+/** Why a wait was, who ran instead, and what put the task there. @param {Trace} trace @param {boolean} dark
+ * @param {import("./waits.js").Wait} wait @param {(task: number) => void} follow @returns {HTMLElement[]} */
+export function explained(trace, dark, wait, follow) {
+  const line = (/** @type {string} */ text) => Object.assign(document.createElement("p"), { textContent: text });
+  const list = (/** @type {HTMLElement[]} */ items) => {
+    const made = document.createElement("ul");
+    made.append(...items);
+    return made;
+  };
+  const all = wait.end - wait.start, share = (/** @type {number} */ time) => `${duration(time)}, ${Math.round((100 * time) / all)} %`;
+  const why = partsOf(trace, wait).map(([cause, time]) => {
+    const item = document.createElement("li");
+    item.append(causeSwatch(trace, dark, cause), `${causeTitle(trace, cause)}  ${share(time)}`);
+    item.title = trace.head.causes[cause - 1]?.about ?? "";
+    return item;
   });
+  const ran = ranInstead(trace, wait), queue = trace.rows[wait.queue];
+  /** @type {HTMLElement[]} */
+  const parts = [line(`Waited ${wait.open ? "at least " : ""}${duration(all)} for a CPU` + (wait.open ? " and still waits" : "") + (why.length > 0 ? ", because:" : "."))];
+  if (why.length > 0) parts.push(list(why));
+  parts.push(line(decisionOf(trace, wait)));
+  if (!queue) return parts;
+  if (ran.length === 0) return [...parts, line(`CPU ${queue.cpu} ran nobody else meanwhile.`)];
+  parts.push(line(`Ran on CPU ${queue.cpu} instead:`));
+  const told = ran.filter(({ task }) => task > 0).slice(0, 8);
+  parts.push(list(told.map(({ task, time }) => entry(`${taskName(trace, task)}  ${share(time)}`, () => follow(task), hexOf(trace.colours[task])))));
+  const by = (/** @type {string} */ title, /** @type {string} */ rule) => {
+    const sums = summedBy(told, (task) => groupName(trace, task, rule));
+    if (sums.length > 0) parts.push(line(`${title}: ${sums.map(([name, time]) => `${name} ${duration(time)}`).join(", ")}.`));
+  };
+  by("By command", "command");
+  if (trace.head.groups.length > 0) by("By control group", "group");
+  return parts;
 }
 
 /** Frequencies, idle states, IPIs and timers. @param {Trace} trace @param {import("./paint.js").Tones} tone @returns {[string, string][]} */
@@ -141,10 +198,16 @@ function powerLegend(trace, tone) {
 }
 
 /**
- * The answer's lines as paragraphs; lines with an indent are entries of a list.
- * @param {string[]} lines @returns {HTMLElement[]}
+ * The answer's lines as paragraphs; lines with an indent are entries of a list, with the swatch of the cause that they
+ * begin with.
+ * @param {Trace} trace @param {string[]} lines @param {boolean} dark @returns {HTMLElement[]}
  */
-export function answered(lines) {
+export function answered(trace, lines, dark) {
+  const causeOf = (/** @type {string} */ text) => {
+    const fits = trace.head.causes.map(({ title }, place) => ({ place, length: text.startsWith(`${title} `) ? title.length : 0 }));
+    const best = fits.reduce((best, one) => (one.length > best.length ? one : best), { place: -1, length: 0 });
+    return best.place + 1;
+  };
   /** @type {HTMLElement[]} */
   const parts = [];
   let open = false;
@@ -159,29 +222,16 @@ export function answered(lines) {
     }
     if (indented) {
       const item = document.createElement("li");
-      item.textContent = text;
+      const cause = causeOf(text);
+      if (cause > 0) item.append(causeSwatch(trace, dark, cause));
+      item.append(text);
       last.append(item);
     } else last.textContent = `${last.textContent} ${text}`.trim();
   }
   return parts;
 }
 
-/** The longest waits of all rows. @param {Trace} trace @param {number} most */
-export function longestWaits(trace, most) {
-  /** @type {{wait: number, row: number, slice: number}[]} */
-  let longest = [];
-  let least = 0;
-  const cut = () => { longest = longest.sort((a, b) => b.wait - a.wait).slice(0, most); };
-  trace.rows.forEach(({ wait, count }, r) => {
-    for (let i = 0; i < count; i++) {
-      if (wait[i] <= least) continue;
-      longest.push({ wait: wait[i], row: r, slice: i });
-      if (longest.length > 10 * most) {
-        cut();
-        least = longest[most - 1].wait;
-      }
-    }
-  });
-  cut();
-  return longest.map(({ wait, row, slice }) => ({ text: `${duration(wait)}  ${taskName(trace, trace.rows[row].task[slice])}, CPU ${trace.rows[row].cpu}`, row, slice }));
+/** The longest waits, to go to. @param {Trace} trace @param {number} most @param {(wait: import("./waits.js").Wait) => void} go */
+export function waitList(trace, most, go) {
+  return longestOf(trace).slice(0, most).map((wait) => entry(waitText(trace, wait), () => go(wait)));
 }

@@ -3,7 +3,8 @@
 import { LEFT, Totals, after, append, duration, fineColumns, outline, taskName, unpack } from "./data.js";
 import { fromLink, look, nextOf, pan, search, show, sliceAt, toLink, whole, zoom } from "./view.js";
 import { isTold, laneOf, sliceOn } from "./lanes.js";
-import { answered, entry, legend, longestWaits, sums } from "./lists.js";
+import { answered, entry, explained, legend, sums, waitList } from "./lists.js";
+import { longestOf, nextWait, openTask, ranInstead, waitAt, waitOf, wakerOf } from "./waits.js";
 import { episodeAt } from "./over.js";
 import { Painter } from "./paint.js";
 import { pointAt, pointText, readPoints } from "./points.js";
@@ -29,6 +30,8 @@ class Page {
     fromLink(trace, this.view, this.wanted);
     this.painter = new Painter(this.canvas, trace, this.view);
     this.pending = false;
+    /** What the page beside was told last, or what it said. @type {string} */
+    this.heard = "";
     /** @type {number[]} */
     this.frames = [];
     /** @type {Map<number, {x: number, y: number}>} */
@@ -39,7 +42,7 @@ class Page {
     this.last = undefined;
     const filter = /** @type {HTMLInputElement} */ (element("events-filter"));
     this.events = new EventList(trace, element("events"), element("events-title"), filter, (item) => this.toEvent(item));
-    filter.oninput = () => this.events.show(this.view);
+    filter.oninput = () => { this.view.events = filter.value; this.paint(); this.events.show(this.view); };
     filter.onkeydown = (event) => event.stopPropagation();
     element("events-back").onclick = () => this.events.turn(this.view, -1);
     element("events-on").onclick = () => this.events.turn(this.view, 1);
@@ -54,9 +57,80 @@ class Page {
   toWorst() {
     const { answer } = this.trace.head;
     if (!answer) return;
-    element("answer").replaceChildren(...answered(answer.lines));
+    this.answer();
     element("answer").hidden = false;
-    if (answer.worst) show(this.trace, this.view, answer.worst[0], answer.worst[1], (answer.worst[1] - answer.worst[0]) / 4);
+    if (!answer.worst) return;
+    const [, start, end] = answer.worst;
+    show(this.trace, this.view, start, end, (end - start) / 4);
+    element("worst").hidden = false;
+  }
+
+  answer() {
+    const { answer } = this.trace.head;
+    if (answer) element("answer").replaceChildren(...answered(this.trace, answer.lines, matchMedia("(prefers-color-scheme: dark)").matches));
+  }
+
+  /** The wait that the answer is about, once it is there. */
+  worst() {
+    const worst = this.trace.head.answer?.worst;
+    return worst && longestOf(this.trace).find(({ task, end }) => task === worst[0] && end === worst[2]);
+  }
+
+  /** Chooses the wait of the answer, where the address did not ask for another view. */
+  begin() {
+    const wanted = new URLSearchParams(this.wanted.replace(/^#/, "")), worst = this.worst(), { view, trace } = this;
+    if (!worst) return;
+    // On one or two CPUs rows of tasks tell more: who waited, and who ran meanwhile.
+    if (trace.rows.length <= 2 && trace.head.fine === 0 && !wanted.has("rows") && view.rows === "cpu") [view.rows, view.order] = ["task", "busy"];
+    if (view.row >= 0 || view.slice !== -1 || view.task >= 0 || wanted.has("t")) return;
+    [view.row, view.slice] = [worst.row, worst.slice];
+  }
+
+  /** Tells the document that holds this page in a frame beside another. @param {object} what */
+  tell(what) {
+    if (!FRAMED || parent === window) return;
+    const key = JSON.stringify(what);
+    if (key === this.heard) return;
+    this.heard = key;
+    parent.postMessage({ schedlab: what }, "*");
+  }
+
+  /** Does what the other page of the pair does. @param {MessageEvent} event */
+  hear({ source, data }) {
+    const what = source === parent ? data?.schedlab : undefined;
+    if (!what || parent === window) return;
+    if (what.window) {
+      look(this.trace, this.view, what.window[0], what.window[1]);
+      // It is no news to whom it came from.
+      this.heard = JSON.stringify({ window: [this.view.from, this.view.to] });
+      this.paint();
+    }
+    if (what.rows) {
+      [this.view.rows, this.view.order, this.view.top] = [what.rows, "busy", 0];
+      this.trace.roles = what.roles;
+      this.controls();
+      this.changed();
+    }
+  }
+
+  /** What the document that holds two pages aligns them by. */
+  introduce() {
+    const { head, rows, ran } = this.trace, { names } = head.points;
+    /** @type {Map<string, number[]>} */
+    const starts = new Map();
+    for (const { points: { time, name, phase } } of rows) {
+      for (let i = 0; i < time.length; i++) {
+        if (phase[i] !== 0) continue;
+        const of = starts.get(names[name[i]]) ?? [];
+        of.push(time[i]);
+        starts.set(names[name[i]], of);
+      }
+    }
+    /** @type {Map<string, number>} */
+    const commands = new Map();
+    head.tasks.forEach(([, name], task) => { if (task > 0 && ran[task] > 0) commands.set(name, (commands.get(name) ?? 0) + ran[task]); });
+    const { from, to } = this.view, worst = head.answer?.worst?.[1] ?? null;
+    this.tell({ told: { worst, window: [from, to], marks: [...starts].map(([name, times]) => [name, times.sort((a, b) => a - b).slice(0, 10_000)]), commands: [...commands] } });
   }
 
   /** Takes in what came since the last time, or the last of it. @param {number} part 0..1 */
@@ -66,11 +140,14 @@ class Page {
     if (part >= 1) {
       const at = new URLSearchParams(this.wanted.replace(/^#/, "")).get("at");
       if (at && this.view.row < 0) fromLink(this.trace, this.view, `at=${at}`);
+      this.begin();
       // Who ran how long is known now, and so are rows of tasks and their order.
       this.controls();
       this.changed();
       this.waits();
       this.details();
+      this.reveal(this.chosenLane());
+      this.introduce();
     }
     this.paint();
   }
@@ -101,6 +178,7 @@ class Page {
     // Browsers refuse a history that changes with every frame; sums take longer than one.
     this.linking = setTimeout(() => {
       if (!FRAMED) history.replaceState(null, "", toLink(this.view));
+      this.tell({ window: [this.view.from, this.view.to] });
       this.sums();
       this.events.show(this.view);
     }, 200);
@@ -129,12 +207,15 @@ class Page {
     c.addEventListener("pointerleave", () => this.hover(null));
     c.addEventListener("dblclick", (event) => { zoom(this.trace, this.view, 0.25, this.timeAt(event.offsetX)); this.paint(); });
     addEventListener("keydown", (event) => this.key(event));
+    addEventListener("message", (event) => this.hear(event));
     addEventListener("resize", () => this.paint());
     // The column beside can change the width, too.
     new ResizeObserver(() => this.paint()).observe(c);
     addEventListener("hashchange", () => { fromLink(this.trace, this.view, location.hash); this.controls(); this.details(); this.changed(); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
       this.painter.dark = event.matches;
+      this.answer();
+      this.details();
       this.changed();
     });
     const input = /** @type {HTMLInputElement} */ (element("search"));
@@ -147,6 +228,7 @@ class Page {
         if (task !== undefined) { this.follow(task); input.blur(); c.focus(); }
       }
     });
+    element("worst").addEventListener("click", () => { const worst = this.worst(); if (worst) this.goWait(worst); });
     element("fit").addEventListener("click", () => { look(this.trace, this.view, 0, this.trace.span); this.paint(); });
     element("svg").addEventListener("click", () => this.save());
     element("link").addEventListener("click", () => this.copy());
@@ -157,6 +239,7 @@ class Page {
   /** Lets rows, order, colours and target be chosen. */
   controls() {
     const { view, trace } = this;
+    /** @type {HTMLInputElement} */ (element("events-filter")).value = view.events;
     for (const key of /** @type {("rows"|"order"|"by")[]} */ (["rows", "order", "by"])) {
       const select = /** @type {HTMLSelectElement} */ (element(key === "rows" ? "kind" : key));
       select.value = view[key];
@@ -190,16 +273,20 @@ class Page {
   /** @param {WheelEvent} event */
   wheel(event) {
     event.preventDefault();
-    if (event.ctrlKey) {
-      const { rowHeight } = this.painter.layout(this.view);
-      this.view.rowHeight = Math.min(60, Math.max(1, rowHeight * (event.deltaY < 0 ? 1.2 : 1 / 1.2)));
-      this.scroll(0);
-    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+    if (event.ctrlKey) this.height(event.deltaY < 0 ? 1.2 : 1 / 1.2);
+    else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       pan(this.trace, this.view, (event.deltaX || event.deltaY) / 1000);
     } else {
       zoom(this.trace, this.view, Math.exp(event.deltaY / 400), this.timeAt(event.offsetX));
     }
     this.paint();
+  }
+
+  /** Makes rows higher or lower. @param {number} by */
+  height(by) {
+    const { rowHeight } = this.painter.layout(this.view);
+    this.view.rowHeight = Math.min(200, Math.max(1, rowHeight * by));
+    this.scroll(0);
   }
 
   /** @param {number} rows */
@@ -214,7 +301,8 @@ class Page {
     this.canvas.setPointerCapture?.(event.pointerId);
     this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     this.moved = 0;
-    const { mini, lane } = this.painter.layout(this.view);
+    const { mini, lane, waits } = this.painter.layout(this.view);
+    this.onWaits = event.offsetY >= waits.top && event.offsetY < waits.top + waits.height;
     this.onMini = event.offsetY < mini.top + mini.height;
     this.onLane = event.offsetY >= lane.top - 1 && event.offsetY <= lane.top + lane.height + 1;
     this.measuring = event.shiftKey;
@@ -259,7 +347,9 @@ class Page {
     if (this.moved < 4 && !this.onMini) {
       if (this.measuring) this.view.measure = null;
       const { lane } = this.painter.layout(this.view), episode = this.onLane ? episodeAt(this.painter, this.view, lane, event.offsetX) : -1;
+      const wait = this.onWaits ? waitAt(this.trace, this.timeAt(event.offsetX)) : undefined;
       if (episode >= 0) this.goTo(episode);
+      else if (wait) this.choose(wait.row, wait.slice);
       else {
         const { row, slice } = sliceOn(this.trace, this.painter.lanes, this.laneAt(event.offsetY), this.timeAt(event.offsetX));
         this.choose(row, slice);
@@ -270,8 +360,8 @@ class Page {
 
   /** @param {number} row @param {number} slice */
   choose(row, slice) {
-    [this.view.row, this.view.slice, this.view.episode] = [row, slice < 0 ? -1 : slice, -1];
-    this.view.task = slice < 0 ? -1 : this.trace.rows[row].task[slice] || -1;
+    [this.view.row, this.view.slice, this.view.episode] = [row, slice, -1];
+    this.view.task = slice <= -2 ? openTask(slice) : slice < 0 ? -1 : this.trace.rows[row].task[slice] || -1;
     this.details();
     this.paint();
   }
@@ -280,6 +370,47 @@ class Page {
   follow(task) {
     const first = nextOf(this.trace, task, -1, 1);
     if (first) this.go(first.row, first.slice);
+  }
+
+  /** Chooses a wait and brings it into view. @param {import("./waits.js").Wait} wait */
+  goWait(wait) {
+    const { from, to } = this.view, length = wait.end - wait.start;
+    if (wait.start < from || wait.end > to || length * 50 < to - from) show(this.trace, this.view, wait.start, wait.end, length / 4);
+    this.choose(wait.row, wait.slice);
+    // Who ran instead must be seen as well as the task itself.
+    this.view.task = -1;
+    this.reveal(this.chosenLane());
+  }
+
+  /** The wait that is chosen, or that ended with the chosen slice. */
+  wait() {
+    return waitOf(this.trace, this.view.row, this.view.slice);
+  }
+
+  /** The lane of what is chosen, -1 for none. */
+  chosenLane() {
+    return laneOf(this.trace, this.painter.lanes, this.view.row, this.view.slice);
+  }
+
+  /** Goes to the next longer wait, or the next shorter one. @param {number} way */
+  nextWait(way) {
+    const next = nextWait(this.trace, this.wait(), way);
+    if (next) this.goWait(next);
+    else element("chosen").textContent = longestOf(this.trace).length === 0 ? "Nobody waited for a CPU." : way > 0 ? "This is the longest wait." : "No shorter wait is listed.";
+  }
+
+  /** Goes to who woke the task that waits. */
+  toWaker() {
+    const wait = this.wait(), waker = wait && wakerOf(this.trace, wait);
+    if (waker) this.go(waker.row, waker.slice);
+    else element("chosen").textContent = wait ? "No task woke it." : "Choose a wait first: w goes to the longest.";
+  }
+
+  /** Goes to who ran longest while the task waited. */
+  toCulprit() {
+    const wait = this.wait(), culprit = wait && ranInstead(this.trace, wait).find(({ task }) => task > 0);
+    if (wait && culprit) this.go(wait.queue, culprit.slice);
+    else element("chosen").textContent = wait ? "Nobody ran on its CPU meanwhile." : "Choose a wait first: w goes to the longest.";
   }
 
   /** Chooses a slice and brings it into view. @param {number} row @param {number} slice */
@@ -301,9 +432,9 @@ class Page {
   key(event) {
     const { view, trace } = this;
     const middle = (view.from + view.to) / 2;
-    const chosen = view.row >= 0 && view.slice >= 0 ? trace.rows[view.row].start[view.slice] : middle;
+    const chosen = view.row >= 0 && view.slice >= 0 ? trace.rows[view.row].start[view.slice] : this.wait()?.start ?? middle;
     const step = (/** @type {1|-1} */ way) => {
-      const to = view.task > 0 ? nextOf(trace, view.task, chosen, way) : null;
+      const task = view.task > 0 ? view.task : this.wait()?.task ?? -1, to = task > 0 ? nextOf(trace, task, chosen, way) : null;
       if (to) this.go(to.row, to.slice);
     };
     const beside = (/** @type {number} */ way) => {
@@ -335,6 +466,11 @@ class Page {
       ArrowUp: () => toRow(-1), ArrowDown: () => toRow(1), PageUp: () => page(-1), PageDown: () => page(1),
       "[": () => beside(-1), "]": () => beside(1),
       n: () => step(1), p: () => step(-1),
+      w: () => this.nextWait(event.shiftKey ? -1 : 1), W: () => this.nextWait(-1),
+      "(": () => this.height(1 / 1.2), ")": () => this.height(1.2),
+      o: () => this.tell({ chosen }),
+      u: () => this.toWaker(), c: () => this.toCulprit(),
+      a: () => { const worst = this.worst(); if (worst) this.goWait(worst); },
       f: () => look(trace, view, 0, trace.span), Home: () => look(trace, view, 0, trace.span),
       m: () => { view.measure = view.measure && view.measure[0] === view.measure[1] ? [view.measure[0], chosen] : [chosen, chosen]; },
       k: () => this.point(1), K: () => this.point(-1),
@@ -426,7 +562,8 @@ class Page {
     const time = this.timeAt(event.offsetX), { row, slice } = sliceOn(this.trace, this.painter.lanes, lane, time);
     const room = (4 * (this.view.to - this.view.from)) / this.painter.layout(this.view).rows.width;
     const slices = this.painter.lanes.lanes[lane].row >= 0 ? this.trace.rows[row] : undefined, point = slices ? pointAt(slices, time, room) : -1;
-    const lines = slice < 0 ? [] : this.describe(row, slice);
+    const open = waitOf(this.trace, row, slice);
+    const lines = slice >= 0 ? this.describe(row, slice) : open ? [`${taskName(this.trace, open.task)} still waits after ${duration(open.end - open.start)}`] : [];
     if (slices && point >= 0) lines.unshift(pointText(this.trace, slices, point));
     if (slices) lines.push(...powerText(slices.power, time, room));
     if (slices && slice < 0 && this.trace.head.fine > 0) lines.push(this.column(slices, time));
@@ -461,9 +598,18 @@ class Page {
 
   details() {
     const { row, slice, task, episode } = this.view, note = this.trace.head.episodes[episode];
-    const lines = row >= 0 && slice >= 0 ? this.describe(row, slice) : [];
+    const wait = this.wait(), lines = row >= 0 && slice >= 0 ? this.describe(row, slice) : wait ? [`${taskName(this.trace, wait.task)} has not run since`] : [];
+    this.name(lines[0]);
+    element("wait").replaceChildren(...(wait ? explained(this.trace, this.painter.dark, wait, (task) => this.follow(task)) : []));
     if (note) lines.push("", `Episode of ${duration(note.end - note.start)} on CPU ${note.cpu}` + (note.story ? `, ${duration(note.story.cost)} of CPU time lost` : ""), note.text);
     element("chosen").textContent = lines.length > 0 ? lines.join("\n").trim() : task > 0 ? taskName(this.trace, task) : this.trace.head.fine > 0 ? "This page shows columns: the trace is too large for all its slices. 'schedlab view --from --to' shows a part with all." : matchMedia("(pointer: coarse)").matches ? "Tap a slice to choose it." : "Click a slice, or press ] to choose one.";
+  }
+
+  /** Tells readers of screens the rows, and which one has what is chosen. @param {string|undefined} chosen */
+  name(chosen) {
+    const { kind, lanes } = this.painter.lanes, lane = this.chosenLane(), of = kind === "cpu" ? "CPUs" : kind === "group" ? "control groups" : kind === "process" ? "processes" : `${kind}s`;
+    const row = lane >= 0 ? ` Row ${lane + 1}, ${lanes[lane].name}.` : "", what = chosen ? ` Chosen: ${chosen}.` : "";
+    this.canvas.setAttribute("aria-label", `${lanes.length} rows of ${of} over time.${row}${what} The ? button lists the keys.`);
   }
 
   /** @param {string} text */
@@ -491,7 +637,7 @@ class Page {
 
   /** Lists the longest waits. */
   waits() {
-    element("waits").replaceChildren(...longestWaits(this.trace, 40).map(({ text, row, slice }) => entry(text, () => this.go(row, slice))));
+    element("waits").replaceChildren(...waitList(this.trace, 40, (wait) => this.goWait(wait)));
   }
 
   svg() {
@@ -545,7 +691,7 @@ async function whenThere(find) {
 async function start() {
   const head = /** @type {import("./data.js").Head} */ (JSON.parse(element("head").textContent ?? ""));
   const trace = outline(head, await unpack(await whenThere(() => element("coarse"))));
-  const page = new Page(trace), totals = new Totals(trace.span);
+  const page = new Page(trace), totals = new Totals(trace);
   Object.assign(window, { schedlabPage: page });
   await painted();
   document.body.dataset.first = String(Math.round(performance.now()));
@@ -572,6 +718,7 @@ async function start() {
       breathed = performance.now();
     }
   }
+  totals.open(trace);
   trace.sums ??= totals.sums();
   document.body.dataset.ready = String(Math.round(performance.now()));
   page.grown(1);

@@ -4,6 +4,7 @@ import { duration, slicesOf } from "./data.js";
 import { laneOf, piecesOf, pieceAfter } from "./lanes.js";
 import { firstFrom } from "./points.js";
 import { drawPower } from "./power.js";
+import { fillCause, waitOf } from "./waits.js";
 
 /**
  * @typedef {import("./paint.js").Painter} Painter
@@ -13,7 +14,7 @@ import { drawPower } from "./power.js";
  */
 
 /** Arrows beyond this many hide the rows. */
-const ARROWS_MAX = 400;
+const ARROWS_MAX = 60;
 
 /** The places of time and lanes. @param {View} view @param {Layout} layout */
 function places(view, { rows: box, rowHeight }) {
@@ -122,7 +123,7 @@ export function wakeups(painter, view, layout) {
   for (let lane = first; lane < end && arrows.length <= ARROWS_MAX; lane++) {
     const pieces = piecesOf(trace, lanes, lanes.lanes[lane]);
     for (let i = pieceAfter(pieces, view.from); i < pieces.count && pieces.start[i] < view.to && arrows.length <= ARROWS_MAX; i++) {
-      if (pieces.doing[i] !== 1 || pieces.start[i] < view.from) continue;
+      if (pieces.doing[i] !== 1 || pieces.row[i] < 0 || pieces.start[i] < view.from) continue;
       const waker = trace.rows[pieces.row[i]].waker[pieces.slice[i]], from = waker > 0 ? lanes.ofTask[waker] : -1;
       if (from >= 0 && from !== lane) arrows.push({ time: pieces.start[i], from, to: lane });
     }
@@ -302,19 +303,34 @@ function hatch({ context: c, tone }, x, y, width, height) {
 export function chosen(painter, view, layout) {
   const { trace, context: c, lanes, tone } = painter, { rows: box, rowHeight, curve: below } = layout;
   const { x, y } = places(view, layout), lane = laneOf(trace, lanes, view.row, view.slice);
+  const wait = waitOf(trace, view.row, view.slice);
+  if (wait && layout.waits.height > 0) within(painter, { ...layout.waits, top: layout.waits.top - 1, height: layout.waits.height + 2 }, () => {
+    c.strokeStyle = tone.text;
+    c.lineWidth = 2;
+    c.strokeRect(x(wait.start), layout.waits.top, Math.max(2, x(wait.end) - x(wait.start)), layout.waits.height);
+    c.lineWidth = 1;
+  });
+  // On its queue's CPU, or in its own row, from when to when it waited.
+  const stood = wait && (lanes.kind === "cpu" ? lanes.ofRow[wait.queue] ?? -1 : lanes.ofTask[wait.task]);
+  if (wait && stood !== null && stood >= 0) within(painter, box, () => {
+    const from = x(wait.start), width = Math.max(2, x(wait.end) - from), height = Math.max(3, Math.min(8, rowHeight / 4));
+    if (lanes.kind === "cpu") {
+      c.fillStyle = tone.text;
+      c.fillRect(from, y(stood) + rowHeight / 2 - height - 2, width, height + 2);
+      fillCause(c, trace, painter.dark, wait.cause, { left: from, top: y(stood) + rowHeight / 2 - height - 1, width, height });
+    } else {
+      c.strokeStyle = tone.text;
+      c.lineWidth = 2;
+      c.strokeRect(from, y(stood) - rowHeight / 2 + 1, width, rowHeight - 2);
+      c.lineWidth = 1;
+    }
+  });
   if (view.slice >= 0 && lane >= 0) {
-    const row = trace.rows[view.row], wait = row.wait[view.slice], from = x(row.start[view.slice]);
+    const row = trace.rows[view.row], from = x(row.start[view.slice]);
     within(painter, { ...box, left: box.left - 1, top: box.top - 1, width: box.width + 2, height: box.height + 2 }, () => {
       c.strokeStyle = tone.text;
       c.lineWidth = 2;
       c.strokeRect(from, y(lane) - rowHeight / 2, Math.max(2, x(row.end[view.slice]) - from), rowHeight);
-      if (wait > 0) {
-        c.strokeStyle = tone.waiting;
-        c.beginPath();
-        c.moveTo(x(row.start[view.slice] - wait), y(lane));
-        c.lineTo(from, y(lane));
-        c.stroke();
-      }
       c.lineWidth = 1;
     });
   }

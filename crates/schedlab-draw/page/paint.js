@@ -2,7 +2,8 @@
 // The picture: rows, axis, curve, minimap. Each pixel of a row costs two binary searches at most,
 // so a frame costs pixels times rows, whatever the number of slices.
 import { after, busyUpTo, upTo } from "./data.js";
-import { arrange, pieceAfter, piecesOf, recolour } from "./lanes.js";
+import { WAITS, arrange, pieceAfter, piecesOf, recolour } from "./lanes.js";
+import { causeTitle, fillCause, spread, waitingBy, waitsIn } from "./waits.js";
 import { chosen, chosenEpisode, episodeLane, links, marks, wakeups } from "./over.js";
 import { frequencyAt, speedOf } from "./power.js";
 
@@ -12,8 +13,8 @@ import { frequencyAt, speedOf } from "./power.js";
  * @typedef {{left: number, width: number, top: number, height: number}} Box
  * @typedef {{ground: number, text: string, muted: string, grid: string, axis: string, unknown: number,
  *   running: string, waiting: string, alarm: string, moved: string, events: string[], doing: number[], speeds: number[],
- *   edges: Map<number, number>}} Tones
- * `doing` are the colours of states, by their numbers; `speeds` those of frequencies, from the lowest on; `edges`
+ *   causes: number[], edges: Map<number, number>}} Tones
+ * `doing` are the colours of states, by their numbers; `causes` those of waits by the numbers of causes; `speeds` those of frequencies, from the lowest on; `edges`
  * gives a colour near the ground one that is seen beside it.
  */
 
@@ -58,8 +59,9 @@ export function tones(trace, dark) {
   const number = (/** @type {string} */ hex) => parseInt(hex.slice(1), 16), ground = number(theme.ground);
   const { text, muted, grid, axis, running, waiting, alarm, moved, events } = theme;
   const doing = [running, waiting, theme.moved, text, theme.unknown].map(number);
+  const causes = [waiting, ...trace.head.causes.map((cause) => (dark ? cause.dark : cause.light))].map(number);
   const edges = new Map([...theme.tasks, theme.unknown].map(number).map((colour) => [colour, edgeOf(colour, ground)]));
-  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, moved, events, speeds: theme.speeds.map(number), edges, doing: [...doing, mix(number(running), ground, 0.16)] };
+  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, moved, events, speeds: theme.speeds.map(number), causes, edges, doing: [...doing, mix(number(running), ground, 0.16)] };
 }
 
 /** @param {number} over @param {number} under @param {number} part 0..1 of `over` */
@@ -152,12 +154,23 @@ export function laneColours(pieces, view, out, tone) {
       if (time <= 0) continue;
       // What was there is never too pale to be seen.
       const share = state === states - 1 ? rest : Math.min(rest, Math.max(time / step, 0.15));
-      colour = rest === 1 && share === 1 ? tone.doing[state] : add(colour, tone.ground, tone.doing[state], share);
+      const of = state === WAITS ? tone.causes[causeNear(pieces, first, last)] : tone.doing[state];
+      colour = rest === 1 && share === 1 ? of : add(colour, tone.ground, of, share);
       rest -= share;
     }
     out[x] = colour;
     first = last;
   }
+}
+
+/** The cause of the longest of a few waits among pieces: those in one pixel. @param {import("./lanes.js").Pieces} pieces
+ * @param {number} first @param {number} last */
+function causeNear({ start, end, doing, cause, count }, first, last) {
+  let best = 0, most = 0;
+  for (let i = first; i <= last && i < count && i < first + 16; i++) {
+    if (doing[i] === WAITS && end[i] - start[i] > most) [best, most] = [cause[i], end[i] - start[i]];
+  }
+  return best;
 }
 
 /** A colour in which a part of the ground gives way to another. @param {number} now @param {number} ground @param {number} to @param {number} part */
@@ -191,8 +204,7 @@ export function ticks(trace, view, count) {
 }
 
 /**
- * Running and waiting tasks in each of `count` equal parts of the window, as means. Waits are those
- * that ended with running. Far out it comes from sums made when the page was opened; close by, where
+ * Running and waiting tasks in each of `count` equal parts of the window, as means. Far out it comes from sums made when the page was opened; close by, where
  * a column is narrower than two of their bins, from the slices themselves.
  * @param {Trace} trace @param {View} view @param {number} count
  */
@@ -218,19 +230,8 @@ export function curve(trace, view, count) {
     }
     return { running, waiting };
   }
-  const add = (/** @type {Float64Array} */ sums, /** @type {number} */ start, /** @type {number} */ end) => {
-    const from = Math.max(start, view.from), to = Math.min(end, view.to);
-    if (to <= from) return;
-    let x = Math.min(count - 1, Math.floor((from - view.from) / step));
-    const last = Math.min(count - 1, Math.floor((to - view.from) / step));
-    if (x === last) { sums[x] += (to - from) / step; return; }
-    sums[x] += (view.from + (x + 1) * step - from) / step;
-    for (x++; x < last; x++) sums[x] += 1;
-    sums[last] += (to - (view.from + last * step)) / step;
-  };
   for (const row of trace.rows) {
     let last = after(row, view.from), before = busyUpTo(row, view.from, last);
-    const start = last;
     for (let x = 0; x < count && last < row.count; x++) {
       const to = view.from + (x + 1) * step;
       last = after(row, to, last);
@@ -238,12 +239,8 @@ export function curve(trace, view, count) {
       running[x] += (until - before) / step;
       before = until;
     }
-    // A wait lies before its slice, so slices after the window can have waits in it: look a little on.
-    const end = Math.min(after(row, view.to) + 2, row.count);
-    for (let i = start; i < end; i++) {
-      if (row.wait[i] > 0) add(waiting, row.start[i] - row.wait[i], row.start[i]);
-    }
   }
+  waitsIn(trace, view.from, view.to, (start, end) => spread(waiting, view, step, start, end));
   return { running, waiting };
 }
 
@@ -301,17 +298,18 @@ export class Painter {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
     const { kind, lanes } = this.lanes, cpus = kind === "cpu";
     const left = cpus ? 58 : Math.round(Math.min(150, Math.max(70, width * 0.22)));
-    const mini = 44, lane = this.trace.head.episodes.length > 0 ? 14 : 0, count = Math.max(lanes.length, 1);
-    const room = height - mini - 30 - lane - 26, least = Math.min(120, height / 4);
+    const mini = 44, lane = this.trace.head.episodes.length > 0 ? 14 : 0, waits = cpus && this.trace.sums?.byCause ? 24 : 0, count = Math.max(lanes.length, 1);
+    const room = height - mini - 30 - lane - waits - 26, least = Math.min(120, height / 4);
     // Few rows grow, so that no half of the window stays empty.
-    const fits = Math.min((room - least) / count, count <= 4 ? 140 : 40);
+    const fits = Math.min((room - least) / count, count <= 4 ? 200 : 40);
     const rowHeight = Math.max(view.rowHeight || (cpus ? fits : Math.max(fits, 16)), 1);
     // The curve takes what the rows leave.
-    const curveHeight = Math.min(Math.max(room - rowHeight * count, least), count <= 4 ? 480 : 320);
-    const top = mini + 30 + lane;
+    const curveHeight = Math.max(room - rowHeight * count, least);
+    const top = mini + 30 + lane + waits;
     const rows = { left, width: Math.max(width - left - 10, 50), top, height: Math.max(Math.min(room - curveHeight, rowHeight * count), 20) };
     return { width, height, rows, rowHeight, mini: { left, width: rows.width, top: 8, height: mini - 14 },
-      lane: { left, width: rows.width, top: top - lane, height: Math.max(0, lane - 3) },
+      lane: { left, width: rows.width, top: top - lane - waits, height: Math.max(0, lane - 3) },
+      waits: { left, width: rows.width, top: top - waits, height: Math.max(0, waits - 4) },
       curve: { left, width: rows.width, top: rows.top + rows.height + 10, height: curveHeight } };
   }
 
@@ -340,6 +338,7 @@ export class Painter {
     links(this, view, layout);
     this.curve(view, layout.curve, tone);
     this.minimap(view, layout.mini, tone);
+    this.waits(view, layout.waits, tone);
     episodeLane(this, view, layout.lane);
     chosenEpisode(this, view, layout);
     chosen(this, view, layout);
@@ -387,6 +386,39 @@ export class Painter {
     }
     c.restore();
     if (this.lanes.kind === "cpu" && view.order === "socket") this.sockets(view, layout, tone, first, end);
+  }
+
+  /** Waiting tasks of all CPUs by cause: the band is full where one task waits or more. @param {View} view @param {Box} box @param {Tones} tone */
+  waits(view, box, tone) {
+    if (box.height <= 0) return;
+    const c = this.context, count = Math.max(2, Math.floor(box.width / 2)), columns = waitingBy(this.trace, view, count);
+    c.fillStyle = tone.muted;
+    c.textAlign = "right";
+    c.textBaseline = "middle";
+    c.fillText("waits", box.left - 6, box.top + box.height / 2);
+    c.fillStyle = tone.grid;
+    c.fillRect(box.left, box.top + box.height - 1, box.width, 1);
+    const step = box.width / count;
+    const parts = (/** @type {number} */ x) => {
+      const all = columns.reduce((sum, column) => sum + column[x], 0);
+      // What was there is never too low to be seen.
+      const scale = all > 0 ? (box.height * Math.max(0.2, Math.min(1, all))) / all : 0;
+      return columns.map((column) => column[x] * scale);
+    };
+    const same = (/** @type {number[]} */ a, /** @type {number[]} */ b) => a.every((height, i) => Math.abs(height - b[i]) < 0.5);
+    for (let x = 0; x < count; ) {
+      const heights = parts(x);
+      let end = x + 1;
+      // Equal columns are one, so that patterns have room.
+      while (end < count && same(parts(end), heights)) end++;
+      let bottom = box.top + box.height;
+      heights.forEach((height, cause) => {
+        if (height < 0.5) return;
+        bottom -= height;
+        fillCause(c, this.trace, this.dark, cause, { left: box.left + x * step, top: bottom, width: (end - x) * step, height });
+      });
+      x = end;
+    }
   }
 
   /** A text with an ellipsis where it does not fit. @param {string} text @param {number} room */
@@ -450,6 +482,16 @@ export class Painter {
         for (let i = pieceAfter(pieces, view.from), n = 0; i < pieces.count && pieces.start[i] < view.to && n < 400; i++, n++) {
           const from = Math.max(pieces.start[i], view.from), room = (Math.min(pieces.end[i], view.to) - from) * scale - 6;
           if (room >= 40 && pieces.doing[i] === 0) say(`CPU ${this.trace.rows[pieces.row[i]].cpu}`, this.tone.doing[0], from, room, r);
+          if (pieces.doing[i] !== WAITS || (pieces.end[i] - pieces.start[i]) * scale < 3) continue;
+          const left = box.left + (from - view.from) * scale, top = box.top + (r - view.top) * rowHeight + 1;
+          fillCause(c, this.trace, this.dark, pieces.cause[i], { left, top, width: room + 6, height: rowHeight - 2 });
+          const title = causeTitle(this.trace, pieces.cause[i]), width = c.measureText(title).width;
+          if (width > room) continue;
+          // On the plain colour: lines behind letters make them hard to read.
+          const colour = this.tone.causes[pieces.cause[i]];
+          c.fillStyle = `#${colour.toString(16).padStart(6, "0")}`;
+          c.fillRect(left, top, width + 6, rowHeight - 2);
+          say(title, colour, from, room + 6, r);
         }
         continue;
       }
@@ -528,9 +570,10 @@ export class Painter {
       for (let i = count - 1; i >= 0; i--) { c.lineTo(x(i + 1), y(lower(i))); c.lineTo(x(i), y(lower(i))); }
       c.fill();
     };
-    c.globalAlpha = 0.55;
+    // Paler ones could not be told from the ground.
+    c.globalAlpha = 0.85;
     area((i) => running[i], () => 0, tone.running);
-    c.globalAlpha = 0.8;
+    c.globalAlpha = 1;
     area((i) => running[i] + waiting[i], (i) => running[i], tone.waiting);
     c.globalAlpha = 1;
     c.strokeStyle = tone.text;

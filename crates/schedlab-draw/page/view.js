@@ -2,20 +2,22 @@
 // What is looked at: the window of time, the rows, what is chosen. Pure functions on a plain value.
 import { after, slicesOf } from "./data.js";
 import { KINDS, ORDERS, RULES } from "./lanes.js";
+import { openAs, openTask } from "./waits.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
  * @typedef {{from: number, to: number, top: number, rowHeight: number, task: number,
  *   row: number, slice: number, measure: [number, number]|null, episode: number,
- *   rows: string, order: string, by: string, target: string}} View
+ *   rows: string, order: string, by: string, target: string, events: string}} View
  * `top` is the first row shown (fractional), `rowHeight` 0 chooses it; task, row, slice and episode are
- * -1 when none is chosen. `rows` says what rows are, `order` their order, `by` what decides colours.
+ * -1 when none is chosen. A slice below -1 is a wait that did not end (`openAs`). `rows` says what rows are, `order` their order, `by` what decides colours, `events` the
+ * filter of the list of events.
  */
 
 /** @param {Trace} trace @returns {View} */
 export function whole(trace) {
   return { from: 0, to: Math.max(trace.span, 1), top: 0, rowHeight: 0, task: -1, row: -1, slice: -1, measure: null, episode: -1,
-    rows: KINDS[0], order: ORDERS[1], by: RULES[0], target: "" };
+    rows: KINDS[0], order: ORDERS[1], by: RULES[0], target: "", events: "" };
 }
 
 /**
@@ -107,14 +109,17 @@ export function toLink(view) {
   const parts = [`t=${Math.round(view.from)}-${Math.round(view.to)}`];
   if (view.task > 0) parts.push(`task=${view.task}`);
   if (view.row >= 0 && view.slice >= 0) parts.push(`at=${view.row}.${view.slice}`);
+  if (view.slice <= -2) parts.push(`open=${openTask(view.slice)}`);
   if (view.measure) parts.push(`m=${view.measure.map(Math.round).join("-")}`);
   if (view.episode >= 0) parts.push(`e=${view.episode}`);
   if (view.top > 0) parts.push(`y=${view.top.toFixed(2)}`);
   if (view.rowHeight > 0) parts.push(`h=${view.rowHeight.toFixed(2)}`);
-  if (view.rows !== KINDS[0]) parts.push(`rows=${view.rows}`);
+  // Always: which rows come first depends on the trace.
+  parts.push(`rows=${view.rows}`);
   if (view.order !== ORDERS[1]) parts.push(`order=${view.order}`);
   if (view.by !== RULES[0]) parts.push(`by=${view.by}`);
   if (view.target !== "") parts.push(`target=${encodeURIComponent(view.target)}`);
+  if (view.events !== "") parts.push(`events=${encodeURIComponent(view.events)}`);
   return "#" + parts.join("&");
 }
 
@@ -132,15 +137,18 @@ export function fromLink(trace, view, link) {
   if (Number.isInteger(task) && task > 0 && task < trace.head.tasks.length) view.task = task;
   const at = pair(wanted.get("at"));
   if (at && at[1] < (trace.rows[at[0]]?.count ?? 0)) [view.row, view.slice] = at;
+  const open = Number(wanted.get("open") ?? NaN);
+  if (trace.open.has(open)) [view.row, view.slice] = [-1, openAs(open)];
   const measure = pair(wanted.get("m"));
   if (measure) view.measure = [measure[0], measure[1]];
   const episode = Number(wanted.get("e") ?? -1);
   if (trace.head.episodes[episode]) view.episode = episode;
   const top = Number(wanted.get("y") ?? NaN), height = Number(wanted.get("h") ?? NaN);
   if (top >= 0 && top < 1e6) view.top = top;
-  if (height >= 1 && height <= 60) view.rowHeight = height;
+  if (height >= 1 && height <= 200) view.rowHeight = height;
   view.rows = among("rows", KINDS, view.rows);
   view.order = among("order", ORDERS, view.order);
   view.by = among("by", RULES, view.by);
   view.target = wanted.get("target") ?? view.target;
+  view.events = wanted.get("events") ?? view.events;
 }

@@ -165,6 +165,15 @@ const TASKS_DARK: [Colour; 16] = [
     Colour::hex(0xaa_55_bb),
 ];
 
+/// Colours of tasks that differ in grey: each first few are as far apart in lightness as they can be.
+const TASKS_GREY: [Colour; 5] = [
+    Colour::hex(0x44_01_54),
+    Colour::hex(0x1f_92_8a),
+    Colour::hex(0x36_5c_8d),
+    Colour::hex(0x46_32_7e),
+    Colour::hex(0x27_7f_8e),
+];
+
 /// From low to high: dark to light, ordered in grey too (after the map "viridis" of S. van der Walt
 /// and N. Smith, CC0).
 const SCALE: [Colour; 8] = [
@@ -260,6 +269,22 @@ impl Theme {
         }
     }
 
+    /// For print without colours: what differs, differs in grey too.
+    #[must_use]
+    pub const fn grey() -> Self {
+        Self {
+            running: Colour::hex(0x33_33_33),
+            waiting: Colour::hex(0x94_94_94),
+            alarm: Colour::BLACK,
+            moved: Colour::hex(0x66_66_66),
+            unknown: Colour::hex(0xee_ee_ee),
+            tasks: &TASKS_GREY,
+            events: [Colour::BLACK; 4],
+            series: &TASKS_GREY,
+            ..Self::light()
+        }
+    }
+
     #[must_use]
     pub const fn dark() -> Self {
         Self {
@@ -329,6 +354,20 @@ mod tests {
                 assert_eq!(edge == task, seen, "{task:?} changes only where it must");
             }
         }
+    }
+
+    #[test]
+    fn in_grey_print_what_differs_can_be_told_apart() {
+        let theme = Theme::grey();
+        let mut states =
+            [theme.running, theme.moved, theme.waiting, theme.unknown].map(Colour::luma);
+        states.sort_unstable();
+        assert!(states.windows(2).all(|pair| pair[1] - pair[0] >= 40), "{states:?}");
+        let mut tasks: Vec<u8> = theme.tasks.iter().map(|task| task.luma()).collect();
+        tasks.sort_unstable();
+        assert!(tasks.windows(2).all(|pair| pair[1] - pair[0] >= 18), "{tasks:?}");
+        let seen = |colour: &Colour| colour.contrast(theme.panel) >= MARK_CONTRAST;
+        assert!(theme.tasks.iter().chain([&theme.running, &theme.waiting]).all(seen));
     }
 
     #[test]

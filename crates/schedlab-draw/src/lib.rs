@@ -15,6 +15,7 @@
 
 mod assign;
 mod axis;
+mod cause;
 pub mod chart;
 pub mod choice;
 mod colour;
@@ -36,6 +37,7 @@ pub mod waiting;
 pub mod wakeup;
 
 pub use axis::{TimeAxis, WORDS, duration, number_of};
+pub use cause::{Pattern, look};
 pub use colour::{Colour, PALETTE, Theme};
 pub use event_filter::Chosen;
 pub use font::{FAMILY, Glyph, Weight, lay, printable, shorten};

@@ -10,20 +10,27 @@
 //! Each part is raw deflate in base64, of columns of LEB128 numbers. A trace that is too large for its
 //! slices has parts of columns in their place: a level of detail between the first picture and the slices.
 
+mod anonymous;
 mod arguments;
 mod columns;
+mod pair;
 mod power;
 
+pub use anonymous::Anonymous;
 pub use arguments::{Listening, Said};
 pub use columns::{Columns, PageData};
+pub use pair::{Pair, Table, pair};
 
+use crate::cause::look;
 use crate::colour::{Colour, Theme};
 use crate::font::printable;
 use crate::svg::base64;
 use columns::{COARSE_COLUMNS, Track, coarse, leb128};
 use flate2::{Compression, write::DeflateEncoder};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology};
-use schedlab_timeline::{Cell, ConservationAnswer, Episode, State, TaskId};
+use schedlab_timeline::{
+    Cell, ConservationAnswer, Episode, ExplainedWait, State, TaskId, WaitCause,
+};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -284,6 +291,7 @@ pub fn script() -> String {
         include_str!("../page/data.js"),
         include_str!("../page/points.js"),
         include_str!("../page/power.js"),
+        include_str!("../page/waits.js"),
         include_str!("../page/lanes.js"),
         include_str!("../page/view.js"),
         include_str!("../page/over.js"),
@@ -336,7 +344,8 @@ impl Page<'_> {
              \"fine\":{fine},\"cpus\":[{}],\"tasks\":[{}],\"parts\":[{}],\"points\":{},\
              \"power\":{},\"processes\":[{}],\"groups\":[{}],\
              \"themes\":{{\"light\":{},\"dark\":{}}},\
-             \"episodes\":[{}],\"episodesCount\":{episodes_count},\"answer\":{}}}",
+             \"episodes\":[{}],\"episodesCount\":{episodes_count},\"answer\":{},\
+             \"causes\":[{}],\"open\":[{}]}}",
             json(title),
             origin.0,
             (data.window.start - origin).0,
@@ -351,16 +360,36 @@ impl Page<'_> {
             theme(&Theme::light()),
             theme(&Theme::dark()),
             notes.join(","),
-            self.answer()
+            self.answer(),
+            causes(),
+            self.open()
         )
     }
 
-    /// The text of the answer, and where its worst moment begins and ends.
+    /// Waits that had not ended: task, since when, CPU or -1, and causes with their times.
+    fn open(&self) -> String {
+        let one = |wait: &ExplainedWait| {
+            let since = i128::from(wait.since.0) - i128::from(self.data.window.start.0);
+            let cpu = wait.cpu.map_or(-1, |cpu| i32::from(cpu.0));
+            let pair = |(cause, time): (WaitCause, Nanos)| {
+                format!("[{},{}]", columns::number_of(cause), time.0)
+            };
+            let parts: Vec<String> = wait.parts.ranked().into_iter().map(pair).collect();
+            format!("[{},{since},{cpu},[{}]]", wait.task.0, parts.join(","))
+        };
+        self.data.open.iter().map(one).collect::<Vec<_>>().join(",")
+    }
+
+    /// The text of the answer, and whose wait is the worst, from when to when.
     fn answer(&self) -> String {
         let Some((text, worst)) = &self.data.answer else { return "null".to_owned() };
         let at = |time: Nanos| (time - self.data.window.start).0;
         let moment = match worst {
-            Some(worst) => format!("[{},{}]", at(worst.start), at(worst.end)),
+            Some((task, worst)) => {
+                // A wait can begin before the part that the page shows.
+                let start = worst.start.max(self.data.window.start);
+                format!("[{},{},{}]", task.0, at(start), at(worst.end))
+            }
             None => "null".to_owned(),
         };
         let lines: Vec<String> = text.lines().map(|line| json(&printable(line))).collect();
@@ -423,9 +452,28 @@ impl Page<'_> {
     }
 }
 
+/// Causes of waits in the order of their numbers, with their colours on light and dark ground.
+fn causes() -> String {
+    let one = |cause: WaitCause| {
+        let (light, dark, pattern) = look(cause);
+        format!(
+            "{{\"title\":{},\"about\":{},\"pattern\":\"{}\",\"light\":{},\"dark\":{}}}",
+            json(cause.title()),
+            json(cause.about()),
+            pattern.name(),
+            hex(&light),
+            hex(&dark)
+        )
+    };
+    WaitCause::ALL.map(one).join(",")
+}
+
+fn hex(colour: &Colour) -> String {
+    format!("\"#{:02x}{:02x}{:02x}\"", colour.r, colour.g, colour.b)
+}
+
 /// Colours by their roles.
 fn theme(theme: &Theme) -> String {
-    let hex = |colour: &Colour| format!("\"#{:02x}{:02x}{:02x}\"", colour.r, colour.g, colour.b);
     let list = |colours: &[Colour]| colours.iter().map(hex).collect::<Vec<_>>().join(",");
     let roles = [
         ("ground", theme.panel),

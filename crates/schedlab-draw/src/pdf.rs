@@ -36,8 +36,9 @@ const OPACITIES: i32 = 100;
 #[must_use]
 pub fn pdf(scene: &Scene) -> Vec<u8> {
     let mut content = Content::default();
-    let side = scene.width.max(scene.height) as f32 / PX as f32 * POINTS;
-    let scale = POINTS / PX as f32 * (SIDE_MAX / side).min(1.0);
+    let points = POINTS * scene.magnified as f32 / 1_000.0;
+    let side = scene.width.max(scene.height) as f32 / PX as f32 * points;
+    let scale = points / PX as f32 * (SIDE_MAX / side).min(1.0);
     let width = scene.width as f32 * scale;
     let height = scene.height as f32 * scale;
     content.op(format_args!("{scale:.6} 0 0 -{scale:.6} 0 {height:.3} cm\n"));

@@ -33,7 +33,8 @@ pub enum PngError {
 /// When the picture has no pixels, or more than 64 million.
 pub fn png(scene: &Scene, scale: u32) -> Result<Vec<u8>, PngError> {
     let pixels = |units: i32| {
-        (u64::try_from(units).unwrap_or(0) * u64::from(scale)).div_ceil(PX.unsigned_abs().into())
+        let natural = u64::try_from(units).unwrap_or(0) * u64::from(scale);
+        (natural * u64::from(scene.magnified)).div_ceil(u64::from(PX.unsigned_abs()) * 1_000)
     };
     let width = pixels(scene.width);
     let height = pixels(scene.height);
@@ -44,7 +45,7 @@ pub fn png(scene: &Scene, scale: u32) -> Result<Vec<u8>, PngError> {
     let side = |pixels: u64| u32::try_from(pixels).map_err(|_| wrong.clone());
     let mut pixmap = Pixmap::new(side(width)?, side(height)?).ok_or_else(|| wrong.clone())?;
     pixmap.fill(solid(scene.ground));
-    let factor = scale as f32 / PX as f32;
+    let factor = scale as f32 / PX as f32 * scene.magnified as f32 / 1_000.0;
     Canvas { pixmap: &mut pixmap, transform: Transform::from_scale(factor, factor) }
         .items(&scene.items, None);
     pixmap.encode_png().map_err(|error| PngError::Encode(error.to_string()))

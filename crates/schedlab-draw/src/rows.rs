@@ -19,7 +19,7 @@ use crate::assign::{Touching, assign};
 use crate::colour::{Colour, Theme};
 use crate::cores::{Fill, Piece, Row};
 use schedlab_model::{Cpu, CpuSet, Kind, Nanos, Span, Topology};
-use schedlab_timeline::{Change, Occupant, Power, Question, State, Switch, TaskId, Told};
+use schedlab_timeline::{Change, Chosen, Occupant, Power, Question, State, Switch, TaskId, Told};
 use std::collections::BTreeMap;
 
 /// More boxes than this for each column cannot be told apart by eye.
@@ -102,6 +102,7 @@ pub struct Rows {
     speeds: Vec<(Option<u64>, Nanos)>,
     /// Colours that other pictures beside this one have given.
     like: Vec<Entry>,
+    chosen: Chosen,
 }
 
 /// What the colours mean, numbered in the order in which they were met.
@@ -160,7 +161,14 @@ impl Rows {
         let like = Vec::new();
         let keys = Keys::new();
         let touching = Touching::new();
-        Self { options, edges, cpus, tasks, keys, touching, speeds, like }
+        let chosen = Chosen::all();
+        Self { options, edges, cpus, tasks, keys, touching, speeds, like, chosen }
+    }
+
+    /// Draws these tasks alone: where others ran, nothing is drawn.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
     }
 
     /// Gives the names of these entries the colours that they have there, so that two pictures
@@ -178,6 +186,7 @@ impl Rows {
         let counted = self.speeds.get(cpu.index()).map_or(since, |(_, from)| since.max(*from));
         let span = self.options.window.intersection(Span::new(counted.min(at), at));
         let key = match who {
+            Occupant::Task(task) if !self.chosen.has(task) => return,
             Occupant::Task(task) => {
                 self.seen(task).time += span.duration().0;
                 self.number(task, cpu, state)

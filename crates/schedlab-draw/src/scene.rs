@@ -225,6 +225,8 @@ pub struct Scene {
     pub height: i32,
     /// What it shows, for readers of screens and metadata.
     pub title: String,
+    /// The size at which it is shown, in thousandths of the natural one (a pixel is 1/96 of an inch).
+    pub magnified: u32,
     /// The colour behind everything.
     pub ground: Colour,
     /// What is drawn, in order.
@@ -235,7 +237,8 @@ impl Scene {
     /// An empty picture, sizes in units.
     #[must_use]
     pub fn new(width: i32, height: i32, title: &str, ground: Colour) -> Self {
-        Self { width, height, title: font::printable(title), ground, items: Vec::new() }
+        let title = font::printable(title);
+        Self { width, height, title, magnified: 1_000, ground, items: Vec::new() }
     }
 
     /// Adds one box of this colour.

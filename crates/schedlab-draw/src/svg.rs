@@ -58,13 +58,14 @@ struct Spelling {
 
 impl Spelling {
     fn document(&mut self, scene: &Scene, options: SvgOptions) -> fmt::Result {
-        let Scene { width, height, .. } = *scene;
+        let Scene { width, height, magnified, .. } = *scene;
+        let shown = |units: i32| Shown(units, magnified);
         writeln!(
             self.out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{}\" height=\"{}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"{FAMILY}\">",
-            Pixels(width),
-            Pixels(height)
+            shown(width),
+            shown(height)
         )?;
         writeln!(self.out, "<title>{}</title>", Escaped(&scene.title))?;
         if options.embed_fonts {
@@ -205,14 +206,16 @@ impl Spelling {
     }
 }
 
-/// Units as pixels, with as few digits as it takes.
-struct Pixels(i32);
+/// Units as pixels in thousandths of the natural size, with as few digits as it takes.
+struct Shown(i32, u32);
 
-impl fmt::Display for Pixels {
+impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 % PX {
-            0 => write!(f, "{}", self.0 / PX),
-            rest => write!(f, "{}.{rest:02}", self.0 / PX),
+        let units = i64::from(self.0) * i64::from(self.1) / 1_000;
+        let px = i64::from(PX);
+        match units % px {
+            0 => write!(f, "{}", units / px),
+            rest => write!(f, "{}.{rest:02}", units / px),
         }
     }
 }

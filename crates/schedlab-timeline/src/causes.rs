@@ -123,8 +123,9 @@ impl WaitCause {
         }
     }
 
-    /// In a sentence, for the tables of the documentation.
-    const fn about(self) -> &'static str {
+    /// In a sentence, for legends and the tables of the documentation.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
         match self {
             Self::Unknown => {
                 "What its CPU did is not known, or whether its group's budget was used up."
@@ -228,6 +229,8 @@ pub struct Causes {
     worst: Longest<ExplainedWait>,
     trigger: Option<Trigger>,
     triggered: Option<ExplainedWait>,
+    /// Waits that ended with the change seen last.
+    ended: Vec<ExplainedWait>,
     turns: Vec<Turn>,
     group_names: Vec<String>,
 }
@@ -264,6 +267,8 @@ struct Waiting {
     from: Nanos,
     /// Reading of its queue when it came.
     before: Parts,
+    /// On whose queue it stood longest so far, and for how long.
+    longest: Option<(Cpu, Nanos)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,7 +336,7 @@ pub struct ExplainedWait {
     pub until: Nanos,
     /// Whether it had not ended.
     pub is_open: bool,
-    /// On whose queue it stood last; `None` if on none.
+    /// On whose queue it stood longest; `None` if on none.
     pub cpu: Option<Cpu>,
     /// Its causes, as far as it lay in the window.
     pub parts: Parts,
@@ -361,6 +366,8 @@ pub struct CausesAnswer {
     pub total: Parts,
     /// The longest waits, longest first; open ones count as much as was seen of them.
     pub worst: Vec<ExplainedWait>,
+    /// Waits that had not ended, in the order of their tasks.
+    pub open: Vec<ExplainedWait>,
     /// The wait that ended the recording.
     pub triggered: Option<ExplainedWait>,
     /// Who ran while others waited, most first.
@@ -454,6 +461,7 @@ impl Causes {
             worst: Longest::new(worst),
             trigger: info.trigger,
             triggered: None,
+            ended: Vec::new(),
             turns,
             group_names: info
                 .groups
@@ -461,6 +469,12 @@ impl Causes {
                 .map(|groups| groups.names.clone())
                 .unwrap_or_default(),
         }
+    }
+
+    /// The waits that ended with the change seen last.
+    #[must_use]
+    pub fn ended(&self) -> &[ExplainedWait] {
+        &self.ended
     }
 
     fn grow(&mut self, state: &State) {
@@ -629,6 +643,7 @@ impl Causes {
                 place: Place::Nowhere,
                 from,
                 before: Parts::default(),
+                longest: None,
             }));
         }
         self.enter(task, place, at);
@@ -695,6 +710,11 @@ impl Causes {
         }
         if let Some(Some(wait)) = self.waiting.get_mut(task.index()) {
             wait.parts.add(&spent);
+            if let Place::On(cpu, _) = place
+                && wait.longest.is_none_or(|(_, time)| at - from > time)
+            {
+                wait.longest = Some((cpu, at - from));
+            }
             wait.place = Place::Nowhere;
             wait.from = at;
         }
@@ -702,17 +722,14 @@ impl Causes {
 
     /// A task waits no longer, or the window ends.
     fn end(&mut self, task: TaskId, at: Nanos, state: &State, is_open: bool) {
-        let Some(Some(wait)) = self.waiting.get(task.index()) else { return };
-        let cpu = match wait.place {
-            Place::On(cpu, _) => Some(cpu),
-            _ => None,
-        };
         self.leave(task, at, state);
-        let Some(wait) = self.waiting[task.index()].take() else { return };
+        let waiting = self.waiting.get_mut(task.index());
+        let Some(wait) = waiting.and_then(Option::take) else { return };
         let sum = self.sum_of(task);
         sum.parts.add(&wait.parts);
         sum.longest = sum.longest.max(at - wait.since);
-        let Waiting { since, parts, .. } = *wait;
+        let Waiting { since, parts, longest, .. } = *wait;
+        let cpu = longest.map(|(cpu, _)| cpu);
         let until = at;
         let explained = ExplainedWait { task, since, until, is_open, cpu, parts };
         let ended_it = self.trigger.is_some_and(|trigger| {
@@ -722,6 +739,7 @@ impl Causes {
         if ended_it {
             self.triggered = Some(explained.clone());
         }
+        self.ended.push(explained.clone());
         self.worst.offer(task, since, until, || explained);
     }
 
@@ -802,6 +820,7 @@ impl Question for Causes {
     fn see(&mut self, change: &Change, state: &State) {
         // A loss takes effect earlier, but nothing was seen since.
         let at = state.now();
+        self.ended.clear();
         if state.cpus().len() > self.on.len() {
             self.grow(state);
         }
@@ -833,10 +852,12 @@ impl Question for Causes {
             .map(|(id, _)| id)
             .filter(|id| self.waiting.get(id.index()).is_some_and(Option::is_some))
             .collect();
+        self.ended.clear();
         for task in &open {
             self.end(*task, end, state, true);
         }
-        let mut answer = CausesAnswer::default();
+        let mut answer =
+            CausesAnswer { open: std::mem::take(&mut self.ended), ..CausesAnswer::default() };
         let sums = std::mem::take(&mut self.tasks);
         for (task, sum) in (0..).map(TaskId).zip(sums).filter(|(_, sum)| sum.waits > 0) {
             let Sum { waits, parts, longest, kinds, .. } = sum;

@@ -21,6 +21,7 @@ pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod slow;
 mod temporary_folder;
+mod topology;
 pub(crate) mod tour;
 pub(crate) mod trace;
 pub(crate) mod tune;
@@ -68,6 +69,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<record::Document>(),
         json::of::<replay::Document>(),
         json::of::<view::Document>(),
+        json::of::<view::Both>(),
         json::of::<vm::Document>(),
         json::of::<watch::Document<'_>>(),
         json::of::<compare::Document<'_>>(),

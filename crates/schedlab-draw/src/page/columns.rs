@@ -12,8 +12,8 @@ use crate::task_groups::Belongs;
 use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
 use schedlab_timeline::{
-    By, Cell, Change, Density, DensityAnswer, Occupant, Power, PowerAnswer, Question, STACK, State,
-    Switch, TaskId,
+    By, Causes, CausesAnswer, Cell, Change, Density, DensityAnswer, ExplainedWait, Occupant, Parts,
+    Power, PowerAnswer, Question, STACK, State, Switch, TaskId, WaitCause,
 };
 use std::collections::BTreeMap;
 
@@ -32,6 +32,7 @@ pub struct Columns {
     /// By task: how long it ran, and who created it.
     ran: Vec<(u64, TaskId)>,
     touching: Touching,
+    causes: Option<Causes>,
     /// Bytes that may still come; `None` once they did not suffice.
     room: Option<usize>,
 }
@@ -46,14 +47,16 @@ pub(super) struct Track {
     /// How long the task that runs now waited before, and the task that woke it.
     wait: u64,
     waker: u32,
+    /// Why it waited, and on whose queue it stood longest; `None` if nobody asked.
+    why: Option<(Parts, Option<Cpu>)>,
 }
 
 /// Some slices after each other, a column for each of their numbers, as LEB128.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
     /// Gap since the slice before, length, task, how it left, wait before it, and, where that is
-    /// not 0, who woke it.
-    pub(super) columns: [Vec<u8>; 6],
+    /// not 0, who woke it and why it waited ([`put_why`]).
+    pub(super) columns: [Vec<u8>; 7],
     pub(super) count: usize,
 }
 
@@ -97,8 +100,11 @@ pub struct PageData {
     pub(super) power: PowerAnswer,
     /// What stands for the slices of a trace that is too large for them.
     pub(super) fine: Option<(DensityAnswer, Vec<Level>)>,
-    /// Why tasks waited, in lines for people, and the worst moment.
-    pub(super) answer: Option<(String, Option<Span>)>,
+    /// Why tasks waited, in lines for people, and the worst wait.
+    pub(super) answer: Option<(String, Option<(TaskId, Span)>)>,
+    /// Waits that had not ended.
+    pub(super) open: Vec<ExplainedWait>,
+    causes: Option<CausesAnswer>,
     whole: bool,
     /// By task: how long it ran, and who created it.
     ran: Vec<(u64, TaskId)>,
@@ -137,8 +143,15 @@ impl Columns {
             points,
             ran,
             touching: Touching::new(),
+            causes: None,
             room: Some(usize::MAX),
         }
+    }
+
+    /// Tells of each wait why it was, in the same pass.
+    #[must_use]
+    pub fn with_causes(self, causes: Causes) -> Self {
+        Self { causes: Some(causes), ..self }
     }
 
     fn ran(&mut self, task: TaskId) -> &mut (u64, TaskId) {
@@ -237,7 +250,8 @@ impl Columns {
         let wait = std::mem::take(&mut track.wait);
         track.end = end;
         let numbers = [gap, end - start, task.into(), code(left), wait];
-        let bytes = track.push(numbers, track.waker);
+        let why = track.why.take();
+        let bytes = track.push(numbers, track.waker, why.as_ref(), Cpu(cpu as u16));
         self.room = room.checked_sub(bytes);
         if self.room.is_none() {
             self.cpus.clear();
@@ -270,17 +284,79 @@ fn colours(groups: &[u32], ran: &[(u64, TaskId)], touching: &Touching) -> Vec<us
 
 impl Track {
     /// Takes a slice; returns how many bytes it costs.
-    fn push(&mut self, numbers: [u64; 5], waker: u32) -> usize {
+    fn push(
+        &mut self,
+        numbers: [u64; 5],
+        waker: u32,
+        why: Option<&(Parts, Option<Cpu>)>,
+        cpu: Cpu,
+    ) -> usize {
         if self.parts.last().is_none_or(|part| part.count == SLICES_PER_PART) {
             self.parts.push(Part::default());
         }
         self.count += 1;
         let part = self.parts.last_mut().expect("just pushed");
         part.count += 1;
-        let waker = (numbers[4] > 0).then_some(waker.into());
-        let all = numbers.into_iter().chain(waker);
-        all.zip(&mut part.columns).map(|(number, column)| leb128(column, number)).sum()
+        let [.., wakers, whys] = &mut part.columns;
+        let mut bytes = 0;
+        if numbers[4] > 0 {
+            bytes += leb128(wakers, waker.into());
+            bytes += put_why(whys, numbers[4], why, cpu);
+        }
+        let all = numbers.into_iter().zip(&mut part.columns);
+        bytes + all.map(|(number, column)| leb128(column, number)).sum::<usize>()
     }
+}
+
+/// Set where a task ran on another CPU than it had waited on; that CPU follows.
+const ELSEWHERE: u64 = 64;
+/// Several causes: so many more follow, each with its time. The first one has what the others leave of the wait.
+const SEVERAL: u64 = 16;
+/// The first one has less: its time follows, too.
+const IN_PART: u64 = 32;
+
+/// Writes why a wait was: 0 if nobody asked, the number of its one cause from 1 on, or [`SEVERAL`] and how many there
+/// are, then each with its time. Nothing is allocated: this happens for each wait.
+fn put_why(bytes: &mut Vec<u8>, wait: u64, why: Option<&(Parts, Option<Cpu>)>, cpu: Cpu) -> usize {
+    let before = bytes.len();
+    let Some((parts, queue)) = why else { return leb128(bytes, 0) };
+    let queue = queue.filter(|queue| *queue != cpu);
+    let elsewhere = if queue.is_some() { ELSEWHERE } else { 0 };
+    let times = WaitCause::ALL.map(|cause| parts.of(cause).0);
+    let count = times.iter().filter(|time| **time > 0).count() as u64;
+    let largest = (0..times.len()).max_by_key(|place| (times[*place], times.len() - place));
+    let largest = largest.unwrap_or(0);
+    let in_part = times.iter().sum::<u64>() != wait;
+    match count {
+        1 if !in_part => {
+            leb128(bytes, elsewhere + number_of(WaitCause::ALL[largest]));
+        }
+        _ => {
+            let flags = if in_part { elsewhere + IN_PART } else { elsewhere };
+            leb128(bytes, flags + SEVERAL + count);
+            if count > 0 {
+                leb128(bytes, number_of(WaitCause::ALL[largest]));
+            }
+            if in_part && count > 0 {
+                leb128(bytes, times[largest]);
+            }
+            for (place, time) in times.into_iter().enumerate() {
+                if place != largest && time > 0 {
+                    leb128(bytes, number_of(WaitCause::ALL[place]));
+                    leb128(bytes, time);
+                }
+            }
+        }
+    }
+    if let Some(queue) = queue {
+        leb128(bytes, queue.0.into());
+    }
+    bytes.len() - before
+}
+
+/// The number of a cause in the page: its place in [`WaitCause::ALL`], from 1 on.
+pub(super) const fn number_of(cause: WaitCause) -> u64 {
+    cause as u64 + 1
 }
 
 impl Points {
@@ -369,10 +445,12 @@ impl Question for Columns {
 
     fn begin(&mut self, state: &State) {
         self.coarse.begin(state);
+        self.causes.begin(state);
     }
 
     fn see(&mut self, change: &Change, state: &State) {
         self.coarse.see(change, state);
+        self.causes.see(change, state);
         if let Change::Born { task, parent, .. } = *change {
             self.ran(task).1 = parent;
         }
@@ -382,9 +460,12 @@ impl Question for Columns {
         self.add(cpu.index(), since, at, was, left);
         let waker = is.task().filter(|_| wait.is_some_and(|wait| wait.why.is_wakeup()));
         let waker = waker.map_or(0, |task| state.task(task).waker.0);
+        let mut ended = self.causes.iter().flat_map(Causes::ended);
+        let ended = ended.find(|wait| Some(wait.task) == is.task()).cloned();
         let track = self.track(cpu.index());
         track.wait = wait.map_or(0, |wait| (at - wait.since).0);
         track.waker = waker;
+        track.why = ended.map(|wait| (wait.parts, wait.cpu));
     }
 
     fn answer(mut self, state: &State) -> PageData {
@@ -396,6 +477,8 @@ impl Question for Columns {
             .observed_cpus()
             .map(|(cpu, _)| (cpu.0, std::mem::take(self.track(cpu.index()))))
             .collect();
+        let mut causes = self.causes.answer(state);
+        let open = causes.as_mut().map(|causes| std::mem::take(&mut causes.open));
         PageData {
             window: self.window,
             cpus,
@@ -407,6 +490,8 @@ impl Question for Columns {
             power: PowerAnswer::default(),
             fine: None,
             answer: None,
+            open: open.unwrap_or_default(),
+            causes,
             whole: self.room.is_some(),
             ran: self.ran,
             touching: self.touching,
@@ -432,6 +517,8 @@ impl PageData {
             power: PowerAnswer::default(),
             fine: None,
             answer: None,
+            open: Vec::new(),
+            causes: None,
             whole: true,
             ran: Vec::new(),
             touching: Touching::new(),
@@ -475,9 +562,15 @@ impl PageData {
         self
     }
 
-    /// Shows first why tasks waited, and begins at the worst moment.
+    /// Hands out why tasks waited, if [`Columns::with_causes`] asked for it.
     #[must_use]
-    pub fn with_answer(mut self, text: String, worst: Option<Span>) -> Self {
+    pub const fn take_causes(&mut self) -> Option<CausesAnswer> {
+        self.causes.take()
+    }
+
+    /// Shows first why tasks waited, and begins at the worst wait.
+    #[must_use]
+    pub fn with_answer(mut self, text: String, worst: Option<(TaskId, Span)>) -> Self {
         self.answer = Some((text, worst));
         self
     }

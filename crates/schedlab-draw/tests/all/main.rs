@@ -13,6 +13,7 @@ mod golden;
 mod page;
 mod page_events;
 mod page_view;
+mod page_waits;
 mod palette;
 mod pictures;
 mod tasks;

@@ -108,7 +108,7 @@ fn two_fingers_zoom_and_one_moves() {
     assert!(moved_from > near_from, "{moved_from} after {near_from}");
     assert!((moved_to - moved_from - (near_to - near_from)).abs() < 1.0, "as wide as before");
     // A tap chooses what is under it.
-    browser.touch("touchStart", &[(150.0, 150.0)]);
+    browser.touch("touchStart", &[(150.0, 200.0)]);
     browser.touch("touchEnd", &[]);
     let chosen = browser.evaluate("document.getElementById('chosen').textContent");
     assert!(chosen.as_str().is_some_and(|text| text.contains("on CPU 0")), "{chosen}");

@@ -218,3 +218,33 @@ fn frequencies_idle_states_and_timers_are_seen_listed_and_told() {
     assert_eq!(told, "frequency 2.00 GHz\nidle state 2, 2.00 µs");
     std::fs::remove_file(&file).expect("ours");
 }
+
+#[test]
+fn dense_interrupts_leave_the_rows_as_they_are() {
+    let start = notation::parse(TRACE).expect("sound notation");
+    let start = span_of(&mut start.source()).expect("in memory").start;
+    let dense = |what: fn(u64) -> Within| PowerAnswer {
+        spans: (0..8_000)
+            .map(|at| {
+                let from = start + Nanos(at * 2);
+                let span = Span::new(from, from + Nanos(1));
+                PowerSpan { cpu: Cpu(0), span, what: what(at) }
+            })
+            .collect(),
+        ..PowerAnswer::default()
+    };
+    let row = "(() => { const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \
+         const { rows, rowHeight } = p.painter.layout(p.view); \
+         const x = Math.round((rows.left + 2600 / p.trace.span * rows.width) * ratio); \
+         return [...c.getContext('2d').getImageData(x, Math.round((rows.top + 3) * ratio), 1, Math.round((rowHeight - 6) * ratio)).data].join(); })()";
+    let mut seen = Vec::new();
+    let none: fn(u64) -> PowerAnswer = |_| PowerAnswer::default();
+    let timers = dense(|at| if at % 2 == 0 { Within::Timer } else { Within::Ipi });
+    for (name, power) in [("quiet", none(0)), ("timers", timers)] {
+        let page = html(TRACE, |data, _| data.with_power(power.clone()));
+        let Some((mut browser, file)) = Browser::show(name, &page) else { return };
+        seen.push(browser.evaluate(row));
+        std::fs::remove_file(&file).expect("ours");
+    }
+    assert_eq!(seen[0], seen[1], "no band lies over the row");
+}

@@ -152,7 +152,7 @@ fn the_answer_comes_first_and_the_window_is_at_the_worst_moment() {
     let reply = ask(&mut trace.source(), Columns::new(span)).expect("in memory");
     let answer = "B (2) waited 3 µs, since A (1)\nran <on> its CPU.\n\n  misplaced   3 µs  100 %\n";
     let worst = Span::new(span.start + Nanos(1_000), span.start + Nanos(4_000));
-    let data = reply.answer.with_answer(answer.to_owned(), Some(worst));
+    let data = reply.answer.with_answer(answer.to_owned(), Some((TaskId(2), worst)));
     let html = page("x.dat", &data, None, &[], 0);
     let Some((mut browser, file)) = Browser::show("answer", &html) else { return };
     let told = browser.evaluate(
@@ -523,5 +523,170 @@ fn a_trace_too_large_for_its_slices_is_shown_in_columns() {
     assert!(told[1].as_str().is_some_and(|text| text.ends_with("B:2")), "{told}");
     let said = browser.text("chosen");
     assert!(said.contains("--from"), "how to see slices: {said}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn numbers_of_tasks_change_in_steps_and_are_seen_on_each_ground() {
+    let trace = "0 | AAAABBBB....AAAA\n |  bbb";
+    let Some((mut browser, file)) = Browser::show("steps", &html(trace, (2_000, 4_000))) else {
+        return;
+    };
+    for scheme in ["light", "dark"] {
+        let feature = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.call("Emulation.setEmulatedMedia", &feature);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // Each column of the curve: how far up it is painted, and how its colours differ from the ground.
+        let seen = browser.evaluate(
+            "(() => { const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \
+             const { curve } = p.painter.layout(p.view), height = Math.round(curve.height * ratio), width = Math.round(curve.width * ratio); \
+             const { data } = c.getContext('2d').getImageData(Math.round(curve.left * ratio), Math.round(curve.top * ratio), width, height); \
+             const at = (x, y) => [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 3)]; \
+             const hex = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16)); \
+             const theme = p.painter.dark ? p.trace.head.themes.dark : p.trace.head.themes.light; \
+             const linear = (v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; \
+             const light = (rgb) => 0.2126 * linear(rgb[0]) + 0.7152 * linear(rgb[1]) + 0.0722 * linear(rgb[2]) + 0.05; \
+             const contrast = (a, b) => Math.max(light(a), light(b)) / Math.min(light(a), light(b)); \
+             const heights = new Set(); let least = 21; \
+             for (let x = 3; x < width; x += 7) { let filled = 0; \
+             for (let y = 0; y < height; y++) if (data[4 * (y * width + x) + 3] === 255 && contrast(at(x, y), hex(theme.ground)) > 2) filled++; \
+             heights.add(Math.round(filled / 12)); } \
+             for (const time of [1.5, 3.5, 6.5]) { \
+             const x = Math.round(time * 1000 / p.trace.span * width); \
+             for (const part of time < 4 ? [0.95, 0.55] : [0.95]) { \
+             least = Math.min(least, contrast(at(x, Math.round(part * height)), hex(theme.ground))); } } \
+             return [heights.size, least, p.painter.dark]; })()",
+        );
+        assert_eq!(seen[2], scheme == "dark");
+        assert!(seen[0].as_u64() <= Some(5), "none, one, two, and an edge of each: {seen}");
+        assert!(seen[1].as_f64() >= Some(3.0), "contrast to the ground: {seen}");
+    }
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn labels_beside_the_rows_are_whole_and_none_lies_on_another() {
+    let rows: String = (0..16).fold(String::new(), |mut text, cpu| {
+        let letter = char::from(b'A' + cpu);
+        writeln!(text, "{cpu} | {letter}{letter}..{letter}...").expect("a String takes all");
+        text
+    });
+    let one = "0 | AAAABBBB....AAAA\n |  bbb\nB is called docker/01234567";
+    for (name, text) in [("sixteen", rows.as_str()), ("alone", one)] {
+        let Some((mut browser, file)) = Browser::show(name, &html(text, (2_000, 4_000))) else {
+            return;
+        };
+        for (size, kind) in [((390, 844), "cpu"), ((1200, 700), "cpu"), ((390, 844), "task")] {
+            resize(&mut browser, size, false);
+            select(&mut browser, "kind", kind);
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            let bad = browser.evaluate(
+                "(() => { const p = schedlabPage, c = p.painter.context, boxes = [], bad = []; const fill = c.fillText.bind(c); \
+                 c.fillText = (text, x, y) => { const w = c.measureText(text).width; \
+                 if (c.textAlign === 'right') boxes.push({ text, left: x - w, y }); fill(text, x, y); }; \
+                 p.now(); c.fillText = fill; \
+                 boxes.forEach((a, i) => { if (a.left < 0) bad.push([a.text, a.left]); \
+                 boxes.slice(0, i).forEach((b) => { if (Math.abs(a.y - b.y) < 9) bad.push([a.text, b.text]); }); }); \
+                 return [bad, boxes.length]; })()",
+            );
+            assert_eq!(bad[0], json!([]), "{name} {size:?} {kind}");
+            assert!(bad[1].as_u64() >= Some(2), "there are labels: {bad}");
+        }
+        std::fs::remove_file(&file).expect("ours");
+    }
+}
+
+#[test]
+fn a_reader_of_screens_hears_the_rows_and_what_is_chosen_by_keys_alone() {
+    let Some((mut browser, file)) = Browser::show("heard", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
+    // The Tab key reaches each control and each list, and none keeps it.
+    let mut reached = Vec::new();
+    for _ in 0..40 {
+        browser.call(
+            "Input.dispatchKeyEvent",
+            &json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 }),
+        );
+        browser.call(
+            "Input.dispatchKeyEvent",
+            &json!({ "type": "keyUp", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 }),
+        );
+        let on = browser.evaluate(
+            "document.activeElement.id || document.activeElement.closest('[id]')?.id || ''",
+        );
+        reached.push(on.as_str().unwrap_or_default().to_owned());
+    }
+    for id in [
+        "kind",
+        "order",
+        "by",
+        "target",
+        "search",
+        "fit",
+        "link",
+        "svg",
+        "help",
+        "rows",
+        "sums",
+        "events-filter",
+        "episodes",
+        "waits",
+    ] {
+        assert!(reached.iter().any(|one| one == id), "{id}: {reached:?}");
+    }
+    browser.evaluate("document.getElementById('rows').focus()");
+    select(&mut browser, "kind", "task");
+    browser.key("]");
+    browser.key("ArrowDown");
+    let tree = browser.call("Accessibility.getFullAXTree", &json!({}));
+    let names: Vec<String> = tree["nodes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|node| node["name"]["value"].as_str())
+        .map(ToOwned::to_owned)
+        .collect();
+    let rows = names.iter().find(|name| name.contains("rows of tasks over time"));
+    let rows = rows.unwrap_or_else(|| panic!("{names:?}"));
+    assert!(rows.starts_with("3 rows of tasks"), "{rows}");
+    assert!(rows.contains("Row 3, C:3.") && rows.contains("Chosen: C:3 on CPU 1"), "{rows}");
+    assert_eq!(
+        browser.evaluate("document.getElementById('chosen').getAttribute('aria-live')"),
+        "polite"
+    );
+    // Each key of the list does something, or says why it cannot.
+    for key in [
+        "ArrowLeft",
+        "ArrowUp",
+        "PageUp",
+        "[",
+        "n",
+        "p",
+        "w",
+        "W",
+        "a",
+        "u",
+        "c",
+        "/",
+        "v",
+        "V",
+        "k",
+        "K",
+        "m",
+        "(",
+        ")",
+        "l",
+        "f",
+    ] {
+        let told = browser.text("keys");
+        let shown = match key {
+            "ArrowLeft" => "←",
+            "ArrowUp" => "↑",
+            "PageUp" => "PgUp",
+            other => other,
+        };
+        assert!(told.contains(shown), "{key} in {told}");
+    }
     std::fs::remove_file(&file).expect("ours");
 }

@@ -7,17 +7,17 @@ mod latency;
 mod names;
 mod recipe;
 mod tasks;
-pub(crate) mod topology;
 mod waiting;
 mod wakeup;
 
 use super::result_file::{ThemeOption, save};
+use super::trace::input::{Input, Selection};
 use crate::json::{self, Schema};
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use schedlab_draw::{Scene, SvgOptions, Theme};
+use schedlab_draw::{Scene, SvgOptions, Theme, number_of};
 use schedlab_model::{EventSource, Nanos, Point, Span, Topology, TraceInfo, Warning};
-use schedlab_timeline::Cut;
+use schedlab_timeline::{Chosen, Cut};
 use schedlab_trace::Options;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,7 +71,7 @@ pub(crate) fn cores_of(
     (common.min, common.max) = (Some(from.into()), Some(to.into()));
     common.title = Some(title.to_owned());
     let view = cores::View { mark: vec![mark], ..cores::View::default() };
-    let (scene, _) = cores::draw(files, &common, &view)?;
+    let (scene, _) = cores::draw(files, &common, &view, None)?;
     common.save(&scene).map(drop)
 }
 
@@ -111,6 +111,18 @@ pub(crate) struct Common {
     /// Width of the picture in pixels
     #[arg(long, value_name = "PX", default_value_t = 1200, value_parser = clap::value_parser!(i32).range(200..=20_000))]
     width: i32,
+    /// Width of the figure on the page in millimetres, instead of pixels
+    #[arg(long, value_name = "MM", conflicts_with = "width", value_parser = clap::value_parser!(u32).range(20..=2_000))]
+    width_mm: Option<u32>,
+    /// Size of its text in points
+    #[arg(long, value_name = "PT", default_value_t = FONT_PT, value_parser = points)]
+    font_pt: f64,
+    /// Print a sentence for the caption, with its data
+    #[arg(long)]
+    caption: bool,
+    /// Use colours that differ when they are printed in grey
+    #[arg(long, conflicts_with = "dark")]
+    grey: bool,
     /// How CPUs share caches and sockets, if the trace does not say: 'host', a copy of /sys, or a
     /// file made by 'lscpu -p'
     #[arg(long, value_name = "FILE|DIR|host")]
@@ -129,6 +141,21 @@ pub(crate) struct Common {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The size of most of the text at the natural size: 11 pixels.
+const FONT_PT: f64 = 8.25;
+
+/// A size of text.
+fn points(text: &str) -> Result<f64, String> {
+    let size: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if (3.0..=48.0).contains(&size) { Ok(size) } else { Err("use 3 to 48 points".to_owned()) }
+}
+
+/// The tasks that a picture of a trace is about.
+fn chosen(selection: &Selection, common: &Common, file: &Path) -> anyhow::Result<Chosen> {
+    let input = Input::part_of(file, common.min, common.max);
+    input.chosen(selection)
 }
 
 /// A time with a unit, or a plain number of seconds as dat2graph2 takes it.
@@ -177,6 +204,10 @@ impl Common {
             min: None,
             max: None,
             width: 1200,
+            width_mm: None,
+            font_pt: FONT_PT,
+            caption: false,
+            grey: false,
             topology: None,
             title: None,
             ground: ThemeOption::default(),
@@ -187,7 +218,18 @@ impl Common {
     }
 
     pub(crate) fn theme(&self) -> Theme {
-        self.ground.theme()
+        if self.grey { Theme::grey() } else { self.ground.theme() }
+    }
+
+    /// How much larger than natural the picture is shown.
+    fn magnified(&self) -> f64 {
+        self.font_pt / FONT_PT
+    }
+
+    /// The width in pixels of the natural size.
+    fn width(&self) -> i32 {
+        let px = self.width_mm.map_or(f64::from(self.width), |mm| f64::from(mm) / 25.4 * 96.0);
+        (px / self.magnified()).round() as i32
     }
 
     /// The title asked for, or `what` of the file's name.
@@ -230,7 +272,7 @@ impl Common {
             );
         }
         let topology = match (&source.info().topology, &self.topology) {
-            (_, Some(from)) => Some(topology::read(from)?),
+            (_, Some(from)) => Some(super::topology::read(from)?),
             (own, None) => own.clone(),
         };
         let late = self.max.filter(|max| max.since(whole.start) > whole.duration());
@@ -252,6 +294,9 @@ impl Common {
 
     /// Writes the picture in the format that the name asks for; returns its bytes.
     fn save(&self, scene: &Scene) -> anyhow::Result<usize> {
+        let mut scene = scene.clone();
+        scene.magnified = (self.magnified() * 1_000.0).round() as u32;
+        let scene = &scene;
         let extension = self.output.extension().map(|end| end.to_string_lossy().to_lowercase());
         let bytes = match extension.as_deref() {
             Some("svg") => {
@@ -274,6 +319,7 @@ impl Common {
     /// Writes the picture, and says what it is.
     pub(crate) fn write(&self, scene: &Scene, drawn: &Drawn) -> anyhow::Result<()> {
         let bytes = self.save(scene)?;
+        let caption = drawn.caption(&scene.title);
         if self.json {
             json::print(&Document {
                 file: PictureFile::of(&self.output, bytes, scene),
@@ -282,10 +328,14 @@ impl Common {
                 end_ns: drawn.window.end - drawn.origin,
                 cpus: drawn.cpus,
                 tasks: drawn.tasks,
+                caption: &caption,
                 warnings: &drawn.warnings,
             })?;
         } else {
             writeln!(crate::output::stdout(), "{}", self.output.display())?;
+            if self.caption {
+                writeln!(crate::output::stdout(), "{caption}")?;
+            }
             for warning in &drawn.warnings {
                 writeln!(crate::output::stderr(), "schedlab: {warning}")?;
             }
@@ -300,10 +350,31 @@ pub(crate) struct Drawn {
     pub(crate) window: Span,
     pub(crate) cpus: usize,
     pub(crate) tasks: usize,
+    /// How many tasks were chosen; `None` is all.
+    pub(crate) chosen: Option<usize>,
     pub(crate) warnings: Vec<schedlab_model::Warning>,
 }
 
 impl Drawn {
+    /// What the picture shows, in a sentence for its caption.
+    fn caption(&self, title: &str) -> String {
+        let Span { start, end } = self.window;
+        let [from, to] = [start, end].map(|at| (at - self.origin).readable());
+        let who = match self.chosen {
+            Some(chosen) => number_of(chosen, "chosen task"),
+            None => number_of(self.tasks, "task"),
+        };
+        let mut title = title.to_owned();
+        if let Some(first) = title.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        format!(
+            "{title}: {who} on {} from {from} to {to} of the trace ({}).",
+            number_of(self.cpus, "CPU"),
+            (end - start).readable()
+        )
+    }
+
     /// What a picture of a trace without switches must say itself: it is passed on without our notes.
     pub(crate) fn who_ran_is_not_known(&self) -> Option<String> {
         let doubt = self.warnings.iter().find(|warning| warning.code == "no-switches");
@@ -335,6 +406,8 @@ struct Document<'a> {
     end_ns: Nanos,
     cpus: usize,
     tasks: usize,
+    /// A sentence for the caption.
+    caption: &'a str,
     warnings: &'a [Warning],
 }
 

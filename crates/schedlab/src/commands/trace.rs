@@ -1,7 +1,7 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
 mod blocked;
-mod compare;
+pub(crate) mod compare;
 mod conservation;
 mod convert;
 mod cpus;

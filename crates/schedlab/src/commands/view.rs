@@ -1,22 +1,24 @@
 //! `schedlab view`: the interactive page of a trace.
 
 use super::result_file::save;
+use super::trace::compare::causes::Difference;
 use super::trace::input::Input;
-use super::trace::why::overview;
+use super::trace::why::overview::{Answer, Limits, Waited};
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::Belongs;
 use schedlab_draw::levels::Levels;
-use schedlab_draw::page::{Columns, Listening, PageData, notes, page_from};
+use schedlab_draw::page::{Columns, Listening, PageData, Pair, notes, page_from, pair};
 use schedlab_model::{Nanos, Point, Span, Warning};
 use schedlab_timeline::{
-    By, Conservation, ConservationOptions, Cut, Density, Power, ask_within, span_of,
+    By, Conservation, ConservationOptions, Cut, Density, Power, Reply, ask_within, span_of,
 };
-use schedlab_trace::{Options, open_with};
+use schedlab_trace::Options;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// How many episodes of lost CPU time the page lists, costliest first.
@@ -34,9 +36,10 @@ const POWER_MAX: usize = 500_000;
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The trace, in any format that schedlab reads
-    file: PathBuf,
-    /// Write the page to FILE [default: the name of the trace with .html]
+    /// The trace, in any format that schedlab reads; a second one is shown below it
+    #[arg(required = true, num_args = 1..=2)]
+    files: Vec<PathBuf>,
+    /// Write the page to FILE [default: the name of the first trace with .html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// How CPUs share caches and sockets, if the trace does not say: 'host', a copy of /sys, or a
@@ -49,9 +52,12 @@ pub(crate) struct Args {
     /// End here, in the same form
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
     to: Option<Point>,
-    /// Leave out why tasks waited, which takes one or two more passes over the trace
+    /// Leave out why tasks waited
     #[arg(long)]
     no_why: bool,
+    /// Replace the names of tasks, control groups, marks and the file by numbers, before you share the page
+    #[arg(long)]
+    anonymise: bool,
     /// Bytes for slices before compression; a page with more of them shows columns in their place
     #[arg(long, value_name = "SIZE", default_value_t = SLICES_MAX, hide = true)]
     slices_max: usize,
@@ -61,7 +67,7 @@ pub(crate) struct Args {
 }
 
 /// `schedlab view --json`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 pub(crate) struct Document {
     /// The page.
     path: String,
@@ -81,80 +87,144 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/view/1";
 }
 
+/// `schedlab view A B --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Both {
+    /// The first trace; `path` and `bytes` are those of the one file.
+    a: Document,
+    /// The second trace.
+    b: Document,
+}
+
+impl json::Document for Both {
+    const ID: &'static str = "schedlab/view-pair/1";
+}
+
 /// Writes one HTML file that opens from disk and asks for nothing else.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let file = &args.file;
-    let options = Options { arguments: true, ..Options::default() };
-    let mut source = open_with(file, &options)?;
-    let mut info = source.info().clone();
-    let whole = match info.span {
-        Some(span) => span,
-        None => {
-            let span = span_of(source.as_mut()).with_context(|| file.display().to_string())?;
-            // Streams learn tracepoints and marks on the way: now all are known.
-            info = source.info().clone();
-            source = open_with(file, &options)?;
-            span
-        }
+    let made = args.files.iter().map(|file| make(&args, file));
+    let made = made.collect::<anyhow::Result<Vec<Made>>>()?;
+    let output = args.output.clone().unwrap_or_else(|| args.files[0].with_extension("html"));
+    let html = match made.as_slice() {
+        [a, b] => Cow::Owned(beside(a, b)),
+        all => Cow::Borrowed(all[0].html.as_str()),
     };
-    let topology = match &args.topology {
-        Some(from) => Some(super::draw::topology::read(from)?),
-        None => info.topology.clone(),
-    };
-    let span = part(&args, whole)?;
-    let cut = Cut { from: since(args.from, whole), to: since(args.to, whole) };
-    let options = ConservationOptions { limit: EPISODES_MAX, ..ConservationOptions::default() };
-    let conservation = Conservation::new(options, &info);
-    let slices = Columns::new(span).with_marks(&info).without_power().at_most(args.slices_max);
-    let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
-    let mut listening = Listening::new(source.as_mut()).without_power();
-    let reply = ask_within(&mut listening, cut, (slices, conservation, power))
-        .with_context(|| file.display().to_string())?;
-    let (slices, conservation, power) = reply.answer;
-    let slices = slices.with_arguments(listening.said()).with_power(power);
-    let mut slices = slices.with_owners(&Belongs::of(source.info()), &reply.state);
-    let too_many = !slices.is_whole();
-    if too_many {
-        slices = in_columns(slices, &args, span, cut)?;
-    }
-    let mut warnings = reply.warnings;
-    warnings.extend(too_many.then(|| {
-        let what = "the page shows columns, since the trace has too many slices for it".to_owned();
-        Warning::new(
-            "page-columns",
-            what,
-            "--from and --to choose a part that is shown with all of them",
-        )
-    }));
-    if !args.no_why {
-        let input = Input::part_of(file, args.from, args.to);
-        let overview::Answer { text, worst } = overview::answer(&input)?;
-        slices = slices.with_answer(text, worst);
-    }
-    let notes = notes(&conservation, &reply.state);
-    let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    let count = conservation.count;
-    let html = page_from(&title, &slices, whole.start, topology.as_ref(), &notes, count);
-    let output = args.output.unwrap_or_else(|| file.with_extension("html"));
-    save(&output, &html)?;
+    save(&output, html.as_ref())?;
+    let path = output.display().to_string();
+    let bytes = html.len();
     if args.json {
-        json::print(&Document {
-            path: output.display().to_string(),
-            bytes: html.len(),
-            origin_ns: whole.start.0.to_string(),
-            duration_ns: span.duration(),
-            cpus: slices.cpus(),
-            slices: slices.slices(),
-            episodes: conservation.count,
-            warnings,
-        })?;
+        let of = |made: &Made| Document { path: path.clone(), bytes, ..made.document.clone() };
+        match made.as_slice() {
+            [a, b] => json::print(&Both { a: of(a), b: of(b) })?,
+            all => json::print(&of(&all[0]))?,
+        }
     } else {
-        writeln!(crate::output::stdout(), "{}", output.display())?;
-        for warning in &warnings {
+        writeln!(crate::output::stdout(), "{path}")?;
+        for warning in made.iter().flat_map(|made| &made.document.warnings) {
             writeln!(crate::output::stderr(), "schedlab: {warning}")?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Two pages in one, with the difference in waiting.
+fn beside(a: &Made, b: &Made) -> String {
+    let difference = match (&a.waited, &b.waited) {
+        (Some(a), Some(b)) => Some(Difference::of(a, b)),
+        _ => None,
+    };
+    pair(&Pair {
+        names: [a, b].map(|made| made.title.clone()),
+        pages: [a, b].map(|made| made.html.clone()),
+        difference: difference.as_ref().map_or_else(String::new, Difference::sentence),
+        tables: difference.as_ref().map_or_else(Vec::new, Difference::tables),
+    })
+}
+
+/// A page, and what is told of it.
+struct Made {
+    title: String,
+    html: String,
+    /// How long tasks waited, if that was asked.
+    waited: Option<Waited>,
+    document: Document,
+}
+
+/// Makes the page of a trace: one pass, one more if a group has a quota, and one if it has too many slices.
+fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
+    let name = || file.display().to_string();
+    let options = Options { arguments: true, ..Options::default() };
+    let input = Input::part_of(file, args.from, args.to).anonymised(args.anonymise);
+    let mut source = input.part.open(file, &options)?;
+    let mut info = source.info().clone();
+    let whole = match info.span {
+        Some(span) => span,
+        None => {
+            let span = span_of(source.as_mut()).with_context(name)?;
+            // Streams learn tracepoints and marks on the way: now all are known.
+            info = source.info().clone();
+            source = input.part.open(file, &options)?;
+            span
+        }
+    };
+    let topology = match &args.topology {
+        Some(from) => Some(super::topology::read(from)?),
+        None => info.topology.clone(),
+    };
+    let span = part(args, file, whole)?;
+    let cut = Cut { from: since(args.from, whole), to: since(args.to, whole) };
+    let options = ConservationOptions { limit: EPISODES_MAX, ..ConservationOptions::default() };
+    let conservation = Conservation::new(options, &info);
+    let limits = if args.no_why { None } else { Some(Limits::of(&input)?) };
+    let mut slices = Columns::new(span).with_marks(&info).without_power().at_most(args.slices_max);
+    if let Some(limits) = &limits {
+        slices = slices.with_causes(limits.causes());
+    }
+    let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
+    let mut listening = Listening::new(source.as_mut()).without_power();
+    let reply =
+        ask_within(&mut listening, cut, (slices, conservation, power)).with_context(name)?;
+    let Reply { answer, origin, observed, state, mut warnings, known } = reply;
+    let (slices, conservation, power) = answer;
+    let mut page = slices.with_power(power);
+    // What tracepoints say can hold any name.
+    if !args.anonymise {
+        page = page.with_arguments(listening.said());
+    }
+    page = page.with_owners(&Belongs::of(source.info()), &state);
+    if !page.is_whole() {
+        page = in_columns(page, &input, span, cut)?;
+        warnings.push(Warning::new(
+            "page-columns",
+            "the page shows columns, since the trace has too many slices for it",
+            "--from and --to choose a part that is shown with all of them",
+        ));
+    }
+    let notes = notes(&conservation, &state);
+    let mut waited = None;
+    if let (Some(limits), Some(answer)) = (limits, page.take_causes()) {
+        let reply = Reply { answer, origin, observed, state, warnings: warnings.clone(), known };
+        waited = Some(Waited::of(&reply));
+        let Answer { text, worst } = limits.answer(&input, &reply);
+        page = page.with_answer(text, worst);
+    }
+    let title = match args.anonymise {
+        true => Cow::Borrowed("trace"),
+        false => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy(),
+    };
+    let count = conservation.count;
+    let html = page_from(&title, &page, whole.start, topology.as_ref(), &notes, count);
+    let document = Document {
+        path: String::new(),
+        bytes: html.len(),
+        origin_ns: whole.start.0.to_string(),
+        duration_ns: span.duration(),
+        cpus: page.cpus(),
+        slices: page.slices(),
+        episodes: count,
+        warnings,
+    };
+    Ok(Made { title: title.into_owned(), html, waited, document })
 }
 
 /// A point as the time since the trace began.
@@ -163,13 +233,13 @@ fn since(point: Option<Point>, whole: Span) -> Option<Nanos> {
 }
 
 /// The part of the trace that is asked for.
-fn part(args: &Args, whole: Span) -> anyhow::Result<Span> {
+fn part(args: &Args, file: &Path, whole: Span) -> anyhow::Result<Span> {
     let start = whole.start + since(args.from, whole).unwrap_or(Nanos::ZERO);
     let end = since(args.to, whole).map_or(whole.end, |to| (whole.start + to).min(whole.end));
     if (args.from.is_some() || args.to.is_some()) && start >= end {
         bail!(
             "{}: the trace holds nothing between --from {} and --to {}: it lasts {}",
-            args.file.display(),
+            file.display(),
             args.from.unwrap_or(Nanos::ZERO.into()),
             args.to.unwrap_or(whole.duration().into()),
             whole.duration()
@@ -179,12 +249,12 @@ fn part(args: &Args, whole: Span) -> anyhow::Result<Span> {
 }
 
 /// Reads the trace once more, for columns in place of slices.
-fn in_columns(page: PageData, args: &Args, span: Span, cut: Cut) -> anyhow::Result<PageData> {
-    let mut source = open_with(&args.file, &Options::default())?;
+fn in_columns(page: PageData, input: &Input, span: Span, cut: Cut) -> anyhow::Result<PageData> {
+    let mut source = input.part.open(&input.file, &Options::default())?;
     let columns = Density::new(span, PageData::columns_of(page.cpus()), By::Task);
     let question = (columns, Levels::new(span, LEVELS, Vec::new()));
     let reply = ask_within(source.as_mut(), cut, question)
-        .with_context(|| args.file.display().to_string())?;
+        .with_context(|| input.file.display().to_string())?;
     let (columns, curves) = reply.answer;
     let levels = curves.into_iter().next().map_or_else(Vec::new, |machine| machine.levels);
     Ok(page.with_columns(columns, levels))

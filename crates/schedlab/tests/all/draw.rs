@@ -353,3 +353,78 @@ fn a_page_can_show_a_part_and_counts_from_the_begin_of_the_trace() {
     assert!(whole.contains("\"shift\":0,") && whole.contains("\"fine\":0,"));
     assert!(part.contains("\"shift\":500000,\"span\":400000,"));
 }
+
+#[test]
+fn a_page_to_share_holds_no_name_of_the_machine() {
+    let desk = Desk::new("anonymous");
+    done(&desk.run("load app --duration 30ms --on sim:cpus=2,kernel=cfs-6.1 --trace secret.dat"));
+    let (open, _) = page(&desk, "view secret.dat -o p.html");
+    assert!(open.contains("app-producer") && open.contains("secret.dat"), "the test can fail");
+    let (page, _) = page(&desk, "view secret.dat -o p.html --anonymise");
+    for name in ["app-", "secret", "consumer"] {
+        assert!(!page.contains(name), "{name}");
+    }
+    assert!(
+        page.contains("task-") && page.contains("<title>trace</title>"),
+        "numbers stand for names"
+    );
+}
+
+#[test]
+fn two_traces_stand_on_one_page_with_their_difference() {
+    let desk = Desk::new("pair");
+    std::fs::copy(desk.0.join("x.dat"), desk.0.join("y.dat")).expect("writable");
+    let (page, bytes) = page(&desk, "view x.dat y.dat -o p.html");
+    assert!(page.contains("Tasks waited as long in both, for the same causes."), "the same trace");
+    assert_eq!(page.matches("<iframe ").count(), 2);
+    let output = desk.run("view x.dat y.dat -o p.html --json");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&told["a"]["slices"], &told["a"]["bytes"]), (&told["b"]["slices"], &bytes.into()));
+    let output = desk.run("view x.dat y.dat x.dat -o p.html");
+    assert_eq!(output.status.code(), Some(2), "two at most");
+}
+
+#[test]
+fn a_figure_shows_the_chosen_tasks_alone_at_its_size_with_a_caption() {
+    let desk = Desk::new("figure");
+    done(&desk.run("load app --duration 30ms --on sim:cpus=2,kernel=cfs-6.1 --trace app.dat"));
+    let drawn = |arguments: &str| {
+        let output = desk.run(&format!("draw {arguments} --comm app-producer --caption -o f.svg"));
+        done(&output);
+        let svg = String::from_utf8(desk.read("f.svg")).expect("SVG is text");
+        (svg, String::from_utf8(output.stdout).expect("text"))
+    };
+    let (svg, said) = drawn("tasks app.dat --from 2ms --to 20ms --width-mm 85 --font-pt 7 --grey");
+    assert!(svg.contains(">app-producer:") && !svg.contains(">app-consumer"), "{svg}");
+    // 85 mm are 321.26 px of 1/96 inch.
+    let width = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let width: f64 = width.expect("a width").parse().expect("a number");
+    assert!((width - 321.26).abs() < 0.5, "{width}");
+    // 7 points of a natural 8.25: the scene is wider than the figure.
+    let scene = svg.split("viewBox=\"0 0 ").nth(1).and_then(|rest| rest.split(' ').next());
+    let scene: f64 = scene.expect("a view box").parse().expect("a number");
+    assert!((scene / 100.0 * 7.0 / 8.25 - 321.26).abs() < 1.0, "{scene}");
+    assert!(svg.contains("#333333") && !svg.contains("#0072b2"), "the palette of grey print");
+    let caption = said.lines().nth(1).expect("a caption");
+    assert!(
+        caption.starts_with("Tasks of app.dat: 2 chosen tasks on 2 CPUs from 2.00 ms to 20.0 ms"),
+        "{caption}"
+    );
+    assert!(caption.ends_with("18.0 ms)."), "{caption}");
+    assert!(!caption.trim_end_matches('.').contains(". "), "one sentence: {caption}");
+    // What was filtered away is drawn as nothing: rows of CPUs have fewer boxes, and no colour for the rest.
+    let (some, _) = drawn("cores app.dat");
+    done(&desk.run("draw cores app.dat -o all.svg"));
+    let all = String::from_utf8(desk.read("all.svg")).expect("SVG is text");
+    assert!(some.matches("h").count() < all.matches("h").count());
+    assert!(some.contains("app-producer") && !some.contains("app-consumer"), "{some}");
+    assert!(!some.contains("#1f242c"), "not even as others: {some}");
+    // The curve holds the chosen tasks' time only, and so does the histogram.
+    for picture in ["waiting", "latency"] {
+        let (_, said) = drawn(&format!("{picture} app.dat"));
+        assert!(said.contains("2 chosen tasks"), "{said}");
+    }
+    let output = desk.run("draw tasks app.dat --comm nobody -o f.svg");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("--comm nobody"), "{said}");
+}

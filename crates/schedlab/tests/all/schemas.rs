@@ -59,6 +59,7 @@ const EVERYWHERE: &[&str] = &[
     "draw cores a.dat -o a.svg --json",
     "draw boxes table.csv --value y --by x -o boxes.svg --json",
     "view a.dat -o a.html --json",
+    "view a.dat a.dat -o a.html --json",
     "load pingpong --duration 50ms --json",
     "load cpu --duration 50ms --beside cpu --interval 10ms --json",
     "load hackbench -g 1 -l 20 --repeat 3 --beside cpu --against groups=2 --json",

@@ -48,12 +48,13 @@ fn slices_are_gaps_lengths_tasks_and_waits_after_each_other() {
     assert_eq!((data.cpus(), data.slices()), (2, 6));
     let [cpu0, cpu1] = [&data.cpus[0].1, &data.cpus[1].1];
     let columns = |track: &Track| track.parts[0].columns.each_ref().map(|c| numbers(c));
-    let [gaps, lengths, tasks, _, waits, wakers] = columns(cpu0);
+    let [gaps, lengths, tasks, _, waits, wakers, whys] = columns(cpu0);
     assert_eq!(gaps, [0, 0, 2_000]);
     assert_eq!(lengths, [4_000; 3]);
     let id = |pid: i32| data.tasks.iter().position(|task| task.pid == pid).unwrap() as u64;
     assert_eq!(tasks, [id(1), id(2), id(1)]);
     assert_eq!((waits[1], wakers[0]), (3_000, id(1)), "B waits 3 us and A woke it");
+    assert_eq!(whys, [0], "nobody asked why");
     let [gaps, lengths, tasks, ..] = columns(cpu1);
     assert_eq!(gaps[1..], [4_000, 2_000]);
     assert_eq!(lengths[..2], [2_000, 4_000]);
@@ -99,9 +100,10 @@ fn points_belong_to_the_window_and_have_a_name_and_the_rest_are_counted() {
 fn a_part_holds_so_many_slices_and_the_next_one_begins_a_part() {
     let mut track = Track::default();
     for _ in 0..=SLICES_PER_PART {
-        assert_eq!(track.push([0, 1, 1, 0, 0], 9), 5, "no wait, no waker");
+        let bytes = track.push([0, 1, 1, 0, 0], 9, None, Cpu(0));
+        assert_eq!(bytes, 5, "no wait, no waker");
     }
-    assert_eq!(track.push([0, 1, 1, 0, 300], 9), 7);
+    assert_eq!(track.push([0, 1, 1, 0, 300], 9, None, Cpu(0)), 8, "a waker, and no cause");
     assert_eq!(track.count, SLICES_PER_PART + 2);
     let counts: Vec<usize> = track.parts.iter().map(|part| part.count).collect();
     assert_eq!(counts, [SLICES_PER_PART, 2]);
@@ -258,3 +260,35 @@ fn tasks_of_one_process_and_group_have_one_number_and_colour() {
     assert!(data.processes[of(1).process - 1].contains('A'), "{:?}", data.processes);
     assert!(data.groups.is_empty() && of(1).group == 0);
 }
+
+#[test]
+fn a_wait_carries_its_causes_and_the_cpu_of_its_queue() {
+    let trace = schedlab_timeline::notation::parse(WAITS).unwrap();
+    let span = schedlab_timeline::span_of(&mut trace.source()).unwrap();
+    let causes = Causes::new(trace.source().info(), &[], 8);
+    let question = Columns::new(span).with_causes(causes);
+    let mut data = schedlab_timeline::ask(&mut trace.source(), question).unwrap().answer;
+    let whys = |cpu: usize| numbers(&data.cpus[cpu].1.parts[0].columns[6]);
+    let [misplaced, competition] = [WaitCause::Misplaced, WaitCause::Fair].map(number_of);
+    // B waits 3 us, of which CPU 1 is free for 1 us before C runs there. Then it waits for 2 us on CPU 0, and CPU 1 takes
+    // it over.
+    assert_eq!(whys(0), [SEVERAL + 2, competition, misplaced, 1_000]);
+    assert_eq!(whys(1), [ELSEWHERE + competition, 0]);
+    // Of a wait that began before the window less is known than its length.
+    let explained = data.open[0].clone();
+    let mut bytes = Vec::new();
+    put_why(&mut bytes, 9_000, Some(&(explained.parts, None)), Cpu(0));
+    assert_eq!(numbers(&bytes), [IN_PART + SEVERAL + 1, competition, 2_000]);
+    // D waits at the end.
+    let open: Vec<_> = data.open.iter().map(|wait| (wait.until - wait.since, wait.cpu)).collect();
+    assert_eq!(open, [(Nanos(2_000), Some(Cpu(0)))]);
+    let total = data.take_causes().unwrap().total.sum();
+    assert_eq!(total, Nanos(3_000 + 2_000 + 2_000));
+}
+
+const WAITS: &str = "
+    0 | AAAABBEEEEEEEE
+      |  bbb  bb    dd
+    1 | ..CCCCCCBBBBCC
+    at 1: A wakes B
+    at 12: E wakes D";

@@ -1,6 +1,7 @@
 //! `schedlab draw cores`.
 
 use super::{Common, Drawn};
+use crate::commands::trace::input::Selection;
 use anyhow::bail;
 use schedlab_draw::cores::{Cores, Lane, Mark, Marks, Row, Size, stacked};
 use schedlab_draw::marks::{EventMark, Marking, Wanted};
@@ -9,8 +10,8 @@ use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions, legen
 use schedlab_draw::{Chosen, Scene, Theme, duration, number_of};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationAnswer, ConservationOptions, Episode, Power, PowerAnswer, State,
-    ask_within,
+    Chosen as Tasks, Conservation, ConservationAnswer, ConservationOptions, Episode, Power,
+    PowerAnswer, State, ask_within,
 };
 use schedlab_trace::Options;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    selection: Selection,
     #[command(flatten)]
     view: View,
 }
@@ -234,7 +237,7 @@ impl View {
 
 /// Draws each CPU's row.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (scene, drawn) = draw(&args.files, &args.common, &args.view)?;
+    let (scene, drawn) = draw(&args.files, &args.common, &args.view, Some(&args.selection))?;
     args.common.write(&scene, &drawn)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -244,15 +247,16 @@ pub(super) fn draw(
     files: &[PathBuf],
     common: &Common,
     view: &View,
+    selection: Option<&Selection>,
 ) -> anyhow::Result<(Scene, Drawn)> {
     let theme = common.theme();
-    let size = Size { width_px: common.width, row_px: view.row_height };
+    let size = Size { width_px: common.width(), row_px: view.row_height };
     let mut traces = Vec::new();
     let mut all: Option<Drawn> = None;
     // One name has one colour in all rows of the picture.
     let mut given: Vec<Entry> = Vec::new();
     for file in files {
-        let (mut cores, legend, drawn) = like(file, common, view, size, &theme, &given)?;
+        let (mut cores, legend, drawn) = like(file, common, view, selection, size, &theme, &given)?;
         if let (Some(title), true) = (&common.title, files.len() > 1) {
             // One title for all would not say which trace is which.
             cores.title = format!("{}: {title}", super::name_of(file));
@@ -276,7 +280,7 @@ pub(super) fn trace(
     size: Size,
     theme: &Theme,
 ) -> anyhow::Result<(Cores, Drawn)> {
-    let (cores, _, drawn) = like(file, common, view, size, theme, &[])?;
+    let (cores, _, drawn) = like(file, common, view, None, size, theme, &[])?;
     Ok((cores, drawn))
 }
 
@@ -285,6 +289,7 @@ fn like(
     file: &Path,
     common: &Common,
     view: &View,
+    selection: Option<&Selection>,
     size: Size,
     theme: &Theme,
     given: &[Entry],
@@ -292,6 +297,10 @@ fn like(
     let wanted = view.wanted()?;
     let events: Vec<EventMark> = wanted.iter().filter_map(Wanted::event).cloned().collect();
     let arguments = events.iter().any(EventMark::has_fields) || view.wants_power();
+    let chosen = match selection {
+        Some(selection) => super::chosen(selection, common, file)?,
+        None => Tasks::all(),
+    };
     let mut window = common.open_with(file, &Options { arguments, ..Options::all_cpus() })?;
     view.can_be_drawn(window.topology.as_ref(), &window.info, file)?;
     let columns = size.columns(window.has_brackets());
@@ -304,7 +313,8 @@ fn like(
         topology: window.topology.clone(),
         theme: theme.clone(),
     })
-    .like(given);
+    .like(given)
+    .about(chosen.clone());
     let marking = (!wanted.is_empty())
         .then(|| Marking::new(window.span, columns, wanted, &window.info, theme.clone()));
     let conservation = view
@@ -328,6 +338,7 @@ fn like(
         window: window.span,
         cpus: rows.len(),
         tasks,
+        chosen: chosen.count(),
         warnings: window
             .doubts(reply.warnings)
             .into_iter()

@@ -1,8 +1,11 @@
 //! `schedlab draw latency`: how long tasks waited for a CPU, as a histogram or cumulative curves.
 
 use super::{Common, Drawn};
+use crate::commands::trace::input::Selection;
 use schedlab_draw::chart::{Axis, Cdf, Chart, cdf_of, histogram_of};
+use schedlab_model::Pid;
 use schedlab_timeline::{Latency, ask_within};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,6 +20,8 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    selection: Selection,
     /// Use run delay (any wait for a CPU) instead of wakeup latency
     #[arg(long)]
     run_delay: bool,
@@ -40,28 +45,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut all: Option<Drawn> = None;
     let names = told_apart(&args.files);
     for (file, name) in args.files.iter().zip(&names) {
+        let chosen = super::chosen(&args.selection, common, file)?;
         let mut window = common.open(file)?;
         let reply = ask_within(window.source.as_mut(), window.cut, Latency::new())?;
+        let kept = reply.answer.tasks.iter().filter(|row| chosen.has(row.task));
+        let kept: BTreeSet<Pid> = kept.map(|row| row.pid).collect();
+        let answer = reply.answer.only(|pid, _| kept.contains(&pid));
         let which = |delays: &schedlab_timeline::Delays| match args.run_delay {
             true => delays.run_delay.clone(),
             false => delays.wakeup.clone(),
         };
         if args.by_command {
-            let commands = reply.answer.by_comm();
+            let commands = answer.by_comm();
             curves.extend(commands.iter().take(CURVES_MAX).map(|(comm, delays)| {
                 let name =
                     if args.files.len() > 1 { format!("{comm} ({name})") } else { comm.clone() };
                 cdf_of(&name, &which(delays))
             }));
         } else {
-            curves.push(cdf_of(name, &which(&reply.answer.total)));
+            curves.push(cdf_of(name, &which(&answer.total)));
         }
-        bars = Some(histogram_of(&common.title(label, file), label, &which(&reply.answer.total)));
+        bars = Some(histogram_of(&common.title(label, file), label, &which(&answer.total)));
         let drawn = Drawn {
             origin: window.origin,
             window: window.span,
             cpus: reply.state.observed_cpus().count(),
-            tasks: reply.answer.tasks.len(),
+            tasks: reply.state.task_count(),
+            chosen: chosen.count(),
             warnings: window.doubts(reply.warnings),
         };
         match &mut all {
@@ -81,9 +91,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             curves,
             tail: args.tail,
         };
-        cdf.scene(common.width, &theme)
+        cdf.scene(common.width(), &theme)
     } else {
-        bars.scene(common.width, &theme)
+        bars.scene(common.width(), &theme)
     };
     common.write(&scene, &drawn)?;
     Ok(ExitCode::SUCCESS)

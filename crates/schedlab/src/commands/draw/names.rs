@@ -77,7 +77,7 @@ pub(crate) fn dat2graph2(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             ..View::default()
         };
         let theme = Theme { other: Colour::BLACK, ..Theme::light() };
-        let size = Size { width_px: common.width, row_px: None };
+        let size = Size { width_px: common.width(), row_px: None };
         let (mut rows, drawn) = cores::trace(file, &common, &view, size, &theme)?;
         // The first core, and the first socket, stand at the bottom.
         rows.rows.reverse();
@@ -122,11 +122,12 @@ pub(crate) fn running_waiting(arguments: Vec<OsString>) -> anyhow::Result<ExitCo
         let name = format!("{}_running_waiting", stem(file));
         let mut common = Common::for_file(PathBuf::from(format!("{name}.pdf")));
         (common.min, common.max) = window(&args.min, &args.max)?;
-        let (mut running, drawn) = waiting::collect(file, &common, false)?;
+        let (mut running, drawn) =
+            waiting::collect(file, &common, false, schedlab_timeline::Chosen::all())?;
         running.title = format!("{name}, duration: {} seconds", seconds(end(file, &common)?));
         running.notes.clear();
         let theme = Theme::light();
-        let scene: Scene = draw_waiting(&running, common.width, Tints::green_and_red(), &theme);
+        let scene: Scene = draw_waiting(&running, common.width(), Tints::green_and_red(), &theme);
         common.write(&scene, &drawn)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ use anyhow::Context;
 use schedlab_draw::Scene;
 use schedlab_draw::cores::Size;
 use schedlab_draw::waiting::{Tints, aligned};
+use schedlab_timeline::Chosen;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -79,19 +80,19 @@ fn draw(args: &Args, recipe: &Recipe) -> anyhow::Result<(Scene, Drawn)> {
     let view = recipe.rows.clone().unwrap_or_default();
     let common = &args.common;
     let theme = common.theme();
-    let (mut scene, drawn) = cores::draw(&args.files, common, &view)?;
+    let (mut scene, drawn) = cores::draw(&args.files, common, &view, None)?;
     if recipe.curve {
         for file in &args.files {
             let brackets = common.open(file)?.has_brackets();
-            let left = Size { width_px: common.width, row_px: None }.left_px(brackets);
-            let (mut running, _) = waiting::collect(file, common, recipe.sockets)?;
+            let left = Size { width_px: common.width(), row_px: None }.left_px(brackets);
+            let (mut running, _) = waiting::collect(file, common, recipe.sockets, Chosen::all())?;
             // The rows above have the title and the notes.
             running.notes.clear();
             running.title = match &args.files[..] {
                 [_] => "running and waiting tasks".to_owned(),
                 _ => format!("running and waiting tasks of {}", file.display()),
             };
-            scene.below(aligned(&running, common.width, left, Tints::of(&theme), &theme));
+            scene.below(aligned(&running, common.width(), left, Tints::of(&theme), &theme));
         }
     }
     Ok((scene, drawn))

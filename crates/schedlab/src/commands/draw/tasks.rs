@@ -1,6 +1,7 @@
 //! `schedlab draw tasks`: what each task did over time.
 
 use super::{Common, Drawn};
+use crate::commands::trace::input::Selection;
 use anyhow::bail;
 use schedlab_draw::tasks::{By, Wanted, rows};
 use schedlab_draw::{Belongs, duration};
@@ -19,6 +20,8 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    selection: Selection,
     /// Draw a row for each task, or for all tasks of a command, process or control group
     #[arg(long, value_enum, default_value_t = Rows::Task)]
     by: Rows,
@@ -43,17 +46,21 @@ enum Rows {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let file = args.file.display();
+    let chosen = super::chosen(&args.selection, common, &args.file)?;
     let mut window = common.open(&args.file)?;
     let question = Slices::new(INTERVALS_MAX).with_sleeps();
     let reply = ask_within(window.source.as_mut(), window.cut, question)?;
     let belongs = belongs(args, window.source.info())?;
-    let seen = reply.answer;
+    let mut seen = reply.answer;
     if seen.left_out > 0 {
         bail!(
             "{file}: over {INTERVALS_MAX} intervals in this window: use a shorter one with \
              --from and --to"
         );
     }
+    seen.slices.retain(|slice| chosen.has(slice.task));
+    seen.waits.retain(|wait| chosen.has(wait.task));
+    seen.sleeps.retain(|sleep| chosen.has(sleep.task));
     let wanted = Wanted {
         by: match args.by {
             Rows::Task => By::Task,
@@ -77,6 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         window: window.span,
         cpus: reply.state.observed_cpus().count(),
         tasks: reply.state.task_count(),
+        chosen: chosen.count(),
         warnings: window.doubts(reply.warnings),
     };
     let shown = picture.rows.len();
@@ -88,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     picture.notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
     picture.title = common.title("tasks", &args.file);
     (picture.window, picture.origin) = (window.span, window.origin);
-    common.write(&picture.scene(common.width, &common.theme()), &drawn)?;
+    common.write(&picture.scene(common.width(), &common.theme()), &drawn)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -53,12 +53,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ran = ask_within(source.as_mut(), cut, Slices::new(SLICES_MAX))
         .with_context(|| args.file.display().to_string())?;
     let theme = common.theme();
-    let scene = wakeup.scene(&ran.answer, &ran.state, common.width, &theme);
+    let scene = wakeup.scene(&ran.answer, &ran.state, common.width(), &theme);
     let drawn = Drawn {
         origin: window.origin,
         window: shown,
         cpus: wakeup.cpus().len(),
         tasks: ran.state.task_count(),
+        chosen: None,
         warnings: window.doubts(reply.warnings),
     };
     common.write(&scene, &drawn)?;

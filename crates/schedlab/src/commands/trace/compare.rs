@@ -1,6 +1,6 @@
 //! `schedlab trace compare`: two traces side by side. One sample each, so differences, no verdict.
 
-mod causes;
+pub(crate) mod causes;
 
 use super::form;
 use super::input::{self, Input, Machine, Part, Selection};

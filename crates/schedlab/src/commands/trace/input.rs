@@ -3,8 +3,11 @@
 use super::form::Form;
 use crate::commands::UsageError;
 use anyhow::Context as _;
+use schedlab_draw::page::Anonymous;
 use schedlab_model::table::Bound;
-use schedlab_model::{Cpu, Known, Nanos, Need, OtherFormat, Pid, Point, Span, Topology, Warning};
+use schedlab_model::{
+    Cpu, EventSource, Known, Nanos, Need, OtherFormat, Pid, Point, Span, Topology, Warning,
+};
 use schedlab_timeline::{
     Chosen, Cut, Question, Reply, State, TaskId, Who, WithArguments, ask_all, ask_within, span_of,
     tells_where_tasks_block,
@@ -38,9 +41,22 @@ pub(crate) struct Part {
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(crate) form: Form,
+    /// Whether names of the trace and its file are replaced.
+    #[arg(skip)]
+    pub(crate) anonymise: bool,
 }
 
 impl Part {
+    /// Opens a trace, under other names if that is asked for.
+    pub(crate) fn open(
+        &self,
+        path: &Path,
+        options: &Options,
+    ) -> anyhow::Result<Box<dyn EventSource>> {
+        let source = schedlab_trace::open_with(path, options)?;
+        Ok(if self.anonymise { Box::new(Anonymous::new(source)) } else { source })
+    }
+
     /// The part of `path` that is asked about. A point on the clock needs the trace's first instant, for which a trace
     /// that does not tell it is read once more.
     pub(crate) fn cut(&self, path: &Path) -> anyhow::Result<Cut> {
@@ -76,7 +92,7 @@ impl Part {
     ) -> anyhow::Result<Reply<Q::Answer>> {
         let cut = self.cut(path)?;
         let options = Options { arguments: Q::ARGUMENTS, ..self.options() };
-        let mut source = schedlab_trace::open_with(path, &options)?;
+        let mut source = self.open(path, &options)?;
         let question = question(source.info());
         let reply = ask_within(&mut *source, cut, question);
         let reply = reply.with_context(|| path.display().to_string())?;
@@ -97,8 +113,19 @@ impl Part {
 impl Input {
     /// The part of a file, for an answer that is printed elsewhere.
     pub(crate) fn part_of(file: &Path, from: Option<Point>, to: Option<Point>) -> Self {
-        let part = Part { from, to, threads: None, form: Form::default() };
+        let part = Part { from, to, threads: None, form: Form::default(), anonymise: false };
         Self { file: file.to_owned(), part }
+    }
+
+    /// The same with other names.
+    pub(crate) fn anonymised(mut self, anonymise: bool) -> Self {
+        self.part.anonymise = anonymise;
+        self
+    }
+
+    /// The file as an answer may name it.
+    pub(crate) fn shown(&self) -> std::path::Display<'_> {
+        if self.part.anonymise { Path::new("TRACE").display() } else { self.file.display() }
     }
 
     /// The same as [`Self::ask`], for a question that is worth a loop of its own with each reader.
@@ -167,7 +194,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// What was asked for; `None` leaves it to the trace.
     pub(crate) fn topology(&self) -> anyhow::Result<Option<Topology>> {
-        self.topology.as_deref().map(crate::commands::draw::topology::read).transpose()
+        self.topology.as_deref().map(crate::commands::topology::read).transpose()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why tasks of one trace waited longer than those of the other: the difference by cause and by who ran instead.
 
 use super::super::why::overview::Waited;
+use schedlab_draw::page::Table;
 use schedlab_model::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,6 +11,9 @@ use std::collections::BTreeMap;
 const SHARE_MIN: f64 = 0.01;
 /// Parts of the difference in the text.
 const PARTS_MAX: usize = 5;
+
+/// Rows of a table beside two pages.
+const ROWS_MAX: usize = 12;
 
 /// A part of the waiting in both traces.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -30,7 +34,7 @@ impl Part {
 
 /// The difference in waiting of two traces.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct Difference {
+pub(crate) struct Difference {
     /// By cause, the largest change first.
     by_cause: Vec<Part>,
     /// By the name of who ran instead, the largest change first. One that ran in both traces is one row.
@@ -38,7 +42,7 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    pub(super) fn of(a: &Waited, b: &Waited) -> Self {
+    pub(crate) fn of(a: &Waited, b: &Waited) -> Self {
         let causes = |waited: &Waited| {
             let told = waited.parts.ranked().into_iter();
             told.map(|(cause, time)| (cause.title().to_owned(), time)).collect()
@@ -49,8 +53,25 @@ impl Difference {
         }
     }
 
+    /// Both as tables: time per second of each trace, and the change.
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        let table = |head: &str, parts: &[Part]| {
+            let per_second = |ns: f64| Nanos(ns as u64).readable();
+            let row = |part: &Part| {
+                let [a, b] = [part.a_ns_per_s, part.b_ns_per_s].map(per_second);
+                [part.name.clone(), a, b, signed(part.change())]
+            };
+            let rows = parts.iter().take(ROWS_MAX).map(row).collect();
+            Table { head: head.to_owned(), rows }
+        };
+        vec![
+            table("waited per second, by cause", &self.by_cause),
+            table("behind whom", &self.by_culprit),
+        ]
+    }
+
     /// `Tasks waited 1.20 s more per second in B: throttled +1.00 s, competition +200 ms; behind hog +150 ms.`
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let sum = |side: fn(&Part) -> f64| self.by_cause.iter().map(side).sum::<f64>();
         let (a, b) = (sum(|part| part.a_ns_per_s), sum(|part| part.b_ns_per_s));
         let most = a.max(b);

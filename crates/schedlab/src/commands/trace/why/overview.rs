@@ -10,6 +10,7 @@ use schedlab_timeline::{
     Blame, Causes, CausesAnswer, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
     Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
 };
+use schedlab_trace::Options;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -19,6 +20,8 @@ use std::process::ExitCode;
 
 /// Waits that are kept with their causes.
 const WORST: usize = 20;
+/// The same for a page: the longest of the tasks that it is about should be among them.
+const WORST_OF_PAGE: usize = 4_000;
 /// An open wait that is shorter is the end of the recording, and no fault.
 const OPEN_MIN: Nanos = Nanos(10_000_000);
 /// Causes below this share of the waiting are in the JSON only.
@@ -42,22 +45,18 @@ struct Explained {
 impl Explained {
     /// Where a group has a quota, in two passes: only a refill tells whom it found throttled.
     fn of(input: &Input) -> anyhow::Result<Self> {
-        let TraceInfo { groups, affinity, trigger, .. } =
-            schedlab_trace::open(&input.file)?.info().clone();
-        let has_quota = groups.iter().flat_map(|all| &all.limits).any(|one| one.quota.is_some());
-        // From the beginning on, whatever part is asked about: what came before shows the budgets.
-        let throttling = match has_quota {
-            true => {
-                let mut whole = input.clone();
-                whole.part.from = None;
-                whole.ask(|info| WithArguments(Throttling::new(info)))?.answer
-            }
-            false => ThrottlingAnswer::default(),
-        };
+        let Limits { info, throttling } = Limits::of(input)?;
         let reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
         let throttling = throttling.within(reply.observed);
+        let TraceInfo { groups, affinity, trigger, .. } = info;
         Ok(Self { reply, groups, throttling, has_affinity: affinity.is_some(), trigger })
     }
+}
+
+/// What must be known before one may ask why tasks waited.
+pub(crate) struct Limits {
+    info: TraceInfo,
+    throttling: ThrottlingAnswer,
 }
 
 /// The answer for a page: the text without the table of tasks, and its worst wait.
@@ -65,22 +64,45 @@ pub(crate) struct Answer {
     /// Lines of at most 80 columns.
     pub(crate) text: String,
     /// The longest wait of the tasks that it is about; `None` if nobody waited.
-    pub(crate) worst: Option<Span>,
+    pub(crate) worst: Option<(TaskId, Span)>,
 }
 
-/// The answer about a part of a trace.
-pub(crate) fn answer(input: &Input) -> anyhow::Result<Answer> {
-    let Explained { reply, groups, trigger, .. } = Explained::of(input)?;
-    let groups = groups.unwrap_or_default();
-    let subject = Subject::of(&reply);
-    let screen = Screen { reply: &reply, groups: &groups, input, trigger };
-    let text = screen.text(subject.as_ref());
-    let worst = subject.filter(|_| !screen.is_calm()).and_then(|subject| {
-        let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
-        let worst = subject.wait.as_ref().or(reply.answer.worst.iter().find(own))?;
-        Some(Span::new(worst.since, worst.until))
-    });
-    Ok(Answer { text, worst })
+impl Limits {
+    /// Asks a trace for them, in a pass of its own if a group has a quota.
+    pub(crate) fn of(input: &Input) -> anyhow::Result<Self> {
+        let info = input.part.open(&input.file, &Options::default())?.info().clone();
+        let limits = info.groups.iter().flat_map(|all| &all.limits);
+        let throttling = match limits.into_iter().any(|one| one.quota.is_some()) {
+            // From the beginning on, whatever part is asked about: what came before shows the budgets.
+            true => {
+                let mut whole = input.clone();
+                whole.part.from = None;
+                whole.ask(|info| WithArguments(Throttling::new(info)))?.answer
+            }
+            false => ThrottlingAnswer::default(),
+        };
+        Ok(Self { info, throttling })
+    }
+
+    /// The question that a page asks in the same pass as its own.
+    pub(crate) fn causes(&self) -> Causes {
+        Causes::new(&self.info, &self.throttling.spans, WORST_OF_PAGE)
+    }
+
+    /// The answer about a part of a trace.
+    pub(crate) fn answer(self, input: &Input, reply: &Reply<CausesAnswer>) -> Answer {
+        let TraceInfo { groups, trigger, .. } = self.info;
+        let groups = groups.unwrap_or_default();
+        let subject = Subject::of(reply);
+        let screen = Screen { reply, groups: &groups, input, trigger };
+        let text = screen.text(subject.as_ref());
+        let worst = subject.filter(|_| !screen.is_calm()).and_then(|subject| {
+            let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
+            let worst = subject.wait.as_ref().or(reply.answer.worst.iter().find(own))?;
+            Some((worst.task, Span::new(worst.since, worst.until)))
+        });
+        Answer { text, worst }
+    }
 }
 
 /// How long the chosen tasks of a trace waited, and why.
@@ -96,12 +118,19 @@ pub(crate) struct Waited {
 pub(crate) fn waited(input: &Input, selection: &Selection) -> anyhow::Result<Waited> {
     let mut reply = Explained::of(input)?.reply;
     narrow(&mut reply, selection, None);
-    let mut culprits = BTreeMap::new();
-    for row in &reply.answer.blame {
-        *culprits.entry(reply.state.name(row.by)).or_default() += row.time;
+    Ok(Waited::of(&reply))
+}
+
+impl Waited {
+    /// That of all tasks of an answer.
+    pub(crate) fn of(reply: &Reply<CausesAnswer>) -> Self {
+        let mut culprits = BTreeMap::new();
+        for row in &reply.answer.blame {
+            *culprits.entry(reply.state.name(row.by)).or_default() += row.time;
+        }
+        let seconds = reply.observed.duration().as_secs_f64();
+        Self { parts: reply.answer.total, culprits, seconds }
     }
-    let seconds = reply.observed.duration().as_secs_f64();
-    Ok(Waited { parts: reply.answer.total, culprits, seconds })
 }
 
 /// What the answer about a window of a stream says first; `None` if tasks hardly waited.
@@ -667,7 +696,7 @@ impl Screen<'_> {
 
     /// The one thing to change.
     fn advice(&self, subject: &Subject) -> String {
-        let file = self.input.file.display();
+        let file = self.input.shown();
         let state = &self.reply.state;
         let Some((cause, time)) = subject.parts.ranked().first().copied() else {
             return String::new();
