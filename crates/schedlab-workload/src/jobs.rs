@@ -7,4 +7,4 @@ mod figures;
 mod workers;
 
 pub use figures::{figures, samples};
-pub use workers::{Workers, Rules, worker};
+pub use workers::{Rules, Workers, worker};

@@ -708,10 +708,9 @@ mod tests {
     fn the_workers_of_a_pool_prove_a_graph_as_tasks_too() {
         use schedlab_jobs::graph::{Rules, Shape};
         use schedlab_jobs::load::{Burner, Kind, Length, Load};
-        use schedlab_jobs::policy::Policy;
         use schedlab_jobs::run::{Clock, Run, Schedule};
         use schedlab_jobs::virtual_time::Costs;
-        use schedlab_workload::jobs::{Workers, worker};
+        use schedlab_workload::jobs::{self, Workers, worker};
 
         let mut plan = schedlab_workload::plan::Plan::new("jobs");
         plan.tasks = (0..3).map(|_| worker(0)).collect();
@@ -721,8 +720,8 @@ mod tests {
         let load = Load::new(&graph, planned, 20_000, Length::Fixed, 0);
         let run = Run::new(graph, Schedule::default(), Box::new(load), Clock::still());
         let run = Arc::new(run);
-        let crew =
-            Workers::man(&mut plan, run.clone(), Policy::new(3), Costs::USUAL, 1_000, vec!["cpu"]);
+        let rules = jobs::Rules::Pool;
+        let crew = Workers::man(&mut plan, run.clone(), rules, Costs::USUAL, 1_000, vec!["cpu"]);
         let arena = Arena::new(&plan).unwrap();
         std::thread::scope(|scope| {
             for (number, task) in plan.tasks.iter_mut().enumerate() {

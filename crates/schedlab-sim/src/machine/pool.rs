@@ -7,7 +7,7 @@ use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::Run;
 use schedlab_jobs::virtual_time::Costs;
 use schedlab_model::{Cpu, Event, Nanos, TraceInfo};
-use schedlab_workload::jobs::{Workers, Rules, worker};
+use schedlab_workload::jobs::{Rules, Workers, worker};
 use schedlab_workload::plan::Plan;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use schedlab_jobs::run::{Clock, Run, Schedule, Span};
 use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use schedlab_model::{Nanos, Topology};
 use schedlab_sim::{Hardware, Model, SimulatedPool, World};
-use schedlab_workload::jobs::{Workers, Rules as By, worker};
+use schedlab_workload::jobs::{Rules as By, Workers, worker};
 use schedlab_workload::plan::Plan;
 use schedlab_workload::{Behaviour, Done, Instruments, Op, WordId};
 use std::sync::{Arc, Mutex};

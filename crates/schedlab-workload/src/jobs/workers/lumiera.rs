@@ -2,7 +2,7 @@
 //! due, wakes whom the rules name, and runs jobs, spins or sleeps. While it holds the token it computes for as long as
 //! that takes, so a machine that displaces it then keeps the others waiting.
 
-use super::{AtWork, Workers, Stepping, Waiting};
+use super::{AtWork, Stepping, Waiting, Workers};
 use crate::{Instruments, Op};
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::policy::{JobId, Outcome, Pause, Step, Verdict};

@@ -3,7 +3,7 @@
 //!
 //! [`Costs::take_ns`]: schedlab_jobs::virtual_time::Costs::take_ns
 
-use super::{AtWork, Workers, Stepping, Waiting};
+use super::{AtWork, Stepping, Waiting, Workers};
 use crate::{Instruments, Op};
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::modelled::{Step, Task};
