@@ -38,7 +38,7 @@ fn add(sums: &mut Sums, told: &Told) {
     let delays = &latency.total.run_delay;
     let (count, sum, max) = &mut sums.1;
     *count += delays.count();
-    *sum += u64::try_from(delays.sum()).unwrap();
+    *sum += delays.sum();
     *max = (*max).max(delays.max().unwrap_or(0));
 }
 

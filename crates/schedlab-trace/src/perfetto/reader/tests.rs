@@ -394,7 +394,7 @@ fn left_by(release: Option<&str>, state: u64) -> (Left, Vec<String>) {
     let packets: Vec<_> =
         utsname.into_iter().chain([(packet::FTRACE_EVENTS, bundle_of(0, &events))]).collect();
     let mut reader = opened(trace_of(&packets));
-    let codes = reader.warnings().iter().map(|warning| warning.code.to_owned()).collect();
+    let codes = reader.warnings().iter().map(|warning| warning.code.clone()).collect();
     let Some((Event { what: What::Switch { left, .. }, .. }, _)) = read(&mut reader).pop() else {
         panic!("a switch")
     };
