@@ -9,8 +9,9 @@
 //! instance is made that does not ask for it (see [`unnamed`]).
 
 use super::error::{RecordError, tracefs_write_right};
-use super::hit_cost::{self, HitCost};
+use super::hit_cost;
 use super::options::{Meaning as _, Options};
+use super::request_probes::HitCost;
 use super::shared::{Ended, Shared, be_prompt, spawn};
 use super::spool::{self, Head};
 use super::stacks;

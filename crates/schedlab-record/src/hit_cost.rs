@@ -1,21 +1,11 @@
 //! What a hit of a probe costs the program that meets it, measured on a function of our own before recording.
 
 use super::RecordError;
-use super::request_probes::guarded;
+use super::request_probes::{HitCost, guarded};
 use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
 use schedlab_sys::tracefs::Tracefs;
-use serde::{Deserialize, Serialize};
 use std::hint::black_box;
-
-/// In nanoseconds, with the record that it writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct HitCost {
-    /// Of a probe at an entry or of a static one.
-    pub(crate) entry_ns: f64,
-    /// Of a probe at the return of the same function, beyond that.
-    pub(crate) return_ns: f64,
-}
 
 /// Calls of each measurement: some milliseconds, also where a hit takes 20 µs (in a nested virtual machine).
 const CALLS: u32 = 200;

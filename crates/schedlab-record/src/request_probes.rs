@@ -4,12 +4,12 @@
 //! It is defined as a dynamic event of tracefs, in a system of this recording's own, which the guard removes. Its records
 //! are recorded as any other's; [`super::hits`] turns them into marks.
 
-use super::hit_cost::HitCost;
 use super::programs;
 use super::symbols::{GOROUTINE, Program, argument_register, fetch, register_of};
-use super::{RecordError, rings, tracepoints::Tracepoint};
+use super::{RecordError, tracepoints::Tracepoint};
 use schedlab_model::{Cpu, Warning};
 use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::perf::{Event, Source};
 use schedlab_sys::tracefs::Tracefs;
 use schedlab_workload::{CALLS, Edge, Requested};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,15 @@ use std::path::{Path, PathBuf};
 const SYSTEM: &str = "schedlab_requests_";
 /// The field of a probe that holds what begin and end have in common.
 pub(crate) const KEY: &str = "key";
+
+/// What a hit costs its program, in nanoseconds, with the record that it writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HitCost {
+    /// Of a probe at an entry or of a static one.
+    pub(crate) entry_ns: f64,
+    /// Of a probe at the return of the same function, beyond that.
+    pub(crate) return_ns: f64,
+}
 
 /// A request, and the events that begin and end it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -340,13 +349,15 @@ pub(crate) fn guarded(
         return Err(refused("define", error));
     }
     // By perf, since ftrace would have the event in the buffers of others.
-    let tried = tracefs.event(group, name).map(|(id, _)| rings::try_event(id, Cpu(0)));
+    let tried = tracefs
+        .event(group, name)
+        .map(|(id, _)| Event::open(Source::Tracepoint(id), Cpu(0), u32::MAX >> 1, false).map(drop));
     match tried {
-        Ok(Err(RecordError::Io { error, .. })) => {
+        // Without the right to perf events the recording itself finds out.
+        Ok(Err(error)) if error.kind() != std::io::ErrorKind::PermissionDenied => {
             let _ = guard.undo(step);
             Err(refused("use", error))
         }
-        // Without the right to perf events the recording itself finds out.
         _ => Ok(()),
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Tail {
     pub(crate) trigger: Option<Trigger>,
     /// What each hit of a request's probe took from its program.
     #[serde(default)]
-    pub(crate) hit_cost: Option<super::hit_cost::HitCost>,
+    pub(crate) hit_cost: Option<super::request_probes::HitCost>,
 }
 
 /// What the watcher saw of a task.

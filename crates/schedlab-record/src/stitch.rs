@@ -1,9 +1,8 @@
 //! From a spool directory to a trace.dat: two passes over the ring files, the first for the names of
 //! tasks (the head of the file wants them), the second for the records.
 
-use super::hit_cost::HitCost;
 use super::hits::Hits;
-use super::request_probes::Probed;
+use super::request_probes::{HitCost, Probed};
 use super::spool::{self, Head, Source, Tail};
 use super::stacks::{self, Stacks};
 use super::tracepoints::Tracepoint;
