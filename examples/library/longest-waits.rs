@@ -26,7 +26,7 @@ fn print(path: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     let name = |task: TaskId| format!("{} {}", reply.state.name(task), reply.state.task(task).pid);
     for wait in &reply.answer {
         let why = match wait.why {
-            Why::Preempted | Why::Yielded => "displaced".to_owned(),
+            Why::Preempted | Why::Displaced | Why::Yielded => "displaced".to_owned(),
             _ if wait.waker == TaskId::NONE => "woken by an interrupt".to_owned(),
             _ => format!("woken by {}", name(wait.waker)),
         };

@@ -167,7 +167,7 @@ impl Row {
 const fn letters(left: Left) -> i8 {
     match left {
         Left::Preempted => 0,
-        Left::Yielded => 1,
+        Left::Displaced => 1,
         Left::Slept => 2,
         Left::Blocked => 3,
         Left::Stopped => 4,

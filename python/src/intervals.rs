@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// How a task leaves its CPU: the column `left`.
 const LEFT: [Left; 10] = [
     Left::Preempted,
-    Left::Yielded,
+    Left::Displaced,
     Left::Slept,
     Left::Blocked,
     Left::Stopped,
@@ -25,7 +25,8 @@ const LEFT: [Left; 10] = [
     Left::Other,
 ];
 /// Why a task waits: the column `why`.
-const WHY: [&str; 4] = ["woken", "new", "preempted", "yielded"];
+const WHY: [Why; 5] =
+    [Why::Woken, Why::New, Why::Preempted, Why::Displaced, Why::Yielded];
 /// Intervals that are held before they become rows.
 const HELD: usize = 4096;
 
@@ -240,7 +241,8 @@ impl WaitRows {
             Why::Woken => 0,
             Why::New => 1,
             Why::Preempted => 2,
-            Why::Yielded => 3,
+            Why::Displaced => 3,
+            Why::Yielded => 4,
         });
         self.rows += 1;
         if self.rows == PART {
@@ -264,7 +266,7 @@ impl WaitRows {
             plain("cpu"),
             plain("pid"),
             words("comm", comms),
-            words("why", WHY),
+            words("why", WHY.map(Why::name)),
         ];
         table(heads, self.done)
     }

@@ -63,7 +63,7 @@ const CAUSE_BINS = 1 << 14;
 const ELSEWHERE = 64, IN_PART = 32, SEVERAL = 16;
 
 /** How a slice ended, by the code in the data. */
-export const LEFT = ["unknown", "preempted", "yielded", "slept", "blocked", "stopped", "ended"];
+export const LEFT = ["unknown", "displaced in the kernel", "displaced", "slept", "blocked", "stopped", "ended"];
 
 /**
  * Base64 to bytes.

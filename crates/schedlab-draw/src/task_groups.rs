@@ -15,7 +15,12 @@ impl Belongs {
     /// What a source knows; a stream knows all of it at its end.
     #[must_use]
     pub fn of(info: &TraceInfo) -> Self {
-        Self { processes: info.processes.clone(), groups: info.groups.clone() }
+        let titled = |groups: &Groups| {
+            let names = (0..groups.names.len() as u32).map(|group| groups.title(group)).collect();
+            Groups { names, ..groups.clone() }
+        };
+        let groups = info.groups.as_ref().map(titled);
+        Self { processes: info.processes.clone(), groups }
     }
 
     /// Whether the trace holds which threads form a process.
@@ -45,7 +50,7 @@ impl Belongs {
         }
     }
 
-    /// The control group in which a task was last; `None` where that was not seen.
+    /// What people call the control group in which a task was last; `None` where that was not seen.
     #[must_use]
     pub fn group(&self, pid: Pid) -> Option<&str> {
         let groups = self.groups.as_ref()?;

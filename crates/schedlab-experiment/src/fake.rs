@@ -165,7 +165,7 @@ fn trace(out: &mut dyn Output) -> std::io::Result<()> {
         event(1_000, 1, What::Waking { pid, prio, last_cpu: Cpu(0) }),
         event(1_000, 0, What::Wakeup { pid, prio, cpu: Cpu(0), new: false }),
     ])?;
-    let (left, idle) = (Left::Yielded, Pid::IDLE);
+    let (left, idle) = (Left::Displaced, Pid::IDLE);
     let runs = What::Switch { prev: idle, prev_prio: prio, left, next: pid, next_prio: prio };
     out.events(&[event(3_000, 0, runs)])
 }

@@ -62,11 +62,25 @@ pub enum Why {
     /// It was displaced in the middle of kernel code (`R+`).
     Preempted,
     /// It stayed runnable, and was not in the middle of kernel code (`R`): displaced on its way back
-    /// to user space, or after a yield. The kernel tells no difference.
+    /// to user space. Where system calls were not recorded, yields are among them.
+    Displaced,
+    /// It gave up its CPU by `sched_yield`, as the system call's own event tells.
     Yielded,
 }
 
 impl Why {
+    /// In CSV, JSON and data frames.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Woken => "woken",
+            Self::New => "new",
+            Self::Preempted => "displaced_in_kernel",
+            Self::Displaced => "displaced",
+            Self::Yielded => "yielded",
+        }
+    }
+
     /// Whether the wait began with a wakeup (a first one included).
     #[must_use]
     pub const fn is_wakeup(self) -> bool {

@@ -84,9 +84,9 @@ pub enum Left {
     /// Still runnable, displaced in the middle of kernel code (`R+`): it waits on this CPU until it
     /// runs or migrates.
     Preempted,
-    /// Still runnable (`R`): displaced on its way back to user space, or after a yield, which the
-    /// kernel does not tell apart. It waits as well.
-    Yielded,
+    /// Still runnable (`R`): displaced on its way back to user space, or after a yield, which this
+    /// event does not tell apart. It waits as well.
+    Displaced,
     /// The task blocked in interruptible sleep (`S`).
     Slept,
     /// The task blocked in uninterruptible sleep (`D`).
@@ -109,7 +109,7 @@ impl Left {
     /// Whether the task went on waiting for a CPU.
     #[must_use]
     pub const fn is_runnable(self) -> bool {
-        matches!(self, Self::Preempted | Self::Yielded)
+        matches!(self, Self::Preempted | Self::Displaced)
     }
 
     /// Whether the kernel counts this switch as voluntary (`nvcsw`): the task gave up running
@@ -124,7 +124,7 @@ impl Left {
     pub const fn letters(self) -> &'static str {
         match self {
             Self::Preempted => "R+",
-            Self::Yielded => "R",
+            Self::Displaced => "R",
             Self::Slept => "S",
             Self::Blocked => "D",
             Self::Stopped => "T",
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn a_yield_waits_and_is_involuntary_as_in_the_kernels_counters() {
-        assert!(Left::Yielded.is_runnable() && !Left::Yielded.is_voluntary());
+        assert!(Left::Displaced.is_runnable() && !Left::Displaced.is_voluntary());
         assert!(!Left::Slept.is_runnable() && Left::Slept.is_voluntary());
     }
 }

@@ -1,7 +1,8 @@
 //! Control groups of a recording: which task was in which, and what the kernel counted for them.
 
-use crate::{Nanos, Pid};
+use crate::{Nanos, Pid, Span};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The control groups of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct Groups {
     /// What the groups were allowed, in order of time.
     #[serde(default)]
     pub limits: Vec<Limit>,
+    /// What people call groups that are containers: the container's name, after its pod's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub titles: BTreeMap<u32, String>,
 }
 
 /// What a group was allowed when it was looked at.
@@ -60,6 +64,9 @@ pub struct Count {
     pub throttled_periods: u64,
     /// Time in which it was throttled, summed over CPUs (`throttled_usec`, `throttled_time`).
     pub throttled: Nanos,
+    /// CPU time that its tasks have used; `None` where that is not counted beside the rest (version 1 without `cpuacct`).
+    #[serde(default)]
+    pub ran: Option<Nanos>,
 }
 
 /// What a group's counters grew by between their first and their last reading.
@@ -71,6 +78,10 @@ pub struct Throttling {
     pub throttled_periods: u64,
     /// Time in which it was throttled, summed over CPUs.
     pub throttled: Nanos,
+    /// CPU time that its tasks used.
+    pub ran: Option<Nanos>,
+    /// Between which instants.
+    pub span: Span,
 }
 
 /// A group's path and those of the groups above it, nearest first: `/a/b`, `/a`, `/`.
@@ -86,7 +97,65 @@ pub fn is_within(path: &str, top: &str) -> bool {
     below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// What people call a group, by its path alone: `sshd.service`, `pod 1a2b`, `container 0123456789ab`.
+fn title_of(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if let Some(place) = parts.iter().position(|part| container_id(part).is_some()) {
+        let id = container_id(parts[place]).unwrap_or_default();
+        let pod = parts[..place].iter().rev().find_map(|part| pod_id(part));
+        let pod = pod.map_or_else(String::new, |pod| format!("pod {pod}/"));
+        let below: String = parts[place + 1..].iter().map(|part| format!("/{part}")).collect();
+        return format!("{pod}container {}{below}", &id[..12]);
+    }
+    if let Some(pod) = parts.last().and_then(|part| pod_id(part)) {
+        return format!("pod {pod}");
+    }
+    let is_unit = |part: &&str| part.ends_with(".service") || part.ends_with(".scope");
+    match parts.iter().position(is_unit) {
+        Some(place) => parts[place..].join("/").replace("\\x2d", "-"),
+        None => path.to_owned(),
+    }
+}
+
+/// The 64 hexadecimal digits in the name of a container's group: `docker-ID.scope`, `cri-containerd-ID.scope`, `ID`.
+#[must_use]
+pub fn container_id(part: &str) -> Option<&str> {
+    let name = part.strip_suffix(".scope").unwrap_or(part);
+    let id = name.rsplit('-').next()?;
+    (id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
+}
+
+/// The identity in the name of a pod's group, as Kubernetes writes it: `kubepods-burstable-pod1a_2b.slice`, `pod1a-2b`.
+fn pod_id(part: &str) -> Option<String> {
+    let id = match part.strip_suffix(".slice") {
+        Some(slice) => slice.starts_with("kubepods").then_some(slice)?.rsplit_once("-pod")?.1,
+        None => part.strip_prefix("pod")?,
+    };
+    let is_id = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'_');
+    (id.len() >= 8 && id.bytes().all(is_id)).then(|| id.replace('_', "-"))
+}
+
 impl Groups {
+    /// What people call a group: the name of its container, its systemd unit, or its path.
+    #[must_use]
+    pub fn title(&self, group: u32) -> String {
+        let path = self.names.get(group as usize).map_or("", String::as_str);
+        self.titles.get(&group).cloned().unwrap_or_else(|| title_of(path))
+    }
+
+    /// Whether a group is meant by what somebody wrote: its path, one above it, or its name.
+    #[must_use]
+    pub fn is_meant(&self, group: u32, wanted: &str) -> bool {
+        let is_named = |group: u32| {
+            self.titles
+                .get(&group)
+                .is_some_and(|title| title == wanted || title.rsplit('/').next() == Some(wanted))
+                || self.names.get(group as usize).is_some_and(|path| title_of(path) == wanted)
+        };
+        let path = self.names.get(group as usize).map_or("", String::as_str);
+        is_within(path, wanted) || self.chain(group).any(is_named)
+    }
+
     /// The group that a task was in last, as an index into [`Groups::names`]; `None` if its group
     /// was not read.
     #[must_use]
@@ -143,6 +212,8 @@ impl Groups {
             periods: last.periods.saturating_sub(first.periods),
             throttled_periods: last.throttled_periods.saturating_sub(first.throttled_periods),
             throttled: last.throttled - first.throttled,
+            ran: last.ran.zip(first.ran).map(|(last, first)| last - first),
+            span: Span::new(first.at, last.at.max(first.at)),
         })
     }
 
@@ -167,6 +238,7 @@ mod tests {
             periods: at,
             throttled_periods: at / 2,
             throttled: Nanos(throttled),
+            ran: None,
         };
         let groups = Groups {
             names: vec!["/".into(), "/a".into()],
@@ -174,15 +246,59 @@ mod tests {
             counts: vec![count(0, 1, 5), count(4, 0, 7), count(8, 1, 25)],
             steal: vec![(Nanos(0), Nanos(100)), (Nanos(9), Nanos(130))],
             limits: Vec::new(),
+            titles: BTreeMap::new(),
         };
         let at = |pid, time| groups.at(Pid(pid), Nanos(time));
         assert_eq!([at(3, 0), at(3, 8), at(3, 9), at(5, 0)], [Some(0), Some(0), Some(1), None]);
         assert_eq!([3, 7, 5, 9].map(|pid| groups.of(Pid(pid))), [Some(1), Some(0), None, None]);
-        let throttling = Throttling { periods: 8, throttled_periods: 4, throttled: Nanos(20) };
+        let throttling = Throttling {
+            periods: 8,
+            throttled_periods: 4,
+            throttled: Nanos(20),
+            ran: None,
+            span: Span::new(Nanos(0), Nanos(8)),
+        };
         assert_eq!(groups.throttling(1), Some(throttling));
         assert_eq!(groups.throttling(0), None, "once is no growth");
         assert_eq!(groups.stolen(), Some(Nanos(30)));
         assert_eq!(Groups::default().stolen(), None);
+    }
+
+    #[test]
+    fn groups_are_called_as_people_call_them() {
+        let id = "0123456789abcdef".repeat(4);
+        let uid = "1a2b3c4d_0000_4e5f_8a9b_001122334455";
+        let names = [
+            "/system.slice/sshd.service".to_owned(),
+            "/user.slice/user-1000.slice/session-3.scope".to_owned(),
+            "/system.slice/system-my\\x2dapp.slice/my\\x2dapp@1.service/workers".to_owned(),
+            format!("/system.slice/docker-{id}.scope"),
+            format!("/docker/{id}/init"),
+            format!("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{uid}.slice"),
+            format!("/kubepods/burstable/pod1a2b3c4d-0000-4e5f-8a9b-001122334455/{id}"),
+            "/plain/group".to_owned(),
+            "/".to_owned(),
+        ];
+        let mut groups = Groups { names: names.to_vec(), ..Groups::default() };
+        let pod = "pod 1a2b3c4d-0000-4e5f-8a9b-001122334455";
+        let in_pod = format!("{pod}/container 0123456789ab");
+        let expected = [
+            "sshd.service",
+            "session-3.scope",
+            "my-app@1.service/workers",
+            "container 0123456789ab",
+            "container 0123456789ab/init",
+            pod,
+            &in_pod,
+            "/plain/group",
+            "/",
+        ];
+        let titles: Vec<String> = (0..9).map(|group| groups.title(group)).collect();
+        assert_eq!(titles, expected);
+        groups.titles.insert(3, "web".to_owned());
+        assert_eq!(groups.title(3), "web");
+        assert!(groups.is_meant(3, "web") && groups.is_meant(3, "/system.slice"));
+        assert!(groups.is_meant(0, "sshd.service") && !groups.is_meant(1, "web"));
     }
 
     #[test]

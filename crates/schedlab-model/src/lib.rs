@@ -10,6 +10,7 @@
 mod at_start;
 mod bound;
 mod conditions;
+mod counters;
 mod coverage;
 mod cpu;
 mod event;
@@ -33,13 +34,14 @@ mod warning;
 
 pub use at_start::{AtStart, Does, TaskAtStart, Why};
 pub use conditions::{Conditions, Scheduled};
+pub use counters::Counted;
 pub use coverage::{Cover, Coverage, Known, Need};
 pub use cpu::{Cpu, CpuListError, CpuSet};
 pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, What};
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};
 pub use fields::fields;
 pub use formula::as_text;
-pub use groups::{Count, Groups, Limit, Member, Throttling, is_within, lineage};
+pub use groups::{Count, Groups, Limit, Member, Throttling, container_id, is_within, lineage};
 pub use kernel_version::kernel_version;
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};

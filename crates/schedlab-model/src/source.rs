@@ -1,12 +1,12 @@
 //! Where events come from, and what a source knows besides them.
 
 use crate::{
-    AtStart, Comm, Conditions, Coverage, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span,
+    AtStart, Comm, Conditions, Counted, Coverage, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span,
     Topology, Warning,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 /// The clock of a trace.
@@ -75,6 +75,10 @@ pub struct TraceInfo {
     pub conditions: Option<Conditions>,
     /// The process of each thread but its first one, whose number is the process's; `None` when the trace does not tell.
     pub processes: Option<BTreeMap<Pid, Pid>>,
+    /// What the kernel counted for tasks that lived at the end, ascending by pid; `None` when nobody read it.
+    pub counters: Option<Vec<Counted>>,
+    /// The tasks of which the trace holds events, where others were filtered away: what these did is not known.
+    pub only: Option<BTreeSet<Pid>>,
     /// First and last instant observed, where known before reading.
     pub span: Option<Span>,
     /// Who ran and waited at the start of [`Self::span`]; `None` when the trace does not tell.
@@ -106,6 +110,8 @@ impl TraceInfo {
             groups: None,
             conditions: None,
             processes: None,
+            counters: None,
+            only: None,
             span: None,
             at_start: None,
             trigger: None,

@@ -306,6 +306,22 @@ impl<'a, R> Rows<'a, R> {
         self
     }
 
+    /// Cells of the column with this name, for which `off` gives a number, are at most that far away. A column that holds
+    /// bounds already keeps these.
+    #[must_use]
+    pub fn off(mut self, name: &str, off: impl Fn(&R) -> Option<f64> + 'static) -> Self {
+        let is_it = |column: &Column<R>| {
+            column.head.name == name && !column.blank && column.bound.is_none()
+        };
+        let is_any = self.rows.iter().any(|row| off(row).is_some());
+        if let Some(place) = self.columns.iter().position(is_it).filter(|_| is_any) {
+            let column = self.columns.remove(place);
+            let bounded = column.bounded(move |row| off(row).map_or(Bound::Exact, Bound::Within));
+            self.columns.insert(place, bounded);
+        }
+        self
+    }
+
     /// Whether the trace tells no figure of any row.
     #[must_use]
     pub fn is_blank(&self) -> bool {

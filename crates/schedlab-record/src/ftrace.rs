@@ -293,6 +293,7 @@ mod tests {
     use super::super::tracepoints::Tracepoint;
     use super::*;
     use schedlab_model::Pid;
+    use std::collections::BTreeSet;
 
     fn head() -> Head {
         Head {
@@ -314,6 +315,8 @@ mod tests {
             uname: String::new(),
             page_size: 4096,
             started: Nanos::ZERO,
+            hierarchy: None,
+            only: BTreeSet::new(),
         }
     }
 

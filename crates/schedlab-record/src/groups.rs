@@ -3,38 +3,64 @@
 //! A task's group is read when the task is first looked at, and once more at the end. A task that came and went in between
 //! was in its parent's. Counters and limits are read at the begin and at the end, also those of the groups above.
 
+use super::containers::Containers;
 use super::spool::Seen;
 use schedlab_model::{Count, Limit, Member, Nanos, Pid, lineage};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Looks tasks up in the hierarchy that divides CPU time.
 pub(crate) struct Groups {
     hierarchy: Hierarchy,
     of: BTreeMap<Pid, String>,
     names: BTreeSet<String>,
+    containers: Containers,
 }
 
 impl Groups {
     /// Of this machine; `None` where no hierarchy is mounted.
     pub(crate) fn here() -> Option<Self> {
         let hierarchy = cgroup::of_cpu()?;
-        Some(Self { hierarchy, of: BTreeMap::new(), names: BTreeSet::new() })
+        let containers = Containers::at(Path::new("/"));
+        Some(Self { hierarchy, of: BTreeMap::new(), names: BTreeSet::new(), containers })
+    }
+
+    /// The groups of all tasks that were not met yet or changed: by the tree, where it shows what `/proc` does.
+    pub(crate) fn look_at_all(&mut self) -> Vec<Seen> {
+        let all = self.hierarchy.all_members().unwrap_or_default();
+        // Tasks of other namespaces have no number here.
+        let tasks = |(group, pids): (String, Vec<Pid>)| {
+            let looked =
+                pids.into_iter().filter(|pid| !pid.is_idle()).map(|pid| self.found(pid, &group));
+            looked.collect::<Vec<_>>().concat()
+        };
+        all.into_iter().flat_map(tasks).collect()
     }
 
     /// The group of a task, if it changed since the last look. A group that is met for the first time is counted.
     pub(crate) fn look(&mut self, pid: Pid, parent: Option<Pid>) -> Vec<Seen> {
         let inherited = || self.of.get(&parent?).cloned();
-        let Some(group) = self.hierarchy.name_of(pid).or_else(inherited) else { return Vec::new() };
-        if self.of.get(&pid) == Some(&group) {
+        match self.hierarchy.name_of(pid).or_else(inherited) {
+            Some(group) => self.found(pid, &group),
+            None => Vec::new(),
+        }
+    }
+
+    /// Whether a task was met already.
+    pub(crate) fn knows(&self, pid: Pid) -> bool {
+        self.of.contains_key(&pid)
+    }
+
+    fn found(&mut self, pid: Pid, group: &str) -> Vec<Seen> {
+        if self.of.get(&pid).map(String::as_str) == Some(group) {
             return Vec::new();
         }
-        // What the first look finds held before it.
-        let first = self.of.insert(pid, group.clone()).is_none();
-        let at = if first { Nanos::ZERO } else { clock::monotonic() };
-        let mut seen = vec![Seen::Member { pid, at, group: group.clone() }];
-        seen.extend(self.met(&group));
+        let is_first = self.of.insert(pid, group.to_owned()).is_none();
+        let (at, group) = (clock::monotonic(), group.to_owned());
+        let mut seen = self.met(&group);
+        seen.push(Seen::Member { pid, at, group, is_first });
         seen
     }
 
@@ -43,20 +69,39 @@ impl Groups {
         self.hierarchy.name_of(pid)
     }
 
-    /// Counters and limits of a group and of those above it that are met for the first time.
+    /// Counters, limits and names of a group and of those above it that are met for the first time.
     pub(crate) fn met(&mut self, group: &str) -> Vec<Seen> {
-        let new: Vec<&str> =
-            lineage(group).filter(|name| self.names.insert((*name).to_owned())).collect();
-        new.into_iter().flat_map(|name| self.read(name)).collect()
+        let mut seen = Vec::new();
+        for name in lineage(group) {
+            if self.names.insert(name.to_owned()) {
+                seen.extend(self.read(name));
+                let title = self.containers.name_of(name);
+                seen.extend(title.map(|title| Seen::Titled { group: name.to_owned(), title }));
+            }
+        }
+        seen
     }
 
     /// What the kernel counts for all groups and allows them, and the steal time.
     pub(crate) fn count(&self) -> Vec<Seen> {
-        let counted = self.names.iter().flat_map(|group| self.read(group));
+        self.names.iter().flat_map(|group| self.read(group)).chain(Self::steal()).collect()
+    }
+
+    /// Reads the counters of all groups with a quota.
+    pub(crate) fn count_limited(&mut self) -> Vec<Seen> {
+        if self.names.is_empty() {
+            let allowance = |name: &String| self.hierarchy.allowance(name);
+            let has_quota = |name: &String| allowance(name).is_some_and(|it| it.quota.is_some());
+            self.names = self.hierarchy.names().into_iter().filter(has_quota).collect();
+        }
+        self.names.iter().filter_map(|group| self.count_of(group)).collect()
+    }
+
+    /// The machine's steal time so far.
+    pub(crate) fn steal() -> Option<Seen> {
         let at = clock::monotonic();
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let steal = steal(&stat).map(|steal| Seen::Stolen { at, steal });
-        counted.chain(steal).collect()
+        steal(&stat).map(|steal| Seen::Stolen { at, steal })
     }
 
     /// Counters and limits of a group.
@@ -73,9 +118,9 @@ impl Groups {
     }
 
     fn count_of(&self, group: &str) -> Option<Seen> {
-        let (periods, throttled_periods, throttled) = self.hierarchy.throttled(group)?;
+        let (periods, throttled_periods, throttled, ran) = self.hierarchy.counters(group)?;
         let at = clock::monotonic();
-        let count = Count { at, group: 0, periods, throttled_periods, throttled };
+        let count = Count { at, group: 0, periods, throttled_periods, throttled, ran };
         Some(Seen::Counted { group: group.to_owned(), count })
     }
 }
@@ -87,19 +132,58 @@ fn steal(stat: &str) -> Option<Nanos> {
     Some(Nanos(ticks.saturating_mul(10_000_000)))
 }
 
+/// A task was moved to another group, as an event tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attached {
+    pub(crate) at: Nanos,
+    pub(crate) pid: Pid,
+    pub(crate) group: String,
+}
+
 /// The groups as the trace keeps them; `None` when nobody looked.
-pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
+/// Where `counted` has a group, its counters were read while events were written; they stand for those of `seen`.
+pub(crate) fn gather(
+    seen: &[Seen],
+    attached: &[Attached],
+    counted: &[Seen],
+) -> Option<schedlab_model::Groups> {
     let mut names = Vec::new();
     let mut places = BTreeMap::<&str, u32>::new();
     let mut members = Vec::new();
     let mut counts = Vec::new();
     let mut steal = Vec::new();
     let mut limits = Vec::new();
-    for one in seen {
+    let mut titles = BTreeMap::new();
+    let mut first_move = BTreeMap::new();
+    for Attached { at, pid, .. } in attached {
+        let first = first_move.entry(*pid).or_insert(*at);
+        *first = (*first).min(*at);
+    }
+    // A move of a whole process has one event, for its first thread: when the others moved is known from it.
+    let threads = seen.iter().filter_map(|one| match one {
+        Seen::Thread { pid, process } => Some((*pid, *process)),
+        _ => None,
+    });
+    let process_of: BTreeMap<Pid, Pid> = threads.collect();
+    let with_process = |pid: &Pid, by: Nanos, to: &str| {
+        let process = process_of.get(pid)?;
+        let own = attached.iter().filter(|one| one.pid == *process && one.group == to);
+        own.map(|one| one.at).filter(|at| *at <= by).max()
+    };
+    // What a look finds after such a move is known from the move, and more exactly.
+    let is_told = |pid: &Pid, at: Nanos| first_move.get(pid).is_some_and(|first| *first <= at);
+    let name_of = |one: &'_ Seen| match one {
+        Seen::Counted { group, .. } => Some(group.clone()),
+        _ => None,
+    };
+    let better: BTreeSet<String> = counted.iter().filter_map(name_of).collect();
+    let is_kept = |one: &&Seen| name_of(one).is_none_or(|name| !better.contains(&name));
+    for one in seen.iter().filter(is_kept).chain(counted) {
         let place = match one {
             Seen::Member { group, .. }
             | Seen::Counted { group, .. }
-            | Seen::Limited { group, .. } => {
+            | Seen::Limited { group, .. }
+            | Seen::Titled { group, .. } => {
                 let next = places.len() as u32;
                 *places.entry(group).or_insert_with(|| {
                     names.push(group.clone());
@@ -109,18 +193,35 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
             _ => 0,
         };
         match one {
-            Seen::Member { pid, at, .. } => {
-                members.push(Member { pid: *pid, at: *at, group: place });
+            Seen::Member { pid, at, .. } if is_told(pid, *at) => {}
+            Seen::Member { pid, at, is_first, group } => {
+                let looked = if *is_first { Nanos::ZERO } else { *at };
+                let at = with_process(pid, *at, group).unwrap_or(looked);
+                members.push(Member { pid: *pid, at, group: place });
             }
+            Seen::Titled { title, .. } => drop(titles.insert(place, title.clone())),
             Seen::Counted { count, .. } => counts.push(Count { group: place, ..*count }),
             Seen::Limited { limit, .. } => limits.push(Limit { group: place, ..*limit }),
             Seen::Stolen { at, steal: sum } => steal.push((*at, *sum)),
             _ => {}
         }
     }
+    for Attached { at, pid, group } in attached {
+        let place = names.iter().position(|name| name == group).unwrap_or(names.len());
+        if place == names.len() {
+            names.push(group.clone());
+        }
+        members.push(Member { pid: *pid, at: *at, group: place as u32 });
+    }
     members.sort_unstable();
-    let is_told = !names.is_empty();
-    is_told.then_some(schedlab_model::Groups { names, members, counts, steal, limits })
+    (!names.is_empty()).then_some(schedlab_model::Groups {
+        names,
+        members,
+        counts,
+        steal,
+        limits,
+        titles,
+    })
 }
 
 #[cfg(test)]
@@ -129,17 +230,71 @@ mod tests {
 
     #[test]
     fn groups_are_numbered_as_they_are_met() {
-        let member =
-            |pid, group: &str| Seen::Member { pid: Pid(pid), at: Nanos::ZERO, group: group.into() };
-        let count =
-            Count { at: Nanos(5), group: 0, periods: 1, throttled_periods: 1, throttled: Nanos(3) };
+        let member = |pid, group: &str| Seen::Member {
+            pid: Pid(pid),
+            at: Nanos(4),
+            group: group.into(),
+            is_first: true,
+        };
+        let count = Count {
+            at: Nanos(5),
+            group: 0,
+            periods: 1,
+            throttled_periods: 1,
+            throttled: Nanos(3),
+            ran: None,
+        };
         let counted = Seen::Counted { group: "/a".into(), count };
         let seen = [member(9, "/"), member(7, "/a"), counted, member(8, "/")];
-        let groups = gather(&seen).expect("groups were seen");
+        let groups = gather(&seen, &[], &[]).expect("groups were seen");
         assert_eq!(groups.names, ["/", "/a"]);
         assert_eq!([7, 8, 9].map(|pid| groups.of(Pid(pid))), [Some(1), Some(0), Some(0)]);
         assert_eq!(groups.counts[0].group, 1);
-        assert_eq!(gather(&[]), None, "nobody looked");
+        assert_eq!(gather(&[], &[], &[]), None, "nobody looked");
+    }
+
+    #[test]
+    fn a_task_is_in_its_group_from_the_instant_of_its_move() {
+        let member = |pid, at, group: &str, is_first| Seen::Member {
+            pid: Pid(pid),
+            at: Nanos(at),
+            group: group.into(),
+            is_first,
+        };
+        // Task 7 was moved at 20, which the looks at 30 found; task 9 was new then, and moved before anybody looked.
+        // Thread 8 went with its process, 7.
+        let seen = [
+            Seen::Thread { pid: Pid(8), process: Pid(7) },
+            member(7, 10, "/a", true),
+            member(8, 10, "/a", true),
+            member(7, 30, "/b", false),
+            member(8, 30, "/b", false),
+            member(9, 30, "/b", true),
+        ];
+        let attached = |at, pid| Attached { at: Nanos(at), pid: Pid(pid), group: "/b".into() };
+        let groups = gather(&seen, &[attached(20, 7), attached(25, 9)], &[]).unwrap();
+        let told = |member: &Member| (member.pid.0, member.at.0, member.group);
+        let members: Vec<_> = groups.members.iter().map(told).collect();
+        assert_eq!(members, [(7, 0, 0), (7, 20, 1), (8, 0, 0), (8, 20, 1), (9, 25, 1)]);
+    }
+
+    #[test]
+    fn counters_that_were_read_while_events_were_written_stand_for_others() {
+        let counted = |at, throttled| Seen::Counted {
+            group: "/a".into(),
+            count: Count {
+                at: Nanos(at),
+                group: 0,
+                periods: 1,
+                throttled_periods: 1,
+                throttled: Nanos(throttled),
+                ran: None,
+            },
+        };
+        let groups =
+            gather(&[counted(0, 1), counted(90, 99)], &[], &[counted(5, 10), counted(80, 30)]);
+        let throttling = groups.unwrap().throttling(0).unwrap();
+        assert_eq!((throttling.throttled, throttling.span.start), (Nanos(20), Nanos(5)));
     }
 
     #[test]

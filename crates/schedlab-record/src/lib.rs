@@ -9,7 +9,9 @@
 //! watcher keeps what they do not say: names and allowed CPUs of tasks.
 
 mod conditions;
+mod containers;
 mod copy;
+mod counters;
 mod error;
 mod ftrace;
 mod groups;

@@ -1,6 +1,7 @@
 //! A recording in progress, whichever way the kernel hands over its events.
 
 use super::conditions::Looker;
+use super::counters::Counters;
 use super::error::tracefs_right;
 use super::ftrace::Instance;
 use super::groups::Groups;
@@ -38,6 +39,7 @@ pub struct Recorder {
     /// Requests that the recording goes on without.
     warnings: Vec<Warning>,
     hit_cost: Option<HitCost>,
+    counters: Counters,
 }
 
 #[derive(Debug)]
@@ -111,7 +113,8 @@ impl Recorder {
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
-        Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost })
+        let counters = Counters::at_begin(&options);
+        Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
     }
 
     fn ftrace(options: &Options, dir: &Path) -> Result<Self, RecordError> {
@@ -140,7 +143,9 @@ impl Recorder {
         instance.enable(true)?;
         let backend = Backend::Ftrace(Box::new(instance));
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
-        Ok(Self { dir, options, backend, shared, threads, guard: None, warnings, hit_cost })
+        let counters = Counters::at_begin(&options);
+        let guard = None;
+        Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
     }
 
     /// Through which interface [`Via::Auto`] would record, found out in a millisecond and without
@@ -207,6 +212,8 @@ impl Recorder {
     /// # Errors
     /// When a spool file could not be written (a full disk, as a rule).
     pub fn stop(mut self) -> Result<PathBuf, RecordError> {
+        let counters = std::mem::take(&mut self.counters);
+        spool::write(&spool::counters(&self.dir), &counters.growth())?;
         self.pause();
         let stopped = clock::monotonic();
         self.shared.stop.store(true, Ordering::Release);
@@ -312,6 +319,8 @@ pub(crate) fn head(
         uname: uname(),
         page_size: u32::try_from(process::page_size()).unwrap_or(4096),
         started: clock::monotonic(),
+        hierarchy: schedlab_sys::cgroup::of_cpu().and_then(|hierarchy| hierarchy.number()),
+        only: options.pids.iter().copied().collect(),
     })
 }
 

@@ -9,7 +9,7 @@ use super::tracepoints::Tracepoint;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology, Trigger, Warning};
 use schedlab_sys::regular_file;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -44,6 +44,12 @@ pub(crate) struct Head {
     pub(crate) uname: String,
     pub(crate) page_size: u32,
     pub(crate) started: Nanos,
+    /// The number of the hierarchy of control groups that divides CPU time; `None` where events name other paths.
+    #[serde(default)]
+    pub(crate) hierarchy: Option<u32>,
+    /// The tasks whose events alone are recorded; empty if all are.
+    #[serde(default)]
+    pub(crate) only: BTreeSet<Pid>,
 }
 
 /// What is known after the last event.
@@ -76,11 +82,17 @@ pub(crate) enum Seen {
         pid: Pid,
         comm: schedlab_model::Comm,
     },
-    /// It is in this control group.
+    /// It is in this control group. What the first look finds held before it, unless an event tells of a move.
     Member {
         pid: Pid,
         at: Nanos,
         group: String,
+        is_first: bool,
+    },
+    /// People call this control group so.
+    Titled {
+        group: String,
+        title: String,
     },
     /// It is a thread of this process, and not its first one.
     Thread {
@@ -131,6 +143,11 @@ pub(crate) fn tasks(dir: &Path) -> PathBuf {
 /// Marks that programs wrote into `trace_marker`, as `mark_file` keeps them.
 pub(crate) fn heard(dir: &Path) -> PathBuf {
     dir.join("heard")
+}
+
+/// What the kernel counted for tasks.
+pub(crate) fn counters(dir: &Path) -> PathBuf {
+    dir.join("counters.json")
 }
 
 /// A copy of `/proc/kallsyms`, where stacks are recorded.

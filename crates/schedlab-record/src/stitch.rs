@@ -1,9 +1,11 @@
 //! From a spool directory to a trace.dat: two passes over the ring files, the first for the names of
 //! tasks (the head of the file wants them), the second for the records.
 
+use super::counters::Grown;
+use super::groups::Attached;
 use super::hits::Hits;
 use super::request_probes::{HitCost, Probed};
-use super::spool::{self, Head, Source, Tail};
+use super::spool::{self, Head, Seen, Source, Tail};
 use super::stacks::{self, Stacks};
 use super::tracepoints::Tracepoint;
 use super::watch::{Tasks, gather};
@@ -54,14 +56,16 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     let tasks = spool::read_tasks(dir)?;
     let first_request = u32::try_from(marks.names.len()).unwrap_or(u32::MAX);
     let marks = &with_requests(marks, &head);
-    let mut header =
-        Header { kallsyms: symbols, ..header(tasks, &head, known.names, marks, mark_id) };
+    let grown: Grown = spool::read(&spool::counters(dir)).unwrap_or_default();
+    let known = Known { counted: grown.groups, ..known };
+    let mut header = Header { kallsyms: symbols, ..header(tasks, &head, known, marks, mark_id) };
     let processes = header.companion.as_ref().and_then(|it| it.processes.clone());
     let processes = processes.unwrap_or_default();
     let mut hits = Hits::new(&head.requests, &head.tracepoints);
     let mut seen = vec![[0; 2]; head.requests.len()];
     if let Some(companion) = &mut header.companion {
         companion.trigger = tail.as_ref().and_then(|tail| tail.trigger);
+        companion.counters = Some(grown.tasks).filter(|all| !all.is_empty());
     }
     // A device or a pipe is written to, never replaced; a link is followed.
     schedlab_trace::replace(out, |part| {
@@ -172,14 +176,9 @@ fn loss(summary: &Recorded) -> Option<Warning> {
     })
 }
 
-fn header(
-    all: Vec<spool::Seen>,
-    head: &Head,
-    mut names: BTreeMap<Pid, Comm>,
-    marks: &Marks,
-    mark_id: u16,
-) -> Header {
-    let groups = super::groups::gather(&all);
+fn header(all: Vec<spool::Seen>, head: &Head, known: Known, marks: &Marks, mark_id: u16) -> Header {
+    let Known { mut names, attached, counted, .. } = known;
+    let groups = super::groups::gather(&all, &attached, &counted);
     let conditions = super::conditions::gather(&all);
     let Tasks { names: seen, allowed, processes } = gather(all);
     for (pid, comm) in seen {
@@ -197,6 +196,7 @@ fn header(
         affinity: Some(allowed),
         processes: Some(processes),
         marks: marks.names.clone(),
+        only: (!head.only.is_empty()).then(|| head.only.clone()),
         groups,
         conditions,
         ..Companion::default()
@@ -331,22 +331,62 @@ struct Known {
     names: BTreeMap<Pid, Comm>,
     /// The addresses that stacks hold.
     addresses: BTreeSet<u64>,
+    /// Moves of tasks between control groups.
+    attached: Vec<Attached>,
+    /// Counters of groups with a quota, read while events were written.
+    counted: Vec<Seen>,
 }
 
 impl Known {
     fn of(dir: &Path, head: &Head, layout: copy::Layout) -> Result<Self, RecordError> {
         let mut addresses = BTreeSet::new();
         let mut names = Names::new(&head.tracepoints);
+        let moves = Moves::of(head);
+        let mut attached = Vec::new();
         for cpu in head.cpus.iter() {
             copy::read(&spool::records(dir, cpu), layout, &mut |piece| {
                 if let Piece::Record(time, body) = piece {
                     names.see(time, body);
+                    attached.extend(moves.iter().filter_map(|moves| moves.read(time, body)));
                     addresses.extend(layout.stacks.iter().flat_map(|of| of.addresses(body)));
                 }
                 Ok(())
             })?;
         }
-        Ok(Self { names: names.last(), addresses })
+        Ok(Self { names: names.last(), addresses, attached, counted: Vec::new() })
+    }
+}
+
+/// Records of `cgroup_attach_task` in the hierarchy that divides CPU time.
+struct Moves {
+    id: u16,
+    hierarchy: u32,
+    root: usize,
+    pid: usize,
+    path: usize,
+}
+
+impl Moves {
+    fn of(head: &Head) -> Option<Self> {
+        let point = head.tracepoints.iter().find(|point| point.name == "cgroup_attach_task")?;
+        let at = |field| point.field(field).map(|(offset, _)| offset);
+        let (root, pid, path) = (at("dst_root")?, at("pid")?, at("dst_path")?);
+        Some(Self { id: point.id, hierarchy: head.hierarchy?, root, pid, path })
+    }
+
+    fn read(&self, at: Nanos, body: &[u8]) -> Option<Attached> {
+        let word = |at: usize| Some(u32::from_ne_bytes(*body.get(at..)?.first_chunk()?));
+        let id = u16::from_ne_bytes(*body.first_chunk()?);
+        if id != self.id || word(self.root)? != self.hierarchy {
+            return None;
+        }
+        let pid = Pid(word(self.pid)?.cast_signed());
+        let text = word(self.path)?;
+        let (from, length) = (text as usize & 0xffff, (text >> 16) as usize);
+        let bytes = body.get(from..from.checked_add(length)?)?;
+        let bytes = bytes.split(|byte| *byte == 0).next()?;
+        let group = std::str::from_utf8(bytes).ok()?.to_owned();
+        Some(Attached { at, pid, group })
     }
 }
 
@@ -422,6 +462,8 @@ mod tests {
             uname: "Linux".into(),
             page_size: 4096,
             started: Nanos::ZERO,
+            hierarchy: None,
+            only: BTreeSet::new(),
         }
     }
 

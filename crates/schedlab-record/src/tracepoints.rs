@@ -17,6 +17,16 @@ const SCHED: [&str; 8] = [
     "sched_process_exit",
 ];
 
+/// Rare events that tell who is in which control group and which CPUs are in use, where the kernel has them.
+const BESIDE: [(&str, &str); 6] = [
+    ("cgroup", "cgroup_attach_task"),
+    ("cgroup", "cgroup_mkdir"),
+    ("cgroup", "cgroup_rmdir"),
+    ("cgroup", "cgroup_rename"),
+    ("cpuhp", "cpuhp_enter"),
+    ("cpuhp", "cpuhp_exit"),
+];
+
 /// Ftrace's own event for call stacks.
 pub(crate) const STACK: (&str, &str) = ("ftrace", "kernel_stack");
 
@@ -49,6 +59,12 @@ pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoi
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && name != SCHED[0] => {}
             Err(error) => return Err(tracefs_right(&error)),
             Ok(()) => {}
+        }
+    }
+    for (system, name) in BESIDE {
+        match add(system, name) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(tracefs_right(&e)),
+            _ => {}
         }
     }
     for asked in extra {

@@ -39,7 +39,8 @@ impl Watcher {
             Looker::machine().iter().try_for_each(|seen| watcher.note(seen))?;
         }
         watcher.look_at_all()?;
-        watcher.count()?;
+        // The groups were read when their first tasks were met.
+        Groups::steal().iter().try_for_each(|seen| watcher.note(seen))?;
         Ok(watcher)
     }
 
@@ -95,6 +96,8 @@ impl Watcher {
     }
 
     fn look_at_all(&mut self) -> io::Result<()> {
+        let met = self.groups.as_mut().map(Groups::look_at_all).unwrap_or_default();
+        met.iter().try_for_each(|seen| self.note(seen))?;
         for (pid, process) in process::tasks_with_processes() {
             if !self.allowed.contains_key(&pid)
                 && let Some(comm) = process::comm(pid)
@@ -102,7 +105,10 @@ impl Watcher {
                 self.note(&Seen::Named { pid, comm })?;
                 self.belongs(pid, process)?;
             }
-            self.look(pid, None)?;
+            match self.groups.as_ref().is_some_and(|groups| groups.knows(pid)) {
+                true => self.look_beside(pid, None)?,
+                false => self.look(pid, None)?,
+            }
         }
         self.out.flush()
     }
@@ -117,10 +123,13 @@ impl Watcher {
 
     /// Notes where a task may run, if that changed. A task that is gone had what its parent has.
     fn look(&mut self, pid: Pid, parent: Option<Pid>) -> io::Result<()> {
-        let groups = self.groups.as_mut();
-        for seen in groups.map(|groups| groups.look(pid, parent)).unwrap_or_default() {
-            self.note(&seen)?;
-        }
+        let met = self.groups.as_mut().map(|groups| groups.look(pid, parent)).unwrap_or_default();
+        met.iter().try_for_each(|seen| self.note(seen))?;
+        self.look_beside(pid, parent)
+    }
+
+    /// The same without its control group.
+    fn look_beside(&mut self, pid: Pid, parent: Option<Pid>) -> io::Result<()> {
         let scheduled = self.looker.as_mut().and_then(|looker| looker.look(pid, parent));
         scheduled.iter().try_for_each(|seen| self.note(seen))?;
         let inherited = || self.allowed.get(&parent?).cloned();
@@ -173,6 +182,7 @@ pub(crate) fn gather(seen: Vec<Seen>) -> Tasks {
             Seen::Thread { pid, process } => drop(processes.insert(pid, process)),
             // `groups` and `conditions` gather these.
             Seen::Member { .. }
+            | Seen::Titled { .. }
             | Seen::Counted { .. }
             | Seen::Limited { .. }
             | Seen::Stolen { .. }

@@ -24,6 +24,9 @@ pub struct Account {
     pub not_asleep: u64,
     /// Whether it computes until the replay ends: it did so when the recording ended.
     pub is_endless: bool,
+    /// Whether it computed until it ended, so that the recording fixes its demand: on another scheduler it would have
+    /// computed more or less until then.
+    pub is_fixed: bool,
     /// The task that woke it most often, and how often.
     pub waker: Option<(Pid, u64)>,
     /// The pattern of the interrupts that ended the task's waits.

@@ -148,7 +148,7 @@ impl Infer {
             draft.cursor = None;
             match left {
                 Some(Left::Dead) => draft.is_dead = true,
-                Some(Left::Preempted | Left::Yielded) => {}
+                Some(Left::Preempted | Left::Displaced) => {}
                 Some(_) => {
                     draft.sleeps(at);
                     let call = draft.sleeps_in();
@@ -414,13 +414,13 @@ impl Question for Infer {
         let start = self.start;
         let mut drafts = std::mem::take(&mut self.drafts);
         let long = Nanos((end - start).0 / ENDLESS);
-        let endless: Vec<bool> = drafts
+        let ends: Vec<(bool, bool)> = drafts
             .iter_mut()
             .map(|draft| {
                 draft.runs_until(end);
-                let goes_on = draft.is_endless(long);
+                let how = (draft.is_endless(long), draft.is_fixed(long));
                 draft.ends(end, start);
-                goes_on
+                how
             })
             .collect();
         let unknown = self.convert(&mut drafts);
@@ -432,8 +432,8 @@ impl Question for Infer {
             let pid = pids.unique(state.task(TaskId(id as u32)).pid, state);
             let (mut actor, mut account) =
                 self.finish(TaskId(id as u32), &draft, &found, pid, state, &numbers);
-            account.is_endless = endless[id];
-            actor.steps.extend(endless[id].then_some(Step::Endless));
+            (account.is_endless, account.is_fixed) = ends[id];
+            actor.steps.extend(account.is_endless.then_some(Step::Endless));
             inferred.demand.actors.push(actor);
             inferred.accounts.push(account);
         }
@@ -566,6 +566,7 @@ impl Infer {
             waker: waker.map(|(waker, times)| (state.task(*waker).pid, *times)),
             timer,
             is_endless: false,
+            is_fixed: false,
             timer_is_recorded: is_recorded,
             slack,
             source,

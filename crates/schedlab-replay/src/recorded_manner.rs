@@ -94,6 +94,7 @@ mod tests {
             periods: 0,
             throttled_periods: 0,
             throttled: Nanos::ZERO,
+            ran: None,
         };
         let groups = Groups {
             names: vec!["/a".into(), "/a/b".into(), "/".into(), "/c".into()],

@@ -271,13 +271,22 @@ impl Draft {
         }
     }
 
-    /// Whether it goes on after the trace: it computed without waiting for the last `time` of its CPU time or more, and
-    /// neither its end nor a wait was seen.
+    /// Whether it goes on after the trace: it computed to the end, and its own end was not seen.
     pub(crate) fn is_endless(&self, time: Nanos) -> bool {
+        self.computes_to_the_end(time) && !self.is_dead
+    }
+
+    /// Whether only the recording decides how much it computed: it did so until somebody ended it, as a rule.
+    pub(crate) fn is_fixed(&self, time: Nanos) -> bool {
+        self.computes_to_the_end(time) && self.is_dead
+    }
+
+    /// Whether it computed without waiting for the last `time` of its CPU time or more.
+    fn computes_to_the_end(&self, time: Nanos) -> bool {
         let waits = |step: &&Step| matches!(step, Step::Wait | Step::Interrupt { .. });
         let last = self.steps.iter().rev().take_while(|step| !waits(step));
         let run: u64 = last.map(|step| if let Step::Run(time) = step { time.0 } else { 0 }).sum();
-        self.begun && !self.is_dead && self.open.is_none() && run >= time.0.max(1)
+        self.begun && self.open.is_none() && run >= time.0.max(1)
     }
 
     /// The trace ends: an open wait lasts to its end.

@@ -225,11 +225,17 @@ impl Hierarchy {
     /// The group of a task as a path from the hierarchy's root: `/system.slice/sshd.service`; `None` when the task is gone.
     #[must_use]
     pub fn name_of(&self, task: Pid) -> Option<String> {
-        let membership = std::fs::read_to_string(format!("/proc/{task}/cgroup")).ok()?;
+        let who = if task == Pid(0) { "self".to_owned() } else { task.to_string() };
+        let membership = std::fs::read_to_string(format!("/proc/{who}/cgroup")).ok()?;
         self.name_in(&membership)
     }
 
     fn name_in(&self, membership: &str) -> Option<String> {
+        self.line_of(membership).map(|(_, path)| path.to_owned())
+    }
+
+    /// Number and path of this hierarchy in a task's list.
+    fn line_of<'a>(&self, membership: &'a str) -> Option<(&'a str, &'a str)> {
         membership.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
             let id = parts.next()?;
@@ -239,15 +245,85 @@ impl Hierarchy {
                 Version::V1 => names.split(',').any(|name| name == "cpu"),
                 Version::V2 => id == "0" && names.is_empty(),
             };
-            is_it.then(|| path.to_owned())
+            is_it.then_some((id, path))
         })
     }
 
-    /// How often and how long a group was throttled: `nr_periods`, `nr_throttled` and the time; `None` where the kernel
-    /// does not count that.
+    /// How often and how long a group was throttled (`nr_periods`, `nr_throttled` and the time), and the CPU time that it
+    /// used, where that stands beside; `None` where the kernel does not count periods.
     #[must_use]
-    pub fn throttled(&self, name: &str) -> Option<(u64, u64, Nanos)> {
-        throttled_in(&self.mount.join(name.trim_start_matches('/')))
+    pub fn counters(&self, name: &str) -> Option<(u64, u64, Nanos, Option<Nanos>)> {
+        let dir = self.folder(name);
+        let stat = std::fs::read_to_string(dir.join("cpu.stat")).ok()?;
+        let (periods, throttled_periods, time) = throttled(&stat)?;
+        let used = match self.version {
+            Version::V1 => usage(Version::V1, &dir).ok(),
+            Version::V2 => usage_in(&stat),
+        };
+        Some((periods, throttled_periods, time, used))
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.mount.join(name.trim_start_matches('/'))
+    }
+
+    /// The number by which `cgroup_attach_task` names this hierarchy (`dst_root`); `None` in a namespace of control groups,
+    /// where paths in events begin elsewhere than those in `/proc`.
+    #[must_use]
+    pub fn number(&self) -> Option<u32> {
+        /// The first namespace (`PROC_CGROUP_INIT_INO`).
+        const FIRST: &str = "cgroup:[4026531835]";
+        let space = std::fs::read_link("/proc/self/ns/cgroup").ok()?;
+        if space.as_os_str() != FIRST {
+            return None;
+        }
+        let membership = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        self.line_of(&membership)?.0.parse().ok()
+    }
+
+    /// The paths of all groups.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut open = vec!["/".to_owned()];
+        while let Some(name) = open.pop() {
+            open.extend(self.below(&name));
+            found.push(name);
+        }
+        found
+    }
+
+    /// The paths of the groups in a group.
+    fn below(&self, name: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder(name)).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let named = folders.filter_map(|entry| entry.file_name().into_string().ok());
+        named.map(|below| format!("{}/{below}", name.trim_end_matches('/'))).collect()
+    }
+
+    /// The groups of all tasks by their threads, in one walk over the tree: much less work than to ask each task. `None` where
+    /// the tree shows another part of the hierarchy than `/proc` does.
+    #[must_use]
+    pub fn all_members(&self) -> Option<Vec<(String, Vec<Pid>)>> {
+        let own = self.name_of(Pid(0))?;
+        if Path::new(own.trim_start_matches('/')) != self.path {
+            return None;
+        }
+        let file = match self.version {
+            Version::V1 => "tasks",
+            Version::V2 => "cgroup.threads",
+        };
+        let mut found = Vec::new();
+        let mut open = vec!["/".to_owned()];
+        while let Some(name) = open.pop() {
+            // A group that was removed meanwhile has nobody.
+            let list = self.folder(&name).join(file);
+            let Ok(members) = std::fs::read_to_string(list) else { continue };
+            let members = members.lines().filter_map(|line| line.parse().ok().map(Pid)).collect();
+            open.extend(self.below(&name));
+            found.push((name, members));
+        }
+        Some(found)
     }
 }
 
@@ -268,7 +344,7 @@ impl Hierarchy {
     /// What a group is allowed; `None` if the kernel does not limit this group, as the root of version 2.
     #[must_use]
     pub fn allowance(&self, name: &str) -> Option<Allowance> {
-        allowance_in(self.version, &self.mount.join(name.trim_start_matches('/')))
+        allowance_in(self.version, &self.folder(name))
     }
 }
 
@@ -279,23 +355,26 @@ fn allowance_in(version: Version, dir: &Path) -> Option<Allowance> {
     let number = |file: &str| read(file).and_then(|text| text.trim().parse::<u64>().ok());
     let micros = |number: u64| Nanos(number.saturating_mul(1_000));
     match version {
-        Version::V1 => Some(Allowance {
-            shares: number("cpu.shares")?,
+        // Period and burst mean nothing without a quota: with hundreds of groups, each file counts.
+        Version::V1 => {
+            let shares = number("cpu.shares")?;
             // -1 is no limit.
-            quota: number("cpu.cfs_quota_us").map(micros),
-            period: micros(number("cpu.cfs_period_us").unwrap_or(PERIOD_US)),
-            burst: micros(number("cpu.cfs_burst_us").unwrap_or(0)),
-        }),
+            let quota = number("cpu.cfs_quota_us").map(micros);
+            let with = |file: &str| quota.and_then(|_| number(file));
+            let period = micros(with("cpu.cfs_period_us").unwrap_or(PERIOD_US));
+            let burst = micros(with("cpu.cfs_burst_us").unwrap_or(0));
+            Some(Allowance { quota, period, burst, shares })
+        }
         Version::V2 => {
             let max = read("cpu.max")?;
             let mut words = max.split_whitespace();
-            let quota = words.next()?.parse().ok();
+            let quota: Option<u64> = words.next()?.parse().ok();
             let period = words.next()?.parse().ok()?;
             let weight = number("cpu.weight").unwrap_or(100);
             Some(Allowance {
                 quota: quota.map(micros),
                 period: micros(period),
-                burst: micros(number("cpu.max.burst").unwrap_or(0)),
+                burst: micros(quota.and_then(|_| number("cpu.max.burst")).unwrap_or(0)),
                 shares: (weight * 1024).div_ceil(100),
             })
         }
@@ -332,11 +411,15 @@ pub fn usage(version: Version, dir: &Path) -> io::Result<Nanos> {
         }
         Version::V2 => {
             let text = std::fs::read_to_string(dir.join("cpu.stat"))?;
-            let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
-            let micros: Option<u64> = micros.and_then(|micros| micros.trim().parse().ok());
-            micros.map(|micros| Nanos(micros * 1_000)).ok_or_else(unreadable)
+            usage_in(&text).ok_or_else(unreadable)
         }
     }
+}
+
+/// The same in the text of a `cpu.stat` of version 2.
+fn usage_in(stat: &str) -> Option<Nanos> {
+    let micros = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+    micros.trim().parse().ok().map(|micros: u64| Nanos(micros.saturating_mul(1_000)))
 }
 
 #[cfg(test)]
@@ -375,13 +458,15 @@ mod tests {
         write("cpu.cfs_burst_us", "3\n");
         assert_eq!(read(Version::V1), Some(limited));
         write("cpu.cfs_quota_us", "-1\n");
-        assert_eq!(read(Version::V1), Some(Allowance { quota: None, ..limited }));
+        let unlimited = Allowance { quota: None, burst: Nanos::ZERO, ..limited };
+        let period = Nanos(100_000_000);
+        assert_eq!(read(Version::V1), Some(Allowance { period, ..unlimited }));
         write("cpu.max", "10000 50000\n");
         write("cpu.max.burst", "3\n");
         write("cpu.weight", "200\n");
         assert_eq!(read(Version::V2), Some(limited));
         write("cpu.max", "max 50000\n");
-        assert_eq!(read(Version::V2), Some(Allowance { quota: None, ..limited }));
+        assert_eq!(read(Version::V2), Some(unlimited));
     }
 
     #[test]

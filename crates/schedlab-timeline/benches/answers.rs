@@ -239,7 +239,7 @@ fn half(size: Size, events: &[Event]) -> Chosen {
     info.cpus = CpuSet::first(size.cpus.into());
     let mut source = Repeated { info, events, at: 0, offset: Nanos::ZERO, left: events.len() };
     let who = ask(&mut source, Who).map(|reply| reply.state);
-    who.map_or_else(|_| Chosen::all(), |who| Chosen::of(&who, |pid, _| pid.0 % 2 == 0))
+    who.map_or_else(|_| Chosen::all(), |who| Chosen::of(&who, |_, pid, _| pid.0 % 2 == 0))
 }
 
 fn conservation(info: &TraceInfo) -> Conservation {

@@ -16,6 +16,7 @@ mod kinds;
 use crate::change::{Change, Switch, concerned};
 use crate::conservation::Allowed;
 use crate::in_reply::InReply;
+use crate::interrupts::Interrupts;
 use crate::longest_waits::Longest;
 use crate::membership::Membership;
 use crate::names::CommId;
@@ -47,6 +48,8 @@ pub enum WaitCause {
     HeldBack,
     /// Its CPU idled and was about to switch to it, or the wakeup was still choosing a CPU.
     HandingOver,
+    /// Its CPU handled an interrupt, by its recorded events; without these the time counts for who was interrupted.
+    Interrupt,
     /// Another CPU was free, and the task was not allowed there.
     Pinned,
     /// Another CPU was free, and the task was allowed there as far as the trace tells.
@@ -67,12 +70,13 @@ pub enum WaitCause {
 
 impl WaitCause {
     /// All causes in the order in which they are tried.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Unknown,
         Self::Offline,
         Self::Throttled,
         Self::HeldBack,
         Self::HandingOver,
+        Self::Interrupt,
         Self::Pinned,
         Self::Misplaced,
         Self::KernelThread,
@@ -92,6 +96,7 @@ impl WaitCause {
             Self::Throttled => "throttled",
             Self::HeldBack => "held_back",
             Self::HandingOver => "handing_over",
+            Self::Interrupt => "interrupt",
             Self::Pinned => "pinned",
             Self::Misplaced => "misplaced",
             Self::KernelThread => "kernel_thread",
@@ -112,6 +117,7 @@ impl WaitCause {
             Self::Throttled => "throttled",
             Self::HeldBack => "held back (limit unknown)",
             Self::HandingOver => "handing over",
+            Self::Interrupt => "interrupts",
             Self::Pinned => "pinned",
             Self::Misplaced => "misplaced",
             Self::KernelThread => "competition: kernel threads",
@@ -140,6 +146,9 @@ impl WaitCause {
             Self::HandingOver => {
                 "Its CPU idled and was about to switch to it, or the wakeup was choosing a CPU."
             }
+            Self::Interrupt => {
+                "Its CPU handled an interrupt; where interrupts were not recorded, the time counts for the interrupted task."
+            }
             Self::Pinned => "Another CPU was free where the task was not allowed to run.",
             Self::Misplaced => {
                 "Another CPU was free where the task may run; if the affinity is not known, it is taken to run anywhere."
@@ -158,7 +167,12 @@ impl WaitCause {
     pub const fn has_culprit(self) -> bool {
         !matches!(
             self,
-            Self::Unknown | Self::Offline | Self::Throttled | Self::HeldBack | Self::HandingOver
+            Self::Unknown
+                | Self::Offline
+                | Self::Throttled
+                | Self::HeldBack
+                | Self::HandingOver
+                | Self::Interrupt
         )
     }
 }
@@ -232,7 +246,9 @@ pub struct Causes {
     /// Waits that ended with the change seen last.
     ended: Vec<ExplainedWait>,
     turns: Vec<Turn>,
+    interrupts: Interrupts,
     group_names: Vec<String>,
+    group_titles: Vec<String>,
 }
 
 /// Who is on a CPU.
@@ -243,6 +259,8 @@ struct Running {
     cause: WaitCause,
     group: Option<u32>,
     is_observed: bool,
+    /// Whether an interrupt is handled there, and not by the occupant as its own work.
+    is_interrupted: bool,
 }
 
 /// Tasks of one kind on one CPU's queue.
@@ -372,10 +390,14 @@ pub struct CausesAnswer {
     pub triggered: Option<ExplainedWait>,
     /// Who ran while others waited, most first.
     pub blame: Vec<Blame>,
+    /// Whether interrupts were recorded; if not, their time counts for whom they interrupted.
+    pub sees_interrupts: bool,
     /// By task: the group at the end.
     pub groups: Vec<Option<u32>>,
     /// Paths of the groups by their index; empty where the trace does not tell.
     pub group_names: Vec<String>,
+    /// What people call these groups.
+    pub group_titles: Vec<String>,
 }
 
 impl CausesAnswer {
@@ -383,6 +405,12 @@ impl CausesAnswer {
     #[must_use]
     pub fn group_name(&self, group: Option<u32>) -> Option<&str> {
         self.group_names.get(group? as usize).map(String::as_str)
+    }
+
+    /// What people call a group: its container, its systemd unit, or its path.
+    #[must_use]
+    pub fn group_title(&self, group: Option<u32>) -> Option<&str> {
+        self.group_titles.get(group? as usize).map(String::as_str)
     }
 }
 
@@ -393,7 +421,8 @@ impl Row for InReply<'_, TaskCauses, CausesAnswer> {
         let mut columns = columns! { row: Self;
             "pid" ["pid"] = row.pid(row.task), "The task (thread).";
             "comm" ["comm"] = row.name(row.task), "Its name at the end.";
-            "group" ["group", 3] = row.reply.answer.group_name(row.group).map(str::to_owned), "Its control group at the end; `null` if not known.";
+            "group" = row.reply.answer.group_name(row.group).map(str::to_owned), "The path of its control group at the end; `null` if not known.";
+            "group_name" ["group", 3] = row.reply.answer.group_title(row.group).map(str::to_owned), "What people call that group.";
             "waited_ns" ["waited"] = row.parts.sum(), "How long it waited in the window, open waits included; the columns by cause add up to it.";
             "mostly" ["mostly"] = row.parts.ranked().first().map(|(cause, _)| cause.name()), "The cause of most of it.";
             "mostly_ns" ["of which", 1] = row.parts.ranked().first().map(|(_, time)| *time), "How much that was.";
@@ -421,10 +450,12 @@ impl Row for InReply<'_, Blame, CausesAnswer> {
     fn columns() -> Vec<Column<Self>> {
         columns! { row: Self;
             "comm" ["waited: comm"] = row.reply.state.names().text(row.comm), "The name of the tasks that waited.";
-            "group" ["waited: group", 2] = row.reply.answer.group_name(row.group).map(str::to_owned), "Their control group; `null` if not known.";
+            "group" = row.reply.answer.group_name(row.group).map(str::to_owned), "The path of their control group; `null` if not known.";
+            "group_name" ["waited: group", 2] = row.reply.answer.group_title(row.group).map(str::to_owned), "What people call that group.";
             "by_pid" ["ran: pid"] = row.pid(row.by), "The task that ran.";
             "by_comm" ["ran: comm"] = row.name(row.by), "Its name at the end.";
-            "by_group" ["ran: group", 1] = row.reply.answer.group_name(row.reply.answer.groups[row.by.index()]).map(str::to_owned), "Its control group at the end; `null` if not known.";
+            "by_group" = row.reply.answer.group_name(row.reply.answer.groups[row.by.index()]).map(str::to_owned), "The path of its control group at the end; `null` if not known.";
+            "by_group_name" ["ran: group", 1] = row.reply.answer.group_title(row.reply.answer.groups[row.by.index()]).map(str::to_owned), "What people call that group.";
         }
         .into_iter()
         .chain([column("time_ns", "How long it ran meanwhile, counted once for each task that waited.", |row: &Self| row.time)
@@ -448,6 +479,7 @@ impl Causes {
             .collect();
         turns.sort_unstable_by(|a, b| b.cmp(a));
         let allowed = Allowed::new(info.affinity.as_ref());
+        let groups = info.groups.clone().unwrap_or_default();
         Self {
             on: Vec::new(),
             queues: Vec::new(),
@@ -463,11 +495,9 @@ impl Causes {
             triggered: None,
             ended: Vec::new(),
             turns,
-            group_names: info
-                .groups
-                .as_ref()
-                .map(|groups| groups.names.clone())
-                .unwrap_or_default(),
+            interrupts: Interrupts::default(),
+            group_names: groups.names.clone(),
+            group_titles: (0..groups.names.len() as u32).map(|group| groups.title(group)).collect(),
         }
     }
 
@@ -485,6 +515,7 @@ impl Causes {
                 cause: WaitCause::Unknown,
                 group: None,
                 is_observed: here.observed,
+                is_interrupted: false,
             });
             self.queues.push(Vec::new());
             self.free.add_cpu(Cpu(cpu as u16), &self.allowed);
@@ -515,6 +546,9 @@ impl Causes {
             match on.occupant {
                 Occupant::Unknown => queued.sums.count(on.cause, time),
                 Occupant::Idle => queued.sums.count(WaitCause::HandingOver, time),
+                Occupant::Task(_) if on.is_interrupted => {
+                    queued.sums.count(WaitCause::Interrupt, time);
+                }
                 Occupant::Task(by) => {
                     queued.sums.count(WaitCause::Misplaced, usable);
                     queued.sums.count(WaitCause::Pinned, unusable);
@@ -563,7 +597,19 @@ impl Causes {
             _ if here.offline => (WaitCause::Offline, None),
             _ => (WaitCause::Unknown, None),
         };
-        Running { occupant, since, cause, group, is_observed }
+        // No interrupt lasts over a switch.
+        Running { occupant, since, cause, group, is_observed, is_interrupted: false }
+    }
+
+    /// An interrupt may have begun or ended on a CPU. Softirqs that `ksoftirqd` performs are its own work.
+    fn interrupted(&mut self, cpu: Cpu, at: Nanos, state: &State) {
+        let is_work = |task| state.name(task).starts_with("ksoftirqd/");
+        let is_interrupted = self.interrupts.is_under_way(cpu)
+            && !self.on[cpu.index()].occupant.task().is_some_and(is_work);
+        if self.on[cpu.index()].is_interrupted != is_interrupted {
+            self.settle(cpu, at);
+            self.on[cpu.index()].is_interrupted = is_interrupted;
+        }
     }
 
     /// What a task is to those that wait for it.
@@ -827,10 +873,21 @@ impl Question for Causes {
         self.turn(at, state);
         match change {
             Change::Born { task, parent, .. } => {
-                self.membership.born(*task, *parent);
+                self.membership.born(*task, *parent, state);
                 self.allowed.born(*task, *parent);
             }
-            Change::Switch(switch) => self.occupy(switch, state),
+            Change::Switch(switch) => {
+                self.interrupts.switched(switch, state);
+                self.occupy(switch, state);
+            }
+            Change::Other { cpu, format, .. } => {
+                self.interrupts.other(at, *cpu, *format, state);
+                self.interrupted(*cpu, at, state);
+            }
+            Change::Lost { cpu, .. } => {
+                self.interrupts.lost(*cpu);
+                self.interrupted(*cpu, at, state);
+            }
             Change::Forgotten { at: until, task, .. } => self.lose(*task, *until, state),
             _ => {}
         }
@@ -880,7 +937,9 @@ impl Question for Causes {
         answer.blame = blame.into_iter().map(row).collect();
         answer.blame.sort_by_key(|row| (Reverse(row.time), row.comm, row.group, row.by));
         answer.triggered = self.triggered;
+        answer.sees_interrupts = self.interrupts.seen();
         answer.group_names = self.group_names;
+        answer.group_titles = self.group_titles;
         let last = state.task_count() as u32;
         answer.groups = (0..=last).map(|task| self.membership.of(TaskId(task), state)).collect();
         answer

@@ -251,6 +251,8 @@ pub struct Moved {
     pub to: Cpu,
     /// What the task did.
     pub when: When,
+    /// Whether the stopper moved it, since `sched_setaffinity` or an exec asked for it: no decision of a wakeup or a balancer.
+    pub for_affinity: bool,
     /// The CPU that moved it.
     pub by_cpu: Cpu,
     /// The task that was current there.

@@ -27,10 +27,10 @@ mod causes;
 mod cores;
 mod episode;
 mod free_cpus;
+mod known;
 mod matching;
 mod overloaded;
 mod queues;
-mod stopper;
 mod sums;
 
 pub(crate) use allowed::{Allowed, ClassId};
@@ -49,12 +49,12 @@ use causes::{Near, WakeFacts};
 use cores::Cores;
 use episode::{Episodes, Part};
 use free_cpus::{FreeCpus, Step};
+use known::Known;
 use matching::Matching;
 use overloaded::{Open, Queue, Role, Stuck};
 use queues::Queues;
 use schedlab_model::Better::Lower;
 use schedlab_model::{Cpu, CpuSet, Nanos, Need, TraceInfo};
-use stopper::Stoppers;
 
 /// What counts, and how much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,8 @@ pub struct Conservation {
     free: FreeCpus,
     queue: Queue,
     queues: Queues,
-    stoppers: Stoppers,
+    stoppers: Known,
+    bound: Known,
     overloaded: CpuSet,
     matching: Matching,
     cores: Option<Cores>,
@@ -114,7 +115,7 @@ pub struct ConservationAnswer {
     pub by_cause: [(u64, Nanos); Cause::ALL.len()],
     /// The part of `total` in which a per-CPU kernel thread was what ran instead when the episode began.
     pub by_kernel_threads: Nanos,
-    /// Time per-CPU kernel threads waited while other CPUs were free; not in `total`.
+    /// Time per-CPU kernel threads waited behind other tasks; not in `total`.
     pub bound_threads: Nanos,
     /// The loss as other tools define it.
     pub sums: Sums,
@@ -138,7 +139,8 @@ impl Conservation {
             wakes: Vec::new(),
             free: FreeCpus::default(),
             queues: Queues::default(),
-            stoppers: Stoppers::default(),
+            stoppers: Known::default(),
+            bound: Known::default(),
             overloaded: CpuSet::new(),
             episodes: Episodes::new(options.limit),
             sums: sums::Integrals::default(),
@@ -186,8 +188,7 @@ impl Conservation {
         let Some(open) = stuck.open.take() else { return };
         let Stuck { task, cpu, role, .. } = *stuck;
         match role {
-            Role::Bound => self.answer.bound_threads += at - open.start,
-            Role::Competes => {}
+            Role::Bound | Role::Competes => {}
             Role::Counts => {
                 let cost = self.matching.served(class, at) - open.served;
                 let part = Part { task, since: open.start, cost, ended };
@@ -253,7 +254,11 @@ impl Conservation {
 
     /// Whether tasks wait for another that runs there.
     fn is_overloaded(&mut self, here: &CpuState, state: &State) -> bool {
-        here.waiting > 0 && here.occupant.task().is_some_and(|task| !self.stoppers.has(task, state))
+        here.waiting > 0
+            && here
+                .occupant
+                .task()
+                .is_some_and(|task| !self.stoppers.has(task, state, State::is_stopper))
     }
 
     /// Ends what does not hold any longer, begins what holds from now on.
@@ -315,8 +320,16 @@ impl Conservation {
             && let Some((class, mut stuck)) = self.queue.remove(task)
         {
             let ended = ended(stuck.cpu, task, state);
+            self.count_bound(&stuck, at);
             self.close(class, &mut stuck, at, ended);
             self.compete(class, stuck.competes, at, Matching::leave);
+        }
+    }
+
+    /// A kernel thread that belongs to its CPU waits no longer.
+    fn count_bound(&mut self, stuck: &Stuck, at: Nanos) {
+        if let Some(since) = stuck.bound_since {
+            self.answer.bound_threads += at - since;
         }
     }
 
@@ -336,9 +349,9 @@ impl Conservation {
         }
     }
 
-    fn role(&self, class: ClassId, task: TaskId, state: &State) -> Role {
+    fn role(&self, class: ClassId, task: TaskId, is_bound: bool) -> Role {
         match self.chosen.has(task) {
-            _ if class == UNKNOWN && causes::is_bound(state, task) => Role::Bound,
+            _ if class == UNKNOWN && is_bound => Role::Bound,
             true => Role::Counts,
             false => Role::Competes,
         }
@@ -351,10 +364,12 @@ impl Conservation {
         }
         let Some(cpu) = self.stuck_on(task, state) else { return };
         let class = self.allowed.class_of(task, state);
-        let role = self.role(class, task, state);
+        let is_bound = self.bound.has(task, state, causes::is_bound);
+        let role = self.role(class, task, is_bound);
         let competes = role != Role::Bound && !self.allowed.has_only(class, cpu);
         self.compete(class, competes, at, Matching::wait);
-        let mut stuck = Stuck { task, cpu, role, competes, open: None };
+        let bound_since = is_bound.then_some(at);
+        let mut stuck = Stuck { task, cpu, role, competes, bound_since, open: None };
         if self.queue.has_free(class) {
             self.begin(class, &mut stuck, (at, false), state);
         }
@@ -378,7 +393,7 @@ impl Conservation {
             self.close(was, &mut stuck, at, episode::Ended::Taken);
             self.compete(was, stuck.competes, at, Matching::leave);
             if stuck.role == Role::Bound {
-                stuck.role = self.role(is, task, state);
+                stuck.role = self.role(is, task, true);
             }
             stuck.competes = stuck.role != Role::Bound && !self.allowed.has_only(is, stuck.cpu);
             self.compete(is, stuck.competes, at, Matching::wait);
@@ -477,6 +492,7 @@ impl Question for Conservation {
         self.lost.advance(end, &self.matching, self.cores.as_ref());
         self.free.advance();
         for (class, mut stuck) in self.queue.drain() {
+            self.count_bound(&stuck, end);
             self.close(class, &mut stuck, end, episode::Ended::Open);
         }
         for cpu in self.episodes.unfinished() {

@@ -93,6 +93,11 @@ impl Interrupts {
         }
     }
 
+    /// Whether one is handled on a CPU now.
+    pub(crate) fn is_under_way(&self, cpu: Cpu) -> bool {
+        self.cpus.get(cpu.index()).is_some_and(|here| here.depth > 0)
+    }
+
     /// Events of a CPU are missing.
     pub(crate) fn lost(&mut self, cpu: Cpu) {
         let sum = self.here(cpu).sum;

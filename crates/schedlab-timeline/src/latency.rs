@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{self, About, Total, Totals};
-use schedlab_model::table::{Column, Row};
+use schedlab_model::table::{Column, Row, column};
 use schedlab_model::{Cpu, Nanos, Need, Pid, columns};
 use schedlab_stats::Histogram;
 
@@ -46,20 +46,20 @@ pub struct LatencyByCpu {
 
 /// The waits of one task, apart by how they began: run delay is both together.
 #[derive(Clone, Debug, Default)]
-struct Waits {
+pub(crate) struct Waits {
     woken: Histogram,
     displaced: Histogram,
-    unfinished: u64,
+    pub(crate) unfinished: u64,
 }
 
 impl Waits {
     #[inline]
-    fn record(&mut self, wait: Wait, at: Nanos) {
+    pub(crate) fn record(&mut self, wait: Wait, at: Nanos) {
         let which = if wait.why.is_wakeup() { &mut self.woken } else { &mut self.displaced };
         which.record((at - wait.since).0);
     }
 
-    fn delays(self) -> Delays {
+    pub(crate) fn delays(self) -> Delays {
         let mut run_delay = self.displaced;
         run_delay.merge(&self.woken);
         Delays { wakeup: self.woken, run_delay, unfinished: self.unfinished }
@@ -140,7 +140,7 @@ fn times(sum: Need, distribution: Need) -> Vec<Column<Histogram>> {
     columns.into_iter().chain(all.into_iter().map(Column::on_request)).map(needs).collect()
 }
 
-/// A task, all tasks of a name, or tasks that then ran on a CPU.
+/// A task, all tasks of a name, tasks that then ran on a CPU, or those of a control group.
 #[derive(Clone, Debug)]
 pub struct Waited<'a> {
     /// The task (thread).
@@ -149,13 +149,16 @@ pub struct Waited<'a> {
     pub comm: Option<&'a str>,
     /// The CPU.
     pub cpu: Option<Cpu>,
+    /// Path and name of the control group.
+    pub group: Option<(&'a str, String)>,
     /// How long they waited.
     pub delays: &'a Delays,
+    /// By how much the sum differs from the kernel's counter, where that is told.
+    pub off: Option<Nanos>,
 }
 
 impl Row for Waited<'_> {
-    const ABOUT: &'static str =
-        "How long a task, all tasks of a name, or tasks that then ran on a CPU waited.";
+    const ABOUT: &'static str = "How long a task, all tasks of a name, tasks that then ran on a CPU, or those of a control group waited.";
 
     fn columns() -> Vec<Column<Self>> {
         let mut columns = columns! { row: Self;
@@ -163,6 +166,18 @@ impl Row for Waited<'_> {
             "comm" ["comm"] = row.comm.map(str::to_owned), "Its name at the end; none for a CPU.";
             "cpu" ["cpu"] = row.cpu, "The CPU, with `--by cpu`.";
         };
+        columns.extend([
+            column("group", "The path of the control group, with `--by cgroup`.", |row: &Self| {
+                row.group.as_ref().map(|(path, _)| (*path).to_owned())
+            }),
+            column("group_name", "What people call it.", |row: &Self| {
+                row.group.as_ref().map(|(_, name)| name.clone())
+            })
+            .title("group")
+            .spelled(|row| {
+                row.group.as_ref().map_or_else(|| "unknown".to_owned(), |it| it.1.clone())
+            }),
+        ]);
         columns
             .extend(Delays::columns().into_iter().map(|column| column.of(|row: &Self| row.delays)));
         columns
@@ -204,10 +219,10 @@ impl LatencyAnswer {
         rows
     }
 
-    /// The answer about the tasks that `keep` chooses alone, with the total of those.
+    /// The answer about chosen tasks alone, with the total of those.
     #[must_use]
-    pub fn only(mut self, keep: impl Fn(Pid, &str) -> bool) -> Self {
-        self.tasks.retain(|row| keep(row.pid, &row.comm));
+    pub fn only(mut self, chosen: &Chosen) -> Self {
+        self.tasks.retain(|row| chosen.has(row.task));
         self.total = Delays::default();
         for row in &self.tasks {
             self.total.merge(&row.delays);

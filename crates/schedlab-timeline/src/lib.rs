@@ -33,8 +33,10 @@ pub use schedlab_model as model;
 
 mod all_questions;
 mod at_start;
+mod by_group;
 mod causes;
 mod change;
+mod check;
 mod conservation;
 mod cpus;
 mod density;
@@ -73,10 +75,12 @@ mod why_late;
 mod windows;
 
 pub use all_questions::{Everything, everything, total_values, totals};
+pub use by_group::{ByGroup, InGroups, OfGroup};
 pub use causes::{
     Blame, Causes, CausesAnswer, ExplainedWait, Parts, TaskCauses, WaitCause, is_kernel_thread,
 };
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
+pub use check::Checked;
 pub use conservation::{
     Because, Cause, Conservation, ConservationAnswer, Ended, Episode, Lost,
     Options as ConservationOptions, Share, Sums,
@@ -88,7 +92,7 @@ pub use in_reply::InReply;
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};
 pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
 pub use longest_waits::{Worst, WorstWait};
-pub use migrations::{ChainedHop, Hop, Migrations, MigrationsAnswer, Moves, WHENS};
+pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Moves};
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};

@@ -2,23 +2,32 @@
 
 use crate::state::State;
 use crate::task::TaskId;
-use schedlab_model::{Groups, Nanos, Pid};
+use schedlab_model::{Groups, Nanos, Pid, Span};
 use std::collections::BTreeMap;
 
-/// The groups of tasks over time. A task of which the trace tells nothing is in the group of the task that created it.
+/// The groups of tasks over time. A task of which the trace tells nothing yet is in the group in which its creator was.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Membership {
     /// By pid: from when on it is in which group, ascending.
     by_pid: BTreeMap<Pid, Vec<(Nanos, u32)>>,
     /// By task: its group, and until when that holds.
     known: Vec<Known>,
-    parents: Vec<TaskId>,
+    /// By task: the group of its creator when it was created, or who that was if that is not known.
+    origins: Vec<Origin>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     group: Option<u32>,
     until: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Origin {
+    #[default]
+    Unknown,
+    In(u32),
+    Of(TaskId),
 }
 
 /// Families of tasks are not deeper than this, except where pids contradict each other.
@@ -30,29 +39,38 @@ impl Membership {
         for member in groups.map_or(&[][..], |groups| &groups.members) {
             by_pid.entry(member.pid).or_default().push((member.at, member.group));
         }
-        Self { by_pid, known: Vec::new(), parents: Vec::new() }
+        Self { by_pid, known: Vec::new(), origins: Vec::new() }
     }
 
     /// Remembers who created a task.
-    pub(crate) fn born(&mut self, task: TaskId, parent: TaskId) {
-        if task.index() >= self.parents.len() {
-            self.parents.resize(task.index() + 1, TaskId::NONE);
+    pub(crate) fn born(&mut self, task: TaskId, parent: TaskId, state: &State) {
+        if task.index() >= self.origins.len() {
+            self.origins.resize(task.index() + 1, Origin::Unknown);
         }
-        self.parents[task.index()] = parent;
+        let group = self.of(parent, state);
+        self.origins[task.index()] = group.map_or(Origin::Of(parent), Origin::In);
+        if let Some(known) = self.known.get_mut(task.index()) {
+            known.until = Nanos::ZERO;
+        }
     }
 
     /// Takes over who created whom from an older one of the same tasks.
     pub(crate) fn keep_families(&mut self, older: &mut Self) {
-        self.parents = std::mem::take(&mut older.parents);
+        self.origins = std::mem::take(&mut older.origins);
     }
 
     /// Tasks have new numbers. What was learnt of one without a number is forgotten.
     pub(crate) fn renumber(&mut self, numbers: &[TaskId]) {
-        let parents = std::mem::take(&mut self.parents);
-        for (number, parent) in numbers.iter().zip(parents) {
-            if number.is_some() {
-                self.born(*number, numbers.get(parent.index()).copied().unwrap_or(TaskId::NONE));
-            }
+        let count = numbers.iter().map(|number| number.index() + 1).max().unwrap_or(0);
+        let origins = std::mem::replace(&mut self.origins, vec![Origin::Unknown; count]);
+        for (number, origin) in numbers.iter().zip(origins).filter(|(number, _)| number.is_some()) {
+            self.origins[number.index()] = match origin {
+                Origin::Of(parent) => match numbers.get(parent.index()) {
+                    Some(parent) if parent.is_some() => Origin::Of(*parent),
+                    _ => Origin::Unknown,
+                },
+                known => known,
+            };
         }
         self.known.clear();
     }
@@ -66,9 +84,39 @@ impl Membership {
         }
     }
 
+    /// The groups of a task during a span that ends now, in order of time.
+    pub(crate) fn during(
+        &self,
+        task: TaskId,
+        span: Span,
+        state: &State,
+    ) -> impl Iterator<Item = (Option<u32>, Nanos)> + use<'_> {
+        let pid = state.task(task).pid;
+        let mut at = span.start;
+        std::iter::from_fn(move || {
+            let Known { group, until } = (at < span.end).then(|| self.look(task, pid, at))?;
+            let until = until.min(span.end);
+            let time = until - at;
+            at = until;
+            Some((group, time))
+        })
+    }
+
+    /// When tasks come to other groups, by pid, latest first.
+    pub(crate) fn moves(&self) -> Vec<(Nanos, Pid)> {
+        let later = |(pid, told): (&Pid, &Vec<(Nanos, u32)>)| {
+            let pid = *pid;
+            told.iter().filter(|(at, _)| *at > Nanos::ZERO).map(move |(at, _)| (*at, pid)).collect()
+        };
+        let mut all: Vec<(Nanos, Pid)> =
+            self.by_pid.iter().map(later).collect::<Vec<Vec<_>>>().concat();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all
+    }
+
     #[cold]
     fn learn(&mut self, task: TaskId, state: &State) -> Option<u32> {
-        let known = self.look(task, state);
+        let known = self.look(task, state.task(task).pid, state.now());
         if task.index() >= self.known.len() {
             let nothing = Known { group: None, until: Nanos::ZERO };
             self.known.resize(task.index() + 1, nothing);
@@ -77,20 +125,27 @@ impl Membership {
         known.group
     }
 
-    fn look(&self, task: TaskId, state: &State) -> Known {
+    fn look(&self, task: TaskId, pid: Pid, now: Nanos) -> Known {
+        let told = self.by_pid.get(&pid).map_or(&[][..], Vec::as_slice);
+        let later = told.partition_point(|(since, _)| *since <= now);
+        let until = told.get(later).map_or(Nanos::MAX, |(since, _)| *since);
+        if let Some((_, group)) = later.checked_sub(1).and_then(|last| told.get(last)) {
+            return Known { group: Some(*group), until };
+        }
+        // Of a task that was not seen to be created, the first look tells what was before.
+        let group = self.inherited(task).or_else(|| told.first().map(|(_, group)| *group));
+        Known { group, until }
+    }
+
+    fn inherited(&self, task: TaskId) -> Option<u32> {
         let mut at = task;
         for _ in 0..DEPTH_MAX {
-            if let Some(told) = self.by_pid.get(&state.task(at).pid) {
-                let later = told.partition_point(|(since, _)| *since <= state.now());
-                let group = told.get(later.saturating_sub(1)).map(|(_, group)| *group);
-                let until = told.get(later.max(1)).map_or(Nanos::MAX, |(since, _)| *since);
-                return Known { group, until };
-            }
-            match self.parents.get(at.index()).copied().filter(|parent| parent.is_some()) {
-                Some(parent) => at = parent,
-                None => break,
+            match self.origins.get(at.index()).copied().unwrap_or_default() {
+                Origin::In(group) => return Some(group),
+                Origin::Of(parent) => at = parent,
+                Origin::Unknown => return None,
             }
         }
-        Known { group: None, until: Nanos::MAX }
+        None
     }
 }

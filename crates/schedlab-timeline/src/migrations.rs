@@ -35,6 +35,7 @@ impl Hop {
         let moved = &self.moved;
         let name = |task| named(task, state);
         let how = match moved.when {
+            _ if moved.for_affinity => "moved by its affinity, or at an exec".to_owned(),
             When::Waking if moved.by.is_some() => format!("woken by {}", name(moved.by)),
             When::Waking => format!("woken from CPU {}", moved.by_cpu),
             When::Fork => "placed at its fork".to_owned(),
@@ -62,7 +63,7 @@ impl Row for InReply<'_, ChainedHop, MigrationsAnswer> {
             "comm" = row.name(row.1.moved.task), "Its name at the end.";
             "from" = row.1.moved.from, "The CPU that it left.";
             "to" = row.1.moved.to, "The CPU to which it moved.";
-            "by" = row.1.moved.when.name(), "What moved it: `wakeup`, `fork`, `balance`, `asleep` or `running`.";
+            "by" = row.1.moved.cause(), "What moved it: `wakeup`, `fork`, `balance`, `asleep`, `running` or `affinity`.";
             "by_cpu" = row.1.moved.by_cpu, "The CPU that moved it.";
             "displaced_pid" = row.1.displaced.map(|task| row.pid(task)), "The task that had to give way.";
             "said" = row.1.sentence(&row.reply.state), "What happened, in a sentence.";
@@ -97,8 +98,8 @@ pub struct Migrations {
     topology: Option<Topology>,
     limit: usize,
     chosen: Chosen,
-    counts: [[u64; Distance::ALL.len()]; WHENS.len()],
-    totals: [u64; WHENS.len()],
+    counts: [[u64; Distance::ALL.len()]; MOVED_BY.len()],
+    totals: [u64; MOVED_BY.len()],
     /// The chain that ends with each task's last move; empty when it did not move.
     chains: Vec<Chain>,
     longest: Vec<Vec<Hop>>,
@@ -113,8 +114,16 @@ struct Chain {
     extended: bool,
 }
 
-/// When tasks are moved, in the order of the answer's tables.
-pub const WHENS: [When; 5] = [When::Waking, When::Fork, When::Waiting, When::Asleep, When::Running];
+/// What moves tasks, in the order of the answer's tables.
+pub const MOVED_BY: [&str; 6] = ["wakeup", "fork", "balance", "asleep", "running", "affinity"];
+
+impl Moved {
+    /// What moved the task: one of [`MOVED_BY`].
+    #[must_use]
+    pub const fn cause(&self) -> &'static str {
+        if self.for_affinity { "affinity" } else { self.when.name() }
+    }
+}
 
 impl When {
     /// What moves a task then, for people and scripts.
@@ -133,10 +142,10 @@ impl When {
 /// What [`Migrations`] found in a trace.
 #[derive(Clone, Debug)]
 pub struct MigrationsAnswer {
-    /// The numbers of migrations, in the order of [`WHENS`].
-    pub totals: [u64; WHENS.len()],
-    /// Migrations by [`WHENS`] and distance ([`Distance::ALL`]); all zero without a topology.
-    pub counts: [[u64; Distance::ALL.len()]; WHENS.len()],
+    /// The numbers of migrations, in the order of [`MOVED_BY`].
+    pub totals: [u64; MOVED_BY.len()],
+    /// Migrations by [`MOVED_BY`] and distance ([`Distance::ALL`]); all zero without a topology.
+    pub counts: [[u64; Distance::ALL.len()]; MOVED_BY.len()],
     /// Chains of at least two moves, longest first, then earliest; at most as many as asked for.
     pub chains: Vec<Vec<Hop>>,
     /// How many chains of at least two moves there were.
@@ -157,9 +166,9 @@ impl MigrationsAnswer {
         hops.flatten().collect()
     }
 
-    /// How often tasks were moved, by [`WHENS`].
+    /// How often tasks were moved, by [`MOVED_BY`].
     #[must_use]
-    pub fn moves(&self) -> [Moves; WHENS.len()] {
+    pub fn moves(&self) -> [Moves; MOVED_BY.len()] {
         std::array::from_fn(|at| {
             let by_distance = self.has_topology.then_some(self.counts[at]);
             Moves { count: self.totals[at], by_distance }
@@ -225,12 +234,12 @@ impl Migrations {
     }
 
     fn count(&mut self, moved: &Moved) {
-        let when = WHENS.iter().position(|when| *when == moved.when).unwrap_or(0);
-        self.totals[when] += 1;
+        let by = MOVED_BY.iter().position(|by| *by == moved.cause()).unwrap_or(0);
+        self.totals[by] += 1;
         let distance =
             self.topology.as_ref().and_then(|topology| topology.distance(moved.from, moved.to));
         if let Some(distance) = distance {
-            self.counts[when][distance as usize] += 1;
+            self.counts[by][distance as usize] += 1;
         }
     }
 
@@ -310,9 +319,9 @@ impl Totals for Migrations {
              CPU.",
         )
         .needs(Need::Migrations)];
-        totals.extend(WHENS.into_iter().map(|when| {
-            let name = format!("migrations_{}", when.name());
-            let about = format!("Moves whose cause is `{}`.", when.name());
+        totals.extend(MOVED_BY.into_iter().map(|by| {
+            let name = format!("migrations_{by}");
+            let about = format!("Moves whose cause is `{by}`.");
             Total::count(&name, Neither, &about).needs(Need::Episodes)
         }));
         let about = "Chains of at least two moves, in which each task displaces the next.";

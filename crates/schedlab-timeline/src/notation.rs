@@ -20,7 +20,7 @@
 //! | `at 2: interrupt on 1 wakes B` | an interrupt on CPU 1 wakes `B` |
 //! | `at 2: A forks B` | `A` creates `B`; its first wakeup comes when it is next seen |
 //! | `at 4: A dies` | its last switch says so; a later `A` is another task with the same pid |
-//! | `at 4: A yields` | it is displaced by its own call |
+//! | `at 4: A is displaced` | it is displaced, and not in the middle of kernel code (`R`, not `R+`) |
 //! | `at 4: lose 7 on 1` | seven events of CPU 1 are missing, where the row turns to `?` |
 //! | `at 3: A marks 0 begin` | a user's mark with its phase: `begin`, `end` or `point`; `... begin of 7` is request 7 |
 //! | `A is called kworker/0:1` | its name; a letter is its own name otherwise |

@@ -1,7 +1,9 @@
 //! Questions, and the one pass that answers them.
 
 use crate::change::Change;
+use crate::check::{self, Check, Checked};
 use crate::state::State;
+use crate::task::TaskId;
 use schedlab_model::{
     Cpu, Event, EventSink, EventSource, Kind, Known, Nanos, Pid, Span, TraceInfo, Warning, What,
 };
@@ -190,14 +192,23 @@ pub struct Reply<A> {
     pub warnings: Vec<Warning>,
     /// What is known of the trace, which decides how exact each figure is.
     pub known: Known,
+    /// What the kernel counted for tasks, beside what the events say: of a whole trace, where somebody read the counters.
+    /// The largest difference of run time comes first.
+    pub checked: Vec<Checked>,
 }
 
 impl<A> Reply<A> {
+    /// What was compared with the kernel's counters for a task whose times are off.
+    #[must_use]
+    pub fn off(&self, task: TaskId) -> Option<&Checked> {
+        self.checked.iter().find(|one| one.is_off && one.task == Some(task))
+    }
+
     /// This reply about another form of the answer.
     #[must_use]
     pub fn map<B>(self, form: impl FnOnce(A) -> B) -> Reply<B> {
-        let Self { answer, origin, observed, state, warnings, known } = self;
-        Reply { answer: form(answer), origin, observed, state, warnings, known }
+        let Self { answer, origin, observed, state, warnings, known, checked } = self;
+        Reply { answer: form(answer), origin, observed, state, warnings, known, checked }
     }
 }
 
@@ -290,6 +301,8 @@ fn first_instant(batch: &[Event]) -> Option<Nanos> {
 pub(crate) struct Pass<Q> {
     pub(crate) state: State,
     pub(crate) question: Q,
+    /// Where the kernel's counters were read, and the pass is about the whole trace.
+    check: Option<Check>,
     open: bool,
     started: bool,
 }
@@ -301,12 +314,12 @@ impl<Q: Question> Pass<Q> {
         if let Some(at) = &info.at_start {
             state.resume(at);
         }
-        Self { state, question, open: false, started: false }
+        Self { state, question, check: Check::of(info), open: false, started: false }
     }
 
     /// A pass that begins with a state at the first instant of its window.
     pub(crate) fn from(state: State, question: Q) -> Self {
-        let mut pass = Self { state, question, open: false, started: true };
+        let mut pass = Self { state, question, check: None, open: false, started: true };
         pass.open();
         pass
     }
@@ -317,6 +330,9 @@ impl<Q: Question> Pass<Q> {
         state.now = origin;
         state.cpus.iter_mut().for_each(|cpu| cpu.since = origin);
         let from = origin + cut.from.unwrap_or(Nanos::ZERO);
+        if cut != Cut::default() {
+            self.check = None;
+        }
         state.window = Span::new(from, from);
         self.started = true;
         if from == origin {
@@ -381,14 +397,15 @@ impl<Q: Question> Pass<Q> {
     }
 
     pub(crate) fn reply(self, end: Nanos, warned: &[Warning]) -> Reply<Q::Answer> {
-        let (answer, state) = self.finish(end);
+        let (answer, checked, state) = self.finish(end);
         let mut warnings = state.warnings();
         warnings.extend_from_slice(warned);
+        warnings.extend(check::warning(&checked, &state));
         let (origin, observed, known) = (state.origin, state.window, state.known());
-        Reply { answer, origin, observed, state, warnings, known }
+        Reply { answer, origin, observed, state, warnings, known, checked }
     }
 
-    fn finish(mut self, end: Nanos) -> (Q::Answer, State) {
+    fn finish(mut self, end: Nanos) -> (Q::Answer, Vec<Checked>, State) {
         let end = end.max(self.state.window.start).max(if self.open {
             self.state.now
         } else {
@@ -401,14 +418,20 @@ impl<Q: Question> Pass<Q> {
         let question = &mut self.question;
         self.state.forget_unseen(&mut |change, state| question.see(change, state));
         self.state.window.end = end;
-        (self.question.answer(&self.state), self.state)
+        let checked = self.check.map(|check| check.answer(&self.state)).unwrap_or_default();
+        (self.question.answer(&self.state), checked, self.state)
     }
 }
 
 impl<Q: Question> EventSink for Pass<Q> {
     #[inline(always)]
     fn take(&mut self, event: &Event) {
-        let (state, question) = (&mut self.state, &mut self.question);
-        state.step(event, &mut |change, state| question.see(change, state));
+        let Self { state, question, check, .. } = self;
+        state.step(event, &mut |change, state| {
+            if let Some(check) = check {
+                check.see(change, state);
+            }
+            question.see(change, state);
+        });
     }
 }

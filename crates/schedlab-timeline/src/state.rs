@@ -7,7 +7,7 @@ use schedlab_model::{
     Clock, Comm, Cover, Coverage, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span,
     TraceInfo,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub struct CpuState {
     pub(crate) blind: bool,
     /// Whether it was seen to leave idle without a switch that says so.
     pub(crate) mute_idle: bool,
+    /// Whether its occupant is in `sched_yield`.
+    pub(crate) yields: bool,
     /// The first of its waiters.
     pub(crate) head: TaskId,
 }
@@ -76,9 +78,15 @@ impl CpuState {
             offline: false,
             blind: false,
             mute_idle: false,
+            yields: false,
             head: TaskId::NONE,
         }
     }
+}
+
+/// Which of these is the event of the system call `sched_yield`.
+fn yields_of(others: &[OtherFormat]) -> Option<u16> {
+    others.iter().position(|other| other.name == "sys_enter_sched_yield").map(|at| at as u16)
 }
 
 /// What did not fit together so far. Counted, never fatal.
@@ -137,6 +145,8 @@ pub struct State {
     /// The clock, where it counts ticks.
     pub(crate) ticks: Option<String>,
     pub(crate) others: Vec<OtherFormat>,
+    /// The event of the system call `sched_yield`, as an index into `others`; `None` where the trace does not tell yields.
+    pub(crate) yields: Option<u16>,
     pub(crate) marks: Vec<String>,
     pub(crate) seen: KindSet,
     /// Whether a waking is taken to place its task, since no wakeup will: see `step`.
@@ -148,6 +158,10 @@ pub struct State {
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) tally: Tally,
+    /// The task whose name became another last, when, and its name before.
+    pub(crate) renamed: Option<(TaskId, Nanos, CommId)>,
+    /// The tasks that the trace is about, where events of others were filtered away.
+    pub(crate) only: Option<BTreeSet<Pid>>,
 }
 
 impl State {
@@ -176,6 +190,7 @@ impl State {
                 _ => None,
             },
             others: info.others.clone(),
+            yields: yields_of(&info.others),
             marks: info.marks.clone(),
             seen: KindSet::EMPTY,
             wakes_are_placed: !info.kinds.contains(Kind::Wakeup),
@@ -184,6 +199,8 @@ impl State {
             running: 0,
             waiting: 0,
             tally: Tally::default(),
+            renamed: None,
+            only: info.only.clone(),
         };
         if let Some(last) = info.cpus.iter().last() {
             state.grow(last);
@@ -268,6 +285,12 @@ impl State {
         self.names.text(self.task(task).comm)
     }
 
+    /// Whether a task is a stopper, by its name: a thread `migration/N`, which runs above everything and moves tasks.
+    #[must_use]
+    pub(crate) fn is_stopper(&self, task: TaskId) -> bool {
+        self.names.comm(self.task(task).comm).starts_with(b"migration/")
+    }
+
     /// The tasks that wait on a CPU's queue, in no particular order.
     pub fn waiters(&self, cpu: Cpu) -> impl Iterator<Item = TaskId> + '_ {
         let first = self.cpu(cpu).map_or(TaskId::NONE, |cpu| cpu.head);
@@ -331,10 +354,17 @@ impl State {
         self.coverage = info.coverage;
         if self.others.len() < info.others.len() {
             self.others.extend_from_slice(&info.others[self.others.len()..]);
+            self.yields = yields_of(&self.others);
         }
         if self.marks.len() < info.marks.len() {
             self.marks.extend_from_slice(&info.marks[self.marks.len()..]);
         }
+    }
+
+    /// Whether the trace tells what a task did: events of others may have been filtered away.
+    #[inline]
+    pub(crate) fn tells(&self, pid: Pid) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&pid))
     }
 
     /// Whether the switches of this task are logged: all are, or those of some tasks.
@@ -352,6 +382,16 @@ impl State {
                 self.logs.resize(id.index() + 1, false);
             }
             self.logs[id.index()] = true;
+        }
+    }
+
+    /// An event beyond the scheduler's, in a trace that tells of yields. Leaving the call ends it, where that is recorded.
+    #[cold]
+    pub(crate) fn calls(&mut self, cpu: Cpu, format: u16) {
+        let enters = self.yields == Some(format);
+        let name = self.others.get(usize::from(format)).map(|other| other.name.as_str());
+        if enters || name == Some("sys_exit_sched_yield") {
+            self.cpus[cpu.index()].yields = enters;
         }
     }
 

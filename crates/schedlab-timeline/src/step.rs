@@ -47,12 +47,19 @@ impl State {
         if here.waking != Nanos::ZERO {
             self.tally.misplaced += at - std::mem::take(&mut here.waking);
         }
+        if let What::Waking { pid, .. } | What::Wakeup { pid, .. } | What::Migrate { pid, .. } =
+            event.what
+            && !self.tells(pid)
+        {
+            return;
+        }
         // Who logs an event is current there.
-        match here.occupant {
+        match self.cpus[cpu.index()].occupant {
+            _ if !self.tells(logged.by) => {}
             _ if self.partial => self.logged(logged, &event.what, before, see),
             Occupant::Task(id) if self.tasks[id.index()].pid == logged.by => {}
             Occupant::Idle if logged.by.is_idle() => {}
-            Occupant::Unknown if here.blind => {}
+            Occupant::Unknown if self.cpus[cpu.index()].blind => {}
             _ => self.current(logged, &event.what, before, see),
         }
         match event.what {
@@ -97,6 +104,9 @@ impl State {
             What::Online { cpu, online } => self.online(cpu, online, see),
             What::Lost { .. } => {}
             What::Other { format } => {
+                if self.yields.is_some() {
+                    self.calls(cpu, format);
+                }
                 see(&Change::Other { at, cpu, format }, self);
             }
         }
@@ -112,12 +122,18 @@ impl State {
     ) {
         let at = self.now;
         let idled = prev.is_idle();
-        let prev = self.leave(cpu, prev, prev_prio, left, see);
+        // What others do before and after is not known.
+        let prev = match self.tells(prev) {
+            true => self.leave(cpu, prev, prev_prio, left, see),
+            false => TaskId::NONE,
+        };
+        let (tells_all, tells_next) = (self.only.is_none(), self.tells(next));
         let here = &mut self.cpus[cpu.index()];
         let (was, since) = (here.occupant, here.since);
         here.blind = false;
+        here.yields = false;
         here.mute_idle &= !idled;
-        let unclear = here.mute_idle || here.offline;
+        let unclear = here.mute_idle || here.offline || !tells_all;
         let idles = if unclear { Occupant::Unknown } else { Occupant::Idle };
         here.observed = true;
         here.since = at;
@@ -135,7 +151,7 @@ impl State {
             wait: None,
             last_cpu: None,
         };
-        if self.partial && !self.stays(next, see) {
+        if !tells_next || self.partial && !self.stays(next, see) {
             switch.is = Occupant::Unknown;
         } else if !next.is_idle() {
             let id = self.living(next);
@@ -198,7 +214,11 @@ impl State {
         task.last_cpu = Some(cpu);
         task.moved = false;
         if left.is_runnable() {
-            let why = if left == Left::Yielded { Why::Yielded } else { Why::Preempted };
+            let why = match left {
+                Left::Displaced if self.cpus[cpu.index()].yields => Why::Yielded,
+                Left::Displaced => Why::Displaced,
+                _ => Why::Preempted,
+            };
             task.activity = Activity::Waiting { cpu, placed: true, why };
             task.woken_from = Some(cpu);
             self.link(id, cpu);

@@ -24,10 +24,10 @@ impl Chosen {
         Self { some: None }
     }
 
-    /// A filter that chooses the tasks of `state` for which `keep` holds, given their pid and name.
+    /// A filter that chooses the tasks of `state` for which `keep` holds, given the task, its pid and its name.
     #[must_use]
-    pub fn of(state: &State, keep: impl Fn(Pid, &str) -> bool) -> Self {
-        let kept = state.tasks().map(|(id, task)| keep(task.pid, &state.name(id)));
+    pub fn of(state: &State, keep: impl Fn(TaskId, Pid, &str) -> bool) -> Self {
+        let kept = state.tasks().map(|(id, task)| keep(id, task.pid, &state.name(id)));
         Self { some: Some([false].into_iter().chain(kept).collect()) }
     }
 

@@ -29,7 +29,17 @@ impl State {
             }
         };
         let id = if fresh { old } else { self.reuse(child) };
-        let comm = if parent.is_some() { self.tasks[parent.index()].comm } else { CommId::UNKNOWN };
+        let mut comm = CommId::UNKNOWN;
+        if parent.is_some() {
+            comm = self.tasks[parent.index()].comm;
+        }
+        // The child's name may come before the fork, when its pid still meant the task before it.
+        if let Some((task, when, was)) = self.renamed
+            && (task, when) == (old, at)
+            && !fresh
+        {
+            comm = std::mem::replace(&mut self.tasks[old.index()].comm, was);
+        }
         let task = &mut self.tasks[id.index()];
         if task.activity == Activity::Unknown {
             task.activity = Activity::New;
@@ -73,6 +83,7 @@ impl State {
         let is = self.names.id(comm);
         let was = std::mem::replace(&mut self.tasks[id.index()].comm, is);
         if was != is {
+            self.renamed = Some((id, self.now, was));
             see(&Change::Renamed { at: self.now, task: id, was }, self);
         }
     }

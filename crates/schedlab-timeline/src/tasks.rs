@@ -32,7 +32,7 @@ struct Sums {
     interrupts: Nanos,
     waited: Nanos,
     asleep: Asleep,
-    wakers: BTreeMap<TaskId, (u64, Nanos)>,
+    wakers: BTreeMap<(bool, TaskId), (u64, Nanos)>,
     /// Where it sleeps now, and how long the last sleep was while nothing was known of where.
     stack: Option<StackId>,
     unstacked: Option<Nanos>,
@@ -42,6 +42,7 @@ struct Sums {
     involuntary: u64,
     wakeups: u64,
     moved: Migrations,
+    moved_for_affinity: u64,
     /// Where the trace holds no `sched_migrate_task`, running elsewhere than before counts instead.
     started_elsewhere: Migrations,
 }
@@ -70,8 +71,10 @@ impl Asleep {
 /// Time in which a task was not runnable, by who woke it then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffCpu {
-    /// The waker; `None` is interrupts, and wakers that are not known.
+    /// The waker; `None` is interrupts, wakers that are not known, and stoppers.
     pub waker: Option<TaskId>,
+    /// Whether a stopper woke it: it had waited to be moved, by its affinity or at an exec.
+    pub to_be_moved: bool,
     /// The number of times off the CPU.
     pub count: u64,
     /// How long the task had slept before, summed over its sleeps.
@@ -130,6 +133,8 @@ pub struct TaskRow {
     /// Moves between CPUs: `sched_migrate_task` events, or, where the trace holds none, starts on
     /// another CPU than the last.
     pub migrations: u64,
+    /// How many of them `sched_setaffinity` or an exec asked for; `None` where the trace holds no `sched_migrate_task`.
+    pub migrations_for_affinity: Option<u64>,
     /// Migrations by distance, in the order of [`Distance::ALL`]; `None` without a topology.
     pub migrations_by: Option<[u64; Distance::ALL.len()]>,
 }
@@ -144,10 +149,10 @@ pub struct TasksAnswer {
 }
 
 impl TasksAnswer {
-    /// The answer about the tasks that `keep` chooses alone.
+    /// The answer about chosen tasks alone.
     #[must_use]
-    pub fn only(mut self, keep: impl Fn(Pid, &str) -> bool) -> Self {
-        self.rows.retain(|row| keep(row.pid, &row.comm));
+    pub fn only(mut self, chosen: &Chosen) -> Self {
+        self.rows.retain(|row| chosen.has(row.task));
         self
     }
 }
@@ -162,6 +167,7 @@ impl<A> Row for InReply<'_, OffCpu, A> {
         columns! { row: Self;
             "by.pid" = row.waker.map(|task| row.pid(task)), "The waker; `by` is `null` for interrupts, and for wakers that are not known.";
             "by.comm" = row.waker.map(|task| row.name(task)), "Its name at the end.";
+            "to_be_moved" = row.to_be_moved, "Whether these sleeps waited for the stopper to move the task, by its affinity or at an exec; `by` is `null` then.";
             "count" = row.count, "How many sleeps it ended.";
             "off_cpu_ns" = row.time, "How long these were.";
         }
@@ -214,6 +220,7 @@ impl Row for InReply<'_, TaskRow, TasksAnswer> {
             "switches_involuntary" ["switches: involuntary"] @ Switches = row.involuntary, "Switches after which it stayed runnable.";
             "wakeups" ["wakeups", 5] @ Wakeups = row.wakeups, "Wakeups of it.";
             "migrations" ["migrations: all"] @ Migrations = row.migrations, "Moves to another CPU.";
+            "migrations_for_affinity" ["migrations: asked for", 10] @ Migrations = row.migrations_for_affinity, "Those that the stopper did since `sched_setaffinity` or an exec asked for them; `null` where the trace does not tell.";
         });
         let by = by_distance("migrations_by_distance", Some("migrations"), |row: &Self| {
             row.migrations_by
@@ -234,6 +241,7 @@ impl InReply<'_, TaskRow, TasksAnswer> {
         let times = self.woken_by.iter().map(|of| of.time);
         most(times, || match self.woken_by.first()?.waker {
             Some(waker) => Some(named(waker, &self.reply.state)),
+            None if self.woken_by.first()?.to_be_moved => Some("moves by affinity".to_owned()),
             None => Some("interrupts".to_owned()),
         })
     }
@@ -326,7 +334,9 @@ impl Tasks {
         }
         let by_task = woken.waker.context == Context::Task;
         let waker = if by_task { woken.waker.task } else { TaskId::NONE };
-        let of_waker = row.wakers.entry(waker).or_default();
+        let to_be_moved = waker.is_some() && state.is_stopper(waker);
+        let waker = if to_be_moved { TaskId::NONE } else { waker };
+        let of_waker = self.of(woken.task).wakers.entry((to_be_moved, waker)).or_default();
         of_waker.0 += 1;
         of_waker.1 += time;
     }
@@ -340,14 +350,15 @@ impl Sums {
     }
 }
 
-fn by_waker(wakers: BTreeMap<TaskId, (u64, Nanos)>) -> Vec<OffCpu> {
-    let told = |(waker, (count, time)): (TaskId, _)| OffCpu {
+fn by_waker(wakers: BTreeMap<(bool, TaskId), (u64, Nanos)>) -> Vec<OffCpu> {
+    let told = |((to_be_moved, waker), (count, time)): ((bool, TaskId), _)| OffCpu {
         waker: Some(waker).filter(|waker| waker.is_some()),
+        to_be_moved,
         count,
         time,
     };
     let mut all: Vec<OffCpu> = wakers.into_iter().map(told).collect();
-    all.sort_by_key(|of| (std::cmp::Reverse(of.time), of.waker));
+    all.sort_by_key(|of| (std::cmp::Reverse(of.time), of.waker, of.to_be_moved));
     all
 }
 
@@ -386,9 +397,11 @@ impl Question for Tasks {
         match change {
             Change::Switch(switch) => self.switch(switch, state),
             Change::Runnable(runnable) => self.woken(runnable, state),
-            Change::Moved(Moved { task, from, to, .. }) => {
+            Change::Moved(Moved { task, from, to, for_affinity, .. }) => {
                 let distance = self.distance(*from, *to);
-                self.of(*task).moved.add(distance);
+                let row = self.of(*task);
+                row.moved.add(distance);
+                row.moved_for_affinity += u64::from(*for_affinity);
             }
             Change::Forgotten { at, task, was: Activity::Waiting { .. }, since } => {
                 self.of(*task).waited += *at - (*since).max(state.window().start);
@@ -441,6 +454,7 @@ impl Question for Tasks {
             involuntary: sums.involuntary,
             wakeups: sums.wakeups,
             migrations: if told { sums.moved.count } else { sums.started_elsewhere.count },
+            migrations_for_affinity: told.then_some(sums.moved_for_affinity),
             migrations_by: has_topology.then_some(if told {
                 sums.moved.by
             } else {

@@ -24,7 +24,7 @@ use crate::membership::Membership;
 use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, CpuSet, Left, Nanos, Span, TraceInfo, kernel_version};
+use schedlab_model::{Cpu, CpuSet, Left, Nanos, Pid, Span, TraceInfo, kernel_version};
 use std::collections::BTreeMap;
 
 /// Budgets that differ from the kernel's by less than this are taken as equal: interrupts and steal time count here.
@@ -52,6 +52,11 @@ pub struct Throttling {
     /// No group's grid has a refill before this.
     due: Nanos,
     spans: Vec<Throttled>,
+    /// When tasks come to other groups, latest first, and up to when that was followed.
+    moves: Vec<(Nanos, Pid)>,
+    followed: Nanos,
+    /// Whether tasks come to other groups at all.
+    has_moves: bool,
 }
 
 /// A task that was throttled.
@@ -239,10 +244,14 @@ impl Throttling {
             let chain = groups.into_iter().flat_map(move |groups| groups.chain(group));
             chain.filter_map(|at| place_of.get(&at).copied()).collect()
         };
+        let membership = Membership::new(groups);
         Self {
+            has_moves: !membership.moves().is_empty(),
+            moves: membership.moves(),
+            followed: Nanos::ZERO,
             limits_of: (0..count).map(limits_of).collect(),
             limited,
-            membership: Membership::new(groups),
+            membership,
             stops_queues: info
                 .kernel
                 .as_deref()
@@ -268,6 +277,9 @@ impl Throttling {
     }
 
     fn left(&mut self, task: TaskId, at: Nanos, cpu: Cpu, left: Option<Left>, state: &State) {
+        if self.has_moves {
+            self.vacate(cpu, at);
+        }
         for place in self.limits(task, state) {
             let one = &mut self.limited[place];
             one.settle(at);
@@ -334,6 +346,31 @@ impl Throttling {
         }
     }
 
+    /// A task that runs may come to another group: its time counts there from then on.
+    fn follow_moves(&mut self, now: Nanos, state: &State) {
+        self.followed = now;
+        while let Some((at, pid)) = self.moves.last().copied().filter(|(at, _)| *at <= now) {
+            self.moves.pop();
+            let Some(task) = state.task_of(pid) else { continue };
+            let Activity::Running { cpu } = state.task(task).activity else { continue };
+            self.vacate(cpu, at);
+            for place in self.limits(task, state) {
+                self.limited[place].running.push((cpu, at));
+                self.limited[place].used.insert(cpu);
+            }
+        }
+    }
+
+    /// No task of a limited group runs on this CPU any longer, whichever group it is in by now.
+    fn vacate(&mut self, cpu: Cpu, at: Nanos) {
+        for one in &mut self.limited {
+            if one.running.iter().any(|(other, _)| *other == cpu) {
+                one.settle(at);
+                one.running.retain(|(other, _)| *other != cpu);
+            }
+        }
+    }
+
     /// A task that waits, or is woken, on a stopped queue.
     fn queued(&mut self, task: TaskId, at: Nanos, state: &State) {
         let Activity::Waiting { cpu, placed: true, .. } = state.task(task).activity else { return };
@@ -391,6 +428,7 @@ impl Question for Throttling {
             return;
         }
         let at = change.at();
+        self.follow_moves(at, state);
         if at >= self.due {
             self.due = Nanos::MAX;
             for one in &mut self.limited {
@@ -401,7 +439,7 @@ impl Question for Throttling {
             }
         }
         match *change {
-            Change::Born { task, parent, .. } => self.membership.born(task, parent),
+            Change::Born { task, parent, .. } => self.membership.born(task, parent, state),
             Change::Switch(Switch { cpu, was, prev, left, is, .. }) => {
                 if let Some(task) = was.task().or_else(|| prev.is_some().then_some(prev)) {
                     self.left(task, at, cpu, left, state);

@@ -4,7 +4,7 @@ use crate::change::{Change, Moved, Runnable, Waker, When};
 use crate::state::{Occupant, State};
 use crate::step::Logged;
 use crate::task::{Activity, TaskId, Why};
-use schedlab_model::{Context, Cpu, Kind, Nanos, Pid, Prio};
+use schedlab_model::{Context, Cpu, Kind, Left, Nanos, Pid, Prio};
 
 impl State {
     #[inline]
@@ -179,10 +179,25 @@ impl State {
         let by = self.cpus[logged.cpu.index()].occupant.task().unwrap_or(TaskId::NONE);
         self.tasks[id.index()].moved = true;
         let (at, by_cpu) = (self.now, logged.cpu);
-        let moved = Moved { at, task: id, from, queue, to, when, by_cpu, by };
+        let for_affinity = by.is_some() && self.is_stopper(by) && self.is_asked(by, to, when);
+        let moved = Moved { at, task: id, from, queue, to, when, for_affinity, by_cpu, by };
         see(&Change::Moved(moved), self);
         if matches!(when, When::Waking | When::Waiting) {
             self.sight(id, to, see);
+        }
+    }
+
+    /// Whether a task asked this stopper for the move, and no balancer. Whoever asks wakes the stopper and then waits for
+    /// it; a task that it wakes is that task itself. A balancer is an interrupt, or a CPU that pulls since it goes idle.
+    fn is_asked(&self, stopper: TaskId, to: Cpu, when: When) -> bool {
+        let known = self.task(stopper);
+        match when {
+            When::Waking | When::Asleep => true,
+            When::Waiting if known.waker.is_some() && known.waker_context == Context::Task => {
+                let waits = Activity::Sleeping { left: Left::Blocked };
+                known.waker_cpu != to || self.task(known.waker).activity == waits
+            }
+            _ => false,
         }
     }
 

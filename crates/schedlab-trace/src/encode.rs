@@ -255,7 +255,7 @@ fn task(body: &mut [u8; SHORT], at: usize, of: (Pid, Comm), prio: i16) {
 pub(crate) fn state(left: Left) -> u64 {
     match left {
         Left::Preempted => 0x100,
-        Left::Yielded => 0,
+        Left::Displaced => 0,
         Left::Slept | Left::Other => 1,
         Left::Blocked => 2,
         Left::Stopped => 4,

@@ -252,6 +252,8 @@ fn companion(info: &TraceInfo) -> Companion {
         groups: info.groups.clone(),
         conditions: info.conditions.clone(),
         processes: info.processes.clone(),
+        counters: info.counters.clone(),
+        only: info.only.clone(),
         marks: info.marks.clone(),
         span: info.span,
         at_start: info.at_start.clone(),

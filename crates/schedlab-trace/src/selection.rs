@@ -71,6 +71,9 @@ impl Part {
             self.limit(at);
         }
         companion.observed = self.cpus.clone().or_else(|| companion.observed.take());
+        if let Some(tasks) = &self.tasks {
+            companion.only = Some(tasks.clone());
+        }
         companion.chosen = self.tasks.as_ref().map(BTreeSet::len).or(companion.chosen);
     }
 }

@@ -116,7 +116,7 @@ impl States {
         if self.raw {
             return match state & self.mask {
                 0 if state & 0x1000 != 0 => Left::Blocked,
-                0 if state == 0 => Left::Yielded,
+                0 if state == 0 => Left::Displaced,
                 2 if state & 0x400 != 0 => Left::IdleSleep,
                 0 => Left::Other,
                 bits => self.lowest[bits.trailing_zeros() as usize],
@@ -132,7 +132,7 @@ impl States {
             _ if state & self.mask != 0 => {
                 self.lowest[(state & self.mask).trailing_zeros() as usize]
             }
-            0 => Left::Yielded,
+            0 => Left::Displaced,
             // Runnable when any bit above the letters is set, for any flag.
             _ if state & above != 0 => Left::Preempted,
             _ => Left::Other,
@@ -159,7 +159,7 @@ fn meaning(letter: char) -> Left {
 pub(crate) fn from_letters(text: &[u8]) -> Left {
     match text {
         [b'R', b'+', ..] => Left::Preempted,
-        [b'R', ..] => Left::Yielded,
+        [b'R', ..] => Left::Displaced,
         // `S+`: some kernels set both bits; the flag wins, as in the binary form.
         [.., b'+'] => Left::Preempted,
         [letter, ..] => meaning(char::from(*letter)),
@@ -265,7 +265,7 @@ mod tests {
         let states =
             States::parse(&print("512-1", "{ 1, \"S\"} , { 2, \"D\" }, { 64, \"x\" }", "512"));
         assert_eq!(states.left(512), Left::Preempted);
-        assert_eq!(states.left(0), Left::Yielded);
+        assert_eq!(states.left(0), Left::Displaced);
         assert_eq!(states.left(1), Left::Slept);
         assert_eq!(states.left(2 | 64), Left::Blocked);
         assert_eq!(states.left(64), Left::Dead);
@@ -291,7 +291,7 @@ mod tests {
         let states = States::parse("");
         assert_eq!(states.left(0x100), Left::Preempted);
         assert_eq!(states.left(0x20), Left::Dead);
-        assert_eq!(states.left(0), Left::Yielded);
+        assert_eq!(states.left(0), Left::Displaced);
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Synthetic {
         self.emit(waker, by, context, what);
         self.cpus[usize::from(place)].queue.push_back(task);
         if self.cpus[usize::from(place)].running.is_none() {
-            self.dispatch(place, None, Left::Yielded);
+            self.dispatch(place, None, Left::Displaced);
         } else {
             self.limit(place);
         }
@@ -267,7 +267,7 @@ impl Synthetic {
         let what = What::Switch {
             prev: prev.map_or(Pid::IDLE, pid),
             prev_prio: prev.map_or(Prio::NORMAL, prio),
-            left: if prev.is_some() { left } else { Left::Yielded },
+            left: if prev.is_some() { left } else { Left::Displaced },
             next: next.map_or(Pid::IDLE, pid),
             next_prio: next.map_or(Prio::NORMAL, prio),
         };

@@ -413,7 +413,7 @@ const fn code(left: Option<Left>) -> u64 {
     match left {
         None | Some(Left::Other) => 0,
         Some(Left::Preempted) => 1,
-        Some(Left::Yielded) => 2,
+        Some(Left::Displaced) => 2,
         Some(Left::Slept | Left::IdleSleep | Left::Parked) => 3,
         Some(Left::Blocked) => 4,
         Some(Left::Stopped | Left::Traced) => 5,

@@ -122,7 +122,7 @@ impl Familiar {
         if let Some(group) = news_group {
             let met = self.groups.as_mut().map(|groups| groups.met(&group)).unwrap_or_default();
             met.iter().try_for_each(|seen| self.note(seen))?;
-            self.note(&Seen::Member { pid, at, group })?;
+            self.note(&Seen::Member { pid, at, group, is_first: false })?;
         }
         if let Some(cpus) = news_allowed {
             self.note(&Seen::Allowed { pid, at, cpus })?;
@@ -172,7 +172,7 @@ impl Familiar {
                 process.map_or(Ok(()), |process| write(&Seen::Thread { pid: *pid, process }))?;
                 for (at, place) in groups {
                     let group = self.names[*place as usize].clone();
-                    write(&Seen::Member { pid: *pid, at: *at, group })?;
+                    write(&Seen::Member { pid: *pid, at: *at, group, is_first: false })?;
                 }
                 for (at, cpus) in allowed {
                     write(&Seen::Allowed { pid: *pid, at: *at, cpus: cpus.clone() })?;
@@ -210,7 +210,7 @@ impl Familiar {
             Seen::Thread { pid, process } => {
                 self.tasks.entry(*pid).or_default().process = Some(*process);
             }
-            Seen::Member { pid, at, group } => {
+            Seen::Member { pid, at, group, .. } => {
                 let place = self.place(group);
                 self.tasks.entry(*pid).or_default().groups.push((*at, place));
             }

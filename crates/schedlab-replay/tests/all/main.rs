@@ -7,6 +7,7 @@
 
 mod calls;
 mod counterfactuals;
+mod ends;
 mod objects;
 mod on_sim;
 mod script;

@@ -31,7 +31,7 @@ impl Script {
     pub(crate) fn run(&mut self, next: i32) {
         let (prev, next) = (self.running, Pid(next));
         let prio = Prio::NORMAL;
-        let left = if prev.is_idle() { Left::Yielded } else { Left::Slept };
+        let left = if prev.is_idle() { Left::Displaced } else { Left::Slept };
         self.event(What::Switch { prev, prev_prio: prio, left, next, next_prio: prio });
         self.running = next;
     }

@@ -11,7 +11,7 @@ const US: u64 = 1_000;
 
 fn switch(at: u64, cpu: u16, prev: i32, next: i32) -> Event {
     let (prev, next, prio) = (Pid(prev), Pid(next), Prio::NORMAL);
-    let left = if prev.is_idle() { Left::Yielded } else { Left::Slept };
+    let left = if prev.is_idle() { Left::Displaced } else { Left::Slept };
     let what = What::Switch { prev, prev_prio: prio, left, next, next_prio: prio };
     Event { time: Nanos(at * US), by: prev, cpu: Cpu(cpu), context: Context::Task, what }
 }

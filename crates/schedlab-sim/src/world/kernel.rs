@@ -423,7 +423,7 @@ fn left(state: u32, preempted: bool) -> Left {
         return Left::Preempted;
     }
     match state {
-        0 => Left::Yielded,
+        0 => Left::Displaced,
         _ if state & INTERRUPTIBLE != 0 => Left::Slept,
         _ if state & UNINTERRUPTIBLE != 0 && state & NO_LOAD != 0 => Left::IdleSleep,
         _ if state & UNINTERRUPTIBLE != 0 => Left::Blocked,

@@ -69,7 +69,7 @@ impl World {
         }
         if self.scene.cpus[cpu].resched {
             self.bodies[task.index()].phase = Phase::Ask;
-            return self.schedule(cpu, Some(Left::Yielded));
+            return self.schedule(cpu, Some(Left::Displaced));
         }
         let act = if Some(task) == self.starter {
             self.starters_next()
@@ -254,7 +254,7 @@ impl World {
                     return self.yield_by_code(cpu, task);
                 }
                 self.policy.yields(&self.scene, cpu);
-                self.schedule(cpu, Some(Left::Yielded));
+                self.schedule(cpu, Some(Left::Displaced));
             }
             Effect::Ended => self.schedule(cpu, Some(Left::Dead)),
         }

@@ -137,7 +137,7 @@ impl World {
         let body = &self.bodies[task.index()];
         if body.phase == Phase::Enter && body.act.is_user() {
             self.pause(cpu, task);
-            self.schedule(cpu, Some(Left::Yielded));
+            self.schedule(cpu, Some(Left::Displaced));
         } else if self.config.preempt_kernel {
             self.pause(cpu, task);
             self.schedule(cpu, Some(Left::Preempted));
@@ -165,12 +165,12 @@ impl World {
         if let (Some(task), Some(left)) = (prev, left) {
             self.scene.tasks[task.index()].ran_at = self.scene.now;
             match left {
-                Left::Preempted | Left::Yielded => {}
+                Left::Preempted | Left::Displaced => {}
                 Left::Dead => self.leaves(cpu, task, Departure::Ends),
                 _ => self.leaves(cpu, task, Departure::Sleeps),
             }
         }
-        self.switch(cpu, prev, left.unwrap_or(Left::Yielded));
+        self.switch(cpu, prev, left.unwrap_or(Left::Displaced));
         self.settle(cpu);
     }
 
@@ -255,7 +255,7 @@ impl World {
             task.map_or((Pid::IDLE, Prio::NORMAL), |task| (self.pid(task), self.prio(task)))
         };
         let ((prev_pid, prev_prio), (next_pid, next_prio)) = (of(prev), of(next));
-        let state = if prev.is_some() { left } else { Left::Yielded };
+        let state = if prev.is_some() { left } else { Left::Displaced };
         let what =
             What::Switch { prev: prev_pid, prev_prio, left: state, next: next_pid, next_prio };
         self.emit(cpu, Context::Task, what);

@@ -367,7 +367,7 @@ impl Because {
             task => name(task),
         };
         let mut text = match (self.why, self.moved) {
-            (Why::Preempted | Why::Yielded, None) => {
+            (Why::Preempted | Why::Displaced | Why::Yielded, None) => {
                 format!("displaced on CPU {cpu} by {instead}")
             }
             (_, Some(moved)) if self.cause == Cause::Balanced || !self.why.is_wakeup() => {

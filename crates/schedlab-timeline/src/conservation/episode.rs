@@ -99,7 +99,7 @@ impl<A> Row for InReply<'_, Episode, A> {
             "should_run_on_cpu" = row.because.instead, "A free CPU that it may use.";
             "idle_cpus" = row.idle.iter().collect::<Vec<Cpu>>(), "CPUs that were free at some time meanwhile.";
             "ended" = row.ended.name(), "How the episode ended.";
-            "ended_cpu" = row.ended.moved_to(), "The CPU to which the last waiter moved.";
+            "ended_cpu" = row.ended.moved_to(), "The CPU to which a waiter moved.";
             "ended_when" = row.ended.sentence(), "It ended when this happened, in a sentence.";
             "seen" = row.because.sentence(row.overloaded, &row.reply.state), "What the events show, in a sentence.";
             "inferred" = row.because.inferred(), "What follows from it, in a sentence.";
@@ -115,6 +115,8 @@ pub enum Ended {
     Ran,
     /// The last waiter was moved to another CPU.
     Moved(Cpu),
+    /// A waiter was moved to this CPU, and no other was free for those that stayed.
+    Pulled(Cpu),
     /// The task that ran there left the CPU, before the last waiter ran.
     Cleared,
     /// No CPU that the waiters may use was free any longer.
@@ -126,11 +128,11 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The CPU to which the last waiter moved, if it did.
+    /// The CPU to which a waiter moved, if it ended so.
     #[must_use]
     pub const fn moved_to(self) -> Option<Cpu> {
         match self {
-            Self::Moved(cpu) => Some(cpu),
+            Self::Moved(cpu) | Self::Pulled(cpu) => Some(cpu),
             _ => None,
         }
     }
@@ -140,7 +142,7 @@ impl Ended {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ran => "ran",
-            Self::Moved(_) => "moved",
+            Self::Moved(_) | Self::Pulled(_) => "moved",
             Self::Cleared => "cpu_cleared",
             Self::Taken => "cpu_taken",
             Self::Open => "window_ended",
@@ -154,6 +156,9 @@ impl Ended {
         match self {
             Self::Ran => "the last waiter ran there".to_owned(),
             Self::Moved(to) => format!("the last waiter was moved to CPU {to}"),
+            Self::Pulled(to) => {
+                format!("a waiter was moved to CPU {to}, and no other CPU was free")
+            }
             Self::Cleared => "the task that ran there left the CPU".to_owned(),
             Self::Taken => "no CPU was free any longer".to_owned(),
             Self::Open => "the window ended".to_owned(),
@@ -172,6 +177,8 @@ struct Growing {
     cost: u128,
     /// Waiters that a free CPU could serve now.
     active: u32,
+    /// When and where a waiter was moved last.
+    moved: Option<(Nanos, Cpu)>,
     step: Step,
 }
 
@@ -276,7 +283,7 @@ impl Episodes {
             more_tasks: 0,
             ended: Ended::Unknown,
         };
-        let growing = Growing { is_on: true, episode, cost: 0, active: 1, step };
+        let growing = Growing { is_on: true, episode, cost: 0, active: 1, moved: None, step };
         match place {
             Some(old) => **old = growing,
             None => *place = Some(Box::new(growing)),
@@ -311,8 +318,14 @@ impl Episodes {
         if waited > Nanos::ZERO {
             episode.end = episode.end.max(at);
         }
+        if let Ended::Moved(to) = part.ended {
+            growing.moved = Some((at, to));
+        }
         if growing.active == 0 && episode.end == at {
-            episode.ended = part.ended;
+            episode.ended = match (part.ended, growing.moved) {
+                (Ended::Taken, Some((when, to))) if when == at => Ended::Pulled(to),
+                (ended, _) => ended,
+            };
             if growing.cost >= least {
                 episode.idle = idle(growing.step);
             }

@@ -35,6 +35,8 @@ pub(super) struct Stuck {
     pub(super) role: Role,
     /// Whether another CPU could serve it, so that it competes for free ones.
     pub(super) competes: bool,
+    /// Since when it waits, if it is a kernel thread that belongs to its CPU.
+    pub(super) bound_since: Option<Nanos>,
     pub(super) open: Option<Open>,
 }
 

@@ -11,7 +11,7 @@ pub(super) enum Statement {
     Interrupt { cpu: Cpu, task: usize },
     Forks { parent: usize, child: usize },
     Dies { task: usize },
-    Yields { task: usize },
+    Displaced { task: usize },
     Loses { cpu: Cpu, count: u32 },
     Marks { task: usize, id: u32, phase: Phase, request: u32 },
 }
@@ -242,8 +242,8 @@ impl<'a> Edges<'a> {
                 Place::Away if told(Statement::Dies { task }) => left = Left::Dead,
                 Place::Away => {}
                 Place::Waits(to) | Place::Runs(to) => {
-                    let yields = told(Statement::Yields { task });
-                    left = if yields { Left::Yielded } else { Left::Preempted };
+                    let in_kernel = !told(Statement::Displaced { task });
+                    left = if in_kernel { Left::Preempted } else { Left::Displaced };
                     moved = (to != cpu).then_some((task, to));
                 }
             }

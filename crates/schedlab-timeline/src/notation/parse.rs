@@ -155,7 +155,7 @@ fn statement(line: &str) -> Result<(usize, Statement), String> {
             Statement::Forks { parent: letter_of(parent)?, child: letter_of(child)? }
         }
         [task, "dies"] => Statement::Dies { task: letter_of(task)? },
-        [task, "yields"] => Statement::Yields { task: letter_of(task)? },
+        [task, "is", "displaced"] => Statement::Displaced { task: letter_of(task)? },
         ["lose", count, "on", cpu] => {
             let cpu = Cpu(cpu
                 .parse()

@@ -51,6 +51,8 @@ impl Throttling {
         }
         fresh.expired = std::mem::take(&mut self.expired);
         fresh.spans = std::mem::take(&mut self.spans);
+        fresh.followed = self.followed;
+        fresh.moves.retain(|(at, _)| *at > self.followed);
         fresh.membership.keep_families(&mut self.membership);
         *self = fresh;
     }

@@ -1,9 +1,9 @@
 //! Timelines as text, answers in numbers. Times are in microseconds: a column is one.
 
-use schedlab_model::{Cpu, Kind, Nanos, Span};
+use schedlab_model::{Cpu, Kind, Nanos, Pid, Span};
 use schedlab_timeline::{
     Activity, By, Conservation, ConservationOptions, Cpus, Cut, Density, Latency, Question, Reply,
-    Slices, State, Tasks, Waiting, ask, ask_within, notation,
+    Slices, State, Tasks, Waiting, Worst, ask, ask_within, notation,
 };
 
 fn parsed(text: &str) -> notation::Trace {
@@ -112,12 +112,34 @@ fn run_time_and_switches_are_counted_where_they_belong() {
 }
 
 #[test]
-fn a_yield_waits_and_is_involuntary() {
+fn a_displaced_task_waits_and_its_switch_is_involuntary() {
     let text = "
         0 | AABBAA
           |   aa
-        at 2: A yields";
+        at 2: A is displaced";
     check_tasks(text, "A 4 2 2 0 1 0 0\nB 2 0 1 1 0 1 0");
+}
+
+#[test]
+fn a_yield_is_told_where_the_trace_has_the_system_call_and_nowhere_else() {
+    let text = "
+        0 | AABBAABBAA
+          |   aa  aa
+        at 2: A is displaced";
+    let why = |calls: &[(u64, &'static str)]| -> Vec<&'static str> {
+        let fired: Vec<crate::fired::Fired<'_>> =
+            calls.iter().map(|(at, name)| (*at, 0, Pid(1), *name, "")).collect();
+        let mut source = crate::fired::source(text, &fired);
+        let mut waits = ask(&mut source, Worst::new(9)).unwrap().answer;
+        waits.retain(|wait| !wait.why.is_wakeup());
+        waits.sort_by_key(|wait| wait.since);
+        waits.iter().map(|wait| wait.why.name()).collect()
+    };
+    let (enter, exit) = ("sys_enter_sched_yield", "sys_exit_sched_yield");
+    assert_eq!(why(&[]), ["displaced", "displaced_in_kernel"]);
+    assert_eq!(why(&[(1_500, enter)]), ["yielded", "displaced_in_kernel"]);
+    let picked_again = [(1_200, enter), (1_300, exit)];
+    assert_eq!(why(&picked_again), ["displaced", "displaced_in_kernel"]);
 }
 
 #[test]
@@ -470,4 +492,31 @@ mod traps {
         let unknown: Vec<u64> = cpus.rows.iter().map(|row| us(row.unknown)).collect();
         assert_eq!(unknown, [2, 0], "what CPU 0 did meanwhile can't be told");
     }
+}
+
+#[test]
+fn of_tasks_that_were_filtered_away_nothing_is_made_up() {
+    // Only what concerns B is kept: A runs on for 5 µs after its first switch, as far as the events tell.
+    let mut trace = parsed(
+        "
+        0 | AABBA.CC
+          |  baa
+        at 1: A wakes B",
+    );
+    let names = |event: &schedlab_model::Event| match event.what {
+        schedlab_model::What::Switch { prev, next, .. } => prev == Pid(2) || next == Pid(2),
+        schedlab_model::What::Waking { pid, .. } | schedlab_model::What::Wakeup { pid, .. } => {
+            pid == Pid(2)
+        }
+        _ => false,
+    };
+    trace.events.retain(names);
+    trace.info.only = Some([Pid(2)].into());
+    let reply = ask(&mut trace.source(), (Tasks::new(), Cpus::new())).unwrap();
+    let (tasks, cpus) = &reply.answer;
+    let rows: Vec<_> =
+        tasks.rows.iter().map(|row| (row.pid.0, us(row.ran), us(row.waited))).collect();
+    assert_eq!(rows, [(2, 2, 1)], "B alone, with its own figures");
+    let row = &cpus.rows[0];
+    assert_eq!((us(row.busy), row.idle), (2, Nanos::ZERO), "the rest of the CPU is unknown");
 }

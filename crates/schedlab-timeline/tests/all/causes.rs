@@ -99,6 +99,37 @@ fn an_idle_cpu_hands_over_and_after_a_millisecond_it_holds_back() {
     assert_eq!(causes(&long, "A"), [(WaitCause::HeldBack, 3_000_000)]);
 }
 
+/// At a time in nanoseconds, on a CPU, a tracepoint beyond the scheduler's.
+fn with_events(text: &str, events: &[(u64, u16, &'static str)]) -> Reply<CausesAnswer> {
+    let fired: Vec<fired::Fired<'_>> =
+        events.iter().map(|(at, cpu, name)| (*at, *cpu, Pid(-1), *name, "")).collect();
+    let mut source = fired::source(text, &fired);
+    let info = source.info().clone();
+    ask(&mut source, Causes::new(&info, &[], 10)).unwrap()
+}
+
+#[test]
+fn recorded_interrupts_are_a_cause_of_their_own_and_nobodys_blame() {
+    let text = "0 | AAAAAABB\n  |   bbbb";
+    let (entry, exit) = ("irq_handler_entry", "irq_handler_exit");
+    // Nested ones count once; what lies before the wait does not count.
+    let nested = [
+        (1_000, 0, entry),
+        (3_000, 0, "softirq_entry"),
+        (3_500, 0, "softirq_exit"),
+        (4_500, 0, exit),
+    ];
+    let all = with_events(text, &nested);
+    assert_eq!(causes(&all, "B"), [(WaitCause::Interrupt, 2_500), (WaitCause::Fair, 1_500)]);
+    assert_eq!(all.answer.blame[0].time, Nanos(1_500));
+    assert!(all.answer.sees_interrupts);
+    let own = with_events(&format!("{text}\nA is called ksoftirqd/0"), &nested[1..3]);
+    assert_eq!(causes(&own, "B"), [(WaitCause::KernelThread, 4_000)], "softirqs are its own work");
+    let none = with_events(text, &[]);
+    assert_eq!(causes(&none, "B"), [(WaitCause::Fair, 4_000)]);
+    assert!(!none.answer.sees_interrupts);
+}
+
 #[test]
 fn a_wait_that_never_ends_is_one_of_the_longest() {
     let all = explained("0 | AABBBBBB\n  |   aaaaaa", |_| {});
@@ -112,19 +143,23 @@ fn a_wait_that_never_ends_is_one_of_the_longest() {
 /// `A` has 20 ms of each 100 ms, whose refills are at 110, 210 and 310 ms; `B` runs whenever it may. A column is 10 ms.
 const QUOTA: &str = "BAABBBBBBBBAABBBBBBBBAABBBBBBBBABBABBBBBBBBB";
 
-fn quota_text(yields: bool) -> String {
+fn quota_text(displaced: bool) -> String {
     let waits = |who: char, waiter: char| -> String {
         let first = QUOTA.find(who).unwrap_or_default();
         let letter = |(at, on): (usize, char)| if on == who || at < first { ' ' } else { waiter };
         QUOTA.chars().enumerate().map(letter).collect()
     };
-    let left = [3, 13, 23, 35].iter().filter(|_| yields);
-    let yields: String = left.map(|at| format!("\nat {at}: A yields")).collect();
-    format!("tick 10ms\n0 | {QUOTA}\n  | {}\n  | {}{yields}", waits('A', 'a'), waits('B', 'b'))
+    let left = [3, 13, 23, 35].iter().filter(|_| displaced);
+    let displaced: String = left.map(|at| format!("\nat {at}: A is displaced")).collect();
+    format!("tick 10ms\n0 | {QUOTA}\n  | {}\n  | {}{displaced}", waits('A', 'a'), waits('B', 'b'))
 }
 
-fn throttled(kernel: &str, timers: bool, yields: bool) -> (ThrottlingAnswer, Reply<CausesAnswer>) {
-    let source = || quota_source(kernel, timers, yields);
+fn throttled(
+    kernel: &str,
+    timers: bool,
+    displaced: bool,
+) -> (ThrottlingAnswer, Reply<CausesAnswer>) {
+    let source = || quota_source(kernel, timers, displaced);
     let info = source().info().clone();
     let question = WithArguments(Throttling::new(&info));
     let throttled = ask(&mut source(), question).unwrap().answer;
@@ -133,8 +168,8 @@ fn throttled(kernel: &str, timers: bool, yields: bool) -> (ThrottlingAnswer, Rep
 }
 
 /// The trace of the quota, with the events of its timer or without them.
-pub(crate) fn quota_source(kernel: &str, timers: bool, yields: bool) -> fired::Source {
-    let text = quota_text(yields);
+pub(crate) fn quota_source(kernel: &str, timers: bool, displaced: bool) -> fired::Source {
+    let text = quota_text(displaced);
     let fired: Vec<fired::Fired<'_>> = [11_u64, 21, 31]
         .into_iter()
         .filter(|_| timers)

@@ -34,7 +34,7 @@ impl Dice {
 
     fn what(&mut self) -> What {
         let (pid, prio) = (self.pid(), Prio::NORMAL);
-        let lefts = [Left::Preempted, Left::Yielded, Left::Slept, Left::Dead, Left::Other];
+        let lefts = [Left::Preempted, Left::Displaced, Left::Slept, Left::Dead, Left::Other];
         match self.roll(24) {
             0..=9 => What::Switch {
                 prev: pid,
@@ -246,8 +246,8 @@ fn what_two_halves_of_the_tasks_do_is_what_all_do() {
                 [waits, woken, conservation.waited.0, conservation.total.0, migrations.total()];
             (figures, [curve.running_ns, curve.waiting_ns], conservation.sums)
         };
-        let odd = |odd: bool| Chosen::of(&who, |pid, _| (pid.0 % 2 == 1) == odd);
-        let (all, every) = (part(&Chosen::all), part(&|| Chosen::of(&who, |_, _| true)));
+        let odd = |odd: bool| Chosen::of(&who, |_, pid, _| (pid.0 % 2 == 1) == odd);
+        let (all, every) = (part(&Chosen::all), part(&|| Chosen::of(&who, |_, _, _| true)));
         assert_eq!((all.0, all.2), (every.0, every.2), "seed {seed}");
         let (one, other) = (part(&|| odd(true)), part(&|| odd(false)));
         for (place, whole) in all.0.into_iter().enumerate() {

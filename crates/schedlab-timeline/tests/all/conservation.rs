@@ -206,6 +206,40 @@ fn per_cpu_kernel_threads_are_kept_apart() {
 }
 
 #[test]
+fn an_episode_whose_free_cpu_pulled_a_waiter_ended_by_that() {
+    let text = "
+        0 | AAAAAAA
+          |  bbb
+          |  cccccc
+        1 | DDD.BBB";
+    let reply = reply(text, 0, |_| {});
+    let episode = &reply.answer.episodes[0];
+    assert_eq!((episode.start, episode.end), (Nanos(3000), Nanos(4000)));
+    assert_eq!((episode.ended.name(), episode.ended.moved_to()), ("moved", Some(Cpu(1))));
+    let said = "a waiter was moved to CPU 1, and no other CPU was free";
+    assert_eq!(episode.ended.sentence(), said);
+}
+
+#[test]
+fn kernel_threads_of_a_cpu_wait_whether_another_cpu_is_free_or_not() {
+    // The trace tells where they may run.
+    let text = "
+        0 | AAAKK..
+          |  kk
+        1 | BBBBBBB
+        K is called kworker/0:1";
+    let reply = reply(text, 0, |trace| {
+        let on = |pid, cpus: &[u16]| Affinity {
+            pid: Pid(pid),
+            at: Nanos::ZERO,
+            allowed: cpus.iter().map(|cpu| Cpu(*cpu)).collect(),
+        };
+        trace.info.affinity = Some(vec![on(1, &[0, 1]), on(2, &[0, 1]), on(11, &[0])]);
+    });
+    assert_eq!((reply.answer.bound_threads, reply.answer.total), (Nanos(2000), Nanos::ZERO));
+}
+
+#[test]
 fn the_definitions_of_others_stand_beside_ours() {
     let text = "
         0 | AAAAAB

@@ -43,6 +43,8 @@ struct Now {
     stuck: BTreeMap<TaskId, (Cpu, bool)>,
     /// How many CPUs lose their time.
     losing: u64,
+    /// Kernel threads that belong to their CPU and wait behind another task.
+    bound_waiters: u64,
 }
 
 /// The definition, by looking at everything.
@@ -91,9 +93,12 @@ impl Scan {
     }
 
     fn is_bound(&self, task: TaskId, state: &State) -> bool {
+        Self::is_bound_by_name(task, state) && self.allowed(task, state).is_none()
+    }
+
+    fn is_bound_by_name(task: TaskId, state: &State) -> bool {
         let name = state.name(task);
-        let bound = name.starts_with("kworker/") || name.starts_with("migration/");
-        bound && self.allowed(task, state).is_none()
+        name.starts_with("kworker/") || name.starts_with("migration/")
     }
 
     fn allowed(&self, task: TaskId, state: &State) -> Option<&CpuSet> {
@@ -121,15 +126,19 @@ impl Scan {
         idle.map(|(cpu, _)| cpu).filter(|cpu| !waits_at(*cpu)).collect()
     }
 
-    /// Where a task is stuck, and the free CPUs that it may use.
-    fn stuck(&self, task: TaskId, state: &State) -> Option<(Cpu, CpuSet)> {
+    /// Where a task waits behind another that runs there.
+    fn waits_behind(&self, task: TaskId, state: &State) -> Option<Cpu> {
         let Activity::Waiting { cpu, placed: true, .. } = state.task(task).activity else {
             return None;
         };
         let runs = state.cpu(cpu)?.occupant.task()?;
-        if self.held.contains(&task) || state.name(runs).starts_with("migration/") {
-            return None;
-        }
+        let is_stuck = !self.held.contains(&task) && !state.name(runs).starts_with("migration/");
+        is_stuck.then_some(cpu)
+    }
+
+    /// Where a task is stuck, and the free CPUs that it may use.
+    fn stuck(&self, task: TaskId, state: &State) -> Option<(Cpu, CpuSet)> {
+        let cpu = self.waits_behind(task, state)?;
         let free = self.free(state);
         let free = match self.allowed(task, state) {
             Some(allowed) => free.intersection(allowed),
@@ -142,11 +151,10 @@ impl Scan {
     fn advance(&mut self, at: Nanos) {
         let (now, time) = (&self.now, (at - self.now.since).0);
         self.lost += time * now.losing;
+        self.bound += time * now.bound_waiters;
         let waiters = now.stuck.values().filter(|(_, bound)| !bound).count();
         for (cpu, bound) in now.stuck.values() {
-            if *bound {
-                self.bound += time;
-            } else if let Some(growing) = self.growing.get_mut(cpu) {
+            if !bound && let Some(growing) = self.growing.get_mut(cpu) {
                 growing.waited += time;
                 growing.cost += (time * now.losing) as f64 / waiters as f64;
             }
@@ -175,6 +183,9 @@ impl Scan {
         self.now.losing = self.most(state);
         self.now.free = self.free(state);
         self.now.stuck.clear();
+        let waits = |task| self.waits_behind(task, state).is_some();
+        let bound = |task| Self::is_bound_by_name(task, state) && waits(task);
+        self.now.bound_waiters = state.tasks().filter(|(task, _)| bound(*task)).count() as u64;
         for (task, _) in state.tasks() {
             if let Some((cpu, _)) = self.stuck(task, state) {
                 self.now.stuck.insert(task, (cpu, self.is_bound(task, state)));

@@ -60,7 +60,7 @@ pub(crate) fn source(text: &str, fired: &[Fired<'_>]) -> Source {
     for (time, cpu, by, name, arguments) in fired {
         let known = info.others.iter().position(|other| other.name == *name);
         let format = known.unwrap_or_else(|| {
-            info.others.push(OtherFormat { system: "other".into(), name: (*name).to_owned() });
+            info.others.push(OtherFormat { system: String::new(), name: (*name).to_owned() });
             info.others.len() - 1
         });
         let what = What::Other { format: format as u16 };

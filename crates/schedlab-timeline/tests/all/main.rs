@@ -8,6 +8,7 @@
 mod answers;
 mod causes;
 mod chaos;
+mod check;
 mod conservation;
 mod conservation_scan;
 mod fired;

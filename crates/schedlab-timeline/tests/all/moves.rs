@@ -1,9 +1,9 @@
 //! Chains of migrations, locality and the worst waits, on timelines as text. A column is a microsecond.
 
-use schedlab_model::{Cpu, Distance, Nanos, Place, Topology};
+use schedlab_model::{Cpu, Distance, Nanos, Pid, Place, Topology, What};
 use schedlab_timeline::{
     Cpus, Instead, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question,
-    Reply, When, Worst, ask, notation,
+    Reply, Tasks, When, Worst, ask, notation,
 };
 
 fn reply<Q: Question>(text: &str, question: Q) -> Reply<Q::Answer> {
@@ -28,7 +28,7 @@ fn chains(reply: &Reply<MigrationsAnswer>) -> Vec<String> {
         let name = reply.state.name(hop.moved.task);
         let displaced = hop.displaced.map(|task| format!("!{}", reply.state.name(task)));
         let displaced = displaced.unwrap_or_default();
-        format!("{name} {}-{} {}{displaced}", hop.moved.from, hop.moved.to, hop.moved.when.name())
+        format!("{name} {}-{} {}{displaced}", hop.moved.from, hop.moved.to, hop.moved.cause())
     };
     let chain =
         |hops: &Vec<schedlab_timeline::Hop>| hops.iter().map(hop).collect::<Vec<_>>().join(", ");
@@ -49,7 +49,50 @@ fn one_bad_placement_and_all_that_it_pushed_around_is_one_chain() {
     let reply = reply(text, Migrations::new(None, 10));
     assert_eq!(chains(&reply), ["B 3-1 wakeup!C, C 1-2 balance!D, D 2-3 balance"]);
     assert_eq!((reply.answer.total(), reply.answer.chained), (3, 1));
-    assert_eq!(reply.answer.totals, [1, 0, 2, 0, 0]);
+    assert_eq!(reply.answer.totals, [1, 0, 2, 0, 0, 0]);
+}
+
+#[test]
+fn a_task_that_waits_for_the_stopper_to_move_it_was_not_placed_by_a_wakeup() {
+    // A blocks in its own sched_setaffinity, and the stopper S of CPU 0 wakes it on another CPU.
+    let text = "
+        0 | AAS....
+        1 | ...AAAA
+        at 2: A wakes S
+        at 3: S wakes A
+        S is called migration/0";
+    let all = reply(text, Migrations::new(None, 10)).answer;
+    assert_eq!((all.totals, all.total()), ([0, 0, 0, 0, 0, 1], 1));
+    let tasks = reply(text, Tasks::new());
+    let row = tasks.answer.rows.iter().find(|row| row.comm == "A").unwrap();
+    assert_eq!((row.migrations_for_affinity, row.migrations), (Some(1), 1));
+    let by = &row.woken_by[0];
+    assert_eq!((by.to_be_moved, by.waker, by.count), (true, None, 1));
+    let named = reply(&text.replace("migration/0", "m/0"), Migrations::new(None, 10)).answer;
+    assert_eq!(named.totals[0], 1, "any other waker places it");
+}
+
+#[test]
+fn a_stopper_that_a_task_woke_moves_for_its_affinity_and_one_of_an_interrupt_balances() {
+    // C asks for a move of B, which waits behind the stopper T of CPU 1.
+    let text = "
+        0 | .....BB
+        1 | BBBTT..
+          |    bb
+        2 | CCCCCCC
+        at 3: C wakes T
+        T is called migration/1";
+    let totals = |text: &str| {
+        let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        // In the notation the CPU that pulls logs a move; here the stopper does.
+        let is_move = |what: &What| matches!(what, What::Migrate { .. });
+        let moved = trace.events.iter_mut().find(|event| is_move(&event.what)).unwrap();
+        (moved.cpu, moved.by) = (Cpu(1), Pid(20));
+        ask(&mut trace.source(), Migrations::new(None, 10)).unwrap().answer.totals
+    };
+    assert_eq!(totals(text), [0, 0, 0, 0, 0, 1]);
+    let balanced = text.replace("C wakes T", "interrupt on 1 wakes T");
+    assert_eq!(totals(&balanced), [0, 0, 1, 0, 0, 0]);
 }
 
 #[test]
@@ -110,7 +153,7 @@ fn without_wakeup_events_the_waker_moves_while_waking_and_others_balance() {
         at 2: A wakes B";
     let trace = notation::parse(text).unwrap().without(&[schedlab_model::Kind::Wakeup]);
     let answer = ask(&mut trace.source(), Migrations::new(None, 0)).unwrap().answer;
-    assert_eq!(answer.totals, [1, 0, 1, 0, 0]);
+    assert_eq!(answer.totals, [1, 0, 1, 0, 0, 0]);
 }
 
 fn locality(text: &str) -> Reply<LocalityAnswer> {

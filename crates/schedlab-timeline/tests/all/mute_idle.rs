@@ -28,7 +28,7 @@ fn switch(time: u64, prev: i32, next: i32) -> Event {
     let what = What::Switch {
         prev: Pid(prev),
         prev_prio: Prio::NORMAL,
-        left: if prev == 0 { Left::Yielded } else { Left::Slept },
+        left: if prev == 0 { Left::Displaced } else { Left::Slept },
         next: Pid(next),
         next_prio: Prio::NORMAL,
     };

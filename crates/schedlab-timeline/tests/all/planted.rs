@@ -115,7 +115,7 @@ impl Group {
     fn come_home(&mut self, cpu: u16) {
         self.wake(cpu, i32::from(cpu), cpu, cpu);
         self.now += 1_500;
-        self.switch(cpu, Left::Yielded, i32::from(cpu));
+        self.switch(cpu, Left::Displaced, i32::from(cpu));
     }
 
     fn plant(&mut self, cpu: u16, start: u64, cost: f64, cause: Cause) {
@@ -198,7 +198,7 @@ impl Group {
         self.now += 600;
         self.wake(0, Y, 0, 0);
         self.now += 2_000;
-        self.switch(0, Left::Yielded, X);
+        self.switch(0, Left::Displaced, X);
         let began = self.now;
         self.waits(Y, 0, began, Cause::BehindAnother);
         self.come_home(3);
@@ -212,7 +212,7 @@ impl Group {
         self.now += 600;
         self.wake(1, Y, 0, 0);
         self.now += 2_000;
-        self.switch(0, Left::Yielded, Y);
+        self.switch(0, Left::Displaced, Y);
         let began = self.now;
         self.waits(X, 0, began, Cause::Overtaken);
         self.come_home(3);
@@ -260,7 +260,7 @@ impl Group {
         self.waking(3, 3, 3);
         self.wakeup(3, 3, 3);
         self.now += 1_000;
-        self.switch(3, Left::Yielded, 3);
+        self.switch(3, Left::Displaced, 3);
         self.pass(low_us, high_us);
         self.sleep(3, -1);
         let freed = self.now;
@@ -292,7 +292,7 @@ impl Group {
         self.pass(10, 200);
         self.wakeup(0, Y, 0);
         self.pass(10, 200);
-        self.switch(0, Left::Yielded, Y);
+        self.switch(0, Left::Displaced, Y);
         self.pass(100, 1000);
         self.sleep(1, X);
         self.pass(10, 50);
@@ -309,11 +309,11 @@ impl Group {
         // A task of another group runs beside it.
         self.wake(1, X, 0, 0);
         self.now += 1_000;
-        self.switch(0, Left::Yielded, X);
+        self.switch(0, Left::Displaced, X);
         self.pass(100, 3000);
         self.sleep(0, -1);
         self.pass(100, 3000);
-        self.switch(0, Left::Yielded, 0);
+        self.switch(0, Left::Displaced, 0);
         self.come_home(3);
     }
 
@@ -390,7 +390,7 @@ fn planted(seed: u64) -> (Trace, Vec<Entry>) {
             comm[..text.len()].copy_from_slice(text.as_bytes());
             info.comms.insert(group.pid(task), comm);
         }
-        (0..CPUS).for_each(|cpu| group.switch(cpu, Left::Yielded, i32::from(cpu)));
+        (0..CPUS).for_each(|cpu| group.switch(cpu, Left::Displaced, i32::from(cpu)));
         for _ in 0..60 {
             group.pass(200, 3000);
             let scene = group.dice.between(0, 15);

@@ -5,10 +5,11 @@
 use crate::budget::Budget;
 use crate::names::may_be;
 use schedlab_model::{
-    Affinity, AtStart, Conditions, CpuSet, Groups, Nanos, Pid, Place, Span, Topology, Trigger,
+    Affinity, AtStart, Conditions, Counted, CpuSet, Groups, Nanos, Pid, Place, Span, Topology,
+    Trigger,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes that a byte of JSON takes at most while it is read: `[0]` becomes a list with room for four values.
 const OF_JSON: u64 = 40;
@@ -32,12 +33,16 @@ pub struct Companion {
     pub conditions: Option<Conditions>,
     /// The process of each thread that is not its first one; `None` when nobody looked.
     pub processes: Option<BTreeMap<Pid, Pid>>,
+    /// What the kernel counted for tasks; `None` when nobody read it.
+    pub counters: Option<Vec<Counted>>,
     /// The wait that ended the recording; `None` if it ended otherwise.
     pub trigger: Option<Trigger>,
     /// Where only events about some tasks are kept: how many tasks these are.
     pub chosen: Option<usize>,
     /// Who ran and waited where the part begins that this is; `None` if it is none.
     pub at_start: Option<AtStart>,
+    /// The tasks about which events are kept, where not all are.
+    pub only: Option<BTreeSet<Pid>>,
     /// Whether the flags of the records do not say if an interrupt logged them.
     pub no_contexts: bool,
 }
@@ -72,6 +77,9 @@ impl Companion {
             let pairs = processes.iter().map(|(thread, process)| [thread.0, process.0]);
             root["processes"] = json!(pairs.collect::<Vec<_>>());
         }
+        if let Some(counters) = &self.counters {
+            root["counters"] = json!(counters);
+        }
         if let Some(trigger) = &self.trigger {
             root["trigger"] = json!(trigger);
         }
@@ -80,6 +88,9 @@ impl Companion {
         }
         if let Some(at_start) = &self.at_start {
             root["at_start"] = json!(at_start);
+        }
+        if let Some(only) = &self.only {
+            root["only"] = json!(only);
         }
         if self.no_contexts {
             root["no_contexts"] = json!(true);
@@ -123,6 +134,7 @@ impl Companion {
             groups.members.sort_unstable();
             groups.counts.retain(|count| (count.group as usize) < known);
             groups.limits.retain(|limit| (limit.group as usize) < known);
+            groups.titles.retain(|group, _| (*group as usize) < known);
         }
         let mut conditions: Option<Conditions> =
             serde_json::from_value(take(&mut root, "conditions")).ok().flatten();
@@ -134,6 +146,8 @@ impl Companion {
         if let Some(at_start) = &mut at_start {
             at_start.tasks.retain(|task| may_be(task.pid) && task.waker.0.is_none_or(may_be));
         }
+        let counters: Option<Option<Vec<Counted>>> =
+            serde_json::from_value(take(&mut root, "counters")).ok();
         Some(Self {
             at_start,
             topology,
@@ -144,8 +158,10 @@ impl Companion {
             groups,
             conditions,
             processes,
+            counters: counters.flatten(),
             trigger: serde_json::from_value(take(&mut root, "trigger")).ok(),
             chosen,
+            only: serde_json::from_value(take(&mut root, "only")).ok().flatten(),
             no_contexts,
         })
     }
@@ -280,6 +296,15 @@ mod tests {
             conditions: Some(conditions()),
             processes: Some(BTreeMap::from([(Pid(8), Pid(7)), (Pid(9), Pid(7))])),
             trigger: Some(Trigger { pid: Pid(7), since: Nanos(5), until: Nanos(9) }),
+            counters: Some(vec![Counted {
+                pid: Pid(7),
+                from: Some(Nanos(3)),
+                to: Nanos(9),
+                ran: Nanos(4),
+                waited: Nanos(1),
+                arrivals: 2,
+            }]),
+            only: Some([Pid(7), Pid(9)].into()),
             chosen: Some(2),
             no_contexts: true,
             at_start: Some(at_start()),
@@ -332,6 +357,7 @@ mod tests {
             periods: 3,
             throttled_periods: 1,
             throttled: Nanos(7),
+            ran: None,
         };
         let counts = vec![count(1), count(2), count(0)];
         let groups = Some(Groups { names, members, counts, ..Groups::default() });

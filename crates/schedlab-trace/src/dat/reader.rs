@@ -288,6 +288,8 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
         info.groups.clone_from(&companion.groups);
         info.conditions.clone_from(&companion.conditions);
         info.processes.clone_from(&companion.processes);
+        info.counters.clone_from(&companion.counters);
+        info.only.clone_from(&companion.only);
         info.marks.clone_from(&companion.marks);
         info.trigger = companion.trigger;
         info.at_start.clone_from(&companion.at_start);

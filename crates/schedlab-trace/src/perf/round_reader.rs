@@ -329,7 +329,7 @@ impl Intake {
             _ => return,
         };
         let left = match misc & SWITCH_OUT_PREEMPT != 0 {
-            _ if prev.is_idle() => Left::Yielded,
+            _ if prev.is_idle() => Left::Displaced,
             true => Left::Preempted,
             // It sleeps or ended: the record does not say.
             false => Left::Other,

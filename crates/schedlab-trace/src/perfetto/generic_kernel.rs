@@ -55,7 +55,7 @@ mod state {
 
 fn left(state: u64) -> Left {
     match state {
-        state::RUNNABLE => Left::Yielded,
+        state::RUNNABLE => Left::Displaced,
         4 => Left::Slept,
         5 => Left::Blocked,
         6 => Left::Stopped,

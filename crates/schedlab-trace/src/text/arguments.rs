@@ -267,7 +267,8 @@ mod tests {
             );
             assert_eq!(switched(&text), (7, left, 9, vec!["C1 Comp", "a ==> b"]));
         }
-        for (state, left) in [("0", Left::Yielded), ("4096", Left::Preempted), ("2", Left::Blocked)]
+        for (state, left) in
+            [("0", Left::Displaced), ("4096", Left::Preempted), ("2", Left::Blocked)]
         {
             let text = format!(
                 "prev_comm=sh prev_pid=7 prev_prio=120 prev_state={state} next_comm=x next_pid=9 \
@@ -356,7 +357,7 @@ mod tests {
     fn a_state_is_letters_or_a_number_that_all_kernels_agree_on() {
         assert_eq!(
             [left("S"), left("R+"), left("R")],
-            [Left::Slept, Left::Preempted, Left::Yielded]
+            [Left::Slept, Left::Preempted, Left::Displaced]
         );
         assert_eq!(
             [left("1"), left("0x2 (2)"), left("0x40")],

@@ -71,7 +71,7 @@ fn records_come_back_as_events_from_every_version() {
                 _ => None,
             })
             .collect();
-        assert_eq!(left, [Left::Yielded, Left::Preempted]);
+        assert_eq!(left, [Left::Displaced, Left::Preempted]);
         assert!(source.warnings().is_empty(), "{:?}", source.warnings());
         assert_eq!(source.info().comms[&Pid(1)], comm("init"));
         assert_eq!(source.info().kernel.as_deref(), Some("Linux test 6.18"));

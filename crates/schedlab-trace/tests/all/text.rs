@@ -46,7 +46,7 @@ fn what_trace_cmd_prints_reads_back_as_the_trace() {
 fn without_plus(what: What) -> What {
     match what {
         What::Switch { prev, prev_prio, left: Left::Preempted, next, next_prio } => {
-            What::Switch { prev, prev_prio, left: Left::Yielded, next, next_prio }
+            What::Switch { prev, prev_prio, left: Left::Displaced, next, next_prio }
         }
         other => other,
     }

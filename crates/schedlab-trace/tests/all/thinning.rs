@@ -285,7 +285,7 @@ fn figures(reply: &Reply<Answer>) -> Figures {
     let (latency, _, cpus, waiting, ..) = &reply.answer;
     let (known, origin) = (&reply.known, reply.origin);
     let mut out = Figures::new();
-    let line = |pid, delays| Waited { pid, comm: None, cpu: None, delays };
+    let line = |pid, delays| Waited { pid, comm: None, cpu: None, group: None, delays, off: None };
     let mut waits: Vec<_> =
         latency.tasks.iter().map(|row| line(Some(row.pid), &row.delays)).collect();
     waits.push(line(None, &latency.total));

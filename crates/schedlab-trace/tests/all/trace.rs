@@ -71,8 +71,9 @@ fn a_latency_table_is_the_same_with_and_without_batches_and_queues() {
         // Beside a question that looks at queues, they are kept.
         let question = (Latency::new(), schedlab_timeline::Waiting::new(10));
         let beside = ask(open(&path).unwrap().as_mut(), question).unwrap();
-        let Reply { answer: (latency, _), origin, observed, state, warnings, known } = beside;
-        let beside = Reply { answer: latency, origin, observed, state, warnings, known };
+        let Reply { answer: (latency, _), origin, observed, state, warnings, known, checked } =
+            beside;
+        let beside = Reply { answer: latency, origin, observed, state, warnings, known, checked };
         assert_eq!(said(&straight), said(&beside), "{}", path.display());
         waits += straight.answer.total.run_delay.count();
     }

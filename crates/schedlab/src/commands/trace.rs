@@ -1,6 +1,7 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
 mod blocked;
+mod check;
 pub(crate) mod compare;
 mod conservation;
 mod convert;
@@ -56,6 +57,8 @@ enum Question {
     Locality(locality::Args),
     /// Print migrations: how far, by what, and in which chains
     Migrations(migrations::Args),
+    /// Compare a trace's times with what the kernel counted while it was recorded
+    Check(check::Args),
     /// Compare two traces on all of the above
     Compare(compare::Args),
     /// Print events, filtered, in pages
@@ -84,6 +87,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<compare::Document<'_>>(),
         json::of::<events::Document<'_>>(),
         json::of::<groups::Document<'_>>(),
+        json::of::<check::Document<'_>>(),
         json::of::<power::Document<'_>>(),
     ]
 }
@@ -101,6 +105,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Power(args) => power::run(&args),
         Question::Locality(args) => locality::run(&args),
         Question::Migrations(args) => migrations::run(&args),
+        Question::Check(args) => check::run(&args),
         Question::Compare(args) => compare::run(&args),
         Question::Events(args) => events::run(&args),
         Question::Cut(args) => cut::run(&args),
@@ -140,6 +145,7 @@ mod tests {
             table::<super::compare::Both>("compare"),
             table::<schedlab_trace::Line>("events"),
             table::<super::groups::Row>("groups"),
+            table::<super::check::Row>("check"),
             table::<timeline::CpuPower>("power"),
         ]
     }

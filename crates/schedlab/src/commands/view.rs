@@ -184,7 +184,7 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let mut listening = Listening::new(source.as_mut()).without_power();
     let reply =
         ask_within(&mut listening, cut, (slices, conservation, power)).with_context(name)?;
-    let Reply { answer, origin, observed, state, mut warnings, known } = reply;
+    let Reply { answer, origin, observed, state, mut warnings, known, checked } = reply;
     let (slices, conservation, power) = answer;
     let mut page = slices.with_power(power);
     // What tracepoints say can hold any name.
@@ -203,7 +203,9 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let notes = notes(&conservation, &state);
     let mut waited = None;
     if let (Some(limits), Some(answer)) = (limits, page.take_causes()) {
-        let reply = Reply { answer, origin, observed, state, warnings: warnings.clone(), known };
+        let warnings_told = warnings.clone();
+        let reply =
+            Reply { answer, origin, observed, state, warnings: warnings_told, known, checked };
         waited = Some(Waited::of(&reply));
         let Answer { text, worst } = limits.answer(&input, &reply);
         page = page.with_answer(text, worst);

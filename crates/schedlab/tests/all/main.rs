@@ -63,4 +63,5 @@ mod vm_fake;
 mod vm_guest;
 mod watch;
 mod why;
+mod why_live;
 mod writers;

@@ -93,6 +93,7 @@ const EVERYWHERE: &[&str] = &[
 const WITH_RIGHTS: &[(&str, &[&str])] = &[
     ("record -o r.dat --json -- true", &["record"]),
     ("trace tasks r.dat --by cgroup --json", &["trace-groups"]),
+    ("trace check r.dat --json", &["trace-check"]),
     ("jobs posts --time 100ms --json", &["jobs-posts"]),
     ("slow --no-measure --method quota --cpu 0=50% --json -- true", &["slow", "slow-warning"]),
     (

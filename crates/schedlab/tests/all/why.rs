@@ -131,3 +131,83 @@ fn a_calm_trace_is_called_calm_and_one_without_switches_unknown() {
     let (text, _) = asked(&(wakeups.join("\n") + "\n"), &[]);
     assert!(text.starts_with("no figures"), "{text}");
 }
+
+/// A trace with a known cause, of `tests/waits`; two more are in `schedlab-trace` (`tests/partial`).
+fn known(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waits").join(name);
+    std::fs::read_to_string(path).expect("the trace is there")
+}
+
+/// The JSON of another answer about a trace with a known cause.
+fn told(name: &str, question: &[&str]) -> serde_json::Value {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.txt"), known(name)).unwrap();
+    let mut command = schedlab();
+    command.arg("trace").args(question).args(["x.txt", "--json"]).current_dir(dir.path());
+    let output = command.output().expect("the built command starts");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn each_trace_of_a_known_wait_has_its_cause_in_the_first_lines() {
+    for (name, first) in [
+        // 5 ms behind its waker while CPU 1 is free.
+        (
+            "A.txt",
+            "t11 (11) waited 5.00 ms for a CPU, 100 % of it while another CPU was free, behind t10 (10).",
+        ),
+        // 2 ms behind t63, which displaced it.
+        ("I.txt", "t62 (62) waited 2.00 ms for a CPU, 100 % of it behind t63 (63)."),
+        // Both waited while three CPUs were free: t12, 7 ms.
+        (
+            "J.txt",
+            "t12 (12) waited 7.00 ms for a CPU, 100 % of it while another CPU was free, behind others, mostly t10 (10, 5.00 ms).",
+        ),
+        // Open at the end, and longer than each of the 98 ms of t12.
+        ("N.txt", "t11 (11) still waits after at least"),
+        // A quota that the text does not tell: 80 ms of each 100.
+        ("W.txt", "t11 (11) waited 400 ms for a CPU, 100 % of it beside an idle CPU"),
+        (
+            "R1.txt",
+            "t11 (11) waited 3.00 ms for a CPU, 100 % of it while another CPU was free, behind t10 (10).",
+        ),
+        ("R2.txt", "t11 (11) waited 4.00 ms for a CPU, 75 % of it while another CPU was free"),
+        (
+            "R3.txt",
+            "t11 (11) waited 6.00 ms for a CPU, 67 % of it while another CPU was free, behind t10 (10).",
+        ),
+    ] {
+        let (text, _) = asked(&known(name), &[]);
+        assert!(text.starts_with(first), "{name}: {text}");
+    }
+}
+
+#[test]
+fn lost_time_and_its_first_decision_are_those_of_the_known_waits() {
+    let one = |name: &str| {
+        let all = self::told(name, &["conservation"]);
+        let worst = &all["episodes"][0];
+        let word = |key: &str| worst[key].as_str().unwrap_or_default().to_owned();
+        (all["lost"]["cpu_ns"].as_u64().unwrap(), word("cause"), word("ended"))
+    };
+    let told = |ns, cause: &str, ended: &str| (ns, cause.to_owned(), ended.to_owned());
+    assert_eq!(one("A.txt"), told(5_000_000, "woken_on_wakers_cpu", "ran"));
+    // Two waiters for 5 ms, then one for 2 ms.
+    assert_eq!(one("J.txt").0, 12_000_000, "a CPU for each waiter, not three");
+    assert_eq!(one("R1.txt"), told(3_000_000, "forked", "ran"));
+    assert_eq!(one("R2.txt"), told(3_000_000, "balanced", "ran"));
+    assert_eq!(one("R3.txt"), told(4_000_000, "not_pulled", "ran"));
+}
+
+#[test]
+fn a_pid_that_is_used_again_is_a_second_task() {
+    let tasks = told("V.txt", &["tasks", "--pid", "40"]);
+    let mut rows: Vec<(String, u64)> = tasks["tasks"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| (row["comm"].as_str().unwrap().to_owned(), row["run_ns"].as_u64().unwrap()))
+        .collect();
+    rows.sort();
+    assert_eq!(rows, [("new".to_owned(), 3_000_000), ("t40".to_owned(), 1_000_000)]);
+}

@@ -101,9 +101,9 @@ class Machine:
         bound = sum(1 for cpu in busy for pid in able[cpu] if self.is_bound(pid))
         able = {cpu: sum(1 for pid in able[cpu] if not self.is_bound(pid)) for cpu in busy}
         waiters = sum(able.values())
+        self.bound_ns += time * bound
         if not free:
             return
-        self.bound_ns += time * bound
         self.lost += time * min(free, waiters)
         for cpu, count in able.items():
             if not count:

@@ -146,7 +146,7 @@ fn numbers_begin_at_one_in_order_of_appearance() {
 #[test]
 fn how_a_slice_ended_has_the_number_that_the_script_knows() {
     let all =
-        [Left::Preempted, Left::Yielded, Left::Slept, Left::Blocked, Left::Stopped, Left::Dead];
+        [Left::Preempted, Left::Displaced, Left::Slept, Left::Blocked, Left::Stopped, Left::Dead];
     assert_eq!(all.map(|left| code(Some(left))), [1, 2, 3, 4, 5, 6]);
     assert_eq!([code(None), code(Some(Left::Other))], [0, 0]);
 }

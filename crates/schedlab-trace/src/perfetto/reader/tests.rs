@@ -406,7 +406,10 @@ fn states_mean_what_the_kernel_of_the_trace_says() {
     let of = |release: &str, state| left_by(Some(release), state).0;
     // From 4.14 on the report is one bit behind the highest state, and P and I have bits of their own.
     for release in ["4.14.98", "5.10.43-android12", "6.18.0"] {
-        assert_eq!([0, 1, 2].map(|s| of(release, s)), [Left::Yielded, Left::Slept, Left::Blocked]);
+        assert_eq!(
+            [0, 1, 2].map(|s| of(release, s)),
+            [Left::Displaced, Left::Slept, Left::Blocked]
+        );
         assert_eq!(
             [0x40, 0x80, 0x100].map(|s| of(release, s)),
             [Left::Parked, Left::IdleSleep, Left::Preempted]

@@ -3,9 +3,7 @@
 use super::{Common, Drawn};
 use crate::commands::trace::input::Selection;
 use schedlab_draw::chart::{Axis, Cdf, Chart, cdf_of, histogram_of};
-use schedlab_model::Pid;
 use schedlab_timeline::{Latency, ask_within};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,9 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let chosen = super::chosen(&args.selection, common, file)?;
         let mut window = common.open(file)?;
         let reply = ask_within(window.source.as_mut(), window.cut, Latency::new())?;
-        let kept = reply.answer.tasks.iter().filter(|row| chosen.has(row.task));
-        let kept: BTreeSet<Pid> = kept.map(|row| row.pid).collect();
-        let answer = reply.answer.only(|pid, _| kept.contains(&pid));
+        let answer = reply.answer.only(&chosen);
         let which = |delays: &schedlab_timeline::Delays| match args.run_delay {
             true => delays.run_delay.clone(),
             false => delays.wakeup.clone(),

@@ -9,6 +9,7 @@ use schedlab_stats::Histogram;
 use schedlab_workload::demand::Source;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What `schedlab replay --json` prints.
 #[derive(Serialize, JsonSchema)]
@@ -108,7 +109,7 @@ struct Delay {
 /// Errors of the replay against the recording.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Fidelity {
-    /// The median over tasks of the relative error of CPU time, 0.01 is 1 %.
+    /// The median of the relative errors of tasks' CPU time, where each task weighs what it ran; 0.01 is 1 %.
     pub(super) cpu_time_error: f64,
     /// The same of the sum of run delays.
     pub(super) run_delay_error: f64,
@@ -140,6 +141,7 @@ struct Row {
     cpu_time_ns: [Nanos; 2],
     run_delay_ns: [Nanos; 2],
     run_delay_p99_ns: [Nanos; 2],
+    /// Absent for a task that computed until it ended: the recording fixes its demand.
     changed_cpu_time_ns: Option<Nanos>,
     changed_run_delay_ns: Option<Nanos>,
     changed_run_delay_p99_ns: Option<Nanos>,
@@ -235,9 +237,9 @@ impl Fidelity {
         let of = |figure: &dyn Fn(&TaskSide) -> Nanos| {
             let errors = was.tasks.iter().filter(|(_, task)| figure(task) > Nanos::ZERO);
             let error = |(key, task): (_, &TaskSide)| {
-                error(is.tasks.get(key).map_or(Nanos::ZERO, figure), figure(task))
+                (error(is.tasks.get(key).map_or(Nanos::ZERO, figure), figure(task)), task.ran)
             };
-            schedlab_stats::median(errors.map(error)).unwrap_or(0.0)
+            weighted_median(errors.map(error).collect())
         };
         let changed = runs.changed.as_ref();
         Self {
@@ -250,9 +252,28 @@ impl Fidelity {
     }
 }
 
+/// The value up to which half of the weight lies; 0 without any. Hundreds of tasks that hardly ran hide nothing.
+fn weighted_median(mut all: Vec<(f64, Nanos)>) -> f64 {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = all.iter().map(|(_, weight)| weight.0).sum::<u64>() / 2;
+    let mut below = 0;
+    let upper = all.iter().find(|(_, weight)| {
+        below += weight.0;
+        below > half
+    });
+    upper.or(all.last()).map_or(0.0, |(value, _)| *value)
+}
+
+/// Tasks whose CPU time no replay offers: they computed until they ended, so the recording decides it.
+pub(super) fn fixed(inferred: &Inferred) -> BTreeSet<Pid> {
+    let fixed = inferred.accounts.iter().filter(|account| account.is_fixed);
+    fixed.map(|account| account.pid).collect()
+}
+
 impl Document {
     pub(super) fn of(inferred: &Inferred, runs: &Runs) -> Self {
         let none = TaskSide::default();
+        let fixed = fixed(inferred);
         let row = |(key, was): (&(String, Pid), &TaskSide)| {
             let is = runs.replayed.side.tasks.get(key).unwrap_or(&none);
             let changed = runs.changed.as_ref().map(|run| run.side.tasks.get(key).unwrap_or(&none));
@@ -263,7 +284,9 @@ impl Document {
                 cpu_time_ns: [was.ran, is.ran],
                 run_delay_ns: [was.waited, is.waited],
                 run_delay_p99_ns: [p99(was), p99(is)],
-                changed_cpu_time_ns: changed.map(|task| task.ran),
+                changed_cpu_time_ns: changed
+                    .filter(|_| !fixed.contains(&key.1))
+                    .map(|task| task.ran),
                 changed_run_delay_ns: changed.map(|task| task.waited),
                 changed_run_delay_p99_ns: changed.map(p99),
             }

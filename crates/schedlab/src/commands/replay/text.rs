@@ -1,12 +1,13 @@
 //! What `schedlab replay` prints for people.
 
-use super::document::{Fidelity, WITHIN, quantile, source, timer};
+use super::document::{Fidelity, WITHIN, fixed, quantile, source, timer};
 use super::predicted;
 use super::runs::Runs;
 use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_replay::{Account, Inferred, Parting, Side, TaskSide, parting};
 use schedlab_timeline::Episode;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -23,8 +24,8 @@ pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> S
     }
     text.push_str(&fidelity(runs));
     text.push_str(&sides(runs));
+    text.push_str(&tasks(runs, &fixed(inferred), top));
     text.push_str(&predicted::text(runs));
-    text.push_str(&tasks(runs, top));
     if let Some(changed) = &runs.changed {
         text.push_str(&episodes(&runs.replayed.side, &changed.side, runs));
         if let Some(at) = parting(&runs.replayed.side, &changed.side, WITHIN) {
@@ -124,7 +125,7 @@ fn fidelity(runs: &Runs) -> String {
     let fidelity = Fidelity::of(runs);
     let percent = |error: f64| format!("{:.1} %", 100.0 * error);
     let mut text = format!(
-        "fidelity of {}: median error over tasks {} of CPU time, {} of run delay; {} of all run delay\n",
+        "fidelity of {}: median error, tasks weighted by CPU time: {} of CPU time, {} of run delay; {} of all run delay\n",
         runs.replayed.machine,
         percent(fidelity.cpu_time_error),
         percent(fidelity.run_delay_error),
@@ -188,7 +189,7 @@ fn sides(runs: &Runs) -> String {
 }
 
 /// Who gains and who loses: the tasks whose run delay changed most.
-fn tasks(runs: &Runs, top: usize) -> String {
+fn tasks(runs: &Runs, fixed: &BTreeSet<Pid>, top: usize) -> String {
     let none = TaskSide::default();
     let is = &runs.replayed.side;
     let after = runs.changed.as_ref().map_or(is, |run| &run.side);
@@ -218,6 +219,9 @@ fn tasks(runs: &Runs, top: usize) -> String {
     let mut table = TextTable::new(&heads);
     for (key, from, to, by) in rows {
         let p99 = |task: &TaskSide| quantile(&task.delays.run_delay, 0.99).readable();
+        let more = if by < 0 { "waits less" } else { "waits more" };
+        let is_fixed = runs.changed.is_some() && fixed.contains(&key.1);
+        let why = if is_fixed { "; the recording fixes its demand" } else { "" };
         table.row(vec![
             from.comm.clone(),
             key.1.to_string(),
@@ -226,8 +230,8 @@ fn tasks(runs: &Runs, top: usize) -> String {
             p99(from),
             p99(to),
             from.ran.readable(),
-            to.ran.readable(),
-            if by < 0 { "waits less" } else { "waits more" }.to_owned(),
+            if is_fixed { "-".to_owned() } else { to.ran.readable() },
+            format!("{more}{why}"),
         ]);
     }
     table.text(top, usize::MAX) + "\n"

@@ -18,7 +18,8 @@ The part is a trace.dat that trace-cmd and KernelShark open. It keeps formats, n
 topology, affinity and the kernel's name. Times stay those of the whole trace, so @12345.678 means
 the same in both. The part also tells who ran and waited at its start, so a wait that began before
 keeps its length: run times and run delays of parts add up to those of the whole trace.
---pid, --comm and --regex keep the events that name one of these tasks or that fired while it ran.
+--pid, --comm, --regex and --cgroup keep the events that name one of these tasks or that
+fired while it ran.
 Metrics of CPUs and of other tasks are then not valid, and schedlab warns about that.
 
 Examples:
@@ -119,15 +120,12 @@ impl Bounds {
     }
 
     fn tasks(&self, file: &std::path::Path) -> anyhow::Result<Option<BTreeSet<Pid>>> {
-        if !self.selection.is_any() {
-            return Ok(None);
-        }
-        let mut source = schedlab_trace::open(file)?;
-        let state = schedlab_timeline::ask(&mut *source, schedlab_timeline::Who)?.state;
-        self.selection.check(&state, file)?;
-        let tasks =
-            state.tasks().filter(|(id, task)| self.selection.keeps(task.pid, &state.name(*id)));
-        Ok(Some(tasks.map(|(_, task)| task.pid).collect()))
+        let whole = input::Input::part_of(file, None, None);
+        let found = self.selection.found(&whole.part, file)?;
+        Ok(found.map(|(chosen, state)| {
+            let tasks = state.tasks().filter(|(id, _)| chosen.has(*id));
+            tasks.map(|(_, task)| task.pid).collect()
+        }))
     }
 }
 
@@ -135,7 +133,7 @@ impl Bounds {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Bounded { part, origin, span } = args.bounds.of(&args.file)?;
     if part.is_whole() {
-        let what = "which part? Give --from, --to, --cpus, --pid, --comm or --regex";
+        let what = "which part? Give --from, --to, --cpus, --pid, --comm, --regex or --cgroup";
         return Err(UsageError(what.into()).into());
     }
     super::convert::leave_nothing_when_interrupted()?;

@@ -2,38 +2,48 @@
 
 use super::input::{self, Head, Input, Selection};
 use crate::json;
-use anyhow::bail;
+use anyhow::Context as _;
 use schedlab_model::table::{Column, Rows};
 use schedlab_model::{Groups, Nanos, Throttling, columns};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
-    Conservation, ConservationAnswer, ConservationOptions, Latency, LatencyAnswer, Reply, Tasks,
-    TasksAnswer,
+    ByGroup, Conservation, ConservationAnswer, ConservationOptions, OfGroup, Reply,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-type Answers = (LatencyAnswer, TasksAnswer, ConservationAnswer);
+type Answers = (BTreeMap<Option<u32>, OfGroup>, ConservationAnswer);
+
+/// The control groups of a trace; fails where it does not tell them.
+pub(super) fn of(input: &Input) -> anyhow::Result<Groups> {
+    let groups = schedlab_trace::open(&input.file)?.info().groups.clone();
+    groups.with_context(|| {
+        format!(
+            "{}: the trace does not hold the control groups of its tasks: record it with \
+             `schedlab record`",
+            input.file.display()
+        )
+    })
+}
+
+/// Path and name of a group.
+pub(super) fn named(groups: &Groups, group: u32) -> (String, String) {
+    let path = groups.names.get(group as usize).cloned().unwrap_or_default();
+    (path, groups.title(group))
+}
 
 /// Prints the table by group.
 pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::Result<ExitCode> {
     let options = ConservationOptions::default();
-    let mut groups = None;
+    let groups = of(input)?;
     let chosen = input.chosen(selection)?;
     let reply = input.ask(|info| {
-        groups.clone_from(&info.groups);
-        (Latency::new(), Tasks::new(), Conservation::new(options, info).about(chosen))
+        let conservation = Conservation::new(options, info).about(chosen.clone());
+        (ByGroup::new(Some(&groups), chosen), conservation)
     })?;
-    let Some(groups) = groups else {
-        bail!(
-            "{}: the trace does not hold the control groups of its tasks: record it with \
-             `schedlab record`",
-            input.file.display()
-        );
-    };
-    let rows = rows(&reply, &groups, selection);
+    let rows = rows(&reply, &groups);
     let (head, steal_ns) = (Head::of(&reply), groups.stolen());
     let document =
         Document { head, groups: Rows::new(&rows, reply.origin).known(&reply.known), steal_ns };
@@ -41,7 +51,7 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
     form.print(&reply.warnings, &document, &document.groups, || {
         let mut text = document.groups.text(form.room(), &[]);
         for row in &rows {
-            let unknown = if row.group.is_none() { &[("group", "unknown")][..] } else { &[] };
+            let unknown = if row.group.is_none() { &[("group_name", "unknown")][..] } else { &[] };
             text.row(row, unknown);
         }
         let steal = match steal_ns {
@@ -75,7 +85,8 @@ impl json::Document for Document<'_> {
 /// What the tasks of a control group got.
 #[derive(Default)]
 pub(crate) struct Row {
-    group: Option<String>,
+    /// Path and name.
+    group: Option<(String, String)>,
     tasks: u64,
     ran: Nanos,
     delay: Histogram,
@@ -84,12 +95,12 @@ pub(crate) struct Row {
 }
 
 impl schedlab_model::table::Row for Row {
-    const ABOUT: &'static str =
-        "What the tasks of a control group got. A task counts for the group in which it was last.";
+    const ABOUT: &'static str = "What the tasks of a control group got. A task counts for the group in which it is at each instant; lost CPU time for its last one.";
 
     fn columns() -> Vec<Column<Self>> {
         columns! { row: Self;
-            "group" ["group"] = row.group.clone(), "The group's path; `null` for tasks whose group was not seen.";
+            "group" ["group: path", 10] = row.group.as_ref().map(|(path, _)| path.clone()), "The group's path; `null` for tasks whose group was not seen.";
+            "group_name" ["group: name"] = row.group.as_ref().map(|(_, name)| name.clone()), "What people call it: its container, systemd unit, or path.";
             "tasks" ["tasks"] = row.tasks, "Tasks of the group in the trace.";
             "run_ns" ["run"] @ RunTime = row.ran, "Time in which they ran.";
             "run_delay_count" ["run delay: waits", 7] @ WaitTime = row.delay.count(), "How often they waited for a CPU.";
@@ -106,27 +117,21 @@ impl schedlab_model::table::Row for Row {
 }
 
 /// A row for each group of a chosen task, longest run time first.
-fn rows(reply: &Reply<Answers>, groups: &Groups, selection: &Selection) -> Vec<Row> {
-    let (latency, tasks, conservation) = &reply.answer;
-    let mut rows = BTreeMap::<Option<u32>, Row>::new();
-    for row in tasks.rows.iter().filter(|row| selection.keeps(row.pid, &row.comm)) {
-        let sum = rows.entry(groups.of(row.pid)).or_default();
-        sum.tasks += 1;
-        sum.ran += row.ran;
+fn rows(reply: &Reply<Answers>, groups: &Groups) -> Vec<Row> {
+    let (by_group, conservation) = &reply.answer;
+    let mut lost = BTreeMap::<Option<u32>, Nanos>::new();
+    for (task, time) in &conservation.by_task {
+        *lost.entry(groups.of(reply.state.task(*task).pid)).or_default() += *time;
     }
-    for row in latency.tasks.iter().filter(|row| selection.keeps(row.pid, &row.comm)) {
-        rows.entry(groups.of(row.pid)).or_default().delay.merge(&row.delays.run_delay);
-    }
-    for (task, lost) in &conservation.by_task {
-        let group = groups.of(reply.state.task(*task).pid);
-        rows.entry(group).or_default().lost += *lost;
-    }
-    let named = |(group, row): (Option<u32>, Row)| Row {
-        group: group.and_then(|group| groups.names.get(group as usize).cloned()),
+    let row = |(group, got): (&Option<u32>, &OfGroup)| Row {
+        group: group.map(|group| named(groups, group)),
+        tasks: got.tasks,
+        ran: got.ran,
+        delay: got.delays.run_delay.clone(),
+        lost: lost.get(group).copied().unwrap_or_default(),
         throttling: group.and_then(|group| groups.throttling(group)),
-        ..row
     };
-    let mut rows: Vec<Row> = rows.into_iter().map(named).collect();
+    let mut rows: Vec<Row> = by_group.iter().map(row).collect();
     rows.sort_by(|a, b| b.ran.cmp(&a.ran).then(a.group.cmp(&b.group)));
     rows
 }

@@ -6,11 +6,11 @@ use anyhow::Context as _;
 use schedlab_draw::page::Anonymous;
 use schedlab_model::table::Bound;
 use schedlab_model::{
-    Cpu, EventSource, Known, Nanos, Need, OtherFormat, Pid, Point, Span, Topology, Warning,
+    Cpu, EventSource, Groups, Known, Nanos, Need, OtherFormat, Pid, Point, Span, Topology, Warning,
 };
 use schedlab_timeline::{
-    Chosen, Cut, Question, Reply, State, TaskId, Who, WithArguments, ask_all, ask_within, span_of,
-    tells_where_tasks_block,
+    Chosen, Cut, InGroups, Question, Reply, State, TaskId, WithArguments, ask_all, ask_within,
+    span_of, tells_where_tasks_block,
 };
 use schedlab_trace::{Options, Trace};
 use schemars::JsonSchema;
@@ -210,39 +210,81 @@ pub(crate) struct Selection {
     /// Use only tasks whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
     regex: Option<regex::Regex>,
+    /// Use only tasks in this control group and the groups below it: a path, or the name of a container or
+    /// systemd unit (repeatable)
+    #[arg(long, value_name = "GROUP")]
+    cgroup: Vec<String>,
 }
 
 impl Selection {
-    /// Tasks with one of these names, or whose name matches.
-    pub(crate) const fn named(comm: Vec<String>, regex: Option<regex::Regex>) -> Self {
-        Self { pid: Vec::new(), comm, regex }
+    /// Tasks with one of these names, whose name matches, or in one of these control groups.
+    pub(crate) const fn named(
+        comm: Vec<String>,
+        regex: Option<regex::Regex>,
+        cgroup: Vec<String>,
+    ) -> Self {
+        Self { pid: Vec::new(), comm, regex, cgroup }
     }
 
     /// Whether any choice was made.
     pub(crate) fn is_any(&self) -> bool {
-        !self.pid.is_empty() || !self.comm.is_empty() || self.regex.is_some()
+        !self.pid.is_empty()
+            || !self.comm.is_empty()
+            || self.regex.is_some()
+            || !self.cgroup.is_empty()
     }
 
     /// The tasks that are chosen, found in a pass of its own: only at the end is known what tasks are called.
     pub(crate) fn chosen(&self, part: &Part, path: &Path) -> anyhow::Result<Chosen> {
+        Ok(self.found(part, path)?.map_or_else(Chosen::all, |(chosen, _)| chosen))
+    }
+
+    /// The same with the state at the end; `None` if no choice was made. Fails when a choice was made that chooses nobody:
+    /// an empty table would look like an answer.
+    pub(crate) fn found(
+        &self,
+        part: &Part,
+        path: &Path,
+    ) -> anyhow::Result<Option<(Chosen, State)>> {
+        if !self.is_any() {
+            return Ok(None);
+        }
+        let mut groups = None;
+        let Reply { answer: in_groups, state, .. } = part.ask(path, |info| {
+            groups.clone_from(&info.groups);
+            InGroups::new(info.groups.as_ref())
+        })?;
+        Ok(Some((self.pick(&state, groups.as_ref(), &in_groups, path)?, state)))
+    }
+
+    /// The tasks that are chosen, where names, groups, and the group of each task at the end are known.
+    pub(crate) fn pick(
+        &self,
+        state: &State,
+        groups: Option<&Groups>,
+        in_groups: &[Option<u32>],
+        path: &Path,
+    ) -> anyhow::Result<Chosen> {
         if !self.is_any() {
             return Ok(Chosen::all());
         }
-        let state = part.ask(path, |_| Who)?.state;
-        self.check(&state, path)?;
-        Ok(Chosen::of(&state, |pid, comm| self.keeps(pid, comm)))
-    }
-
-    /// Fails when a choice was made that chooses nobody: an empty table would look like an answer.
-    pub(crate) fn check(&self, state: &State, path: &Path) -> anyhow::Result<()> {
-        let somebody = || state.tasks().any(|(id, task)| self.keeps(task.pid, &state.name(id)));
-        if !self.is_any() || somebody() {
-            return Ok(());
+        self.check_groups(groups, path)?;
+        let is_in = |task: TaskId| {
+            let group = in_groups.get(task.index()).copied().flatten();
+            let meant = |groups: &Groups, group| {
+                self.cgroup.iter().any(|wanted| groups.is_meant(group, wanted))
+            };
+            groups.zip(group).is_some_and(|(groups, group)| meant(groups, group))
+        };
+        let chosen = Chosen::of(state, |task, pid, comm| self.keeps(pid, comm) || is_in(task));
+        if chosen.count() != Some(0) {
+            return Ok(chosen);
         }
         let pids = self.pid.iter().map(|pid| format!("--pid {pid}"));
         let names = self.comm.iter().map(|name| format!("--comm {name}"));
         let regex = self.regex.iter().map(|regex| format!("--regex {regex}"));
-        let asked: Vec<String> = pids.chain(names).chain(regex).collect();
+        let groups = self.cgroup.iter().map(|group| format!("--cgroup {group}"));
+        let asked: Vec<String> = pids.chain(names).chain(regex).chain(groups).collect();
         let (asked, file) = (asked.join(", "), path.display());
         anyhow::bail!(
             "{file}: none of its {} tasks matches {asked}: `schedlab trace tasks --top 0 {file}` \
@@ -251,10 +293,30 @@ impl Selection {
         )
     }
 
-    /// Whether a task is chosen; all are when no choice was made.
-    pub(crate) fn keeps(&self, pid: Pid, comm: &str) -> bool {
-        !self.is_any()
-            || self.pid.contains(&pid.0)
+    /// Fails if no group has one of these names or paths, or is below it.
+    fn check_groups(&self, groups: Option<&Groups>, path: &Path) -> anyhow::Result<()> {
+        let file = path.display();
+        for wanted in &self.cgroup {
+            let Some(groups) = groups else {
+                anyhow::bail!(
+                    "{file}: the trace does not hold control groups, so --cgroup {wanted} matches nobody: \
+                     `schedlab record` stores them"
+                );
+            };
+            let count = groups.names.len() as u32;
+            if !(0..count).any(|group| groups.is_meant(group, wanted)) {
+                anyhow::bail!(
+                    "{file}: none of its {count} control groups matches --cgroup {wanted}: `schedlab trace tasks \
+                     --by cgroup {file}` lists them"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a task is chosen by its number or its name.
+    fn keeps(&self, pid: Pid, comm: &str) -> bool {
+        self.pid.contains(&pid.0)
             || self.comm.iter().any(|name| name == comm)
             || self.regex.as_ref().is_some_and(|regex| regex.is_match(comm))
     }

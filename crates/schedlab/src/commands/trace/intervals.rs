@@ -91,12 +91,7 @@ impl Intervals {
             state: "waiting",
             task: named(wait.task, state.task(wait.task).comm),
             left: None,
-            why: Some(match wait.why {
-                Why::Woken => "woken",
-                Why::New => "new",
-                Why::Preempted => "preempted",
-                Why::Yielded => "yielded",
-            }),
+            why: Some(wait.why.name()),
             interrupts: None,
         });
         let asleep = held.sleeps.iter().map(|sleep| Interval {

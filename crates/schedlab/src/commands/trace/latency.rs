@@ -1,14 +1,14 @@
 //! `schedlab trace latency`: how long tasks waited for a CPU.
 
 use super::input::{self, Head, Input, Named, Selection};
-use super::ran_instead;
+use super::{groups, ran_instead};
 use crate::json;
 use schedlab_model::table::{One, Rows, TextTable};
 use schedlab_model::{Context, Cpu, Nanos, Need, Pid};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
-    Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile, Reply, TaskId, Waited, Why,
-    Worst, WorstWait,
+    ByGroup, Checked, Chosen, Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile,
+    OfGroup, Reply, TaskId, Waited, Why, Worst, WorstWait,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -49,57 +49,76 @@ enum By {
     Comm,
     /// The CPU on which the task ran after the wait
     Cpu,
-    /// The control group, with CPU time, lost CPU time and throttling
+    /// The control group in which the task was; `trace tasks --by cgroup` has CPU time and throttling
     Cgroup,
 }
+
+/// Path and name of a control group, where it is known, and how long its tasks waited.
+type OfNames = (Option<(String, String)>, Delays);
 
 /// All that is asked in one pass.
 struct Answer {
     latency: LatencyAnswer,
     cpus: Option<Vec<(Cpu, Delays)>>,
+    /// By path and name of the control group, longest single wait first.
+    groups: Option<Vec<OfNames>>,
     worst: Vec<(WorstWait, Meanwhile)>,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.by == By::Cgroup {
-        return super::groups::run(&args.input, &args.selection, args.top);
-    }
-    let mut reply = answer(args)?;
-    if args.selection.is_any() {
-        args.selection.check(&reply.state, &args.input.file)?;
+    let chosen = args.input.chosen(&args.selection)?;
+    let mut reply = answer(args, &chosen)?;
+    if !chosen.is_all() {
         let latency = std::mem::take(&mut reply.answer.latency);
-        reply.answer.latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
+        reply.answer.latency = latency.only(&chosen);
     }
     let comms = reply.answer.latency.by_comm();
-    let lines = Lines::of(&reply.answer, &comms);
+    let lines = Lines::of(&reply, &comms);
     let document = Document::of(&reply, &lines, args);
-    let rows = document.comms.as_ref().or(document.cpus.as_ref()).unwrap_or(&document.tasks);
+    let other = document.comms.as_ref().or(document.cpus.as_ref()).or(document.groups.as_ref());
+    let rows = other.unwrap_or(&document.tasks);
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, rows, || to_text(rows, &reply, args, form.room()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// One pass over the trace; the table alone is worth a loop of its own with each reader.
-fn answer(args: &Args) -> anyhow::Result<Reply<Answer>> {
+fn answer(args: &Args, chosen: &Chosen) -> anyhow::Result<Reply<Answer>> {
     let by_cpu = (args.by == By::Cpu).then(LatencyByCpu::new);
     let worst = (args.worst > 0).then(|| Worst::new(args.worst));
-    if by_cpu.is_none() && worst.is_none() {
+    let by_group = args.by == By::Cgroup;
+    if by_cpu.is_none() && worst.is_none() && !by_group {
         let reply = args.input.ask_straight(Latency::new())?;
-        return Ok(reply.map(|latency| Answer { latency, cpus: None, worst: Vec::new() }));
+        let (cpus, groups, worst) = (None, None, Vec::new());
+        return Ok(reply.map(|latency| Answer { latency, cpus, groups, worst }));
     }
-    let chosen = args.input.chosen(&args.selection)?;
+    let groups = match by_group {
+        true => Some(groups::of(&args.input)?),
+        false => None,
+    };
     let by_cpu = by_cpu.map(|question| question.about(chosen.clone()));
-    let worst = worst.map(|question| question.about(chosen));
-    let reply = args.input.ask(|_| (Latency::new(), by_cpu, worst))?;
-    let waits = reply.answer.2.as_deref().unwrap_or_default();
+    let worst = worst.map(|question| question.about(chosen.clone()));
+    let by_group = groups.as_ref().map(|groups| ByGroup::new(Some(groups), chosen.clone()));
+    let reply = args.input.ask(|_| (Latency::new(), by_cpu, by_group, worst))?;
+    let waits = reply.answer.3.as_deref().unwrap_or_default();
     let meanwhile = match waits.is_empty() {
         true => Vec::new(),
         false => args.input.ask(|_| Instead::of(waits))?.answer,
     };
-    Ok(reply.map(|(latency, cpus, worst)| {
+    Ok(reply.map(|(latency, cpus, by_group, worst)| {
         let worst = worst.unwrap_or_default().into_iter().zip(meanwhile).collect();
-        Answer { latency, cpus, worst }
+        let named = |(group, got): (Option<u32>, OfGroup)| {
+            let names =
+                groups.as_ref().zip(group).map(|(groups, group)| groups::named(groups, group));
+            (names, got.delays)
+        };
+        let mut groups: Option<Vec<_>> = by_group.map(|all| all.into_iter().map(named).collect());
+        if let Some(groups) = &mut groups {
+            groups.retain(|(_, delays)| !delays.run_delay.is_empty() || delays.unfinished > 0);
+            groups.sort_by_key(|(_, delays)| std::cmp::Reverse(delays.run_delay.max()));
+        }
+        Answer { latency, cpus, groups, worst }
     }))
 }
 
@@ -108,22 +127,33 @@ struct Lines<'a> {
     tasks: Vec<Waited<'a>>,
     comms: Vec<Waited<'a>>,
     cpus: Option<Vec<Waited<'a>>>,
+    groups: Option<Vec<Waited<'a>>>,
 }
 
 impl<'a> Lines<'a> {
-    fn of(answer: &'a Answer, comms: &'a [(String, Delays)]) -> Self {
-        let line = |delays| Waited { pid: None, comm: None, cpu: None, delays };
+    fn of(reply: &'a Reply<Answer>, comms: &'a [(String, Delays)]) -> Self {
+        let answer = &reply.answer;
+        let line =
+            |delays| Waited { pid: None, comm: None, cpu: None, group: None, delays, off: None };
         let tasks = answer.latency.tasks.iter();
         let tasks = tasks.map(|task| Waited {
             pid: Some(task.pid),
             comm: Some(&task.comm),
+            off: reply.off(task.task).and_then(Checked::waited_off),
             ..line(&task.delays)
         });
         let comms = comms.iter().map(|(comm, delays)| Waited { comm: Some(comm), ..line(delays) });
         let cpus = answer.cpus.as_ref().map(|cpus| {
             cpus.iter().map(|(cpu, delays)| Waited { cpu: Some(*cpu), ..line(delays) }).collect()
         });
-        Self { tasks: tasks.collect(), comms: comms.collect(), cpus }
+        let groups = answer.groups.as_ref().map(|groups| {
+            let of = |(names, delays): &'a OfNames| Waited {
+                group: names.as_ref().map(|(path, name)| (path.as_str(), name.clone())),
+                ..line(delays)
+            };
+            groups.iter().map(of).collect()
+        });
+        Self { tasks: tasks.collect(), comms: comms.collect(), cpus, groups }
     }
 }
 
@@ -142,6 +172,9 @@ pub(crate) struct Document<'a> {
     /// By the CPU on which tasks ran after the wait, with `--by cpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<Rows<'a, Waited<'a>>>,
+    /// By the control group in which the task was when the wait ended, with `--by cgroup`, longest wait first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Rows<'a, Waited<'a>>>,
     /// The longest single waits, with `--worst`.
     #[serde(skip_serializing_if = "Option::is_none")]
     worst: Option<Vec<LongWait>>,
@@ -160,7 +193,7 @@ struct LongWait {
     end_ns: Nanos,
     /// The CPU on which the task ran after the wait.
     cpu: Cpu,
-    /// Why the task was runnable: `woken`, `new`, `preempted` or `yielded`.
+    /// Why the task was runnable: `woken`, `new`, `displaced`, `displaced_in_kernel` or `yielded`.
     why: &'static str,
     /// Who woke it; `null` for an interrupt.
     waker_pid: Option<Pid>,
@@ -173,7 +206,8 @@ impl<'a> Document<'a> {
         let Answer { latency, worst, .. } = &reply.answer;
         let known = &reply.known;
         let rows = |lines: &'a [Waited<'a>]| {
-            Rows::new(lines, reply.origin).with(args.histogram).known(known)
+            let rows = Rows::new(lines, reply.origin).with(args.histogram).known(known);
+            rows.off("run_delay.latency_ns_sum", |row| Some(row.off?.0 as f64))
         };
         let worst = || worst.iter().map(|(wait, other)| LongWait::of(wait, other, reply)).collect();
         Self {
@@ -182,6 +216,7 @@ impl<'a> Document<'a> {
             total: One::new(&latency.total, reply.origin, args.histogram).known(known),
             comms: (args.by == By::Comm).then(|| rows(&lines.comms)),
             cpus: lines.cpus.as_deref().map(rows),
+            groups: lines.groups.as_deref().map(rows),
             worst: (args.worst > 0).then(worst),
         }
     }
@@ -195,12 +230,7 @@ impl LongWait {
             start_ns: wait.since - reply.origin,
             end_ns: wait.at - reply.origin,
             cpu: wait.cpu,
-            why: match wait.why {
-                Why::Woken => "woken",
-                Why::New => "new",
-                Why::Preempted => "preempted",
-                Why::Yielded => "yielded",
-            },
+            why: wait.why.name(),
             waker_pid: wait.waker.is_some().then(|| state.task(wait.waker).pid),
             meanwhile: ran_instead::Told::of(meanwhile, state),
         }
@@ -215,14 +245,16 @@ fn to_text<'a>(
 ) -> String {
     let Answer { latency, worst, .. } = &reply.answer;
     let hidden: &[&str] = match args.by {
-        By::Task => &["cpu"],
-        By::Comm => &["pid", "cpu"],
-        // Control groups have a table of their own.
-        By::Cpu | By::Cgroup => &["pid", "comm"],
+        By::Task => &["cpu", "group_name"],
+        By::Comm => &["pid", "cpu", "group_name"],
+        By::Cpu => &["pid", "comm", "group_name"],
+        By::Cgroup => &["pid", "comm", "cpu"],
     };
     let mut table = rows.text(room, hidden);
-    let total = Waited { pid: None, comm: None, cpu: None, delays: &latency.total };
-    table.row(&total, &[("pid", ""), ("comm", "total"), ("cpu", "total")]);
+    let total =
+        Waited { pid: None, comm: None, cpu: None, group: None, delays: &latency.total, off: None };
+    let titles = [("pid", ""), ("comm", "total"), ("cpu", "total"), ("group_name", "total")];
+    table.row(&total, &titles);
     table.all();
     let mut text = format!("wakeup latency, then run delay, in {}\n\n", input::looked_at(reply));
     text += &table.print(if args.top == 0 { 0 } else { args.top + 1 });
@@ -271,7 +303,9 @@ fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> 
     let state = &reply.state;
     let name = |task: TaskId| format!("{} ({})", state.name(task), state.task(task).pid);
     let why = match (wait.why, wait.waker_context) {
-        (Why::Preempted | Why::Yielded, _) => "displaced".to_owned(),
+        (Why::Displaced, _) => "displaced".to_owned(),
+        (Why::Preempted, _) => "displaced in the kernel".to_owned(),
+        (Why::Yielded, _) => "after its yield".to_owned(),
         (_, Context::Task) if wait.waker.is_some() => format!("woken by {}", name(wait.waker)),
         (_, Context::Unknown) => "woken, by whom is unknown".to_owned(),
         _ => "woken by an interrupt".to_owned(),

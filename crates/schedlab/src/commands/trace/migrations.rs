@@ -5,7 +5,7 @@ use crate::json;
 use schedlab_model::table::{One, Rows, TextTable};
 use schedlab_model::{Distance, Need, Warning};
 use schedlab_timeline::{
-    ChainedHop, InReply, Migrations, MigrationsAnswer, Moves, Reply, WHENS, When,
+    ChainedHop, InReply, MOVED_BY, Migrations, MigrationsAnswer, Moves, Reply,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -57,10 +57,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let document = Document {
         head: Head::of(&reply),
         total: reply.known.of(Need::Migrations).map(|_| answer.total()),
-        by: WHENS
-            .iter()
+        by: MOVED_BY
+            .into_iter()
             .zip(&moves)
-            .map(|(when, of)| (when.name(), One::new(of, reply.origin, false).known(&reply.known)))
+            .map(|(by, of)| (by, One::new(of, reply.origin, false).known(&reply.known)))
             .collect(),
         chains: chains.iter().map(|hops| Chain { hops: Rows::new(hops, reply.origin) }).collect(),
         chain_count: reply.known.of(Need::Episodes).map(|_| answer.chained),
@@ -81,7 +81,7 @@ pub(crate) struct Document<'a> {
     head: Head,
     /// All migrations; `null` if the trace does not tell.
     total: Option<u64>,
-    /// Migrations by what moved the task: `wakeup`, `fork`, `balance`, `asleep`, `running`.
+    /// Migrations by what moved the task: `wakeup`, `fork`, `balance`, `asleep`, `running`, `affinity`.
     by: BTreeMap<&'static str, One<'a, Moves>>,
     /// Chains of moves, longest first.
     chains: Vec<Chain<'a>>,
@@ -109,8 +109,8 @@ fn to_text(
     let levels = Distance::ALL.iter().skip(1).map(|distance| distance.name());
     let mut table =
         TextTable::new(&["<moved by", "times"].into_iter().chain(levels).collect::<Vec<_>>());
-    for (when, of) in WHENS.map(When::name).into_iter().zip(moves) {
-        let mut cells = vec![when.to_owned(), of.count.to_string()];
+    for (by, of) in MOVED_BY.into_iter().zip(moves) {
+        let mut cells = vec![by.to_owned(), of.count.to_string()];
         cells.extend((1..Distance::ALL.len()).map(|at| {
             of.by_distance.map_or_else(|| "-".to_owned(), |counts| counts[at].to_string())
         }));

@@ -58,13 +58,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Tasks::by_distance(topology.clone())
     })?;
     if args.selection.is_any() {
-        args.selection.check(&reply.state, &args.input.file)?;
-        reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
+        reply.answer = reply.answer.only(&args.input.chosen(&args.selection)?);
     }
     let rows = reply.rows(&reply.answer.rows);
     let document = Document {
         head: Head::of(&reply),
-        tasks: Rows::new(&rows, reply.origin).known(&reply.known),
+        tasks: Rows::new(&rows, reply.origin)
+            .known(&reply.known)
+            .off("run_ns", |row| Some(row.reply.off(row.task)?.ran_off().0 as f64))
+            .off("wait_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64)),
     };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.tasks, || {

@@ -26,6 +26,8 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Without --pid and --mark it tells who waited longest, why, who ran instead, and what would help.
 Each instant of a wait has exactly one cause; the causes of a task add up to its run delay.
+Interrupts are a cause of their own if they were recorded (`schedlab record -e irq -e irq_vectors`);
+otherwise their time counts for the task that they interrupted.
 
 With --pid it tells what an interval of one task's life was spent on.
 Each instant from --from to --to belongs to exactly one entry, so the shares sum to 100 %.
@@ -52,9 +54,10 @@ pub(crate) struct Args {
     /// Use only tasks whose name matches this regular expression
     #[arg(long, value_name = "REGEX", conflicts_with_all = ["mark", "pid"])]
     regex: Option<regex::Regex>,
-    /// Use only tasks in this control group and the groups below it
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["mark", "pid"])]
-    cgroup: Option<String>,
+    /// Use only tasks in this control group and the groups below it: a path, or the name of a container or
+    /// systemd unit (repeatable)
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["mark", "pid"])]
+    cgroup: Vec<String>,
     /// Print who took CPU time from whom, by command or by control group
     #[arg(
         long,
@@ -89,9 +92,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return requests::run(&args.input, name, args.nth, args.rows());
     }
     let Some(pid) = args.pid else {
-        let selection = Selection::named(args.comm.clone(), args.regex.clone());
-        let cgroup = args.cgroup.as_deref();
-        return overview::run(&args.input, &selection, cgroup, args.blame, args.top);
+        let Args { comm, regex, cgroup, .. } = args;
+        let selection = Selection::named(comm.clone(), regex.clone(), cgroup.clone());
+        return overview::run(&args.input, &selection, args.blame, args.top);
     };
     let reply = args.input.ask_with_stacks(|_| WhyLate::new(Pid(pid)))?;
     let Some(answer) = &reply.answer else {

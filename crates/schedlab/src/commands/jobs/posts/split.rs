@@ -215,7 +215,7 @@ mod tests {
         let threads = threads(&[
             switch(500, WORKER, Left::Slept, Pid::IDLE),
             waking(1_300, WORKER),
-            switch(1_900, Pid::IDLE, Left::Yielded, WORKER),
+            switch(1_900, Pid::IDLE, Left::Displaced, WORKER),
         ]);
         assert_eq!(threads.split(&post), Parts { pool: 400, kernel: 600, machine: 0 });
         assert_eq!(threads.parked(&post), 0);
@@ -243,7 +243,7 @@ mod tests {
         let slept = [
             switch(1_200, WORKER, Left::Slept, Pid::IDLE),
             waking(199_000_000, WORKER),
-            switch(199_001_000, Pid::IDLE, Left::Yielded, WORKER),
+            switch(199_001_000, Pid::IDLE, Left::Displaced, WORKER),
         ];
         assert_eq!(threads(&slept).parked(&post), 1);
         let backs_off = Threads { parks: vec![Vec::new()], ..threads(&slept) };
@@ -261,7 +261,7 @@ mod tests {
             switch(2_000, POSTER, Left::Preempted, Pid(99)),
             switch(8_000, Pid(99), Left::Slept, POSTER),
             waking(8_500, WORKER),
-            switch(8_700, Pid::IDLE, Left::Yielded, WORKER),
+            switch(8_700, Pid::IDLE, Left::Displaced, WORKER),
         ]);
         assert_eq!(threads.split(&post), Parts { pool: 2_300, kernel: 6_200, machine: 0 });
     }

@@ -68,7 +68,7 @@ impl json::Document for Document<'_> {
 /// The rows, those that waited longest first.
 pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By) -> Vec<Taken> {
     let Reply { answer, state, .. } = reply;
-    let group = |group| answer.group_name(group).unwrap_or("(unknown group)").to_owned();
+    let group = |group| answer.group_title(group).unwrap_or("(unknown group)").to_owned();
     let mut sums = BTreeMap::<String, BTreeMap<String, Nanos>>::new();
     for row in &answer.blame {
         let (waited, culprit) = match by {

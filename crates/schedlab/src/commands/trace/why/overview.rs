@@ -3,11 +3,10 @@
 use super::super::input::{self, Head, Input, Named, Selection};
 use super::blame::{self, By};
 use crate::json;
-use anyhow::bail;
 use schedlab_model::table::Rows;
-use schedlab_model::{Groups, Limit, Nanos, Need, Span, TraceInfo, Trigger, Warning, is_within};
+use schedlab_model::{Groups, Limit, Nanos, Need, Span, TraceInfo, Trigger, Warning};
 use schedlab_timeline::{
-    Blame, Causes, CausesAnswer, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
+    Blame, Causes, CausesAnswer, Chosen, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
     Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
 };
 use schedlab_trace::Options;
@@ -105,6 +104,12 @@ impl Limits {
     }
 }
 
+/// What the kernel counted for the limited groups of a trace, beside the model.
+pub(crate) fn sums(input: &Input) -> anyhow::Result<Vec<KernelSum>> {
+    let Explained { groups, throttling, .. } = Explained::of(input)?;
+    Ok(kernel_sums(groups.as_ref(), &throttling))
+}
+
 /// How long the chosen tasks of a trace waited, and why.
 pub(crate) struct Waited {
     pub(crate) parts: Parts,
@@ -117,7 +122,7 @@ pub(crate) struct Waited {
 /// How long the chosen tasks of a trace waited, and why.
 pub(crate) fn waited(input: &Input, selection: &Selection) -> anyhow::Result<Waited> {
     let mut reply = Explained::of(input)?.reply;
-    narrow(&mut reply, selection, None);
+    narrow(&mut reply, &input.chosen(selection)?);
     Ok(Waited::of(&reply))
 }
 
@@ -146,16 +151,11 @@ pub(crate) fn first_line(reply: &Reply<CausesAnswer>, groups: Option<&Groups>) -
 pub(super) fn run(
     input: &Input,
     selection: &Selection,
-    cgroup: Option<&str>,
     by: Option<By>,
     top: Option<usize>,
 ) -> anyhow::Result<ExitCode> {
     let Explained { mut reply, groups, throttling, has_affinity, trigger } = Explained::of(input)?;
-    selection.check(&reply.state, &input.file)?;
-    if let Some(wanted) = cgroup {
-        is_there(wanted, groups.as_ref(), input)?;
-    }
-    narrow(&mut reply, selection, cgroup);
+    narrow(&mut reply, &input.chosen(selection)?);
     let mut warnings = reply.warnings.clone();
     let sums = kernel_sums(groups.as_ref(), &throttling);
     warnings.extend(limits(has_affinity, groups.as_ref(), &sums));
@@ -171,7 +171,9 @@ pub(super) fn run(
         waited_ns: reply.answer.total.sum(),
         by_cause: by_cause(&reply.answer.total),
         subject: subject.as_ref().map(|subject| subject.told(&reply)),
-        tasks: Rows::new(&tasks, reply.origin).known(&reply.known),
+        tasks: Rows::new(&tasks, reply.origin)
+            .known(&reply.known)
+            .off("waited_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64)),
         blame: Rows::new(&blame, reply.origin).known(&reply.known),
         groups: sums,
     };
@@ -208,45 +210,18 @@ fn print_blame(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails if no group has this path or is below it.
-fn is_there(wanted: &str, groups: Option<&Groups>, input: &Input) -> anyhow::Result<()> {
-    let file = input.file.display();
-    let Some(groups) = groups else {
-        bail!(
-            "{file}: the trace does not hold control groups, so --cgroup {wanted} matches nobody: \
-             `schedlab record` stores them"
-        );
-    };
-    if groups.names.iter().any(|name| is_within(name, wanted)) {
-        return Ok(());
-    }
-    bail!(
-        "{file}: none of its {} control groups matches --cgroup {wanted}: `schedlab trace tasks --by cgroup {file}` \
-         lists them",
-        groups.names.len()
-    )
-}
-
 /// Keeps the chosen tasks alone.
-fn narrow(reply: &mut Reply<CausesAnswer>, selection: &Selection, cgroup: Option<&str>) {
-    if !selection.is_any() && cgroup.is_none() {
+fn narrow(reply: &mut Reply<CausesAnswer>, chosen: &Chosen) {
+    if chosen.is_all() {
         return;
     }
-    let Reply { answer, state, .. } = reply;
-    let names = answer.group_names.clone();
-    let is_in = |group: Option<u32>| {
-        let Some(wanted) = cgroup else { return true };
-        let name = group.and_then(|group| names.get(group as usize));
-        name.is_some_and(|name| is_within(name, wanted))
-    };
-    let of_task = answer.groups.clone();
-    let keeps = |task: TaskId| {
-        is_in(of_task[task.index()]) && selection.keeps(state.task(task).pid, &state.name(task))
-    };
-    answer.tasks.retain(|row| keeps(row.task));
-    answer.worst.retain(|wait| keeps(wait.task));
-    let comms: Vec<_> = answer.tasks.iter().flat_map(|row| row.comms.clone()).collect();
-    answer.blame.retain(|row| comms.contains(&row.comm) && is_in(row.group));
+    let answer = &mut reply.answer;
+    answer.tasks.retain(|row| chosen.has(row.task));
+    answer.worst.retain(|wait| chosen.has(wait.task));
+    answer.blame.retain(|row| {
+        let is_of = |task: &TaskCauses| task.group == row.group && task.comms.contains(&row.comm);
+        answer.tasks.iter().any(is_of)
+    });
     answer.total = Parts::default();
     answer.tasks.iter().for_each(|row| answer.total.add(&row.parts));
 }
@@ -292,13 +267,26 @@ fn limits(has_affinity: bool, groups: Option<&Groups>, sums: &[KernelSum]) -> Ve
 
 /// What the kernel counted for a limited group, beside the model.
 #[derive(Serialize, JsonSchema)]
-struct KernelSum {
+pub(crate) struct KernelSum {
     /// The group's path.
     group: String,
+    /// What people call it.
+    group_name: String,
     /// Time in which it was throttled, summed over CPUs, by the model of its budget.
     throttled_ns: Nanos,
     /// The same by the kernel's counter (`cpu.stat`) while this was recorded; `null` if it was not read.
     kernel_throttled_ns: Option<Nanos>,
+}
+
+impl std::fmt::Display for KernelSum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, model) = (&self.group_name, self.throttled_ns.readable());
+        let kernel = self.kernel_throttled_ns.map_or_else(
+            || "did not count it".to_owned(),
+            |kernel| format!("counted {}", kernel.readable()),
+        );
+        write!(f, "{name}: throttled for {model} by the model of its budget; the kernel {kernel}")
+    }
 }
 
 impl KernelSum {
@@ -306,7 +294,7 @@ impl KernelSum {
         let kernel = self.kernel_throttled_ns?;
         let apart = self.throttled_ns.0.abs_diff(kernel.0);
         let limit = (kernel.0.max(self.throttled_ns.0) / 50).max(1_000_000);
-        let group = &self.group;
+        let group = &self.group_name;
         (apart > limit).then(|| {
             let model = self.throttled_ns.readable();
             let kernel = kernel.readable();
@@ -322,6 +310,7 @@ fn kernel_sums(groups: Option<&Groups>, throttling: &ThrottlingAnswer) -> Vec<Ke
     let Some(groups) = groups else { return Vec::new() };
     let sum = |(group, throttled): (&u32, &Nanos)| KernelSum {
         group: groups.names.get(*group as usize).cloned().unwrap_or_default(),
+        group_name: groups.title(*group),
         throttled_ns: *throttled,
         kernel_throttled_ns: groups.throttling(*group).map(|told| told.throttled),
     };
@@ -376,8 +365,10 @@ struct SubjectTold {
     comm: String,
     /// Their pids.
     pids: Vec<schedlab_model::Pid>,
-    /// Their control group; `null` if not known.
+    /// The path of their control group; `null` if not known.
     group: Option<String>,
+    /// What people call that group.
+    group_name: Option<String>,
     waited_ns: Nanos,
     by_cause: Vec<ByCause>,
     /// How long it waits already, if that is what it is about.
@@ -441,6 +432,7 @@ impl Subject {
             comm: state.name(self.tasks[0]),
             pids: self.tasks.iter().map(|task| state.task(*task).pid).collect(),
             group: reply.answer.group_name(self.group).map(str::to_owned),
+            group_name: reply.answer.group_title(self.group).map(str::to_owned),
             waited_ns: self.parts.sum(),
             by_cause: by_cause(&self.parts),
             open_ns: self
@@ -525,7 +517,8 @@ impl Screen<'_> {
             [task] => Named::of(*task, state).to_string(),
             many => format!("{} ({} tasks)", state.name(many[0]), many.len()),
         };
-        if let Some(group) = self.reply.answer.group_name(subject.group).filter(|name| *name != "/")
+        if let Some(group) =
+            self.reply.answer.group_title(subject.group).filter(|name| *name != "/")
         {
             let _ = write!(who, " in {group}");
         }
@@ -568,6 +561,7 @@ impl Screen<'_> {
             WaitCause::HandingOver => format!("{share} of it until an idle CPU switched to it"),
             WaitCause::Unknown => format!("of {share} the cause is not known"),
             WaitCause::Offline => format!("{share} of it while its CPU was out of use"),
+            WaitCause::Interrupt => format!("{share} of it while its CPU handled interrupts"),
             WaitCause::Pinned => format!(
                 "{share} of it while another CPU was free where it may not run, behind {}",
                 self.behind(subject, cause)
@@ -627,7 +621,7 @@ impl Screen<'_> {
         let Some(((name, group), (time, tasks))) = most else {
             return "nobody who was seen".to_owned();
         };
-        let group = self.reply.answer.group_name(group).filter(|name| *name != "/");
+        let group = self.reply.answer.group_title(group).filter(|name| *name != "/");
         let is_own = self.reply.answer.groups[tasks[0].index()] == subject.group;
         let of = group.filter(|_| !is_own).map(|name| format!(" of {name}")).unwrap_or_default();
         let count = match tasks.as_slice() {
@@ -649,13 +643,13 @@ impl Screen<'_> {
     }
 
     /// The nearest limit that holds for the subject.
-    fn limit(&self, subject: &Subject) -> Option<(&str, Limit)> {
+    fn limit(&self, subject: &Subject) -> Option<(String, Limit)> {
         let group = subject.group?;
         let limited = self
             .groups
             .chain(group)
             .find_map(|at| self.groups.limit(at).filter(|limit| limit.quota.is_some()))?;
-        Some((self.groups.names[limited.group as usize].as_str(), *limited))
+        Some((self.groups.title(limited.group), *limited))
     }
 
     fn causes(&self, subject: &Subject) -> String {
@@ -688,10 +682,18 @@ impl Screen<'_> {
             let _ = write!(
                 text,
                 "\n{}",
-                wrapped(&format!("On its CPU meanwhile: {}.", ran.join(", ")))
+                wrapped(&format!("On its CPU meanwhile: {}.{}", ran.join(", "), self.interrupts()))
             );
         }
         text
+    }
+
+    /// Where the time of interrupts is.
+    fn interrupts(&self) -> &'static str {
+        match self.reply.answer.sees_interrupts {
+            true => "",
+            false => " Interrupts were not recorded: their time is in it.",
+        }
     }
 
     /// The one thing to change.
@@ -733,6 +735,11 @@ impl Screen<'_> {
                 "Idle CPUs are slow to wake: `schedlab trace power {file}` shows their idle states."
             ),
             WaitCause::Unknown => "Record again: the notes say what is missing.".to_owned(),
+            WaitCause::Interrupt => {
+                "Move interrupts to other CPUs (/proc/irq/N/smp_affinity), or make them \
+                                     fewer; /proc/interrupts counts them."
+                    .to_owned()
+            }
             WaitCause::Offline => {
                 "Put the CPU into use: /sys/devices/system/cpu/cpuN/online.".to_owned()
             }
