@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 24] = [
+const NEEDED: [(&str, &str); 26] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -36,6 +36,10 @@ const NEEDED: [(&str, &str); 24] = [
     ("slurmctld", "slurmctld"),
     ("slurmd", "slurmd"),
     ("sbatch", "slurm-client"),
+    // A terminal that tests drive by keys.
+    ("tmux", "tmux"),
+    // It lints the metrics that are served.
+    ("promtool", "prometheus"),
     // It compiles the C parts of the static binary.
     ("musl-gcc", "musl-tools"),
     // The page's types are checked by TypeScript, which it gets.

@@ -243,29 +243,29 @@ impl Live {
         self.bytes
     }
 
-    /// Reads the rings while they fill, until `until`, or until `also` is readable: whether it is.
+    /// Reads the rings while they fill, until `until`, or until one of `also` is readable: whether one is.
     ///
     /// # Errors
     /// When a ring cannot be read, or a kept page not be written.
-    pub fn wait(&mut self, until: Nanos, also: BorrowedFd<'_>) -> io::Result<bool> {
+    pub fn wait(&mut self, until: Nanos, also: &[BorrowedFd<'_>]) -> io::Result<bool> {
         loop {
             let now = clock::monotonic();
             if now >= until {
                 return Ok(false);
             }
-            let mut fds = vec![also];
+            let mut fds = also.to_vec();
             fds.extend(self.lanes.iter().map(|lane| match &lane.from {
                 From::Pages(pages) => pages.as_fd(),
                 From::Ring(ring) => ring.as_fd(),
             }));
             let ready = process::poll(&fds, Some(until - now))?;
-            if ready[0] {
+            if ready[..also.len()].contains(&true) {
                 return Ok(true);
             }
             if ready.iter().any(|ready| *ready) {
                 self.read()?;
                 // Old kernels say so of any page: not more often than this.
-                if process::poll(&[also], Some(BETWEEN_READS.min(until - now)))?[0] {
+                if process::poll(also, Some(BETWEEN_READS.min(until - now)))?.contains(&true) {
                     return Ok(true);
                 }
             }
@@ -346,9 +346,8 @@ impl Live {
             }
             if self.recent > Nanos::ZERO {
                 lane.recent.push_back((now, bytes));
-                while lane.recent.front().is_some_and(|(at, _)| *at + self.recent < now) {
-                    lane.recent.pop_front();
-                }
+                let is_old = |(at, _): &mut (Nanos, Vec<u8>)| *at + self.recent < now;
+                while lane.recent.pop_front_if(is_old).is_some() {}
             }
         }
         Ok(())

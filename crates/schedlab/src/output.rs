@@ -17,6 +17,11 @@ pub(crate) fn stderr() -> Plain<io::Stderr> {
     Plain { to: io::stderr(), begun: Vec::new() }
 }
 
+/// The standard output as a screen, for what draws cells: it takes no control character into a cell.
+pub(crate) fn screen() -> io::Stdout {
+    io::stdout()
+}
+
 /// Characters of a line where the standard output is no terminal.
 const ROOM: usize = 100;
 

@@ -2,6 +2,8 @@
 
 mod repeat;
 
+pub(crate) use repeat::Files;
+
 use super::UsageError;
 use crate::json;
 use crate::machines;

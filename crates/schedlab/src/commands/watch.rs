@@ -1,17 +1,24 @@
 //! `schedlab watch`: the answers of `why` and `trace`, window by window, while it happens.
 
 mod condition;
+mod metrics;
+mod serve;
+mod snapshots;
+mod terminal;
+mod view;
 mod window;
 
 use super::trace::form::print_text;
 use super::{UsageError, record};
 use crate::json;
 use condition::Condition;
+use metrics::Metrics;
 use schedlab_model::{Bytes, Nanos, Warning};
 use schedlab_record::live::{Live, Start};
 use schedlab_record::{Via, spool_of};
 use schedlab_sys::{clock, signal};
-use schedlab_timeline::{Causes, Cpus, Latency, Tasks, Windows};
+use schedlab_timeline::{Causes, Conservation, ConservationOptions, Cpus, Latency, Tasks, Windows};
+use snapshots::Snapshots;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,6 +39,10 @@ Examples:
   schedlab watch --time 60s --fail-if 'run_delay_p99 > 5ms'
   schedlab watch --time 60s --fail-if 'group=/docker/web and wakeup_p99 > 20ms'
   schedlab watch --time 10s --keep x.dat; schedlab why x.dat
+  schedlab watch --listen 127.0.0.1:9464 --quiet
+  schedlab watch --quiet --snapshot-if 'group=/docker/web and wakeup_p99 > 20ms'
+
+On a terminal it shows a view: h lists its keys.
 
 Exit codes: 3 if a condition of --fail-if held in a window.")]
 pub(crate) struct Args {
@@ -54,6 +65,33 @@ pub(crate) struct Args {
     /// Store the events that were read as a trace in FILE
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
+    /// Serve the metrics of all groups at http://IP:PORT/metrics (OpenMetrics); a port alone is one of 127.0.0.1
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<serve::At>,
+    /// Give groups series of their own until there are about N; the others share one
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "listen")]
+    series: usize,
+    /// Write the last moments as a trace when this held in a window (repeatable)
+    #[arg(long = "snapshot-if", value_name = "CONDITION")]
+    snapshot_if: Vec<Condition>,
+    /// Keep the events of this time in memory, for such a trace and the keys t and w
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    last: Nanos,
+    /// Keep the newest N of these traces
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    snapshots: u32,
+    /// Write at most N of them in a minute
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    snapshots_per_minute: u32,
+    /// Call these traces FILE-000001 and so on, before the ending
+    #[arg(short, long, value_name = "FILE", default_value = "watch.dat")]
+    output: PathBuf,
+    /// Print no windows
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    quiet: bool,
+    /// Print lines on a terminal too, and not the view
+    #[arg(long)]
+    lines: bool,
     /// Read through this interface of the kernel
     #[arg(long, value_enum, default_value = "auto")]
     via: record::Interface,
@@ -75,19 +113,28 @@ pub(crate) struct Args {
 const EXIT_HELD: u8 = 3;
 /// The shortest interval: reading the rings takes its time.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(10);
-/// Waits that are kept with their causes.
-const WORST: usize = 20;
+/// Waits of a window that are kept with their causes, for a look at single rows.
+const WORST: usize = 200;
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check(args)?;
     let keep = args.keep.as_deref().map(spool_of);
-    let start =
-        Start { via: Via::from(args.via), ring_bytes: args.ring.0, keep, ..Start::default() };
+    let is_view = !(args.json || args.csv || args.quiet || args.lines) && terminal::is_there();
+    let recent = match is_view || !args.snapshot_if.is_empty() {
+        true => args.last,
+        false => Nanos::ZERO,
+    };
+    let via = Via::from(args.via);
+    let start = Start { via, ring_bytes: args.ring.0, keep, recent };
     let signals = signal::catch()?;
+    let mut watched = Watched::new(args)?;
     let mut live = Live::start(&start)?;
-    let mut watched = Watched::new(args, &live);
-    let looked = watched.windows(args, &mut live, signals);
+    watched.began = clock::monotonic();
+    let looked = match is_view {
+        true => terminal::run(args, &mut watched, &mut live, signals),
+        false => watched.windows(args, &mut live, signals),
+    };
     // Also after an error: an instance of ours must not stay, and what was kept is kept.
     let stopped = live.stop();
     looked?;
@@ -125,12 +172,31 @@ struct Watched {
     /// By condition: in how many windows it held, and when that was first.
     held: Vec<(u64, Option<Nanos>)>,
     has_head: bool,
+    metrics: Option<Metrics>,
+    snapshots: Snapshots,
 }
 
 impl Watched {
-    fn new(args: &Args, _: &Live) -> Self {
-        let held = vec![(0, None); args.fail_if.len()];
-        Self { began: clock::monotonic(), windows: None, count: 0, held, has_head: false }
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let metrics = args.listen.map(|_| Metrics::new(args.series));
+        if let (Some(at), Some(metrics)) = (args.listen, &metrics) {
+            let said = serve::start(at, metrics)?;
+            writeln!(crate::output::stderr(), "schedlab: {said}")?;
+        }
+        Ok(Self {
+            began: clock::monotonic(),
+            windows: None,
+            count: 0,
+            held: vec![(0, None); args.fail_if.len()],
+            has_head: false,
+            metrics,
+            snapshots: Snapshots::new(args)?,
+        })
+    }
+
+    /// When the window that is open ends.
+    fn next(&self, args: &Args) -> Nanos {
+        self.began + Nanos(args.interval.0 * (self.count + 1))
     }
 
     /// Window after window, until it is time or a signal comes.
@@ -142,20 +208,33 @@ impl Watched {
     ) -> anyhow::Result<()> {
         let last = args.time.map(|time| self.began + time);
         loop {
-            let end = self.began + Nanos(args.interval.0 * (self.count + 1));
-            if last.is_some_and(|last| end > last) || live.wait(Live::settles(end), signals.fd())? {
+            let end = self.next(args);
+            if last.is_some_and(|last| end > last)
+                || live.wait(Live::settles(end), &[signals.fd()])?
+            {
                 return Ok(());
             }
             let window = self.window(args, live, end)?;
-            self.count += 1;
-            for (condition, held) in args.fail_if.iter().zip(&mut self.held) {
-                if condition.holds(&window) {
-                    held.0 += 1;
-                    held.1.get_or_insert(end - self.began);
-                }
+            for said in self.count(args, live, &window, end) {
+                writeln!(crate::output::stderr(), "schedlab: {said}")?;
             }
             self.print(args, &window)?;
         }
+    }
+
+    /// What follows from a window, whoever it is shown to; what to say about it.
+    fn count(&mut self, args: &Args, live: &Live, window: &Window, end: Nanos) -> Vec<String> {
+        self.count += 1;
+        for (condition, held) in args.fail_if.iter().zip(&mut self.held) {
+            if condition.holds(window) {
+                held.0 += 1;
+                held.1.get_or_insert(end - self.began);
+            }
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.add(window);
+        }
+        self.snapshots.after(args, live, window)
     }
 
     /// The window that ended at `end`.
@@ -170,13 +249,17 @@ impl Watched {
         let arguments = |place| taken.arguments(place).map(Into::into);
         let (throttling, reply) = windows.close(&taken.events, &arguments, end, |throttling| {
             let causes = Causes::new(info, &throttling.spans, WORST);
-            (Latency::new(), Tasks::new(), causes, Cpus::new())
+            let lost = args.listen.map(|_| Conservation::new(ConservationOptions::default(), info));
+            (Latency::new(), Tasks::new(), causes, Cpus::new(), lost)
         });
         windows.forget_dead();
         Ok(Window::of(reply, &throttling, info, &taken, args.by))
     }
 
     fn print(&mut self, args: &Args, window: &Window) -> anyhow::Result<()> {
+        if args.quiet {
+            return Ok(());
+        }
         if args.json {
             return json::print(&window.document(args.top, args.histogram));
         }

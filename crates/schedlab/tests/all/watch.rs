@@ -196,3 +196,241 @@ fn what_cannot_be_meant_is_wrong_usage_and_says_what_to_write() {
         assert!(text(&output.stderr).contains(said), "{options:?}: {}", text(&output.stderr));
     }
 }
+
+/// Watches until the test is over.
+struct Service(std::process::Child);
+
+impl Service {
+    fn start(dir: &Path, options: &[&str]) -> (Self, impl std::io::BufRead + use<>) {
+        let mut command = schedlab();
+        command.arg("watch").args(options).current_dir(dir).stderr(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).spawn().expect("the built command starts");
+        let said = std::io::BufReader::new(child.stderr.take().expect("a pipe"));
+        (Self(child), said)
+    }
+
+    /// As systemd ends it.
+    fn end(mut self) {
+        let pid = self.0.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status().expect("kill starts");
+        assert!(self.0.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+    }
+}
+
+/// What a server answers to these bytes.
+fn answered(address: &str, request: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_served_to_get_alone_while_others_say_nothing() {
+    use std::io::BufRead as _;
+    if !may_watch() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--listen", "0", "--interval", "100ms", "--quiet"];
+    let (service, mut said) = Service::start(dir.path(), &options);
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let (_, url) = line.trim().split_once("http://").expect("it says where");
+    let address = url.trim_end_matches("/metrics");
+    assert!(address.starts_with("127.0.0.1:"), "{line}");
+    let silent: Vec<_> = (0..4).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    let get = |host: &str, path: &str| {
+        answered(address, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+    };
+    assert!(answered(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(get("localhost", "/").starts_with("HTTP/1.1 404 "));
+    assert!(get("evil.example", "/metrics").starts_with("HTTP/1.1 403 "));
+    let count = |text: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix("schedlab_windows_total "));
+        line.and_then(|count| count.parse().ok()).unwrap_or(0)
+    };
+    let mut text = String::new();
+    for _ in 0..600 {
+        text = get(address, "/metrics");
+        if count(&text) > 1 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    let accept = "Accept: application/openmetrics-text;version=1.0.0\r\n";
+    let open = answered(address, &format!("GET /metrics HTTP/1.1\r\n{accept}\r\n"));
+    assert!(open.contains("openmetrics-text") && open.trim_end().ends_with("# EOF"), "{open}");
+    for name in [
+        "schedlab_run_delay_seconds_bucket{",
+        "le=\"1.023e-06\"",
+        "schedlab_wakeup_latency_seconds_count{group=\"",
+        "schedlab_cpu_seconds_total{group=\"",
+        "schedlab_machine_cpu_seconds_total{cpu=\"0\",mode=\"busy\"}",
+    ] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+    let body = text.split_once("\r\n\r\n").expect("a body").1;
+    lint(body);
+    drop(silent);
+    service.end();
+}
+
+/// Prometheus' own check of metrics.
+fn lint(text: &str) {
+    use std::io::Write as _;
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = command.stdout(Stdio::piped()).spawn() else {
+        return missing!("promtool (Debian package prometheus): the metrics were not linted");
+    };
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        self::text(&output.stdout),
+        self::text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_bad_window_leaves_its_trace_with_the_wait_that_was_meant() {
+    if !may_watch() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["--time", "2s", "--interval", "200ms", "--quiet", "--last", "1s"];
+    let when = ["--snapshot-if", "comm=sleep and wakeups > 1", "--snapshots-per-minute", "2"];
+    let output = watch(dir.path(), &[&options[..], &when, &["--snapshots", "1"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut left: Vec<String> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    left.sort();
+    // Two were written, and the newest one stays.
+    assert_eq!(left, ["watch-000002.dat"], "{}", text(&output.stderr));
+    let why = schedlab().args(["why", &left[0]]).current_dir(dir.path()).output().unwrap();
+    assert!(text(&why.stdout).contains("sleep"), "{}", text(&why.stdout));
+}
+
+/// The view on a terminal of its own, driven by keys.
+struct Screen {
+    socket: std::path::PathBuf,
+}
+
+impl Screen {
+    fn tmux(&self, words: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&self.socket).args(words);
+        command.output().expect("tmux starts")
+    }
+
+    fn open(dir: &Path, size: (u32, u32)) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            missing!("tmux (Debian package tmux): the view was not driven");
+            return None;
+        }
+        let screen = Self { socket: dir.join("tmux") };
+        let (columns, lines) = (size.0.to_string(), size.1.to_string());
+        let line = format!("{} watch --interval 200ms", env!("CARGO_BIN_EXE_schedlab"));
+        let here = dir.to_str().expect("a path");
+        let words = [
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            &columns,
+            "-y",
+            &lines,
+            "-c",
+            here,
+            &line,
+        ];
+        let output = screen.tmux(&words);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        Some(screen)
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// What is shown, once it has this.
+    fn shows(&self, wanted: &str) -> String {
+        let mut shown = String::new();
+        for _ in 0..600 {
+            shown = text(&self.tmux(&["capture-pane", "-p"]).stdout);
+            if shown.contains(wanted) {
+                return shown;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("'{wanted}' is not shown:\n{shown}")
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn the_view_fits_small_and_large_terminals_and_does_what_keys_ask() {
+    if !may_watch() {
+        return;
+    }
+    for size in [(80, 24), (200, 50)] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(screen) = Screen::open(dir.path(), size) else { return };
+        let shown = screen.shows("COMMAND");
+        for word in ["CPUs", "% busy", "WAITEDv", "THROTTLED", "SWI", "h help"] {
+            assert!(shown.contains(word), "{word} at {size:?}:\n{shown}");
+        }
+        screen.keys(&["b"]);
+        screen.shows("PROCESS");
+        screen.keys(&["g"]);
+        screen.shows("GROUP");
+        screen.keys(&["c", "P"]);
+        screen.shows("CPUv");
+        screen.keys(&["/"]);
+        screen.keys(&["-l", "schedlab"]);
+        screen.keys(&["Enter"]);
+        screen.shows("filter: schedlab");
+        screen.keys(&["Enter"]);
+        screen.shows("Its longest waits");
+        screen.keys(&["Escape"]);
+        screen.shows("COMMAND");
+        screen.keys(&["Space"]);
+        screen.shows("PAUSED");
+        screen.keys(&["h"]);
+        screen.shows("reverse the order");
+        screen.keys(&["Escape"]);
+        screen.keys(&["w"]);
+        screen.shows("$ schedlab why ./watch-000001.dat");
+        assert!(dir.path().join("watch-000001.dat").exists());
+        screen.keys(&["q"]);
+        screen.shows("COMMAND");
+        screen.keys(&["q"]);
+        for _ in 0..600 {
+            if !screen.tmux(&["has-session"]).status.success() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        assert!(!screen.tmux(&["has-session"]).status.success(), "q ends it");
+    }
+}

@@ -54,14 +54,15 @@ pub(super) fn run(
 }
 
 /// The numbered files of a run: `late-000001.dat` for `late.dat`.
-struct Files {
+#[derive(Clone)]
+pub(crate) struct Files {
     dir: PathBuf,
     stem: String,
     ending: String,
 }
 
 impl Files {
-    fn of(output: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn of(output: &Path) -> anyhow::Result<Self> {
         let text =
             |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
         let stem = text(output.file_stem()).context("-o names no file")?;
@@ -91,24 +92,24 @@ impl Files {
         is_ours.then(|| digits.parse().ok()).flatten()
     }
 
-    fn next(&self) -> std::io::Result<PathBuf> {
+    pub(crate) fn next(&self) -> std::io::Result<PathBuf> {
         Ok(self.file(self.numbers()?.last().copied().unwrap_or(0) + 1))
     }
 
     /// Removes all but the newest.
-    fn prune(&self, max: u32) -> std::io::Result<()> {
+    pub(crate) fn prune(&self, max: u32) -> std::io::Result<()> {
         let numbers = self.numbers()?;
         let old = numbers.len().saturating_sub(max as usize);
         numbers[..old].iter().try_for_each(|number| std::fs::remove_file(self.file(*number)))
     }
 
     /// Where the recording grows. Its name holds this process, so that a dead one's is known.
-    fn spool(&self) -> PathBuf {
+    pub(crate) fn spool(&self) -> PathBuf {
         self.dir.join(format!("{}{}.{}.spool", self.stem, self.ending, std::process::id()))
     }
 
     /// A run that was killed leaves its spool, with at most the heads of a snapshot in it.
-    fn remove_what_was_killed(&self) {
+    pub(crate) fn remove_what_was_killed(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         let start = format!("{}{}.", self.stem, self.ending);
         for entry in entries.flatten() {

@@ -93,9 +93,14 @@ fn limit(text: &str, part: &str, at: usize) -> Result<Limit, String> {
 }
 
 impl Condition {
+    /// Whether it is about a task.
+    pub(super) fn chooses(&self, entry: &Entry) -> bool {
+        self.chosen.iter().all(|one| is_it(one, entry))
+    }
+
     /// Whether it holds for the chosen tasks together.
     pub(super) fn holds(&self, window: &Window) -> bool {
-        let sum = window.sum_of(|entry| self.chosen.iter().all(|one| is_it(one, entry)));
+        let sum = window.sum_of(|entry| self.chooses(entry));
         let columns = numbers();
         self.limits.iter().all(|limit| {
             let column = columns.iter().find(|column| column.head().name == limit.column);

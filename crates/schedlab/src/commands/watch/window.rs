@@ -7,8 +7,9 @@ use schedlab_model::table::{At, Column, One, Row, Rows, column};
 use schedlab_model::{Known, Nanos, Need, Pid, TraceInfo, columns};
 use schedlab_record::live::Taken;
 use schedlab_timeline::{
-    Causes, CausesAnswer, Cpus, CpusAnswer, Delays, ExplainedWait, Latency, LatencyAnswer, Parts,
-    Question, Reply, State, TaskId, Tasks, TasksAnswer, ThrottlingAnswer, WaitCause,
+    Causes, CausesAnswer, Conservation, Cpus, CpusAnswer, Delays, ExplainedWait, Latency,
+    LatencyAnswer, Parts, Question, Reply, State, TaskId, Tasks, TasksAnswer, ThrottlingAnswer,
+    WaitCause,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What a window is asked.
-pub(super) type Asked = (Latency, Tasks, Causes, Cpus);
+pub(super) type Asked = (Latency, Tasks, Causes, Cpus, Option<Conservation>);
 type Answers = <Asked as Question>::Answer;
 
 /// What the rows are.
@@ -57,6 +58,8 @@ pub(crate) struct Entry {
     pub(super) longest: Nanos,
     pub(super) is_open: bool,
     pub(super) ran: Nanos,
+    /// CPU time that was lost while they waited; only for the metrics.
+    pub(super) lost: Nanos,
     pub(super) wakeups: u64,
     pub(super) switches: u64,
 }
@@ -95,6 +98,7 @@ impl Entry {
         self.delays.merge(&other.delays);
         self.parts.add(&other.parts);
         self.ran += other.ran;
+        self.lost += other.lost;
         self.wakeups += other.wakeups;
         self.switches += other.switches;
     }
@@ -115,6 +119,7 @@ pub(crate) struct Window {
     /// The causes of all waiting, with the state at the end.
     pub(super) reply: Reply<CausesAnswer>,
     pub(super) cpus: CpusAnswer,
+    ran: TasksAnswer,
     all: Delays,
     /// By task.
     pub(super) tasks: Vec<Entry>,
@@ -138,12 +143,18 @@ impl Window {
         by: By,
     ) -> Self {
         let mut others = None;
-        let reply = reply.map(|(latency, tasks, causes, cpus)| {
-            others = Some((latency, tasks, cpus));
+        let reply = reply.map(|(latency, tasks, causes, cpus, lost)| {
+            others = Some((latency, tasks, cpus, lost));
             causes
         });
-        let (latency, ran, cpus) = others.expect("the reply held them");
-        let tasks = by_task(&reply, &latency, &ran, info);
+        let (latency, ran, cpus, lost) = others.expect("the reply held them");
+        let mut tasks = by_task(&reply, &latency, &ran, info);
+        let times = lost.iter().flat_map(|lost| &lost.by_task);
+        let lost: BTreeMap<Pid, Nanos> =
+            times.map(|(task, time)| (reply.state.task(*task).pid, *time)).collect();
+        for entry in &mut tasks {
+            entry.lost = entry.pid.and_then(|pid| lost.get(&pid)).copied().unwrap_or_default();
+        }
         let groups = info.groups.as_ref();
         let name = |group: u32| groups?.names.get(group as usize).cloned();
         let throttled =
@@ -157,11 +168,84 @@ impl Window {
             all: latency.total,
             reply,
             cpus,
+            ran,
             tasks,
             by,
             rows,
             answer,
         }
+    }
+
+    /// Rows of another kind.
+    pub(super) fn rows_by(&self, by: By) -> Vec<Entry> {
+        rows(&self.tasks, &self.reply.state, by)
+    }
+
+    /// The tasks of a row.
+    pub(super) fn members(&self, row: &Entry, by: By) -> Vec<&Entry> {
+        let is_it = |task: &&Entry| match by {
+            By::Task => task.pid == row.pid && task.comm == row.comm,
+            By::Command => task.comm == row.comm,
+            By::Process => task.process == row.pid,
+            By::Group => task.group == row.group,
+        };
+        self.tasks.iter().filter(is_it).collect()
+    }
+
+    /// Who ran on the CPU on whose queue some tasks stood, most first. Tasks of one name and group are not told apart.
+    pub(super) fn culprits(&self, members: &[&Entry]) -> Vec<(String, Nanos)> {
+        let Reply { answer, state, .. } = &self.reply;
+        let waited = |comm: &str, group: Option<&str>| {
+            let is_it =
+                |one: &&Entry| one.comm.as_deref() == Some(comm) && one.group.as_deref() == group;
+            members.iter().any(is_it)
+        };
+        let mut sums = BTreeMap::<String, Nanos>::new();
+        for row in &answer.blame {
+            if waited(&state.names().text(row.comm), answer.group_name(row.group)) {
+                let group = answer.groups.get(row.by.index()).copied().flatten();
+                let group = answer.group_name(group).filter(|group| *group != "/");
+                let group = group.map(|group| format!(" in {group}")).unwrap_or_default();
+                let pid = state.task(row.by).pid;
+                *sums.entry(format!("{} ({pid}){group}", state.name(row.by))).or_default() +=
+                    row.time;
+            }
+        }
+        most(sums)
+    }
+
+    /// The longest waits of some tasks, with their causes.
+    pub(super) fn waits_of(&self, members: &[&Entry]) -> Vec<String> {
+        let Reply { answer, state, .. } = &self.reply;
+        let is_own = |wait: &&ExplainedWait| {
+            members.iter().any(|one| one.pid == Some(state.task(wait.task).pid))
+        };
+        let told = |wait: &ExplainedWait| {
+            let causes = wait.parts.ranked().into_iter().take(2);
+            let causes: Vec<String> = causes
+                .map(|(cause, time)| format!("{} {}", cause.title(), time.readable()))
+                .collect();
+            format!("{}: {}", self.told(wait), causes.join(", "))
+        };
+        answer.worst.iter().filter(is_own).map(told).collect()
+    }
+
+    /// Who woke some tasks, and how often.
+    pub(super) fn wakers(&self, members: &[&Entry]) -> Vec<(String, u64)> {
+        let state = &self.reply.state;
+        let mut sums = BTreeMap::<String, u64>::new();
+        for row in
+            self.ran.rows.iter().filter(|row| members.iter().any(|one| one.pid == Some(row.pid)))
+        {
+            for of in &row.woken_by {
+                let name = match of.waker {
+                    Some(task) => format!("{} ({})", state.name(task), state.task(task).pid),
+                    None => "an interrupt".to_owned(),
+                };
+                *sums.entry(name).or_default() += of.count;
+            }
+        }
+        most(sums)
     }
 
     /// All tasks that are chosen, together.
@@ -284,6 +368,13 @@ impl Window {
                 .collect(),
         }
     }
+}
+
+/// The largest first.
+fn most<T: Ord + Copy>(sums: BTreeMap<String, T>) -> Vec<(String, T)> {
+    let mut all: Vec<_> = sums.into_iter().collect();
+    all.sort_by_key(|(name, sum)| (Reverse(*sum), name.clone()));
+    all
 }
 
 fn shown(rows: &[Entry], top: usize) -> &[Entry] {
