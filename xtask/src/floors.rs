@@ -23,7 +23,7 @@ const MAY_IMPORT: [(&str, &[&str]); 21] = [
     ("schedlab-replay", &["model", "stats", "timeline", "workload"]),
     ("schedlab-vm", &["model", "stats", "sys", "trace", "workload"]),
     ("schedlab-kernel", &["model", "sim", "sys", "trace", "vm", "workload"]),
-    ("schedlab-rig", &["jobs", "model", "record", "sys", "timeline", "trace"]),
+    ("schedlab-rig", &["jobs", "model", "pool", "record", "sys", "timeline", "trace"]),
     ("schedlab-draw", &["model", "stats", "timeline"]),
     (
         "schedlab-experiment",

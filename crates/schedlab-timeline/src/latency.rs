@@ -158,7 +158,7 @@ pub struct Waited<'a> {
 }
 
 impl Row for Waited<'_> {
-    const ABOUT: &'static str = "How long a task, all tasks of a name, tasks that then ran on a CPU, or those of a control group waited.";
+    const ABOUT: &'static str = "How long tasks waited: one, all of a name, those that then ran on a CPU, those of a control group.";
 
     fn columns() -> Vec<Column<Self>> {
         let mut columns = columns! { row: Self;

@@ -152,7 +152,9 @@ impl Executor for SimulatedPool {
         }
         self.recorded = info.map(|info| (info, events));
         // What was left when the user ended it did not run.
-        let told = if run.is_stopped() { Told::default() } else { crew.told()? };
-        run.told(told)
+        if run.is_stopped() {
+            return Err(ExecutorError::Interrupted);
+        }
+        crew.told()
     }
 }

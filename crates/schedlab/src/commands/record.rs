@@ -40,7 +40,7 @@ Examples:
   schedlab record --snapshot 5ms --between request -- schedlab load app
   schedlab record --trace-marker --snapshot 5ms --between frame
   schedlab record --request 'postgres:query__start..query__done' --time 10s
-  schedlab record --request './server:handle' -- ./server; schedlab trace why trace.dat --mark handle
+  schedlab record --request './server:handle' -- ./server
   schedlab record --request 'syscall:accept4%return($retval)..close($arg1)'
   schedlab record --request-list libc.so.6 malloc
   schedlab record --stacks -- make; schedlab trace tasks trace.dat
@@ -107,8 +107,8 @@ pub(crate) struct Args {
     #[arg(long)]
     trace_marker: bool,
     /// Store requests of a program that writes no marks: from the entry of a function to its return, or
-    /// between two functions, static probes (USDT) or system calls; begin and end are of the same thread,
-    /// or have the same argument, as in 'nginx:A($arg1)..B($arg1)' (repeatable)
+    /// between two functions, static probes (USDT) or system calls (repeatable). Begin and end are of the
+    /// same thread, or have the same argument, as in 'nginx:A($arg1)..B($arg1)'
     #[arg(long = "request", value_name = "[NAME=]PROGRAM:BEGIN[..END]")]
     requests: Vec<Requested>,
     /// List what --request can name in a program, a library or 'syscall'; only names that hold PATTERN

@@ -262,7 +262,7 @@ fn what_needs_no_root_works_for_a_user_without_rights() {
         "draw cores x.dat -o x.svg",
         "view x.dat -o x.html",
         "run e.toml",
-        "report results/e",
+        "run report results/e",
         "compare results/e results/e",
         "jobs generate --nodes 20 -o g.json",
         "load cpu --duration 1ms",

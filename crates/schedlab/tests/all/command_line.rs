@@ -118,8 +118,8 @@ fn completions_and_man_page_know_every_subcommand() {
 fn words_of_other_tools_lead_to_the_command_that_answers_them() {
     for (word, here) in [
         ("timehist", "schedlab trace events FILE"),
-        ("runqlat", "schedlab trace latency FILE --histogram"),
-        ("top", "schedlab trace tasks FILE"),
+        ("runqlat", "schedlab watch`, or `schedlab trace latency FILE --histogram"),
+        ("top", "schedlab watch`, or `schedlab trace tasks FILE"),
         ("latency", "schedlab trace latency FILE"),
         ("diff", "schedlab trace compare A B"),
     ] {

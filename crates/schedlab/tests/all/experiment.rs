@@ -410,7 +410,7 @@ fn figures(results: &Path, name: &str) -> Vec<String> {
 fn parameters_of_the_job_rig_are_axes() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "repeats = 2\nmeasure = [\"run_time_s\", \"lateness_ns_p99\"]\n[workload]\nname = \"jobs\"\n\
-                options = { shape = \"fork-join\", nodes = 20, time = \"100us\" }\n\
+                options = { executor = \"lumiera\", shape = \"fork-join\", nodes = 20, time = \"100us\" }\n\
                 [[axis]]\noption = \"workers\"\nvalues = [1, 2]\n\
                 [[axis]]\noption = \"order\"\nvalues = [\"start\", \"path\"]\n";
     write(folder.path(), "x.toml", text);

@@ -3,6 +3,7 @@
 use super::{picture, table};
 use crate::json;
 use anyhow::{Context, bail};
+use schedlab_draw::chart;
 use schedlab_stats::{
     Change, Fit, Interval, Kind, Line, Population, Sample, Segment, Segments, huber, least_squares,
     segments, theil_sen,
@@ -44,13 +45,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let models = Models::of(&points).with_context(|| format!("{}", args.file.display()))?;
     if let Some(file) = &args.output {
         let title = format!("Run time, {}", args.file.display());
-        let chart = picture::fit(
-            &title,
-            "jobs",
-            &points,
-            &models,
-            others.iter().map(Column::curve).collect(),
-        );
+        let chart =
+            chart(&title, "jobs", &points, &models, others.iter().map(Column::curve).collect());
         picture::write(file, &chart, &args.ground.theme())?;
     }
     if args.json {
@@ -182,6 +178,44 @@ pub(super) struct ModelFigures {
 struct LineFigures {
     gradient_ms_per_job: f64,
     socket_ms: f64,
+}
+
+/// A sweep: points in (x, ms), the lines of its segments, and below them the other columns.
+pub(super) fn chart(
+    title: &str,
+    x_label: &str,
+    points: &[(f64, f64)],
+    models: &Models,
+    columns: Vec<(String, Vec<(f64, f64)>)>,
+) -> chart::Fit {
+    let parts = models.segments.iter().flat_map(|all| &all.segments);
+    let of_part = |part: &Segment| {
+        let Segment { from, to, spread, .. } = *part;
+        let lines = part.populations.iter().map(move |one| chart::FitLine {
+            from,
+            to,
+            offset: one.line.intercept,
+            gradient: one.line.slope,
+            spread,
+        });
+        lines.collect::<Vec<_>>()
+    };
+    let mut lines: Vec<chart::FitLine> = parts.flat_map(of_part).collect();
+    if lines.is_empty() {
+        let Fit { line, sigma, .. } = models.line;
+        lines.push(chart::FitLine::all(line.intercept, line.slope, sigma));
+    }
+    let changes = models.segments.iter().flat_map(|all| &all.changes);
+    chart::Fit {
+        title: title.to_owned(),
+        notes: vec![models.answer(), format!("one line: {}", models.sentence())],
+        x: chart::Axis::new(x_label),
+        y: chart::Axis::new("run time, ms"),
+        points: points.to_vec(),
+        lines,
+        changes: changes.map(|change| change.x.estimate).collect(),
+        columns,
+    }
 }
 
 /// Every model of a sweep: x against run time in ms.

@@ -1,7 +1,7 @@
 //! `schedlab jobs peak`: a sweep of the number of jobs, or of their length, and the models of run time.
 
 use super::figures::Figures;
-use super::fit::{Column, ModelFigures, Models};
+use super::fit::{self, Column, ModelFigures, Models};
 use super::options::Setup;
 use super::{picture, table};
 use crate::commands::UsageError;
@@ -169,7 +169,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         let title = format!("Load peak: {}, {workers} workers{each}", executor.name());
         let curves = columns.iter().map(Column::curve).collect();
-        let chart = picture::fit(&title, label, &points, &models, curves);
+        let chart = fit::chart(&title, label, &points, &models, curves);
         picture::write(file, &chart, &args.ground.theme())?;
     }
     rows.sort_by(|a, b| a.x.total_cmp(&b.x));

@@ -1,6 +1,5 @@
 //! Pictures of graphs, runs and sweeps, through the charts of `schedlab-draw`.
 
-use super::fit::Models;
 use crate::commands::result_file::save_picture;
 pub(super) use crate::commands::result_file::{ThemeOption, check_picture as check};
 use schedlab_draw::chart::{
@@ -165,43 +164,5 @@ pub(super) fn concurrency(run: &Run, workers: usize, title: &str, notes: Vec<Str
             Series { shape: Shape::Steps, ..Series::new("running", samples) },
             Series::ideal("workers", all),
         ],
-    }
-}
-
-/// A sweep: points in (x, ms), the lines of its segments, and below them the other columns.
-pub(super) fn fit(
-    title: &str,
-    x_label: &str,
-    points: &[(f64, f64)],
-    models: &Models,
-    columns: Vec<(String, Vec<(f64, f64)>)>,
-) -> Fit {
-    let parts = models.segments.iter().flat_map(|all| &all.segments);
-    let of_part = |part: &Segment| {
-        let Segment { from, to, spread, .. } = *part;
-        let lines = part.populations.iter().map(move |one| FitLine {
-            from,
-            to,
-            offset: one.line.intercept,
-            gradient: one.line.slope,
-            spread,
-        });
-        lines.collect::<Vec<_>>()
-    };
-    let mut lines: Vec<FitLine> = parts.flat_map(of_part).collect();
-    if lines.is_empty() {
-        let schedlab_stats::Fit { line, sigma, .. } = models.line;
-        lines.push(FitLine::all(line.intercept, line.slope, sigma));
-    }
-    let changes = models.segments.iter().flat_map(|all| &all.changes);
-    Fit {
-        title: title.to_owned(),
-        notes: vec![models.answer(), format!("one line: {}", models.sentence())],
-        x: Axis::new(x_label),
-        y: Axis::new("run time, ms"),
-        points: points.to_vec(),
-        lines,
-        changes: changes.map(|change| change.x.estimate).collect(),
-        columns,
     }
 }

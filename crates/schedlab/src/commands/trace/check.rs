@@ -15,9 +15,9 @@ use std::process::ExitCode;
 /// Options of `schedlab trace check`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-`schedlab record` reads the kernel's counters of all tasks and groups at both ends (/proc/PID/schedstat,
-cpu.stat). Some kernels log no switch out of an idle CPU; then events lack switches that the counters
-have. A task that ended before the end of the recording has no counters.")]
+`schedlab record` reads the kernel's counters of all tasks and groups at both ends
+(/proc/PID/schedstat, cpu.stat). Some kernels log no switch out of an idle CPU; then events lack
+switches that the counters have. A task that ended before the end of the recording has no counters.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,

@@ -95,7 +95,7 @@ pub(crate) struct Row {
 }
 
 impl schedlab_model::table::Row for Row {
-    const ABOUT: &'static str = "What the tasks of a control group got. A task counts for the group in which it is at each instant; lost CPU time for its last one.";
+    const ABOUT: &'static str = "What the tasks of a group got while they were in it; lost CPU time counts for a task's last group.";
 
     fn columns() -> Vec<Column<Self>> {
         columns! { row: Self;

@@ -240,7 +240,7 @@ fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
         ),
         (
             &["run", "--executor", "tokio"],
-            "its code is not simulated: use schedlab, virtual, ideal",
+            "its code is not simulated: use schedlab, lumiera, virtual, ideal",
         ),
         (&["run", "--data", "4KiB"], "leave --data out"),
         (
