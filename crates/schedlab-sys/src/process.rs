@@ -92,6 +92,20 @@ pub fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> io::Result<Vec<bo
     }
 }
 
+/// Whether the other side of a terminal or a pipe is gone. Reading such a terminal gives nothing, again and again.
+///
+/// # Errors
+/// What poll refuses.
+pub fn is_hung_up(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let mut polled = [PollFd::new(&fd, PollFlags::empty())];
+    match rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(_) => Ok(polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Opens without waiting for the other end of a pipe, and reads without waiting.
 pub const NONBLOCK: i32 = libc::O_NONBLOCK;
 
@@ -443,6 +457,15 @@ mod tests {
         use std::os::fd::AsFd;
         assert_eq!(poll(&[fd.as_fd()], None).unwrap(), [true]);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_pipe_without_its_other_end_is_hung_up() {
+        use std::os::fd::AsFd;
+        let (reader, writer) = std::io::pipe().unwrap();
+        assert!(!is_hung_up(reader.as_fd()).unwrap());
+        drop(writer);
+        assert!(is_hung_up(reader.as_fd()).unwrap());
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn what_cannot_be_replayed_is_said() {
     for (line, part) in [
         ("replay missing.dat", "missing.dat"),
         ("replay bad.txt", "bad.txt"),
-        ("replay x.dat --set base_slice", "write NAME=VALUE"),
+        ("replay x.dat --set base_slice", "use NAME=VALUE"),
         ("replay x.dat --set base_slice=1ms", "unknown knob 'base_slice' of this model"),
         ("replay x.dat --warm-up 5s", "use a shorter --warm-up"),
         ("replay x.dat --on moon", "moon"),

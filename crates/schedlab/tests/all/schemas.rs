@@ -94,6 +94,7 @@ const WITH_RIGHTS: &[(&str, &[&str])] = &[
     ("record -o r.dat --json -- true", &["record"]),
     ("trace tasks r.dat --by cgroup --json", &["trace-groups"]),
     ("trace check r.dat --json", &["trace-check"]),
+    ("watch --interval 300ms --time 900ms --json", &["watch"]),
     ("jobs posts --time 100ms --json", &["jobs-posts"]),
     ("slow --no-measure --method quota --cpu 0=50% --json -- true", &["slow", "slow-warning"]),
     (

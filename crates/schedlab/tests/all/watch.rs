@@ -434,3 +434,30 @@ fn the_view_fits_small_and_large_terminals_and_does_what_keys_ask() {
         assert!(!screen.tmux(&["has-session"]).status.success(), "q ends it");
     }
 }
+
+#[test]
+fn a_view_ends_with_its_terminal() {
+    if !may_watch() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(screen) = Screen::open(dir.path(), (80, 24)) else { return };
+    screen.shows("COMMAND");
+    let [server, view] = ["#{pid}", "#{pane_pid}"].map(|what| {
+        let output = screen.tmux(&["display-message", "-p", what]);
+        text(&output.stdout).trim().to_owned()
+    });
+    let alive = |pid: &str| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        text(&line).contains("watch")
+    };
+    assert!(alive(&view), "{view}");
+    assert!(Command::new("kill").args(["-9", &server]).status().unwrap().success());
+    for _ in 0..600 {
+        if !alive(&view) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("{view} lives on");
+}

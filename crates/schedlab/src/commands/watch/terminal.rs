@@ -93,7 +93,8 @@ fn show(
     loop {
         screen.0.draw(|frame| view.draw(frame))?;
         let end = watched.next(args);
-        if last.is_some_and(|last| end > last) || signals.caught().is_some() {
+        let is_over = last.is_some_and(|last| end > last) || signals.caught().is_some();
+        if is_over || process::is_hung_up(stdin.as_fd())? {
             return Ok(());
         }
         let typed = live.wait(Live::settles(end), &[signals.fd(), stdin.as_fd()])?;
@@ -105,7 +106,8 @@ fn show(
             view.take(window);
         }
         hear(&mut view, &told);
-        while event::poll(Duration::ZERO)? {
+        // crossterm reads a terminal that is gone for ever.
+        while !process::is_hung_up(stdin.as_fd())? && event::poll(Duration::ZERO)? {
             let Event::Key(key) = event::read()? else { continue };
             if key.kind == KeyEventKind::Release {
                 continue;
