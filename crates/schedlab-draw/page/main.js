@@ -17,6 +17,8 @@ const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 
 /** Inside of a report the page has no address of its own: no link can restore its view. */
 const FRAMED = location.protocol === "about:";
+/** Whether the document around it holds another page beside it. Others are told nothing. */
+const BESIDE = FRAMED && window.name === "beside";
 
 class Page {
   /** @param {import("./data.js").Trace} trace */
@@ -88,7 +90,7 @@ class Page {
 
   /** Tells the document that holds this page in a frame beside another. @param {object} what */
   tell(what) {
-    if (!FRAMED || parent === window) return;
+    if (!BESIDE) return;
     const key = JSON.stringify(what);
     if (key === this.heard) return;
     this.heard = key;
@@ -97,8 +99,8 @@ class Page {
 
   /** Does what the other page of the pair does. @param {MessageEvent} event */
   hear({ source, data }) {
-    const what = source === parent ? data?.schedlab : undefined;
-    if (!what || parent === window) return;
+    const what = BESIDE && source === parent ? data?.schedlab : undefined;
+    if (!what) return;
     if (what.window) {
       look(this.trace, this.view, what.window[0], what.window[1]);
       // It is no news to whom it came from.

@@ -42,6 +42,7 @@ pub const fn look(cause: WaitCause) -> (Colour, Colour, Pattern) {
         WaitCause::Throttled => (0xa0_00_80, 0xff_7a_d9, Pattern::Rising),
         WaitCause::HeldBack => (0x6e_6a_00, 0xd8_d0_60, Pattern::Falling),
         WaitCause::HandingOver => (0x00_80_70, 0x3f_c8_b4, Pattern::Plain),
+        WaitCause::Interrupt => (0x5b_3a_b0, 0xb8_a0_ff, Pattern::Level),
         WaitCause::Pinned => (0x00_50_c8, 0x6f_ad_ff, Pattern::Upright),
         WaitCause::Misplaced => (0xc0_00_20, 0xff_5c_6a, Pattern::Crossed),
         WaitCause::KernelThread => (0x7a_4a_1e, 0xd0_a0_70, Pattern::Dotted),

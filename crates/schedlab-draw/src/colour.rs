@@ -168,8 +168,8 @@ const TASKS_DARK: [Colour; 16] = [
 /// Colours of tasks that differ in grey: each first few are as far apart in lightness as they can be.
 const TASKS_GREY: [Colour; 5] = [
     Colour::hex(0x44_01_54),
-    Colour::hex(0x1f_92_8a),
-    Colour::hex(0x36_5c_8d),
+    Colour::hex(0x20_a3_86),
+    Colour::hex(0x39_56_8c),
     Colour::hex(0x46_32_7e),
     Colour::hex(0x27_7f_8e),
 ];

@@ -609,7 +609,7 @@ fn work_of_more_than_one_cpu_is_spread_evenly_over_several() {
     let unseen = "mount -t tmpfs tmpfs /run && exec \"$0\" \"$@\"";
     let alone = |program: &str, arguments: &[&str]| {
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", unseen, program]).args(arguments);
+        command.args(["--mount", "--net", "sh", "-c", unseen, program]).args(arguments);
         command.stdin(Stdio::null()).output()
     };
     if !alone("true", &[]).is_ok_and(|output| output.status.success()) {
