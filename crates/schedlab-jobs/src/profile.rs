@@ -123,7 +123,7 @@ impl Profile {
             lateness_ns,
             post_to_start_ns,
             posted_late_ns,
-            starved_ns: starved(run, &spans, &ready, steps.unfilled(workers)),
+            starved_ns: starved(run, &spans, &ready, &steps.unfilled(workers)),
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
@@ -272,12 +272,7 @@ fn postings(run: &Run, spans: &[Span], ready: &[Nanos]) -> (Vec<Nanos>, Vec<Nano
 }
 
 /// The longest time for which a due job waited while fewer jobs ran than there are workers.
-fn starved(
-    run: &Run,
-    spans: &[Span],
-    ready: &[Nanos],
-    unfilled: Vec<(Nanos, Nanos, bool)>,
-) -> Nanos {
+fn starved(run: &Run, spans: &[Span], ready: &[Nanos], unfilled: &[(Nanos, Nanos, bool)]) -> Nanos {
     let up_to = |time: Nanos| match unfilled.partition_point(|step| step.0 <= time).checked_sub(1) {
         None => time,
         Some(at) => {

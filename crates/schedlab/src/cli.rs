@@ -115,7 +115,7 @@ impl Command {
             Self::Watch(args) => commands::watch::run(&args),
             Self::Trace(args) => commands::trace::run(args),
             Self::Draw(args) => commands::draw::run(args),
-            Self::View(args) => commands::view::run(args),
+            Self::View(args) => commands::view::run(&args),
             Self::Slow(args) => commands::slow::run(args),
             Self::Knobs(args) => commands::knobs::run(args),
             Self::Replay(args) => commands::replay::run(&args),

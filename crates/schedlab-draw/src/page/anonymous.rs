@@ -122,7 +122,7 @@ fn kernel_thread(name: &str) -> Option<&str> {
     let is_own = |prefix: &&str| start.strip_prefix(*prefix).is_some_and(is_numbers);
     match KERNEL_THREADS.contains(&name) {
         true => Some(name),
-        false => NUMBERED.iter().any(|prefix| is_own(prefix)).then_some(start),
+        false => NUMBERED.iter().any(is_own).then_some(start),
     }
 }
 

@@ -45,7 +45,7 @@ pub struct Workers {
 
 /// The jobs, with the rules by which workers take them.
 enum Waiting {
-    Pool(PoolJobs),
+    Pool(Box<PoolJobs>),
     Lumiera(Box<Agenda<Node>>),
 }
 
@@ -104,9 +104,11 @@ impl Workers {
     ) -> Arc<Self> {
         let workers = plan.tasks.len();
         let (waiting, step, begin) = match rules {
-            Rules::Pool => {
-                (Waiting::Pool(PoolJobs::new(workers, Planning::default())), None, workers)
-            }
+            Rules::Pool => (
+                Waiting::Pool(Box::new(PoolJobs::new(workers, Planning::default()))),
+                None,
+                workers,
+            ),
             Rules::Lumiera(policy) => {
                 let begin = policy.workers_min.clamp(1, policy.workers);
                 let step = policy.step;

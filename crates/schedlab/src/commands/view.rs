@@ -101,8 +101,8 @@ impl json::Document for Both {
 }
 
 /// Writes one HTML file that opens from disk and asks for nothing else.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let made = args.files.iter().map(|file| make(&args, file));
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let made = args.files.iter().map(|file| make(args, file));
     let made = made.collect::<anyhow::Result<Vec<Made>>>()?;
     let output = args.output.clone().unwrap_or_else(|| args.files[0].with_extension("html"));
     let html = match made.as_slice() {

@@ -3,8 +3,7 @@
 use crate::commands::result_file::save_picture;
 pub(super) use crate::commands::result_file::{ThemeOption, check_picture as check};
 use schedlab_draw::chart::{
-    Axis, Chart, Edge, Fit, FitLine, Gantt, Graph as GraphChart, Job, Line, Node, Sample, Series,
-    Shape,
+    Axis, Chart, Edge, Gantt, Graph as GraphChart, Job, Line, Node, Sample, Series, Shape,
 };
 use schedlab_draw::{Colour, Theme, WORDS};
 use schedlab_jobs::graph::Graph;
@@ -12,7 +11,6 @@ use schedlab_jobs::profile::concurrency_steps;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Span};
 use schedlab_rig::{Cause, Stalls};
-use schedlab_stats::Segment;
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -5,7 +5,7 @@
 
 use schedlab_model::table::{At, Column, Row, words};
 use schedlab_model::{Cpu, Left, Nanos, Pid, columns};
-use schedlab_timeline::{Change, CommId, Question, Slices, SlicesAnswer, State, TaskId, Why};
+use schedlab_timeline::{Change, CommId, Question, Slices, SlicesAnswer, State, TaskId};
 use schedlab_trace::parquet_table::Table;
 use schedlab_trace::{Converted, TraceError};
 use std::io;
