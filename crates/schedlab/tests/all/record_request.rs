@@ -263,10 +263,11 @@ fn a_program_that_ends_within_a_request_or_whose_file_was_deleted_is_recorded_wh
     let name = format!("deleted-{}", std::process::id());
     std::fs::rename(&app, dir.path().join(&name)).unwrap();
     let mut program = Command::new(dir.path().join(&name));
-    let mut child = program.arg("sleep").spawn().unwrap();
+    let mut child = program.arg("long").spawn().unwrap();
     std::fs::remove_file(dir.path().join(&name)).unwrap();
     let request = format!("{name}:work");
     let output = record(dir.path(), &[&request], &["sleep", "0.05"]);
+    child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("request 'work': "), "{}", stderr(&output));

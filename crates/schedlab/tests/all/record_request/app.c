@@ -100,7 +100,9 @@ int main(int count, char **all) {
     on_cpu(0);
     tell = hog();
   }
-  for (long i = 0; i < 40; i++) {
+  /* Until it is killed, about. */
+  long steps = strcmp(how, "long") ? 40 : 100000;
+  for (long i = 0; i < steps; i++) {
     work(i == 20 ? how : "", tell);
     hidden(i);
     if (app_step_semaphore) PROBE("step__start", i);
