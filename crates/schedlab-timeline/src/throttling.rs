@@ -13,6 +13,9 @@
 //! within such a rest is only taken as throttled if no task of its group ran on its CPU until the refill. It is certain if its
 //! CPU was idle then.
 //!
+//! Some kernels leave out switches, so the model may have something left where the kernel had nothing. A task that stands
+//! beside an idle CPU until its group's timer expires, and soon runs there, was throttled all the same.
+//!
 //! Before Linux 6.18 the kernel stops the whole queue of a group on a CPU. Since then it stops each task on its own way back to
 //! user space: a task may wait for its turn, run some microseconds of kernel code, and only then be throttled. So a task
 //! that runs again without a refill was not throttled before.
@@ -105,8 +108,20 @@ struct Limited {
     used: CpuSet,
     /// Tasks that left with nothing left.
     out: BTreeMap<TaskId, Out>,
+    /// Tasks that left runnable while the model had something left.
+    early: BTreeMap<TaskId, Early>,
     /// CPUs whose queue is stopped, where the kernel stops queues.
     stopped: CpuSet,
+}
+
+/// A task that should not be throttled, and may be.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    cpu: Cpu,
+    /// Since when it is certainly throttled: its CPU became idle without it.
+    idle: Option<Nanos>,
+    /// When its group's timer expired after that.
+    until: Option<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -182,6 +197,10 @@ impl Limited {
 
     /// Its period timer expired.
     fn expired(&mut self, at: Nanos, spans: &mut Vec<Throttled>, state: &State) {
+        for early in self.early.values_mut() {
+            let is_held = early.idle.is_some_and(|since| at - since > RESUMED_WITHIN);
+            early.until = is_held.then_some(at);
+        }
         let half = Nanos(self.period.0 / 2);
         match self.refilled {
             // The grid was faster.
@@ -237,6 +256,7 @@ impl Throttling {
                 running: Vec::new(),
                 used: CpuSet::default(),
                 out: BTreeMap::new(),
+                early: BTreeMap::new(),
                 stopped: CpuSet::default(),
             });
         }
@@ -284,7 +304,12 @@ impl Throttling {
             let one = &mut self.limited[place];
             one.settle(at);
             one.running.retain(|(other, _)| *other != cpu);
-            let Some(certain) = one.exhausted(at) else { continue };
+            let Some(certain) = one.exhausted(at) else {
+                if left.is_some_and(Left::is_runnable) {
+                    one.early.insert(task, Early { cpu, idle: None, until: None });
+                }
+                continue;
+            };
             // Since 6.18 a task that stops itself is in the middle of kernel code. One that is displaced on its way to user
             // space waits for its turn, and is throttled after that, unless a refill comes first.
             let certain = certain && (self.stops_queues || left == Some(Left::Preempted));
@@ -307,6 +332,13 @@ impl Throttling {
     fn runs(&mut self, task: TaskId, at: Nanos, cpu: Cpu, was: Occupant, state: &State) {
         for place in self.limits(task, state) {
             let one = &mut self.limited[place];
+            let early = one.early.remove(&task).filter(|early| early.cpu == cpu);
+            if let Some(Early { idle: Some(from), until: Some(until), .. }) = early
+                && at - until <= RESUMED_WITHIN
+            {
+                let (span, group) = (Span::new(from, until), one.group);
+                self.spans.push(Throttled { span, task, cpu, group, certain: true });
+            }
             let out = one.out.get_mut(&task);
             let was_out = out.is_some();
             if let Some(out) = out.filter(|_| was == Occupant::Idle) {
@@ -323,6 +355,15 @@ impl Throttling {
             one.used.insert(cpu);
             if one.timer.is_none() && was_out {
                 self.vote(place, at);
+            }
+        }
+    }
+
+    /// A CPU has nobody to run, not even those that left it early.
+    fn idles(&mut self, cpu: Cpu, at: Nanos) {
+        for early in self.limited.iter_mut().flat_map(|one| one.early.values_mut()) {
+            if early.cpu == cpu {
+                early.idle.get_or_insert(at);
             }
         }
     }
@@ -444,14 +485,17 @@ impl Question for Throttling {
                 if let Some(task) = was.task().or_else(|| prev.is_some().then_some(prev)) {
                     self.left(task, at, cpu, left, state);
                 }
-                if let Some(task) = is.task() {
-                    self.runs(task, at, cpu, was, state);
+                match is {
+                    Occupant::Task(task) => self.runs(task, at, cpu, was, state),
+                    Occupant::Idle => self.idles(cpu, at),
+                    Occupant::Unknown => {}
                 }
             }
             Change::Placed { task, .. } if self.stops_queues => self.queued(task, at, state),
             Change::Forgotten { task, .. } | Change::Exiting { task, .. } => {
                 for place in self.limits(task, state) {
                     self.limited[place].out.remove(&task);
+                    self.limited[place].early.remove(&task);
                 }
             }
             _ => {}

@@ -204,6 +204,31 @@ fn a_task_without_budget_is_throttled_and_after_its_refill_it_competes() {
     }
 }
 
+/// The kernel left out a switch, so the model has 10 of 20 ms left.
+#[test]
+fn a_task_beside_an_idle_cpu_that_runs_after_the_timer_of_its_group_was_throttled() {
+    let of = |fired: &[fired::Fired<'_>]| {
+        let groups = grouped(&[("/q", &[1], Some((20_000, 100_000))), ("/", &[2], None)]);
+        let source = || {
+            let text = "tick 10ms\n0 | BA.....B...AABB\n  |   aaaaaaaaa    ";
+            let mut source = fired::source(text, fired);
+            source.info_mut().groups = Some(groups.clone());
+            source.info_mut().kernel = Some("6.18.44".to_owned());
+            source
+        };
+        let info = source().info().clone();
+        let throttled = ask(&mut source(), WithArguments(Throttling::new(&info))).unwrap().answer;
+        let all = ask(&mut source(), Causes::new(&info, &throttled.spans, 10)).unwrap();
+        causes(&all, "A")
+    };
+    let timer = "hrtimer=0xff function=sched_cfs_period_timer now=1";
+    let expiry = |ms: u64| (ms * 1_000_000 - 1_000, 0, Pid(-1), "hrtimer_expire_entry", timer);
+    let with = of(&[expiry(10), expiry(110)]);
+    assert_eq!(with[0], (WaitCause::Throttled, 89_999_000), "also while B ran: {with:?}");
+    let without = of(&[expiry(10)]);
+    assert!(without.iter().all(|(cause, _)| *cause != WaitCause::Throttled), "{without:?}");
+}
+
 #[test]
 fn a_task_that_only_lost_its_turn_may_be_throttled_since_linux_6_18_or_not() {
     let (sums, all) = throttled("6.18.44", true, true);
