@@ -278,7 +278,7 @@ impl Live {
         end + SETTLED
     }
 
-    /// The events until `end`, which lies [`SETTLED`] in the past: each ring is read empty, so no more of them come.
+    /// The events until `end`, which lies `SETTLED` in the past: each ring is read empty, so no more of them come.
     ///
     /// # Errors
     /// As [`Self::wait`].

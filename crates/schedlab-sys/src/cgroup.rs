@@ -381,7 +381,8 @@ fn allowance_in(version: Version, dir: &Path) -> Option<Allowance> {
     }
 }
 
-/// As [`Hierarchy::throttled`], of the group in a folder.
+/// How many periods the group in a folder had, in how many it was throttled, and for how long (`cpu.stat`). Version 2
+/// counts in microseconds, version 1 in nanoseconds. `None` where the kernel does not tell.
 #[must_use]
 pub fn throttled_in(dir: &Path) -> Option<(u64, u64, Nanos)> {
     throttled(&std::fs::read_to_string(dir.join("cpu.stat")).ok()?)

@@ -55,7 +55,7 @@ pub(super) fn is_there() -> bool {
     io::stdin().is_terminal() && crate::output::screen().is_terminal()
 }
 
-/// Whether colours are wanted: https://no-color.org, and terminals that have none.
+/// Whether colours are wanted: <https://no-color.org>, and terminals that have none.
 fn has_colours() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.starts_with("vt"));
