@@ -565,6 +565,13 @@ impl Group {
             if files.iter().any(|(file, quota)| {
                 group.0.join(file).exists() && std::fs::write(group.0.join(file), quota).is_ok()
             }) {
+                // Beside another load the quota is what it waits for, not its turn.
+                let weights = [("cpu.shares", "262144"), ("cpu.weight", "10000")];
+                for (file, most) in weights {
+                    if group.0.join(file).exists() {
+                        std::fs::write(group.0.join(file), most).unwrap();
+                    }
+                }
                 return Some(group);
             }
         }
@@ -588,6 +595,7 @@ fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled
     if !may_record() {
         return;
     }
+    crate::machine_lock::take();
     let dir = tempfile::tempdir().unwrap();
     let Some(group) = Group::make() else {
         return missing("the right to make a control group with a quota (root)");
