@@ -25,8 +25,7 @@ const LEFT: [Left; 10] = [
     Left::Other,
 ];
 /// Why a task waits: the column `why`.
-const WHY: [Why; 5] =
-    [Why::Woken, Why::New, Why::Preempted, Why::Displaced, Why::Yielded];
+const WHY: [Why; 5] = [Why::Woken, Why::New, Why::Preempted, Why::Displaced, Why::Yielded];
 /// Intervals that are held before they become rows.
 const HELD: usize = 4096;
 

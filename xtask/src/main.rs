@@ -116,7 +116,10 @@ fn chore() -> Result<()> {
 }
 
 fn ci() -> Result<()> {
-    steps::cargo(&["fmt", "--all", "--check"])?;
+    // Each is a workspace of its own.
+    for manifest in ["Cargo.toml", "python/Cargo.toml", "fuzz/Cargo.toml"] {
+        steps::cargo(&["fmt", "--all", "--check", "--manifest-path", manifest])?;
+    }
     tidy::run()?;
     types::run()?;
     dependencies::check()?;

@@ -26,7 +26,6 @@ pub(crate) fn run() -> Result<()> {
 
 /// The same with the command that is there. A machine that cannot get the packages says so.
 pub(crate) fn run_built() -> Result<()> {
-    format()?;
     let Some(python) = environment()? else {
         steps::say(
             "MISSING: python3 with venv and pip, or the packages that the wheel's tests need: \
@@ -63,11 +62,6 @@ fn lock_is_behind() -> Result<bool> {
     ask.args(["metadata", "--locked", "--offline", "--format-version", "1", "--manifest-path"]);
     let said = ask.arg("python/Cargo.toml").output().context("cargo")?.stderr;
     Ok(String::from_utf8_lossy(&said).contains("cannot update the lock file"))
-}
-
-/// The crate is a workspace of its own, which `cargo fmt --all` does not see.
-fn format() -> Result<()> {
-    steps::cargo(&["fmt", "--manifest-path", "python/Cargo.toml", "--check"])
 }
 
 fn target() -> PathBuf {

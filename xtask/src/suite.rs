@@ -3,15 +3,24 @@
 //! Many tests run real loads on the machine's own scheduler, beside everything else that it does. So the tests
 //! that fail are run once more, by name. Those that pass then are named as unstable; one that fails again
 //! fails the suite. A program that died without naming a test runs again as a whole.
+//!
+//! A test program that says nothing for long hangs: it is killed, with a list of what was running and who held locks, so
+//! that the others have their turn.
 
 use crate::steps;
 use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// More failed tests than this are a broken commit, not chance: none of them is repeated.
 const REPEATED: usize = 6;
+
+/// No test takes half as long on two slow cores, and no crate compiles for so long.
+const SILENCE: Duration = Duration::from_secs(600);
 
 /// Runs `cargo test` with these arguments; repeats the few tests that failed.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
@@ -68,12 +77,22 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
         .spawn()
         .with_context(|| format!("`{line}` could not be started"))?;
     let errors = child.stderr.take().context("stderr is a pipe")?;
-    let errors = std::thread::Builder::new()
-        .spawn(move || copy(errors, std::io::stderr()))
-        .context("no thread could be started")?;
-    let output = copy(child.stdout.take().context("stdout is a pipe")?, std::io::stdout())?;
-    let errors = errors.join().expect("copying does not panic")?;
-    let status = child.wait()?;
+    let output = child.stdout.take().context("stdout is a pipe")?;
+    // Seconds since `start` at which the last line came; `u64::MAX` once all is over.
+    let said = AtomicU64::new(0);
+    let (cargo, said) = (child.id(), &said);
+    let (output, errors, status) = std::thread::scope(|scope| {
+        let heard = || said.store(start.elapsed().as_secs(), Ordering::Relaxed);
+        let thread = || std::thread::Builder::new();
+        let errors =
+            thread().spawn_scoped(scope, move || copy(errors, std::io::stderr(), heard))?;
+        thread().spawn_scoped(scope, move || end_silence(cargo, start, said))?;
+        let output = copy(output, std::io::stdout(), heard);
+        let errors = errors.join().expect("copying does not panic");
+        let status = child.wait();
+        said.store(u64::MAX, Ordering::Relaxed);
+        anyhow::Ok((output?, errors?, status?))
+    })?;
     steps::say(&format!("== {line}: {status} after {:.0} s", start.elapsed().as_secs_f64()));
     Ok(Outcome {
         success: status.success(),
@@ -83,10 +102,59 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
     })
 }
 
-/// Copies lines as they come; all of them.
-fn copy(from: impl Read, mut to: impl Write) -> Result<String> {
+/// Kills the test program under `cargo` whenever no line has come for [`SILENCE`], until `said` is `u64::MAX`.
+fn end_silence(cargo: u32, start: Instant, said: &AtomicU64) {
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let last = said.load(Ordering::Relaxed);
+        if last == u64::MAX {
+            return;
+        }
+        if start.elapsed().as_secs().saturating_sub(last) < SILENCE.as_secs() {
+            continue;
+        }
+        steps::say(&format!("HANGS: no line for {} s\n{}", SILENCE.as_secs(), running()));
+        for program in children(cargo) {
+            steps::say(&format!("HANGS: process {program} is killed"));
+            let _ = Command::new("kill").args(["-KILL", &program.to_string()]).status();
+        }
+        said.store(start.elapsed().as_secs(), Ordering::Relaxed);
+    }
+}
+
+/// The processes that one has started and that are there.
+fn children(parent: u32) -> Vec<u32> {
+    let known = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    known.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Every process that is not the kernel's: its command line and what each of its threads waits in; then the locks.
+fn running() -> String {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let mut out = String::new();
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let line = read(&process.path().join("cmdline")).replace('\0', " ");
+        if line.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "  {} {:.160}", process.file_name().display(), line);
+        for thread in std::fs::read_dir(process.path().join("task")).into_iter().flatten().flatten()
+        {
+            let [name, stat, inside] =
+                ["comm", "stat", "wchan"].map(|file| read(&thread.path().join(file)));
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            let state = state.unwrap_or('?');
+            let _ = writeln!(out, "    {} {state} {inside}", name.trim_end());
+        }
+    }
+    out + &read(Path::new("/proc/locks"))
+}
+
+/// Copies lines as they come; all of them. Says so of each.
+fn copy(from: impl Read, mut to: impl Write, heard: impl Fn()) -> Result<String> {
     let mut whole = String::new();
     for line in BufReader::new(from).split(b'\n') {
+        heard();
         let line = [line?.as_slice(), b"\n"].concat();
         to.write_all(&line)?;
         whole.push_str(&String::from_utf8_lossy(&line));
@@ -112,7 +180,12 @@ mod tests {
     fn what_failed_is_read_from_the_lines_of_cargo() {
         let errors = "error: 2 targets failed:\n    `-p schedlab --test all`\n    `-p schedlab-jobs --doc`\n";
         let mut copied = Vec::new();
-        let all = copy(errors.as_bytes(), &mut copied).unwrap();
+        let lines = AtomicU64::new(0);
+        let heard = || {
+            lines.fetch_add(1, Ordering::Relaxed);
+        };
+        let all = copy(errors.as_bytes(), &mut copied, heard).unwrap();
+        assert_eq!(lines.into_inner(), 3);
         let targets: Vec<_> = all.lines().filter_map(failed_target).collect();
         assert_eq!(targets, ["-p schedlab --test all", "-p schedlab-jobs --doc"]);
         assert_eq!(copied, errors.as_bytes());

@@ -2,7 +2,9 @@
 //!
 //! A mark with a request's number ends what the mark with the same number began, whichever task puts it, so
 //! requests may overlap and change tasks. Without a number, an end belongs to the same task's last begin. The
-//! walk follows the task that ended the request ([`crate::WhyLate`] has the rules).
+//! walk follows the task that ended the request ([`crate::WhyLate`] has the rules). One that has not ended when the
+//! window does is walked back from there along the task that began it, if it is the longest already: it may be what a
+//! snapshot was taken for.
 //!
 //! Memory: one entry for each change of a task's activity in the window, and one for each request.
 
@@ -12,7 +14,7 @@ use crate::question::{Question, Told};
 use crate::ran_instead::Meanwhile;
 use crate::stacks::{BlockedIn, Stacks};
 use crate::state::State;
-use crate::task::TaskId;
+use crate::task::{Activity, TaskId};
 use crate::why_late::{Doing, Lives, Spent};
 use schedlab_model::{Nanos, Phase, Span};
 use std::collections::BTreeMap;
@@ -114,15 +116,17 @@ impl Part {
     }
 }
 
-/// One request, between the begin and the end of its mark.
+/// One request, from the begin of its mark to its end, or to the end of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// From its begin to its end.
+    /// From its begin to its end; where it is open, to the end of the window.
     pub span: Span,
     /// Who put the begin.
     pub begun_by: TaskId,
-    /// Who put the end.
+    /// Who put the end; where it is open, who put the begin.
     pub ended_by: TaskId,
+    /// Whether it had not ended, so that its length is a lower bound.
+    pub is_open: bool,
     /// The time of the request by [`Part::ALL`]; sums to its length.
     pub parts: [Nanos; Part::ALL.len()],
 }
@@ -141,11 +145,12 @@ pub struct Composition {
 /// What the requests of one name were spent on.
 #[derive(Clone, Debug)]
 pub struct RequestsAnswer {
-    /// The requests that began and ended in the window, longest first.
+    /// The requests that began and ended in the window, and those that had not ended and are longer than each of them
+    /// already; longest first.
     pub requests: Vec<Request>,
     /// The parts in order of time of the one that was asked for; empty where there are fewer requests.
     pub spent: Vec<Spent>,
-    /// How many began and did not end in the window.
+    /// How many others began and did not end in the window.
     pub unfinished: u64,
     /// How many ended without a begin in the window.
     pub unbegun: u64,
@@ -268,15 +273,24 @@ impl Question for Requests {
             lives.walk(ended_by, span, 0, &mut spent);
             spent
         };
-        let told = |(begun, end, ended_by): &(Begun, Nanos, TaskId)| {
-            let span = Span::new(begun.at, *end);
+        let told = |begun: &Begun, end: Nanos, ended_by: TaskId, is_open: bool| {
+            let span = Span::new(begun.at, end);
             let mut parts = [Nanos::ZERO; Part::ALL.len()];
-            for piece in walked(*ended_by, span) {
+            for piece in walked(ended_by, span) {
                 parts[Part::of(&piece) as usize] += piece.span.duration();
             }
-            Request { span, begun_by: begun.by, ended_by: *ended_by, parts }
+            Request { span, begun_by: begun.by, ended_by, is_open, parts }
         };
-        let mut requests: Vec<Request> = self.found.iter().map(told).collect();
+        let mut requests: Vec<Request> =
+            self.found.iter().map(|(begun, end, by)| told(begun, *end, *by, false)).collect();
+        let longest = requests.iter().map(|request| request.span.duration()).max();
+        // What a task that has ended began, it will not end.
+        let alive = |by: TaskId| !by.is_some() || state.task(by).activity != Activity::Dead;
+        let end = state.window().end;
+        let open = self.open.values().flatten().filter(|begun| {
+            alive(begun.by) && longest.is_none_or(|longest| end - begun.at > longest)
+        });
+        requests.extend(open.map(|begun| told(begun, end, begun.by, true)));
         requests.sort_by_key(|request| {
             (std::cmp::Reverse(request.span.duration()), request.span.start)
         });
@@ -290,7 +304,8 @@ impl Question for Requests {
                 occupants.during(all.filter(|piece| piece.depth == 0).filter_map(|it| it.wait()))
             })
         });
-        let unfinished = self.open.values().map(|begun| begun.len() as u64).sum();
+        let begun: usize = self.open.values().map(Vec::len).sum();
+        let unfinished = (begun + self.found.len() - requests.len()) as u64;
         let (unbegun, instead) = (self.unbegun, instead.unwrap_or_default());
         let stacks = self.lives.stacks();
         RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead, blocked, stacks }

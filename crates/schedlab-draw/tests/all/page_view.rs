@@ -601,6 +601,8 @@ fn a_reader_of_screens_hears_the_rows_and_what_is_chosen_by_keys_alone() {
     let Some((mut browser, file)) = Browser::show("heard", &html(TRACE, (2_000, 4_000))) else {
         return;
     };
+    // The list of sums is filled a moment after the first picture.
+    browser.evaluate("schedlabPage.sums()");
     // The Tab key reaches each control and each list, and none keeps it.
     let mut reached = Vec::new();
     for _ in 0..40 {

@@ -1,7 +1,8 @@
-//! The load child, end to end: this test program is its own load child, as the command is.
+//! The load child, end to end: this test program is its own load child and its own guardian, as the command is.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test program with a main of its own is not seen as one"
 )]
 
@@ -11,6 +12,8 @@ mod machine_lock;
 
 use judge::*;
 use schedlab_host::load;
+use schedlab_sys::guard;
+use std::path::Path;
 
 const TESTS: &[(&str, fn())] = &[
     ("hackbench_passes_all_messages_in_every_form", hackbench_passes_all_messages),
@@ -29,6 +32,11 @@ fn main() {
         let code = load::load_child();
         std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
     }
+    if let [_, first, journal] = arguments.as_slice()
+        && first == guard::ARGUMENT
+    {
+        return guard::guardian(Path::new(journal)).unwrap();
+    }
     let filter = arguments.iter().skip(1).find(|a| !a.starts_with('-'));
     if arguments.iter().any(|a| a == "--list") {
         TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
@@ -37,6 +45,8 @@ fn main() {
     machine_lock::take();
     for (name, test) in TESTS {
         if filter.is_none_or(|part| name.contains(part.as_str())) {
+            // One that hangs is known by its name.
+            eprintln!("test {name}");
             let before = tasks_of_ours();
             test();
             nothing_left(before, name);

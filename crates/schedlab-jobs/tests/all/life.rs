@@ -114,8 +114,8 @@ fn check(
         let model = Arc::new(Model {
             ran: Default::default(),
             go: Default::default(),
-            waits: std::array::from_fn(|_| Mutex::new()),
-            handed: Mutex::new(),
+            waits: std::array::from_fn(|_| Mutex::new(None)),
+            handed: Mutex::new(None),
             first: sync::current(),
         });
         let workers = policy.workers;

@@ -1,13 +1,21 @@
 //! The tests of this crate, in one program: it is linked once.
 
+#[cfg(not(loom))]
 mod agenda;
+#[cfg(not(loom))]
 mod binding;
 mod bundle;
+#[cfg(not(loom))]
 mod compulsory;
+#[cfg(not(loom))]
 mod executors;
+#[cfg(not(loom))]
 mod growth;
 mod life;
 mod loom;
+#[cfg(not(loom))]
 mod planning;
+#[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
 mod published_graphs;

@@ -10,7 +10,7 @@ fn ask(text: &str, nth: usize) -> RequestsAnswer {
     ask_within(&mut trace.source(), Cut::default(), Requests::new("request", nth)).unwrap().answer
 }
 
-/// `start-end parts`, longest first; parts without time are left out.
+/// `start-end parts`, longest first, with `+` where it had not ended; parts without time are left out.
 fn told(answer: &RequestsAnswer) -> Vec<String> {
     let line = |request: &schedlab_timeline::Request| {
         let (start, end) = (request.span.start.0 / 1000, request.span.end.0 / 1000);
@@ -20,7 +20,8 @@ fn told(answer: &RequestsAnswer) -> Vec<String> {
         let parts = parts.filter(|(_, time)| *time > Nanos::ZERO);
         let parts: Vec<String> =
             parts.map(|(part, time)| format!("{} {}", part.name(), time.0 / 1000)).collect();
-        format!("{start}-{end} {}", parts.join(", "))
+        let open = if request.is_open { "+" } else { "" };
+        format!("{start}-{end}{open} {}", parts.join(", "))
     };
     answer.requests.iter().map(line).collect()
 }
@@ -67,8 +68,28 @@ fn without_a_number_an_end_belongs_to_the_tasks_last_begin() {
         at 6: B marks 0 end
         at 6: A marks 0 point";
     let answer = ask(text, 1);
-    assert_eq!(told(&answer), ["3-6 ran 3", "4-5 ran 1"]);
-    assert_eq!((answer.unfinished, answer.unbegun), (1, 1));
+    assert_eq!(told(&answer), ["2-8+ ran 6", "3-6 ran 3", "4-5 ran 1"]);
+    assert_eq!((answer.unfinished, answer.unbegun), (0, 1));
+}
+
+#[test]
+fn a_request_that_has_not_ended_counts_once_it_is_the_longest() {
+    let text = |begin| {
+        format!(
+            "
+        0 | AAAAAAAA
+        at 1: A marks 0 begin of 1
+        at 4: A marks 0 end of 1
+        at {begin}: A marks 0 begin of 2"
+        )
+    };
+    let answer = ask(&text(4), 1);
+    assert_eq!(
+        (told(&answer), answer.unfinished),
+        (vec!["4-8+ ran 4".into(), "1-4 ran 3".into()], 0)
+    );
+    let answer = ask(&text(6), 1);
+    assert_eq!((told(&answer), answer.unfinished), (vec!["1-4 ran 3".into()], 1));
 }
 
 /// A request of each length from 1 to `count` columns.

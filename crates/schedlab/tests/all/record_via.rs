@@ -86,7 +86,9 @@ fn without_a_mounted_tracefs_one_of_our_own_is_used_and_no_instance_outlives_a_k
     let dir = tempfile::tempdir().unwrap();
     let line = format!(
         "umount -l {TRACEFS}; test ! -e {TRACEFS}/instances || exit 78; {RECORD} -- true; \
-         $SCHEDLAB record -o y.dat -- sleep 20 & sleep 1; kill -9 $!; echo $! >pid; wait"
+         $SCHEDLAB record -o y.dat -- sleep 60 & \
+         for i in $(seq 300); do test -e y.dat.spool/cpu0.ring && break; sleep 0.1; done; \
+         kill -9 $!; echo $! >pid; wait"
     );
     let Some(output) = shell(dir.path(), &line) else { return missing("root") };
     assert_ne!(output.status.code(), Some(78), "tracefs is mounted twice");

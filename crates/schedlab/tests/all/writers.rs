@@ -176,12 +176,15 @@ impl Whole {
         Some(Self { case, files, took })
     }
 
-    /// Checks that each file is old or whole, and that nothing else is there.
+    /// Checks that each file is old or whole, and that nothing else is there but a whole one that a kill kept from
+    /// replacing the old one.
     fn check(&self, found: &BTreeMap<String, Vec<u8>>) {
         let case = self.case;
         for (name, bytes) in found {
             let is_old = name == case.1 && bytes == OLD.as_bytes();
-            let is_whole = self.files.get(name).is_some_and(|whole| match TIMED.contains(&case) {
+            let unfinished = name.strip_suffix(".part").and_then(|name| name.rsplit_once('.'));
+            let last = unfinished.map_or(name.as_str(), |(target, _)| target);
+            let is_whole = self.files.get(last).is_some_and(|whole| match TIMED.contains(&case) {
                 true => bytes.len() > whole.len() / 2,
                 false => bytes == whole,
             });

@@ -66,15 +66,18 @@ pub(crate) struct Document<'a> {
     head: Head,
     /// The marks that enclose the requests.
     mark: String,
-    /// How many began and ended in the window.
+    /// How many began and ended in the window, and how many had not ended and are longer than each of those already.
     requests: usize,
-    /// How many began and did not end there.
+    /// How many others began and did not end there.
     unfinished: u64,
     /// How many ended without a begin there.
     unbegun: u64,
     length_ns_p50: Option<Nanos>,
     length_ns_p99: Option<Nanos>,
     length_ns_max: Option<Nanos>,
+    /// `at_least` where the longest had not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_ns_max_bound: Option<&'static str>,
     /// The mean request of the slowest 1 %; `null` of fewer than 20 requests.
     slowest: Option<Mean>,
     /// The mean request of the middle 10 %; `null` of fewer than 20 requests.
@@ -116,8 +119,12 @@ struct One<'a> {
     /// Which by length; 1 is the longest.
     nth: usize,
     start_ns: Nanos,
+    /// Its end, or that of the window where it is open.
     end_ns: Nanos,
+    /// Whether it had not ended.
+    is_open: bool,
     begun_by: Option<Named>,
+    /// Who ended it, or who began it where it is open.
     ended_by: Option<Named>,
     #[serde(flatten)]
     told: Told<'a>,
@@ -142,12 +149,14 @@ impl<'a> Document<'a> {
             length_ns_p50: answer.quantile(0.5),
             length_ns_p99: answer.quantile(0.99),
             length_ns_max: answer.quantile(1.0),
+            length_ns_max_bound: answer.requests[0].is_open.then_some("at_least"),
             slowest,
             middle,
             request: One {
                 nth,
                 start_ns: one.span.start - reply.origin,
                 end_ns: one.span.end - reply.origin,
+                is_open: one.is_open,
                 begun_by: named(one.begun_by),
                 ended_by: named(one.ended_by),
                 told,
@@ -182,9 +191,10 @@ fn to_text(document: &Document<'_>, looked_at: &str, origin: Nanos, top: usize) 
     let Document { mark, requests, unfinished, unbegun, request, .. } = document;
     let time = |of: Option<Nanos>| of.map_or_else(String::new, |of| time(of.0 as f64));
     let mut text = format!(
-        "{requests} requests '{mark}' in {looked_at}: p50 {}, p99 {}, max {}\n",
+        "{requests} requests '{mark}' in {looked_at}: p50 {}, p99 {}, max {}{}\n",
         time(document.length_ns_p50),
         time(document.length_ns_p99),
+        if document.length_ns_max_bound.is_some() { "≥ " } else { "" },
         time(document.length_ns_max)
     );
     if unfinished + unbegun > 0 {
@@ -252,5 +262,6 @@ fn headline(one: &One<'_>, origin: Nanos) -> String {
         false => format!("begun by {begun}, ended by {ended}"),
     };
     let length = time((one.end_ns - one.start_ns).0 as f64);
-    format!("{which}: {length} from {}, {by}", input::at(origin, origin + one.start_ns))
+    let bound = if one.is_open { "not ended after " } else { "" };
+    format!("{which}: {bound}{length} from {}, {by}", input::at(origin, origin + one.start_ns))
 }
