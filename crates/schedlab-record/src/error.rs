@@ -1,6 +1,7 @@
 //! Why a recording could not be made, and which right would help.
 
 use schedlab_sys::capability::{self, Need};
+use schedlab_sys::process;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,9 @@ impl RecordError {
     /// Two ways were tried, and each lacks a right: one error, with the remedy of the second.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Right { missing: first, .. }, Self::Right { missing, remedy }) => {
+            (Self::Right { missing: first, .. }, Self::Right { missing, remedy })
+                if first != missing =>
+            {
                 Self::Right { missing: format!("{first}, and {missing}"), remedy }
             }
             (_, other) => other,
@@ -123,16 +126,42 @@ pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
         missing: format!(
             "cannot read or mount tracefs, which holds numbers and formats of events: {error}"
         ),
-        remedy: RIGHTS.into(),
+        remedy: if in_container() && !is_mounted() { CONTAINER } else { RIGHTS }.into(),
     }
+}
+
+/// What a container needs to see the machine's events. An ftrace instance takes a writable tracefs; AppArmor's profile of
+/// Docker denies writes below /sys.
+const CONTAINER: &str = "a container needs the machine's tracefs, PIDs and control groups. Docker and Podman, as root: \
+                         `--pid=host --cgroupns=host -v /sys/kernel/tracing:/sys/kernel/tracing \
+                         -v /sys/fs/cgroup:/sys/fs/cgroup:ro --cap-add=PERFMON --cap-add=SYSLOG \
+                         --cap-add=SYS_NICE --security-opt apparmor=unconfined \
+                         --security-opt seccomp=unconfined`. Kubernetes: `hostPID: true`, hostPath volumes for these two \
+                         folders, and the securityContext of examples/watch/daemonset.yaml";
+
+/// Whether this process is in a container, as Docker, Podman and Kubernetes mark theirs.
+fn in_container() -> bool {
+    ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists())
+        || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
+/// Whether a tracefs is mounted where we see it.
+fn is_mounted() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(2) == Some("tracefs"))
 }
 
 /// What is known about the right to make an ftrace instance.
 pub(crate) fn tracefs_write_right(error: &io::Error) -> RecordError {
     RecordError::Right {
         missing: format!("cannot write to tracefs: {error}"),
-        remedy: "run as root; if tracefs is read-only: `mount -o remount,rw /sys/kernel/tracing`"
-            .into(),
+        remedy: match in_container() && process::is_root() {
+            true => CONTAINER,
+            false => {
+                "run as root; if tracefs is read-only: `mount -o remount,rw /sys/kernel/tracing`"
+            }
+        }
+        .into(),
     }
 }
 

@@ -126,6 +126,14 @@ impl Instance {
         self.cpus.iter().map(open).collect()
     }
 
+    /// The pages of a CPU that came into use: the kernel writes its events into the instance all along.
+    pub(crate) fn open_more(&mut self, cpu: Cpu) -> Result<File, RecordError> {
+        let path = self.root.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let pages = tracefs::open_pipe(&path).map_err(RecordError::file(&path))?;
+        self.cpus.insert(cpu);
+        Ok(pages)
+    }
+
     /// Bytes of a page.
     pub(crate) const fn page(&self) -> usize {
         self.page

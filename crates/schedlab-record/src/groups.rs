@@ -60,7 +60,7 @@ impl Groups {
         let is_first = self.of.insert(pid, group.to_owned()).is_none();
         let (at, group) = (clock::monotonic(), group.to_owned());
         let mut seen = self.met(&group);
-        seen.push(Seen::Member { pid, at, group, is_first });
+        seen.push(Seen::Member { pid, at, group, is_first: Some(is_first) });
         seen
     }
 
@@ -80,6 +80,11 @@ impl Groups {
             }
         }
         seen
+    }
+
+    /// Groups that are gone are not counted, and met anew if they come again.
+    pub(crate) fn forget_but(&mut self, used: &BTreeSet<String>) {
+        self.names.retain(|name| used.contains(name));
     }
 
     /// What the kernel counts for all groups and allows them, and the steal time.
@@ -177,6 +182,7 @@ pub(crate) fn gather(
         _ => None,
     };
     let better: BTreeSet<String> = counted.iter().filter_map(name_of).collect();
+    let mut met = BTreeSet::new();
     let is_kept = |one: &&Seen| name_of(one).is_none_or(|name| !better.contains(&name));
     for one in seen.iter().filter(is_kept).chain(counted) {
         let place = match one {
@@ -195,7 +201,9 @@ pub(crate) fn gather(
         match one {
             Seen::Member { pid, at, .. } if is_told(pid, *at) => {}
             Seen::Member { pid, at, is_first, group } => {
-                let looked = if *is_first { Nanos::ZERO } else { *at };
+                let is_first = is_first.unwrap_or_else(|| !met.contains(pid));
+                met.insert(*pid);
+                let looked = if is_first { Nanos::ZERO } else { *at };
                 let at = with_process(pid, *at, group).unwrap_or(looked);
                 members.push(Member { pid: *pid, at, group: place });
             }
@@ -234,7 +242,7 @@ mod tests {
             pid: Pid(pid),
             at: Nanos(4),
             group: group.into(),
-            is_first: true,
+            is_first: Some(true),
         };
         let count = Count {
             at: Nanos(5),
@@ -259,7 +267,7 @@ mod tests {
             pid: Pid(pid),
             at: Nanos(at),
             group: group.into(),
-            is_first,
+            is_first: Some(is_first),
         };
         // Task 7 was moved at 20, which the looks at 30 found; task 9 was new then, and moved before anybody looked.
         // Thread 8 went with its process, 7.
@@ -276,6 +284,18 @@ mod tests {
         let told = |member: &Member| (member.pid.0, member.at.0, member.group);
         let members: Vec<_> = groups.members.iter().map(told).collect();
         assert_eq!(members, [(7, 0, 0), (7, 20, 1), (8, 0, 0), (8, 20, 1), (9, 25, 1)]);
+    }
+
+    #[test]
+    fn a_spool_that_does_not_say_which_look_was_first_has_it_in_the_first_line() {
+        let line = |at, group: &str| {
+            let text = format!(r#"{{"member":{{"pid":7,"at":{at},"group":"{group}"}}}}"#);
+            serde_json::from_str::<Seen>(&text).unwrap()
+        };
+        let groups = gather(&[line(10, "/a"), line(30, "/b")], &[], &[]).unwrap();
+        let told: Vec<_> =
+            groups.members.iter().map(|member| (member.at.0, member.group)).collect();
+        assert_eq!(told, [(0, 0), (30, 1)]);
     }
 
     #[test]

@@ -19,10 +19,10 @@ use super::spool::{self, Head, Source, Tail};
 use super::watch::records;
 use super::{Filter, Options, Via};
 use schedlab_model::{
-    Context, Cpu, Event, Nanos, OtherFormat, Pid, TraceInfo, Trigger, Warning, What,
+    Context, Cpu, CpuSet, Event, Nanos, OtherFormat, Pid, TraceInfo, Trigger, Warning, What,
 };
 use schedlab_sys::perf::{Ring, record};
-use schedlab_sys::{clock, process, tracefs::Tracefs};
+use schedlab_sys::{clock, process, topology, tracefs::Tracefs};
 use schedlab_trace::live::{LiveArguments, LiveDecoder};
 use schedlab_trace::symbols::Symbols;
 use std::collections::VecDeque;
@@ -63,6 +63,8 @@ pub struct Taken {
     pub told: Vec<(usize, String)>,
     /// Events that came after their window had closed: they are in this one.
     pub late: u64,
+    /// CPUs that came into use: whether they are read from now on.
+    pub news: Vec<String>,
 }
 
 impl Taken {
@@ -76,12 +78,16 @@ impl Taken {
 
 /// A stream of events.
 pub struct Live {
+    // Dropped first: an instance whose pages are open cannot be removed.
+    lanes: Vec<Lane>,
     rings: Interface,
+    options: Options,
+    /// CPUs that came into use and cannot be read.
+    refused: CpuSet,
     decoder: LiveDecoder,
     arguments: LiveArguments,
     /// The number of the event whose arguments are wanted.
     period: Option<u16>,
-    lanes: Vec<Lane>,
     familiar: Familiar,
     info: TraceInfo,
     head: Head,
@@ -157,7 +163,7 @@ impl Live {
         let page = instance.page();
         let from = pages.into_iter().map(|(cpu, pages)| (cpu, From::Pages(pages))).collect();
         let rings = Interface::Ftrace { instance: Box::new(instance), page };
-        let live = Self::with(start, rings, from, head, &timers)?;
+        let live = Self::with(start, rings, from, head, (options, &timers))?;
         if let Interface::Ftrace { instance, .. } = &live.rings {
             instance.enable(true)?;
         }
@@ -170,7 +176,8 @@ impl Live {
         process::raise_open_files();
         let (rings, drains, _) = Rings::open(&options, &head)?;
         let from = drains.into_iter().map(|(cpu, ring)| (cpu, From::Ring(ring))).collect();
-        let live = Self::with(start, Interface::Perf(rings), from, head, &timers)?;
+        let rings = Interface::Perf(rings);
+        let live = Self::with(start, rings, from, head, (options, &timers))?;
         if let Interface::Perf(rings) = &live.rings {
             rings.enable().map_err(RecordError::io("starting the events"))?;
         }
@@ -182,7 +189,7 @@ impl Live {
         rings: Interface,
         from: Vec<(Cpu, From)>,
         head: Head,
-        timers: &[u8],
+        (options, timers): (Options, &[u8]),
     ) -> Result<Self, RecordError> {
         be_prompt();
         let keep = start.keep.as_deref();
@@ -197,13 +204,11 @@ impl Live {
         info.cpus = head.cpus.clone();
         info.topology.clone_from(&head.topology);
         info.kernel = Some(head.uname.clone());
-        let lane = |(cpu, from)| {
-            let keep = keep.map(|dir| spool::create(&spool::records(dir, cpu))).transpose()?;
-            let (pending, told, recent) = (Vec::new(), VecDeque::new(), VecDeque::new());
-            Ok(Lane { cpu, from, pending, told, recent, keep })
-        };
+        let lane = |(cpu, from)| Lane::new(cpu, from, keep);
         let mut live = Self {
             rings,
+            options,
+            refused: CpuSet::default(),
             period: info.others.iter().position(is_period).map(|place| place as u16),
             decoder,
             arguments,
@@ -283,9 +288,9 @@ impl Live {
     /// # Errors
     /// As [`Self::wait`].
     pub fn take(&mut self, end: Nanos) -> io::Result<Taken> {
+        let mut taken = Taken { news: self.meet_cpus()?, ..Taken::default() };
         self.read()?;
         let closed = std::mem::replace(&mut self.closed, end);
-        let mut taken = Taken::default();
         let mut told = Vec::new();
         for lane in &mut self.lanes {
             // A ring is in order of time but for what an interrupt pushed in between.
@@ -316,8 +321,44 @@ impl Live {
             }
         }
         self.familiar.window(end, self.recent)?;
-        self.has_news = self.familiar.describe(&mut self.info);
+        self.has_news = self.familiar.describe(&mut self.info) | !taken.news.is_empty();
         Ok(taken)
+    }
+
+    /// Reads CPUs that came into use from now on; what to say of them.
+    fn meet_cpus(&mut self) -> io::Result<Vec<String>> {
+        let Ok(online) = topology::online(Path::new("/sys")) else { return Ok(Vec::new()) };
+        let is_new = |cpu: &Cpu| !self.head.cpus.contains(*cpu) && !self.refused.contains(*cpu);
+        let new: Vec<Cpu> = online.iter().filter(is_new).collect();
+        let mut news = Vec::new();
+        for cpu in new {
+            match self.open_more(cpu) {
+                Ok(()) => news.push(format!("CPU {cpu} came into use and is read too")),
+                Err(error) => {
+                    self.refused.insert(cpu);
+                    news.push(format!("CPU {cpu} came into use and is not read: {error}"));
+                }
+            }
+        }
+        if let (Some(dir), false) = (&self.keep, news.is_empty()) {
+            spool::replace(&spool::head(dir), &self.head).map_err(io::Error::other)?;
+        }
+        Ok(news)
+    }
+
+    fn open_more(&mut self, cpu: Cpu) -> Result<(), RecordError> {
+        let from = match &mut self.rings {
+            Interface::Ftrace { instance, .. } => From::Pages(instance.open_more(cpu)?),
+            Interface::Perf(rings) => {
+                From::Ring(rings.open_more(cpu, &self.options, &self.head)?)
+            }
+        };
+        let lane = Lane::new(cpu, from, self.keep.as_deref())?;
+        let place = self.lanes.partition_point(|lane| lane.cpu < cpu);
+        self.lanes.insert(place, lane);
+        self.head.cpus.insert(cpu);
+        self.info.cpus.insert(cpu);
+        Ok(())
     }
 
     /// Whether [`Self::info`] changed with the last [`Self::take`].
@@ -419,9 +460,17 @@ impl Live {
     /// Writes what is in memory of the last moments as a spool into the new folder `dir`, for [`super::stitch`].
     ///
     /// # Errors
-    /// When the folder is there already, or cannot be written.
+    /// When the folder is there already, or cannot be written: nothing of it is left then.
     pub fn save(&self, dir: &Path, trigger: Option<Trigger>) -> Result<(), RecordError> {
         create(dir)?;
+        let saved = self.save_into(dir, trigger);
+        if saved.is_err() {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+        saved
+    }
+
+    fn save_into(&self, dir: &Path, trigger: Option<Trigger>) -> Result<(), RecordError> {
         let head = Head { is_snapshot: true, ..self.head.clone() };
         begin(&Options::default(), dir, &head)?;
         for lane in &self.lanes {
@@ -466,6 +515,14 @@ impl Live {
     }
 }
 
+impl Lane {
+    fn new(cpu: Cpu, from: From, keep: Option<&Path>) -> Result<Self, RecordError> {
+        let keep = keep.map(|dir| spool::create(&spool::records(dir, cpu))).transpose()?;
+        let (pending, told, recent) = (Vec::new(), VecDeque::new(), VecDeque::new());
+        Ok(Self { cpu, from, pending, told, recent, keep })
+    }
+}
+
 fn is_other(event: &Event, wanted: Option<u16>) -> bool {
     matches!(event.what, What::Other { format } if Some(format) == wanted)
 }
@@ -497,4 +554,56 @@ fn described(
         options.filters.push(Filter { event, expression });
     }
     Ok((options, head, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Closes windows until one has events of this CPU.
+    fn until_seen(live: &mut Live, cpu: Cpu) -> Taken {
+        for _ in 0..600 {
+            let end = clock::monotonic() + Nanos::from_millis(20);
+            live.wait(Live::settles(end), &[]).unwrap();
+            let taken = live.take(end).unwrap();
+            if taken.events.iter().any(|event| event.cpu == cpu) {
+                return taken;
+            }
+        }
+        panic!("no event of CPU {cpu} in 12 s");
+    }
+
+    #[test]
+    fn a_cpu_that_comes_into_use_is_read_and_kept_from_then_on() {
+        for via in [Via::Ftrace, Via::Perf] {
+            let dir = tempfile::tempdir().unwrap();
+            let keep = dir.path().join("x.spool");
+            let start = Start { via, keep: Some(keep.clone()), ..Start::default() };
+            let mut live = match Live::start(&start) {
+                Ok(live) if live.lanes.len() > 1 => live,
+                Ok(_) => return drop(writeln!(io::stderr(), "MISSING: a second CPU")),
+                Err(error) => return drop(writeln!(io::stderr(), "MISSING: {error}")),
+            };
+            // As if the last CPU had been out of use.
+            let cpu = live.lanes.pop().unwrap().cpu;
+            live.head.cpus.remove(cpu);
+            live.info.cpus.remove(cpu);
+            std::fs::remove_file(spool::records(&keep, cpu)).unwrap();
+            if let Interface::Perf(rings) = &mut live.rings {
+                rings.forget(cpu);
+            }
+            spool::write(&spool::head(&keep), &live.head).unwrap();
+            let end = clock::monotonic();
+            let taken = live.take(end).unwrap();
+            assert_eq!(taken.news.len(), 1, "{:?}", taken.news);
+            assert!(taken.news[0].contains("is read too"), "{:?}", taken.news);
+            assert!(live.has_news() && live.info().cpus.contains(cpu));
+            let again = until_seen(&mut live, cpu);
+            assert!(again.news.is_empty() && again.events.is_sorted_by_key(|event| event.time));
+            live.stop().unwrap();
+            let head: Head = spool::read(&spool::head(&keep)).unwrap();
+            assert!(head.cpus.contains(cpu));
+            assert!(std::fs::metadata(spool::records(&keep, cpu)).unwrap().len() > 0);
+        }
+    }
 }

@@ -99,6 +99,25 @@ impl Rings {
         Ok((ring, watch_cpu(cpu)?))
     }
 
+    /// Opens and starts the events of a CPU that came into use.
+    pub(crate) fn open_more(
+        &mut self,
+        cpu: Cpu,
+        options: &Options,
+        head: &Head,
+    ) -> Result<Ring, RecordError> {
+        let (first, bytes) = (self.events.len(), options.ring(head.cpus.len()));
+        let opened = self.open_cpu(cpu, &head.tracepoints, options, bytes).and_then(|(ring, _)| {
+            let mut events = self.events[first..].iter();
+            let started = events.try_for_each(|(_, event)| event.enable());
+            started.map(|()| ring).map_err(RecordError::io("starting the events"))
+        });
+        if opened.is_err() {
+            self.events.truncate(first);
+        }
+        opened
+    }
+
     /// Starts the threads that empty the rings; none for overwritten ones.
     pub(crate) fn threads(
         rings: &Arc<Self>,
@@ -143,6 +162,12 @@ impl Rings {
             threads.push(spawn("recorder", move || drain(mine, &all, &shared, limit))?);
         }
         Ok(threads)
+    }
+
+    /// As if a CPU had been out of use.
+    #[cfg(test)]
+    pub(crate) fn forget(&mut self, cpu: Cpu) {
+        self.events.retain(|(other, _)| *other != cpu);
     }
 
     pub(crate) fn enable(&self) -> io::Result<()> {

@@ -87,7 +87,9 @@ pub(crate) enum Seen {
         pid: Pid,
         at: Nanos,
         group: String,
-        is_first: bool,
+        /// Spools of older versions do not say: a task's first line is of its first look there.
+        #[serde(default)]
+        is_first: Option<bool>,
     },
     /// People call this control group so.
     Titled {
@@ -162,6 +164,13 @@ pub(crate) fn records(dir: &Path, cpu: Cpu) -> PathBuf {
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
     let text = serde_json::to_vec(value).expect("plain values can be written as JSON");
     write_bytes(path, &text)
+}
+
+/// Writes a file of the spool anew. After a kill there is the old one or the new one.
+pub(crate) fn replace<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
+    let new = path.with_added_extension("new");
+    write(&new, value)?;
+    std::fs::rename(&new, path).map_err(RecordError::file(path))
 }
 
 /// Puts a file into the spool.

@@ -479,7 +479,8 @@ impl Causes {
             .collect();
         turns.sort_unstable_by(|a, b| b.cmp(a));
         let allowed = Allowed::new(info.affinity.as_ref());
-        let groups = info.groups.clone().unwrap_or_default();
+        let groups = info.groups.as_ref();
+        let count = groups.map_or(0, |groups| groups.names.len() as u32);
         Self {
             on: Vec::new(),
             queues: Vec::new(),
@@ -496,8 +497,8 @@ impl Causes {
             ended: Vec::new(),
             turns,
             interrupts: Interrupts::default(),
-            group_names: groups.names.clone(),
-            group_titles: (0..groups.names.len() as u32).map(|group| groups.title(group)).collect(),
+            group_names: groups.map(|groups| groups.names.clone()).unwrap_or_default(),
+            group_titles: (0..count).filter_map(|at| Some(groups?.title(at))).collect(),
         }
     }
 

@@ -59,6 +59,16 @@ impl Membership {
         self.origins = std::mem::take(&mut older.origins);
     }
 
+    /// Groups have new numbers, or are gone.
+    pub(crate) fn renumber_groups(&mut self, new: impl Fn(u32) -> Option<u32>) {
+        for origin in &mut self.origins {
+            if let Origin::In(group) = *origin {
+                *origin = new(group).map_or(Origin::Unknown, Origin::In);
+            }
+        }
+        self.known.clear();
+    }
+
     /// Tasks have new numbers. What was learnt of one without a number is forgotten.
     pub(crate) fn renumber(&mut self, numbers: &[TaskId]) {
         let count = numbers.iter().map(|number| number.index() + 1).max().unwrap_or(0);

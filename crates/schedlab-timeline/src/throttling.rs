@@ -42,6 +42,8 @@ const RESUMED_WITHIN: Nanos = Nanos(2_000_000);
 /// Asks when tasks were throttled by the limits of their groups.
 #[derive(Clone, Debug)]
 pub struct Throttling {
+    /// Paths of the groups.
+    names: Vec<String>,
     limited: Vec<Limited>,
     /// By group: the limits that hold for it, as indices into `limited`.
     limits_of: Vec<Vec<usize>>,
@@ -266,6 +268,7 @@ impl Throttling {
         };
         let membership = Membership::new(groups);
         Self {
+            names: groups.map(|groups| groups.names.clone()).unwrap_or_default(),
             has_moves: !membership.moves().is_empty(),
             moves: membership.moves(),
             followed: Nanos::ZERO,

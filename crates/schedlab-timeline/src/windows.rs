@@ -52,9 +52,10 @@ impl Windows {
         &self.state
     }
 
-    /// Takes over groups, limits and names that became known since the last window.
+    /// Takes over CPUs, groups, limits and names that became known since the last window.
     pub fn learn(&mut self, info: &TraceInfo) {
         self.state.learn(info);
+        self.state.observed.clone_from(&info.cpus);
         self.state.known_comms.clone_from(&info.comms);
         self.throttling.learn(info);
     }

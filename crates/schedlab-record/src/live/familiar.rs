@@ -7,15 +7,20 @@
 use super::super::error::RecordError;
 use super::super::groups::Groups;
 use super::super::spool::{self, Seen};
-use schedlab_model::{Affinity, Comm, CpuSet, Event, Limit, Member, Nanos, Pid, TraceInfo, What};
+use schedlab_model::{
+    Affinity, Comm, CpuSet, Event, Limit, Member, Nanos, Pid, TraceInfo, What, lineage,
+};
 use schedlab_sys::{clock, process, sched};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Tasks and groups that are looked at again in a window.
 const AGAIN: usize = 64;
+
+/// Fewer groups than this are not forgotten: that looks at all tasks.
+const GROUPS_MIN: usize = 256;
 
 /// What is known of one task.
 #[derive(Clone, Debug, Default)]
@@ -34,10 +39,14 @@ pub(super) struct Familiar {
     places: BTreeMap<String, u32>,
     /// By group.
     limits: Vec<Option<Limit>>,
+    /// What people call groups that are containers.
+    titles: BTreeMap<u32, String>,
     /// Those that ended, and when.
     gone: VecDeque<(Nanos, Pid)>,
     /// Where looking again goes on.
     next: (Pid, usize),
+    /// How many groups stayed when some were forgotten last.
+    stayed: usize,
     is_news: bool,
     out: Option<BufWriter<File>>,
 }
@@ -46,19 +55,25 @@ impl Familiar {
     /// Looks at every task there is. What is found is also written into the spool `dir`.
     pub(super) fn start(dir: Option<&Path>) -> Result<Self, RecordError> {
         let out = dir.map(|dir| spool::create(&spool::tasks(dir))).transpose()?.map(BufWriter::new);
-        let mut familiar = Self {
+        let mut familiar = Self::new(Groups::here(), out);
+        familiar.look_at_all().map_err(RecordError::io("looking at the tasks"))?;
+        Ok(familiar)
+    }
+
+    fn new(groups: Option<Groups>, out: Option<BufWriter<File>>) -> Self {
+        Self {
             tasks: BTreeMap::new(),
-            groups: Groups::here(),
+            groups,
             names: Vec::new(),
             places: BTreeMap::new(),
             limits: Vec::new(),
+            titles: BTreeMap::new(),
             gone: VecDeque::new(),
             next: (Pid(0), 0),
+            stayed: 0,
             is_news: true,
             out,
-        };
-        familiar.look_at_all().map_err(RecordError::io("looking at the tasks"))?;
-        Ok(familiar)
+        }
     }
 
     fn look_at_all(&mut self) -> io::Result<()> {
@@ -122,7 +137,7 @@ impl Familiar {
         if let Some(group) = news_group {
             let met = self.groups.as_mut().map(|groups| groups.met(&group)).unwrap_or_default();
             met.iter().try_for_each(|seen| self.note(seen))?;
-            self.note(&Seen::Member { pid, at, group, is_first: false })?;
+            self.note(&Seen::Member { pid, at, group, is_first: Some(false) })?;
         }
         if let Some(cpus) = news_allowed {
             self.note(&Seen::Allowed { pid, at, cpus })?;
@@ -141,11 +156,18 @@ impl Familiar {
                 self.is_news = true;
             }
         }
+        if self.names.len() > 2 * self.stayed + GROUPS_MIN {
+            self.forget_groups();
+        }
         let (after, group) = self.next;
         let some: Vec<Pid> = self.tasks.range(after..).map(|(pid, _)| *pid).take(AGAIN).collect();
         let now = clock::monotonic();
         for pid in &some {
             self.look(*pid, None, now)?;
+            if let Some(known) = self.tasks.get_mut(pid) {
+                drop_before(&mut known.groups, end - keep);
+                drop_before(&mut known.allowed, end - keep);
+            }
         }
         let last = some.last().filter(|_| some.len() == AGAIN);
         self.next.0 = last.map_or(Pid(0), |pid| Pid(pid.0 + 1));
@@ -172,7 +194,7 @@ impl Familiar {
                 process.map_or(Ok(()), |process| write(&Seen::Thread { pid: *pid, process }))?;
                 for (at, place) in groups {
                     let group = self.names[*place as usize].clone();
-                    write(&Seen::Member { pid: *pid, at: *at, group, is_first: false })?;
+                    write(&Seen::Member { pid: *pid, at: *at, group, is_first: Some(false) })?;
                 }
                 for (at, cpus) in allowed {
                     write(&Seen::Allowed { pid: *pid, at: *at, cpus: cpus.clone() })?;
@@ -182,15 +204,51 @@ impl Familiar {
             for (group, limit) in limits.filter_map(|(group, limit)| Some((group, (*limit)?))) {
                 write(&Seen::Limited { group: group.clone(), limit })?;
             }
+            for (place, title) in &self.titles {
+                let (group, title) = (self.names[*place as usize].clone(), title.clone());
+                write(&Seen::Titled { group, title })?;
+            }
             Ok(())
         };
-        all().map_err(RecordError::file(path))
+        let written = all();
+        written.and_then(|()| out.flush()).map_err(RecordError::file(path))
     }
 
     /// Notes the counters of groups at the end.
     pub(super) fn finish(&mut self) -> Result<(), RecordError> {
         let done = self.count().and_then(|()| self.out.as_mut().map_or(Ok(()), Write::flush));
         done.map_err(RecordError::io("writing what is known of the tasks"))
+    }
+
+    /// Forgets groups in which no task was that is known, nor in one below. The others get new numbers.
+    fn forget_groups(&mut self) {
+        let used: BTreeSet<u32> =
+            self.tasks.values().flat_map(|known| &known.groups).map(|(_, place)| *place).collect();
+        let used = used.iter().filter_map(|place| self.names.get(*place as usize));
+        let used: BTreeSet<String> =
+            used.flat_map(|name| lineage(name)).map(str::to_owned).collect();
+        if let Some(groups) = &mut self.groups {
+            groups.forget_but(&used);
+        }
+        let (names, limits) = (std::mem::take(&mut self.names), std::mem::take(&mut self.limits));
+        let mut titles = std::mem::take(&mut self.titles);
+        self.places.clear();
+        let mut new = vec![0; names.len()];
+        for (old, (name, limit)) in names.iter().zip(limits).enumerate() {
+            if used.contains(name) {
+                let place = self.place(name);
+                new[old] = place;
+                self.limits[place as usize] = limit.map(|limit| Limit { group: place, ..limit });
+                let title = titles.remove(&(old as u32));
+                self.titles.extend(title.map(|title| (place, title)));
+            }
+        }
+        for (_, place) in self.tasks.values_mut().flat_map(|known| &mut known.groups) {
+            *place = new[*place as usize];
+        }
+        self.stayed = self.names.len();
+        self.next.1 = 0;
+        self.is_news = true;
     }
 
     fn place(&mut self, group: &str) -> u32 {
@@ -225,6 +283,10 @@ impl Familiar {
                     return Ok(());
                 }
                 *known = Some(Limit { group: place, ..*limit });
+            }
+            Seen::Titled { group, title } => {
+                let place = self.place(group);
+                self.titles.insert(place, title.clone());
             }
             _ => {}
         }
@@ -261,8 +323,92 @@ impl Familiar {
             names: self.names.clone(),
             members,
             limits: self.limits.iter().flatten().copied().collect(),
+            titles: self.titles.clone(),
             ..schedlab_model::Groups::default()
         });
         true
+    }
+}
+
+/// Drops what held no longer at a time.
+fn drop_before<T>(all: &mut Vec<(Nanos, T)>, time: Nanos) {
+    let later = all.partition_point(|(since, _)| *since <= time);
+    all.drain(..later.saturating_sub(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::groups;
+    use super::*;
+    use schedlab_model::Clock;
+
+    /// A day of short-lived containers: each has a group, a name, a quota and some tasks.
+    #[test]
+    fn groups_and_tasks_that_are_gone_are_forgotten_and_the_others_keep_what_is_known() {
+        let mut familiar = Familiar::new(None, None);
+        let limit = |quota| Limit {
+            at: Nanos::ZERO,
+            group: 0,
+            quota: Some(Nanos(quota)),
+            period: Nanos(100),
+            burst: Nanos::ZERO,
+            shares: 1024,
+        };
+        let join = |familiar: &mut Familiar, pid: i32, at: u64, group: &str| {
+            let (title, group) = (format!("of {group}"), group.to_owned());
+            let limit = limit(u64::from(pid.unsigned_abs()));
+            familiar.note(&Seen::Titled { group: group.clone(), title }).unwrap();
+            familiar.note(&Seen::Limited { group: group.clone(), limit }).unwrap();
+            let (pid, at, is_first) = (Pid(pid), Nanos(at), Some(false));
+            familiar.note(&Seen::Member { pid, at, group, is_first }).unwrap();
+        };
+        // The first one outlives them all.
+        join(&mut familiar, 1, 0, "/pods/long");
+        familiar.note(&Seen::Limited { group: "/pods".into(), limit: limit(7) }).unwrap();
+        let mut most = (0, 0);
+        for round in 0..86_400_u64 {
+            let end = Nanos::from_secs(round + 1);
+            let pid = 2 + (round % 30_000) as i32;
+            join(&mut familiar, pid, end.0 - 1, &format!("/pods/{round}"));
+            familiar.gone.push_back((end, Pid(pid)));
+            let cpus = CpuSet::first(1 + (round % 2) as usize);
+            familiar.note(&Seen::Allowed { pid: Pid(1), at: end, cpus }).unwrap();
+            familiar.window(end, Nanos::ZERO).unwrap();
+            most = (most.0.max(familiar.names.len()), most.1.max(familiar.tasks.len()));
+        }
+        assert!(most.0 < 600 && most.1 < 100, "{most:?} groups and tasks at most");
+        assert!(familiar.tasks[&Pid(1)].allowed.len() < 20, "{:?}", familiar.tasks[&Pid(1)]);
+        let of = |path: &str| familiar.places[path];
+        let place = of("/pods/long");
+        assert_eq!(familiar.tasks[&Pid(1)].groups, [(Nanos::ZERO, place)]);
+        assert_eq!(familiar.titles[&place], "of /pods/long");
+        for (path, quota) in [("/pods/long", 1), ("/pods", 7)] {
+            let limit = familiar.limits[of(path) as usize].unwrap();
+            assert_eq!((limit.group, limit.quota), (of(path), Some(Nanos(quota))), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_of_containers_are_in_windows_and_in_saved_traces() {
+        let here = Groups::here();
+        let is_here = here.is_some();
+        let mut familiar = Familiar::new(here, None);
+        let group = || "/docker/0123".to_owned();
+        let (pid, at) = (Pid(7), Nanos::ZERO);
+        familiar.note(&Seen::Titled { group: group(), title: "web".into() }).unwrap();
+        familiar.note(&Seen::Member { pid, at, group: group(), is_first: Some(false) }).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        familiar.save(&spool::tasks(dir.path())).unwrap();
+        let seen = spool::read_tasks(dir.path()).unwrap();
+        let saved = groups::gather(&seen, &[], &[]).unwrap();
+        let mut all = vec![saved];
+        let mut info = TraceInfo::new("x", Clock::Monotonic);
+        assert!(familiar.describe(&mut info));
+        if is_here {
+            all.push(info.groups.expect("there are groups here"));
+        }
+        for groups in all {
+            assert_eq!(groups.of(pid).map(|group| groups.title(group)).as_deref(), Some("web"));
+        }
     }
 }

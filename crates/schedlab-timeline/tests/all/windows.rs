@@ -3,7 +3,8 @@
 use crate::causes::quota_source;
 use crate::chaos::Dice;
 use schedlab_model::{
-    Clock, Context, Cpu, CpuSet, Event, EventSource, Left, Nanos, Pid, Prio, Span, TraceInfo, What,
+    Clock, Context, Cpu, CpuSet, Event, EventSource, Groups, Left, Member, Nanos, Pid, Prio, Span,
+    TraceInfo, What,
 };
 use schedlab_random::SplitMix64;
 use schedlab_timeline::notation::Trace;
@@ -138,6 +139,101 @@ fn names_and_tasks_of_a_long_stream_do_not_add_up() {
     assert!(tasks < 5_000 && names < 5_000, "{seen:?}");
 }
 
+/// 8,640 windows of ten seconds, in each of which some processes live and end; and once a crowd.
+#[test]
+fn a_day_of_windows_and_a_crowd_of_ten_thousand_leave_nothing() {
+    let (few, crowd) = (short_lives(40), short_lives(10_000));
+    let mut windows = Windows::new(&few.info, Nanos::ZERO);
+    let length = Nanos::from_secs(10);
+    let (mut tasks, mut after) = (0, (0, 0));
+    for round in 0..8_640_u64 {
+        let start = Nanos(length.0 * round);
+        let lives = if round == 4_000 { &crowd } else { &few };
+        // Numbers of tasks go round, as the kernel's do.
+        let turned = |pid: Pid| Pid(100 + (pid.0 + 40 * round as i32) % 32_000);
+        let pid = |pid: Pid| if pid.0 < 100 { pid } else { turned(pid) };
+        let later = |event: &Event| {
+            let by = pid(event.by);
+            let what = match event.what {
+                What::Fork { child } => What::Fork { child: pid(child) },
+                What::Comm { pid: of, comm } => What::Comm { pid: pid(of), comm },
+                What::Wakeup { pid: of, prio, cpu, new } => {
+                    What::Wakeup { pid: pid(of), prio, cpu, new }
+                }
+                What::Exit { pid: of } => What::Exit { pid: pid(of) },
+                What::Switch { prev, prev_prio, left, next, next_prio } => {
+                    What::Switch { prev: pid(prev), prev_prio, left, next: pid(next), next_prio }
+                }
+                other => other,
+            };
+            Event { time: event.time + start, by, what, ..*event }
+        };
+        let events: Vec<Event> = lives.events.iter().map(later).collect();
+        windows.close(&events, &|_| None, start + length, |_| questions(&lives.info));
+        tasks = tasks.max(windows.state().task_count());
+        windows.forget_dead();
+        after = (windows.state().task_count(), windows.state().names().count());
+    }
+    assert!((10_000..15_000).contains(&tasks), "{tasks} tasks at most");
+    assert!(after.0 < 3_000 && after.1 < 3_000, "{after:?} tasks and names at the end");
+}
+
+/// Two tasks for each of 1,000 groups, which take turns on 100 CPUs.
+fn many_groups() -> Trace {
+    let mut info = TraceInfo::new("x", Clock::Monotonic);
+    info.cpus = CpuSet::first(100);
+    let names = (0..1_000).map(|group| format!("/pods/{group}")).collect();
+    let member =
+        |task: u32| Member { pid: Pid(1_000 + task as i32), at: Nanos::ZERO, group: task % 1_000 };
+    let members = (0..2_000).map(member).collect();
+    info.groups = Some(Groups { names, members, ..Groups::default() });
+    let mut dice = SplitMix64::new(48);
+    let mut next = |count: usize| (dice.bits() % count as u64) as usize;
+    let (prio, context) = (Prio::NORMAL, Context::Task);
+    let mut asleep: Vec<Pid> = (0..2_000).map(|task| Pid(1_000 + task)).collect();
+    let mut queues = vec![std::collections::VecDeque::new(); 100];
+    let mut on = vec![Pid::IDLE; 100];
+    let mut events = Vec::new();
+    for step in 0..30_000_u64 {
+        let at = next(100);
+        let (cpu, by) = (Cpu(at as u16), on[at]);
+        let mut put = |after: u64, what| {
+            events.push(Event { time: Nanos(step * 2_000 + after), by, cpu, context, what });
+        };
+        if !asleep.is_empty() {
+            let pid = asleep.swap_remove(next(asleep.len()));
+            put(0, What::Waking { pid, prio, last_cpu: cpu });
+            put(100, What::Wakeup { pid, prio, cpu, new: false });
+            queues[at].push_back(pid);
+        }
+        if step % 3 == 0 {
+            continue;
+        }
+        let left = if step % 5 == 0 { Left::Preempted } else { Left::Slept };
+        let coming = queues[at].pop_front().unwrap_or(Pid::IDLE);
+        let next = (coming, prio);
+        put(500, What::Switch { prev: by, prev_prio: prio, left, next: next.0, next_prio: next.1 });
+        match (by.is_idle(), left) {
+            (true, _) => {}
+            (false, Left::Slept) => asleep.push(by),
+            (false, _) => queues[at].push_back(by),
+        }
+        on[at] = coming;
+    }
+    Trace { info, events, tick: Nanos(1) }
+}
+
+#[test]
+fn a_hundred_cpus_and_a_thousand_groups_have_the_figures_of_the_whole() {
+    let trace = many_groups();
+    compare(&trace, Nanos::from_millis(9), "a hundred CPUs");
+    let cut = Cut { from: None, to: None };
+    let whole = ask_within(&mut trace.source(), cut, questions(&trace.info)).unwrap();
+    let groups: std::collections::BTreeSet<_> =
+        whole.answer.2.tasks.iter().filter_map(|row| row.group).collect();
+    assert!(groups.len() > 990, "{} groups waited", groups.len());
+}
+
 #[test]
 fn a_loss_marks_its_windows_until_the_cpu_has_switched() {
     let mut trace = short_lives(400);
@@ -204,4 +300,38 @@ fn budgets_carry_over_from_window_to_window() {
         }
         assert!(throttled > 100_000_000, "{kernel}: {throttled}");
     }
+}
+
+/// The same trace, where groups that are gone are forgotten between windows: those that stay have other numbers.
+#[test]
+fn budgets_carry_over_where_groups_have_new_numbers() {
+    let source = || quota_source("6.12.1", true, false);
+    let all = told(source());
+    let plain = source().info().clone();
+    let mut shifted = plain.clone();
+    let groups = shifted.groups.as_mut().unwrap();
+    groups.names.insert(0, "/gone".into());
+    groups.members.iter_mut().for_each(|member| member.group += 1);
+    groups.limits.iter_mut().for_each(|limit| limit.group += 1);
+    let told = |infos: [&TraceInfo; 2]| {
+        let mut windows = Windows::new(infos[0], all[0].0.time);
+        let mut found = Vec::new();
+        let (mut from, last) = (all[0].0.time, all.last().unwrap().0.time);
+        while from < last {
+            let to = from + Nanos(37_000_000);
+            let inside = |(event, _): &&(Event, Option<String>)| (from..to).contains(&event.time);
+            let mine: Vec<_> = all.iter().filter(inside).cloned().collect();
+            let events: Vec<Event> = mine.iter().map(|(event, _)| *event).collect();
+            let text = |place: usize| mine[place].1.as_deref().map(Into::into);
+            let (answer, _) = windows.close(&events, &text, to, |_| Latency::new());
+            let times: Vec<u64> = answer.groups.values().map(|time| time.0).collect();
+            found.push((times, answer.spans.len()));
+            windows.learn(infos[found.len() % 2]);
+            from = to;
+        }
+        found
+    };
+    let same = told([&plain, &plain]);
+    assert!(same.iter().any(|(times, _)| times.iter().sum::<u64>() > 1_000_000), "{same:?}");
+    assert_eq!(told([&shifted, &plain]), same);
 }
