@@ -4,7 +4,7 @@ use schedlab_model::{Comm, Nanos, Pid};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -90,6 +90,17 @@ pub fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> io::Result<Vec<bo
         Err(rustix::io::Errno::INTR) => Ok(vec![false; fds.len()]),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sends what is written to the standard output to the standard error from now on, also by programs that are started.
+/// Returns the old standard output.
+///
+/// # Errors
+/// When a stream is closed.
+pub fn divert_stdout() -> io::Result<OwnedFd> {
+    let old = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(old)
 }
 
 /// Whether the other side of a terminal or a pipe is gone. Reading such a terminal gives nothing, again and again.

@@ -20,6 +20,7 @@ pub(crate) mod schema;
 pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod slow;
+mod ssh;
 mod temporary_folder;
 mod topology;
 pub(crate) mod tour;

@@ -8,6 +8,7 @@ mod ssh;
 
 use super::UsageError;
 use super::experiment_options::ExperimentOptions;
+use super::ssh::quoted;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::frozen::{self, Frozen, Gathered};
@@ -177,23 +178,4 @@ fn gather(frozen: &Frozen, folders: &[PathBuf], results: &Path) -> anyhow::Resul
         super::run::conclude(&frozen.experiment, results, !told.is_whole())?;
     }
     Ok(told)
-}
-
-/// A text as one word of a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quoted_word_is_one_word_of_a_shell() {
-        for word in ["plain", "two words", "it's", "$HOME `x` \"y\"", "a\nb"] {
-            let command = format!("printf %s {}", quoted(word));
-            let out = std::process::Command::new("sh").args(["-c", &command]).output();
-            assert_eq!(out.expect("there is a shell").stdout, word.as_bytes());
-        }
-    }
 }

@@ -1,10 +1,13 @@
 //! `schedlab record`.
 
+mod elsewhere;
 mod repeat;
 
 pub(crate) use repeat::Files;
 
 use super::UsageError;
+use super::ssh::Ssh;
+use super::temporary_folder::Scratch;
 use crate::json;
 use crate::machines;
 use anyhow::Context as _;
@@ -20,6 +23,7 @@ use schedlab_workload::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,11 +49,15 @@ Examples:
   schedlab record --request-list libc.so.6 malloc
   schedlab record --stacks -- make; schedlab trace tasks trace.dat
   schedlab record --time 10s; schedlab why trace.dat
+  schedlab record --ssh root@host --time 10s -o x.dat
+  schedlab record -o - --time 10s | zstd >x.dat.zst
   trace-cmd report x.dat; kernelshark x.dat")]
 pub(crate) struct Args {
-    /// Write the trace to FILE
+    /// Write the trace to FILE; - is the standard output
     #[arg(short, long, value_name = "FILE", default_value = "trace.dat")]
     output: PathBuf,
+    #[command(flatten)]
+    ssh: Ssh,
     /// Record these tracepoints too: a system, system:name, or a name; one that ends with '?' is left
     /// out if the kernel does not have it (repeatable)
     #[arg(short, long = "event", value_name = "SYSTEM[:NAME]|NAME")]
@@ -233,6 +241,51 @@ enum AtSize {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match &args.ssh.ssh {
+        Some(host) => elsewhere::run(&args, host),
+        None if args.output == Path::new("-") => to_stdout(args),
+        None => record(args),
+    }
+}
+
+/// The trace goes to the standard output, and all else to the standard error, also what a command prints.
+fn to_stdout(mut args: Args) -> anyhow::Result<ExitCode> {
+    takes_a_trace(&args.output)?;
+    let other = [(args.json, "--json"), (args.max.is_some(), "--max")];
+    if let Some((_, option)) = other.into_iter().find(|(is_asked, _)| *is_asked) {
+        let what = format!("{option} and -o - do not go together: name a file with -o");
+        return Err(UsageError(what).into());
+    }
+    let mut out = File::from(process::divert_stdout()?);
+    let scratch = Scratch::new("record")?;
+    let trace = scratch.path().join("-");
+    args.output.clone_from(&trace);
+    let code = record(args)?;
+    if trace.exists() {
+        std::io::copy(&mut File::open(&trace)?, &mut out).context("the standard output")?;
+    }
+    Ok(code)
+}
+
+/// Refuses a terminal: a trace is no text.
+fn takes_a_trace(output: &Path) -> anyhow::Result<()> {
+    use std::io::IsTerminal as _;
+    if output == Path::new("-") && crate::output::screen().is_terminal() {
+        let what = "-o -: the standard output is a terminal: use a pipe, or name a file";
+        return Err(UsageError(what.into()).into());
+    }
+    Ok(())
+}
+
+/// How an output is called.
+fn shown(output: &Path) -> String {
+    match output.ends_with("-") {
+        true => "the standard output".to_owned(),
+        false => output.display().to_string(),
+    }
+}
+
+fn record(args: Args) -> anyhow::Result<ExitCode> {
     if let [program, pattern @ ..] = args.request_list.as_slice() {
         return list(program, pattern.first().map_or("", String::as_str));
     }
@@ -249,7 +302,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     done.map_err(|error| {
         let said = format!("{error:#}");
-        if !spool.join("head.json").exists() || said.contains("--salvage") {
+        let is_gone = output.ends_with("-") && spool == spool_of(&output);
+        if is_gone || !spool.join("head.json").exists() || said.contains("--salvage") {
             return error;
         }
         // A full disk, mostly: nothing of it is lost.
@@ -531,7 +585,7 @@ fn tell(summary: &Recorded, output: &Path) {
     let size = std::fs::metadata(output).map_or(0, |data| data.len());
     let time = summary.span.map_or_else(String::new, |s| format!(" over {}", s.duration()));
     let cpus = summary.per_cpu.len();
-    let (file, via, size) = (output.display(), &summary.via, Bytes(size));
+    let (file, via, size) = (shown(output), &summary.via, Bytes(size));
     note(&format!("{file}: {total} events of {cpus} CPUs{time}, {size}, through {via}"));
     let list: Vec<String> = events.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if !list.is_empty() {
@@ -555,7 +609,7 @@ fn tell(summary: &Recorded, output: &Path) {
             format!("; a hit costs {each} here, all took {took}, {share:.2} % of the CPUs' time")
         });
         note(&format!("request '{name}': {begun} begun, {ended} ended{cost}"));
-        if begun > 0 && ended > 0 {
+        if begun > 0 && ended > 0 && !output.ends_with("-") {
             note(&format!("next: schedlab trace why {file} --mark '{name}'"));
         }
     }

@@ -1,6 +1,7 @@
 //! `schedlab watch`: the answers of `why` and `trace`, window by window, while it happens.
 
 mod condition;
+mod elsewhere;
 mod metrics;
 mod serve;
 mod snapshots;
@@ -8,6 +9,7 @@ mod terminal;
 mod view;
 mod window;
 
+use super::ssh::Ssh;
 use super::trace::form::print_text;
 use super::{UsageError, record};
 use crate::json;
@@ -40,6 +42,7 @@ Examples:
   schedlab watch --time 60s --fail-if 'group=/docker/web and wakeup_p99 > 20ms'
   schedlab watch --time 10s --keep x.dat; schedlab why x.dat
   schedlab watch --listen 127.0.0.1:9464 --quiet
+  schedlab watch --ssh root@host
   schedlab watch --quiet --snapshot-if 'group=/docker/web and wakeup_p99 > 20ms'
 
 On a terminal it shows a view: h lists its keys.
@@ -86,6 +89,8 @@ pub(crate) struct Args {
     /// Call these traces FILE-000001 and so on, before the ending
     #[arg(short, long, value_name = "FILE", default_value = "watch.dat")]
     output: PathBuf,
+    #[command(flatten)]
+    ssh: Ssh,
     /// Print no windows
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     quiet: bool,
@@ -119,8 +124,11 @@ const WORST: usize = 200;
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check(args)?;
+    if let Some(host) = &args.ssh.ssh {
+        return elsewhere::run(args, host);
+    }
     let keep = args.keep.as_deref().map(spool_of);
-    let is_view = !(args.json || args.csv || args.quiet || args.lines) && terminal::is_there();
+    let is_view = is_view(args);
     let recent = match is_view || !args.snapshot_if.is_empty() {
         true => args.last,
         false => Nanos::ZERO,
@@ -143,6 +151,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         record::finish(dir, file, false)?;
     }
     Ok(watched.judge(&args.fail_if))
+}
+
+fn is_view(args: &Args) -> bool {
+    !(args.json || args.csv || args.quiet || args.lines) && terminal::is_there()
 }
 
 fn check(args: &Args) -> anyhow::Result<()> {
@@ -225,8 +237,9 @@ impl Watched {
     /// What follows from a window, whoever it is shown to; what to say about it.
     fn count(&mut self, args: &Args, live: &Live, window: &Window, end: Nanos) -> Vec<String> {
         self.count += 1;
+        let mut said = window.news.clone();
         for (condition, held) in args.fail_if.iter().zip(&mut self.held) {
-            if condition.holds(window) {
+            if condition.holds(window, live.info().groups.as_ref()) {
                 held.0 += 1;
                 held.1.get_or_insert(end - self.began);
             }
@@ -234,7 +247,8 @@ impl Watched {
         if let Some(metrics) = &self.metrics {
             metrics.add(window);
         }
-        self.snapshots.after(args, live, window)
+        said.extend(self.snapshots.after(args, live, window));
+        said
     }
 
     /// The window that ended at `end`.

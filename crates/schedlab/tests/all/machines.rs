@@ -1,6 +1,6 @@
 //! One plan in several processes and on several machines, through ssh and Slurm for real.
 
-mod cluster;
+pub(crate) mod cluster;
 mod work;
 
 use std::collections::BTreeMap;

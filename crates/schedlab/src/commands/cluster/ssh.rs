@@ -7,6 +7,7 @@
 
 use super::{ToFreeze, UsageError, quoted};
 use crate::commands::result_file::save;
+use crate::commands::ssh::{host, there};
 use anyhow::{Context as _, bail, ensure};
 use schedlab_experiment::frozen::Frozen;
 use std::collections::BTreeSet;
@@ -69,11 +70,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn check(hosts: &[String], command: &str) -> Result<(), UsageError> {
     let mut seen = BTreeSet::new();
     for name in hosts {
-        // ssh would take it for an option.
-        if name.is_empty() || name.starts_with('-') {
-            let name = name.escape_default();
-            return Err(UsageError(format!("invalid host '{name}': use a name that ssh knows")));
-        }
+        host(name).map_err(UsageError)?;
         if !seen.insert(name) {
             return Err(UsageError(format!("host '{}' is given twice", name.escape_default())));
         }
@@ -355,11 +352,7 @@ impl Host<'_> {
     }
 
     fn ssh(&self, script: &str) -> Command {
-        let mut command = Command::new(self.ssh[0]);
-        // Any shell that the user has there.
-        let script = format!("sh -c {}", quoted(script));
-        command.args(&self.ssh[1..]).args(["-o", "BatchMode=yes", self.name, &script]);
-        command
+        there(&self.ssh, self.name, script)
     }
 
     fn log_path(&self) -> PathBuf {

@@ -45,7 +45,7 @@ pub(super) fn run(
         if let Some(ended) = ended {
             note(&ended.to_string());
         }
-        let file = files.next()?;
+        let (file, _) = files.next()?;
         finish_with(&dir, &file, marks.as_deref(), json)
             .map(drop)
             .with_context(|| file.display().to_string())?;
@@ -76,11 +76,11 @@ impl Files {
         self.dir.join(format!("{}-{number:06}{}", self.stem, self.ending))
     }
 
-    /// Numbers of the snapshots that are there, ascending.
-    fn numbers(&self) -> std::io::Result<Vec<u64>> {
+    /// Numbers of the names that are there and pass, ascending.
+    fn numbers(&self, number: impl Fn(&str) -> Option<u64>) -> std::io::Result<Vec<u64>> {
         let entries = std::fs::read_dir(&self.dir)?.flatten();
         let mut numbers: Vec<u64> =
-            entries.filter_map(|entry| self.number(entry.file_name().to_str()?)).collect();
+            entries.filter_map(|entry| number(entry.file_name().to_str()?)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -92,30 +92,41 @@ impl Files {
         is_ours.then(|| digits.parse().ok()).flatten()
     }
 
-    pub(crate) fn next(&self) -> std::io::Result<PathBuf> {
-        Ok(self.file(self.numbers()?.last().copied().unwrap_or(0) + 1))
+    /// Whether a file of this name is one of them.
+    pub(crate) fn is_one(&self, name: &str) -> bool {
+        self.number(name).is_some()
+    }
+
+    /// A file that nobody has, and the folder in which its events can wait. The number is taken once that folder is there,
+    /// so others can be asked for while the file is made.
+    pub(crate) fn next(&self) -> std::io::Result<(PathBuf, PathBuf)> {
+        let taken = |name: &str| self.number(owner_of(name).map_or(name, |(of, _)| of));
+        let file = self.file(self.numbers(taken)?.last().copied().unwrap_or(0) + 1);
+        let spool = owned(&file);
+        Ok((file, spool))
     }
 
     /// Removes all but the newest.
     pub(crate) fn prune(&self, max: u32) -> std::io::Result<()> {
-        let numbers = self.numbers()?;
+        let numbers = self.numbers(|name| self.number(name))?;
         let old = numbers.len().saturating_sub(max as usize);
         numbers[..old].iter().try_for_each(|number| std::fs::remove_file(self.file(*number)))
     }
 
-    /// Where the recording grows. Its name holds this process, so that a dead one's is known.
-    pub(crate) fn spool(&self) -> PathBuf {
-        self.dir.join(format!("{}{}.{}.spool", self.stem, self.ending, std::process::id()))
+    /// Where a recording grows that has no number yet.
+    fn spool(&self) -> PathBuf {
+        owned(&self.dir.join(format!("{}{}", self.stem, self.ending)))
     }
 
-    /// A run that was killed leaves its spool, with at most the heads of a snapshot in it.
+    /// A run that was killed leaves its spools.
     pub(crate) fn remove_what_was_killed(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
-        let start = format!("{}{}.", self.stem, self.ending);
+        let own = format!("{}{}", self.stem, self.ending);
         for entry in entries.flatten() {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|name| {
-                name.strip_prefix(&start)?.strip_suffix(".spool")?.parse::<u32>().ok()
+                let (file, pid) = owner_of(name)?;
+                (file == own || self.number(file).is_some()).then_some(pid)
             });
             let is_dead = owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
             if is_dead && std::fs::remove_dir_all(entry.path()).is_ok() {
@@ -126,6 +137,19 @@ impl Files {
     }
 }
 
+/// The spool of a file. Its name holds this process, so that a dead one's is known.
+fn owned(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".{}.spool", std::process::id()));
+    name.into()
+}
+
+/// The name of a spool's file, and the process that writes it.
+fn owner_of(name: &str) -> Option<(&str, u32)> {
+    let (file, pid) = name.strip_suffix(".spool")?.rsplit_once('.')?;
+    Some((file, pid.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,15 +158,31 @@ mod tests {
     fn snapshots_are_numbered_on_and_the_oldest_give_way() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::of(&dir.path().join("late.dat")).unwrap();
-        assert_eq!(files.next().unwrap(), dir.path().join("late-000001.dat"));
+        let next = || files.next().unwrap().0;
+        assert_eq!(next(), dir.path().join("late-000001.dat"));
         let ours = ["late-000003.dat", "late-000012.dat", "late-000004.dat"];
         for name in ours.iter().chain(&["late-7.dat", "late.dat"]) {
             std::fs::write(dir.path().join(name), "x").unwrap();
         }
-        assert_eq!(files.next().unwrap(), dir.path().join("late-000013.dat"));
+        assert_eq!(next(), dir.path().join("late-000013.dat"));
         files.prune(2).unwrap();
-        assert_eq!(files.numbers().unwrap(), [4, 12]);
+        assert_eq!(files.numbers(|name| files.number(name)).unwrap(), [4, 12]);
         assert!(dir.path().join("late-7.dat").exists(), "what is not ours stays");
+    }
+
+    #[test]
+    fn a_file_that_is_being_made_keeps_its_number_and_room_for_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::of(&dir.path().join("late.dat")).unwrap();
+        let (first, spool) = files.next().unwrap();
+        std::fs::create_dir(&spool).unwrap();
+        let (second, other) = files.next().unwrap();
+        assert_eq!(second, dir.path().join("late-000002.dat"));
+        assert!(first != second && spool != other);
+        // One that is not finished is no file yet, and takes no other's place.
+        std::fs::write(&second, "x").unwrap();
+        files.prune(1).unwrap();
+        assert!(second.exists() && spool.exists());
     }
 
     #[test]
@@ -150,12 +190,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::of(&dir.path().join("late.dat")).unwrap();
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let dead = dir.path().join(format!("late.dat.{}.spool", child.id()));
+        let dead = ["late.dat", "late-000003.dat"]
+            .map(|file| dir.path().join(format!("{file}.{}.spool", child.id())));
+        let others = dir.path().join(format!("late-3.dat.{}.spool", child.id()));
         child.wait().unwrap();
-        for spool in [&dead, &files.spool()] {
+        let (_, own) = files.next().unwrap();
+        for spool in dead.iter().chain([&others, &own, &files.spool()]) {
             std::fs::create_dir(spool).unwrap();
         }
         files.remove_what_was_killed();
-        assert!(!dead.exists() && files.spool().exists());
+        assert!(dead.iter().all(|spool| !spool.exists()));
+        assert!([own, others, files.spool()].iter().all(|spool| spool.exists()));
     }
 }

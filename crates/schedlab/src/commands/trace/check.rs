@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
              a part of a trace (--from, --to) and a snapshot have none"
         );
     }
-    let groups = overview::sums(&args.input)?;
+    let groups = overview::sums(&args.input, reply.observed)?;
     let rows: Vec<Row> = reply.checked.iter().map(|checked| row(checked, &reply)).collect();
     let document = Document {
         head: Head::of(&reply),

@@ -2,8 +2,9 @@
 
 use super::window::{Entry, Window};
 use schedlab_model::table::{Cell, Column, Row as _};
-use schedlab_model::{Nanos, is_within};
+use schedlab_model::{Groups, Nanos};
 use schedlab_record::Watched;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -93,14 +94,19 @@ fn limit(text: &str, part: &str, at: usize) -> Result<Limit, String> {
 }
 
 impl Condition {
-    /// Whether it is about a task.
-    pub(super) fn chooses(&self, entry: &Entry) -> bool {
-        self.chosen.iter().all(|one| is_it(one, entry))
+    /// The tasks of a window that it is about.
+    pub(super) fn chosen<'a>(
+        &self,
+        window: &'a Window,
+        groups: Option<&Groups>,
+    ) -> impl Iterator<Item = &'a Entry> {
+        let meant: Vec<_> = self.chosen.iter().map(|one| (one, meant(one, groups))).collect();
+        window.tasks.iter().filter(move |entry| meant.iter().all(|(one, at)| is_it(one, at, entry)))
     }
 
     /// Whether it holds for the chosen tasks together.
-    pub(super) fn holds(&self, window: &Window) -> bool {
-        let sum = window.sum_of(|entry| self.chooses(entry));
+    pub(super) fn holds(&self, window: &Window, groups: Option<&Groups>) -> bool {
+        let sum = Entry::sum(self.chosen(window, groups));
         let columns = numbers();
         self.limits.iter().all(|limit| {
             let column = columns.iter().find(|column| column.head().name == limit.column);
@@ -115,10 +121,16 @@ impl Condition {
     }
 }
 
-fn is_it(watched: &Watched, entry: &Entry) -> bool {
+/// The groups that are meant by a path or a name.
+fn meant(watched: &Watched, groups: Option<&Groups>) -> BTreeSet<u32> {
+    let (Watched::Cgroup(wanted), Some(groups)) = (watched, groups) else { return BTreeSet::new() };
+    (0..groups.names.len() as u32).filter(|group| groups.is_meant(*group, wanted)).collect()
+}
+
+fn is_it(watched: &Watched, meant: &BTreeSet<u32>, entry: &Entry) -> bool {
     match watched {
         Watched::Pid(pid) => entry.pid == Some(*pid),
         Watched::Comm(name) => entry.comm.as_deref() == Some(name),
-        Watched::Cgroup(path) => entry.group.as_deref().is_some_and(|group| is_within(group, path)),
+        Watched::Cgroup(_) => entry.place.is_some_and(|group| meant.contains(&group)),
     }
 }

@@ -99,7 +99,7 @@ impl Metrics {
             cpu.1 += row.idle;
         }
         for task in &window.tasks {
-            let sum = all.sum_of(task.group.as_deref(), self.places, now);
+            let sum = all.sum_of(task.group_title.as_deref(), self.places, now);
             sum.seen = now;
             sum.wakeup.merge(&task.delays.wakeup);
             sum.run_delay.merge(&task.delays.run_delay);
@@ -109,8 +109,9 @@ impl Metrics {
                 sum.parts[cause as usize] += task.parts.of(cause);
             }
         }
-        for (group, time) in &window.throttled {
-            all.sum_of(Some(group), self.places, now).group_throttled += *time;
+        for one in &window.throttled {
+            let sum = all.sum_of(Some(&one.group_name), self.places, now);
+            sum.group_throttled += one.throttled_ns;
         }
         drop(all);
         self.publish();

@@ -4,10 +4,10 @@ use super::Args;
 use super::condition::Condition;
 use super::window::Window;
 use crate::commands::record::Files;
-use schedlab_model::{Nanos, Trigger};
+use schedlab_model::{Groups, Nanos, Trigger};
 use schedlab_record::live::Live;
 use schedlab_record::{Marks, stitch};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -39,7 +39,9 @@ impl Snapshots {
     pub(super) fn after(&mut self, args: &Args, live: &Live, window: &Window) -> Vec<String> {
         let mut said: Vec<String> = self.told.try_iter().collect();
         self.is_busy &= said.is_empty();
-        let Some(condition) = args.snapshot_if.iter().find(|one| one.holds(window)) else {
+        let Some(condition) =
+            args.snapshot_if.iter().find(|one| one.holds(window, groups_of(live)))
+        else {
             return said;
         };
         let now = window.reply.observed.end;
@@ -66,9 +68,8 @@ impl Snapshots {
         condition: &Condition,
     ) -> anyhow::Result<String> {
         let Some(files) = &self.files else { return Ok(String::new()) };
-        let file = files.next()?;
-        let spool = files.spool();
-        live.save(&spool, trigger(window, condition))?;
+        let (file, spool) = files.next()?;
+        live.save(&spool, trigger(window, condition, groups_of(live)))?;
         let (max, files, tell) = (args.snapshots, files.clone(), self.tell.clone());
         let said = format!("{condition} held: writing {}", file.display());
         let work = move || {
@@ -95,14 +96,18 @@ impl Drop for Snapshots {
     }
 }
 
+fn groups_of(live: &Live) -> Option<&Groups> {
+    live.info().groups.as_ref()
+}
+
 /// The longest wait of the chosen tasks.
-fn trigger(window: &Window, condition: &Condition) -> Option<Trigger> {
+fn trigger(window: &Window, condition: &Condition, groups: Option<&Groups>) -> Option<Trigger> {
     let state = &window.reply.state;
     let waits = window.reply.answer.worst.iter();
-    let chosen: Vec<_> = window.tasks.iter().filter(|entry| condition.chooses(entry)).collect();
-    let is_chosen = |pid| chosen.iter().any(|entry| entry.pid == Some(pid));
+    let chosen: BTreeSet<_> =
+        condition.chosen(window, groups).filter_map(|entry| entry.pid).collect();
     let of = waits.map(|wait| (state.task(wait.task).pid, wait));
-    let (pid, wait) = of.into_iter().find(|(pid, _)| is_chosen(*pid))?;
+    let (pid, wait) = of.into_iter().find(|(pid, _)| chosen.contains(pid))?;
     Some(Trigger { pid, since: wait.since, until: wait.until })
 }
 

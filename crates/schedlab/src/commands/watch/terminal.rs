@@ -17,6 +17,7 @@ use schedlab_model::Pid;
 use schedlab_record::live::Live;
 use schedlab_sys::{process, signal};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
@@ -24,15 +25,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The screen, which is given back when this is dropped, also after a panic.
-struct Screen(Terminal<CrosstermBackend<io::Stdout>>);
+/// The screen, which is given back when this is dropped, also after a panic. The terminal's own drop would write to the
+/// standard error, and panic where that is gone with the screen.
+struct Screen(ManuallyDrop<Terminal<CrosstermBackend<io::Stdout>>>);
 
 impl Screen {
     fn take() -> anyhow::Result<Self> {
         enable_raw_mode().context("taking the terminal")?;
         let mut out = crate::output::screen();
         execute!(out, EnterAlternateScreen, cursor::Hide)?;
-        Ok(Self(Terminal::new(CrosstermBackend::new(out))?))
+        Ok(Self(ManuallyDrop::new(Terminal::new(CrosstermBackend::new(out))?)))
     }
 }
 
@@ -70,6 +72,7 @@ pub(super) fn run(
     signals: signal::Signals,
 ) -> anyhow::Result<()> {
     let mut saves = Vec::new();
+    Files::of(&args.output)?.remove_what_was_killed();
     let done = show(args, watched, live, signals, &mut saves);
     for save in saves {
         let _ = save.join();
@@ -91,12 +94,12 @@ fn show(
     let stdin = io::stdin();
     let last = args.time.map(|time| watched.began + time);
     loop {
-        screen.0.draw(|frame| view.draw(frame))?;
         let end = watched.next(args);
         let is_over = last.is_some_and(|last| end > last) || signals.caught().is_some();
         if is_over || process::is_hung_up(stdin.as_fd())? {
             return Ok(());
         }
+        screen.0.draw(|frame| view.draw(frame))?;
         let typed = live.wait(Live::settles(end), &[signals.fd(), stdin.as_fd()])?;
         if !typed {
             let window = watched.window(args, live, end)?;
@@ -137,8 +140,7 @@ fn save(
     tell: &Sender<Told>,
 ) -> Option<JoinHandle<()>> {
     let saved = Files::of(&args.output).and_then(|files| {
-        let file = files.next()?;
-        let spool = schedlab_record::spool_of(&file);
+        let (file, spool) = files.next()?;
         live.save(&spool, None)?;
         Ok((file, spool))
     });

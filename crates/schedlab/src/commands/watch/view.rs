@@ -74,6 +74,10 @@ impl Sort {
 
     fn cell(self, row: &Entry) -> String {
         match self {
+            // Short, so that more of the name fits.
+            Self::Name if row.pid.is_none() && row.tasks > 1 => {
+                format!("{} \u{d7}{}", row.name(), row.tasks)
+            }
             Self::Name => row.title(),
             Self::Waited => time(row.parts.sum()),
             Self::Worst if row.is_open => format!("≥{}", time(row.longest)),
@@ -101,6 +105,11 @@ impl Sort {
         }
     }
 }
+
+/// A wider name would stand far from its figures.
+const NAME_MAX: usize = 48;
+/// Characters of the cause of most of a row's waiting, where there is room.
+const MOSTLY: usize = 30;
 
 /// A time in at most 7 characters; a dash for none.
 fn time(time: Nanos) -> String {
@@ -190,7 +199,9 @@ impl View {
         let has = |text: &Option<String>| {
             text.as_ref().is_some_and(|text| text.to_lowercase().contains(&wanted))
         };
-        rows.retain(|row| wanted.is_empty() || has(&row.comm) || has(&row.group));
+        rows.retain(|row| {
+            wanted.is_empty() || has(&row.comm) || has(&row.group) || has(&row.group_title)
+        });
         match self.sort {
             Sort::Name => rows.sort_by_key(Entry::title),
             sort => rows.sort_by_key(|row| Reverse(sort.key(row))),
@@ -479,7 +490,9 @@ impl View {
             self.first = self.selected + 1 - room;
         }
         let fixed: usize = Sort::ALL.iter().map(|sort| sort.width()).sum();
-        let name = usize::from(area.width).saturating_sub(fixed + 1).max(8);
+        let name = usize::from(area.width).saturating_sub(fixed + 1).clamp(8, NAME_MAX);
+        // What a wide terminal has room for.
+        let more = usize::from(area.width).saturating_sub(fixed + name + 2);
         let mut head: Vec<Span<'static>> = Vec::new();
         for sort in Sort::ALL {
             let title = match (sort, self.by) {
@@ -499,6 +512,11 @@ impl View {
             };
             head.push(Span::styled(text, style));
         }
+        if more > MOSTLY {
+            let (first, rest) = ("MOSTLY", more - MOSTLY);
+            let text = format!("  {first:<MOSTLY$}{:<rest$}", "GROUP");
+            head.push(Span::styled(text, Modifier::REVERSED));
+        }
         let mut lines = vec![Line::from(head)];
         for (place, row) in rows.iter().enumerate().skip(self.first).take(room) {
             let cells = Sort::ALL.into_iter().map(|sort| {
@@ -508,7 +526,13 @@ impl View {
                 }
                 Span::raw(fitted(&text, sort, name))
             });
-            let mut line = Line::from(cells.collect::<Vec<_>>());
+            let mut cells: Vec<_> = cells.collect();
+            if more > MOSTLY {
+                let (mostly, group) = (mostly(row), row.group_title.as_deref().unwrap_or("-"));
+                let text = format!("  {mostly:<MOSTLY$}{group}");
+                cells.push(Span::raw(text.chars().take(more + 2).collect::<String>()));
+            }
+            let mut line = Line::from(cells);
             let share = row.parts.of(WaitCause::Throttled).0 * 2 > row.parts.sum().0.max(1);
             if share {
                 line = line.style(self.colour(Color::Red));
@@ -561,8 +585,13 @@ impl View {
     }
 }
 
+/// The cause of most of a row's waiting.
+fn mostly(row: &Entry) -> &'static str {
+    row.parts.ranked().first().map_or("-", |(cause, _)| cause.title())
+}
+
 fn in_group(row: &Entry) -> String {
-    let group = row.group.as_deref().filter(|group| *group != "/" && row.comm.is_some());
+    let group = row.group_title.as_deref().filter(|group| *group != "/" && row.comm.is_some());
     group.map(|group| format!(" in {group}")).unwrap_or_default()
 }
 
@@ -605,3 +634,6 @@ wait (with ≥: it goes on), P99 is of the run delay, CPU is run time.
   w                             the same, and show what `schedlab why` says of it
   Esc                           back, or drop the filter
   q  F10                        quit";
+
+#[cfg(test)]
+mod tests;

@@ -51,6 +51,9 @@ pub(crate) struct Entry {
     pub(super) pid: Option<Pid>,
     pub(super) comm: Option<String>,
     pub(super) group: Option<String>,
+    /// The same as an index into [`schedlab_model::Groups::names`], and what people call it.
+    pub(super) place: Option<u32>,
+    pub(super) group_title: Option<String>,
     pub(super) process: Option<Pid>,
     pub(super) tasks: u64,
     pub(super) delays: Delays,
@@ -71,7 +74,8 @@ impl Row for Entry {
         let mut columns = columns! { row: Self;
             "pid" ["pid"] = row.pid, "The task, or the process with `--by process`.";
             "comm" ["name"] = row.comm.clone(), "Its name at the end of the window; none of a group.";
-            "group" ["group"] = row.group.clone(), "Its control group at the end; none of tasks in several groups, or if not known.";
+            "group" = row.group.clone(), "The path of its control group at the end; none of tasks in several groups, or if not known.";
+            "group_name" ["group"] = row.group_title.clone(), "What people call that group: its container, systemd unit, or path.";
             "tasks" ["tasks", 5] = row.tasks, "How many tasks these are: those that ran, waited or woke.";
             "waited_ns" ["waited"] @ WaitTime = row.parts.sum(), "How long they waited for a CPU in the window, open waits included.";
             "mostly" ["mostly"] = row.parts.ranked().first().map(|(cause, _)| cause.name()), "The cause of most of it, as in `schedlab why`.";
@@ -90,6 +94,13 @@ impl Row for Entry {
 }
 
 impl Entry {
+    /// Tasks together.
+    pub(super) fn sum<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        all.into_iter().for_each(|entry| sum.add(entry));
+        sum
+    }
+
     fn add(&mut self, other: &Self) {
         if other.longest > self.longest {
             (self.longest, self.is_open) = (other.longest, other.is_open);
@@ -103,9 +114,13 @@ impl Entry {
         self.switches += other.switches;
     }
 
+    pub(super) fn name(&self) -> &str {
+        self.comm.as_deref().or(self.group_title.as_deref()).unwrap_or("(no group)")
+    }
+
     /// How it is called in a sentence.
     pub(super) fn title(&self) -> String {
-        let name = self.comm.as_deref().or(self.group.as_deref()).unwrap_or("(no group)");
+        let name = self.name();
         match (self.pid, self.tasks) {
             (Some(pid), _) => format!("{name} ({pid})"),
             (None, 1) => name.to_owned(),
@@ -127,9 +142,11 @@ pub(crate) struct Window {
     /// Those that waited longest in sum first.
     pub(super) rows: Vec<Entry>,
     pub(super) events: u64,
+    /// What to say of CPUs that came into use.
+    pub(super) news: Vec<String>,
     late: u64,
     /// Limited groups with the time in which they were throttled, summed over CPUs.
-    pub(super) throttled: Vec<(String, Nanos)>,
+    pub(super) throttled: Vec<Throttled>,
     /// What `why` says first; empty if tasks hardly waited.
     pub(super) answer: Option<String>,
 }
@@ -156,15 +173,18 @@ impl Window {
             entry.lost = entry.pid.and_then(|pid| lost.get(&pid)).copied().unwrap_or_default();
         }
         let groups = info.groups.as_ref();
-        let name = |group: u32| groups?.names.get(group as usize).cloned();
-        let throttled =
-            throttling.groups.iter().filter_map(|(group, time)| Some((name(*group)?, *time)));
+        let throttled = throttling.groups.iter().filter_map(|(group, time)| {
+            let groups = groups?;
+            let (path, group_name) = (groups.names.get(*group as usize)?, groups.title(*group));
+            Some(Throttled { group: path.clone(), group_name, throttled_ns: *time })
+        });
         let answer = overview::first_line(&reply, groups);
         let rows = rows(&tasks, &reply.state, by);
         Self {
             throttled: throttled.collect(),
             events: taken.events.len() as u64,
             late: taken.late,
+            news: taken.news.clone(),
             all: latency.total,
             reply,
             cpus,
@@ -204,7 +224,7 @@ impl Window {
         for row in &answer.blame {
             if waited(&state.names().text(row.comm), answer.group_name(row.group)) {
                 let group = answer.groups.get(row.by.index()).copied().flatten();
-                let group = answer.group_name(group).filter(|group| *group != "/");
+                let group = answer.group_title(group).filter(|group| *group != "/");
                 let group = group.map(|group| format!(" in {group}")).unwrap_or_default();
                 let pid = state.task(row.by).pid;
                 *sums.entry(format!("{} ({pid}){group}", state.name(row.by))).or_default() +=
@@ -246,13 +266,6 @@ impl Window {
             }
         }
         most(sums)
-    }
-
-    /// All tasks that are chosen, together.
-    pub(super) fn sum_of(&self, is_chosen: impl Fn(&Entry) -> bool) -> Entry {
-        let mut sum = Entry::default();
-        self.tasks.iter().filter(|entry| is_chosen(entry)).for_each(|entry| sum.add(entry));
-        sum
     }
 
     pub(super) const fn known(&self) -> &Known {
@@ -349,7 +362,6 @@ impl Window {
             is_open: wait.is_open,
             by_cause: overview::by_cause(&wait.parts),
         });
-        let throttled = self.throttled.iter();
         Document {
             head: Head::of(reply),
             answer: self.answer.as_deref(),
@@ -363,9 +375,7 @@ impl Window {
             by: self.by.name(),
             rows: Rows::new(rows, reply.origin).with(histogram).known(&reply.known),
             rows_left_out: self.rows.len() - rows.len(),
-            throttled: throttled
-                .map(|(group, time)| Throttled { group: group.clone(), throttled_ns: *time })
-                .collect(),
+            throttled: &self.throttled,
         }
     }
 }
@@ -413,6 +423,8 @@ fn by_task(
             pid: Some(pid),
             comm: Some(reply.state.name(task)),
             group: reply.answer.group_name(group).map(str::to_owned),
+            group_title: reply.answer.group_title(group).map(str::to_owned),
+            place: group,
             process: Some(
                 info.processes.as_ref().and_then(|all| all.get(&pid)).copied().unwrap_or(pid),
             ),
@@ -440,10 +452,11 @@ fn rows(tasks: &[Entry], state: &State, by: By) -> Vec<Entry> {
                 By::Process => process.map(|first| state.name(first)).or_else(|| task.comm.clone()),
                 By::Group => None,
             };
-            Entry { pid: key.0, comm, group: task.group.clone(), ..Entry::default() }
+            let (group, group_title) = (task.group.clone(), task.group_title.clone());
+            Entry { pid: key.0, comm, group, group_title, ..Entry::default() }
         });
         if sum.group != task.group {
-            sum.group = None;
+            (sum.group, sum.group_title) = (None, None);
         }
         sum.add(task);
     }
@@ -480,7 +493,7 @@ pub(crate) struct Document<'a> {
     /// How many more rows there are: `--top 0` prints all.
     rows_left_out: usize,
     /// Groups with a CPU quota.
-    throttled: Vec<Throttled>,
+    throttled: &'a [Throttled],
 }
 
 impl json::Document for Document<'_> {
@@ -499,9 +512,13 @@ struct Worst {
     by_cause: Vec<ByCause>,
 }
 
+/// A group with a CPU quota.
 #[derive(Serialize, JsonSchema)]
-struct Throttled {
+pub(super) struct Throttled {
+    /// Its path.
     group: String,
+    /// What people call it.
+    pub(super) group_name: String,
     /// Time in which it was throttled, summed over CPUs, by the model of its budget.
-    throttled_ns: Nanos,
+    pub(super) throttled_ns: Nanos,
 }

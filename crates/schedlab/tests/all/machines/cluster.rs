@@ -16,8 +16,9 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Two sshd, hosts `a` and `b`, with keys of the test's own; their temporary folders are `a.tmp` and `b.tmp`.
-fn hosts(here: &Path, processes: &mut Processes) {
+/// Two sshd, hosts `a` and `b`, with keys of the test's own; their temporary folders are `a.tmp` and `b.tmp`, and programs
+/// in `a.bin` and `b.bin` are found there.
+pub(crate) fn hosts(here: &Path, processes: &mut Processes) {
     let ssh = here.join("ssh");
     std::fs::create_dir_all(&ssh).unwrap();
     for key in ["host", "user"] {
@@ -38,8 +39,9 @@ fn hosts(here: &Path, processes: &mut Processes) {
             &ssh.join(format!("sshd-{name}")),
             &format!(
                 "Port {port}\nListenAddress 127.0.0.1\nHostKey {at}/host\nAuthorizedKeysFile {at}/user.pub\n\
-                 StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv TMPDIR={}\n",
-                tmp.display()
+                 StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSetEnv TMPDIR={} PATH={}:/usr/bin:/bin\n",
+                tmp.display(),
+                here.join(format!("{name}.bin")).display()
             ),
         );
         let host = format!(
@@ -57,7 +59,7 @@ fn hosts(here: &Path, processes: &mut Processes) {
 }
 
 /// The children of a process.
-fn children(of: u32) -> Vec<u32> {
+pub(crate) fn children(of: u32) -> Vec<u32> {
     let text =
         std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()

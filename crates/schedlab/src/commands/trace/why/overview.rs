@@ -105,9 +105,9 @@ impl Limits {
 }
 
 /// What the kernel counted for the limited groups of a trace, beside the model.
-pub(crate) fn sums(input: &Input) -> anyhow::Result<Vec<KernelSum>> {
-    let Explained { groups, throttling, .. } = Explained::of(input)?;
-    Ok(kernel_sums(groups.as_ref(), &throttling))
+pub(crate) fn sums(input: &Input, observed: Span) -> anyhow::Result<Vec<KernelSum>> {
+    let Limits { info, throttling } = Limits::of(input)?;
+    Ok(kernel_sums(info.groups.as_ref(), &throttling.within(observed)))
 }
 
 /// How long the chosen tasks of a trace waited, and why.
@@ -141,8 +141,8 @@ impl Waited {
 /// What the answer about a window of a stream says first; `None` if tasks hardly waited.
 pub(crate) fn first_line(reply: &Reply<CausesAnswer>, groups: Option<&Groups>) -> Option<String> {
     let input = Input::part_of(std::path::Path::new("trace.dat"), None, None);
-    let groups = groups.cloned().unwrap_or_default();
-    let screen = Screen { reply, groups: &groups, input: &input, trigger: None };
+    let none = Groups::default();
+    let screen = Screen { reply, groups: groups.unwrap_or(&none), input: &input, trigger: None };
     let subject = Subject::of(reply).filter(|_| !screen.is_calm())?;
     Some(screen.headline(&subject).trim_end().replace('\n', " "))
 }

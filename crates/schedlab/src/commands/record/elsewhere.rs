@@ -1,0 +1,36 @@
+//! `record --ssh`: the recording is made on another host, and its trace is written here.
+
+use super::{Args, note, shown, takes_a_trace};
+use crate::commands::UsageError;
+use crate::commands::ssh::{Printed, Visit, typed};
+use anyhow::Context as _;
+use schedlab_model::Bytes;
+use schedlab_sys::signal;
+use schedlab_trace::NewFile;
+use std::process::ExitCode;
+
+/// Records there; its exit code, or that of the command that was recorded, is ours.
+pub(super) fn run(args: &Args, host: &str) -> anyhow::Result<ExitCode> {
+    let other = [
+        (args.json, "--json"),
+        (args.max.is_some(), "--max"),
+        (args.salvage.is_some(), "--salvage"),
+        (!args.request_list.is_empty(), "--request-list"),
+    ];
+    if let Some((_, option)) = other.into_iter().find(|(is_asked, _)| *is_asked) {
+        let what = format!("{option} and --ssh do not go together: run schedlab there");
+        return Err(UsageError(what).into());
+    }
+    takes_a_trace(&args.output)?;
+    let cannot = || format!("cannot write {}", args.output.display());
+    let file = NewFile::create(&args.output).with_context(cannot)?;
+    let mut words = typed(&["-o", "--output"])?;
+    words.splice(1..1, ["-o", "-"].map(str::to_owned));
+    let mut visit = Visit::of(&args.ssh, host)?;
+    let Printed { file, bytes, code } = visit.print(&words, file, signal::catch()?)?;
+    if bytes > 0 {
+        file.keep().with_context(cannot)?;
+        note(&format!("{}: {} from {host}", shown(&args.output), Bytes(bytes)));
+    }
+    Ok(ExitCode::from(code))
+}

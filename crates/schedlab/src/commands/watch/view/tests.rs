@@ -1,0 +1,113 @@
+//! The view over windows of a simulated stream, on terminals that exist only here.
+
+use super::super::window::Asked;
+use super::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use schedlab_model::{
+    Clock, Context, Cpu, CpuSet, Event, Groups, Left, Member, Prio, TraceInfo, What,
+};
+use schedlab_record::live::Taken;
+use schedlab_timeline::{Causes, Cpus, Latency, Tasks, Windows};
+
+/// Each CPU has this many tasks, each in a group of its own, which take turns.
+fn window(cpus: u16, tasks: u16) -> Window {
+    let mut info = TraceInfo::new("x", Clock::Monotonic);
+    info.cpus = CpuSet::first(cpus.into());
+    let count = u32::from(cpus) * u32::from(tasks);
+    let pid =
+        |cpu: u16, turn: u16| Pid(1_000 + i32::from(cpu) * i32::from(tasks) + i32::from(turn));
+    info.groups = Some(Groups {
+        names: (0..count).map(|group| format!("/kubepods.slice/pod{group:04}/web")).collect(),
+        members: (0..count)
+            .map(|group| Member { pid: Pid(1_000 + group as i32), at: Nanos::ZERO, group })
+            .collect(),
+        titles: (0..count).map(|group| (group, format!("shop/cart-{group}"))).collect(),
+        ..Groups::default()
+    });
+    let (prio, context, mut events) = (Prio::NORMAL, Context::Task, Vec::new());
+    for cpu in 0..cpus {
+        let mut put = |time: u64, by, what| {
+            events.push(Event { time: Nanos(time), by, cpu: Cpu(cpu), context, what });
+        };
+        for turn in 0..tasks {
+            let wakeup = What::Wakeup { pid: pid(cpu, turn), prio, cpu: Cpu(cpu), new: false };
+            put(u64::from(turn), Pid::IDLE, wakeup);
+        }
+        let mut prev = Pid::IDLE;
+        for turn in 0..200_u16 {
+            let next = pid(cpu, turn % tasks);
+            let left = Left::Preempted;
+            let switch = What::Switch { prev, prev_prio: prio, left, next, next_prio: prio };
+            put(1_000 + u64::from(turn) * 4_000_000, prev, switch);
+            prev = next;
+        }
+    }
+    events.sort_by_key(|event| event.time);
+    close(&info, events)
+}
+
+/// The window of a second that these events are.
+fn close(info: &TraceInfo, events: Vec<Event>) -> Window {
+    let second = Nanos::from_secs(1);
+    let mut windows = Windows::new(info, Nanos::ZERO);
+    let (throttling, reply) = windows.close(&events, &|_| None, second, |told| -> Asked {
+        let causes = Causes::new(info, &told.spans, 200);
+        (Latency::new(), Tasks::new(), causes, Cpus::new(), None)
+    });
+    let taken = Taken { events, ..Taken::default() };
+    Window::of(reply, &throttling, info, &taken, By::Group)
+}
+
+/// What a terminal shows.
+fn shown(view: &mut View, (width, height): (u16, u16)) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view.draw(frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
+}
+
+fn key(view: &mut View, code: KeyCode) -> Option<Do> {
+    view.key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+#[test]
+fn a_hundred_cpus_and_a_thousand_groups_fit_each_terminal() {
+    for size in [(80, 24), (200, 50)] {
+        let mut view = View::new(By::Group, Nanos::ZERO, true, Pid(1));
+        assert!(shown(&mut view, size).contains("The first window has not ended yet."));
+        view.take(window(100, 10));
+        let text = shown(&mut view, size);
+        for word in ["100 CPUs", "1000 tasks", "tenths of their time busy", "GROUP", "h help"] {
+            assert!(text.contains(word), "{word} at {size:?}:\n{text}");
+        }
+        assert_eq!(text.matches('#').count(), 101, "a mark for each CPU and its meaning:\n{text}");
+        let has_room = size.0 > 150;
+        assert_eq!(
+            text.contains("MOSTLY") && text.contains("competition: other groups  "),
+            has_room
+        );
+        let rows = text.lines().filter(|line| line.starts_with("shop/cart-")).count();
+        assert!(rows >= usize::from(size.1) - 16, "{rows} rows at {size:?}:\n{text}");
+        // The last row can be reached.
+        key(&mut view, KeyCode::Char('N'));
+        key(&mut view, KeyCode::End);
+        assert!(shown(&mut view, size).contains("shop/cart-999 "), "{size:?}");
+        key(&mut view, KeyCode::Enter);
+        let text = shown(&mut view, size);
+        assert!(text.contains("shop/cart-999") && text.contains("Who ran on its CPU"), "{text}");
+    }
+}
+
+#[test]
+fn a_few_cpus_have_bars_and_every_line_fits() {
+    for size in [(80, 24), (200, 50), (40, 12)] {
+        let mut view = View::new(By::Command, Nanos::ZERO, false, Pid(1));
+        view.take(window(4, 3));
+        let text = shown(&mut view, size);
+        assert!(text.contains("  0 [|||||||||100%]") || size.0 < 80, "{size:?}:\n{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= size.0.into()), "{text}");
+        assert_eq!(key(&mut view, KeyCode::Char('q')), Some(Do::Quit));
+    }
+}
