@@ -133,7 +133,8 @@ pub(crate) fn not_in_force(warnings: &[Warning]) -> Option<String> {
 /// Whether another attempt may be free of a warning.
 #[must_use]
 pub fn is_passing(warning: &Warning) -> bool {
-    const PASSING: [&str; 9] = [
+    const PASSING: [&str; 10] = [
+        "speed-crowded",
         "steal",
         "steal-burst",
         "machine-busy",

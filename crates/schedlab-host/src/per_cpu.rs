@@ -4,7 +4,7 @@
 //! load: time at work from `/proc/stat` (in ticks), run delay from `/proc/schedstat` (`CONFIG_SCHEDSTATS`), switches
 //! from `sched/debug` of debugfs (mounted, and root). What a kernel does not tell is absent from the figures.
 
-use schedlab_model::{Better, CpuSet, Metric, Nanos, Unit};
+use schedlab_model::{Better, Cpu, CpuSet, Metric, Nanos, Unit};
 use schedlab_sys::clock;
 use schedlab_workload::Figure;
 use std::collections::BTreeMap;
@@ -23,15 +23,26 @@ pub(crate) struct PerCpu {
     switches: ByCpu,
 }
 
-/// `/proc/stat`: user, nice, system, idle, iowait, irq, softirq.
-fn busy(text: &str) -> ByCpu {
+/// Fields of `/proc/stat` in which a CPU is at work: user, nice, system, irq, softirq.
+const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
+/// Those in which no task has it: irq, softirq, steal.
+const TAKEN: [usize; 3] = [5, 6, 7];
+
+/// The sum of some fields of `/proc/stat`.
+fn stat(text: &str, fields: &[usize]) -> ByCpu {
     let line = |line: &str| {
         let (cpu, rest) = line.strip_prefix("cpu")?.split_once(' ')?;
         let ticks: Vec<u64> = rest.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        let busy = [0, 1, 2, 5, 6].iter().filter_map(|&field| ticks.get(field)).sum::<u64>();
-        Some((cpu.parse().ok()?, busy * clock::tick().0))
+        let sum = fields.iter().filter_map(|&field| ticks.get(field)).sum::<u64>();
+        Some((cpu.parse().ok()?, sum * clock::tick().0))
     };
     text.lines().filter_map(line).collect()
+}
+
+/// The time since boot that interrupts and the hypervisor took of a CPU, in ticks.
+pub(crate) fn taken(cpu: Cpu) -> Nanos {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    Nanos(stat(&text, &TAKEN).get(&usize::from(cpu.0)).copied().unwrap_or(0))
 }
 
 /// `/proc/schedstat` since version 15: the eighth number of a CPU is the time for which tasks waited.
@@ -68,7 +79,7 @@ impl PerCpu {
     pub(crate) fn read(root: &Path) -> Self {
         let text = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
         Self {
-            busy: busy(&text("proc/stat")),
+            busy: stat(&text("proc/stat"), &BUSY),
             run_delay: run_delay(&text("proc/schedstat")),
             switches: switches(&text("sys/kernel/debug/sched/debug")),
         }

@@ -67,7 +67,7 @@ pub use child_entry::ARGUMENT;
 pub use child_main::hidden;
 pub use clock_speed::{assignment, speed_of};
 pub use control::{NodeStatus, Order, Status, ask, sessions};
-pub use cpu_claims::free;
+pub use cpu_claims::{OthersSession, free, sessions_of_others};
 pub use follow::Period;
 pub use grid::Grid;
 pub use journal::Changed;

@@ -8,8 +8,11 @@
 use super::{SlowError, Speeds, last};
 use schedlab_model::{Cpu, CpuSet, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
-use schedlab_sys::process;
+use schedlab_sys::{process, regular_file};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
+use std::os::linux::fs::MetadataExt as _;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
@@ -47,9 +50,10 @@ pub(super) fn claim(
         let both = |cpu: &Cpu| theirs.get(cpu).map(|speed| (session, *cpu, *speed));
         speeds.keys().find_map(both)
     });
-    let what = match taken {
+    let (what, end) = match taken {
         Some((session, cpu, speed)) => {
-            format!("session {session} already slows CPU {cpu}, to {speed}")
+            let what = format!("session {session} already slows CPU {cpu}, to {speed}");
+            (what, format!("end it (`schedlab slow end --session {session}`)"))
         }
         None => {
             let others = of_others(&own);
@@ -58,7 +62,8 @@ pub(super) fn claim(
                 Some((session, cpu))
             });
             let Some((session, cpu)) = taken else { return Ok((None, announced)) };
-            format!("session {session} of another user already slows CPU {cpu}")
+            let what = format!("session {session} of {} already slows CPU {cpu}", owner(*session));
+            (what, "ask them to end it".to_owned())
         }
     };
     match share {
@@ -67,9 +72,7 @@ pub(super) fn claim(
             let warning = Warning::new("speed-shared", what, "end one of the sessions");
             Ok((Some(warning), announced))
         }
-        false => Err(SlowError::Usage(format!(
-            "{what}: end it (`schedlab slow status`), use another CPU, or add --share"
-        ))),
+        false => Err(SlowError::Usage(format!("{what}: {end}, use another CPU, or add --share"))),
     }
 }
 
@@ -98,6 +101,42 @@ fn announce(session: Pid, cpus: &CpuSet) -> Option<UnixListener> {
     let cpus = if cpus.len() < CPUS_MAX { &*cpus } else { cpus.rsplit_once(',')?.0 };
     let address = SocketAddr::from_abstract_name(format!("{SOCKET}{session}/{cpus}")).ok()?;
     UnixListener::bind_addr(&address).ok()
+}
+
+/// A session of another user. It takes no orders from this one.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct OthersSession {
+    /// The pid of the session.
+    pub pid: Pid,
+    /// Whose it is, as in `user root`.
+    pub owner: String,
+    /// The CPUs that it slows.
+    pub cpus: CpuSet,
+}
+
+/// The sessions of other users that run. Those in another network namespace, such as a container's, stay unseen.
+///
+/// # Errors
+/// When the guard's directory cannot be used.
+pub fn sessions_of_others() -> Result<Vec<OthersSession>, SlowError> {
+    let directory = schedlab_sys::guard::directory()
+        .map_err(|e| SlowError::io("finding running sessions", e))?;
+    let one = |(pid, cpus)| OthersSession { pid, owner: owner(pid), cpus };
+    Ok(of_others(&sessions(&directory)).into_iter().map(one).collect())
+}
+
+/// Whose process it is.
+fn owner(session: Pid) -> String {
+    let Ok(process) = std::fs::metadata(format!("/proc/{session}")) else {
+        return "another user".to_owned();
+    };
+    let users = regular_file::text(Path::new("/etc/passwd")).unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(process.st_uid())).then_some(name)
+    });
+    name.map_or_else(|| format!("user {}", process.st_uid()), |name| format!("user {name}"))
 }
 
 /// The sessions that are none of `own` and not this one, with the CPUs of each: those of other users.
@@ -181,7 +220,7 @@ mod tests {
         let other = Pid(child.id().cast_signed());
         let theirs = announce(other, &CpuSet::from_iter([Cpu(1_000), Cpu(1_001)])).unwrap();
         let refused = claim(dir.path(), &speeds, false, &mut guard).unwrap_err().to_string();
-        let says = format!("session {other} of another user already slows CPU 1001");
+        let says = format!("session {other} of {} already slows CPU 1001", owner(other));
         assert!(refused.contains(&says), "{refused}");
         let shared = claim(dir.path(), &speeds, true, &mut guard).unwrap().0.unwrap();
         assert_eq!(shared.code, "speed-shared");

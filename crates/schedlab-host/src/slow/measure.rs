@@ -15,6 +15,8 @@ pub struct Measured {
     pub asked: Speed,
     /// The part of the time that a task got.
     pub granted: f64,
+    /// The part of the time that interrupts and the hypervisor took, as counted in ticks.
+    pub taken: f64,
     /// Work done in that time, as a part of what was done at full speed just before. On a virtual
     /// machine it varies by some percent by itself.
     #[schemars(with = "Option<f64>")]
@@ -23,6 +25,8 @@ pub struct Measured {
 
 /// More than this off is a warning, for any method.
 const TOLERANCE: f64 = 0.02;
+/// Below this part of the time before anything was applied, others took some of it.
+const STEADY: f64 = 0.97;
 /// A CPU that is off is read so often. What disturbs a reading passes; a speed that is not in force stays away.
 pub(super) const READINGS: usize = 3;
 
@@ -65,16 +69,26 @@ pub(super) fn compare(speeds: &Speeds, before: &[Reading], after: &[Reading]) ->
     let measured = speeds.iter().filter_map(|(&cpu, &asked)| {
         let after = of(after, cpu)?;
         let full = of(before, cpu).map_or(f64::NAN, |before| before.rate());
-        Some(Measured { cpu, asked, granted: after.share(), work: after.rate() / full })
+        let taken = after.taken.0 as f64 / after.wall.0.max(1) as f64;
+        Some(Measured { cpu, asked, granted: after.share(), taken, work: after.rate() / full })
     });
     measured.collect()
 }
 
-/// How far a speed is off. A change of the clock leaves the time and changes the work.
+/// Whether a method changes the clock, which leaves the time that a task gets and changes its work.
+const fn changes_the_clock(method: Method) -> bool {
+    matches!(method, Method::Freq | Method::Gov | Method::Uclamp)
+}
+
+/// How far a speed is off.
 fn off(method: Method, one: &Measured) -> f64 {
-    let clocks = matches!(method, Method::Freq | Method::Gov | Method::Uclamp);
-    let got = if clocks { one.work } else { one.granted };
+    let got = if changes_the_clock(method) { one.work } else { one.granted };
     got - one.asked.fraction()
+}
+
+/// Whether nothing takes the time of a CPU.
+fn is_unslowed(method: Method, one: &Measured) -> bool {
+    one.asked == Speed::FULL && !changes_the_clock(method)
 }
 
 /// The CPUs that are off by more than the tolerance.
@@ -91,6 +105,16 @@ pub(super) fn keep_nearest(method: Method, kept: &mut [Measured], again: &[Measu
         };
         kept.iter_mut().filter(is_farther).for_each(|old| *old = *new);
     }
+}
+
+/// Whether a speed that is too low is what else ran on the CPU, and not the method: then it may pass. Methods for
+/// commands share what others leave, and at full speed there is no method.
+fn is_crowded(method: Method, one: &Measured, share_before: f64) -> bool {
+    let short = -off(method, one);
+    // Ticks count down: up to twice as much was taken.
+    let is_taken = 2.0 * one.taken >= short;
+    let shares = is_unslowed(method, one) || method.is_for_command();
+    short > 0.0 && (is_taken || share_before < STEADY || shares)
 }
 
 /// What is off by more than the tolerance, with its cause.
@@ -112,10 +136,9 @@ pub(super) fn doubts(
             format!("CPU {} was set to {}, but runs at {:.1}%", one.cpu, one.asked, got * 100.0);
         let share =
             before.iter().find(|reading| reading.cpu == one.cpu).map_or(1.0, Reading::share);
-        // Below other load nobody can tell what a method for commands would grant: that speed is not lost.
-        let is_crowded = off < 0.0 && method.is_for_command();
+        let is_crowded = is_crowded(method, one, share);
         let code = if is_crowded { "speed-crowded" } else { "speed-off" };
-        warnings.push(Warning::new(code, what, cause(method, off, share)));
+        warnings.push(Warning::new(code, what, cause(method, one, share)));
     }
     for cpu in asked.iter().filter(|cpu| measured.iter().all(|one| one.cpu != *cpu)) {
         let what = format!("cannot measure the speed of CPU {cpu}");
@@ -124,12 +147,22 @@ pub(super) fn doubts(
     warnings
 }
 
-fn cause(method: Method, off: f64, share_before: f64) -> String {
-    if off < 0.0 && share_before < 0.97 {
+fn cause(method: Method, one: &Measured, share_before: f64) -> String {
+    let off = off(method, one);
+    if off < 0.0 && one.taken > 0.0 {
+        return format!(
+            "interrupts and the hypervisor took {:.0}% of it meanwhile",
+            one.taken * 100.0
+        );
+    }
+    if off < 0.0 && share_before < STEADY {
         return format!(
             "real-time tasks or interrupts took {:.0}% of it before",
             (1.0 - share_before) * 100.0
         );
+    }
+    if off < 0.0 && is_unslowed(method, one) {
+        return "nothing slows it: other real-time tasks or the hypervisor took the rest".into();
     }
     match (method, off > 0.0) {
         (Method::Hogs, true) => {
@@ -170,7 +203,8 @@ mod tests {
     fn reading(cpu: u16, share: f64) -> Reading {
         let wall = Nanos::from_millis(100);
         let granted = Nanos((wall.0 as f64 * share) as u64);
-        Reading { cpu: Cpu(cpu), wall, granted, rounds: (share * 1e6) as u64, realtime: true }
+        let rounds = (share * 1e6) as u64;
+        Reading { cpu: Cpu(cpu), wall, granted, taken: Nanos::ZERO, rounds, realtime: true }
     }
 
     #[test]
@@ -203,6 +237,27 @@ mod tests {
         let mut lost = of([1.0, 0.5]);
         keep_nearest(Method::Hogs, &mut lost, &of([0.99, 0.5]));
         assert_eq!(off(&lost), "0");
+    }
+
+    #[test]
+    fn what_others_take_of_a_cpu_may_pass_and_a_speed_that_is_not_in_force_does_not() {
+        let code = |asked: &str, share: f64, taken_ms: u64, before: f64| {
+            let speeds = Speeds::from([(Cpu(0), asked.parse().unwrap())]);
+            let before = [reading(0, before)];
+            let after = Reading { taken: Nanos::from_millis(taken_ms), ..reading(0, share) };
+            let measured = compare(&speeds, &before, &[after]);
+            let asked: CpuSet = speeds.keys().copied().collect();
+            let found = doubts(Method::Hogs, &measured, &before, &asked, 0.0);
+            found.into_iter().map(|warning| warning.code).collect::<Vec<_>>()
+        };
+        // A tick that the hypervisor took, real-time load that was there before, and a CPU that nothing slows.
+        assert_eq!(code("50%", 0.40, 10, 1.0), ["speed-crowded"]);
+        assert_eq!(code("50%", 0.40, 0, 0.9), ["speed-crowded"]);
+        assert_eq!(code("100%", 0.96, 0, 1.0), ["speed-crowded"]);
+        // Nothing else tells why; more is missing than was taken; and what is too fast is taken by nobody.
+        assert_eq!(code("50%", 0.40, 0, 1.0), ["speed-off"]);
+        assert_eq!(code("50%", 0.20, 10, 1.0), ["speed-off"]);
+        assert_eq!(code("50%", 1.0, 10, 0.9), ["speed-off"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::child_entry::{Entry, enter, printed};
 use super::{SlowError, hogs};
+use crate::per_cpu;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::Policy;
 use schedlab_sys::signal::Signals;
@@ -19,6 +20,8 @@ pub(super) struct Reading {
     pub(super) wall: Nanos,
     /// CPU time that the probe was granted.
     pub(super) granted: Nanos,
+    /// What interrupts and the hypervisor took meanwhile, in ticks.
+    pub(super) taken: Nanos,
     /// Rounds of its loop; a number of no meaning but for comparison.
     pub(super) rounds: u64,
     /// Whether it was above all fair tasks.
@@ -128,6 +131,7 @@ pub(super) fn child(
 }
 
 fn measure(cpu: Cpu, time: Nanos, align: Nanos) -> Reading {
+    let taken_before = per_cpu::taken(cpu);
     if align > Nanos::ZERO {
         clock::sleep_until(Nanos((clock::monotonic().0 / align.0 + 1) * align.0));
     }
@@ -144,7 +148,8 @@ fn measure(cpu: Cpu, time: Nanos, align: Nanos) -> Reading {
             // In this order: should the CPU be taken away in between, no more is granted than time passed.
             let granted = clock::thread_cpu() - cpu_start;
             let wall = clock::monotonic() - start;
-            return Reading { cpu, wall, granted, rounds, realtime: false };
+            let taken = per_cpu::taken(cpu) - taken_before;
+            return Reading { cpu, wall, granted, taken, rounds, realtime: false };
         }
     }
 }

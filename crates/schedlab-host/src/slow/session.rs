@@ -18,7 +18,7 @@ use super::links::Links;
 use super::measure::{self, Measured};
 use super::node_view::Shown;
 use super::noise;
-use super::unslowed_tasks::Watch;
+use super::unslowed_tasks::{self, Watch};
 use super::{Method, Node, Period, Plan, SlowError, Speeds, Support, Wakeups, latency};
 use crate::net::Namespace;
 use attach::{Targets, attach};
@@ -359,6 +359,7 @@ impl Session {
             self.warnings[told..].iter().for_each(&mut *tell);
             told = self.warnings.len();
             if has_commands && self.nodes.iter_mut().all(Active::is_done) {
+                self.orphans().iter().for_each(tell);
                 return Ok(Ended::Commands(self.code()));
             }
             if self.targets.have_ended(&self.nodes, clock::monotonic()) {
@@ -375,6 +376,17 @@ impl Session {
             }
             self.wait(next, Some(signals))?;
         }
+    }
+
+    /// What commands left running, which ends with the session unless it is kept: a launcher may end at once.
+    fn orphans(&self) -> Option<Warning> {
+        let all = self.nodes.iter().flat_map(|active| active.processes(None));
+        let named = |pid: Pid| Some(format!("{} ({pid})", unslowed_tasks::name(pid)?));
+        let named: Vec<String> = all.filter_map(named).collect();
+        let what = format!("the command left processes, which end now: {}", named.join(", "));
+        let remedy = "--keep lets them go on at full speed";
+        let ends = !self.plan.request.keep && !named.is_empty();
+        ends.then(|| Warning::new("command-left", what, remedy))
     }
 
     /// Limiters that have nobody yet look at every turn.

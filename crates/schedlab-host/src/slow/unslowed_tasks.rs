@@ -66,13 +66,18 @@ pub(super) fn warning(method: Method, processes: &mut dyn Iterator<Item = Pid>) 
     let (thread, why) = processes
         .flat_map(process::threads)
         .find_map(|thread| escapes(&thread).map(|why| (thread, why)))?;
-    let name = process::comm(thread).unwrap_or_default();
-    let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
+    let name = name(thread).unwrap_or_default();
     Some(Warning::new(
         "realtime-task",
         format!("{name} (thread {thread}) is {why}, so it runs at full speed"),
         "run it without its real-time policy, or use --method freq (if there is a driver) or stop",
     ))
+}
+
+/// The name of a task; `None` if it has ended.
+pub(super) fn name(task: Pid) -> Option<String> {
+    let name = process::comm(task)?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
 /// Why a policy escapes a method; `None` where it does not.

@@ -5,7 +5,7 @@ mod running;
 
 use super::UsageError;
 use crate::json::{self, Schema};
-use schedlab_host::knobs::Tree;
+use schedlab_host::knobs::{Changes, Tree};
 use schedlab_host::slow::{
     self, Assignment, Ended, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Request,
     Session, SlowError, Speed, Support, Wakeups,
@@ -314,11 +314,12 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
             "a filler keeps the slowed CPUs busy in the gaps, so they draw full power; --filler off lets them idle",
         );
     }
+    let knobs = if how.knob.is_empty() { None } else { Some(checked(&how.knob)?) };
     if how.dry_run {
-        return dry_run(&plan);
+        return dry_run(&plan, &how.knob);
     }
     let signals = signal::catch()?;
-    let knobs = if how.knob.is_empty() { None } else { Some(hold(&how.knob)?) };
+    let knobs = knobs.map(hold).transpose()?;
     let mut session = match Session::start(plan, &support, Some(signals)) {
         Ok(session) => session,
         Err(error @ SlowError::Interrupted) => {
@@ -360,13 +361,18 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Sets knobs of the machine until the guard is finished, or this process ends.
-fn hold(knobs: &[Setting]) -> anyhow::Result<Guard> {
-    let mut changes = Tree::here()?.resolve(knobs)?;
+/// Knobs of the machine that this kernel has, with values that they take.
+fn checked(knobs: &[Setting]) -> anyhow::Result<Changes> {
+    let changes = Tree::here()?.resolve(knobs)?;
     if !changes.task.is_empty() || changes.has_group() {
         let why = "option knob: slice, nice, policy, clamps and cgroup_* belong to tasks";
         return Err(UsageError(format!("{why}: use `schedlab knobs run ... -- CMD`")).into());
     }
+    Ok(changes)
+}
+
+/// Sets knobs of the machine until the guard is finished, or this process ends.
+fn hold(mut changes: Changes) -> anyhow::Result<Guard> {
     let mut guard = changes.arm()?;
     changes.make(&mut guard)?.iter().for_each(|warning| note(&warning.to_string()));
     Ok(guard)
@@ -417,11 +423,12 @@ fn after(signal: i32) -> ExitCode {
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
 }
 
-fn dry_run(plan: &Plan) -> anyhow::Result<ExitCode> {
+fn dry_run(plan: &Plan, knobs: &[Setting]) -> anyhow::Result<ExitCode> {
     for warning in &plan.warnings {
         note(&warning.to_string());
     }
-    writeln!(crate::output::stdout(), "{}: nothing was changed (--dry-run)", plan.method)?;
+    let knobs: String = knobs.iter().map(|s| format!(", knob {}={}", s.knob, s.value)).collect();
+    writeln!(crate::output::stdout(), "{}{knobs}: nothing was changed (--dry-run)", plan.method)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -290,7 +290,7 @@ fn marked(mark: &str) -> Vec<(i32, String)> {
 }
 
 /// Control groups and journals that a session of this number left.
-fn left(pid: u32) -> Vec<PathBuf> {
+pub(crate) fn left(pid: u32) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut dirs = vec![PathBuf::from("/sys/fs/cgroup"), PathBuf::from("/run/schedlab")];
     while let Some(dir) = dirs.pop() {
@@ -373,6 +373,29 @@ fn with_keep_the_command_lives_on_at_full_speed() {
     let (pid, command) = marked(&mark).pop().unwrap();
     assert!(command.starts_with("sleep"), "{command}");
     signal(pid.cast_unsigned(), "KILL");
+}
+
+#[test]
+fn what_a_launcher_leaves_is_named_when_it_ends_and_goes_on_with_keep() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    for keep in [false, true] {
+        let mark = format!("SCHEDLAB_SLOW_TEST=launcher-{keep}-{}", std::process::id());
+        let (key, value) = mark.split_once('=').unwrap();
+        let options = if keep { &["--keep"][..] } else { &[] };
+        let script = "sleep 600 > /dev/null 2>&1 & exit 3";
+        let all = [options, &["--no-measure", "--cpu", &cpu, "--", "sh", "-c", script]].concat();
+        let output = slow(&all).env(key, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert_eq!(said.contains("left processes, which end now: sleep ("), !keep, "{said}");
+        until(|| marked(&mark).len() == usize::from(keep));
+        for (pid, _) in marked(&mark) {
+            signal(pid.cast_unsigned(), "KILL");
+        }
+    }
 }
 
 #[test]

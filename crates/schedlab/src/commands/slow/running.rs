@@ -3,7 +3,9 @@
 use super::{How, from_options, is_speed, note, placed, session, told};
 use crate::commands::UsageError;
 use crate::json;
-use schedlab_host::slow::{Found, Node, Order, Speed, Status, Target, ask, sessions};
+use schedlab_host::slow::{
+    Found, Node, Order, OthersSession, Speed, Status, Target, ask, sessions, sessions_of_others,
+};
 use schedlab_model::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -216,6 +218,8 @@ fn order(which: &Which, order: &Order) -> anyhow::Result<ExitCode> {
 pub(super) struct Document {
     /// The sessions that run.
     sessions: Vec<Status>,
+    /// Those of other users.
+    others: Vec<OthersSession>,
 }
 
 impl json::Document for Document {
@@ -228,12 +232,13 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
         // One that ends just now needs no telling.
         sessions_now.extend(ask(session, &Order::Status).ok().flatten());
     }
+    let others = sessions_of_others().map_err(told)?;
     if json {
-        json::print(&Document { sessions: sessions_now })?;
+        json::print(&Document { sessions: sessions_now, others })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = crate::output::stdout();
-    if sessions_now.is_empty() {
+    if sessions_now.is_empty() && others.is_empty() {
         writeln!(out, "no session runs")?;
     }
     for session in &sessions_now {
@@ -256,6 +261,9 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
         for warning in &session.warnings {
             writeln!(out, "  mind: {}", warning.what)?;
         }
+    }
+    for OthersSession { pid, owner, cpus } in &others {
+        writeln!(out, "session {pid} of {owner}: CPUs {cpus}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -190,6 +190,25 @@ fn without_root_ones_own_process_can_be_attached_and_another_users_is_refused() 
 }
 
 #[test]
+fn sessions_of_different_users_see_each_other() {
+    let Some((_dir, program)) = for_nobody() else { return };
+    let cpu = format!("{}=50%", last_cpu());
+    let words = ["--no-measure", "--method", "stop", "--cpu", &cpu, "--", "sleep", "600"];
+    let mut command = nobody(&program, None, &[&["--share"][..], &words].concat());
+    let theirs = Killed(command.stderr(Stdio::null()).spawn().unwrap());
+    let ours = Killed(slow(&words).stderr(Stdio::null()).spawn().unwrap());
+    let said = |mut command: Command| String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let session = |of: &Killed| format!("\nsession {} of user ", of.0.id());
+    until(|| format!("\n{}", said(slow(&["status"]))).contains(&session(&theirs)));
+    let status = || said(nobody(&program, None, &["status"]));
+    until(|| format!("\n{}", status()).contains(&(session(&ours) + "root: CPUs ")));
+    let alone = ["--no-measure", "--method", "stop", "--cpu", &cpu, "--", "true"];
+    let refused = nobody(&program, None, &alone).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("already slows CPU"), "{}", stderr(&refused));
+}
+
+#[test]
 fn a_group_of_version_2_that_was_given_to_a_user_holds_and_freezes_a_tree() {
     let Some(group) = group() else { return };
     let Some((_dir, program)) = for_nobody() else { return };
