@@ -44,12 +44,13 @@ pub(crate) fn run(name: &str) -> Result<()> {
     keep(&results.join(name), &Path::new("examples/evidence").join(name))
 }
 
-/// Kills sessions of `schedlab slow` at moments of chance, and prints how soon their changes were undone. For a quiet
-/// machine.
+/// Kills sessions of `schedlab slow` at moments of chance, and prints how soon their changes were undone; then as many
+/// times the other commands that start programs. For a quiet machine.
 pub(crate) fn kills(count: &str) -> Result<()> {
     ensure!(count.parse::<u32>().is_ok(), "invalid number of kills '{count}'");
     let test = ["test", "--locked", "-p", "schedlab", "--test", "all"];
-    let words = [&test[..], &["slow::kills", "--", "--nocapture"]].concat();
+    let names = ["--", "--nocapture", "slow::kills", "judge::a_kill"];
+    let words = [&test[..], &names].concat();
     steps::cargo_with(&words, &[("SCHEDLAB_KILLS", count)])
 }
 

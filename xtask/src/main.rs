@@ -53,8 +53,9 @@ cargo xtask CHORE
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
             optimum is known, and writes the table of docs/tune.md; `evidence kills [N]` kills N
-            sessions of `schedlab slow` (200 by default) and prints how soon all was undone;
-            `evidence perf` compares wakeup latencies with `perf sched` on a new recording
+            sessions of `schedlab slow` (200 by default) and prints how soon all was undone, and
+            then as many of the other commands that start programs; `evidence perf` compares
+            wakeup latencies with `perf sched` on a new recording
   publish   packages the libraries, and compiles a program outside the workspace against the packages
   python    builds the wheel for Python and runs its tests; pip gets what they need by name
   release   the static binary, its man pages and completions, the Debian package, the container

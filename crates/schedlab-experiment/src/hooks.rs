@@ -3,6 +3,7 @@
 use crate::file::{DIRECTIONS, Hooks, UNITS};
 use crate::store::RunWriter;
 use schedlab_model::{Better, Metric, Pid, Unit};
+use schedlab_sys::guard::{self, Guard};
 use schedlab_sys::process;
 use schedlab_workload::{Figure, MachineError, Output as _};
 use std::path::Path;
@@ -74,19 +75,30 @@ pub(crate) fn hook(argv: &[String], folder: &Path) -> Result<String, MachineErro
 }
 
 /// A command that runs beside a run and ends with it, with all that it started.
-pub(crate) struct Beside(Option<Child>);
+pub(crate) struct Beside {
+    child: Option<Child>,
+    /// Ends what is left of it, also if this process is killed.
+    _ends: Option<Guard>,
+}
 
 impl Beside {
     /// Starts it, and waits until the `ready` hook is content: a scheduler that is still loading would
     /// be measured as if it were not there.
     pub(crate) fn start(hooks: &Hooks, folder: &Path) -> Result<Self, MachineError> {
-        let Some(mut command) = command(&hooks.during, folder) else { return Ok(Self(None)) };
+        let Some(mut command) = command(&hooks.during, folder) else {
+            return Ok(Self { child: None, _ends: None });
+        };
+        let mut ends = Guard::arm().ok();
+        if let Some((_, mark)) = ends.as_mut().and_then(|guard| guard.end_marked().ok()) {
+            command.env(guard::MARK, mark);
+        }
         let name = hooks.during.join(" ");
         process::own_session(&mut command);
         process::die_with_parent(&mut command);
         let child = command.stdout(Stdio::null()).spawn();
         let doing = || format!("starting the hook '{name}'");
-        let mut beside = Self(Some(child.map_err(|e| MachineError::io(doing(), e))?));
+        let child = Some(child.map_err(|e| MachineError::io(doing(), e))?);
+        let mut beside = Self { child, _ends: ends };
         let began = Instant::now();
         while !hooks.ready.is_empty() {
             let Err(error) = hook(&hooks.ready, folder) else { break };
@@ -106,9 +118,9 @@ impl Beside {
     /// Why the run is none of what was to run beside it; `None` where that is still there, or may end. Of a run that was
     /// over at once the command has a moment to show that it cannot begin.
     pub(crate) fn ended_early(&mut self, hooks: &Hooks, took: Duration) -> Option<String> {
-        self.0.as_ref()?;
+        self.child.as_ref()?;
         std::thread::sleep(BEGINNING.saturating_sub(took));
-        let Ok(Some(status)) = self.0.as_mut()?.try_wait() else { return None };
+        let Ok(Some(status)) = self.child.as_mut()?.try_wait() else { return None };
         if hooks.may_end && status.success() {
             return None;
         }
@@ -118,14 +130,14 @@ impl Beside {
 
     /// Whether it is still there (or never was wanted).
     pub(crate) fn lives(&mut self) -> bool {
-        self.0.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(None)))
+        self.child.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(None)))
     }
 }
 
 impl Drop for Beside {
     /// Asks it to end, as its own end may put things back; kills what stays.
     fn drop(&mut self) {
-        let Some(child) = &mut self.0 else { return };
+        let Some(child) = &mut self.child else { return };
         let group = Pid(-child.id().cast_signed());
         let began = Instant::now();
         let _ = process::kill(group, SIGTERM);

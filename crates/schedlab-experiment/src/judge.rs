@@ -6,7 +6,8 @@ use crate::fake::{Fake, has};
 use crate::report::answer;
 use crate::tune::{Tuned, Verdict, tune};
 use crate::{Experiment, LoopError, Machines, StoredRun, run_experiment, runs_of};
-use schedlab_workload::RunSpec;
+use schedlab_stats::Random;
+use schedlab_workload::{RunSpec, WorkloadSpec};
 use std::path::Path;
 
 /// An experiment on a fake machine, with its results.
@@ -230,9 +231,7 @@ fn how_much_work_is_asked_for_is_no_contest_but_a_curve() {
     // More groups take longer, and do more in a second up to four of them.
     let mut case = Case::new();
     case.fake.time = |spec, n| {
-        let schedlab_workload::WorkloadSpec::Builtin { options, .. } = &spec.workload else {
-            panic!()
-        };
+        let WorkloadSpec::Builtin { options, .. } = &spec.workload else { panic!() };
         let groups: f64 = options["groups"].parse().unwrap();
         crate::fake::jitter(n) * (0.02 + 0.015 * groups + 0.02 * (groups - 4.0).max(0.0))
     };
@@ -255,7 +254,7 @@ fn how_much_work_is_asked_for_is_no_contest_but_a_curve() {
     let jobs = "repeats = 5\nretries = 0\n[workload]\ncommand = [\"make\", \"-j{groups}\"]\n\
         [[axis]]\noption = \"groups\"\nKIND\nvalues = [1, 2]\n";
     case = Case::taking(|spec, n| {
-        let schedlab_workload::WorkloadSpec::Command { argv } = &spec.workload else { panic!() };
+        let WorkloadSpec::Command { argv } = &spec.workload else { panic!() };
         crate::fake::jitter(n) * if argv[1] == "-j2" { 0.6 } else { 1.0 }
     });
     let told = case.answer(&jobs.replace("KIND\n", ""));
@@ -377,6 +376,50 @@ fn what_was_busy_before_the_runs_is_taken_out_where_the_file_names_it() {
     case.answer(&slices("repeats = 10"));
     let told = case.answer(&slices("repeats = 10\nadjust = [\"load_before\"]"));
     assert!(!told[0].contains("adjusted"), "{told:#?}");
+}
+
+/// How the run of number `n` varies, on a logarithmic scale, under a model of noise.
+fn noise(model: &str, n: usize) -> f64 {
+    let random = |n: usize| Random::new(n as u64 * 7919 + 1);
+    let (normal, unit) = (random(n).normal(), random(n + 100_000).unit());
+    match model {
+        "norm" => 0.03 * normal,
+        "heavy" if unit < 0.1 => 0.01 * normal - 0.3 * (unit * 10.0).ln(),
+        "heavy" => 0.01 * normal,
+        "step" => 0.01 * normal + if n % 40 < 20 { 0.0 } else { 0.2 },
+        "cauchy" => 0.01 * (std::f64::consts::PI * (unit - 0.5)).tan(),
+        "bimodal" => 0.005 * normal + if unit < 0.5 { 0.0 } else { 0.15 },
+        "ar" => (0..=n).fold(0.0, |last, at| 0.95 * last + 0.01 * random(at).normal()),
+        "drift" => 0.005 * n as f64 + 0.01 * normal,
+        "disc" => 0.1 * (unit * 1.3).floor(),
+        "ident" => 0.0,
+        "tiny" => 0.002 * normal,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_planted_change_is_found_under_each_model_of_noise_and_none_is_invented() {
+    let models =
+        ["norm", "heavy", "cauchy", "bimodal", "ar", "drift", "disc", "ident", "step", "tiny"];
+    for (model, percent) in models.into_iter().flat_map(|model| [(model, 0), (model, 10)]) {
+        let mut case = Case::taking(|spec, n| {
+            let WorkloadSpec::Command { argv } = &spec.workload else { panic!() };
+            let effect: f64 = argv[2].parse().unwrap();
+            noise(&argv[1], n).exp() * (1.0 + effect / 100.0)
+        });
+        let told = case.answer(&format!(
+            "repeats = 40\nretries = 0\nmeasure = [\"time_s\"]\n[workload]\n\
+             command = [\"scores\", \"{model}\", \"{{effect}}\"]\n[[axis]]\noption = \"effect\"\n\
+             values = [\"0\", \"{percent}.0\"]\n"
+        ));
+        let first = &told[0];
+        assert!(!first.contains("better in"), "{model}, {percent} %: {first}");
+        // Where a mean does not exist, it may contradict the typical run.
+        let found = first.contains("worse in time_s: +") || model == "cauchy";
+        assert_eq!(found && percent > 0, percent > 0, "{model}, {percent} %: {first}");
+        assert!(percent > 0 || !first.contains("worse in"), "{model}: {first}");
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// First argument of the re-executed program; the second is the journal's path.
@@ -170,7 +171,6 @@ impl Guard {
     /// # Errors
     /// As [`Guard::arm`].
     pub fn arm_keeping(directory: &Path, program: &Path, locks: Vec<Lock>) -> io::Result<Self> {
-        use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let pid = Pid(std::process::id().cast_signed());
         let started = crate::process::start_ticks(pid).unwrap_or(0);
@@ -234,9 +234,12 @@ impl Guard {
     /// # Errors
     /// When the journal cannot be written.
     pub fn end_marked(&mut self) -> io::Result<(StepId, String)> {
+        // Another guard of this process has other marks.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
         let started = crate::process::start_ticks(Pid(pid.cast_signed())).unwrap_or(0);
-        let mark = format!("{pid:010}-{started:020}-{:010}", self.next);
+        let mark = format!("{pid:010}-{started:020}-{count:010}");
         let step = self.before(Undo::EndMarked { mark: mark.clone() })?;
         Ok((step, mark))
     }

@@ -11,26 +11,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) enum Folder {
     Kept(PathBuf),
-    /// With what removes it if this process is killed.
-    Scratch {
-        scratch: Scratch,
-        _ends: Option<Guard>,
-    },
+    Scratch(Scratch),
 }
 
 impl Folder {
     pub(crate) fn of(output: Option<&Path>, purpose: &str) -> anyhow::Result<Self> {
-        let Some(path) = output else {
-            // Armed first: a guardian takes milliseconds to start, in which the folder would be nobody's.
-            let mut guard = Guard::arm().ok();
-            let scratch = Scratch::new(purpose)?;
-            let path = scratch.path().to_owned();
-            if let Some(guard) = &mut guard {
-                guard.before(Undo::RemoveTree { path })?;
-            }
-            // Without a guard the next command of this kind removes it.
-            return Ok(Self::Scratch { scratch, _ends: guard });
-        };
+        let Some(path) = output else { return Ok(Self::Scratch(Scratch::new(purpose)?)) };
         std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
         Ok(Self::Kept(path.to_owned()))
     }
@@ -38,14 +24,18 @@ impl Folder {
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Kept(path) => path,
-            Self::Scratch { scratch, .. } => scratch.path(),
+            Self::Scratch(scratch) => scratch.path(),
         }
     }
 }
 
 /// A folder in the temporary one that only its user can look into, removed with all that is in it when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch(TempDir);
+pub(crate) struct Scratch {
+    folder: TempDir,
+    /// Removes it if this process is killed. Without a guard the next command of this kind does.
+    _ends: Option<Guard>,
+}
 
 impl Scratch {
     /// Makes `schedlab-PURPOSE-PID-RANDOM`, which nobody can have made before. Removes those of this user for the
@@ -56,10 +46,16 @@ impl Scratch {
     pub(crate) fn new(purpose: &str) -> io::Result<Self> {
         #[expect(clippy::disallowed_methods, reason = "what is in it is checked for its owner")]
         let parent = std::env::temp_dir();
-        Self::within(&parent, purpose)
+        // Armed first: a guardian takes milliseconds to start, in which the folder would be nobody's.
+        let mut ends = Guard::arm().ok();
+        let folder = Self::within(&parent, purpose)?;
+        if let Some(guard) = &mut ends {
+            guard.before(Undo::RemoveTree { path: folder.path().to_owned() })?;
+        }
+        Ok(Self { folder, _ends: ends })
     }
 
-    fn within(parent: &Path, purpose: &str) -> io::Result<Self> {
+    fn within(parent: &Path, purpose: &str) -> io::Result<TempDir> {
         let prefix = format!("schedlab-{purpose}-");
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -71,11 +67,11 @@ impl Scratch {
             }
         }
         let named = format!("{prefix}{}-", std::process::id());
-        folder_in(parent, &named).map(Self)
+        folder_in(parent, &named)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 }
 

@@ -66,6 +66,80 @@ fn a_load_along_an_axis_is_a_curve_on_a_simulated_machine() {
 }
 
 #[test]
+fn more_groups_are_a_curve_on_a_simulated_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "repeats = 3\nmachine = \"sim:cpus=2\"\nmeasure = [\"time_s\"]\n[[workload]]\nname = \"hackbench\"\n\
+        options = { loops = 50, pipe = true }\n[[axis]]\noption = \"groups\"\nvalues = [1, 2, 3, 4, 5, 6]\n";
+    let (code, out, err) = experiment(folder.path(), text);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("groups is how much is asked and no contest"), "{out}");
+    assert!(["settle", "better", "worse"].iter().all(|word| !out.contains(word)), "{out}");
+}
+
+#[test]
+fn runs_that_the_limit_stops_are_a_bound_in_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "repeats = 8\nwarm_up = 0\nretries = 0\ntime_limit = \"300ms\"\nmeasure = [\"time_s\"]\n[[workload]]\n\
+        label = \"w\"\ncommand = [\"sleep\", \"{t}\"]\n[[axis]]\noption = \"t\"\nvalues = [\"0.1\", \"5\"]\n";
+    let (code, out, err) = experiment(folder.path(), text);
+    assert_eq!(code, 0, "{out}{err}");
+    let first = out.lines().find(|line| line.contains("against 0.1")).unwrap_or_default();
+    assert!(first.contains("worse in time_s: at least "), "{out}");
+    assert!(!first.contains(".."), "a bound has one end: {first}");
+    assert!(!first.contains("without a number"), "nothing is claimed by rank alone: {first}");
+}
+
+#[test]
+fn where_each_run_fails_there_is_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "repeats = 3\nwarm_up = 0\nretries = 0\n[[workload]]\ncommand = [\"sh\", \"-c\", \"exit {x}\"]\n\
+        [[axis]]\noption = \"x\"\nvalues = [3, 4]\n";
+    let (code, out, _) = experiment(folder.path(), text);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("no verdict. 3 of 3 attempts failed against 3 of 3"), "{out}");
+    assert!(!out.contains("5 %"), "{out}");
+}
+
+#[test]
+fn a_quarter_more_cpu_time_is_told_of_eight_runs() {
+    const BURN: &str = "#include <stdlib.h>\n#include <time.h>\nint main(int c, char **v) {\n\
+        struct timespec t; double s = atof(v[1]) * 1.25 / 1000;\n\
+        do clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); while (t.tv_sec + t.tv_nsec * 1e-9 < s);\n\
+        return 0; }\n";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("burn.c"), BURN).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "burn.c", "-o", "burn"]).current_dir(folder.path());
+    if !cc.status().is_ok_and(|status| status.success()) {
+        return missing!("a C compiler; the CPU time of a program that burns was not compared");
+    }
+    let words = ["compare", "-n", "8", "--", "./burn 40", "./burn 50"];
+    let (code, out, err) = run(folder.path(), &words);
+    assert_eq!(code, 0, "{out}{err}");
+    // The start of the program is in it, too.
+    let parts = [24, 25, 26].map(|part| format!("uses {part} % more CPU time"));
+    assert!(parts.iter().any(|part| out.contains(part)), "{out}");
+}
+
+#[test]
+fn a_scheduler_that_is_not_installed_is_no_treatment() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = [
+        "load",
+        "pingpong",
+        "--rounds",
+        "50",
+        "--repeat",
+        "4",
+        "--against",
+        "run:scx_not_installed",
+    ];
+    let (code, out, err) = run(folder.path(), &words);
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(out.contains("no verdict") && out.contains("ended before the run did"), "{out}{err}");
+}
+
+#[test]
 fn what_was_typed_wrong_is_found_before_the_first_run() {
     let folder = tempfile::tempdir().unwrap();
     for (words, says) in [
@@ -197,82 +271,104 @@ fn two_folders_are_higher_or_lower_until_their_runs_are_done_again_in_pairs() {
     assert!(out.contains("better in score"), "{out}");
 }
 
-/// Whether a process with this in its command line is there, apart from this one.
-fn runs(mark: &str) -> bool {
+/// The command lines of processes with this mark, apart from this one; words end with a NUL.
+fn marked(mark: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter(|entry| entry.file_name().to_str() != Some(own.as_str())).any(|entry| {
-        std::fs::read(entry.path().join("cmdline"))
-            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
-    })
+    let others = processes.filter(|entry| entry.file_name().to_str() != Some(own.as_str()));
+    let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).ok();
+    let lines = others.filter_map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.filter(|line| line.contains(mark)).collect()
 }
 
-/// Starts a command, kills it as soon as what it measures runs, and waits until nothing of it does.
-fn killed(folder: &Path, words: &[&str], mark: &str) {
-    let mut child =
-        schedlab(folder, words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let what = format!("schedlab {}", words.join(" "));
-    eventually(|| if runs(mark) { Ok(()) } else { Err(format!("{what}: it does not begin")) });
-    // Grandchildren begin after the shell that starts them.
-    std::thread::sleep(Duration::from_millis(50));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    eventually(|| if runs(mark) { Err(format!("{what}: '{mark}' still runs")) } else { Ok(()) });
+/// A program that waits for a child of its own; the time names the call.
+fn waits(mark: &str) -> String {
+    format!("sleep {mark}; true")
 }
 
-/// $SCHEDLAB_KILLS says how many there are of each kind, for the evidence: one of each in a test.
+/// The commands that start programs of the user's: the words, and what marks the program. `knob` is a setting of this
+/// machine.
+fn starters(folder: &Path, knob: &str, round: usize) -> Vec<(Vec<String>, String)> {
+    let mark = |kind: usize| format!("{}.25", 1_000_000 + 10 * round + kind);
+    let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let file = |name: &str, text: String| {
+        std::fs::write(folder.join(name), text).unwrap();
+    };
+    let workload =
+        |mark: &str| format!("[workload]\ncommand = [\"sh\", \"-c\", \"{}\"]\n", waits(mark));
+    let marks: Vec<String> = (0..7).map(mark).collect();
+    let (name, value) = knob.split_once('=').unwrap();
+    file("knobs.toml", format!("{}[knobs]\n{name} = {value}\n", workload(&marks[2])));
+    let during = format!("during = [\"sh\", \"-c\", \"{}\"]\n", waits(&marks[3]));
+    let beside = "[workload]\nname = \"cpu\"\noptions = { duration = \"100s\" }\n[hooks]\n";
+    file("during.toml", beside.to_owned() + &during);
+    let axis = "[[axis]]\noption = \"a\"\nvalues = [1, 2]\n[tune]\nbudget = 4\nconfirm = 6\n";
+    file("tune.toml", workload(&format!("{{a}}{}", marks[4])) + axis);
+    // A line beside a load has no quotes.
+    file(&format!("{}.sh", marks[1]), waits(&marks[1]));
+    let beside = format!("command -- sh {}.sh", marks[1]);
+    let calls = [
+        own(&["load", "command", "--line", &waits(&marks[0])]),
+        own(&["load", "cpu", "--duration", "100s", "--beside", &beside]),
+        own(&["run", "knobs.toml"]),
+        own(&["run", "during.toml"]),
+        own(&["tune", "tune.toml"]),
+        own(&["knobs", "run", knob, "--", "sh", "-c", &waits(&marks[5])]),
+        own(&["compare", "-n", "3", "-w", "0", "--", &waits(&marks[6]), "true"]),
+    ];
+    calls.into_iter().zip(marks).collect()
+}
+
+/// `SCHEDLAB_KILLS` says how many there are at least, for the evidence; in a test one of each command.
 #[test]
-fn a_kill_leaves_nothing_running_and_no_folder() {
-    let count = std::env::var("SCHEDLAB_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    for nth in 0..count {
+fn a_kill_leaves_nothing_running_and_nothing_behind() {
+    const KNOB: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+    let now = || std::fs::read_to_string(KNOB).unwrap_or_default().trim().to_owned();
+    crate::machine_lock::take();
+    let before = now();
+    let is_writable = std::fs::OpenOptions::new().write(true).open(KNOB).is_ok();
+    let knob = match (is_writable, before.as_str()) {
+        (true, "0") => "autogroup=1",
+        (true, _) => "autogroup=0",
+        (false, _) => "nice=5",
+    };
+    if !is_writable {
+        missing!("the right to set {KNOB}; that knobs of the machine are put back was not tested");
+    }
+    let wanted = std::env::var("SCHEDLAB_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let (mut kills, mut kinds, mut round) = (0_usize, 0, 0);
+    while kills < wanted {
         let folder = tempfile::tempdir().unwrap();
         let temporary = folder.path().join("tmp");
         std::fs::create_dir(&temporary).unwrap();
-        // A shell that waits for a child of its own; the time names the call.
-        let mark = |kind: u32| format!("{}.25", 1_000_000 + 1_000 * kind + nth);
-        let script = |mark: &str| format!("sleep {mark}; true");
-        let load = mark(1);
-        killed(folder.path(), &["load", "command", "--line", &script(&load)], &load);
-        let beside = mark(2);
-        let words = [
-            "load",
-            "cpu",
-            "--duration",
-            "100s",
-            "--beside",
-            &format!("command --line 'sleep {beside}; true'"),
-        ];
-        killed(folder.path(), &words, &beside);
-        let under = mark(3);
-        let text = format!(
-            "[workload]\ncommand = [\"sh\", \"-c\", \"{}\"]\n[knobs]\nnice = 5\n",
-            script(&under)
-        );
-        std::fs::write(folder.path().join("k.toml"), text).unwrap();
-        killed(folder.path(), &["run", "k.toml"], &under);
-        let knobs = mark(4);
-        killed(
-            folder.path(),
-            &["knobs", "run", "nice=5", "--", "sh", "-c", &script(&knobs)],
-            &knobs,
-        );
-        let compared = mark(5);
-        let temp = temporary.display().to_string();
-        let mut command = schedlab(
-            folder.path(),
-            &["compare", "-n", "3", "-w", "0", "--", &script(&compared), "true"],
-        );
-        command.env("TMPDIR", &temp).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        eventually(|| if runs(&compared) { Ok(()) } else { Err("it does not begin".to_owned()) });
-        child.kill().unwrap();
-        child.wait().unwrap();
-        eventually(|| {
-            let left = std::fs::read_dir(&temporary).unwrap().count();
-            match (runs(&compared), left) {
-                (false, 0) => Ok(()),
-                (still, left) => Err(format!("compare: runs: {still}; {left} folders are left")),
-            }
-        });
+        let starters = starters(folder.path(), knob, round);
+        kinds = starters.len();
+        for (words, mark) in starters {
+            let what = format!("schedlab {}", words.join(" "));
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let mut command = schedlab(folder.path(), &words);
+            command.env("TMPDIR", &temporary).env("XDG_RUNTIME_DIR", folder.path());
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            eventually(|| match marked(&mark).iter().any(|line| line.starts_with("sleep\0")) {
+                true => Ok(()),
+                false => Err(format!("{what}: its program does not begin")),
+            });
+            std::thread::sleep(Duration::from_millis(10 * (kills as u64 % 11)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            kills += 1;
+            eventually(|| {
+                let mut left = crate::slow::left(child.id());
+                left.extend(std::fs::read_dir(&temporary).unwrap().flatten().map(|e| e.path()));
+                match (marked(&mark), left.is_empty(), now() == before) {
+                    (none, true, true) if none.is_empty() => Ok(()),
+                    (still, _, same) => Err(format!(
+                        "{what}: runs: {still:?}; {KNOB} is back: {same}; left: {left:?}"
+                    )),
+                }
+            });
+        }
+        round += 1;
     }
+    eprintln!("{kills} kills of {kinds} commands: nothing ran on, and nothing was left");
 }
