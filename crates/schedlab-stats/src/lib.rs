@@ -34,9 +34,7 @@ pub use interval::{
 pub use moderate::{Variance, moderated};
 pub use multiple::{benjamini_hochberg, holm};
 pub use power::{Aim, detectable, runs_needed};
-pub use rank::{
-    RankShift, Shift, Test, brunner_munzel, cliffs_delta, fisher, mann_whitney, signed_rank,
-};
+pub use rank::{RankShift, Shift, brunner_munzel, fisher};
 pub use sample::{Sample, SampleError, median};
 pub use schedlab_random::Random;
 pub use segments::{Change, Kind, Population, Segment, Segments, segments};

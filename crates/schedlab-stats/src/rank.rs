@@ -4,18 +4,6 @@ use crate::distribution::{normal_cdf, normal_quantile, t_cdf};
 use crate::sample::median_of_sorted;
 use crate::{Sample, SampleError};
 
-/// The outcome of a two-sided test.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Test {
-    /// The chance of a difference at least as large were there none.
-    pub p: f64,
-    /// The smallest p that this number of runs can give: if it is above the level, the test cannot
-    /// find anything.
-    pub p_min: f64,
-    /// Whether p is of the exact distribution (given the ties), not an approximation.
-    pub exact: bool,
-}
-
 /// A shift between two sets with where the truth may well lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
@@ -66,58 +54,14 @@ fn subset_sums(ranks: &[u64], chosen: usize) -> Vec<f64> {
     counts.swap_remove(chosen)
 }
 
-/// Twice the smaller tail of a distribution given by counts, at `at`; and the smallest that can be.
-fn two_sided(counts: &[f64], at: usize) -> (f64, f64) {
-    let all: f64 = counts.iter().sum();
-    let below: f64 = counts[..=at].iter().sum();
-    let above: f64 = counts[at..].iter().sum();
-    let first = counts.iter().find(|c| **c > 0.0).copied().unwrap_or(all);
-    let last = counts.iter().rev().find(|c| **c > 0.0).copied().unwrap_or(all);
-    let p = (2.0 * below.min(above) / all).min(1.0);
-    (p, (2.0 * first.min(last) / all).min(1.0))
-}
-
-/// The test of Mann and Whitney ("On a test of whether one of two random variables is stochastically
-/// larger than the other", Annals of Mathematical Statistics 1947). Exact given the ties up to 40
-/// runs, else normal with the tie correction and continuity correction.
-#[must_use]
-pub fn mann_whitney(a: &Sample, b: &Sample) -> Test {
-    let m = a.len();
-    let n = b.len();
-    let all: Vec<f64> = a.values().iter().chain(b.values()).copied().collect();
-    let ranks = doubled_ranks(&all);
-    let sum: u64 = ranks[..m].iter().sum();
-    if m + n <= EXACT_MAX {
-        let (p, p_min) = two_sided(&subset_sums(&ranks, m), sum as usize);
-        return Test { p, p_min, exact: true };
-    }
-    let m = m as f64;
-    let n = n as f64;
-    let total = m + n;
-    let u = sum as f64 / 2.0 - m * (m + 1.0) / 2.0;
-    let ties: f64 = tie_sizes(&all).into_iter().map(|t| t.powi(3) - t).sum();
-    let variance = m * n / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)));
-    if variance <= 0.0 {
-        return Test { p: 1.0, p_min: 1.0, exact: false };
-    }
-    let z = ((u - m * n / 2.0).abs() - 0.5).max(0.0) / variance.sqrt();
-    Test { p: (2.0 * normal_cdf(-z)).min(1.0), p_min: 0.0, exact: false }
-}
-
-fn tie_sizes(values: &[f64]) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.chunk_by(|a, b| a == b).map(|tied| tied.len() as f64).collect()
-}
-
-/// The test of Brunner and Munzel ("The nonparametric Behrens-Fisher problem", Biometrical Journal
-/// 2000): as Mann and Whitney's, but right also where the two sets spread differently. Needs about 10
-/// runs each for its level to hold.
+/// The p value of the test of Brunner and Munzel ("The nonparametric Behrens-Fisher problem", Biometrical
+/// Journal 2000): as Mann and Whitney's, but right also where the two sets spread differently. Needs about
+/// 10 runs each for its level to hold.
 ///
 /// # Errors
 /// Below two values in a set, or where all ranks within each set are the same (p is then 0 or 1 by
 /// eye).
-pub fn brunner_munzel(a: &Sample, b: &Sample) -> Result<Test, SampleError> {
+pub fn brunner_munzel(a: &Sample, b: &Sample) -> Result<f64, SampleError> {
     let fewest = a.len().min(b.len());
     if fewest < 2 {
         return Err(SampleError::TooFew { have: fewest, need: 2 });
@@ -149,24 +93,7 @@ pub fn brunner_munzel(a: &Sample, b: &Sample) -> Result<Test, SampleError> {
     let w = m * n * (mean_b - mean_a) / ((m + n) * (part_a + part_b).sqrt());
     let degrees =
         (part_a + part_b).powi(2) / (part_a.powi(2) / (m - 1.0) + part_b.powi(2) / (n - 1.0));
-    Ok(Test { p: 2.0 * t_cdf(-w.abs(), degrees), p_min: 0.0, exact: false })
-}
-
-/// Cliff's delta ("Dominance statistics: ordinal analyses to answer ordinal questions", Psychological
-/// Bulletin 1993): the chance that a value of `b` exceeds one of `a`, less the chance of the
-/// contrary; -1 ..= 1, 0 for no difference.
-#[must_use]
-pub fn cliffs_delta(a: &Sample, b: &Sample) -> f64 {
-    let sum: i64 = a
-        .values()
-        .iter()
-        .map(|x| {
-            let above = b.len() - b.values().partition_point(|y| y <= x);
-            let below = b.values().partition_point(|y| y < x);
-            above as i64 - below as i64
-        })
-        .sum();
-    sum as f64 / (a.len() * b.len()) as f64
+    Ok(2.0 * t_cdf(-w.abs(), degrees))
 }
 
 /// A shift by ranks: between two sets, the median of all their differences; within pairs, the median of all means of two
@@ -190,8 +117,8 @@ enum Counts {
 }
 
 impl RankShift {
-    /// The shift from `a` to `b`, with the interval that belongs to the test of Mann and Whitney (Moses; Hollander and
-    /// Wolfe, "Nonparametric Statistical Methods", section 4.3).
+    /// The shift from `a` to `b`, with the interval that belongs to the test of Mann and Whitney (Annals of Mathematical
+    /// Statistics 1947; Moses; Hollander and Wolfe, "Nonparametric Statistical Methods", section 4.3).
     #[must_use]
     pub fn between(a: &Sample, b: &Sample) -> Self {
         let mut sorted: Vec<f64> =
@@ -209,7 +136,8 @@ impl RankShift {
         Self { sorted, counts }
     }
 
-    /// The shift within pairs, with the interval of the signed rank test (Tukey; Hollander and Wolfe, section 3.3).
+    /// The shift within pairs, with the interval of Wilcoxon's signed rank test (Biometrics 1945; Tukey; Hollander and
+    /// Wolfe, section 3.3).
     ///
     /// # Errors
     /// Without differences, or where one is not finite.
@@ -280,32 +208,6 @@ fn cumulated(counts: impl Iterator<Item = f64>) -> Counts {
         sum / all
     });
     Counts::Exact(below.collect())
-}
-
-/// The signed rank test of Wilcoxon ("Individual comparisons by ranking methods", Biometrics 1945) on
-/// differences within pairs or blocks; zeros are left out. Exact given the ties up to 40 pairs.
-///
-/// # Errors
-/// When no difference is left.
-pub fn signed_rank(differences: &[f64]) -> Result<Test, SampleError> {
-    let kept: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
-    if kept.is_empty() {
-        return Err(SampleError::NoSpread);
-    }
-    if !kept.iter().all(|d| d.is_finite()) {
-        return Err(SampleError::NotFinite);
-    }
-    let sizes: Vec<f64> = kept.iter().map(|d| d.abs()).collect();
-    let ranks = doubled_ranks(&sizes);
-    let positive: u64 = kept.iter().zip(&ranks).filter(|(d, _)| **d > 0.0).map(|(_, r)| r).sum();
-    if kept.len() <= EXACT_MAX {
-        let (p, p_min) = two_sided(&sign_sums(&ranks), positive as usize);
-        return Ok(Test { p, p_min, exact: true });
-    }
-    let squares: f64 = ranks.iter().map(|r| (*r as f64 / 2.0).powi(2)).sum();
-    let mean: f64 = ranks.iter().map(|r| *r as f64 / 4.0).sum();
-    let z = ((positive as f64 / 2.0 - mean).abs() - 0.5).max(0.0) / (squares / 4.0).sqrt();
-    Ok(Test { p: (2.0 * normal_cdf(-z)).min(1.0), p_min: 0.0, exact: false })
 }
 
 /// The exact test of Fisher ("On the interpretation of chi-square from contingency tables, and the calculation of P",

@@ -13,8 +13,9 @@ use schedlab_stats::{Random, binomial_cdf};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A/As a row of the published table.
+/// A/As a row of the published tables.
 const TRIALS: u64 = 2_000;
 /// Looks of the rows with stopping.
 const LOOKS: &[u32] = &[10, 20, 40];
@@ -39,7 +40,10 @@ enum Noise {
     CutOff,
 }
 
-const NOISES: [(Noise, &str); 11] = [
+/// A noise with its name in the tables.
+type Named = (Noise, &'static str);
+
+const NOISES: [Named; 11] = [
     (Noise::Normal, "normal, 5 %"),
     (Noise::Lognormal, "lognormal 0.5"),
     (Noise::T3, "Student's t, 3 degrees, 5 %"),
@@ -259,6 +263,28 @@ fn wrapped(text: &str) -> String {
     out
 }
 
+/// What `row` gives for each item, in their order. Each row has a seed of its own, so CPUs may share them.
+fn on_all_cpus<T: Sync, R: Send>(items: &[T], row: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(item) = items.get(at)
+        {
+            done.push((at, row(item)));
+        }
+        done
+    };
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, worker).expect("a thread");
+        let workers: Vec<_> = (0..count).map(spawn).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("no row panics")).collect()
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
 /// A heading, a sentence and the head of a table.
 fn head(out: &mut String, title: &str, text: &str, columns: &[&str]) {
     let (line, text) = ("---|".repeat(columns.len()), wrapped(text));
@@ -270,28 +296,27 @@ fn table_of_false_claims(extent: &Extent, out: &mut String, failed: &mut Vec<Str
     let text = format!(
         "Each row is {trials} comparisons of a setting with itself, in pairs. At most {most} may claim a difference:\n\
          a true level of 5 % passes that with 99 %. Without stopping there are 8 pairs, judged by Student's t. With\n\
-         stopping there are looks after 10, 20 and 40 pairs, judged by ranks. A row with more is simulated again, with another seed and ten times as\n\
-         often; the second count decides."
+         stopping there are looks after 10, 20 and 40 pairs, judged by ranks. A row with more is simulated again, with\n\
+         another seed and ten times as often; the second count decides."
     );
     head(out, "False claims", &text, &["noise", "metrics", "stopping", "false claims"]);
-    for (noise, name) in NOISES {
-        for metrics in extent.metrics {
-            for (stopping, word) in [(false, "no"), (true, "yes")] {
-                let found = false_claims(noise, *metrics, stopping, (trials, 0));
-                if found <= most {
-                    let _ = writeln!(out, "| {name} | {metrics} | {word} | {found} |");
-                    continue;
-                }
-                let (further, bound) = (10 * TRIALS, self::most(10 * TRIALS));
-                let again = false_claims(noise, *metrics, stopping, (further, 1));
-                let _ = writeln!(
-                    out,
-                    "| {name} | {metrics} | {word} | {found}; again: {again} of {further}, at most {bound} |"
-                );
-                if again > bound {
-                    failed.push(format!("{name}, {metrics} metrics, stopping {word}: {again}"));
-                }
-            }
+    let each =
+        |noise| extent.metrics.iter().flat_map(move |m| [(noise, *m, false), (noise, *m, true)]);
+    let rows: Vec<(Named, usize, bool)> = NOISES.into_iter().flat_map(each).collect();
+    let (further, bound) = (10 * TRIALS, self::most(10 * TRIALS));
+    let found = on_all_cpus(&rows, |((noise, _), metrics, stopping)| {
+        let claims = |part| false_claims(*noise, *metrics, *stopping, part);
+        let found = claims((trials, 0));
+        (found, (found > most).then(|| claims((further, 1))))
+    });
+    for (((_, name), metrics, stopping), (found, again)) in rows.iter().zip(found) {
+        let word = if *stopping { "yes" } else { "no" };
+        let told = again.map_or(String::new(), |again| {
+            format!("; again: {again} of {further}, at most {bound}")
+        });
+        let _ = writeln!(out, "| {name} | {metrics} | {word} | {found}{told} |");
+        if again.is_some_and(|again| again > bound) {
+            failed.push(format!("{name}, {metrics} metrics, stopping {word}: {again:?}"));
         }
     }
 }
@@ -306,24 +331,26 @@ fn table_of_power(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
     // Three standard deviations of the simulation.
     let slack =
         if extent.trials < TRIALS { 3.0 * (0.16 / extent.trials as f64).sqrt() } else { 0.0 };
-    for (noise, name) in NOISES.into_iter().take(6) {
-        for (runs, metrics) in extent.power {
-            let (change, found) = power(noise, *runs, *metrics, extent.trials);
-            if *runs < POWER_MIN {
-                assert!(change.is_infinite(), "{runs} pairs state a power");
-                continue;
-            }
-            let within = (0.75 - slack..=0.85 + slack).contains(&found);
-            let mark = if within { "" } else { ", outside" };
-            let _ = writeln!(
-                out,
-                "| {name} | {runs} | {metrics} | {:.1} % | {:.1} %{mark} |",
-                change * 100.0,
-                found * 100.0
-            );
-            if !within {
-                failed.push(format!("{name}, {runs} pairs, {metrics} metrics: power {found}"));
-            }
+    let each = |noise| extent.power.iter().map(move |of| (noise, of));
+    let rows: Vec<(Named, &(usize, usize))> = NOISES.into_iter().take(6).flat_map(each).collect();
+    let found = on_all_cpus(&rows, |((noise, _), (runs, metrics))| {
+        power(*noise, *runs, *metrics, extent.trials)
+    });
+    for (((_, name), (runs, metrics)), (change, found)) in rows.iter().zip(found) {
+        if *runs < POWER_MIN {
+            assert!(change.is_infinite(), "{runs} pairs state a power");
+            continue;
+        }
+        let within = (0.75 - slack..=0.85 + slack).contains(&found);
+        let mark = if within { "" } else { ", outside" };
+        let _ = writeln!(
+            out,
+            "| {name} | {runs} | {metrics} | {:.1} % | {:.1} %{mark} |",
+            change * 100.0,
+            found * 100.0
+        );
+        if !within {
+            failed.push(format!("{name}, {runs} pairs, {metrics} metrics: power {found}"));
         }
     }
 }
@@ -340,7 +367,8 @@ fn at_the_margin(noise: Noise, runs: usize, trials: u64) -> (u64, u64, u64) {
     for _ in 0..trials {
         equivalent += u64::from(row(1.0 + MARGIN).verdict == Verdict::Equivalent);
         let found = row(1.1);
-        let holds = |change: &Change| change.low <= 0.1 && 0.1 <= change.high;
+        // Steps give ends that are the truth itself, up to rounding.
+        let holds = |change: &Change| change.low <= 0.1 + 1e-9 && 0.1 - 1e-9 <= change.high;
         shift += u64::from(holds(&found.change));
         mean += u64::from(found.tail.is_none_or(|tail| holds(&tail.mean)));
     }
@@ -357,16 +385,16 @@ fn table_of_intervals(extent: &Extent, out: &mut String, failed: &mut Vec<String
     let columns = ["noise", "pairs", "called equivalent", "the change, %", "the mean, %"];
     head(out, "The margin and the intervals", &text, &columns);
     let slack = if trials < TRIALS { 3.0 * (0.05 / trials as f64).sqrt() } else { 0.0 };
-    for (noise, name) in NOISES.into_iter().take(WITH_NUMBERS) {
-        for runs in [8, 20] {
-            let (equivalent, shift, mean) = at_the_margin(noise, runs, trials);
-            let [shift, mean] = [shift, mean].map(|count| count as f64 / trials as f64);
-            let told = [shift, mean].map(|part| format!("{:.1}", part * 100.0));
-            let of_mean = if runs < 10 { "" } else { &told[1] };
-            let _ = writeln!(out, "| {name} | {runs} | {equivalent} | {} | {of_mean} |", told[0]);
-            if equivalent > most || shift.min(mean) < COVERAGE - slack {
-                failed.push(format!("{name}, {runs} pairs: {equivalent}, {shift}, {mean}"));
-            }
+    let each = |noise| [(noise, 8), (noise, 20)];
+    let rows: Vec<(Named, usize)> = NOISES.into_iter().take(WITH_NUMBERS).flat_map(each).collect();
+    let found = on_all_cpus(&rows, |((noise, _), runs)| at_the_margin(*noise, *runs, trials));
+    for (((_, name), runs), (equivalent, shift, mean)) in rows.iter().zip(found) {
+        let [shift, mean] = [shift, mean].map(|count| count as f64 / trials as f64);
+        let told = [shift, mean].map(|part| format!("{:.1}", part * 100.0));
+        let of_mean = if *runs < 10 { "" } else { &told[1] };
+        let _ = writeln!(out, "| {name} | {runs} | {equivalent} | {} | {of_mean} |", told[0]);
+        if equivalent > most || shift.min(mean) < COVERAGE - slack {
+            failed.push(format!("{name}, {runs} pairs: {equivalent}, {shift}, {mean}"));
         }
     }
 }
@@ -420,7 +448,10 @@ fn adjusted(runs: usize, spikes: bool, trials: u64) -> Adjusted {
 fn table_of_adjusted(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
     let (trials, most) = (extent.trials, most(extent.trials));
     let text = format!(
-        "Runs with noise of 2 % that take 10 % longer for each CPU that was busy in the second before, adjusted for it.\n         Of {trials} comparisons of a setting with itself at most {most} may claim a difference, and of those whose true\n         change is the margin at most {most} may be called equivalent. At least 93 % of the intervals must hold a true\n         change of 10 %."
+        "Runs with noise of 2 % that take 10 % longer for each CPU that was busy in the second before, adjusted for it.\n\
+         Of {trials} comparisons of a setting with itself at most {most} may claim a difference, and of those whose true\n\
+         change is the margin at most {most} may be called equivalent. At least 93 % of the intervals must hold a true\n\
+         change of 10 %."
     );
     let columns =
         ["noise", "pairs", "false claims", "called equivalent", "the change, %", "width, %"];

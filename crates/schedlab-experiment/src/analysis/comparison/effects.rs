@@ -83,76 +83,63 @@ pub(super) enum Estimate {
 pub(super) struct Ranks {
     before: Vec<f64>,
     after: Vec<f64>,
-    is_paired: bool,
+    /// `None` without units.
+    shift: Option<RankShift>,
+    /// The p value of the test of Brunner and Munzel, which has to agree: between sides of unequal spread ranks also
+    /// differ by the spread alone. 0 within pairs.
+    guard: f64,
 }
 
 impl Ranks {
-    fn differences(&self) -> Vec<f64> {
-        self.before.iter().zip(&self.after).map(|(a, b)| b - a).collect()
+    /// Infinite values are taken to the largest numbers there are.
+    fn new(before: &[f64], after: &[f64], is_paired: bool) -> Self {
+        let clamped = |v: f64| if v.is_nan() { 0.0 } else { v.clamp(-1e200, 1e200) };
+        let sample = |values: &[f64]| Sample::new(values.iter().copied().map(clamped)).ok();
+        let sides = sample(before).zip(sample(after)).filter(|_| !is_paired);
+        let shift = if is_paired {
+            let differences = before.iter().zip(after).map(|(a, b)| clamped(b - a));
+            RankShift::within(&differences.collect::<Vec<f64>>()).ok()
+        } else {
+            sides.as_ref().map(|(a, b)| RankShift::between(a, b))
+        };
+        let guard = sides.and_then(|(a, b)| brunner_munzel(&a, &b).ok()).unwrap_or(0.0);
+        Self { before: before.to_vec(), after: after.to_vec(), shift, guard }
     }
 
     pub(super) fn units(&self) -> usize {
         self.before.len().min(self.after.len())
     }
 
-    /// The shift. Infinite values are taken to the largest numbers there are.
-    fn shift(&self) -> Option<RankShift> {
-        if self.is_paired {
-            let differences: Vec<f64> = self
-                .differences()
-                .iter()
-                .map(|d| if d.is_nan() { 0.0 } else { d.clamp(-1e200, 1e200) })
-                .collect();
-            return RankShift::within(&differences).ok();
-        }
-        let (before, after) = self.samples()?;
-        Some(RankShift::between(&before, &after))
-    }
-
-    fn samples(&self) -> Option<(Sample, Sample)> {
-        let clamped =
-            |values: &[f64]| Sample::new(values.iter().map(|v| v.clamp(-1e200, 1e200))).ok();
-        clamped(&self.before).zip(clamped(&self.after))
-    }
-
-    /// The p value of the shift. Between sides of unequal spread ranks also differ by the spread alone, so that
-    /// the test of Brunner and Munzel has to agree.
+    /// The p value of the shift, and of its guard.
     pub(super) fn p(&self) -> f64 {
-        let p = self.shift().map_or(1.0, |shift| shift.p());
-        p.max(self.guard())
-    }
-
-    fn guard(&self) -> f64 {
-        let samples = if self.is_paired { None } else { self.samples() };
-        let test = samples.and_then(|(a, b)| brunner_munzel(&a, &b).ok());
-        test.map_or(0.0, |test| test.p)
+        self.shift.as_ref().map_or(1.0, RankShift::p).max(self.guard)
     }
 
     /// The smallest p that so many units can give.
     fn p_min(&self) -> f64 {
-        self.shift().map_or(1.0, |shift| shift.p_min())
+        self.shift.as_ref().map_or(1.0, RankShift::p_min)
     }
 
     /// The interval that inverts the test, with the estimate between its ends.
     pub(super) fn interval(&self, level: f64) -> (f64, f64, f64) {
         let bounded = |v: f64| if v.abs() > 1e100 { f64::INFINITY.copysign(v) } else { v };
-        let Some(shift) = self.shift() else {
+        let Some(shift) = &self.shift else {
             return (f64::NEG_INFINITY, f64::NAN, f64::INFINITY);
         };
         let Shift { low, estimate, high } = shift.interval(level);
-        let (low, high) = match self.guard() > 1.0 - level {
+        let (low, high) = match self.guard > 1.0 - level {
             true => (low.min(0.0), high.max(0.0)),
             false => (low, high),
         };
         (bounded(low), bounded(estimate), bounded(high))
     }
 
-    /// The shift as an effect: its error is that of a normal estimate whose interval is as wide (Lehmann,
-    /// "Nonparametric confidence intervals for a shift parameter", Annals of Mathematical Statistics 1963).
-    fn effect(&self, student: &Effect) -> Effect {
-        let (low, estimate, high) = self.interval(0.95);
+    /// The shift as an effect: its error is that of a normal estimate whose interval at this confidence is as wide
+    /// (Lehmann, "Nonparametric confidence intervals for a shift parameter", Annals of Mathematical Statistics 1963).
+    fn effect(&self, student: &Effect, level: f64) -> Effect {
+        let (low, estimate, high) = self.interval(level);
         let unit = Effect { estimate: 0.0, error: 1.0, degrees: student.degrees };
-        let error = (high - low) / 2.0 / unit.interval(0.95).1;
+        let error = (high - low) / 2.0 / unit.interval(level).1;
         match error.is_finite() && error > 0.0 {
             true => Effect { estimate, error, ..*student },
             false => Effect { estimate, ..*student },
@@ -283,11 +270,16 @@ impl Raw {
         }
     }
 
-    /// The effect as one of a normal estimate, for means over points and for plans; `None` where ranks alone tell.
+    /// The effect as one of a normal estimate, for means over points; `None` where ranks alone tell.
     pub(super) fn effect(&self) -> Option<Effect> {
+        self.effect_at(0.95)
+    }
+
+    /// The same for plans. Tails make the interval at a high confidence wider than that of a normal estimate.
+    fn effect_at(&self, confidence: f64) -> Option<Effect> {
         match &self.estimate {
             Estimate::Student(effect) => Some(*effect),
-            Estimate::Shift(ranks, student) => Some(ranks.effect(student)),
+            Estimate::Shift(ranks, student) => Some(ranks.effect(student, confidence)),
             Estimate::Ranks(_) | Estimate::None(_) => None,
         }
     }
@@ -334,7 +326,7 @@ impl Raw {
     /// The relative change that such a comparison finds in 8 of 10 cases at `level`; none below
     /// [`POWER_MIN`] runs a side, or as many units.
     pub(super) fn detectable(&self, level: f64) -> Option<f64> {
-        let effect = self.effect()?;
+        let effect = self.effect_at(1.0 - level)?;
         if self.bound != Bound::None {
             return None;
         }
@@ -423,17 +415,15 @@ fn slow_units(units: &[f64], of: &Ranks, sign: f64) -> usize {
 /// The estimate of two sides on a scale, by ranks where that was planned. Infinite units were cut off.
 pub(super) fn estimate(before: &[f64], after: &[f64], is_paired: bool, by_ranks: bool) -> Estimate {
     let cut = before.iter().chain(after).any(|v| v.is_infinite());
-    let ranks =
-        || Estimate::Ranks(Ranks { before: before.to_vec(), after: after.to_vec(), is_paired });
+    let ranks = || Estimate::Ranks(Ranks::new(before, after, is_paired));
     if cut {
         return ranks();
     }
     let differences = || -> Vec<f64> { before.iter().zip(after).map(|(a, b)| b - a).collect() };
-    let effect = if is_paired { paired(&differences()) } else { welch(before, after) };
+    let effect = if is_paired { paired(&differences()) } else { unpaired(before, after) };
     match effect {
         Some(effect) if by_ranks && before.len().min(after.len()) >= RANKS_MIN => {
-            let (before, after) = (before.to_vec(), after.to_vec());
-            Estimate::Shift(Ranks { before, after, is_paired }, effect)
+            Estimate::Shift(Ranks::new(before, after, is_paired), effect)
         }
         Some(effect) => Estimate::Student(effect),
         None if before.len().min(after.len()) >= RANKS_MIN => ranks(),
@@ -444,8 +434,18 @@ pub(super) fn estimate(before: &[f64], after: &[f64], is_paired: bool, by_ranks:
     }
 }
 
+/// Welch's effect with degrees of freedom midway between Satterthwaite's and those of the smaller side, between which the
+/// right ones lie (Mickey and Brown, "Bounds on the distribution functions of the Behrens-Fisher statistic", Annals of
+/// Mathematical Statistics 1966). Satterthwaite's alone claim 1.2 times as often as a level of 0.4 % says with 8 runs a
+/// side of which one spreads three times as much, and 1.6 times as often as one of 0.1 % with 5.
+fn unpaired(before: &[f64], after: &[f64]) -> Option<Effect> {
+    let fewest = before.len().min(after.len()) as f64 - 1.0;
+    let effect = welch(before, after)?;
+    Some(Effect { degrees: f64::midpoint(effect.degrees, effect.degrees.min(fewest)), ..effect })
+}
+
 /// The rank test beside Student's, from [`RANKS_MIN`] units on.
 pub(super) fn ranks_beside(before: &[f64], after: &[f64], is_paired: bool) -> Option<f64> {
-    let ranks = Ranks { before: before.to_vec(), after: after.to_vec(), is_paired };
-    (ranks.units() >= RANKS_MIN).then(|| ranks.p())
+    let has_enough = before.len().min(after.len()) >= RANKS_MIN;
+    has_enough.then(|| Ranks::new(before, after, is_paired).p())
 }

@@ -10,21 +10,30 @@ const NAMED_MAX: usize = 3;
 
 impl Comparison {
     /// The answer in a sentence for each primary metric, with how sure it is and what would settle it.
-    /// `after` names the second set.
+    /// `after` names the second set; the first sentence begins with it.
     #[must_use]
     pub fn answer(&self, after: &str) -> String {
+        let subject = format!("{after}, {}", self.workload);
         let mut out: Vec<String> = self.question().into_iter().collect();
+        let mut subject_once = Some(subject.as_str());
         let judged = || self.primary.iter().filter(|j| j.whole.metric.name != CPU_TIME);
         if self.verdict() == Verdict::Mixed && judged().all(|j| j.verdict != Verdict::Mixed) {
             let told = judged().filter(|j| j.verdict.is_claim());
             let each: Vec<String> =
                 told.map(|j| format!("{} in {}", j.words(), j.whole.metric.name)).collect();
-            out.push(format!("{after}, {}: mixed: {}.", self.workload, each.join(", ")));
+            let subject = subject_once.take().unwrap_or_default();
+            out.push(format!("{subject}: mixed: {}.", each.join(", ")));
         }
-        out.extend(self.primary.iter().filter_map(|j| j.sentence(after)));
+        for (nth, judged) in self.primary.iter().enumerate() {
+            // Of the CPU time that accompanies a time only what is shown is said.
+            let is_silent = judged.whole.metric.name == CPU_TIME && judged.cpu_time().is_none();
+            if nth == 0 || !is_silent {
+                out.push(judged.sentence(subject_once.take()));
+            }
+        }
         out.extend(Some(self.noise.clone()).filter(|noise| !noise.is_empty()));
         if !self.no_verdict.is_empty() {
-            out = vec![format!("{after}, {}: no verdict. {}", self.workload, self.no_verdict)];
+            out = vec![format!("{subject}: no verdict. {}", self.no_verdict)];
         } else if self.failures.before + self.failures.after > 0 {
             out.push(self.failures.sentence());
         }
@@ -125,22 +134,31 @@ impl Judgement {
             more if 1.0 + more >= FACTOR_MIN => percent(more) + " as much",
             other => format!("{:.0} % {more}", other.abs() * 100.0),
         };
-        let is_shown = self.verdict.is_claim() && self.verdict != Verdict::Mixed;
+        // Of ranks alone no size is known.
+        let is_shown =
+            self.verdict.is_claim() && self.verdict != Verdict::Mixed && estimate.is_finite();
         is_shown.then(|| format!("uses {size} CPU time ({})", self.whole.change))
     }
 
-    fn sentence(&self, after: &str) -> Option<String> {
-        let row = &self.whole;
-        if row.metric.name == CPU_TIME {
-            let told = self.cpu_time()?;
-            return Some(format!("{after}, {}: {told}.", row.workload));
+    /// The verdict in a sentence about `subject`; `None`: about that of the sentence before.
+    fn sentence(&self, subject: Option<&str>) -> String {
+        let cpu_time = self.cpu_time().filter(|_| self.whole.metric.name == CPU_TIME);
+        let is_drift = matches!(self.verdict, Verdict::Lower | Verdict::Higher);
+        let (link, told) = match cpu_time {
+            Some(told) => ("It ", format!("{told}.")),
+            None => (if is_drift { "Also " } else { "" }, self.told()),
+        };
+        match subject {
+            Some(subject) => format!("{subject}: {told}"),
+            None if link.is_empty() => capital(&told),
+            None => link.to_owned() + &told,
         }
-        Some(self.spelled(after))
     }
 
-    fn spelled(&self, after: &str) -> String {
+    /// The verdict without what it is about.
+    fn told(&self) -> String {
         let row = &self.whole;
-        let (name, workload) = (&row.metric.name, &row.workload);
+        let name = &row.metric.name;
         let interval = format!("{}{}", row.change, self.beside());
         let count = |verdict: Verdict| self.points.iter().filter(|r| r.verdict == verdict).count();
         let at = |verdict: Verdict| {
@@ -155,33 +173,28 @@ impl Judgement {
                 places.join(", ")
             )
         };
-        let subject = format!("{after}, {workload}");
         match self.verdict {
             Verdict::Mixed if row.verdict == Verdict::Mixed => {
-                format!("{subject}: mixed in {name}: the typical run changes by {interval}.")
+                format!("mixed in {name}: the typical run changes by {interval}.")
             }
             Verdict::Mixed => format!(
-                "{subject}: mixed in {name}: better at {}, worse at {}; over all points {interval}.",
+                "mixed in {name}: better at {}, worse at {}; over all points {interval}.",
                 at(Verdict::Better),
                 at(Verdict::Worse)
             ),
             verdict if verdict.is_claim() && !row.verdict.is_claim() => {
-                format!(
-                    "{subject}: {verdict} in {name} at {}; over all points {interval}.",
-                    at(verdict)
-                )
+                format!("{verdict} in {name} at {}; over all points {interval}.", at(verdict))
             }
-            Verdict::Equivalent => format!(
-                "{subject}: equivalent in {name} within ±{:.0} %: {interval}.",
-                row.margin * 100.0
-            ),
+            Verdict::Equivalent => {
+                format!("equivalent in {name} within ±{:.0} %: {interval}.", row.margin * 100.0)
+            }
             Verdict::Undecided => {
-                format!("{subject}: undecided in {name}: {interval}. {}", self.settle())
+                format!("undecided in {name}: {interval}. {}", self.settle())
             }
             Verdict::Lower | Verdict::Higher => {
-                format!("{subject}: {name} is {}: {interval}.", self.verdict)
+                format!("{name} is {}: {interval}.", self.verdict)
             }
-            _ => format!("{subject}: {} in {name}: {interval}.", self.words()),
+            _ => format!("{} in {name}: {interval}.", self.words()),
         }
     }
 
@@ -200,7 +213,9 @@ impl Judgement {
         let more = match row.more_runs {
             None => "Ten times as many runs would not settle it.".to_owned(),
             Some(n) => {
-                format!("About {} more {} a side settle it in 8 of 10 cases.", n.max(1), row.basis)
+                let side = if row.basis.is_paired() { "" } else { " a side" };
+                let (n, basis) = (n.max(1), row.basis);
+                format!("About {n} more {basis}{side} settle it in 8 of 10 cases.")
             }
         };
         format!("A change of up to {} is possible. {more}", percent(largest))

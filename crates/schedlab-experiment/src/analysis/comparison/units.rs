@@ -2,7 +2,7 @@
 
 use super::basis::Basis;
 use super::effects::{Bound, Estimate, RANKS_MIN, Raw, SHIFT_MIN, Scale, estimate, ranks_beside};
-use super::{Asked, BOOTS_MIN, Side, prior};
+use super::{Asked, BOOTS_MIN, CPU_TIME, Side, prior};
 use crate::analysis::{Cell, Cells};
 use crate::{Point, StoredRun, run_metrics};
 use schedlab_model::{Better, Metric};
@@ -115,10 +115,11 @@ impl Side {
 }
 
 /// Which end of the change cut-off runs leave open. Of one side's the moment at which a run was stopped is a bound of
-/// its time; of both sides', and in other metrics, only ranks are left.
+/// its time, and what it used until then one of its CPU time; of both sides', and in other metrics, only ranks are left.
 fn bound(metric: &Metric, sets: &mut [Set]) -> Bound {
     let cut = |side: fn(&Set) -> &Vec<One>| sets.iter().flat_map(side).any(|one| one.is_cut);
-    let is_time = metric.name.rsplit('/').next() == Some("time_s");
+    let is_time =
+        ["time_s", CPU_TIME].contains(&metric.name.rsplit('/').next().unwrap_or_default());
     match (cut(|set| &set.0), cut(|set| &set.1)) {
         (false, false) => return Bound::None,
         (true, false) if is_time => return Bound::Before,
