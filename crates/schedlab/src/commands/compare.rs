@@ -13,7 +13,7 @@ mod summary;
 use super::UsageError;
 use super::result_file::{add_to_summary, check_place, save};
 use super::run::known_metric;
-use super::verdicts::print_text;
+use super::verdicts::{DRIFT, print_text};
 use crate::json;
 use choices::Choices;
 use commands::Measured;
@@ -246,10 +246,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let drifts =
         |pair: &Pair| pair.comparisons.iter().flat_map(Comparison::rows).any(|row| row.drift);
     if !fail_if.is_empty() && !allow_drift && pairs.iter().any(drifts) {
-        let what = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, too: \
-            measure them in one experiment or with `compare --`, do them again with --interleave, or add \
-            --allow-drift";
-        return Err(UsageError(what.into()).into());
+        return Err(UsageError(DRIFT.into()).into());
     }
     print(&pairs, markdown, json)?;
     if github {

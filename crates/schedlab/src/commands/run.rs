@@ -1,10 +1,12 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
+use super::UsageError;
 use super::experiment_options::ExperimentOptions;
 use super::result_file::add_to_summary;
+use super::verdicts::DRIFT;
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::analysis::{Cells, FailIf, Finding, judge, scales};
+use schedlab_experiment::analysis::{Cells, Comparison, FailIf, Finding, judge, scales};
 use schedlab_experiment::report::{answer, claims, readable, scale, text_map};
 use schedlab_experiment::{
     Experiment, Machines, Place, Plan, Progress, Shard, StoredRun, StoredRuns, Tally, is_passing,
@@ -39,6 +41,9 @@ pub(crate) struct Args {
     /// Rank runs that failed behind all others, instead of giving no verdict beside them
     #[arg(long)]
     allow_failures: bool,
+    /// Let --fail-if judge sides that did not run interleaved: a drift between them is then included
+    #[arg(long)]
+    allow_drift: bool,
     /// Add the question and the answer to the summary of a job on GitHub
     #[arg(long)]
     github: bool,
@@ -58,7 +63,7 @@ const EXIT_CANT_TELL: u8 = 125;
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { stored, asked, shard, dry_run, fail_if, allow_failures, github } = args;
+    let Args { stored, asked, shard, dry_run, fail_if, allow_failures, allow_drift, github } = args;
     if let Some(OfStored::Report(args)) = stored {
         return super::report::run(args);
     }
@@ -105,7 +110,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if has_failed || verdict.is_missing {
         return Ok(ExitCode::FAILURE);
     }
-    let code = judge_conditions(&experiment, &results, &fail_if)?;
+    let code = judge_conditions(&experiment, &results, &fail_if, allow_drift)?;
     Ok(code.unwrap_or(if verdict.has_failed_claim { EXIT_CONDITION } else { 0 }).into())
 }
 
@@ -119,8 +124,7 @@ fn check_conditions(experiment: &Experiment, conditions: &[FailIf]) -> anyhow::R
 
 /// Refuses the name of a metric that nothing measures, with one that is alike.
 pub(crate) fn known_metric(option: &str, name: &str) -> anyhow::Result<()> {
-    unknown_metric(name)
-        .map_or(Ok(()), |why| Err(super::UsageError(format!("{option}: {why}")).into()))
+    unknown_metric(name).map_or(Ok(()), |why| Err(UsageError(format!("{option}: {why}")).into()))
 }
 
 /// The exit code of conditions on what was found; `None` where none holds.
@@ -128,6 +132,7 @@ fn judge_conditions(
     experiment: &Experiment,
     results: &Path,
     conditions: &[FailIf],
+    allow_drift: bool,
 ) -> anyhow::Result<Option<u8>> {
     if conditions.is_empty() {
         return Ok(None);
@@ -136,15 +141,22 @@ fn judge_conditions(
     let mut experiment = experiment.clone();
     experiment.measure = conditions.iter().map(|condition| condition.metric.clone()).collect();
     let contrasts = answer::contrasts(&experiment, &stored.runs, &stored.looks);
+    let rows = || contrasts.iter().flat_map(|contrast| &contrast.found).flat_map(Comparison::rows);
+    if !allow_drift && rows().any(|row| row.drift) {
+        return Err(UsageError(DRIFT.into()).into());
+    }
     let mut stderr = crate::output::stderr();
     let mut code = None;
     for condition in conditions {
+        let metric = &condition.metric;
+        if rows().next().is_some() && rows().all(|row| row.metric.name != *metric) {
+            return Err(UsageError(format!("--fail-if: no run measured '{metric}'")).into());
+        }
         let mut is_open = contrasts.is_empty();
         for contrast in &contrasts {
             match condition.check(&contrast.found) {
                 Some(true) => {
                     let (axis, value) = (&contrast.axis, &contrast.value);
-                    let metric = &condition.metric;
                     writeln!(stderr, "schedlab: {axis}={value}: {metric} is beyond the limit")?;
                     return Ok(Some(EXIT_CONDITION));
                 }
@@ -153,7 +165,7 @@ fn judge_conditions(
             }
         }
         if is_open {
-            writeln!(stderr, "schedlab: {}: undecided", condition.metric)?;
+            writeln!(stderr, "schedlab: {metric}: undecided")?;
             code = Some(EXIT_CANT_TELL);
         }
     }

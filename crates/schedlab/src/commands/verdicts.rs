@@ -4,6 +4,11 @@ use schedlab_experiment::analysis::{Comparison, Row, percent};
 use schedlab_experiment::report::{Table, readable, significant};
 use std::io::Write as _;
 
+/// Why a condition is not judged where a drift is a part of the change.
+pub(crate) const DRIFT: &str = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, \
+    too: measure them in one interleaved experiment or with `compare --`, do them again with `compare --interleave`, or \
+    add --allow-drift";
+
 /// Points that are listed; of more, those with a claim and the others' count.
 const POINTS_MAX: usize = 12;
 

@@ -141,7 +141,10 @@ impl Measured {
         let commands = self.expanded()?;
         let argvs: Vec<Vec<String>> =
             commands.iter().map(|command| self.argv(&command.text)).collect();
-        if let Some(what) = argvs.iter().find_map(|argv| missing_program(argv)) {
+        // What runs before may make the programs.
+        let makes = self.setup.is_some() || self.prepare.is_some();
+        let missing = argvs.iter().filter(|_| !makes).find_map(|argv| missing_program(argv));
+        if let Some(what) = missing {
             return Err(UsageError(what).into());
         }
         let folder = Folder::of(self.output.as_deref(), "compare")?;
