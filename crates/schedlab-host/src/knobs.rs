@@ -16,7 +16,7 @@ mod table;
 pub use change::{Changes, TaskChanges};
 pub use files::{write_script, write_tmpfiles};
 pub use kept::{KeptSetting, kept_file, left_set, outstanding, read_kept};
-pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
+pub use profile::{Profile, RENAMED, read_profile, write_sysctl, write_tuned};
 pub use scoped::{Held, check, take_on};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find};
 

@@ -21,6 +21,9 @@ pub struct Profile {
     pub others: Vec<String>,
 }
 
+/// The code of the warning about a line that sets what this kernel has instead.
+pub const RENAMED: &str = "profile-renamed";
+
 /// Sections of a profile that set nothing.
 const ABOUT: [&str; 2] = ["main", "variables"];
 
@@ -92,9 +95,10 @@ impl Profile {
             name if is_here(name) => name,
             // As tuned does itself.
             "min_granularity" if is_here("base_slice") => {
-                self.warn(format!(
+                let what = format!(
                     "{key} is set as base_slice: under EEVDF that is a request, not a minimum"
-                ));
+                );
+                self.warnings.push(Warning::new(RENAMED, what, ""));
                 "base_slice"
             }
             name => {

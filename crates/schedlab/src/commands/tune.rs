@@ -14,9 +14,9 @@ use schedlab_experiment::{
     Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line, runs_of,
 };
 use schedlab_host::knobs::{
-    Tree, read_profile, write_script, write_sysctl, write_tmpfiles, write_tuned,
+    RENAMED, Tree, read_profile, write_script, write_sysctl, write_tmpfiles, write_tuned,
 };
-use schedlab_model::Setting;
+use schedlab_model::{Knob, Setting, Warning};
 use schedlab_stats::Sample;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -80,18 +80,23 @@ fn study(
     let text =
         schedlab_sys::regular_file::text(file).with_context(|| file.display().to_string())?;
     let found = read_profile(&text, &Tree::of_kernel(kernel));
-    let mut left_out: Vec<String> = found.warnings.iter().map(|one| one.what.clone()).collect();
+    let (renamed, lost): (Vec<Warning>, Vec<Warning>) =
+        found.warnings.into_iter().partition(|one| one.code == RENAMED);
+    let mut left_out: Vec<String> = lost.into_iter().map(|one| one.what).collect();
     let offers = machines.get(&experiment.machine)?.offers();
-    let is_here = |setting: &Setting| offers.knobs.iter().any(|knob| knob.name == setting.knob);
-    let (settings, absent): (Vec<Setting>, Vec<Setting>) =
-        found.settings.into_iter().partition(is_here);
-    let absent = absent.into_iter().map(|setting| setting.knob);
-    left_out.extend(absent.map(|knob| format!("{knob}: this machine does not have the knob")));
+    let mut settings = found.settings;
+    settings.retain(|setting| {
+        let why = refused(setting, &offers.knobs);
+        let is_taken = why.is_none();
+        left_out.extend(why);
+        is_taken
+    });
     if !found.others.is_empty() {
         left_out.push(format!("not about the scheduler: {}", found.others.join(", ")));
     }
     let mut stderr = crate::output::stderr();
-    left_out.iter().try_for_each(|why| writeln!(stderr, "schedlab: left out: {why}"))?;
+    let notes = renamed.iter().map(|one| &one.what).chain(&left_out);
+    notes.into_iter().try_for_each(|note| writeln!(stderr, "schedlab: {note}"))?;
     if settings.is_empty() {
         let what = format!("{}: no line of it sets what this kernel has", file.display());
         return Err(UsageError(what).into());
@@ -125,6 +130,18 @@ fn study(
         }
     }
     Ok(if found.has_no_verdict() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Why a line of a profile cannot be tried on a machine with these knobs; `None` where it can.
+fn refused(setting: &Setting, knobs: &[Knob]) -> Option<String> {
+    // A single switch is set through the file that holds all of them.
+    let name = if setting.knob.starts_with("feature:") { "features" } else { &*setting.knob };
+    let why = match knobs.iter().find(|knob| knob.name == name) {
+        Some(knob) if knob.writable => return None,
+        Some(knob) => &*knob.why_not,
+        None => "this machine does not have the knob",
+    };
+    Some(format!("{} is left out: {why}", setting.knob))
 }
 
 /// How long so many runs take: judged by those that are stored, else by their limit.

@@ -94,7 +94,7 @@ fn the_lines_of_a_profile_are_looked_into_after_the_whole_of_it() {
     let (out, err) = (text(&planned.stdout), text(&planned.stderr));
     assert!(planned.status.success() && out.contains("at most "), "{out}{err}");
     assert!(out.contains("2 lines: wakeup_granularity=100000, latency=24000000"), "{out}");
-    assert!(err.contains("left out: migration_cost: this machine"), "{err}");
+    assert!(err.contains("migration_cost is left out: this machine does not have"), "{err}");
     let done = schedlab(&words, here);
     let (out, err) = (text(&done.stdout), text(&done.stderr));
     assert!(done.status.success(), "{out}{err}");
@@ -105,6 +105,11 @@ fn the_lines_of_a_profile_are_looked_into_after_the_whole_of_it() {
     let err = text(&schedlab(&[&words[..], &["--dry-run"]].concat(), here).stderr);
     assert!(err.contains("wakeup_granularity is left out"), "{err}");
     assert!(err.contains("base_slice decides instead"), "{err}");
+    // A knob that is there and locked leaves the other lines.
+    let host = loads.replace("machine = \"sim:cpus=2,kernel=cfs-6.1\"\n", "");
+    std::fs::write(here.join("loads.toml"), host).unwrap();
+    let err = text(&schedlab(&[&words[..], &["--dry-run"]].concat(), here).stderr);
+    assert!(!err.contains("cannot set knob"), "{err}");
 }
 
 /// A profile as KeenTune writes it, on a model of a kernel that has both granularities.
