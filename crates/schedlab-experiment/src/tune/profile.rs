@@ -36,7 +36,7 @@ pub struct Profiled {
     pub pairs: usize,
     /// The whole profile against the default, workload by workload.
     pub whole: Vec<Comparison>,
-    /// Runs of the screening; 0 where the whole profile shows nothing.
+    /// Runs of the screening; 0 where the whole profile shows nothing, and where few lines are all tried.
     pub screened: usize,
     /// The lines that were tried by themselves.
     pub lines: Vec<Line>,
@@ -57,12 +57,17 @@ pub struct Line {
     pub without: Vec<Comparison>,
 }
 
+/// Whether a screening has to choose the lines that are tried: of few all are, since so small a design shows little.
+const fn is_screened(lines: usize) -> bool {
+    lines > LINES_MAX
+}
+
 /// How many runs of each workload a profile of so many lines needs at most.
 ///
 /// # Errors
 /// When there are more lines than the largest design has room for.
 pub fn profile_runs(lines: usize, pairs: usize) -> Result<usize, String> {
-    let screening = if lines > 1 { 2 * design(lines)?.len() } else { 0 };
+    let screening = if is_screened(lines) { 2 * design(lines)?.len() } else { 0 };
     let tried = if lines > 1 { LINES_MAX.min(lines) } else { 0 };
     Ok(2 * pairs + screening + 4 * pairs * tried)
 }
@@ -101,7 +106,13 @@ pub fn profile(
     if !found.is_shown() || settings.len() < 2 {
         return Ok(Some(found));
     }
-    let Some((chosen, screened)) = study.screen(settings)? else { return Ok(None) };
+    let (chosen, screened) = match is_screened(settings.len()) {
+        true => match study.screen(settings)? {
+            Some(screened) => screened,
+            None => return Ok(None),
+        },
+        false => ((0..settings.len()).collect(), 0),
+    };
     found.screened = screened;
     let mut sides = Vec::new();
     for (nth, index) in chosen.iter().enumerate() {

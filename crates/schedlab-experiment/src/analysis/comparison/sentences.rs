@@ -132,6 +132,7 @@ impl Judgement {
         let more = if estimate > 0.0 { "more" } else { "less" };
         let size = match estimate {
             more if 1.0 + more >= FACTOR_MIN => percent(more) + " as much",
+            little if little.abs() < 0.01 => format!("{:.1} % {more}", little.abs() * 100.0),
             other => format!("{:.0} % {more}", other.abs() * 100.0),
         };
         // Of ranks alone no size is known.
