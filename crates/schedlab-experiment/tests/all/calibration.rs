@@ -505,12 +505,12 @@ fn decided_by_more(trials: u64) -> (u64, u64) {
 
 fn paragraph_on_more_runs(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
     let (decided, told) = decided_by_more(extent.trials);
-    let _ = write!(
-        out,
-        "\n### More runs\n\nOf {} comparisons of 12 pairs with noise of 5 % and true changes of up to 10 %, {told} were\n\
-         undecided and said how many more runs decide them. With these, {decided} were decided. 60 to 95 % are aimed at.\n",
+    let text = format!(
+        "Of {} comparisons of 12 pairs with noise of 5 % and true changes of up to 10 %, {told} were undecided and said\n\
+         how many more runs decide them. With these, {decided} were decided. 60 to 95 % are aimed at.",
         extent.trials
     );
+    let _ = write!(out, "\n### More runs\n\n{}\n", wrapped(&text));
     let share = decided as f64 / told.max(1) as f64;
     if !(0.6..=0.95).contains(&share) && told > 20 {
         failed.push(format!("more runs decide {decided} of {told}"));
