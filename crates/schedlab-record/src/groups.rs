@@ -5,7 +5,7 @@
 
 use super::containers::Containers;
 use super::spool::Seen;
-use schedlab_model::{Count, Limit, Member, Nanos, Pid, lineage};
+use schedlab_model::{Count, Limit, Member, Nanos, Pid, is_within, lineage};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,13 +145,65 @@ pub(crate) struct Attached {
     pub(crate) group: String,
 }
 
+/// What events tell of groups.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moves {
+    pub(crate) attached: Vec<Attached>,
+    pub(crate) renamed: Vec<Renamed>,
+}
+
+/// A group got another name, as an event tells; only version 1 has that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Renamed {
+    pub(crate) at: Nanos,
+    /// The path that it has since.
+    pub(crate) group: String,
+}
+
+/// By the path that a group had before: what it is called at the end. The event tells no old name, but its tasks do: no move
+/// tells how they came to the new one.
+fn renamed(seen: &[Seen], attached: &[Attached], all: &[Renamed]) -> BTreeMap<String, String> {
+    let (mut last, mut found) = (BTreeMap::new(), BTreeMap::new());
+    let is_moved = |pid: Pid| attached.iter().any(|one| one.pid == pid);
+    for one in seen.iter().filter(|_| !all.is_empty()) {
+        let Seen::Member { pid, at, group, .. } = one else { continue };
+        let Some(before) = last.insert(*pid, group).filter(|_| !is_moved(*pid)) else { continue };
+        for Renamed { group: name, .. } in all.iter().filter(|one| one.at <= *at) {
+            let below =
+                group.strip_prefix(name.as_str()).and_then(|rest| before.strip_suffix(rest));
+            if let Some(old) = below.filter(|old| old != name && is_within(group, name)) {
+                found.insert(old.to_owned(), name.clone());
+            }
+        }
+    }
+    found
+}
+
+/// The path that a group has at the end.
+fn last_name(group: &str, renamed: &BTreeMap<String, String>) -> String {
+    let above = lineage(group).find_map(|name| Some((name, renamed.get(name)?)));
+    above.map_or_else(|| group.to_owned(), |(old, name)| format!("{name}{}", &group[old.len()..]))
+}
+
 /// The groups as the trace keeps them; `None` when nobody looked.
-/// Where `counted` has a group, its counters were read while events were written; they stand for those of `seen`.
+/// Where `counted` has a group twice, its counters were read while events were written; they stand for those of `seen`.
 pub(crate) fn gather(
     seen: &[Seen],
-    attached: &[Attached],
+    moves: &Moves,
     counted: &[Seen],
 ) -> Option<schedlab_model::Groups> {
+    let names = renamed(seen, &moves.attached, &moves.renamed);
+    if !names.is_empty() {
+        let mut seen = seen.to_vec();
+        let mut counted = counted.to_vec();
+        let mut attached = moves.attached.clone();
+        let groups = seen.iter_mut().chain(&mut counted).filter_map(Seen::group_mut);
+        for group in groups.chain(attached.iter_mut().map(|one| &mut one.group)) {
+            *group = last_name(group, &names);
+        }
+        return gather(&seen, &Moves { attached, renamed: Vec::new() }, &counted);
+    }
+    let attached = &moves.attached;
     let mut names = Vec::new();
     let mut places = BTreeMap::<&str, u32>::new();
     let mut members = Vec::new();
@@ -181,23 +233,19 @@ pub(crate) fn gather(
         Seen::Counted { group, .. } => Some(group.clone()),
         _ => None,
     };
-    let better: BTreeSet<String> = counted.iter().filter_map(name_of).collect();
     let mut met = BTreeSet::new();
-    let is_kept = |one: &&Seen| name_of(one).is_none_or(|name| !better.contains(&name));
-    for one in seen.iter().filter(is_kept).chain(counted) {
-        let place = match one {
-            Seen::Member { group, .. }
-            | Seen::Counted { group, .. }
-            | Seen::Limited { group, .. }
-            | Seen::Titled { group, .. } => {
-                let next = places.len() as u32;
-                *places.entry(group).or_insert_with(|| {
-                    names.push(group.clone());
-                    next
-                })
-            }
-            _ => 0,
-        };
+    let mut read = BTreeMap::<String, u32>::new();
+    counted.iter().filter_map(name_of).for_each(|name| *read.entry(name).or_default() += 1);
+    let is_better = |one: &Seen| name_of(one).is_some_and(|name| read.get(&name) > Some(&1));
+    let first = seen.iter().filter(|one| !is_better(one));
+    for one in first.chain(counted.iter().filter(|one| is_better(one))) {
+        let place = one.group().map_or(0, |group| {
+            let next = places.len() as u32;
+            *places.entry(group).or_insert_with(|| {
+                names.push(group.to_owned());
+                next
+            })
+        });
         match one {
             Seen::Member { pid, at, .. } if is_told(pid, *at) => {}
             Seen::Member { pid, at, is_first, group } => {
@@ -254,11 +302,11 @@ mod tests {
         };
         let counted = Seen::Counted { group: "/a".into(), count };
         let seen = [member(9, "/"), member(7, "/a"), counted, member(8, "/")];
-        let groups = gather(&seen, &[], &[]).expect("groups were seen");
+        let groups = gather(&seen, &Moves::default(), &[]).expect("groups were seen");
         assert_eq!(groups.names, ["/", "/a"]);
         assert_eq!([7, 8, 9].map(|pid| groups.of(Pid(pid))), [Some(1), Some(0), Some(0)]);
         assert_eq!(groups.counts[0].group, 1);
-        assert_eq!(gather(&[], &[], &[]), None, "nobody looked");
+        assert_eq!(gather(&[], &Moves::default(), &[]), None, "nobody looked");
     }
 
     #[test]
@@ -280,7 +328,8 @@ mod tests {
             member(9, 30, "/b", true),
         ];
         let attached = |at, pid| Attached { at: Nanos(at), pid: Pid(pid), group: "/b".into() };
-        let groups = gather(&seen, &[attached(20, 7), attached(25, 9)], &[]).unwrap();
+        let attached = vec![attached(20, 7), attached(25, 9)];
+        let groups = gather(&seen, &Moves { attached, renamed: Vec::new() }, &[]).unwrap();
         let told = |member: &Member| (member.pid.0, member.at.0, member.group);
         let members: Vec<_> = groups.members.iter().map(told).collect();
         assert_eq!(members, [(7, 0, 0), (7, 20, 1), (8, 0, 0), (8, 20, 1), (9, 25, 1)]);
@@ -292,10 +341,53 @@ mod tests {
             let text = format!(r#"{{"member":{{"pid":7,"at":{at},"group":"{group}"}}}}"#);
             serde_json::from_str::<Seen>(&text).unwrap()
         };
-        let groups = gather(&[line(10, "/a"), line(30, "/b")], &[], &[]).unwrap();
+        let groups = gather(&[line(10, "/a"), line(30, "/b")], &Moves::default(), &[]).unwrap();
         let told: Vec<_> =
             groups.members.iter().map(|member| (member.at.0, member.group)).collect();
         assert_eq!(told, [(0, 0), (30, 1)]);
+    }
+
+    #[test]
+    fn a_group_that_is_renamed_keeps_its_tasks_limits_and_counters() {
+        let member = |pid, at, group: &str, is_first| Seen::Member {
+            pid: Pid(pid),
+            at: Nanos(at),
+            group: group.into(),
+            is_first,
+        };
+        let limit = |at, group: &str, quota| Seen::Limited {
+            group: group.into(),
+            limit: Limit {
+                at: Nanos(at),
+                group: 0,
+                quota,
+                period: Nanos(100),
+                burst: Nanos(0),
+                shares: 1024,
+            },
+        };
+        // Task 7 goes with /a/in, task 8 was moved by hand, task 9 is in a group of a similar name.
+        let seen = [
+            member(7, 1, "/a/in", true),
+            limit(1, "/a", Some(Nanos(20))),
+            member(8, 1, "/c", true),
+            member(9, 1, "/bb/in", true),
+            limit(30, "/b", Some(Nanos(20))),
+            member(7, 30, "/b/in", false),
+            member(8, 30, "/b/in", false),
+        ];
+        let attached = vec![Attached { at: Nanos(5), pid: Pid(8), group: "/a/in".into() }];
+        let renamed = vec![Renamed { at: Nanos(20), group: "/b".into() }];
+        let groups = gather(&seen, &Moves { attached, renamed }, &[]).unwrap();
+        let at = |pid, time| {
+            groups.at(Pid(pid), Nanos(time)).map(|at| groups.names[at as usize].as_str())
+        };
+        assert_eq!([at(7, 2), at(7, 40)], [Some("/b/in"); 2]);
+        assert_eq!([at(8, 2), at(8, 9), at(8, 40)], [Some("/c"), Some("/b/in"), Some("/b/in")]);
+        assert_eq!(at(9, 40), Some("/bb/in"));
+        let limited = groups.names.iter().position(|name| name == "/b").unwrap() as u32;
+        assert_eq!(groups.limits.iter().filter(|limit| limit.group == limited).count(), 2);
+        assert!(!groups.names.iter().any(|name| name.starts_with("/a")), "{:?}", groups.names);
     }
 
     #[test]
@@ -311,8 +403,11 @@ mod tests {
                 ran: None,
             },
         };
-        let groups =
-            gather(&[counted(0, 1), counted(90, 99)], &[], &[counted(5, 10), counted(80, 30)]);
+        let groups = gather(
+            &[counted(0, 1), counted(90, 99)],
+            &Moves::default(),
+            &[counted(5, 10), counted(80, 30)],
+        );
         let throttling = groups.unwrap().throttling(0).unwrap();
         assert_eq!((throttling.throttled, throttling.span.start), (Nanos(20), Nanos(5)));
     }

@@ -128,6 +128,29 @@ pub(crate) enum Seen {
     Scheduled(schedlab_model::Scheduled),
 }
 
+impl Seen {
+    /// The path of the control group that it is about.
+    pub(crate) fn group(&self) -> Option<&str> {
+        match self {
+            Self::Member { group, .. }
+            | Self::Titled { group, .. }
+            | Self::Counted { group, .. }
+            | Self::Limited { group, .. } => Some(group),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn group_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Member { group, .. }
+            | Self::Titled { group, .. }
+            | Self::Counted { group, .. }
+            | Self::Limited { group, .. } => Some(group),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) const SCHEMA: u32 = 1;
 
 pub(crate) fn head(dir: &Path) -> PathBuf {

@@ -2,7 +2,7 @@
 //! tasks (the head of the file wants them), the second for the records.
 
 use super::counters::Grown;
-use super::groups::Attached;
+use super::groups::{Attached, Moves, Renamed};
 use super::hits::Hits;
 use super::request_probes::{HitCost, Probed};
 use super::spool::{self, Head, Seen, Source, Tail};
@@ -177,8 +177,8 @@ fn loss(summary: &Recorded) -> Option<Warning> {
 }
 
 fn header(all: Vec<spool::Seen>, head: &Head, known: Known, marks: &Marks, mark_id: u16) -> Header {
-    let Known { mut names, attached, counted, .. } = known;
-    let groups = super::groups::gather(&all, &attached, &counted);
+    let Known { mut names, moves, counted, .. } = known;
+    let groups = super::groups::gather(&all, &moves, &counted);
     let conditions = super::conditions::gather(&all);
     let Tasks { names: seen, allowed, processes } = gather(all);
     for (pid, comm) in seen {
@@ -331,8 +331,8 @@ struct Known {
     names: BTreeMap<Pid, Comm>,
     /// The addresses that stacks hold.
     addresses: BTreeSet<u64>,
-    /// Moves of tasks between control groups.
-    attached: Vec<Attached>,
+    /// Moves of tasks between control groups, and new names of groups.
+    moves: Moves,
     /// Counters of groups with a quota, read while events were written.
     counted: Vec<Seen>,
 }
@@ -341,53 +341,74 @@ impl Known {
     fn of(dir: &Path, head: &Head, layout: copy::Layout) -> Result<Self, RecordError> {
         let mut addresses = BTreeSet::new();
         let mut names = Names::new(&head.tracepoints);
-        let moves = Moves::of(head);
-        let mut attached = Vec::new();
+        let (moved, renamed) = (PathEvent::attach(head), PathEvent::rename(head));
+        let mut moves = Moves::default();
         for cpu in head.cpus.iter() {
             copy::read(&spool::records(dir, cpu), layout, &mut |piece| {
                 if let Piece::Record(time, body) = piece {
                     names.see(time, body);
-                    attached.extend(moves.iter().filter_map(|moves| moves.read(time, body)));
+                    moves.attached.extend(moved.iter().filter_map(|of| of.attached(time, body)));
+                    moves.renamed.extend(renamed.iter().filter_map(|of| of.renamed(time, body)));
                     addresses.extend(layout.stacks.iter().flat_map(|of| of.addresses(body)));
                 }
                 Ok(())
             })?;
         }
-        Ok(Self { names: names.last(), addresses, attached, counted: Vec::new() })
+        Ok(Self { names: names.last(), addresses, moves, counted: Vec::new() })
     }
 }
 
-/// Records of `cgroup_attach_task` in the hierarchy that divides CPU time.
-struct Moves {
+/// Records that name a group of the hierarchy that divides CPU time.
+struct PathEvent {
     id: u16,
     hierarchy: u32,
     root: usize,
-    pid: usize,
     path: usize,
+    /// Where the pid of a task that comes to that group is.
+    pid: Option<usize>,
 }
 
-impl Moves {
-    fn of(head: &Head) -> Option<Self> {
-        let point = head.tracepoints.iter().find(|point| point.name == "cgroup_attach_task")?;
-        let at = |field| point.field(field).map(|(offset, _)| offset);
-        let (root, pid, path) = (at("dst_root")?, at("pid")?, at("dst_path")?);
-        Some(Self { id: point.id, hierarchy: head.hierarchy?, root, pid, path })
+impl PathEvent {
+    fn attach(head: &Head) -> Option<Self> {
+        Self::of(head, "cgroup_attach_task", ["dst_root", "dst_path"])
     }
 
-    fn read(&self, at: Nanos, body: &[u8]) -> Option<Attached> {
-        let word = |at: usize| Some(u32::from_ne_bytes(*body.get(at..)?.first_chunk()?));
+    /// The path is the new one.
+    fn rename(head: &Head) -> Option<Self> {
+        Self::of(head, "cgroup_rename", ["root", "path"])
+    }
+
+    fn of(head: &Head, name: &str, [root, path]: [&str; 2]) -> Option<Self> {
+        let point = head.tracepoints.iter().find(|point| point.name == name)?;
+        let at = |field| point.field(field).map(|(offset, _)| offset);
+        let (root, path, pid) = (at(root)?, at(path)?, at("pid"));
+        Some(Self { id: point.id, hierarchy: head.hierarchy?, root, path, pid })
+    }
+
+    fn attached(&self, at: Nanos, body: &[u8]) -> Option<Attached> {
+        let pid = Pid(word(body, self.pid?)?.cast_signed());
+        self.group(body).map(|group| Attached { at, pid, group })
+    }
+
+    fn renamed(&self, at: Nanos, body: &[u8]) -> Option<Renamed> {
+        self.group(body).map(|group| Renamed { at, group })
+    }
+
+    fn group(&self, body: &[u8]) -> Option<String> {
         let id = u16::from_ne_bytes(*body.first_chunk()?);
-        if id != self.id || word(self.root)? != self.hierarchy {
+        if id != self.id || word(body, self.root)? != self.hierarchy {
             return None;
         }
-        let pid = Pid(word(self.pid)?.cast_signed());
-        let text = word(self.path)?;
+        let text = word(body, self.path)?;
         let (from, length) = (text as usize & 0xffff, (text >> 16) as usize);
         let bytes = body.get(from..from.checked_add(length)?)?;
         let bytes = bytes.split(|byte| *byte == 0).next()?;
-        let group = std::str::from_utf8(bytes).ok()?.to_owned();
-        Some(Attached { at, pid, group })
+        Some(std::str::from_utf8(bytes).ok()?.to_owned())
     }
+}
+
+fn word(body: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*body.get(at..)?.first_chunk()?))
 }
 
 /// Names of tasks in the records of switches.
