@@ -75,6 +75,8 @@ pub struct Column<R> {
     head: Head,
     get: Getter<R>,
     bound: Option<Get<R, Bound>>,
+    /// Rows of which the cell tells a part alone, in any trace.
+    at_least: Option<Get<R, bool>>,
     spelled: Option<Get<R, String>>,
     /// Whether the trace cannot tell any of its cells.
     blank: bool,
@@ -138,7 +140,8 @@ impl<R> Column<R> {
             on_request: false,
             need: None,
         };
-        Self { head, get: Box::new(get), bound: None, spelled: None, blank: false }
+        let get = Box::new(get);
+        Self { head, get, bound: None, at_least: None, spelled: None, blank: false }
     }
 
     fn nullable(mut self, nullable: bool) -> Self {
@@ -172,6 +175,23 @@ impl<R> Column<R> {
     pub fn bounded(mut self, bound: impl Fn(&R) -> Bound + 'static) -> Self {
         self.head.bounded = true;
         self.bound = Some(Box::new(bound));
+        self
+    }
+
+    /// Cells of rows for which this holds are at least so much, also if the trace tells all.
+    #[must_use]
+    pub fn at_least(mut self, holds: impl Fn(&R) -> bool + 'static) -> Self {
+        self.at_least = Some(Box::new(holds));
+        self
+    }
+
+    /// Each cell says whether it is exact, if one of these rows has a cell that is not.
+    fn marked<'r>(mut self, mut rows: impl Iterator<Item = &'r R>) -> Self
+    where
+        R: 'r,
+    {
+        let is_part = |holds: &Get<R, bool>| rows.any(holds);
+        self.head.bounded |= !self.blank && self.at_least.as_ref().is_some_and(is_part);
         self
     }
 
@@ -222,11 +242,12 @@ impl<R> Column<R> {
     where
         R: 'static,
     {
-        let Self { head, get, bound, spelled, blank } = self;
+        let Self { head, get, bound, at_least, spelled, blank } = self;
         Column {
             head,
             get: Box::new(move |row| get(inner(row))),
             bound: bound.map(|bound| -> Get<O, Bound> { Box::new(move |row| bound(inner(row))) }),
+            at_least: at_least.map(|it| -> Get<O, bool> { Box::new(move |row| it(inner(row))) }),
             spelled: spelled
                 .map(|spelled| -> Get<O, String> { Box::new(move |row| spelled(inner(row))) }),
             blank,
@@ -252,7 +273,12 @@ impl<R> Column<R> {
     /// The cell of a row.
     #[must_use]
     pub fn value<'r>(&self, row: &'r R) -> Value<'r> {
-        let bound = self.bound.as_ref().map_or(Bound::Exact, |bound| bound(row));
+        let is_part = |holds: &Get<R, bool>| !self.blank && holds(row);
+        let bound = match &self.bound {
+            Some(bound) => bound(row),
+            None if self.at_least.as_ref().is_some_and(is_part) => Bound::AtLeast,
+            None => Bound::Exact,
+        };
         Value { cell: (self.get)(row), bound }
     }
 }
@@ -302,7 +328,9 @@ impl<'a, R> Rows<'a, R> {
     /// As this is known of the trace: cells whose figure the trace cannot tell are unknown, and others are bounds.
     #[must_use]
     pub fn known(mut self, known: &Known) -> Self {
-        self.columns = self.columns.into_iter().map(|column| column.known(known)).collect();
+        let rows = self.rows;
+        let told = |column: Column<R>| column.known(known).marked(rows.iter());
+        self.columns = self.columns.into_iter().map(told).collect();
         self
     }
 
@@ -361,7 +389,9 @@ impl<'a, R: Row> One<'a, R> {
     /// As [`Rows::known`].
     #[must_use]
     pub fn known(mut self, known: &Known) -> Self {
-        self.columns = self.columns.into_iter().map(|column| column.known(known)).collect();
+        let row = self.row;
+        let told = |column: Column<R>| column.known(known).marked(std::iter::once(row));
+        self.columns = self.columns.into_iter().map(told).collect();
         self
     }
 }

@@ -99,7 +99,7 @@ impl Question for ByGroup {
                 Activity::Running { .. } => self.ran(id, task.since, end, state),
                 Activity::Waiting { .. } => {
                     if let Some(sums) = self.now(id, state) {
-                        sums.waits.unfinished += 1;
+                        sums.waits.record_open(task, end);
                     }
                 }
                 _ => {}

@@ -3,12 +3,13 @@
 //! *Wakeup latency*: from `sched_waking` (or `sched_wakeup`, where there is no waking) until the task
 //! runs; a first wakeup after fork is one. *Run delay*: every time a task was runnable and did not
 //! run, after a wakeup or after being displaced, one sample a wait. A wait counts in the window in
-//! which it ends, in its full length; one that never ends in it is counted, not extrapolated.
+//! which it ends, in its full length. One that has not ended counts in maxima and sums, as much as was seen of it;
+//! percentiles and counts are of those that ended.
 
 use crate::change::{Change, Switch, Wait};
 use crate::question::Question;
 use crate::state::State;
-use crate::task::{Activity, TaskId};
+use crate::task::{Activity, Task, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{self, About, Total, Totals};
 use schedlab_model::table::{Column, Row, column};
@@ -49,7 +50,34 @@ pub struct LatencyByCpu {
 pub(crate) struct Waits {
     woken: Histogram,
     displaced: Histogram,
+    open_woken: Open,
+    open_displaced: Open,
     pub(crate) unfinished: u64,
+}
+
+/// Waits that had not ended at the end of the window, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// As much as was seen of the longest.
+    pub longest_ns: u64,
+    /// The same of all together.
+    pub sum_ns: u64,
+}
+
+impl Open {
+    const fn record(&mut self, ns: u64) {
+        self.sum_ns += ns;
+        if ns > self.longest_ns {
+            self.longest_ns = ns;
+        }
+    }
+
+    const fn merge(&mut self, other: &Self) {
+        self.sum_ns += other.sum_ns;
+        if other.longest_ns > self.longest_ns {
+            self.longest_ns = other.longest_ns;
+        }
+    }
 }
 
 impl Waits {
@@ -59,10 +87,26 @@ impl Waits {
         which.record((at - wait.since).0);
     }
 
+    /// A task waits at the end of the window.
+    pub(crate) fn record_open(&mut self, task: &Task, end: Nanos) {
+        let Activity::Waiting { why, .. } = task.activity else { return };
+        let which = if why.is_wakeup() { &mut self.open_woken } else { &mut self.open_displaced };
+        which.record((end - task.since).0);
+        self.unfinished += 1;
+    }
+
     pub(crate) fn delays(self) -> Delays {
         let mut run_delay = self.displaced;
         run_delay.merge(&self.woken);
-        Delays { wakeup: self.woken, run_delay, unfinished: self.unfinished }
+        let mut open = self.open_displaced;
+        open.merge(&self.open_woken);
+        Delays {
+            wakeup: self.woken,
+            run_delay,
+            open_wakeup: self.open_woken,
+            open,
+            unfinished: self.unfinished,
+        }
     }
 }
 
@@ -73,6 +117,10 @@ pub struct Delays {
     pub wakeup: Histogram,
     /// Nanoseconds runnable without running, one sample a wait, wakeups included.
     pub run_delay: Histogram,
+    /// Wakeups after which the task had not run at the end; in no histogram.
+    pub open_wakeup: Open,
+    /// All waits that had not ended; in no histogram.
+    pub open: Open,
     /// Waits that were not seen to end: still waiting at the end, or lost from sight.
     pub unfinished: u64,
 }
@@ -82,49 +130,76 @@ impl Delays {
     pub fn merge(&mut self, other: &Self) {
         self.wakeup.merge(&other.wakeup);
         self.run_delay.merge(&other.run_delay);
+        self.open_wakeup.merge(&other.open_wakeup);
+        self.open.merge(&other.open);
         self.unfinished += other.unfinished;
     }
+
+    /// The longest wait; `None` without any. Of one that had not ended as much as was seen.
+    #[must_use]
+    pub fn longest(&self) -> Option<Nanos> {
+        longest(&self.run_delay, self.open)
+    }
+}
+
+fn longest(ended: &Histogram, open: Open) -> Option<Nanos> {
+    let open = Some(open.longest_ns).filter(|ns| *ns > 0);
+    ended.max().max(open).map(Nanos)
 }
 
 impl Row for Delays {
     const ABOUT: &'static str = "How long tasks waited.";
 
     fn columns() -> Vec<Column<Self>> {
-        let wakeup = |column: Column<Histogram>| {
-            column.of(|row: &Self| &row.wakeup).below("wakeup", "wakeup latency")
-        };
-        let delay = |column: Column<Histogram>| {
-            column.of(|row: &Self| &row.run_delay).below("run_delay", "run delay")
-        };
-        let woken = times(Need::WokenTime, Need::Woken);
+        let woken = times(Need::WokenTime, Need::Woken, |row| (&row.wakeup, row.open_wakeup));
+        let wakeup = |column: Column<Self>| column.below("wakeup", "wakeup latency");
         let mut columns: Vec<Column<Self>> = woken.into_iter().map(wakeup).collect();
-        columns.extend(times(Need::WaitTime, Need::Waits).into_iter().map(delay));
+        let all = times(Need::WaitTime, Need::Waits, |row| (&row.run_delay, row.open));
+        columns.extend(all.into_iter().map(|column| column.below("run_delay", "run delay")));
         columns.extend(columns! { row: Self;
-            "unfinished" = row.unfinished, "Waits that were not seen to end; no other column includes them.";
+            "unfinished" = row.unfinished, "Waits that were not seen to end; maxima and sums hold as much of them as was seen.";
         });
         columns
     }
 }
 
-/// The figures of a histogram of waits: what its sum and what its distribution needs.
-fn times(sum: Need, distribution: Need) -> Vec<Column<Histogram>> {
+/// Waits that ended, and those that did not.
+type Both = fn(&Delays) -> (&Histogram, Open);
+
+/// The figures of waits: what their sum and what their distribution needs.
+fn times(sum: Need, distribution: Need, of: Both) -> Vec<Column<Delays>> {
+    let ended = move |column: Column<Histogram>| column.of(move |row: &Delays| of(row).0);
     let columns = columns! { row: Histogram;
-        "count" ["count", 5] = row.count(), "How many waits.";
+        "count" ["count", 5] = row.count(), "How many waits ended.";
         "latency_ns_p50" ["p50", 6] = row.quantile(0.5).map(Nanos), "Half of them are not longer.";
         "latency_ns_p90" ["p90", 8] = row.quantile(0.9).map(Nanos), "90 % are not longer.";
         "latency_ns_p99" ["p99"] = row.quantile(0.99).map(Nanos), "99 % are not longer.";
         "latency_ns_p999" ["p99.9", 9] = row.quantile(0.999).map(Nanos), "99.9 % are not longer.";
-        "latency_ns_max" ["max"] = row.max().map(Nanos), "The longest wait.";
-        "latency_ns_sum" ["sum", 4] = Nanos(row.sum()), "All waits together.";
     };
-    let all = columns! { row: Histogram;
+    let max =
+        column("latency_ns_max", "The longest wait, open ones included.", move |row: &Delays| {
+            let (ended, open) = of(row);
+            longest(ended, open)
+        });
+    let max = max.title("max").at_least(move |row| {
+        let (ended, open) = of(row);
+        open.longest_ns > ended.max().unwrap_or(0)
+    });
+    let all =
+        column("latency_ns_sum", "All waits together, open ones included.", move |row: &Delays| {
+            let (ended, open) = of(row);
+            Nanos(ended.sum() + open.sum_ns)
+        });
+    let all = all.title("sum").rank(4).at_least(move |row| of(row).1.sum_ns > 0);
+    let sums = [max, all];
+    let histogram = columns! { row: Histogram;
         "histogram.count" = row.count(), "How many waits.";
         "histogram.sum" = Nanos(row.sum()), "All waits together.";
         "histogram.min" = row.min().map(Nanos), "The shortest wait.";
         "histogram.max" = row.max().map(Nanos), "The longest wait.";
         "histogram.buckets" = row.buckets().map(|of| vec![of.low, of.count]).collect::<Vec<_>>(), "The smallest value of each bucket, and how many.";
     };
-    let needs = |column: Column<Histogram>| {
+    let needs = |column: Column<Delays>| {
         let name = column.head().name.as_ref();
         let bound = [
             "count",
@@ -137,7 +212,9 @@ fn times(sum: Need, distribution: Need) -> Vec<Column<Histogram>> {
         let need = if bound.contains(&name) { sum } else { distribution };
         column.needs(need)
     };
-    columns.into_iter().chain(all.into_iter().map(Column::on_request)).map(needs).collect()
+    let histogram = histogram.into_iter().map(Column::on_request);
+    let columns = columns.into_iter().map(ended).chain(sums).chain(histogram.map(ended));
+    columns.map(needs).collect()
 }
 
 /// A task, all tasks of a name, tasks that then ran on a CPU, or those of a control group.
@@ -215,7 +292,7 @@ impl LatencyAnswer {
             sums.entry(&row.comm).or_default().merge(&row.delays);
         }
         let mut rows: Vec<_> = sums.into_iter().map(|(comm, sum)| (comm.to_owned(), sum)).collect();
-        rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.run_delay.max()));
+        rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.longest()));
         rows
     }
 
@@ -323,9 +400,10 @@ impl Question for Latency {
 
     fn answer(mut self, state: &State) -> LatencyAnswer {
         self.flush();
+        let end = state.window().end;
         for (id, task) in state.tasks() {
             if matches!(task.activity, Activity::Waiting { .. }) {
-                self.of(id).unfinished += 1;
+                self.of(id).record_open(task, end);
             }
         }
         let mut answer = LatencyAnswer::default();
@@ -338,7 +416,7 @@ impl Question for Latency {
             let pid = state.task(id).pid;
             answer.tasks.push(LatencyRow { task: id, pid, comm: state.name(id), delays });
         }
-        answer.tasks.sort_by_key(|row| (std::cmp::Reverse(row.delays.run_delay.max()), row.pid));
+        answer.tasks.sort_by_key(|row| (std::cmp::Reverse(row.delays.longest()), row.pid));
         answer
     }
 }
@@ -413,6 +491,7 @@ impl Totals for Latency {
                 &some
             }
         };
-        totals::times(&total.wakeup).chain(totals::times(&total.run_delay)).collect()
+        let wakeup = totals::times(&total.wakeup, total.open_wakeup);
+        wakeup.chain(totals::times(&total.run_delay, total.open)).collect()
     }
 }

@@ -89,7 +89,7 @@ pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};
 pub use idle_departures::{Departures, DeparturesAnswer};
 pub use in_reply::InReply;
-pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};
+pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Open, Waited};
 pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
 pub use longest_waits::{Worst, WorstWait};
 pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Moves};

@@ -1,10 +1,10 @@
 //! The longest single waits: when, where, and who woke. Who ran instead is looked up in a second pass, when it is
 //! known which they are: see [`crate::Instead`].
 
-use crate::change::{Change, Switch};
+use crate::change::{Change, Switch, Wait};
 use crate::question::Question;
 use crate::state::State;
-use crate::task::{TaskId, Why};
+use crate::task::{Activity, TaskId, Why};
 use crate::task_filter::Chosen;
 use schedlab_model::{Context, Cpu, Nanos};
 use std::cmp::Reverse;
@@ -24,8 +24,10 @@ pub struct WorstWait {
     pub task: TaskId,
     /// The time at which the wait began.
     pub since: Nanos,
-    /// The time at which the task ran.
+    /// The time at which the task ran, or the end of the window.
     pub at: Nanos,
+    /// Whether it had not ended.
+    pub is_open: bool,
     /// On whose queue it stood last, and where it ran.
     pub cpu: Cpu,
     /// The reason why the task waited.
@@ -117,6 +119,24 @@ impl Worst {
     }
 }
 
+impl Worst {
+    fn offer(&mut self, task: TaskId, (wait, at): (Wait, Nanos), is_open: bool, state: &State) {
+        self.waits.offer(task, wait.since, at, || {
+            let known = state.task(task);
+            WorstWait {
+                task,
+                since: wait.since,
+                at,
+                is_open,
+                cpu: wait.cpu,
+                why: wait.why,
+                waker: if wait.why.is_wakeup() { known.waker } else { TaskId::NONE },
+                waker_context: known.waker_context,
+            }
+        });
+    }
+}
+
 impl Question for Worst {
     type Answer = Vec<WorstWait>;
     const QUEUES: bool = false;
@@ -127,21 +147,18 @@ impl Question for Worst {
         if !self.chosen.has(task) {
             return;
         }
-        self.waits.offer(task, wait.since, at, || {
-            let known = state.task(task);
-            WorstWait {
-                task,
-                since: wait.since,
-                at,
-                cpu: wait.cpu,
-                why: wait.why,
-                waker: if wait.why.is_wakeup() { known.waker } else { TaskId::NONE },
-                waker_context: known.waker_context,
-            }
-        });
+        self.offer(task, (wait, at), false, state);
     }
 
-    fn answer(self, _: &State) -> Vec<WorstWait> {
+    fn answer(mut self, state: &State) -> Vec<WorstWait> {
+        let end = state.window().end;
+        for (id, task) in state.tasks() {
+            if let Activity::Waiting { cpu, why, .. } = task.activity
+                && self.chosen.has(id)
+            {
+                self.offer(id, (Wait { since: task.since, cpu, why }, end), true, state);
+            }
+        }
         self.waits.into_vec()
     }
 }

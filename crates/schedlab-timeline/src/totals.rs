@@ -1,5 +1,6 @@
 //! The numbers that an answer has for a whole trace, each with its description.
 
+use crate::latency::Open;
 use crate::question::Question;
 use crate::task_filter::Chosen;
 use schedlab_model::{Better, Nanos, Need, Topology, TraceInfo, Unit};
@@ -66,10 +67,12 @@ impl Total {
     }
 }
 
-/// The values of [`Total::times`].
-pub(crate) fn times(histogram: &Histogram) -> impl Iterator<Item = Option<f64>> {
-    let quantiles = QUANTILES.map(|(_, q)| histogram.quantile(q).map(|ns| ns as f64));
-    quantiles.into_iter().chain([Some(histogram.sum() as f64)])
+/// The values of [`Total::times`]: of what had not ended, maximum and sum have as much as was seen.
+pub(crate) fn times(ended: &Histogram, open: Open) -> impl Iterator<Item = Option<f64>> {
+    let longest = Some(open.longest_ns).filter(|ns| *ns > 0);
+    let quantile = |q| if q < 1.0 { ended.quantile(q) } else { ended.max().max(longest) };
+    let quantiles = QUANTILES.map(|(_, q)| quantile(q).map(|ns| ns as f64));
+    quantiles.into_iter().chain([Some((ended.sum() + open.sum_ns) as f64)])
 }
 
 /// What a question is made from when its totals are asked for.

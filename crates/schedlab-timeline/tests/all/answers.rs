@@ -170,7 +170,16 @@ fn a_wait_counts_where_it_ends_and_one_that_does_not_end_is_unfinished() {
           |  bbbbb
         1 | CCCCCCCC
           |   dddddd";
-    check_latency(text, "B 1/5/5 1/5/5 0\nD 0/0/0 0/0/0 1");
+    check_latency(text, "D 0/0/0 0/0/0 1\nB 1/5/5 1/5/5 0");
+    let open = answer(text, Latency::new()).tasks.into_iter().next().expect("a row");
+    assert_eq!(
+        (open.comm.as_str(), open.delays.longest()),
+        ("D", Some(Nanos(6_000))),
+        "ranked first"
+    );
+    assert_eq!((open.delays.open.sum_ns, open.delays.run_delay.count()), (6_000, 0));
+    let worst = answer(text, Worst::new(1));
+    assert!(worst[0].is_open && worst[0].at - worst[0].since == Nanos(6_000), "{worst:?}");
     let trace = parsed(text);
     let within = |from: u64, to: u64| {
         let cut = Cut { from: Some(Nanos(from * 1000)), to: Some(Nanos(to * 1000)) };

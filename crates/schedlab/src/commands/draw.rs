@@ -16,7 +16,7 @@ use crate::json::{self, Schema};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use schedlab_draw::{Scene, SvgOptions, Theme, number_of};
-use schedlab_model::{EventSource, Nanos, Point, Span, Topology, TraceInfo, Warning};
+use schedlab_model::{EventSource, Nanos, Point, Span, Topology, TraceInfo, Trigger, Warning};
 use schedlab_timeline::{Chosen, Cut};
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -290,6 +290,25 @@ impl Common {
             cut,
             topology,
         })
+    }
+
+    /// Opens a trace at the wait that ended its recording, if there is one and no part was asked for.
+    pub(crate) fn open_at_trigger(&self, file: &Path, options: &Options) -> anyhow::Result<Window> {
+        let mut window = self.open_with(file, options)?;
+        let trigger = window.info.trigger.filter(|_| self.min.is_none() && self.max.is_none());
+        if let Some(Trigger { pid, since, until }) = trigger {
+            let margin = until - since;
+            let around = Span::new(since - margin, until + margin);
+            let Span { start, end } = around.intersection(window.span);
+            let origin = window.origin;
+            window.cut = Cut { from: Some(start - origin), to: Some(end - origin) };
+            window.span = Span::new(start, end);
+            let what =
+                format!("the picture shows the wait of task {pid}, which ended the recording");
+            window.clipped =
+                Some(Warning::new("window-trigger", what, "--from 0s shows the whole recording"));
+        }
+        Ok(window)
     }
 
     /// Writes the picture in the format that the name asks for; returns its bytes.

@@ -236,13 +236,22 @@ class Machine:
         self.coming.pop(pid, None)
 
 
-def histogram(times):
+def histogram(times, still):
+    """Waits that ended, and as much as was seen of those that did not."""
     times = sorted(times)
     at = lambda part: times[max(0, math.ceil(part * len(times)) - 1)]
-    figures = {"count": len(times), "latency_ns_sum": sum(times)}
+    figures = {"count": len(times), "latency_ns_sum": sum(times) + sum(still)}
+    if times or still:
+        figures.update(latency_ns_max=max(times + still))
     if times:
-        figures.update(latency_ns_max=times[-1], latency_ns_p50=at(0.5), latency_ns_p90=at(0.9), latency_ns_p99=at(0.99))
+        figures.update(latency_ns_p50=at(0.5), latency_ns_p90=at(0.9), latency_ns_p99=at(0.99))
     return figures
+
+
+def still(machine, pid, kinds):
+    """How long a task waits already, if it waits so."""
+    _, since, woken = machine.waits.get(pid, (None, 0, None))
+    return [machine.end - since] if woken in kinds and machine.end > since else []
 
 
 def figures(machine):
@@ -258,8 +267,9 @@ def figures(machine):
         "origin_ns": str(machine.start),
         "end_ns": machine.end - machine.start,
         "tasks": tasks,
-        "latency": {pid: {"wakeup": histogram(machine.woken[pid]), "run_delay": histogram(machine.delays[pid])}
-                    for pid in machine.delays},
+        "latency": {pid: {"wakeup": histogram(machine.woken[pid], still(machine, pid, [True])),
+                          "run_delay": histogram(machine.delays[pid], still(machine, pid, [True, False]))}
+                    for pid in set(machine.delays) | set(machine.waits)},
         "unfinished": machine.unfinished + len(machine.waits),
         "cpus": {cpu: machine.cpu[cpu] for cpu in machine.cpus},
         "running_time_ns": times(machine.running),

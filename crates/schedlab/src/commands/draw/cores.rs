@@ -301,7 +301,7 @@ fn like(
         Some(selection) => super::chosen(selection, common, file)?,
         None => Tasks::all(),
     };
-    let mut window = common.open_with(file, &Options { arguments, ..Options::all_cpus() })?;
+    let mut window = common.open_at_trigger(file, &Options { arguments, ..Options::all_cpus() })?;
     view.can_be_drawn(window.topology.as_ref(), &window.info, file)?;
     let columns = size.columns(window.has_brackets());
     let rows = Rows::new(RowsOptions {

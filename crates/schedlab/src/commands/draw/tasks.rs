@@ -7,6 +7,7 @@ use schedlab_draw::tasks::{By, Wanted, rows};
 use schedlab_draw::{Belongs, duration};
 use schedlab_model::TraceInfo;
 use schedlab_timeline::{Slices, ask_within};
+use schedlab_trace::Options;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let file = args.file.display();
     let chosen = super::chosen(&args.selection, common, &args.file)?;
-    let mut window = common.open(&args.file)?;
+    let mut window = common.open_at_trigger(&args.file, &Options::all_cpus())?;
     let question = Slices::new(INTERVALS_MAX).with_sleeps();
     let reply = ask_within(window.source.as_mut(), window.cut, question)?;
     let belongs = belongs(args, window.source.info())?;

@@ -45,8 +45,12 @@ pub(super) fn run(input: &Input, selection: &Selection, top: usize) -> anyhow::R
     })?;
     let rows = rows(&reply, &groups);
     let (head, steal_ns) = (Head::of(&reply), groups.stolen());
-    let document =
-        Document { head, groups: Rows::new(&rows, reply.origin).known(&reply.known), steal_ns };
+    let off = |off: Nanos| Some(off.0 as f64).filter(|off| *off > 0.0);
+    let told = Rows::new(&rows, reply.origin)
+        .known(&reply.known)
+        .off("run_ns", move |row| off(row.off[0]))
+        .off("run_delay_ns_sum", move |row| off(row.off[1]));
+    let document = Document { head, groups: told, steal_ns };
     let form = input.part.form;
     form.print(&reply.warnings, &document, &document.groups, || {
         let mut text = document.groups.text(form.room(), &[]);
@@ -92,6 +96,8 @@ pub(crate) struct Row {
     delay: Histogram,
     lost: Nanos,
     throttling: Option<Throttling>,
+    /// By how much the kernel's counters of its tasks differ at most: run time and waiting.
+    off: [Nanos; 2],
 }
 
 impl schedlab_model::table::Row for Row {
@@ -123,6 +129,12 @@ fn rows(reply: &Reply<Answers>, groups: &Groups) -> Vec<Row> {
     for (task, time) in &conservation.by_task {
         *lost.entry(groups.of(reply.state.task(*task).pid)).or_default() += *time;
     }
+    let mut off = BTreeMap::<Option<u32>, [Nanos; 2]>::new();
+    for one in reply.checked.iter().filter(|one| one.is_off) {
+        let [ran, waited] = off.entry(groups.of(one.counted.pid)).or_default();
+        *ran += one.ran_off();
+        *waited += one.waited_off().unwrap_or_default();
+    }
     let row = |(group, got): (&Option<u32>, &OfGroup)| Row {
         group: group.map(|group| named(groups, group)),
         tasks: got.tasks,
@@ -130,6 +142,7 @@ fn rows(reply: &Reply<Answers>, groups: &Groups) -> Vec<Row> {
         delay: got.delays.run_delay.clone(),
         lost: lost.get(group).copied().unwrap_or_default(),
         throttling: group.and_then(|group| groups.throttling(group)),
+        off: off.get(group).copied().unwrap_or_default(),
     };
     let mut rows: Vec<Row> = by_group.iter().map(row).collect();
     rows.sort_by(|a, b| b.ran.cmp(&a.ran).then(a.group.cmp(&b.group)));

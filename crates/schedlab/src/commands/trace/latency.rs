@@ -4,11 +4,11 @@ use super::input::{self, Head, Input, Named, Selection};
 use super::{groups, ran_instead};
 use crate::json;
 use schedlab_model::table::{One, Rows, TextTable};
-use schedlab_model::{Context, Cpu, Nanos, Need, Pid};
+use schedlab_model::{Context, Cpu, Nanos, Need, Pid, Trigger};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
     ByGroup, Checked, Chosen, Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile,
-    OfGroup, Reply, TaskId, Waited, Why, Worst, WorstWait,
+    OfGroup, Reply, State, TaskId, Waited, Why, Worst, WorstWait,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -79,7 +79,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let other = document.comms.as_ref().or(document.cpus.as_ref()).or(document.groups.as_ref());
     let rows = other.unwrap_or(&document.tasks);
     let form = args.input.part.form;
-    form.print(&reply.warnings, &document, rows, || to_text(rows, &reply, args, form.room()))?;
+    let trigger = schedlab_trace::open(&args.input.file)?.info().trigger;
+    form.print(&reply.warnings, &document, rows, || {
+        to_text(rows, &reply, args, form.room(), trigger)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,7 +119,7 @@ fn answer(args: &Args, chosen: &Chosen) -> anyhow::Result<Reply<Answer>> {
         let mut groups: Option<Vec<_>> = by_group.map(|all| all.into_iter().map(named).collect());
         if let Some(groups) = &mut groups {
             groups.retain(|(_, delays)| !delays.run_delay.is_empty() || delays.unfinished > 0);
-            groups.sort_by_key(|(_, delays)| std::cmp::Reverse(delays.run_delay.max()));
+            groups.sort_by_key(|(_, delays)| std::cmp::Reverse(delays.longest()));
         }
         Answer { latency, cpus, groups, worst }
     }))
@@ -142,7 +145,16 @@ impl<'a> Lines<'a> {
             off: reply.off(task.task).and_then(Checked::waited_off),
             ..line(&task.delays)
         });
-        let comms = comms.iter().map(|(comm, delays)| Waited { comm: Some(comm), ..line(delays) });
+        let off_of = |comm: &str| {
+            let own = answer.latency.tasks.iter().filter(|task| task.comm == comm);
+            own.filter_map(|task| reply.off(task.task)?.waited_off()).reduce(|sum, off| sum + off)
+        };
+        let off_of = |comm| if reply.checked.is_empty() { None } else { off_of(comm) };
+        let comms = comms.iter().map(|(comm, delays)| Waited {
+            comm: Some(comm),
+            off: off_of(comm),
+            ..line(delays)
+        });
         let cpus = answer.cpus.as_ref().map(|cpus| {
             cpus.iter().map(|(cpu, delays)| Waited { cpu: Some(*cpu), ..line(delays) }).collect()
         });
@@ -191,7 +203,9 @@ struct LongWait {
     task: Named,
     start_ns: Nanos,
     end_ns: Nanos,
-    /// The CPU on which the task ran after the wait.
+    /// Whether it had not ended: then it is longer.
+    is_open: bool,
+    /// The CPU on which the task ran after the wait; of an open one, where it waits.
     cpu: Cpu,
     /// Why the task was runnable: `woken`, `new`, `displaced`, `displaced_in_kernel` or `yielded`.
     why: &'static str,
@@ -229,6 +243,7 @@ impl LongWait {
             task: Named::of(wait.task, state),
             start_ns: wait.since - reply.origin,
             end_ns: wait.at - reply.origin,
+            is_open: wait.is_open,
             cpu: wait.cpu,
             why: wait.why.name(),
             waker_pid: wait.waker.is_some().then(|| state.task(wait.waker).pid),
@@ -242,6 +257,7 @@ fn to_text<'a>(
     reply: &'a Reply<Answer>,
     args: &Args,
     room: usize,
+    trigger: Option<Trigger>,
 ) -> String {
     let Answer { latency, worst, .. } = &reply.answer;
     let hidden: &[&str] = match args.by {
@@ -258,9 +274,12 @@ fn to_text<'a>(
     table.all();
     let mut text = format!("wakeup latency, then run delay, in {}\n\n", input::looked_at(reply));
     text += &table.print(if args.top == 0 { 0 } else { args.top + 1 });
-    if latency.total.unfinished > 0 {
+    text += &open(latency, &reply.state);
+    if let Some(trigger) = trigger {
+        let at = input::at(reply.origin, trigger.since);
+        let (pid, length) = (trigger.pid, (trigger.until - trigger.since).readable());
         let _ =
-            writeln!(text, "{} waits had not ended and are not counted", latency.total.unfinished);
+            writeln!(text, "The recording ended after {length} of a wait of task {pid} at {at}");
     }
     if args.histogram && reply.known.of(Need::Waits).is_some() {
         for (name, histogram) in
@@ -276,6 +295,26 @@ fn to_text<'a>(
         }
     }
     text
+}
+
+/// The longest wait that had not ended.
+fn open(latency: &LatencyAnswer, state: &State) -> String {
+    let count = latency.total.unfinished;
+    let Some(row) = latency.tasks.iter().max_by_key(|row| row.delays.open.longest_ns) else {
+        return String::new();
+    };
+    let count = match count {
+        0 => return String::new(),
+        1 => "1 wait was not seen to end".to_owned(),
+        many => format!("{many} waits were not seen to end"),
+    };
+    match Nanos(row.delays.open.longest_ns) {
+        Nanos::ZERO => format!("{count}\n"),
+        longest => {
+            let who = Named::of(row.task, state);
+            format!("{count}; the longest: {who} waits for at least {}\n", longest.readable())
+        }
+    }
 }
 
 /// A row for each octave of the histogram, with a bar.
@@ -311,8 +350,12 @@ fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> 
         _ => "woken by an interrupt".to_owned(),
     };
     let instead = ran_instead::in_times(meanwhile, state);
+    let (least, why) = match wait.is_open {
+        true => ("at least ", format!("{why}, and still waits")),
+        false => ("", why),
+    };
     format!(
-        "{} at {}: {} on CPU {}, {why}\n    {instead}",
+        "{least}{} at {}: {} on CPU {}, {why}\n    {instead}",
         (wait.at - wait.since).readable(),
         input::at(reply.origin, wait.since),
         name(wait.task),
