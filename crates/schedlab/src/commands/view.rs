@@ -2,8 +2,8 @@
 
 use super::result_file::save;
 use super::trace::compare::causes::Difference;
-use super::trace::input::Input;
-use super::trace::why::overview::{Answer, Limits, Waited};
+use super::trace::input::{Input, Selection};
+use super::trace::why::overview::{Answer, Limits, Waited, narrow};
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::Belongs;
@@ -35,6 +35,9 @@ const POWER_MAX: usize = 500_000;
 
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+The page begins with why tasks waited, at their worst wait. --pid, --comm, --regex and --cgroup
+choose these tasks. Its rows show all tasks, since the others ran meanwhile.")]
 pub(crate) struct Args {
     /// The trace, in any format that schedlab reads; a second one is shown below it
     #[arg(required = true, num_args = 1..=2)]
@@ -52,6 +55,8 @@ pub(crate) struct Args {
     /// End here, in the same form
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
     to: Option<Point>,
+    #[command(flatten)]
+    selection: Selection,
     /// Leave out why tasks waited
     #[arg(long)]
     no_why: bool,
@@ -204,8 +209,11 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let mut waited = None;
     if let (Some(limits), Some(answer)) = (limits, page.take_causes()) {
         let warnings_told = warnings.clone();
-        let reply =
+        let mut reply =
             Reply { answer, origin, observed, state, warnings: warnings_told, known, checked };
+        // Other names change no numbers of tasks.
+        let named = Input::part_of(file, args.from, args.to);
+        narrow(&mut reply, &named.chosen(&args.selection)?);
         waited = Some(Waited::of(&reply));
         let Answer { text, worst } = limits.answer(&input, &reply);
         page = page.with_answer(text, worst);

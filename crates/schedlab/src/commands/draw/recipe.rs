@@ -3,11 +3,11 @@
 use super::cores::{self, View};
 use super::waiting;
 use super::{Common, Drawn};
+use crate::commands::trace::input::Selection;
 use anyhow::Context;
 use schedlab_draw::Scene;
 use schedlab_draw::cores::Size;
 use schedlab_draw::waiting::{Tints, aligned};
-use schedlab_timeline::Chosen;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +23,8 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// The file. Every key may be left out; what is typed beside `--recipe` wins.
@@ -80,12 +82,13 @@ fn draw(args: &Args, recipe: &Recipe) -> anyhow::Result<(Scene, Drawn)> {
     let view = recipe.rows.clone().unwrap_or_default();
     let common = &args.common;
     let theme = common.theme();
-    let (mut scene, drawn) = cores::draw(&args.files, common, &view, None)?;
+    let (mut scene, drawn) = cores::draw(&args.files, common, &view, Some(&args.selection))?;
     if recipe.curve {
         for file in &args.files {
             let brackets = common.open(file)?.has_brackets();
             let left = Size { width_px: common.width(), row_px: None }.left_px(brackets);
-            let (mut running, _) = waiting::collect(file, common, recipe.sockets, Chosen::all())?;
+            let chosen = super::chosen(&args.selection, common, file)?;
+            let (mut running, _) = waiting::collect(file, common, recipe.sockets, chosen)?;
             // The rows above have the title and the notes.
             running.notes.clear();
             running.title = match &args.files[..] {

@@ -58,7 +58,7 @@ pub(super) fn collect(
     };
     if sockets && !chosen.is_all() {
         return Err(super::usage(
-            "--sockets draws all tasks: leave out --pid, --comm and --regex".to_owned(),
+            "--sockets draws all tasks: leave out --pid, --comm, --regex and --cgroup".to_owned(),
         ));
     }
     let count = chosen.count();

@@ -1,6 +1,7 @@
 //! `schedlab draw wakeup`: one bad placement, explained.
 
 use super::{Common, Drawn};
+use crate::commands::trace::input::Selection;
 use anyhow::{Context, bail};
 use schedlab_draw::wakeup::Wakeup;
 use schedlab_model::{Nanos, Span};
@@ -23,19 +24,18 @@ pub(crate) struct Args {
     /// Draw the Nth costliest episode of lost CPU time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     rank: u32,
-    /// Use only episodes of this task
-    #[arg(long)]
-    pid: Option<i32>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// Draws the placement behind an episode of lost CPU time.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
+    let chosen = super::chosen(&args.selection, common, &args.file)?;
     let mut window = common.open(&args.file)?;
     let question = Conservation::new(ConservationOptions::default(), &window.info);
     let reply = ask_within(window.source.as_mut(), window.cut, question)?;
-    let of_task =
-        |episode: &&Episode| args.pid.is_none_or(|pid| reply.state.task(episode.task).pid.0 == pid);
+    let of_task = |episode: &&Episode| chosen.has(episode.task);
     let rank = usize::try_from(args.rank - 1).unwrap_or(usize::MAX);
     let Some(episode) = reply.answer.episodes.iter().filter(of_task).nth(rank) else {
         bail!(

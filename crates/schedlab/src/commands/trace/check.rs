@@ -1,6 +1,6 @@
 //! `schedlab trace check`: what the kernel counted while a trace was recorded, beside what its events say.
 
-use super::input::{self, Head, Input};
+use super::input::{self, Head, Input, Selection};
 use super::why::overview::{self, KernelSum};
 use crate::json;
 use anyhow::bail;
@@ -21,6 +21,8 @@ switches that the counters have. A task that ended before the end of the recordi
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    selection: Selection,
     /// Print at most N tasks, the largest difference first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -89,13 +91,17 @@ impl json::Document for Document<'_> {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let reply = args.input.ask(|_| Who)?;
+    let mut reply = args.input.ask(|_| Who)?;
     let file = args.input.file.display();
     if reply.checked.is_empty() {
         bail!(
             "{file}: nothing to compare with: `schedlab record` stores the kernel's counters of tasks; \
              a part of a trace (--from, --to) and a snapshot have none"
         );
+    }
+    let chosen = args.input.chosen(&args.selection)?;
+    if !chosen.is_all() {
+        reply.checked.retain(|one| one.task.is_some_and(|task| chosen.has(task)));
     }
     let groups = overview::sums(&args.input, reply.observed)?;
     let rows: Vec<Row> = reply.checked.iter().map(|checked| row(checked, &reply)).collect();

@@ -1,6 +1,6 @@
 //! `schedlab trace power`: frequencies and idle states of CPUs, work of tasks.
 
-use super::input::{self, Head, Input};
+use super::input::{self, Head, Input, Selection};
 use crate::json;
 use schedlab_model::Warning;
 use schedlab_model::table::Rows;
@@ -21,6 +21,8 @@ to the end of that state.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    selection: Selection,
     /// Print at most N rows, most work first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -30,6 +32,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Pictures want the steps; here only sums are reported.
     let mut reply = args.input.ask(|_| Power::new(0))?;
+    let chosen = args.input.chosen(&args.selection)?;
+    reply.answer.tasks.retain(|row| chosen.has(row.task));
     let cpus = &reply.answer.cpus;
     let none = |of: fn(&CpuPower) -> bool| cpus.iter().all(of);
     if none(|cpu| cpu.changes.is_none() && cpu.idle.is_none() && cpu.ipis.is_none()) {
