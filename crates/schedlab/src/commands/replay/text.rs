@@ -23,8 +23,10 @@ pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> S
         let _ = writeln!(text, "assumed: {sentence}");
     }
     text.push_str(&fidelity(runs));
-    text.push_str(&sides(runs));
-    text.push_str(&tasks(runs, &fixed(inferred), top));
+    let (tasks, sides) = (tasks(runs, &fixed(inferred), top), sides(runs));
+    // What single tasks gain and lose is predicted best.
+    let parts = if runs.changed.is_some() { [tasks, sides] } else { [sides, tasks] };
+    text.push_str(&parts.concat());
     text.push_str(&predicted::text(runs));
     if let Some(changed) = &runs.changed {
         text.push_str(&episodes(&runs.replayed.side, &changed.side, runs));
