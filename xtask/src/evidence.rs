@@ -54,6 +54,30 @@ pub(crate) fn kills(count: &str) -> Result<()> {
     steps::cargo_with(&words, &[("SCHEDLAB_KILLS", count)])
 }
 
+/// Plants waits with known causes on this machine and in guests of two kernels with both versions of control groups, and
+/// writes what was right into `examples/evidence/waits`.
+pub(crate) fn waits() -> Result<()> {
+    let folder = std::env::current_dir()?.join("examples/evidence/waits");
+    std::fs::create_dir_all(&folder)?;
+    let table = folder.join("table.txt");
+    let _ = std::fs::remove_file(&table);
+    let told = |program: &str, words: &[&str]| -> Result<String> {
+        let output = Command::new(program).args(words).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let identity = format!(
+        "commit {}\nmachine {}\n{}\n",
+        told("git", &["rev-parse", "HEAD"])?,
+        told("uname", &["-srm"])?,
+        told("qemu-system-x86_64", &["--version"])?.lines().next().unwrap_or_default()
+    );
+    std::fs::write(folder.join("identity.txt"), identity)?;
+    let table = table.to_str().context("the path of this tree is not UTF-8")?;
+    let test = ["test", "--locked", "-p", "schedlab", "--features", "parquet", "--test", "all"];
+    let words = [&test[..], &["planted_waits::", "--", "--test-threads", "1"]].concat();
+    steps::cargo_with(&words, &[("SCHEDLAB_PLANTS", "all"), ("SCHEDLAB_PLANTS_TABLE", table)])
+}
+
 /// Records short programs with `perf sched record`, and prints for how many tasks the worst wakeup latency is that of
 /// `perf sched timehist`, and for how many that of `perf sched latency` is lower.
 pub(crate) fn perf() -> Result<()> {

@@ -49,7 +49,8 @@ cargo xtask CHORE
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
   corpus    writes the small traces of corpus/ anew
   evidence NAME
-            runs examples/NAME.toml and keeps its metrics in examples/evidence/NAME;
+            runs examples/NAME.toml and keeps its metrics in examples/evidence/NAME; `evidence waits`
+            plants waits with known causes here and in guests, and keeps what was right (an hour);
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
             optimum is known, and writes the table of docs/tune.md; `evidence kills [N]` kills N
@@ -97,6 +98,7 @@ fn chore() -> Result<()> {
         ["evidence", "statistics"] => evidence::statistics(),
         ["evidence", "tune"] => evidence::tune(),
         ["evidence", "perf"] => evidence::perf(),
+        ["evidence", "waits"] => evidence::waits(),
         ["evidence", "kills"] => evidence::kills("200"),
         ["evidence", "kills", count] => evidence::kills(count),
         ["evidence", name] => evidence::run(name),

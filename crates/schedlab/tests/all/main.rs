@@ -39,6 +39,7 @@ mod patience;
 mod perf_agreement;
 mod perfetto_states;
 mod placements;
+mod planted_waits;
 mod record;
 mod record_elsewhere;
 mod record_request;
