@@ -185,13 +185,15 @@ impl Groups {
         self.limits.iter().rfind(|limit| limit.group == group)
     }
 
-    /// Whether a group was allowed something else at its last look than at its first.
+    /// When a group may have had another limit than at its last look: from the first look on until the first one that found
+    /// what the last one did. `None` if all looks found the same.
     #[must_use]
-    pub fn limit_changed(&self, group: u32) -> bool {
-        let mut read = self.limits.iter().filter(|limit| limit.group == group);
-        let first = read.next();
+    pub fn limit_changed(&self, group: u32) -> Option<Span> {
         let allowed = |limit: &Limit| (limit.quota, limit.period, limit.burst);
-        first.is_some_and(|first| read.any(|later| allowed(later) != allowed(first)))
+        let read: Vec<&Limit> = self.limits.iter().filter(|limit| limit.group == group).collect();
+        let last = allowed(read.last()?);
+        let other = read.iter().rposition(|limit| allowed(limit) != last)?;
+        Some(Span::new(read[0].at, read[other + 1].at))
     }
 
     /// A group and the groups above it that are known by name, nearest first.
@@ -325,7 +327,8 @@ mod tests {
         assert_eq!(groups.chain(0).collect::<Vec<_>>(), [0, 2, 1]);
         assert_eq!(groups.chain(1).collect::<Vec<_>>(), [1]);
         assert_eq!(groups.limit(2).and_then(|limit| limit.quota), Some(Nanos(20)));
-        assert!(groups.limit_changed(2) && !groups.limit_changed(0));
+        assert_eq!(groups.limit_changed(2), Some(Span::new(Nanos(1), Nanos(5))));
+        assert_eq!(groups.limit_changed(0), None);
         assert_eq!(groups.limit(0), None);
     }
 }

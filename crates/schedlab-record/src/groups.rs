@@ -353,7 +353,7 @@ mod tests {
             pid: Pid(pid),
             at: Nanos(at),
             group: group.into(),
-            is_first,
+            is_first: Some(is_first),
         };
         let limit = |at, group: &str, quota| Seen::Limited {
             group: group.into(),

@@ -6,7 +6,15 @@
 //! Throttled times come from an earlier pass over the same part of the trace ([`crate::Throttling`]), since only a refill shows
 //! which tasks it found.
 //!
-//! Tasks that are alike (allowed CPUs, group, name) wait alike on a CPU: times are added up once for each such kind
+//! No event tells that a real-time task or a deadline task used up its own budget. The order of classes does: the kernel picks no
+//! task of a lower class while one of a higher class may run. So a task before which its CPU switches to a lower class
+//! is throttled (`rt_rq_throttled`, `dl_throttled`), or the fair server runs, which since Linux 6.12 gives fair tasks their share.
+//!
+//! Blame is what a wait would not have been without the one who ran. A task that is throttled later in the same period waits as
+//! long without others, only later: its budget would be used up sooner. So nobody is blamed for its waits between the
+//! refill and that ([`CausesAnswer::to_quota`]).
+//!
+//! Tasks that are alike (allowed CPUs, group, name, class) wait alike on a CPU: times are added up once for each such kind
 //! on each CPU. A wait is the difference of two readings. Memory: CPUs times kinds that wait there now, and one entry for each
 //! task that waited.
 
@@ -27,7 +35,7 @@ use crate::throttling::Throttled;
 use free_time::FreeTime;
 use kinds::{Kind, KindId, Kinds};
 use schedlab_model::table::{At, Column, Row, column};
-use schedlab_model::{Cpu, Nanos, Need, Prio, TraceInfo, Trigger, columns};
+use schedlab_model::{Cpu, Groups, Nanos, Need, Prio, Span, TraceInfo, Trigger, columns};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -42,7 +50,7 @@ pub enum WaitCause {
     Unknown,
     /// Its CPU was taken out of use.
     Offline,
-    /// Its group had used its CPU quota.
+    /// Its group had used its CPU quota, or a deadline or real-time task its own budget.
     Throttled,
     /// Its CPU idled beside it for longer than a switch takes: a limit that the trace does not hold.
     HeldBack,
@@ -138,7 +146,7 @@ impl WaitCause {
             }
             Self::Offline => "Its CPU was taken out of use.",
             Self::Throttled => {
-                "Its control group, or a deadline task itself, had used up its CPU quota."
+                "Its control group had used up its CPU quota, or a deadline or real-time task its own budget."
             }
             Self::HeldBack => {
                 "Its CPU idled beside it for over 1 ms: a limit that the trace does not hold."
@@ -240,15 +248,41 @@ pub struct Causes {
     waiting: Vec<Option<Box<Waiting>>>,
     tasks: Vec<Sum>,
     blame: BTreeMap<(KindId, TaskId), Nanos>,
+    /// Whether blame is kept for each task that waits, and not for those of a name together.
+    each_task: bool,
+    /// By task: how long it ran.
+    ran: Vec<Nanos>,
     worst: Longest<ExplainedWait>,
     trigger: Option<Trigger>,
     triggered: Option<ExplainedWait>,
     /// Waits that ended with the change seen last.
     ended: Vec<ExplainedWait>,
     turns: Vec<Turn>,
+    /// By CPU: tasks without budget, before which it runs tasks of a lower class.
+    overtaken: Vec<Vec<TaskId>>,
     interrupts: Interrupts,
+    /// Where the window begins.
+    start: Nanos,
     group_names: Vec<String>,
     group_titles: Vec<String>,
+}
+
+/// The scheduling classes by the priority that events carry, highest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Deadline,
+    RealTime,
+    Fair,
+}
+
+impl Class {
+    fn of(task: TaskId, state: &State) -> Self {
+        match state.task(task).prio {
+            Prio(prio) if prio < 0 => Self::Deadline,
+            Prio(prio) if prio < Prio::NORMAL.0 - 20 => Self::RealTime,
+            _ => Self::Fair,
+        }
+    }
 }
 
 /// Who is on a CPU.
@@ -309,17 +343,53 @@ struct Sum {
     /// Limits that hold it now: certain ones, and all.
     held_certainly: u32,
     held: u32,
+    /// Limits by which it will be held before their next refill.
+    soon: u32,
+    /// The CPU that runs tasks of a lower class before it.
+    overtaken_on: Option<Cpu>,
     /// As what it waited: few, since they change with its name, group and affinity only.
     kinds: Vec<KindId>,
 }
 
-/// A task is throttled from, or until, a time.
+/// A task is throttled from, or until, a time; or its budget will be used up before the next refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: Nanos,
     is_begin: bool,
     task: TaskId,
-    certain: bool,
+    what: Held,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Held {
+    Certainly,
+    Perhaps,
+    /// Not yet, but in this period.
+    Soon,
+}
+
+/// Turns, latest first.
+fn turns(throttled: &[Throttled], groups: Option<&Groups>) -> Vec<Turn> {
+    let both = |span: Span, task: TaskId, what: Held| {
+        let begin = Turn { at: span.start, is_begin: true, task, what };
+        [begin, Turn { at: span.end, is_begin: false, ..begin }]
+    };
+    let held = |one: &Throttled| {
+        both(one.span, one.task, if one.certain { Held::Certainly } else { Held::Perhaps })
+    };
+    let mut turns: Vec<Turn> = throttled.iter().flat_map(held).collect();
+    let mut last = BTreeMap::<(TaskId, u32), Nanos>::new();
+    for one in throttled {
+        let refill = last.insert((one.task, one.group), one.span.end);
+        let limit = groups.and_then(|groups| groups.limit(one.group));
+        let period = limit.map_or(Nanos::ZERO, |limit| limit.period);
+        let soon = refill.map(|refill| Span::new(refill, one.span.start.max(refill)));
+        if let Some(soon) = soon.filter(|soon| soon.duration() < period) {
+            turns.extend(both(soon, one.task, Held::Soon));
+        }
+    }
+    turns.sort_unstable_by(|a, b| b.cmp(a));
+    turns
 }
 
 /// The waits of a task by cause.
@@ -368,6 +438,8 @@ pub struct Blame {
     pub comm: CommId,
     /// Their group, as an index into [`schedlab_model::Groups::names`]; `None` if not known.
     pub group: Option<u32>,
+    /// The task that waited, if it was asked for each ([`Causes::each_task`]).
+    pub task: Option<TaskId>,
     /// Who ran on the CPU on whose queue they stood.
     pub by: TaskId,
     /// For how long, counted once for each task that waited.
@@ -390,10 +462,15 @@ pub struct CausesAnswer {
     pub triggered: Option<ExplainedWait>,
     /// Who ran while others waited, most first.
     pub blame: Vec<Blame>,
+    /// How long others ran while tasks waited that would have waited as long without them, for their quota: name and group of
+    /// the tasks that waited, and the task if it was asked for each.
+    pub to_quota: Vec<(CommId, Option<u32>, Option<TaskId>, Nanos)>,
     /// Whether interrupts were recorded; if not, their time counts for whom they interrupted.
     pub sees_interrupts: bool,
     /// By task: the group at the end.
     pub groups: Vec<Option<u32>>,
+    /// By task: how long it ran in the window; shorter than the list of tasks if the last ones did not.
+    pub ran: Vec<Nanos>,
     /// Paths of the groups by their index; empty where the trace does not tell.
     pub group_names: Vec<String>,
     /// What people call these groups.
@@ -401,6 +478,12 @@ pub struct CausesAnswer {
 }
 
 impl CausesAnswer {
+    /// How long a task ran.
+    #[must_use]
+    pub fn ran(&self, task: TaskId) -> Nanos {
+        self.ran.get(task.index()).copied().unwrap_or_default()
+    }
+
     /// The path of a group.
     #[must_use]
     pub fn group_name(&self, group: Option<u32>) -> Option<&str> {
@@ -469,18 +552,10 @@ impl Causes {
     /// A question that knows when tasks were throttled, and keeps the `worst` longest waits.
     #[must_use]
     pub fn new(info: &TraceInfo, throttled: &[Throttled], worst: usize) -> Self {
-        let mut turns: Vec<Turn> = throttled
-            .iter()
-            .flat_map(|one| {
-                let Throttled { task, certain, span, .. } = *one;
-                let begin = Turn { at: span.start, is_begin: true, task, certain };
-                [begin, Turn { at: span.end, is_begin: false, ..begin }]
-            })
-            .collect();
-        turns.sort_unstable_by(|a, b| b.cmp(a));
         let allowed = Allowed::new(info.affinity.as_ref());
         let groups = info.groups.as_ref();
         let count = groups.map_or(0, |groups| groups.names.len() as u32);
+        let turns = turns(throttled, groups);
         Self {
             on: Vec::new(),
             queues: Vec::new(),
@@ -491,15 +566,25 @@ impl Causes {
             waiting: Vec::new(),
             tasks: Vec::new(),
             blame: BTreeMap::new(),
+            each_task: false,
+            ran: Vec::new(),
             worst: Longest::new(worst),
             trigger: info.trigger,
             triggered: None,
             ended: Vec::new(),
             turns,
+            overtaken: Vec::new(),
             interrupts: Interrupts::default(),
+            start: Nanos::ZERO,
             group_names: groups.map(|groups| groups.names.clone()).unwrap_or_default(),
             group_titles: (0..count).filter_map(|at| Some(groups?.title(at))).collect(),
         }
+    }
+
+    /// Keeps blame for each task that waits: memory for each pair of tasks that met.
+    #[must_use]
+    pub fn each_task(self) -> Self {
+        Self { each_task: true, ..self }
     }
 
     /// The waits that ended with the change seen last.
@@ -519,6 +604,7 @@ impl Causes {
                 is_interrupted: false,
             });
             self.queues.push(Vec::new());
+            self.overtaken.push(Vec::new());
             self.free.add_cpu(Cpu(cpu as u16), &self.allowed);
         }
     }
@@ -536,7 +622,7 @@ impl Causes {
         for queued in &mut self.queues[cpu.index()] {
             let time = now - queued.at;
             let kind = self.kinds.get(queued.kind);
-            let free = self.free.of(kind.class, now);
+            let free = self.free.of(kind.allowed, now);
             let any_free = self.free.any(now);
             let usable = free - queued.free;
             let unusable = (any_free - queued.any_free) - usable;
@@ -562,6 +648,7 @@ impl Causes {
                     };
                     queued.sums.count(cause, time - usable - unusable);
                     let all = Nanos(time.0 * u64::from(queued.count));
+                    let by = if kind.is_held_soon { TaskId::NONE } else { by };
                     *self.blame.entry((queued.kind, by)).or_default() += all;
                 }
             }
@@ -581,6 +668,7 @@ impl Causes {
         let Switch { at, cpu, is, .. } = *switch;
         self.settle(cpu, at);
         let was = self.on[cpu.index()];
+        self.count_run(&was, at);
         if was.occupant == Occupant::Idle {
             let waiters: Vec<TaskId> = state.waiters(cpu).chain(is.task()).collect();
             for task in waiters {
@@ -588,6 +676,14 @@ impl Causes {
             }
         }
         self.on[cpu.index()] = self.running(&state.cpus()[cpu.index()], state);
+    }
+
+    fn count_run(&mut self, on: &Running, until: Nanos) {
+        let Occupant::Task(task) = on.occupant else { return };
+        if task.index() >= self.ran.len() {
+            self.ran.resize(task.index() + 1, Nanos::ZERO);
+        }
+        self.ran[task.index()] += until - on.since.max(self.start);
     }
 
     /// Who is on a CPU, and what that is to those that wait there.
@@ -615,15 +711,11 @@ impl Causes {
 
     /// What a task is to those that wait for it.
     fn culprit(&mut self, task: TaskId, state: &State) -> (WaitCause, Option<u32>) {
-        let known = state.task(task);
-        let cause = if is_kernel_thread(&state.name(task)) {
-            WaitCause::KernelThread
-        } else if known.prio.0 < 0 {
-            WaitCause::Deadline
-        } else if known.prio.0 < Prio::NORMAL.0 - 20 {
-            WaitCause::RealTime
-        } else {
-            WaitCause::Fair
+        let cause = match Class::of(task, state) {
+            _ if is_kernel_thread(&state.name(task)) => WaitCause::KernelThread,
+            Class::Deadline => WaitCause::Deadline,
+            Class::RealTime => WaitCause::RealTime,
+            Class::Fair => WaitCause::Fair,
         };
         (cause, self.membership.of(task, state))
     }
@@ -636,9 +728,9 @@ impl Causes {
         }
         let beside = at - idle.max(wait.from);
         if beside > HAND_OVER_MAX {
-            // A deadline task that does not run beside an idle CPU has used up its own budget.
-            let is_deadline = state.task(task).prio.0 < 0;
-            let cause = if is_deadline { WaitCause::Throttled } else { WaitCause::HeldBack };
+            // A deadline or real-time task that does not run beside an idle CPU has used up its own budget.
+            let has_budget = Class::of(task, state) < Class::Fair;
+            let cause = if has_budget { WaitCause::Throttled } else { WaitCause::HeldBack };
             wait.parts.move_to(cause, WaitCause::HandingOver, beside);
         }
     }
@@ -646,11 +738,13 @@ impl Causes {
     /// A task may wait, elsewhere, or no longer.
     fn follow(&mut self, task: TaskId, at: Nanos, state: &State) {
         let known = state.task(task);
+        self.end_overtaking(task, known.activity);
         let Activity::Waiting { cpu, placed, .. } = known.activity else {
             return self.end(task, at, state, false);
         };
         let sum = self.sum_of(task);
-        let place = match (sum.held_certainly, sum.held, placed) {
+        let certain = sum.held_certainly + u32::from(sum.overtaken_on.is_some());
+        let place = match (certain, sum.held, placed) {
             (0, 0, true) => {
                 let kind = self.kind_of(task, state);
                 let kinds = &mut self.sum_of(task).kinds;
@@ -668,8 +762,11 @@ impl Causes {
         match &self.waiting[task.index()] {
             Some(wait) if wait.since == known.since => {
                 let stays = match (wait.place, place) {
-                    // Its kind may have changed; that does not matter until it moves.
-                    (Place::On(old, _), Place::On(new, _)) => old == new,
+                    // Its kind may have changed; that does not matter until it moves, except for blame.
+                    (Place::On(old, before), Place::On(new, now)) => {
+                        let is_held_soon = |kind| self.kinds.get(kind).is_held_soon;
+                        old == new && is_held_soon(before) == is_held_soon(now)
+                    }
                     (old, new) => old == new,
                 };
                 if stays {
@@ -698,8 +795,12 @@ impl Causes {
 
     fn kind_of(&mut self, task: TaskId, state: &State) -> KindId {
         let group = self.membership.of(task, state);
-        let class = self.allowed.class_of(task, state);
-        self.kinds.number(Kind { class, group, comm: state.task(task).comm })
+        let allowed = self.allowed.class_of(task, state);
+        let class = Class::of(task, state);
+        let one = self.each_task.then_some(task);
+        let comm = state.task(task).comm;
+        let is_held_soon = self.sum_of(task).soon > 0;
+        self.kinds.number(Kind { allowed, group, comm, class, task: one, is_held_soon })
     }
 
     /// A waiting task comes to a place.
@@ -707,8 +808,7 @@ impl Causes {
         let mut before = Parts::default();
         if let Place::On(cpu, kind) = place {
             self.settle(cpu, at);
-            let class = self.kinds.get(kind).class;
-            let free = self.free.of(class, at);
+            let free = self.free.of(self.kinds.get(kind).allowed, at);
             let any_free = self.free.any(at);
             let queue = &mut self.queues[cpu.index()];
             match queue.iter_mut().find(|queued| queued.kind == kind) {
@@ -803,6 +903,46 @@ impl Causes {
         }
     }
 
+    /// A CPU switched: tasks of a higher class that wait there have no budget.
+    fn overtake(&mut self, cpu: Cpu, at: Nanos, state: &State) {
+        let before = std::mem::take(&mut self.overtaken[cpu.index()]);
+        let queue = &self.queues[cpu.index()];
+        let has_others = || queue.iter().any(|one| self.kinds.get(one.kind).class < Class::Fair);
+        if before.is_empty() && !has_others() {
+            return;
+        }
+        let now: Vec<TaskId> = match self.on[cpu.index()].occupant {
+            Occupant::Task(by) => {
+                let class = Class::of(by, state);
+                state.waiters(cpu).filter(|task| Class::of(*task, state) < class).collect()
+            }
+            // Nobody runs before them, and they have no budget yet.
+            Occupant::Idle => before.clone(),
+            Occupant::Unknown => Vec::new(),
+        };
+        for task in &now {
+            self.sum_of(*task).overtaken_on = Some(cpu);
+        }
+        for task in before.iter().filter(|task| !now.contains(task)) {
+            self.sum_of(*task).overtaken_on = None;
+        }
+        self.overtaken[cpu.index()].clone_from(&now);
+        for task in before.into_iter().chain(now) {
+            self.follow(task, at, state);
+        }
+    }
+
+    /// A task that no longer waits on the CPU where others ran before it may have budget again.
+    fn end_overtaking(&mut self, task: TaskId, activity: Activity) {
+        let Some(on) = self.tasks.get(task.index()).and_then(|sum| sum.overtaken_on) else {
+            return;
+        };
+        if !matches!(activity, Activity::Waiting { cpu, .. } if cpu == on) {
+            self.tasks[task.index()].overtaken_on = None;
+            self.overtaken[on.index()].retain(|other| *other != task);
+        }
+    }
+
     /// Tasks that begin or cease to be throttled before `until`.
     fn turn(&mut self, until: Nanos, state: &State) {
         while let Some(turn) = self.turns.last().copied().filter(|turn| turn.at < until) {
@@ -811,9 +951,13 @@ impl Causes {
             let step = |count: &mut u32| {
                 *count = if turn.is_begin { *count + 1 } else { count.saturating_sub(1) };
             };
-            step(&mut sum.held);
-            if turn.certain {
-                step(&mut sum.held_certainly);
+            match turn.what {
+                Held::Soon => step(&mut sum.soon),
+                Held::Perhaps => step(&mut sum.held),
+                Held::Certainly => {
+                    step(&mut sum.held);
+                    step(&mut sum.held_certainly);
+                }
             }
             if turn.task.index() <= state.task_count() {
                 // One that is throttled since before the window waits in it from its start on.
@@ -848,6 +992,7 @@ impl Question for Causes {
 
     fn begin(&mut self, state: &State) {
         let start = state.window().start;
+        self.start = start;
         self.grow(state);
         for (cpu, here) in state.observed_cpus() {
             self.on[cpu.index()] = self.running(here, state);
@@ -896,6 +1041,7 @@ impl Question for Causes {
             self.follow(task, at, state);
         }
         if let Change::Switch(Switch { cpu, .. }) = *change {
+            self.overtake(cpu, at, state);
             self.update_free(cpu, at);
         }
         // A task that leaves its CPU waits before it is throttled.
@@ -910,6 +1056,10 @@ impl Question for Causes {
             .map(|(id, _)| id)
             .filter(|id| self.waiting.get(id.index()).is_some_and(Option::is_some))
             .collect();
+        // Those that run now.
+        for on in self.on.clone() {
+            self.count_run(&on, end);
+        }
         self.ended.clear();
         for task in &open {
             self.end(*task, end, state, true);
@@ -929,14 +1079,19 @@ impl Question for Causes {
         }
         answer.tasks.sort_by_key(|row| (Reverse(row.parts.sum()), row.task));
         answer.worst = self.worst.into_vec();
-        let mut blame = BTreeMap::<(CommId, Option<u32>, TaskId), Nanos>::new();
-        for ((kind, by), time) in self.blame {
-            let Kind { comm, group, .. } = self.kinds.get(kind);
-            *blame.entry((comm, group, by)).or_default() += time;
+        let mut blame = BTreeMap::<_, Nanos>::new();
+        for ((kind, by), time) in std::mem::take(&mut self.blame) {
+            let Kind { comm, group, task, .. } = self.kinds.get(kind);
+            *blame.entry((comm, group, task, by)).or_default() += time;
         }
-        let row = |((comm, group, by), time)| Blame { comm, group, by, time };
-        answer.blame = blame.into_iter().map(row).collect();
+        for ((comm, group, task, by), time) in blame {
+            match by {
+                TaskId::NONE => answer.to_quota.push((comm, group, task, time)),
+                by => answer.blame.push(Blame { comm, group, task, by, time }),
+            }
+        }
         answer.blame.sort_by_key(|row| (Reverse(row.time), row.comm, row.group, row.by));
+        answer.ran = self.ran;
         answer.triggered = self.triggered;
         answer.sees_interrupts = self.interrupts.seen();
         answer.group_names = self.group_names;

@@ -15,6 +15,7 @@ use crate::ran_instead::Meanwhile;
 use crate::stacks::{BlockedIn, Stacks};
 use crate::state::State;
 use crate::task::{Activity, TaskId};
+use crate::task_filter::Chosen;
 use crate::why_late::{Doing, Lives, Spent};
 use schedlab_model::{Nanos, Phase, Span};
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub struct Requests {
     open: BTreeMap<Key, Vec<Begun>>,
     found: Vec<(Begun, Nanos, TaskId)>,
     unbegun: u64,
+    chosen: Chosen,
 }
 
 /// What begin and end have in common.
@@ -217,7 +219,14 @@ impl Requests {
             open: BTreeMap::new(),
             found: Vec::new(),
             unbegun: 0,
+            chosen: Chosen::all(),
         }
+    }
+
+    /// Asks only about requests that a chosen task begins or ends.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
     }
 
     fn mark(&mut self, mark: Begun, request: u32, phase: Phase) {
@@ -226,8 +235,11 @@ impl Requests {
         match phase {
             Phase::Begin => begun.push(mark),
             Phase::End => match begun.pop() {
-                Some(begun) => self.found.push((begun, mark.at, mark.by)),
-                None => self.unbegun += 1,
+                Some(begun) if self.chosen.has(begun.by) || self.chosen.has(mark.by) => {
+                    self.found.push((begun, mark.at, mark.by));
+                }
+                None if self.chosen.has(mark.by) => self.unbegun += 1,
+                _ => {}
             },
             Phase::Point => {}
         }
@@ -304,7 +316,7 @@ impl Question for Requests {
                 occupants.during(all.filter(|piece| piece.depth == 0).filter_map(|it| it.wait()))
             })
         });
-        let begun: usize = self.open.values().map(Vec::len).sum();
+        let begun = self.open.values().flatten().filter(|begun| self.chosen.has(begun.by)).count();
         let unfinished = (begun + self.found.len() - requests.len()) as u64;
         let (unbegun, instead) = (self.unbegun, instead.unwrap_or_default());
         let stacks = self.lives.stacks();

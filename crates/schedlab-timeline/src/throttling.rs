@@ -27,7 +27,7 @@ use crate::membership::Membership;
 use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, CpuSet, Left, Nanos, Pid, Span, TraceInfo, kernel_version};
+use schedlab_model::{Cpu, CpuSet, Left, Nanos, Pid, Prio, Span, TraceInfo, kernel_version};
 use std::collections::BTreeMap;
 
 /// Budgets that differ from the kernel's by less than this are taken as equal: interrupts and steal time count here.
@@ -90,6 +90,17 @@ pub struct ThrottlingAnswer {
     pub groups: BTreeMap<u32, Nanos>,
 }
 
+impl ThrottlingAnswer {
+    /// How long a group was certainly throttled as the kernel counts it between two readings: when that ends, all of it.
+    #[must_use]
+    pub fn ended(&self, group: u32, readings: Span) -> Nanos {
+        let is_in =
+            |one: &&Throttled| readings.start < one.span.end && one.span.end <= readings.end;
+        let ended: Vec<Throttled> = self.spans.iter().filter(is_in).copied().collect();
+        queues_stopped(group, &ended)
+    }
+}
+
 /// A group with a quota.
 #[derive(Clone, Debug)]
 struct Limited {
@@ -97,6 +108,8 @@ struct Limited {
     quota_ns: i64,
     period: Nanos,
     burst_ns: i64,
+    /// When it may have had another limit: between two looks that differ.
+    changed: Option<Span>,
     /// What was left when `running` was last settled; before the first refill, the most that can have been left.
     budget_ns: i64,
     /// The last refill, from which the grid of the next ones follows.
@@ -249,6 +262,7 @@ impl Throttling {
             limited.push(Limited {
                 group: limit.group,
                 quota_ns: quota.0 as i64,
+                changed: groups.and_then(|groups| groups.limit_changed(limit.group)),
                 period: limit.period,
                 burst_ns: limit.burst.0 as i64,
                 budget_ns: quota.0 as i64 + limit.burst.0 as i64,
@@ -293,14 +307,17 @@ impl Throttling {
         !self.limited.is_empty()
     }
 
-    /// The limits that hold for a task.
+    /// The limits that hold for a task: those of groups hold for fair tasks alone.
     fn limits(&mut self, task: TaskId, state: &State) -> Vec<usize> {
+        if !is_fair(task, state) {
+            return Vec::new();
+        }
         let group = self.membership.of(task, state);
         group.map(|group| self.limits_of[group as usize].clone()).unwrap_or_default()
     }
 
     fn left(&mut self, task: TaskId, at: Nanos, cpu: Cpu, left: Option<Left>, state: &State) {
-        if self.has_moves {
+        if self.has_moves || !is_fair(task, state) {
             self.vacate(cpu, at);
         }
         for place in self.limits(task, state) {
@@ -517,11 +534,21 @@ impl Question for Throttling {
             }
         }
         spans.retain(|one| one.span.duration() > Nanos::ZERO);
+        for one in &mut spans {
+            let limited = self.limited.iter().find(|limited| limited.group == one.group);
+            let changed = limited.and_then(|limited| limited.changed);
+            one.certain &=
+                changed.is_none_or(|at| one.span.start >= at.end || one.span.end <= at.start);
+        }
         spans.sort_unstable();
         let groups =
             self.limited.iter().map(|one| (one.group, queues_stopped(one.group, &spans))).collect();
         ThrottlingAnswer { spans, groups }
     }
+}
+
+fn is_fair(task: TaskId, state: &State) -> bool {
+    state.task(task).prio.0 >= Prio::NORMAL.0 - 20
 }
 
 /// The time in which at least one task of a group was certainly throttled, summed over CPUs.

@@ -1,7 +1,9 @@
 //! Tasks that wait alike, by number.
 
+use super::Class;
 use crate::conservation::ClassId;
 use crate::names::CommId;
+use crate::task::TaskId;
 use std::collections::BTreeMap;
 
 /// A number of [`Kinds`].
@@ -11,9 +13,14 @@ pub(super) type KindId = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     /// The CPUs that it may use.
-    pub(super) class: ClassId,
+    pub(super) allowed: ClassId,
     pub(super) group: Option<u32>,
     pub(super) comm: CommId,
+    pub(super) class: Class,
+    /// The task itself, if each is told apart.
+    pub(super) task: Option<TaskId>,
+    /// Whether its budget will be used up before the next refill.
+    pub(super) is_held_soon: bool,
 }
 
 /// All kinds that were met.

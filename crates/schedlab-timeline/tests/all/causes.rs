@@ -2,7 +2,7 @@
 
 use crate::fired;
 use schedlab_model::{
-    Affinity, Cpu, CpuSet, EventSource, Groups, Limit, Member, Nanos, Pid, TraceInfo,
+    Affinity, Cpu, CpuSet, EventSource, Groups, Limit, Member, Nanos, Pid, Prio, TraceInfo, What,
 };
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_timeline::{
@@ -235,4 +235,76 @@ fn a_task_that_only_lost_its_turn_may_be_throttled_since_linux_6_18_or_not() {
     let unknown = causes(&all, "A")[0];
     assert_eq!(unknown, (WaitCause::Unknown, 299_996_000));
     assert_eq!(sums.groups[&0], Nanos::ZERO, "nothing is certain");
+}
+
+/// The causes of `A`, where `A` and `B` have these kernel priorities.
+fn with_priorities(text: &str, [a, b]: [i16; 2]) -> Vec<(WaitCause, u64)> {
+    let mut trace = parsed(text);
+    let of = |pid: Pid| Prio([120, a, b].get(pid.0 as usize).copied().unwrap_or(120));
+    for event in &mut trace.events {
+        match &mut event.what {
+            What::Switch { prev, prev_prio, next, next_prio, .. } => {
+                (*prev_prio, *next_prio) = (of(*prev), of(*next));
+            }
+            What::Waking { pid, prio, .. } | What::Wakeup { pid, prio, .. } => *prio = of(*pid),
+            _ => {}
+        }
+    }
+    let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
+    causes(&reply, "A")
+}
+
+#[test]
+fn a_task_before_which_the_kernel_picks_a_lower_class_has_no_budget() {
+    let text = "0 | AABBBBCCAA\n  |   aaaaaa\nat 2: A is displaced";
+    let (real_time, deadline, fair) = (50, -1, 120);
+    assert_eq!(with_priorities(text, [real_time, fair]), [(WaitCause::Throttled, 6_000)]);
+    assert_eq!(with_priorities(text, [deadline, fair]), [(WaitCause::Throttled, 6_000)]);
+    assert_eq!(
+        with_priorities(text, [real_time, deadline]),
+        [(WaitCause::Deadline, 4_000), (WaitCause::Throttled, 2_000)],
+        "C is fair"
+    );
+    assert_eq!(
+        with_priorities(text, [fair, real_time]),
+        [(WaitCause::RealTime, 4_000), (WaitCause::Fair, 2_000)]
+    );
+    // Not yet preempted is no budget that is used up.
+    let woken = "0 | BBBBAA\n  |   aa";
+    assert_eq!(with_priorities(woken, [real_time, fair]), [(WaitCause::Fair, 2_000)]);
+    // Elsewhere it waits for its turn again.
+    let moved = "0 | AABBBBBB\n  |   aa\n1 | CCCCCCAA\n  |     aa\nat 2: A is displaced";
+    assert_eq!(
+        with_priorities(moved, [real_time, fair]),
+        [(WaitCause::Throttled, 2_000), (WaitCause::Fair, 2_000)]
+    );
+}
+
+#[test]
+fn nobody_is_blamed_for_waits_of_a_period_in_which_the_quota_is_used_up() {
+    let (_, all) = throttled("6.1.0-49-amd64", false, true);
+    let a = all.state.names().text(all.answer.to_quota[0].0);
+    // A stands behind B from 320 to 340 ms, and is throttled at 350 ms. From 410 ms on it is not.
+    let to_quota: u64 = all.answer.to_quota.iter().map(|one| one.3.0).sum();
+    assert_eq!((a.as_str(), to_quota), ("A", 20_000_000));
+    let by_b: u64 = all.answer.blame.iter().filter(|one| one.by.0 == 1).map(|one| one.time.0).sum();
+    assert_eq!(by_b, 30_000_000, "{:?}", all.answer.blame);
+}
+
+#[test]
+fn blame_can_be_kept_for_each_task_that_waits() {
+    let text = "0 | AAAABC\n  |  bbb\n  |  cccc";
+    let named = format!("{text}\nB is called w\nC is called w");
+    let ask_each = |each: bool| {
+        let trace = parsed(&named);
+        let causes = Causes::new(&trace.info, &[], 10);
+        let causes = if each { causes.each_task() } else { causes };
+        let mut blame = ask(&mut trace.source(), causes).unwrap().answer.blame;
+        blame.sort_by_key(|one| (one.task, one.by));
+        blame.iter().map(|one| (one.task.map(|it| it.0), one.by.0, one.time.0)).collect::<Vec<_>>()
+    };
+    let by_name: u64 = ask_each(false).iter().map(|one| one.2).sum();
+    let each = ask_each(true);
+    assert_eq!(each.len(), 3, "B behind A, C behind A and B: {each:?}");
+    assert_eq!(each.iter().map(|one| one.2).sum::<u64>(), by_name);
 }

@@ -518,6 +518,12 @@ fn requests_of_a_load_that_cross_tasks_are_walked_back_and_compared() {
     assert!(text.contains("slowest 1 %") && text.contains("middle 10 %"), "{text}");
     let few = text_of_few(file);
     assert!(few.contains("needs at least 20 requests"), "{few}");
+    let of = |comm: &str| json(&["why", "--json", "--mark", "request", "--comm", comm, file]);
+    assert_eq!(of("app-consumer")["requests"], why["requests"], "it ends each of them");
+    let other = run(&["why", "--mark", "request", "--regex", "^swapper|^schedlab$", file]);
+    assert!(!other.status.success(), "nobody else begins or ends a request");
+    let first = String::from_utf8_lossy(&run(&["why", file]).stdout).into_owned();
+    assert!(first.starts_with("The slowest of") && first.contains("'request' took"), "{first}");
     let absent = run(&["why", "--mark", "nothing", file]);
     let said = String::from_utf8_lossy(&absent.stderr).into_owned();
     assert!(said.contains("no mark is called 'nothing'") && said.contains("request"), "{said}");

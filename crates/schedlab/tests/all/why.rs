@@ -112,6 +112,41 @@ fn the_rows_of_blame_add_up_to_the_run_delay() {
 }
 
 #[test]
+fn blame_is_told_by_task_and_processes_need_a_recording_that_knows_them() {
+    let (text, _) = asked(STARVED, &["--blame", "task"]);
+    assert!(text.contains("victim (34) hog (31) 102 ms"), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.txt"), STARVED).unwrap();
+    let mut command = schedlab();
+    command.args(["why", "x.txt", "--blame", "process"]).current_dir(dir.path());
+    let output = command.output().expect("the built command starts");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("which threads form a process"));
+}
+
+#[test]
+fn a_wait_that_has_not_ended_is_the_first_row_of_latencies() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.txt"), STARVED).unwrap();
+    let run = |options: &[&str]| {
+        let mut command = schedlab();
+        command.args(["trace", "latency", "x.txt"]).args(options).current_dir(dir.path());
+        String::from_utf8(command.output().expect("the built command starts").stdout).unwrap()
+    };
+    let told: serde_json::Value = serde_json::from_str(&run(&["--json", "--worst", "1"])).unwrap();
+    let (first, worst) = (&told["tasks"][0], &told["worst"][0]);
+    assert_eq!((&first["comm"], &worst["comm"]), (&"victim".into(), &"victim".into()));
+    assert_eq!(first["run_delay"]["latency_ns_max"], 103_000_000);
+    assert_eq!(first["run_delay"]["latency_ns_max_bound"], "at_least");
+    assert_eq!(first["run_delay"]["count"], 0);
+    assert_eq!((&worst["is_open"], &told["total"]["unfinished"]), (&true.into(), &1.into()));
+    let text = run(&["--worst", "1"]);
+    assert!(text.contains("≥ 103 ms") && text.contains("and still waits"), "{text}");
+    let said = "1 wait was not seen to end; the longest: victim (34) waits for at least 103 ms";
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
 fn a_calm_trace_is_called_calm_and_one_without_switches_unknown() {
     let calm = "\
 # tracer: nop

@@ -41,7 +41,8 @@ which they waited, and its callers.
 
 --mark asks about requests, which marks with begin and end enclose (`schedlab load --trace` writes
 them; `schedlab trace info` lists their names). It compares the mean request of the slowest 1 % with
-the mean request of the middle 10 %. This takes at least 20 requests.")]
+the mean request of the middle 10 %. This takes at least 20 requests. --comm, --regex and --cgroup
+choose requests that such a task begins or ends.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -49,16 +50,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PID", conflicts_with = "mark")]
     pid: Option<i32>,
     /// Use only tasks with exactly this name (repeatable)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["mark", "pid"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "pid")]
     comm: Vec<String>,
     /// Use only tasks whose name matches this regular expression
-    #[arg(long, value_name = "REGEX", conflicts_with_all = ["mark", "pid"])]
+    #[arg(long, value_name = "REGEX", conflicts_with = "pid")]
     regex: Option<regex::Regex>,
     /// Use only tasks in this control group and the groups below it: a path, or the name of a container or
     /// systemd unit (repeatable)
-    #[arg(long, value_name = "GROUP", conflicts_with_all = ["mark", "pid"])]
+    #[arg(long, value_name = "GROUP", conflicts_with = "pid")]
     cgroup: Vec<String>,
-    /// Print who took CPU time from whom, by command or by control group
+    /// Print who took CPU time from whom, by task, command, process or control group
     #[arg(
         long,
         value_name = "BY",
@@ -88,12 +89,12 @@ impl Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Args { comm, regex, cgroup, .. } = args;
+    let selection = Selection::named(comm.clone(), regex.clone(), cgroup.clone());
     if let Some(name) = &args.mark {
-        return requests::run(&args.input, name, args.nth, args.rows());
+        return requests::run(&args.input, &selection, (name, args.nth), args.rows());
     }
     let Some(pid) = args.pid else {
-        let Args { comm, regex, cgroup, .. } = args;
-        let selection = Selection::named(comm.clone(), regex.clone(), cgroup.clone());
         return overview::run(&args.input, &selection, args.blame, args.top);
     };
     let reply = args.input.ask_with_stacks(|_| WhyLate::new(Pid(pid)))?;

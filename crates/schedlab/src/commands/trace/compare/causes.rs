@@ -3,6 +3,7 @@
 use super::super::why::overview::Waited;
 use schedlab_draw::page::Table;
 use schedlab_model::Nanos;
+use schedlab_timeline::WaitCause;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub(crate) struct Difference {
     by_cause: Vec<Part>,
     /// By the name of who ran instead, the largest change first. One that ran in both traces is one row.
     by_culprit: Vec<Part>,
+    /// By who waited, the largest change first: tasks of one name that one task woke are one row.
+    by_role: Vec<Part>,
 }
 
 impl Difference {
@@ -50,6 +53,7 @@ impl Difference {
         Self {
             by_cause: parts(&causes(a), a.seconds, &causes(b), b.seconds),
             by_culprit: parts(&a.culprits, a.seconds, &b.culprits, b.seconds),
+            by_role: parts(&a.roles, a.seconds, &b.roles, b.seconds),
         }
     }
 
@@ -67,6 +71,7 @@ impl Difference {
         vec![
             table("waited per second, by cause", &self.by_cause),
             table("behind whom", &self.by_culprit),
+            table("who waited", &self.by_role),
         ]
     }
 
@@ -94,7 +99,21 @@ impl Difference {
             none if none.is_empty() => String::new(),
             some => format!("; behind {some}"),
         };
-        format!("Tasks waited {length} {word} per second in B: {causes}{culprits}.")
+        let roles = match told(&self.by_role) {
+            none if none.is_empty() => String::new(),
+            some => format!(" Who waited: {some}."),
+        };
+        // What is unknown may have any of the other causes.
+        let unknown = |side: fn(&Part) -> f64| {
+            let known = |part: &&Part| part.name == WaitCause::Unknown.title();
+            self.by_cause.iter().find(known).map_or(0.0, side)
+        };
+        let unknown = unknown(|part| part.a_ns_per_s).max(unknown(|part| part.b_ns_per_s));
+        let bound = match unknown > SHARE_MIN * most {
+            true => format!(" Each cause may differ by {} more.", Nanos(unknown as u64).readable()),
+            false => String::new(),
+        };
+        format!("Tasks waited {length} {word} per second in B: {causes}{culprits}.{bound}{roles}")
     }
 }
 
@@ -140,12 +159,14 @@ mod tests {
         let b = map(&[("throttled", 1_500), ("competition", 600), ("pinned", 1)]);
         let by_cause = parts(&a, 1.0, &b, 2.0);
         let by_culprit = parts(&map(&[("hog", 400)]), 1.0, &map(&[("hog", 500)]), 2.0);
-        let difference = Difference { by_cause, by_culprit };
+        let by_role = parts(&map(&[("w", 500)]), 1.0, &map(&[("w (woken by d)", 2_100)]), 2.0);
+        let difference = Difference { by_cause, by_culprit, by_role };
         let expected = "Tasks waited 550 ms more per second in B: throttled +650 ms, competition -100 ms; \
-            behind hog -150 ms.";
+            behind hog -150 ms. Who waited: w (woken by d) +1.05 s, w -500 ms.";
         assert_eq!(difference.sentence(), expected);
         let same = parts(&a, 1.0, &a, 1.0);
-        let same = Difference { by_cause: same.clone(), by_culprit: same };
+        let [by_culprit, by_role] = [(); 2].map(|()| same.clone());
+        let same = Difference { by_cause: same, by_culprit, by_role };
         assert_eq!(same.sentence(), "Tasks waited as long in both, for the same causes.");
     }
 }

@@ -1,9 +1,11 @@
-//! `schedlab why --blame`: who took CPU time from whom, by command or by control group.
+//! `schedlab why --blame`: who took CPU time from whom, by task, command, process or control group.
 
+use super::super::input::Named;
 use crate::json;
+use schedlab_draw::Belongs;
 use schedlab_model::table::{Column, Row, Rows, Share};
 use schedlab_model::{Nanos, columns};
-use schedlab_timeline::{CausesAnswer, Reply, WaitCause};
+use schedlab_timeline::{CausesAnswer, Reply, TaskId, WaitCause};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -12,8 +14,12 @@ use std::collections::BTreeMap;
 /// What the rows and columns of the table stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum By {
+    /// A thread
+    Task,
     /// All threads with the same name
     Comm,
+    /// All threads of a process
+    Process,
     /// The control group
     Cgroup,
 }
@@ -33,7 +39,7 @@ impl Row for Taken {
 
     fn columns() -> Vec<Column<Self>> {
         columns! { row: Self;
-            "waited" ["waited"] = row.waited.clone(), "Who waited: a command or a control group.";
+            "waited" ["waited"] = row.waited.clone(), "Who waited: a task, a command, a process or a control group.";
             "by" ["because of"] = row.by.clone(), "Who ran on their CPU meanwhile, or in brackets the cause where nobody did.";
             "time_ns" ["time"] = row.time, "How long, counted once for each task that waited.";
             "share" ["share"] = Share(row.share), "Part of all that they waited, from 0 to 1.";
@@ -66,19 +72,37 @@ impl json::Document for Document<'_> {
 }
 
 /// The rows, those that waited longest first.
-pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By) -> Vec<Taken> {
+pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By, belongs: &Belongs) -> Vec<Taken> {
     let Reply { answer, state, .. } = reply;
     let group = |group| answer.group_title(group).unwrap_or("(unknown group)").to_owned();
+    let task = |task| Named::of(task, state).to_string();
+    let process = |task| belongs.process_name(belongs.process(state.task(task).pid), state);
+    let waiter = |comm, of, waiter: Option<TaskId>| match (by, waiter) {
+        (By::Task, Some(waiter)) => task(waiter),
+        (By::Process, Some(waiter)) => process(waiter),
+        (By::Cgroup, _) => group(of),
+        _ => state.names().text(comm),
+    };
     let mut sums = BTreeMap::<String, BTreeMap<String, Nanos>>::new();
     for row in &answer.blame {
-        let (waited, culprit) = match by {
-            By::Comm => (state.names().text(row.comm), state.name(row.by)),
-            By::Cgroup => (group(row.group), group(answer.groups[row.by.index()])),
+        let culprit = match by {
+            By::Task => task(row.by),
+            By::Process => process(row.by),
+            By::Comm => state.name(row.by),
+            By::Cgroup => group(answer.groups[row.by.index()]),
         };
+        let waited = waiter(row.comm, row.group, row.task);
         *sums.entry(waited).or_default().entry(culprit).or_default() += row.time;
+    }
+    for (comm, group, task, time) in &answer.to_quota {
+        let name = format!("({})", WaitCause::Throttled.title());
+        let row = sums.entry(waiter(*comm, *group, *task)).or_default();
+        *row.entry(name).or_default() += *time;
     }
     for row in &answer.tasks {
         let waited = match by {
+            By::Task => task(row.task),
+            By::Process => process(row.task),
             By::Comm => row
                 .comms
                 .first()

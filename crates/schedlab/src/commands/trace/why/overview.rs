@@ -1,13 +1,15 @@
 //! `schedlab why` without a task: what waiting there was, the worst of it, its cause, and what would help, in one screen.
 
 use super::super::input::{self, Head, Input, Named, Selection};
-use super::blame::{self, By};
+use super::blame::{self, By, Taken};
+use super::requests;
 use crate::json;
+use schedlab_draw::Belongs;
 use schedlab_model::table::Rows;
 use schedlab_model::{Groups, Limit, Nanos, Need, Span, TraceInfo, Trigger, Warning};
 use schedlab_timeline::{
-    Blame, Causes, CausesAnswer, Chosen, ExplainedWait, InReply, Parts, Reply, TaskCauses, TaskId,
-    Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
+    Blame, Causes, CausesAnswer, Chosen, CommId, ExplainedWait, InReply, Parts, Reply, TaskCauses,
+    TaskId, Throttled, Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
 };
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -28,6 +30,8 @@ const SHARE_MIN: f64 = 0.005;
 /// If tasks waited for less than this part of all CPUs' time, and none for as long, nothing is wrong.
 const CALM_SHARE: f64 = 0.005;
 const CALM_WAIT: Nanos = Nanos(5_000_000);
+/// Tasks that used a quota and are told in the JSON.
+const USERS: usize = 10;
 /// Who ran for this share of what somebody waited for is named alone.
 const MOSTLY: f64 = 0.9;
 
@@ -36,20 +40,57 @@ struct Explained {
     reply: Reply<CausesAnswer>,
     groups: Option<Groups>,
     throttling: ThrottlingAnswer,
+    /// Throttled times of the whole recording, counted as the kernel counts them.
+    counted: BTreeMap<u32, Counted>,
     /// Whether the trace tells where tasks may run.
     has_affinity: bool,
     trigger: Option<Trigger>,
+    belongs: Belongs,
 }
 
 impl Explained {
     /// Where a group has a quota, in two passes: only a refill tells whom it found throttled.
-    fn of(input: &Input) -> anyhow::Result<Self> {
+    fn of(input: &Input, by: Option<By>) -> anyhow::Result<Self> {
         let Limits { info, throttling } = Limits::of(input)?;
-        let reply = input.ask(|info| Causes::new(info, &throttling.spans, WORST))?;
+        let reply = input.ask(|info| {
+            let causes = Causes::new(info, &throttling.spans, WORST);
+            if matches!(by, Some(By::Task | By::Process)) { causes.each_task() } else { causes }
+        })?;
+        let belongs = Belongs::of(&info);
+        let counted = counted(input, info.groups.as_ref(), &throttling);
         let throttling = throttling.within(reply.observed);
         let TraceInfo { groups, affinity, trigger, .. } = info;
-        Ok(Self { reply, groups, throttling, has_affinity: affinity.is_some(), trigger })
+        let has_affinity = affinity.is_some();
+        Ok(Self { reply, groups, throttling, counted, has_affinity, trigger, belongs })
     }
+}
+
+/// How long a group was throttled between the two readings of the kernel's counter.
+struct Counted {
+    model: Nanos,
+    kernel: Nanos,
+    /// The events do not tell when it was throttled that was so at the first reading.
+    slack: Nanos,
+}
+
+/// The same by group; of none if only a part of the trace is asked about.
+fn counted(
+    input: &Input,
+    groups: Option<&Groups>,
+    throttling: &ThrottlingAnswer,
+) -> BTreeMap<u32, Counted> {
+    let is_whole = input.part.from.is_none() && input.part.to.is_none();
+    let Some(groups) = groups.filter(|_| is_whole) else { return BTreeMap::new() };
+    let one = |group: &u32| {
+        let told = groups.throttling(*group)?;
+        let began = |one: &&Throttled| one.group == *group && one.span.start <= told.span.start;
+        let was_seen = throttling.spans.iter().any(|one| began(&one));
+        let period = groups.limit(*group).map_or(Nanos::ZERO, |limit| limit.period);
+        let slack = if was_seen { Nanos::ZERO } else { period };
+        let model = throttling.ended(*group, told.span);
+        Some((*group, Counted { model, kernel: told.throttled, slack }))
+    };
+    throttling.groups.keys().filter_map(one).collect()
 }
 
 /// What must be known before one may ask why tasks waited.
@@ -107,7 +148,9 @@ impl Limits {
 /// What the kernel counted for the limited groups of a trace, beside the model.
 pub(crate) fn sums(input: &Input, observed: Span) -> anyhow::Result<Vec<KernelSum>> {
     let Limits { info, throttling } = Limits::of(input)?;
-    Ok(kernel_sums(info.groups.as_ref(), &throttling.within(observed)))
+    let counted = counted(input, info.groups.as_ref(), &throttling);
+    let throttling = throttling.within(observed);
+    Ok(kernel_sums(info.groups.as_ref(), (&throttling, &counted), None))
 }
 
 /// How long the chosen tasks of a trace waited, and why.
@@ -115,13 +158,15 @@ pub(crate) struct Waited {
     pub(crate) parts: Parts,
     /// By the name of who ran instead.
     pub(crate) culprits: BTreeMap<String, Nanos>,
+    /// By what a task is: its name, and who woke it last.
+    pub(crate) roles: BTreeMap<String, Nanos>,
     /// The length of the trace.
     pub(crate) seconds: f64,
 }
 
 /// How long the chosen tasks of a trace waited, and why.
 pub(crate) fn waited(input: &Input, selection: &Selection) -> anyhow::Result<Waited> {
-    let mut reply = Explained::of(input)?.reply;
+    let mut reply = Explained::of(input, None)?.reply;
     narrow(&mut reply, &input.chosen(selection)?);
     Ok(Waited::of(&reply))
 }
@@ -133,8 +178,19 @@ impl Waited {
         for row in &reply.answer.blame {
             *culprits.entry(reply.state.name(row.by)).or_default() += row.time;
         }
+        let mut roles = BTreeMap::new();
+        for row in &reply.answer.tasks {
+            let waker = reply.state.task(row.task).waker;
+            let woken = if waker.is_some() {
+                format!(" (woken by {})", reply.state.name(waker))
+            } else {
+                String::new()
+            };
+            let role = format!("{}{woken}", reply.state.name(row.task));
+            *roles.entry(role).or_default() += row.parts.sum();
+        }
         let seconds = reply.observed.duration().as_secs_f64();
-        Self { parts: reply.answer.total, culprits, seconds }
+        Self { parts: reply.answer.total, culprits, roles, seconds }
     }
 }
 
@@ -154,16 +210,31 @@ pub(super) fn run(
     by: Option<By>,
     top: Option<usize>,
 ) -> anyhow::Result<ExitCode> {
-    let Explained { mut reply, groups, throttling, has_affinity, trigger } = Explained::of(input)?;
-    narrow(&mut reply, &input.chosen(selection)?);
+    let Explained { mut reply, groups, throttling, counted, has_affinity, trigger, belongs } =
+        Explained::of(input, by)?;
+    let chosen = input.chosen(selection)?;
+    narrow(&mut reply, &chosen);
     let mut warnings = reply.warnings.clone();
-    let sums = kernel_sums(groups.as_ref(), &throttling);
+    let sums = kernel_sums(groups.as_ref(), (&throttling, &counted), Some(&reply));
     warnings.extend(limits(has_affinity, groups.as_ref(), &sums));
     let groups = groups.unwrap_or_default();
     if let Some(by) = by {
-        return print_blame(input, &reply, by, &warnings, top.unwrap_or(20));
+        if by == By::Process && !belongs.knows_processes() {
+            let file = input.shown();
+            anyhow::bail!(
+                "{file}: the trace does not hold which threads form a process: `schedlab record` stores it"
+            );
+        }
+        let rows = blame::rows(&reply, by, &belongs);
+        return print_blame(input, &reply, &rows, (&warnings, &sums), top.unwrap_or(20));
     }
     let subject = Subject::of(&reply);
+    // A wait that ended the recording, or that did not end, comes before requests.
+    let has_wait = subject.as_ref().is_some_and(|subject| subject.wait.is_some());
+    let request = match has_wait {
+        true => None,
+        false => requests::slowest(input, &chosen, reply.state.marks())?,
+    };
     let tasks = reply.rows(&reply.answer.tasks);
     let blame = reply.rows(&reply.answer.blame);
     let document = Document {
@@ -179,7 +250,8 @@ pub(super) fn run(
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
         let screen = Screen { reply: &reply, groups: &groups, input, trigger };
-        let mut text = screen.text(subject.as_ref());
+        let mut text = request.map_or_else(String::new, |said| wrapped(&said) + "\n");
+        text += &screen.text(subject.as_ref());
         let mut table = document.tasks.text(input.part.form.room(), &[]);
         table.all();
         let _ = write!(text, "\n{}", table.print(top.unwrap_or(5)));
@@ -191,37 +263,43 @@ pub(super) fn run(
 fn print_blame(
     input: &Input,
     reply: &Reply<CausesAnswer>,
-    by: By,
-    warnings: &[Warning],
+    rows: &[Taken],
+    (warnings, sums): (&[Warning], &[KernelSum]),
     top: usize,
 ) -> anyhow::Result<ExitCode> {
-    let rows = blame::rows(reply, by);
-    let document = blame::Document::new(reply, &rows);
+    let document = blame::Document::new(reply, rows);
     input.part.form.print(warnings, &document, document.rows(), || {
         let mut table = document.rows().text(input.part.form.room(), &[]);
         table.all();
         let all = reply.answer.total.sum().readable();
         let looked_at = input::looked_at(reply);
-        format!(
-            "Tasks waited {all} for a CPU in {looked_at}. Blame is not gain: without one culprit another may run.\n\n{}",
-            table.print(top)
-        )
+        let used = sums.iter().filter(|sum| sum.throttled_ns > Nanos::ZERO);
+        let used = used.filter_map(|sum| went_to(&sum.group_name, &sum.used_by));
+        let used: String = used.map(|said| wrapped(&said)).collect();
+        let said = format!(
+            "Tasks waited {all} for a CPU in {looked_at}. Blame is not gain: without one culprit another may run."
+        );
+        let gap = if used.is_empty() { "" } else { "\n" };
+        format!("{}\n{}{gap}{used}", wrapped(&said), table.print(top))
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Keeps the chosen tasks alone.
-fn narrow(reply: &mut Reply<CausesAnswer>, chosen: &Chosen) {
+pub(crate) fn narrow(reply: &mut Reply<CausesAnswer>, chosen: &Chosen) {
     if chosen.is_all() {
         return;
     }
     let answer = &mut reply.answer;
     answer.tasks.retain(|row| chosen.has(row.task));
     answer.worst.retain(|wait| chosen.has(wait.task));
-    answer.blame.retain(|row| {
-        let is_of = |task: &TaskCauses| task.group == row.group && task.comms.contains(&row.comm);
-        answer.tasks.iter().any(is_of)
-    });
+    let tasks = &answer.tasks;
+    let is_of = |comm: CommId, group: Option<u32>, task: Option<TaskId>| {
+        let is_it = |row: &TaskCauses| row.group == group && row.comms.contains(&comm);
+        task.map_or_else(|| tasks.iter().any(is_it), |task| chosen.has(task))
+    };
+    answer.blame.retain(|row| is_of(row.comm, row.group, row.task));
+    answer.to_quota.retain(|(comm, group, task, _)| is_of(*comm, *group, *task));
     answer.total = Parts::default();
     answer.tasks.iter().for_each(|row| answer.total.add(&row.parts));
 }
@@ -250,12 +328,13 @@ fn limits(has_affinity: bool, groups: Option<&Groups>, sums: &[KernelSum]) -> Ve
             "",
         )),
         Some(groups) => {
-            let changed = (0..groups.names.len() as u32).filter(|group| groups.limit_changed(*group));
+            let is_changed = |group: &u32| groups.limit_changed(*group).is_some();
+            let changed = (0..groups.names.len() as u32).filter(is_changed);
             for group in changed {
                 let name = &groups.names[group as usize];
                 found.push(Warning::new(
                     "limit-changed",
-                    format!("the CPU quota of {name} changed while this was recorded: its throttled times rest on the last one"),
+                    format!("the CPU quota of {name} changed while this was recorded: when its tasks were throttled is unknown"),
                     "",
                 ));
             }
@@ -274,13 +353,29 @@ pub(crate) struct KernelSum {
     group_name: String,
     /// Time in which it was throttled, summed over CPUs, by the model of its budget.
     throttled_ns: Nanos,
-    /// The same by the kernel's counter (`cpu.stat`) while this was recorded; `null` if it was not read.
+    /// The same in the whole recording, counted as the kernel does: when it ends. `null` if the kernel's counter was not
+    /// read, and of a part of a trace.
+    counted_ns: Option<Nanos>,
+    /// By the kernel's counter (`cpu.stat`), which `counted_ns` should equal.
     kernel_throttled_ns: Option<Nanos>,
+    #[serde(skip)]
+    slack: Nanos,
+    /// Who used its quota: its tasks that ran longest; empty in `trace check`.
+    used_by: Vec<User>,
+}
+
+/// A task that used the quota of its group.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct User {
+    #[serde(flatten)]
+    task: Named,
+    run_ns: Nanos,
 }
 
 impl std::fmt::Display for KernelSum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (name, model) = (&self.group_name, self.throttled_ns.readable());
+        let model = self.counted_ns.unwrap_or(self.throttled_ns).readable();
+        let name = &self.group_name;
         let kernel = self.kernel_throttled_ns.map_or_else(
             || "did not count it".to_owned(),
             |kernel| format!("counted {}", kernel.readable()),
@@ -291,12 +386,12 @@ impl std::fmt::Display for KernelSum {
 
 impl KernelSum {
     fn differs(&self) -> Option<Warning> {
-        let kernel = self.kernel_throttled_ns?;
-        let apart = self.throttled_ns.0.abs_diff(kernel.0);
-        let limit = (kernel.0.max(self.throttled_ns.0) / 50).max(1_000_000);
+        let (model, kernel) = (self.counted_ns?, self.kernel_throttled_ns?);
+        let apart = model.0.abs_diff(kernel.0);
+        let limit = (kernel.0.max(model.0) / 50).max(1_000_000) + self.slack.0;
         let group = &self.group_name;
         (apart > limit).then(|| {
-            let model = self.throttled_ns.readable();
+            let model = model.readable();
             let kernel = kernel.readable();
             let text = format!(
                 "{group}: throttled times are off: the model of its budget has {model}, the kernel counted {kernel}"
@@ -306,15 +401,45 @@ impl KernelSum {
     }
 }
 
-fn kernel_sums(groups: Option<&Groups>, throttling: &ThrottlingAnswer) -> Vec<KernelSum> {
+fn kernel_sums(
+    groups: Option<&Groups>,
+    (throttling, counted): (&ThrottlingAnswer, &BTreeMap<u32, Counted>),
+    reply: Option<&Reply<CausesAnswer>>,
+) -> Vec<KernelSum> {
     let Some(groups) = groups else { return Vec::new() };
     let sum = |(group, throttled): (&u32, &Nanos)| KernelSum {
         group: groups.names.get(*group as usize).cloned().unwrap_or_default(),
         group_name: groups.title(*group),
         throttled_ns: *throttled,
-        kernel_throttled_ns: groups.throttling(*group).map(|told| told.throttled),
+        counted_ns: counted.get(group).map(|counted| counted.model),
+        kernel_throttled_ns: counted.get(group).map(|counted| counted.kernel),
+        slack: counted.get(group).map_or(Nanos::ZERO, |counted| counted.slack),
+        used_by: reply.map_or_else(Vec::new, |reply| users(*group, groups, reply)),
     };
     throttling.groups.iter().map(sum).collect()
+}
+
+/// The tasks of a limited group, and of those below it, that ran longest.
+fn users(limited: u32, groups: &Groups, reply: &Reply<CausesAnswer>) -> Vec<User> {
+    let Reply { answer, state, .. } = reply;
+    let count = groups.names.len() as u32;
+    let is_below = |group| groups.chain(group).any(|at| at == limited);
+    let below: Vec<bool> = (0..count).map(is_below).collect();
+    let is_own = |group: &Option<u32>| group.is_some_and(|group| below[group as usize]);
+    let own = (0..).map(TaskId).zip(&answer.groups).filter(|(_, group)| is_own(group));
+    let mut own: Vec<(Nanos, TaskId)> = own.map(|(task, _)| (answer.ran(task), task)).collect();
+    own.retain(|(ran, _)| *ran > Nanos::ZERO);
+    own.sort_unstable_by_key(|(ran, task)| (Reverse(*ran), *task));
+    let user = |(run_ns, task): (Nanos, TaskId)| User { task: Named::of(task, state), run_ns };
+    own.into_iter().take(USERS).map(user).collect()
+}
+
+/// `The quota of /a went to primes (17) 1.20 s, sh (4) 3.00 ms.`; `None` if nobody ran.
+fn went_to(name: &str, users: &[User]) -> Option<String> {
+    let told = users.iter().take(3);
+    let told: Vec<String> =
+        told.map(|user| format!("{} {}", user.task, user.run_ns.readable())).collect();
+    (!told.is_empty()).then(|| format!("The quota of {name} went to {}.", told.join(", ")))
 }
 
 /// `schedlab why --json`.
@@ -495,7 +620,23 @@ impl Screen<'_> {
         let who = if count == 1 { "1 task".to_owned() } else { format!("All {count} tasks") };
         let summed =
             format!("{who} waited {} in {looked_at}: {}.", all.readable(), shares.join(", "));
-        text + "\n" + &wrapped(&summed)
+        text + "\n" + &wrapped(&summed) + &self.stolen()
+    }
+
+    /// How much of competition the hypervisor may have taken: no event tells when it did.
+    fn stolen(&self) -> String {
+        let parts = &self.reply.answer.total;
+        let competition =
+            WaitCause::ALL.into_iter().filter(|cause| *cause >= WaitCause::KernelThread);
+        let competition = competition.fold(Nanos::ZERO, |sum, cause| sum + parts.of(cause));
+        let stolen = self.groups.stolen().unwrap_or_default().min(competition);
+        if part(stolen, competition) < SHARE_MIN {
+            return String::new();
+        }
+        wrapped(&format!(
+            "Of competition, up to {} was stolen by the hypervisor.",
+            stolen.readable()
+        ))
     }
 
     /// The longest wait of all.
@@ -550,6 +691,11 @@ impl Screen<'_> {
             WaitCause::Throttled => match self.limit(subject) {
                 Some((name, _)) => {
                     format!("{share} of it because the CPU quota of {name} was used up")
+                }
+                None if self.is_real_time(subject) => {
+                    format!(
+                        "{share} of it because the kernel's limit for real-time tasks was reached"
+                    )
                 }
                 None => format!("{share} of it because its own CPU budget was used up"),
             },
@@ -642,9 +788,14 @@ impl Screen<'_> {
         format!("{others}, mostly {name}{of} ({count}, {})", time.readable())
     }
 
-    /// The nearest limit that holds for the subject.
+    fn is_real_time(&self, subject: &Subject) -> bool {
+        (0..100).contains(&self.reply.state.task(subject.tasks[0]).prio.0)
+    }
+
+    /// The nearest quota that holds for the subject: that of fair tasks alone.
     fn limit(&self, subject: &Subject) -> Option<(String, Limit)> {
-        let group = subject.group?;
+        let is_fair = self.reply.state.task(subject.tasks[0]).prio.0 >= 100;
+        let group = subject.group.filter(|_| is_fair)?;
         let limited = self
             .groups
             .chain(group)
@@ -685,6 +836,13 @@ impl Screen<'_> {
                 wrapped(&format!("On its CPU meanwhile: {}.{}", ran.join(", "), self.interrupts()))
             );
         }
+        let throttled = part(subject.parts.of(WaitCause::Throttled), all) >= SHARE_MIN;
+        let limit = self.limit(subject).filter(|_| throttled);
+        if let Some(said) = limit
+            .and_then(|(name, limit)| went_to(&name, &users(limit.group, self.groups, self.reply)))
+        {
+            text += &wrapped(&said);
+        }
         text
     }
 
@@ -723,6 +881,12 @@ impl Screen<'_> {
                     } else {
                         ""
                     }
+                }
+                None if self.is_real_time(subject) => {
+                    "Let it do less, give it a fair policy, or raise the limit: cpu.rt_runtime_us of its group \
+                     (version 1), kernel.sched_rt_runtime_us, and since Linux 6.12 the share of fair tasks \
+                     (/sys/kernel/debug/sched/fair_server)."
+                        .to_owned()
                 }
                 None => "Raise the runtime of the deadline task (chrt --sched-runtime).".to_owned(),
             },

@@ -1,14 +1,14 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
 use super::{Told, Walked};
-use crate::commands::trace::input::{self, Head, Input, Named, looked_at};
+use crate::commands::trace::input::{self, Head, Input, Named, Selection, looked_at};
 use crate::commands::trace::ran_instead;
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::TextTable;
 use schedlab_model::{Nanos, Unit, readable};
 use schedlab_timeline::{
-    Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer, State,
+    Chosen, Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer, State,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,9 +16,15 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Runs it.
-pub(super) fn run(input: &Input, name: &str, nth: usize, top: usize) -> anyhow::Result<ExitCode> {
-    let reply = input.ask_with_stacks(|_| Requests::new(name, nth))?;
-    check(input, name, nth, &reply)?;
+pub(super) fn run(
+    input: &Input,
+    selection: &Selection,
+    (name, nth): (&str, usize),
+    top: usize,
+) -> anyhow::Result<ExitCode> {
+    let chosen = input.chosen(selection)?;
+    let reply = input.ask_with_stacks(|_| Requests::new(name, nth).about(chosen.clone()))?;
+    check(input, name, nth, (&reply, &chosen))?;
     let RequestsAnswer { requests, spent, occupants, blocked, stacks, .. } = &reply.answer;
     let (asked, state, origin) = (requests[nth - 1].ended_by, &reply.state, reply.origin);
     let walked = Walked { asked, spent, occupants, blocked, stacks, state, origin };
@@ -26,9 +32,52 @@ pub(super) fn run(input: &Input, name: &str, nth: usize, top: usize) -> anyhow::
     let told = Told::of(&walked, &blocked, &entries);
     let document = Document::of(name, nth, &reply, told);
     input.part.form.print(&reply.warnings, &document, &document.request.told.entries, || {
-        to_text(&document, &looked_at(&reply), reply.origin, top)
+        let looked_at = looked_at(&reply) + &input::of_chosen(&chosen);
+        to_text(&document, &looked_at, reply.origin, top)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Kinds of requests that are looked at for the slowest: each takes a pass over the trace.
+const KINDS_MAX: usize = 4;
+
+/// What the slowest request of chosen tasks was spent on, in a sentence; `None` if the trace holds no requests.
+pub(super) fn slowest(
+    input: &Input,
+    chosen: &Chosen,
+    marks: &[String],
+) -> anyhow::Result<Option<String>> {
+    let mut worst: Option<(Nanos, String)> = None;
+    for name in marks.iter().take(KINDS_MAX) {
+        let reply = input.ask(|_| Requests::new(name, 1).about(chosen.clone()))?;
+        let RequestsAnswer { requests, instead, .. } = &reply.answer;
+        let Some(first) = requests.first() else { continue };
+        let length = first.span.duration();
+        if worst.as_ref().is_some_and(|(longest, _)| *longest >= length) {
+            continue;
+        }
+        let mut parts: Vec<_> = Part::ALL.iter().zip(first.parts).collect();
+        parts.retain(|(_, time)| time.0 * 20 > length.0);
+        parts.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        let said =
+            |(part, time): &(&Part, Nanos)| format!("{} {}", time.readable(), part.sentence());
+        let parts: Vec<String> = parts.iter().map(said).collect();
+        let half = reply.answer.quantile(0.5).unwrap_or_default().readable();
+        let beside = ran_instead::in_shares(&instead[0], &reply.state);
+        let beside = beside.map_or_else(String::new, |who| {
+            format!(" While the slowest 1 % waited for a CPU: {who}.")
+        });
+        let text = format!(
+            "The slowest of {} requests '{name}' took {} (half take up to {half}): {}.{beside} \
+             `schedlab why {} --mark {name}` tells more.",
+            requests.len(),
+            length.readable(),
+            parts.join(", "),
+            input.shown()
+        );
+        worst = Some((length, text));
+    }
+    Ok(worst.map(|(_, text)| text))
 }
 
 /// Fails where there is nothing to tell.
@@ -36,7 +85,7 @@ fn check(
     input: &Input,
     name: &str,
     nth: usize,
-    reply: &Reply<RequestsAnswer>,
+    (reply, chosen): (&Reply<RequestsAnswer>, &Chosen),
 ) -> anyhow::Result<()> {
     let (file, answer) = (input.file.display(), &reply.answer);
     let marks = reply.state.marks();
@@ -49,8 +98,10 @@ fn check(
     let count = answer.requests.len();
     if count == 0 {
         let (unfinished, unbegun) = (answer.unfinished, answer.unbegun);
+        let whose = if chosen.is_all() { "" } else { " of these tasks" };
         bail!(
-            "{file}: no '{name}' begins and ends in this part of the trace: {unfinished} only begin, {unbegun} only end"
+            "{file}: no '{name}'{whose} begins and ends in this part of the trace: {unfinished} only begin, \
+             {unbegun} only end"
         );
     }
     if nth == 0 || nth > count {
