@@ -163,6 +163,8 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
         return line;
     };
     let ms = |ns: f64| format!("{:.1}", ns / 1e6);
+    // Where switches are left out, times carry ±.
+    let (exact, about) = if place.is_complete { (0.02, 0.1) } else { (0.1, 0.25) };
     // The model's sums beside those of the kernel.
     for group in why["groups"].as_array().into_iter().flatten() {
         let (model, kernel) = (ns(&group["counted_ns"]), ns(&group["kernel_throttled_ns"]));
@@ -170,7 +172,7 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
         line.tell("cpu_stat_ms", &ms(kernel));
         // The kernel adds all of what ended: also what began before the first event.
         let is_before = kernel > model && kernel - model < PERIOD_NS;
-        if apart(model, kernel) > 0.02 && (model - kernel).abs() > SLACK_NS && !is_before {
+        if apart(model, kernel) > exact && (model - kernel).abs() > SLACK_NS && !is_before {
             line.wrong.push(format!("throttled {} ms, cpu.stat {}", ms(model), ms(kernel)));
         }
     }
@@ -193,7 +195,7 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
         if row["wait_ns"].is_u64() {
             let (ours, kernel) = (ns(&row["wait_ns"]), ns(&row["kernel_wait_ns"]));
             line.tell("schedstat_ms", &ms(kernel));
-            let is_off = apart(ours, kernel) > 0.02 && (ours - kernel).abs() > SLACK_NS;
+            let is_off = apart(ours, kernel) > exact && (ours - kernel).abs() > SLACK_NS;
             if is_off && (place.is_complete || row["is_off"] != true) {
                 line.wrong.push(format!("waited {} ms, schedstat {}", ms(ours), ms(kernel)));
             }
@@ -213,7 +215,7 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
         let gain = ran(alone, bare) - ran(tasks, why);
         line.tell("gain_ms_per_s", &ms(gain));
         let is_wrong = match blame {
-            Blame::Gain => apart(by_hog, gain) > 0.1,
+            Blame::Gain => apart(by_hog, gain) > about,
             Blame::Nothing => by_hog > 20e6,
             Blame::Open => false,
         };
