@@ -3,6 +3,7 @@
 mod condition;
 mod elsewhere;
 mod metrics;
+mod one_by_one;
 mod serve;
 mod snapshots;
 mod terminal;

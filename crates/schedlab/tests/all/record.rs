@@ -810,7 +810,7 @@ fn a_target_that_is_no_file_and_a_task_that_is_none_are_refused_before_anything_
     let dir = tempfile::tempdir().unwrap();
     for (arguments, code, part) in [
         (&["-o", "."][..], 2, "name a file"),
-        (&["-o", "-"], 2, "name a file"),
+        (&["-o", "-", "--json"], 2, "name a file"),
         (&["--time", "0"], 2, "use more than 0"),
         (&["--keep", "1s"], 2, "--snapshot"),
         (&["--pid", "999999999"], 1, "the task does not exist"),

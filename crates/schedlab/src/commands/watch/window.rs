@@ -2,6 +2,7 @@
 
 use super::super::trace::input::Head;
 use super::super::trace::why::overview::{self, ByCause};
+use super::one_by_one;
 use crate::json;
 use schedlab_model::table::{At, Column, One, Row, Rows, column};
 use schedlab_model::{Known, Nanos, Need, Pid, TraceInfo, columns};
@@ -147,7 +148,7 @@ pub(crate) struct Window {
     late: u64,
     /// Limited groups with the time in which they were throttled, summed over CPUs.
     pub(super) throttled: Vec<Throttled>,
-    /// What `why` says first; empty if tasks hardly waited.
+    /// What `why` says first; if tasks hardly waited, or for handovers alone, who goes one by one behind a lock.
     pub(super) answer: Option<String>,
 }
 
@@ -178,7 +179,14 @@ impl Window {
             let (path, group_name) = (groups.names.get(*group as usize)?, groups.title(*group));
             Some(Throttled { group: path.clone(), group_name, throttled_ns: *time })
         });
-        let answer = overview::first_line(&reply, groups);
+        let length = reply.observed.duration();
+        let locked = || one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
+        // Each handover has a short wait until the next CPU switches.
+        let waits = &reply.answer.total;
+        let answer = match waits.of(WaitCause::HandingOver).0 * 2 > waits.sum().0 {
+            true => locked().or_else(|| overview::first_line(&reply, groups)),
+            false => overview::first_line(&reply, groups).or_else(locked),
+        };
         let rows = rows(&tasks, &reply.state, by);
         Self {
             throttled: throttled.collect(),
@@ -470,7 +478,8 @@ fn rows(tasks: &[Entry], state: &State, by: By) -> Vec<Entry> {
 pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
-    /// Who waited longest, and why, in a sentence; `null` if tasks hardly waited.
+    /// Who waited longest, and why, in a sentence. If tasks hardly waited, or most of it was handing over: which ones ran
+    /// one at a time, as behind a lock; else `null`.
     answer: Option<&'a str>,
     /// Events in the window.
     events: u64,

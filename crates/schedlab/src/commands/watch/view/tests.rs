@@ -111,3 +111,42 @@ fn a_few_cpus_have_bars_and_every_line_fits() {
         assert_eq!(key(&mut view, KeyCode::Char('q')), Some(Do::Quit));
     }
 }
+
+/// Tasks of one process that hand on to each other every millisecond, from `next` to `next`, on two CPUs.
+fn handing_on(next: impl Fn(i32) -> i32) -> Window {
+    let mut info = TraceInfo::new("x", Clock::Monotonic);
+    info.cpus = CpuSet::first(2);
+    info.processes = Some((1..8).map(|thread| (Pid(100 + thread), Pid(100))).collect());
+    let (prio, context, mut events) = (Prio::NORMAL, Context::Task, Vec::new());
+    let mut now = Pid(100);
+    for turn in 0..1_000_u64 {
+        let (cpu, other) = (Cpu((turn % 2) as u16), Cpu(((turn + 1) % 2) as u16));
+        let then = Pid(100 + next(turn as i32));
+        let mut put = |after: u64, cpu, by, what| {
+            events.push(Event { time: Nanos(turn * 1_000_000 + after), by, cpu, context, what });
+        };
+        let switch =
+            |prev, left, next| What::Switch { prev, prev_prio: prio, left, next, next_prio: prio };
+        put(1_000, cpu, Pid::IDLE, switch(Pid::IDLE, Left::Preempted, now));
+        put(996_000, cpu, now, What::Waking { pid: then, prio, last_cpu: other });
+        put(997_000, cpu, now, What::Wakeup { pid: then, prio, cpu: other, new: false });
+        put(998_000, cpu, now, switch(now, Left::Slept, Pid::IDLE));
+        now = then;
+    }
+    close(&info, events)
+}
+
+#[test]
+fn tasks_behind_a_lock_are_named_and_a_dispatcher_with_its_workers_is_not() {
+    let convoy = handing_on(|turn| (turn + 1) % 8);
+    let answer = convoy.answer.as_deref().unwrap_or_default();
+    assert!(answer.starts_with("8 tasks of ") && answer.contains("as behind a lock"), "{answer}");
+    let mut view = View::new(By::Command, Nanos::ZERO, false, Pid(1));
+    view.take(convoy);
+    assert!(shown(&mut view, (80, 24)).contains("one at a time"));
+    // The first task hands out, and gets back.
+    let star = handing_on(|turn| if turn % 2 == 0 { 1 + turn / 2 % 7 } else { 0 });
+    assert_eq!(star.answer, None);
+    let pair = handing_on(|turn| (turn + 1) % 2);
+    assert_eq!(pair.answer, None);
+}
