@@ -94,11 +94,12 @@ fn by_pid<'a>(rows: &'a Value, keys: &[&str]) -> Vec<(i64, Vec<&'a Value>)> {
 }
 
 /// To the nanosecond and the bucket. Reading the kernel's formats anew, another merge and one pass over a file.
-fn agree(via: &str, load: &str, waits_min: u64) {
+fn agree(via: &str, load: &str, (count, waits_min): (usize, u64)) {
+    let time = format!("{}ms", 400 * count);
     let dir = tempfile::tempdir().unwrap();
     let options = [
         "--time",
-        "2s",
+        &time,
         "--interval",
         "400ms",
         "--json",
@@ -113,7 +114,7 @@ fn agree(via: &str, load: &str, waits_min: u64) {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("no event was lost"), "{}", text(&output.stderr));
     let windows = lines(&output);
-    assert_eq!(windows.len(), 5, "{}", text(&output.stdout));
+    assert_eq!(windows.len(), count, "{}", text(&output.stdout));
     for window in &windows {
         assert_eq!(window["late"], 0);
         let latency =
@@ -159,8 +160,40 @@ fn agree(via: &str, load: &str, waits_min: u64) {
 #[test]
 fn each_window_is_what_the_kept_trace_says_of_that_time() {
     if may_watch() {
-        agree("auto", BUSY, 50);
-        agree("perf", BUSY, 50);
+        agree("auto", BUSY, (5, 50));
+        agree("perf", BUSY, (5, 50));
+    }
+}
+
+/// What people run: benchmarks of the scheduler, a compiler, a web server with its clients.
+#[test]
+fn windows_of_known_loads_are_what_their_trace_says() {
+    if !may_watch() {
+        return;
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let client = format!(
+        "import urllib.request as r; [r.urlopen(\"http://127.0.0.1:{port}/\").read() for _ in range(50)]"
+    );
+    let page = format!(
+        "python3 -m http.server --bind 127.0.0.1 {port} &\n(while :; do python3 -c '{client}'; done) &"
+    );
+    let compile = "(while :; do echo 'int f(int a) { return a * a; } int main(void) { return f(2); }' | \
+                   cc -O2 -x c -o /dev/null -; done) &";
+    let own = |workload: &str| format!("{} load {workload} &", env!("CARGO_BIN_EXE_schedlab"));
+    let loads = [
+        // Large messages, so that a debug build of the watcher keeps up.
+        (own("hackbench --groups 1 --fds 2 --datasize 1000000 --duration 30s"), None),
+        (own("schbench --runtime 30s"), None),
+        (compile.to_owned(), Some("cc")),
+        (page, Some("python3")),
+    ];
+    for (load, tool) in loads {
+        if tool.is_none_or(|tool| crate::machines::has(tool, "windows of a known load")) {
+            agree("auto", &load, (2, 5));
+        }
     }
 }
 
