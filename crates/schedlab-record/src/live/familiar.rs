@@ -400,7 +400,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         familiar.save(&spool::tasks(dir.path())).unwrap();
         let seen = spool::read_tasks(dir.path()).unwrap();
-        let saved = groups::gather(&seen, &[], &[]).unwrap();
+        let saved = groups::gather(&seen, &groups::Moves::default(), &[]).unwrap();
         let mut all = vec![saved];
         let mut info = TraceInfo::new("x", Clock::Monotonic);
         assert!(familiar.describe(&mut info));
