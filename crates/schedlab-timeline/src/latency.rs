@@ -7,6 +7,7 @@
 //! percentiles and counts are of those that ended.
 
 use crate::change::{Change, Switch, Wait};
+use crate::open_waits::Open;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{Activity, Task, TaskId};
@@ -53,31 +54,6 @@ pub(crate) struct Waits {
     open_woken: Open,
     open_displaced: Open,
     pub(crate) unfinished: u64,
-}
-
-/// Waits that had not ended at the end of the window, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Open {
-    /// As much as was seen of the longest.
-    pub longest_ns: u64,
-    /// The same of all together.
-    pub sum_ns: u64,
-}
-
-impl Open {
-    const fn record(&mut self, ns: u64) {
-        self.sum_ns += ns;
-        if ns > self.longest_ns {
-            self.longest_ns = ns;
-        }
-    }
-
-    const fn merge(&mut self, other: &Self) {
-        self.sum_ns += other.sum_ns;
-        if other.longest_ns > self.longest_ns {
-            self.longest_ns = other.longest_ns;
-        }
-    }
 }
 
 impl Waits {

@@ -1,6 +1,6 @@
 //! The numbers that an answer has for a whole trace, each with its description.
 
-use crate::latency::Open;
+use crate::open_waits::Open;
 use crate::question::Question;
 use crate::task_filter::Chosen;
 use schedlab_model::{Better, Nanos, Need, Topology, TraceInfo, Unit};
