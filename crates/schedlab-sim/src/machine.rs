@@ -31,7 +31,7 @@ use crate::policy_view::FULL_SPEED;
 use crate::{Board, Config, Costs, Hardware, Start, World};
 use groups::{Grouping, OwnGroup};
 use run::Run;
-use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
+use schedlab_model::{Affinity, AtStart, Clock, Fact, Nanos, Setting, TraceInfo};
 use schedlab_workload::jobs::Workers;
 use schedlab_workload::knobs;
 use schedlab_workload::measure::{Measuring, Shape};
@@ -389,6 +389,8 @@ fn trace_info(model: &Model, world: &World, plan: &Plan, calls: bool) -> TraceIn
     let mut affinities: Vec<Affinity> = world.tasks().map(affinity).collect();
     affinities.sort_by_key(|one| one.pid);
     info.affinity = Some(affinities);
+    // Nothing has begun: each CPU idles.
+    info.at_start = Some(AtStart { idle: info.cpus.iter().collect(), ..AtStart::default() });
     info.conditions = Some(conditions::of(model, world, plan));
     info.comms = world.comms();
     info.marks = plan.marks.clone();

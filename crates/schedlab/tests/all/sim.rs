@@ -43,6 +43,22 @@ fn a_load_has_figures_and_a_trace_that_can_be_asked() {
 }
 
 #[test]
+fn a_simulated_cpu_that_nobody_uses_idles_from_the_begin_of_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = "load cpu --tasks 1 --cpus 0 --duration 20ms --on sim:cpus=3 --trace sim.dat";
+    let run = schedlab(&load.split(' ').collect::<Vec<_>>(), folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    let asked = schedlab(&["trace", "cpus", "sim.dat", "--json"], folder.path());
+    let told: serde_json::Value = serde_json::from_slice(&asked.stdout).expect("JSON");
+    let cpus = told["cpus"].as_array().expect("rows");
+    assert_eq!(cpus.len(), 3, "{told:#}");
+    for cpu in cpus {
+        assert_eq!(cpu["unknown_ns"], 0, "{cpu:#}");
+    }
+    assert!(cpus.iter().any(|cpu| cpu["busy_ns"] == 0), "one that nobody used: {told:#}");
+}
+
+#[test]
 fn what_has_no_model_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, part) in [
