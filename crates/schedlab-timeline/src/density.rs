@@ -76,16 +76,22 @@ impl Density {
 
     fn spent(&mut self, cpu: Cpu, was: Occupant, since: Nanos, at: Nanos, state: &State) {
         let since = since.max(state.window().start);
-        let span = Span::new(since, at).intersection(self.window);
-        if span.start >= span.end {
-            return;
-        }
         let who = match (was, self.by) {
             (Occupant::Idle, _) => return,
             (Occupant::Unknown, _) => None,
             (Occupant::Task(task), By::Task) => Some(task.0),
             (Occupant::Task(task), By::Comm) => Some(state.task(task).comm.0),
         };
+        self.add(cpu, Span::new(since, at), who);
+    }
+
+    /// Adds an interval in which a CPU was busy with somebody (see [`By`]), or in which nothing is known of it. Those of a
+    /// CPU come in order of time.
+    pub fn add(&mut self, cpu: Cpu, span: Span, who: Option<u32>) {
+        let span = span.intersection(self.window);
+        if span.start >= span.end {
+            return;
+        }
         let (mut offset, end) =
             ((span.start - self.window.start).0, (span.end - self.window.start).0);
         if cpu.index() >= self.rows.len() {

@@ -2,12 +2,14 @@
 //! shown first, and the marks.
 //!
 //! Resources: about 8 bytes a slice before they are compressed, 16 bytes a coarse column and CPU,
-//! 40 bytes a mark, of which the first 100,000 are kept.
+//! 40 bytes a mark, of which the first 100,000 are kept. Where the slices take too much, they become columns in the same pass:
+//! 16 bytes each, 8 million of them.
 
 use super::POINTS_MAX;
 use super::arguments::Said;
 use crate::assign::{Touching, assign};
 use crate::colour::Theme;
+use crate::levels::Levels;
 use crate::task_groups::Belongs;
 use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
@@ -23,6 +25,19 @@ const SLICES_PER_PART: usize = 16_384;
 /// Columns of the coarse picture, over the whole window.
 pub(super) const COARSE_COLUMNS: usize = 1_024;
 
+/// Columns of the curve of running and waiting tasks, where there are no slices.
+const LEVELS: u32 = 1 << 16;
+
+/// What is kept of who ran.
+enum Kept {
+    /// Slices, and the bytes that may still come.
+    Slices { room: usize },
+    /// Columns in their place.
+    Columns(Density),
+    /// There were too many slices.
+    Nothing,
+}
+
 /// The question: every slice of a window, packed, up to a limit where one is set.
 pub struct Columns {
     window: Span,
@@ -33,8 +48,9 @@ pub struct Columns {
     ran: Vec<(u64, TaskId)>,
     touching: Touching,
     causes: Option<Causes>,
-    /// Bytes that may still come; `None` once they did not suffice.
-    room: Option<usize>,
+    kept: Kept,
+    /// How many tasks run and wait, for columns in place of slices.
+    levels: Option<Levels>,
 }
 
 /// The slices of one CPU.
@@ -144,7 +160,8 @@ impl Columns {
             ran,
             touching: Touching::new(),
             causes: None,
-            room: Some(usize::MAX),
+            kept: Kept::Slices { room: usize::MAX },
+            levels: None,
         }
     }
 
@@ -213,9 +230,15 @@ impl Columns {
     /// Gives up, and frees what was kept, once the slices take more than `bytes` bytes before
     /// compression; [`PageData::is_whole`] then says so.
     #[must_use]
-    pub const fn at_most(mut self, bytes: usize) -> Self {
-        self.room = Some(bytes);
-        self
+    pub fn at_most(self, bytes: usize) -> Self {
+        Self { kept: Kept::Slices { room: bytes }, ..self }
+    }
+
+    /// Turns to columns where slices take more than that: who ran longest in each and how busy it was.
+    #[must_use]
+    pub fn or_columns(self) -> Self {
+        let levels = Levels::new(self.window, LEVELS, Vec::new());
+        Self { levels: Some(levels), ..self }
     }
 
     fn track(&mut self, cpu: usize) -> &mut Track {
@@ -234,12 +257,19 @@ impl Columns {
             self.ran(task).0 += span.duration().0;
             self.touching.see(Cpu(u16::try_from(cpu).unwrap_or(u16::MAX)), span, task.0);
         }
-        let Some(room) = self.room else { return };
         let task = match who {
             Occupant::Idle => return,
             Occupant::Task(task) => task.0,
             Occupant::Unknown => 0,
         };
+        match &mut self.kept {
+            Kept::Slices { .. } => {}
+            Kept::Columns(columns) => {
+                let cpu = Cpu(u16::try_from(cpu).unwrap_or(u16::MAX));
+                return columns.add(cpu, span, Some(task).filter(|task| *task > 0));
+            }
+            Kept::Nothing => return,
+        }
         let track = self.track(cpu);
         let start = (span.start - window.start).0.max(track.end);
         let end = (span.end - window.start).0;
@@ -252,10 +282,28 @@ impl Columns {
         let numbers = [gap, end - start, task.into(), code(left), wait];
         let why = track.why.take();
         let bytes = track.push(numbers, track.waker, why.as_ref(), Cpu(cpu as u16));
-        self.room = room.checked_sub(bytes);
-        if self.room.is_none() {
-            self.cpus.clear();
+        if let Kept::Slices { room } = &mut self.kept {
+            *room = room.saturating_sub(bytes);
         }
+    }
+
+    /// Columns, where they are wanted, take over what the slices tell.
+    fn give_up(&mut self, state: &State) {
+        let tracks = std::mem::take(&mut self.cpus);
+        self.kept = Kept::Nothing;
+        if self.levels.is_none() {
+            return;
+        }
+        // None is shorter than a nanosecond.
+        let most = usize::try_from(self.window.duration().0).unwrap_or(usize::MAX);
+        let columns = PageData::columns_of(state.cpus().len()).min(most.max(1));
+        let mut columns = Density::new(self.window, columns, By::Task);
+        for (cpu, track) in (0..).zip(&tracks) {
+            for (span, task) in track.slices(self.window.start) {
+                columns.add(Cpu(cpu), span, Some(task).filter(|task| *task > 0));
+            }
+        }
+        self.kept = Kept::Columns(columns);
     }
 }
 
@@ -305,6 +353,21 @@ impl Track {
         }
         let all = numbers.into_iter().zip(&mut part.columns);
         bytes + all.map(|(number, column)| leb128(column, number)).sum::<usize>()
+    }
+}
+
+impl Track {
+    /// When each slice was, and whose; 0 is not known.
+    fn slices(&self, start: Nanos) -> impl Iterator<Item = (Span, u32)> {
+        let numbers = self.parts.iter().flat_map(|part| {
+            let [gaps, lengths, tasks, ..] = &part.columns;
+            numbers(gaps).zip(numbers(lengths)).zip(numbers(tasks))
+        });
+        numbers.scan(start, |end, ((gap, length), task)| {
+            let from = *end + Nanos(gap);
+            *end = from + Nanos(length);
+            Some((Span::new(from, *end), u32::try_from(task).unwrap_or(0)))
+        })
     }
 }
 
@@ -432,6 +495,12 @@ pub(super) fn leb128(bytes: &mut Vec<u8>, mut number: u64) -> usize {
     bytes.len() - before
 }
 
+/// The numbers of a column.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let ends = bytes.chunk_by(|byte, _| *byte > 127);
+    ends.map(|one| one.iter().rev().fold(0, |sum, byte| sum << 7 | u64::from(byte & 127)))
+}
+
 /// A coarse column: how busy, of 255, and who ran longest; grey where that is not known.
 pub(super) fn coarse(cell: &Cell) -> (u8, u32) {
     let (part, task) =
@@ -446,11 +515,13 @@ impl Question for Columns {
     fn begin(&mut self, state: &State) {
         self.coarse.begin(state);
         self.causes.begin(state);
+        self.levels.begin(state);
     }
 
     fn see(&mut self, change: &Change, state: &State) {
         self.coarse.see(change, state);
         self.causes.see(change, state);
+        self.levels.see(change, state);
         if let Change::Born { task, parent, .. } = *change {
             self.ran(task).1 = parent;
         }
@@ -458,6 +529,9 @@ impl Question for Columns {
             return self.points.see(self.window, change, state);
         };
         self.add(cpu.index(), since, at, was, left);
+        if matches!(self.kept, Kept::Slices { room: 0 }) {
+            self.give_up(state);
+        }
         let waker = is.task().filter(|_| wait.is_some_and(|wait| wait.why.is_wakeup()));
         let waker = waker.map_or(0, |task| state.task(task).waker.0);
         let mut ended = self.causes.iter().flat_map(Causes::ended);
@@ -469,6 +543,17 @@ impl Question for Columns {
     }
 
     fn answer(mut self, state: &State) -> PageData {
+        let kept = std::mem::replace(&mut self.kept, Kept::Slices { room: usize::MAX });
+        let levels = self.levels.take().answer(state);
+        let levels = levels.into_iter().flatten().next().map_or_else(Vec::new, |all| all.levels);
+        let (whole, fine) = match kept {
+            Kept::Slices { .. } => (true, None),
+            Kept::Columns(columns) => (false, Some((columns.answer(state), levels))),
+            Kept::Nothing => (false, None),
+        };
+        if !whole {
+            self.kept = Kept::Nothing;
+        }
         for (cpu, known) in state.observed_cpus() {
             self.add(cpu.index(), known.since, state.window().end, known.occupant, None);
         }
@@ -488,11 +573,11 @@ impl Question for Columns {
             processes: Vec::new(),
             groups: Vec::new(),
             power: PowerAnswer::default(),
-            fine: None,
+            fine,
             answer: None,
             open: open.unwrap_or_default(),
             causes,
-            whole: self.room.is_some(),
+            whole,
             ran: self.ran,
             touching: self.touching,
         }
@@ -588,14 +673,6 @@ impl PageData {
             point.said = number.unwrap_or(0);
         }
         self.points.texts = said.texts;
-        self
-    }
-
-    /// Shows columns where the slices are too many: who ran longest in each and how busy it was, and
-    /// how many tasks ran and waited. Both are answers about the page's window.
-    #[must_use]
-    pub fn with_columns(mut self, columns: DensityAnswer, levels: Vec<Level>) -> Self {
-        self.fine = Some((columns, levels));
         self
     }
 

@@ -7,11 +7,10 @@ use super::trace::why::overview::{Answer, Limits, Waited, narrow};
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::Belongs;
-use schedlab_draw::levels::Levels;
-use schedlab_draw::page::{Columns, Listening, PageData, Pair, notes, page_from, pair};
+use schedlab_draw::page::{Columns, Listening, Pair, notes, page_from, pair};
 use schedlab_model::{Nanos, Point, Span, Warning};
 use schedlab_timeline::{
-    By, Conservation, ConservationOptions, Cut, Density, Power, Reply, ask_within, span_of,
+    Conservation, ConservationOptions, Cut, Power, Reply, ask_within, span_of,
 };
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -26,9 +25,6 @@ const EPISODES_MAX: usize = 1_000;
 
 /// Bytes that slices may take before compression: a page of them has at most 60 MB.
 const SLICES_MAX: usize = 60 << 20;
-
-/// Columns of the curve of running and waiting tasks, on a page without slices.
-const LEVELS: u32 = 1 << 16;
 
 /// Changes of frequency that a page shows, and intervals of idle states, IPIs and timers.
 const POWER_MAX: usize = 500_000;
@@ -155,12 +151,17 @@ struct Made {
     document: Document,
 }
 
-/// Makes the page of a trace: one pass, one more if a group has a quota, and one if it has too many slices.
+/// Makes the page of a trace: one pass, and one more if a group has a quota.
 fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let name = || file.display().to_string();
-    let options = Options { arguments: true, ..Options::default() };
     let input = Input::part_of(file, args.from, args.to).anonymised(args.anonymise);
+    let mut options = Options { arguments: true, ..Options::all_cpus() };
     let mut source = input.part.open(file, &options)?;
+    // What has nothing but events of the scheduler can be decoded by several threads.
+    if source.info().span.is_some() && source.info().others.is_empty() {
+        options.arguments = false;
+        source = input.part.open(file, &options)?;
+    }
     let mut info = source.info().clone();
     let whole = match info.span {
         Some(span) => span,
@@ -181,7 +182,8 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let options = ConservationOptions { limit: EPISODES_MAX, ..ConservationOptions::default() };
     let conservation = Conservation::new(options, &info);
     let limits = if args.no_why { None } else { Some(Limits::of(&input)?) };
-    let mut slices = Columns::new(span).with_marks(&info).without_power().at_most(args.slices_max);
+    let mut slices = Columns::new(span).with_marks(&info).without_power();
+    slices = slices.at_most(args.slices_max).or_columns();
     if let Some(limits) = &limits {
         slices = slices.with_causes(limits.causes());
     }
@@ -198,7 +200,6 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     }
     page = page.with_owners(&Belongs::of(source.info()), &state);
     if !page.is_whole() {
-        page = in_columns(page, &input, span, cut)?;
         warnings.push(Warning::new(
             "page-columns",
             "the page shows columns, since the trace has too many slices for it",
@@ -256,16 +257,4 @@ fn part(args: &Args, file: &Path, whole: Span) -> anyhow::Result<Span> {
         );
     }
     Ok(Span::new(start, end))
-}
-
-/// Reads the trace once more, for columns in place of slices.
-fn in_columns(page: PageData, input: &Input, span: Span, cut: Cut) -> anyhow::Result<PageData> {
-    let mut source = input.part.open(&input.file, &Options::default())?;
-    let columns = Density::new(span, PageData::columns_of(page.cpus()), By::Task);
-    let question = (columns, Levels::new(span, LEVELS, Vec::new()));
-    let reply = ask_within(source.as_mut(), cut, question)
-        .with_context(|| input.file.display().to_string())?;
-    let (columns, curves) = reply.answer;
-    let levels = curves.into_iter().next().map_or_else(Vec::new, |machine| machine.levels);
-    Ok(page.with_columns(columns, levels))
 }

@@ -13,15 +13,8 @@ fn numbers_are_leb128() {
     assert_eq!(bytes.len(), 6 + 10);
 }
 
-fn numbers(mut bytes: &[u8]) -> Vec<u64> {
-    let mut found = Vec::new();
-    while !bytes.is_empty() {
-        let length = bytes.iter().take_while(|byte| **byte > 127).count() + 1;
-        let (one, rest) = bytes.split_at(length);
-        found.push(one.iter().rev().fold(0, |sum, byte| sum << 7 | u64::from(byte & 127)));
-        bytes = rest;
-    }
-    found
+fn numbers(bytes: &[u8]) -> Vec<u64> {
+    super::numbers(bytes).collect()
 }
 
 /// The page of a trace in the notation of the timeline, from its begin to its end.
@@ -119,6 +112,26 @@ fn a_page_that_ran_out_of_room_holds_no_slices() {
     };
     assert!(of(1_000).is_whole());
     assert_eq!((of(20).is_whole(), of(20).slices()), (false, 0));
+    assert!(of(20).fine.is_none(), "nobody asked for columns");
+}
+
+#[test]
+fn columns_in_place_of_slices_are_those_of_a_pass_of_their_own() {
+    let trace = schedlab_timeline::notation::parse(TWO).unwrap();
+    let span = schedlab_timeline::span_of(&mut trace.source()).unwrap();
+    let columns = span.duration().0 as usize;
+    let own = (Density::new(span, columns, By::Task), Levels::new(span, LEVELS, Vec::new()));
+    let (columns, levels) = schedlab_timeline::ask(&mut trace.source(), own).unwrap().answer;
+    // Given up after the first slice, in the midst, and not at all.
+    for bytes in [1, 30] {
+        let question = Columns::new(span).at_most(bytes).or_columns();
+        let data = schedlab_timeline::ask(&mut trace.source(), question).unwrap().answer;
+        let (fine, curve) = data.fine.expect("too many slices");
+        assert_eq!((&fine, &curve), (&columns, &levels[0].levels), "{bytes}");
+    }
+    let question = Columns::new(span).at_most(1_000).or_columns();
+    let data = schedlab_timeline::ask(&mut trace.source(), question).unwrap().answer;
+    assert!(data.is_whole() && data.fine.is_none());
 }
 
 #[test]
