@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -17,10 +18,11 @@ const FLAGS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-f
 
 /// The name of an installed browser; `None`, said aloud, where there is none. In CI that is a failure.
 pub(crate) fn find(purpose: &str) -> Option<&'static str> {
+    static FOUND: OnceLock<Option<&str>> = OnceLock::new();
     let starts = |name: &&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     };
-    let found = NAMES.into_iter().find(starts);
+    let found = *FOUND.get_or_init(|| NAMES.into_iter().find(starts));
     if found.is_none() {
         drop(writeln!(
             std::io::stderr(),
@@ -31,39 +33,40 @@ pub(crate) fn find(purpose: &str) -> Option<&'static str> {
     found
 }
 
-/// A browser with one page.
-pub(crate) struct Browser {
-    child: Child,
+/// Browsers without a page: to start one takes longer than most tests.
+static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
+
+/// A browser, which ends with its pipe: where this program ends, too. The shell around it then removes its profile.
+struct Process {
+    shell: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     calls: u64,
+    size: (u32, u32),
+}
+
+/// A browser with one page.
+pub(crate) struct Browser {
+    /// Always there, but for the moment of leaving.
+    process: Option<Process>,
     session: Option<String>,
-    profile: PathBuf,
+    /// What was opened.
+    targets: Vec<Value>,
     /// Addresses that the page asked for, itself included.
     pub(crate) requests: Vec<String>,
 }
 
 impl Browser {
-    /// Starts one whose window has so many pixels; `None`, said aloud, where none is installed. In CI
-    /// that is a failure.
-    pub(crate) fn start(purpose: &str, (width, height): (u32, u32)) -> Option<Self> {
+    /// One whose window has so many pixels; `None`, said aloud, where none is installed. In CI that is a failure.
+    pub(crate) fn start(purpose: &str, size: (u32, u32)) -> Option<Self> {
         let name = find(purpose)?;
-        let pid = std::process::id();
-        let own = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let profile = own.join(format!("browser-{pid}-{purpose}"));
-        std::fs::create_dir_all(&profile).expect("writable");
-        let line = format!(
-            "exec {name} {FLAGS} --window-size={width},{height} --user-data-dir='{}' \
-             --remote-debugging-pipe 3<&0 4>&1 2>/dev/null",
-            profile.display()
-        );
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = shell.spawn().expect("there is a shell");
-        let to = child.stdin.take().expect("piped");
-        let from = BufReader::new(child.stdout.take().expect("piped"));
-        let (calls, session, requests) = (0, None, Vec::new());
-        Some(Self { child, to, from, calls, session, profile, requests })
+        let mut idle = IDLE.lock().expect("no test holds it for long");
+        let place = idle.iter().position(|process| process.size == size);
+        let process = place.map(|place| idle.swap_remove(place));
+        drop(idle);
+        let process = process.unwrap_or_else(|| Process::start(name, purpose, size));
+        let (session, targets, requests) = (None, Vec::new(), Vec::new());
+        Some(Self { process: Some(process), session, targets, requests })
     }
 
     /// Shows a page that stands in a file of its own, which the caller removes; `None` where no browser is installed.
@@ -80,6 +83,7 @@ impl Browser {
     /// `first` when the first picture stands, `ready` when all is read.
     pub(crate) fn open(&mut self, url: &str, state: &str) {
         let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }));
+        self.targets.push(target["targetId"].clone());
         let target = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.call("Target.attachToTarget", &target);
         self.session = Some(session["sessionId"].as_str().expect("attached").to_owned());
@@ -160,18 +164,19 @@ impl Browser {
 
     /// A command of the debugging protocol.
     pub(crate) fn call(&mut self, method: &str, parameters: &Value) -> Value {
-        self.calls += 1;
-        let mut message = json!({ "id": self.calls, "method": method, "params": parameters });
+        let process = self.process.as_mut().expect("it goes with the last call");
+        process.calls += 1;
+        let mut message = json!({ "id": process.calls, "method": method, "params": parameters });
         if let Some(session) = &self.session
             && !method.starts_with("Target.")
         {
             message["sessionId"] = json!(session);
         }
-        self.to.write_all(format!("{message}\0").as_bytes()).expect("the browser listens");
-        self.to.flush().expect("the browser listens");
+        process.to.write_all(format!("{message}\0").as_bytes()).expect("the browser listens");
+        process.to.flush().expect("the browser listens");
         loop {
             let mut answer = Vec::new();
-            let count = self.from.read_until(0, &mut answer).expect("the browser answers");
+            let count = process.from.read_until(0, &mut answer).expect("the browser answers");
             assert!(count > 0, "the browser went away");
             answer.pop();
             let mut answer: Value = serde_json::from_slice(&answer).expect("it speaks JSON");
@@ -179,7 +184,7 @@ impl Browser {
                 let url = answer["params"]["request"]["url"].as_str().unwrap_or_default();
                 self.requests.push(url.to_owned());
             }
-            if answer["id"] == json!(self.calls) {
+            if answer["id"] == json!(process.calls) {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].take();
             }
@@ -187,10 +192,35 @@ impl Browser {
     }
 }
 
+impl Process {
+    fn start(name: &str, purpose: &str, size: (u32, u32)) -> Self {
+        let pid = std::process::id();
+        let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let profile = own.join(format!("browser-{pid}-{purpose}"));
+        std::fs::create_dir_all(&profile).expect("writable");
+        let profile = profile.display();
+        let (width, height) = size;
+        let line = format!(
+            "{name} {FLAGS} --window-size={width},{height} --user-data-dir='{profile}' \
+             --remote-debugging-pipe 3<&0 4>&1 2>/dev/null; rm -rf '{profile}'"
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().expect("there is a shell");
+        let to = shell.stdin.take().expect("piped");
+        let from = BufReader::new(shell.stdout.take().expect("piped"));
+        Self { shell, to, from, calls: 0, size }
+    }
+}
+
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.profile);
+        // One that a test failed with may not answer.
+        if !std::thread::panicking() {
+            for target in std::mem::take(&mut self.targets) {
+                self.call("Target.closeTarget", &json!({ "targetId": target }));
+            }
+            IDLE.lock().expect("no test holds it for long").extend(self.process.take());
+        }
     }
 }
