@@ -39,8 +39,10 @@ function levels(trace, view, left, width, top, height) {
   const count = Math.max(2, Math.floor(width / 2)), { running, waiting } = curve(trace, view, count);
   const cpus = trace.rows.length, tone = tones(trace, false);
   const most = running.reduce((most, ran, i) => Math.max(most, ran + waiting[i]), cpus) * 1.08 || 1;
-  const point = (/** @type {number} */ i, /** @type {number} */ tasks) => `${(left + (i * width) / (count - 1)).toFixed(1)} ${(top + height * (1 - tasks / most)).toFixed(1)}`;
-  const upper = [...running].map((ran, i) => point(i, ran)), both = [...running].map((ran, i) => point(i, ran + waiting[i]));
+  // Numbers of tasks change in steps.
+  const step = (/** @type {number} */ i, /** @type {number} */ tasks) => [i, i + 1].map((edge) =>
+    `${(left + (edge * width) / count).toFixed(1)} ${(top + height * (1 - tasks / most)).toFixed(1)}`);
+  const upper = [...running].flatMap((ran, i) => step(i, ran)), both = [...running].flatMap((ran, i) => step(i, ran + waiting[i]));
   const line = top + height * (1 - cpus / most);
   return [
     `<path fill="${tone.running}" fill-opacity="0.85" d="M${left} ${top + height}L${upper.join("L")}L${left + width} ${top + height}z"/>`,

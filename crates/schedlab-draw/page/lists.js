@@ -2,7 +2,7 @@
 // The column beside the picture: what is chosen, sums by task, what colours mean, episodes, waits.
 import { after, duration, taskName } from "./data.js";
 import { DOING, WAITS, groupName } from "./lanes.js";
-import { decisionOf, fillCause, longestOf, partsOf, ranInstead, causeTitle, summedBy, waitText } from "./waits.js";
+import { causeTitle, decisionOf, fillCause, hasCulprit, interruptsIn, longestOf, partsOf, ranInstead, summedBy, waitText } from "./waits.js";
 import { frequencyName } from "./power.js";
 
 /**
@@ -165,7 +165,9 @@ export function explained(trace, dark, wait, follow) {
   parts.push(line(decisionOf(trace, wait)));
   if (!queue) return parts;
   if (ran.length === 0) return [...parts, line(`CPU ${queue.cpu} ran nobody else meanwhile.`)];
-  parts.push(line(`Ran on CPU ${queue.cpu} instead:`));
+  const interrupts = interruptsIn(trace, wait).slice(0, 3).map(([said, time]) => `${said} ${share(time)}`);
+  if (interrupts.length > 0) parts.push(line(`Interrupts on CPU ${queue.cpu}: ${interrupts.join("; ")}.`));
+  parts.push(line(`Ran on CPU ${queue.cpu} ${hasCulprit(trace, wait) ? "instead" : "meanwhile"}:`));
   const told = ran.filter(({ task }) => task > 0).slice(0, 8);
   parts.push(list(told.map(({ task, time }) => entry(`${taskName(trace, task)}  ${share(time)}`, () => follow(task), hexOf(trace.colours[task])))));
   const by = (/** @type {string} */ title, /** @type {string} */ rule) => {

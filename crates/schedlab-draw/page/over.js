@@ -4,7 +4,7 @@ import { duration, slicesOf } from "./data.js";
 import { laneOf, piecesOf, pieceAfter } from "./lanes.js";
 import { firstFrom } from "./points.js";
 import { drawPower } from "./power.js";
-import { fillCause, waitOf } from "./waits.js";
+import { fillCause, labelOf, waitOf } from "./waits.js";
 
 /**
  * @typedef {import("./paint.js").Painter} Painter
@@ -33,18 +33,29 @@ function within({ context: c }, box, draw) {
   c.restore();
 }
 
+/** The lines that a text takes in so much room. @param {CanvasRenderingContext2D} c @param {string} text @param {number} room */
+function wrapped(c, text, room) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const last = lines.length - 1, more = lines[last] === "" ? word : `${lines[last]} ${word}`;
+    if (lines[last] !== "" && c.measureText(more).width > room) lines.push(word); else lines[last] = more;
+  }
+  return lines;
+}
+
 /** A text on a plate, so that it can be read on anything. @param {Painter} painter @param {string} text @param {number} x @param {number} y
- * @param {number} left @param {number} right where it must stay */
+ * its last line's @param {number} left @param {number} right where it must stay */
 function plate({ context: c, tone }, text, x, y, left, right) {
-  const width = c.measureText(text).width, from = Math.max(left + 3, Math.min(x - width / 2, right - width - 3));
-  c.globalAlpha = 0.88;
+  const lines = wrapped(c, text, right - left - 12), width = Math.max(...lines.map((line) => c.measureText(line).width));
+  const from = Math.max(left + 4, Math.min(x - width / 2, right - width - 4)), top = y - 14 * (lines.length - 1);
+  c.globalAlpha = 0.92;
   c.fillStyle = `#${tone.ground.toString(16).padStart(6, "0")}`;
-  c.fillRect(from - 4, y - 11, width + 8, 15);
+  c.fillRect(from - 4, top - 11, width + 8, 14 * lines.length + 1);
   c.globalAlpha = 1;
   c.fillStyle = tone.text;
   c.textAlign = "left";
   c.textBaseline = "alphabetic";
-  c.fillText(text, from, y);
+  lines.forEach((line, i) => c.fillText(line, from, top + 14 * i));
 }
 
 /** Marks and other tracepoints: a pennant at the top of the row; where there are too many to tell apart, a
@@ -325,6 +336,13 @@ export function chosen(painter, view, layout) {
       c.lineWidth = 1;
     }
   });
+  if (wait && stood !== null && stood >= 0) {
+    const above = y(stood) - rowHeight / 2 - 6, key = `${wait.task} ${wait.start} ${wait.end}`;
+    // Who ran instead is looked up once.
+    if (painter.label.key !== key) painter.label = { key, text: labelOf(trace, wait) };
+    const [from, to] = [Math.max(x(wait.start), box.left), Math.min(x(wait.end), box.left + box.width)];
+    if (from < to) plate(painter, painter.label.text, (from + to) / 2, above >= box.top + 10 ? above : y(stood) + rowHeight / 2 + 14, box.left, box.left + box.width);
+  }
   if (view.slice >= 0 && lane >= 0) {
     const row = trace.rows[view.row], from = x(row.start[view.slice]);
     within(painter, { ...box, left: box.left - 1, top: box.top - 1, width: box.width + 2, height: box.height + 2 }, () => {

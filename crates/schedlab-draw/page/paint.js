@@ -280,6 +280,8 @@ export class Painter {
     this.overview = null;
     /** @type {Map<number, string>} */
     this.inks = new Map();
+    /** What is said of the chosen wait. */
+    this.label = { key: "", text: "" };
     this.lanes = arrange(trace, view);
     this.tone = tones(trace, this.dark);
     recolour(trace, view, this.dark);
@@ -301,7 +303,7 @@ export class Painter {
     const mini = 44, lane = this.trace.head.episodes.length > 0 ? 14 : 0, waits = cpus && this.trace.sums?.byCause ? 24 : 0, count = Math.max(lanes.length, 1);
     const room = height - mini - 30 - lane - waits - 26, least = Math.min(120, height / 4);
     // Few rows grow, so that no half of the window stays empty.
-    const fits = Math.min((room - least) / count, count <= 4 ? 200 : 40);
+    const fits = Math.min((room - least) / count, Math.max(40, Math.min(200, (0.8 * room) / count)));
     const rowHeight = Math.max(view.rowHeight || (cpus ? fits : Math.max(fits, 16)), 1);
     // The curve takes what the rows leave.
     const curveHeight = Math.max(room - rowHeight * count, least);

@@ -203,6 +203,34 @@ export function spread(sums, view, step, start, end) {
 /** What a cause is called. @param {Trace} trace @param {number} cause */
 export const causeTitle = ({ head }, cause) => head.causes[cause - 1]?.title ?? "waits for a CPU";
 
+/** Interrupts that its CPU handled meanwhile, longest first, by what they said. @param {Trace} trace @param {Wait} wait
+ * @returns {[string, number][]} */
+export function interruptsIn(trace, { queue, start, end }) {
+  const row = trace.rows[queue];
+  /** @type {Map<string, number>} */
+  const sums = new Map();
+  row?.interrupts.start.forEach((from, i) => {
+    const time = Math.min(row.interrupts.end[i], end) - Math.max(from, start);
+    if (time <= 0) return;
+    const point = row.interrupts.point[i], said = row.points.said[point];
+    const name = said > 0 ? trace.said[said - 1] : trace.head.points.names[row.points.name[point]];
+    sums.set(name, (sums.get(name) ?? 0) + time);
+  });
+  return [...sums].sort((a, b) => b[1] - a[1]);
+}
+
+/** Whether somebody else who ran is why it waited. @param {Trace} trace @param {Wait} wait */
+export const hasCulprit = ({ head }, { cause }) => cause === 0 || head.causes[cause - 1].culprit;
+
+/** A wait and who ran instead longest, for a label. @param {Trace} trace @param {Wait} wait */
+export function labelOf(trace, wait) {
+  const queue = trace.rows[wait.queue], length = wait.end - wait.start;
+  const ran = hasCulprit(trace, wait) ? ranInstead(trace, wait).find(({ task }) => task > 0) : undefined;
+  const interrupt = interruptsIn(trace, wait).find(([, time]) => !hasCulprit(trace, wait) && 2 * time > length);
+  const who = ran ? taskName(trace, ran.task) : interrupt?.[0], behind = who && queue ? ` behind ${who} on CPU ${queue.cpu}` : "";
+  return `${taskName(trace, wait.task)} waits ${wait.open ? "≥ " : ""}${duration(length)}${behind}` + (wait.cause > 0 ? `: ${causeTitle(trace, wait.cause)}` : "");
+}
+
 /** A wait in a line. @param {Trace} trace @param {Wait} wait */
 export function waitText(trace, wait) {
   const length = duration(wait.end - wait.start), cause = wait.cause > 0 ? `, ${causeTitle(trace, wait.cause)}` : "";

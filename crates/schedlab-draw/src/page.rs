@@ -457,9 +457,10 @@ fn causes() -> String {
     let one = |cause: WaitCause| {
         let (light, dark, pattern) = look(cause);
         format!(
-            "{{\"title\":{},\"about\":{},\"pattern\":\"{}\",\"light\":{},\"dark\":{}}}",
+            "{{\"title\":{},\"about\":{},\"culprit\":{},\"pattern\":\"{}\",\"light\":{},\"dark\":{}}}",
             json(cause.title()),
             json(cause.about()),
+            cause.has_culprit(),
             pattern.name(),
             hex(&light),
             hex(&dark)

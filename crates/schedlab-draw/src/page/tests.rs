@@ -73,7 +73,7 @@ fn columns_stand_for_slices_with_a_part_for_each_row_and_one_for_all() {
         columns: 2,
         rows: vec![row(0, &[cell(u16::MAX, 4), cell(0, 0)]), row(1, &[cell(256, 4), cell(256, 5)])],
     };
-    data = data.with_columns(fine, vec![level(1, 2), level(3, 300)]);
+    data.fine = Some((fine, vec![level(1, 2), level(3, 300)]));
     let cpus: Vec<_> = data.cpus.iter().collect();
     // How busy each column is, then who ran: the number and 1, or 0 for the same as before.
     let expected =

@@ -1,12 +1,11 @@
 //! What the page shows of a view, in a real browser: episodes, rows of tasks, dense events, sums, links,
 //! narrow windows, and traces that are too large for their slices.
 
-use schedlab_draw::levels::Levels;
 use schedlab_draw::page::{Columns, Note, PageData, Story, page};
 use schedlab_model::{
     Cpu, CpuSet, Event, EventSource, Nanos, OtherFormat, Span, TraceInfo, Warning, What,
 };
-use schedlab_timeline::{By, Density, TaskId, ask, notation, span_of};
+use schedlab_timeline::{TaskId, ask, notation, span_of};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io;
@@ -496,13 +495,11 @@ fn no_label_of_the_axis_lies_on_another_or_leaves_the_picture() {
 fn a_trace_too_large_for_its_slices_is_shown_in_columns() {
     let trace = notation::parse(TRACE).expect("sound notation");
     let span = span_of(&mut trace.source()).expect("in memory");
-    let question = (Columns::new(span).at_most(4), Density::new(span, 2_000, By::Task));
-    let (slices, columns) = ask(&mut trace.source(), question).expect("in memory").answer;
-    assert!(!slices.is_whole());
-    let levels = ask(&mut trace.source(), Levels::new(span, 64, Vec::new())).expect("in memory");
-    let levels = levels.answer[0].levels.clone();
+    let question = Columns::new(span).at_most(4).or_columns();
+    let data = ask(&mut trace.source(), question).expect("in memory").answer;
+    assert!(!data.is_whole());
     assert_eq!((PageData::columns_of(1_024), PageData::columns_of(2)), (8_192, 65_536));
-    let html = page("large.dat", &slices.with_columns(columns, levels), None, &[], 0);
+    let html = page("large.dat", &data, None, &[], 0);
     let Some((mut browser, file)) = Browser::show("columns", &html) else { return };
     let seen = browser.evaluate(
         "(() => { const p = schedlabPage; p.now(); const { sums, rows } = p.trace; \
@@ -510,7 +507,7 @@ fn a_trace_too_large_for_its_slices_is_shown_in_columns() {
          sums.running[sums.running.length - 1], \
          Math.round(p.trace.ran[1])]; })()",
     );
-    assert_eq!(seen, json!([2_000, 0, 3_000, 20_000, 8_000]), "columns, slices, waited, ran, A");
+    assert_eq!(seen, json!([16_000, 0, 3_000, 20_000, 8_000]), "columns, slices, waited, ran, A");
     // Zoomed in to what the first picture cannot show.
     browser.evaluate("(() => { const v = schedlabPage.view; [v.from, v.to] = [3900, 4100]; })()");
     let told = browser.evaluate(
@@ -561,6 +558,14 @@ fn numbers_of_tasks_change_in_steps_and_are_seen_on_each_ground() {
         assert!(seen[0].as_u64() <= Some(5), "none, one, two, and an edge of each: {seen}");
         assert!(seen[1].as_f64() >= Some(3.0), "contrast to the ground: {seen}");
     }
+    // So they do in the SVG: each line of the curve goes along one axis.
+    let slopes = browser.evaluate(
+        "[...new DOMParser().parseFromString(schedlabPage.svg(), 'image/svg+xml').querySelectorAll('path')] \
+         .map((path) => path.getAttribute('d')).filter((d) => /^M[^h]*L/.test(d)).map((d) => { \
+         const points = d.slice(1).replace('z', '').split('L').map((point) => point.split(' ').map(Number)); \
+         return points.slice(1).filter(([x, y], i) => x !== points[i][0] && y !== points[i][1]).length; })",
+    );
+    assert_eq!(slopes, json!([0, 0]), "running, and waiting on top");
     std::fs::remove_file(&file).expect("ours");
 }
 
@@ -657,7 +662,11 @@ fn a_reader_of_screens_hears_the_rows_and_what_is_chosen_by_keys_alone() {
         browser.evaluate("document.getElementById('chosen').getAttribute('aria-live')"),
         "polite"
     );
-    // Each key of the list does something, or says why it cannot.
+    // The list has each key that does something.
+    let listed = browser.evaluate(
+        "[...document.querySelectorAll('#keys dt')].flatMap((keys) => keys.textContent.trim().split(' '))",
+    );
+    let listed = listed.as_array().expect("a list").clone();
     for key in [
         "ArrowLeft",
         "ArrowUp",
@@ -681,14 +690,13 @@ fn a_reader_of_screens_hears_the_rows_and_what_is_chosen_by_keys_alone() {
         "l",
         "f",
     ] {
-        let told = browser.text("keys");
         let shown = match key {
             "ArrowLeft" => "←",
             "ArrowUp" => "↑",
             "PageUp" => "PgUp",
             other => other,
         };
-        assert!(told.contains(shown), "{key} in {told}");
+        assert!(listed.contains(&json!(shown)), "{key} in {listed:?}");
     }
     std::fs::remove_file(&file).expect("ours");
 }

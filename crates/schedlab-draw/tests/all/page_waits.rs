@@ -170,10 +170,19 @@ fn two() -> String {
     })
 }
 
-/// The windows of which the pages told the document last.
-fn windows(browser: &mut Browser) -> serde_json::Value {
-    std::thread::sleep(Duration::from_millis(600));
-    browser.evaluate("window.windows")
+/// The window of which a page tells the document after what was done.
+fn window(browser: &mut Browser, side: usize) -> [f64; 2] {
+    let mut seen = serde_json::Value::Null;
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_millis(100));
+        let before =
+            std::mem::replace(&mut seen, browser.evaluate(&format!("window.windows[{side}]")));
+        // It has settled.
+        if !seen.is_null() && seen == before {
+            break;
+        }
+    }
+    [0, 1].map(|index| seen[index].as_f64().expect("a window"))
 }
 
 #[test]
@@ -209,13 +218,12 @@ fn two_traces_zoom_together_from_the_instant_at_which_they_are_aligned() {
              return [r.left + 300, r.top + r.height / 2]; }})()"
         ));
         let at = [0, 1].map(|index| place[index].as_f64().expect("a number"));
+        browser.evaluate("window.windows = [null, null]");
         browser.call(
             "Input.dispatchMouseEvent",
             &json!({ "type": "mouseWheel", "x": at[0], "y": at[1], "deltaX": 0, "deltaY": by }),
         );
-        let seen = windows(&mut browser);
-        let side = usize::from(id == "b");
-        [0, 1].map(|index| seen[side][index].as_f64().expect("a window"))
+        window(&mut browser, usize::from(id == "b"))
     };
     let first = wheel("a", -500);
     let second = wheel("b", -100);

@@ -33,6 +33,7 @@ mod load_dies;
 mod load_site;
 mod machine_lock;
 mod machines;
+mod page_faults;
 mod page_numbers;
 mod parsers;
 mod patience;
