@@ -4,10 +4,11 @@
 //! buffers as they are. Reading releases the interpreter's lock.
 
 mod columns;
-mod episodes;
+mod declared;
 mod events;
 mod intervals;
 mod lists;
+mod rows;
 mod table;
 mod trace;
 

@@ -1,5 +1,6 @@
 //! A finished table, and its way out.
 
+use crate::rows::Rows;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::ffi::FFI_ArrowSchema;
@@ -19,6 +20,11 @@ impl Table {
     /// Of finished parts, which have this schema.
     pub(crate) const fn new(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self { schema, batches }
+    }
+
+    /// The parts.
+    pub(crate) fn parts(&self) -> &[RecordBatch] {
+        &self.batches
     }
 }
 
@@ -67,6 +73,16 @@ impl Table {
             }
         }
         Ok(units)
+    }
+
+    /// A pandas data frame; the names of tasks and reasons are categories.
+    fn to_pandas<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("pandas")?.getattr("DataFrame")?.call_method1("from_arrow", (this,))
+    }
+
+    /// The rows, each a dictionary; what takes no Arrow takes these.
+    fn __iter__(this: Py<Self>) -> Rows {
+        Rows::of(this)
     }
 
     /// Bytes of all buffers.

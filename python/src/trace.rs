@@ -1,14 +1,16 @@
 //! A trace, and its tables, each made when it is first asked for.
 
-use crate::episodes::episodes;
+use crate::declared::declared;
 use crate::events::Events;
 use crate::intervals::Intervals;
 use crate::table::Table;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
+use schedlab_model::table::Rows;
 use schedlab_model::{Clock, EventSource, Nanos, Point, Span, TraceInfo, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cut, Question, Reply, ask_within, span_of,
+    Conservation, ConservationOptions, Cut, Question, Reply, Tasks, WithArguments, ask_within,
+    span_of, tells_where_tasks_block,
 };
 use schedlab_trace::{Options, TraceError};
 use std::collections::BTreeSet;
@@ -36,6 +38,7 @@ pub(crate) struct Trace {
     events: Mutex<Option<Py<Table>>>,
     intervals: Mutex<Option<(Py<Table>, Py<Table>)>>,
     episodes: Mutex<Option<Py<Table>>>,
+    tasks: Mutex<Option<Py<Table>>>,
     told: Mutex<BTreeSet<String>>,
 }
 
@@ -126,6 +129,7 @@ impl Trace {
             events: Mutex::default(),
             intervals: Mutex::default(),
             episodes: Mutex::default(),
+            tasks: Mutex::default(),
             told: Mutex::default(),
         })
     }
@@ -168,6 +172,47 @@ impl Trace {
         let mut source = schedlab_trace::open_with(&self.path, &self.options(false))?;
         let question = question(source.info());
         ask_within(&mut *source, self.cut, question).map_err(|error| read_error(&self.path, error))
+    }
+
+    /// The table of episodes, costliest first.
+    fn ask_episodes(&self) -> Result<(Table, Vec<Warning>), Failure> {
+        let options = ConservationOptions { limit: usize::MAX, ..ConservationOptions::default() };
+        let reply = self.ask(|info| Conservation::new(options, info))?;
+        let rows = reply.rows(&reply.answer.episodes);
+        Ok((declared(&Rows::new(&rows, reply.origin).known(&reply.known))?, reply.warnings.clone()))
+    }
+
+    /// The table of what each task did, longest run time first.
+    fn ask_tasks(&self) -> Result<(Table, Vec<Warning>), Failure> {
+        let tasks = |info: &TraceInfo| Tasks::by_distance(info.topology.clone());
+        let has_stacks = self.info.others.iter().any(|one| tells_where_tasks_block(&one.name));
+        let reply = match has_stacks {
+            true => self.ask(|info| WithArguments(tasks(info)))?,
+            false => self.ask(tasks)?,
+        };
+        let rows = reply.rows(&reply.answer.rows);
+        let rows = Rows::new(&rows, reply.origin)
+            .known(&reply.known)
+            .off("run_ns", |row| Some(row.reply.off(row.task)?.ran_off().0 as f64))
+            .off("wait_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64));
+        Ok((declared(&rows)?, reply.warnings.clone()))
+    }
+
+    /// A table that is kept once it was made; what limits it is said then.
+    fn kept(
+        &self,
+        py: Python<'_>,
+        place: &Mutex<Option<Py<Table>>>,
+        make: impl FnOnce(&Self) -> Result<(Table, Vec<Warning>), Failure> + Send,
+    ) -> PyResult<Py<Table>> {
+        if let Some(table) = &*held(place) {
+            return Ok(table.clone_ref(py));
+        }
+        let (table, warnings) = py.detach(|| make(self))?;
+        self.warn(py, &warnings)?;
+        let table = Py::new(py, table)?;
+        *held(place) = Some(table.clone_ref(py));
+        Ok(table)
     }
 
     /// Says what limits the tables, once each.
@@ -214,14 +259,7 @@ impl Trace {
     /// Every event, with the columns of `schedlab trace convert FILE.csv`.
     #[getter]
     fn events(&self, py: Python<'_>) -> PyResult<Py<Table>> {
-        if let Some(table) = &*held(&self.events) {
-            return Ok(table.clone_ref(py));
-        }
-        let (table, warnings) = py.detach(|| self.read_events())?;
-        self.warn(py, &warnings)?;
-        let table = Py::new(py, table)?;
-        *held(&self.events) = Some(table.clone_ref(py));
-        Ok(table)
+        self.kept(py, &self.events, Self::read_events)
     }
 
     /// Who ran where, from when until when; without a pid, nothing is known of the CPU.
@@ -239,20 +277,19 @@ impl Trace {
     /// Episodes of lost CPU time, costliest first, as `schedlab trace conservation` finds them.
     #[getter]
     fn episodes(&self, py: Python<'_>) -> PyResult<Py<Table>> {
-        if let Some(table) = &*held(&self.episodes) {
-            return Ok(table.clone_ref(py));
-        }
-        let (table, warnings) = py.detach(|| {
-            let options =
-                ConservationOptions { limit: usize::MAX, ..ConservationOptions::default() };
-            let reply = self.ask(|info| Conservation::new(options, info))?;
-            let table = episodes(&reply.answer.episodes, &reply.state)?;
-            Ok::<_, Failure>((table, reply.warnings))
-        })?;
-        self.warn(py, &warnings)?;
-        let table = Py::new(py, table)?;
-        *held(&self.episodes) = Some(table.clone_ref(py));
-        Ok(table)
+        self.kept(py, &self.episodes, Self::ask_episodes)
+    }
+
+    /// What each task did with its time, longest run time first, as `schedlab trace tasks` tells it.
+    #[getter]
+    fn tasks(&self, py: Python<'_>) -> PyResult<Py<Table>> {
+        self.kept(py, &self.tasks, Self::ask_tasks)
+    }
+
+    /// Pictures of the trace, made by `schedlab draw`.
+    #[getter]
+    fn plot<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("schedlab._plot")?.getattr("Plot")?.call1((this,))
     }
 
     /// The file.

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 import schedlab
-from schedlab import _ask, _run
+from schedlab import _ask, _plot, _run
 
 from .made import ROOT, inside
 
@@ -25,7 +25,7 @@ def missing(name: str) -> bool:
 class Examples(unittest.TestCase):
     def test_examples_of_docstrings_print_what_they_say(self):
         tried = 0
-        for module in (schedlab, _ask, _run):
+        for module in (schedlab, _ask, _plot, _run):
             with inside():
                 done = doctest.testmod(module, optionflags=OPTIONS)
             self.assertEqual(done.failed, 0, module.__name__)
@@ -53,6 +53,7 @@ class Notebook(unittest.TestCase):
             client.execute()
         outputs = [cell.outputs for cell in book.cells if cell.cell_type == "code"]
         self.assertGreater(len(outputs), 5)
+        self.assertTrue(any("image/svg+xml" in str(shown) for shown in outputs), "a picture is shown")
         # A cell that fails raises; the last one checks the whole.
         self.assertIn("as the command says", str(outputs[-1]))
 

@@ -46,9 +46,15 @@ class HandOver(unittest.TestCase):
         self.assertEqual(addresses(kept, "start_ns"), addresses(self.arrow, "start_ns"))
 
     def test_pandas_takes_a_table_by_itself(self):
-        frame = pd.DataFrame.from_arrow(self.waits)
-        self.assertEqual(int((frame["end_ns"] - frame["start_ns"]).sum()), self.expected)
-        self.assertEqual(str(frame["why"].dtype), "category")
+        for frame in (self.waits.to_pandas(), pd.DataFrame(self.waits)):
+            self.assertEqual(int((frame["end_ns"] - frame["start_ns"]).sum()), self.expected)
+            self.assertEqual(list(frame.columns), self.waits.columns)
+        self.assertEqual(str(self.waits.to_pandas()["why"].dtype), "category")
+
+    def test_rows_are_those_of_arrow_one_by_one(self):
+        read = schedlab.read(trace())
+        for table in (read.events, read.slices, read.waits, read.episodes, read.tasks):
+            self.assertEqual(list(table), pa.table(table).to_pylist())
 
     def test_duckdb_queries_a_table_by_its_variable(self):
         waits = self.waits

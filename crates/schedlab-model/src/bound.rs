@@ -12,3 +12,16 @@ pub enum Bound {
     /// The value is at most this far away, in the unit of the column.
     Within(f64),
 }
+
+impl Bound {
+    /// What `NAME_bound` says in tables; `None` where the value is exact.
+    #[must_use]
+    pub fn word(self) -> Option<String> {
+        match self {
+            Self::Exact => None,
+            Self::AtLeast => Some("at_least".to_owned()),
+            Self::AtMost => Some("at_most".to_owned()),
+            Self::Within(apart) => Some(format!("within {apart}")),
+        }
+    }
+}

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from ._command import called
+from ._command import called, options as spelled
 from ._native import Trace
 
 
@@ -29,27 +29,13 @@ def ask(trace: Trace | str | os.PathLike[str], question: str, **options: Any) ->
         ValueError: the command has no such question or option.
         CommandError: the trace cannot be read.
     """
-    words: list[str] = ["trace", question]
-    if isinstance(trace, Trace):
-        path: str | os.PathLike[str] = trace.path
-        for option, point in zip(("from", "to"), trace.part):
-            if point is not None:
-                options.setdefault(option, point)
-    else:
-        path = trace
-    words.append(os.fspath(path))
-    for name, value in options.items():
-        words.extend(_option(name, value))
+    path = trace.path if isinstance(trace, Trace) else trace
+    given = {**part_of(trace), **options} if isinstance(trace, Trace) else options
+    words = ["trace", question, os.fspath(path), *spelled(given)]
     answer: dict[str, Any] = json.loads(called([*words, "--json"]))
     return answer
 
 
-def _option(name: str, value: Any) -> list[str]:
-    """An option as the command takes it."""
-    flag = "--" + name.rstrip("_").replace("_", "-")
-    if value is True:
-        return [flag]
-    if value is False or value is None:
-        return []
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return [f"{flag}={each}" for each in values]
+def part_of(trace: Trace) -> dict[str, Any]:
+    """The part that was asked for, as options."""
+    return dict(zip(("from", "to"), trace.part))

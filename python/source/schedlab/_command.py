@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 #: The exit status of a command that was used wrongly.
 _USAGE = 2
@@ -52,3 +52,15 @@ def called(arguments: Sequence[str | os.PathLike[str]]) -> str:
     if done.returncode == _USAGE:
         raise ValueError(said)
     raise CommandError(said)
+
+
+def options(given: dict[str, Any]) -> list[str]:
+    """Options as the command takes them: ``_`` for ``-``, ``True`` without a value, a list once for each value."""
+    words: list[str] = []
+    for name, value in {name.rstrip("_"): value for name, value in given.items()}.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        elif value is not False and value is not None:
+            words += [f"{flag}={each}" for each in (value if isinstance(value, (list, tuple)) else [value])]
+    return words

@@ -1,9 +1,11 @@
 """Types of the compiled part."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, final
+
+from ._plot import Plot
 
 __all__ = ["Table", "Trace", "TraceWarning", "read", "table_of", "__version__"]
 __version__: str
@@ -24,7 +26,10 @@ class Table:
     @property
     def nbytes(self) -> int:
         """Bytes of all buffers."""
+    def to_pandas(self) -> Any:
+        """A pandas data frame; the names of tasks and reasons are categories."""
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[dict[str, Any]]: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
     def __arrow_c_schema__(self) -> Any: ...
 
@@ -44,6 +49,12 @@ class Trace:
     @property
     def episodes(self) -> Table:
         """Episodes of lost CPU time, costliest first, as `schedlab trace conservation` finds them."""
+    @property
+    def tasks(self) -> Table:
+        """What each task did with its time, longest run time first, as `schedlab trace tasks` tells it."""
+    @property
+    def plot(self) -> Plot:
+        """Pictures of the trace, made by `schedlab draw`."""
     @property
     def path(self) -> Path:
         """The file."""

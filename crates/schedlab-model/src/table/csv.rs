@@ -1,6 +1,6 @@
 //! Tables as CSV (RFC 4180): a head, and a line for each row.
 
-use super::{Bound, Cell, Column, Head, Kind, Rows};
+use super::{Cell, Column, Head, Kind, Rows};
 use crate::{Nanos, as_text};
 
 impl<R> Rows<'_, R> {
@@ -84,19 +84,9 @@ impl<'a, R> Csv<'a, R> {
         for column in self.columns() {
             let value = column.value(row);
             cells.push(self.cell(&column.head.kind, &value.cell));
-            cells.extend(column.head.bounded.then(|| bound(value.bound).unwrap_or_default()));
+            cells.extend(column.head.bounded.then(|| value.bound.word().unwrap_or_default()));
         }
         cells.join(",") + "\n"
-    }
-}
-
-/// What `NAME_bound` says in JSON and CSV; `None` where the value is exact.
-pub(super) fn bound(bound: Bound) -> Option<String> {
-    match bound {
-        Bound::Exact => None,
-        Bound::AtLeast => Some("at_least".to_owned()),
-        Bound::AtMost => Some("at_most".to_owned()),
-        Bound::Within(apart) => Some(format!("within {apart}")),
     }
 }
 

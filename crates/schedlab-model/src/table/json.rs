@@ -1,6 +1,5 @@
 //! Tables as JSON: an object for each row. What the names of neighbours have in common before a dot is an object in it.
 
-use super::csv::bound;
 use super::{Bound, Cell, Column, Head, Kind, One, Rows, Value};
 use crate::Nanos;
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
@@ -92,7 +91,7 @@ impl Serialize for Object<'_> {
                     let origin = self.origin;
                     object.serialize_entry(name, &InKind { cell, kind, origin })?;
                     if head.bounded {
-                        object.serialize_entry(&format!("{name}_bound"), &bound(value.bound))?;
+                        object.serialize_entry(&format!("{name}_bound"), &value.bound.word())?;
                     }
                 }
                 Field::Object(name, fields) => {
