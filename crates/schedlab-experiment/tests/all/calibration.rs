@@ -379,8 +379,8 @@ fn table_of_intervals(extent: &Extent, out: &mut String, failed: &mut Vec<String
     let (trials, most) = (extent.trials, most(extent.trials));
     let text = format!(
         "Of {trials} comparisons whose true change is exactly the margin of 5 %, at most {most} may be called\n\
-         equivalent. Of as many whose true change is 10 %, at least 93 % of the intervals must hold it: those of the\n\
-         change, and from 10 pairs on those of the mean beside it."
+         equivalent. Of as many whose true change is 10 %, at least 93 % of the intervals must hold it. From 10 pairs on\n\
+         the same holds for those of the mean beside it."
     );
     let columns = ["noise", "pairs", "called equivalent", "the change, %", "the mean, %"];
     head(out, "The margin and the intervals", &text, &columns);
@@ -449,7 +449,7 @@ fn table_of_adjusted(extent: &Extent, out: &mut String, failed: &mut Vec<String>
     let (trials, most) = (extent.trials, most(extent.trials));
     let text = format!(
         "Runs with noise of 2 % that take 10 % longer for each CPU that was busy in the second before, adjusted for it.\n\
-         Of {trials} comparisons of a setting with itself at most {most} may claim a difference, and of those whose true\n\
+         Of {trials} comparisons of a setting with itself at most {most} may claim a difference. Of those whose true\n\
          change is the margin at most {most} may be called equivalent. At least 93 % of the intervals must hold a true\n\
          change of 10 %."
     );
@@ -506,8 +506,8 @@ fn decided_by_more(trials: u64) -> (u64, u64) {
 fn paragraph_on_more_runs(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
     let (decided, told) = decided_by_more(extent.trials);
     let text = format!(
-        "Of {} comparisons of 12 pairs with noise of 5 % and true changes of up to 10 %, {told} were undecided and said\n\
-         how many more runs decide them. With these, {decided} were decided. 60 to 95 % are aimed at.",
+        "{} comparisons of 12 pairs have noise of 5 % and true changes of up to 10 %. Of them {told} were undecided and\n\
+         said how many more runs decide them. With these, {decided} were decided. 60 to 95 % are aimed at.",
         extent.trials
     );
     let _ = write!(out, "\n### More runs\n\n{}\n", wrapped(&text));
