@@ -111,10 +111,13 @@ pub(super) fn keep_nearest(method: Method, kept: &mut [Measured], again: &[Measu
 /// commands share what others leave, and at full speed there is no method.
 fn is_crowded(method: Method, one: &Measured, share_before: f64) -> bool {
     let short = -off(method, one);
-    // Ticks count down: up to twice as much was taken.
-    let is_taken = 2.0 * one.taken >= short;
     let shares = is_unslowed(method, one) || method.is_for_command();
-    short > 0.0 && (is_taken || share_before < STEADY || shares)
+    short > 0.0 && (is_taken(method, one) || share_before < STEADY || shares)
+}
+
+/// Whether interrupts and the hypervisor took as much as is missing. Ticks count down: up to twice as much was taken.
+fn is_taken(method: Method, one: &Measured) -> bool {
+    2.0 * one.taken >= -off(method, one)
 }
 
 /// What is off by more than the tolerance, with its cause.
@@ -149,7 +152,7 @@ pub(super) fn doubts(
 
 fn cause(method: Method, one: &Measured, share_before: f64) -> String {
     let off = off(method, one);
-    if off < 0.0 && one.taken > 0.0 {
+    if off < 0.0 && is_taken(method, one) {
         return format!(
             "interrupts and the hypervisor took {:.0}% of it meanwhile",
             one.taken * 100.0

@@ -184,6 +184,10 @@ fn check_timehist(file: &Path, few: usize) {
         if task["slices"].as_f64() != Some(rows) {
             continue;
         }
+        // Nor has a wait that has not ended.
+        if latency.get(&tid).is_some_and(|row| row["unfinished"].as_u64() > Some(0)) {
+            continue;
+        }
         let ran = task["run_ns"].as_f64().unwrap_or(0.0) / 1e6;
         let waited = latency.get(&tid).and_then(|row| row["wakeup"]["latency_ns_sum"].as_f64());
         let waited = waited.unwrap_or(0.0) / 1e6;

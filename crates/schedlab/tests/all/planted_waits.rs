@@ -164,14 +164,16 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
     };
     let ms = |ns: f64| format!("{:.1}", ns / 1e6);
     // Where switches are left out, times carry ±.
-    let (exact, about) = if place.is_complete { (0.02, 0.1) } else { (0.1, 0.25) };
+    let (exact, about, nothing) =
+        if place.is_complete { (0.02, 0.1, 20e6) } else { (0.1, 0.25, 100e6) };
     // The model's sums beside those of the kernel.
     for group in why["groups"].as_array().into_iter().flatten() {
         let (model, kernel) = (ns(&group["counted_ns"]), ns(&group["kernel_throttled_ns"]));
         line.tell("model_ms", &ms(model));
         line.tell("cpu_stat_ms", &ms(kernel));
-        // The kernel adds all of what ended: also what began before the first event.
-        let is_before = kernel > model && kernel - model < PERIOD_NS;
+        // The kernel adds all of what ended: also what began before the first event, or before the first end of a
+        // period, from which on the model knows the budget.
+        let is_before = kernel > model && kernel - model < 2.0 * PERIOD_NS;
         if apart(model, kernel) > exact && (model - kernel).abs() > SLACK_NS && !is_before {
             line.wrong.push(format!("throttled {} ms, cpu.stat {}", ms(model), ms(kernel)));
         }
@@ -216,7 +218,8 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
         line.tell("gain_ms_per_s", &ms(gain));
         let is_wrong = match blame {
             Blame::Gain => apart(by_hog, gain) > about,
-            Blame::Nothing => by_hog > 20e6,
+            // Up to the first end of a period nobody knows of the quota.
+            Blame::Nothing => by_hog > nothing + PERIOD_NS / seconds,
             Blame::Open => false,
         };
         if is_wrong {

@@ -109,7 +109,7 @@ fn agree(via: &str, load: &str, (count, waits_min): (usize, u64)) {
         "--by",
         "task",
     ];
-    let more = ["--keep", "x.dat", "--via", via, "--ring", "16MiB"];
+    let more = ["--keep", "x.dat", "--via", via, "--ring", "64MiB"];
     let output = watch_beside(load, dir.path(), &[&options[..], &more].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("no event was lost"), "{}", text(&output.stderr));
