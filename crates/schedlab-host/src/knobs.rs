@@ -38,7 +38,10 @@ const fn unmounted(has_none: bool, is_root: bool, mounts: bool) -> &'static str 
             "debugfs is not mounted, and this container may not mount it: start it with `--cap-add SYS_ADMIN \
              -v /sys/kernel/debug:/sys/kernel/debug`"
         }
-        _ => "debugfs is not mounted: as root, run `mount -t debugfs none /sys/kernel/debug`",
+        _ => {
+            "debugfs is not mounted: as root, run `mount -t debugfs none /sys/kernel/debug` (a kernel that is locked \
+             down refuses its files even then: set a slice per task)"
+        }
     }
 }
 
