@@ -274,10 +274,9 @@ impl<R> Column<R> {
     #[must_use]
     pub fn value<'r>(&self, row: &'r R) -> Value<'r> {
         let is_part = |holds: &Get<R, bool>| !self.blank && holds(row);
-        let bound = match &self.bound {
-            Some(bound) => bound(row),
-            None if self.at_least.as_ref().is_some_and(is_part) => Bound::AtLeast,
-            None => Bound::Exact,
+        let bound = match self.bound.as_ref().map_or(Bound::Exact, |bound| bound(row)) {
+            Bound::Exact if self.at_least.as_ref().is_some_and(is_part) => Bound::AtLeast,
+            bound => bound,
         };
         Value { cell: (self.get)(row), bound }
     }

@@ -201,3 +201,18 @@ fn the_schema_has_each_column_and_what_may_be_unknown() {
     let required = schema["items"]["required"].as_array().unwrap();
     assert!(!required.contains(&json!("all")) && required.contains(&json!("by")));
 }
+
+#[test]
+fn a_part_stays_a_part_where_other_cells_of_its_column_are_estimates() {
+    struct Sum(u64, bool, Option<f64>);
+    impl Row for Sum {
+        const ABOUT: &'static str = "A sum.";
+        fn columns() -> Vec<Column<Self>> {
+            let column = column("sum_ns", "Their sum.", |row: &Self| Nanos(row.0));
+            vec![column.at_least(|row| row.1)]
+        }
+    }
+    let sums = [Sum(1, false, Some(0.1)), Sum(2, true, None), Sum(3, false, None)];
+    let rows = Rows::new(&sums, ORIGIN).off("sum_ns", |row| row.2);
+    assert_eq!(rows.csv(false), "sum_ns,sum_ns_bound\n1,within 0.1\n2,at_least\n3,\n");
+}
