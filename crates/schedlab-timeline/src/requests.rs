@@ -299,7 +299,9 @@ impl Question for Requests {
         // What a task that has ended began, it will not end.
         let alive = |by: TaskId| !by.is_some() || state.task(by).activity != Activity::Dead;
         let end = state.window().end;
-        let open = self.open.values().flatten().filter(|begun| {
+        let begun: Vec<&Begun> =
+            self.open.values().flatten().filter(|begun| self.chosen.has(begun.by)).collect();
+        let open = begun.iter().copied().filter(|begun| {
             alive(begun.by) && longest.is_none_or(|longest| end - begun.at > longest)
         });
         requests.extend(open.map(|begun| told(begun, end, begun.by, true)));
@@ -316,8 +318,7 @@ impl Question for Requests {
                 occupants.during(all.filter(|piece| piece.depth == 0).filter_map(|it| it.wait()))
             })
         });
-        let begun = self.open.values().flatten().filter(|begun| self.chosen.has(begun.by)).count();
-        let unfinished = (begun + self.found.len() - requests.len()) as u64;
+        let unfinished = (begun.len() + self.found.len() - requests.len()) as u64;
         let (unbegun, instead) = (self.unbegun, instead.unwrap_or_default());
         let stacks = self.lives.stacks();
         RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead, blocked, stacks }

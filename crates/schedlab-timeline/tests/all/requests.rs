@@ -1,12 +1,17 @@
 //! What requests were spent on, on timelines as text. A column is a microsecond.
 
 use schedlab_model::Nanos;
-use schedlab_timeline::{Cut, Part, Requests, RequestsAnswer, ask_within, notation};
+use schedlab_timeline::{Chosen, Cut, Part, Requests, RequestsAnswer, Who, ask_within, notation};
 use std::fmt::Write as _;
 
-fn ask(text: &str, nth: usize) -> RequestsAnswer {
+fn parsed(text: &str) -> notation::Trace {
     let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     trace.info.marks = vec!["request".to_owned(), "other".to_owned()];
+    trace
+}
+
+fn ask(text: &str, nth: usize) -> RequestsAnswer {
+    let trace = parsed(text);
     ask_within(&mut trace.source(), Cut::default(), Requests::new("request", nth)).unwrap().answer
 }
 
@@ -90,6 +95,27 @@ fn a_request_that_has_not_ended_counts_once_it_is_the_longest() {
     );
     let answer = ask(&text(6), 1);
     assert_eq!((told(&answer), answer.unfinished), (vec!["1-4 ran 3".into()], 1));
+}
+
+#[test]
+fn an_open_request_of_a_task_that_is_not_chosen_does_not_count() {
+    let trace = parsed(
+        "
+        0 | AAAAAAAA
+        1 | BBBBBBBB
+        at 1: B marks 0 begin of 1
+        at 2: B marks 0 end of 1
+        at 3: A marks 0 begin of 2",
+    );
+    let state = ask_within(&mut trace.source(), Cut::default(), Who).unwrap().state;
+    let of = |name: &str| {
+        let chosen = Chosen::of(&state, |_, _, comm| comm == name);
+        let requests = Requests::new("request", 1).about(chosen);
+        let answer = ask_within(&mut trace.source(), Cut::default(), requests).unwrap().answer;
+        (told(&answer), answer.unfinished)
+    };
+    assert_eq!(of("A"), (vec!["3-8+ ran 5".into()], 0));
+    assert_eq!(of("B"), (vec!["1-2 ran 1".into()], 0));
 }
 
 /// A request of each length from 1 to `count` columns.
