@@ -191,11 +191,7 @@ impl Trace {
             false => self.ask(tasks)?,
         };
         let rows = reply.rows(&reply.answer.rows);
-        let rows = Rows::new(&rows, reply.origin)
-            .known(&reply.known)
-            .off("run_ns", |row| Some(row.reply.off(row.task)?.ran_off().0 as f64))
-            .off("wait_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64));
-        Ok((declared(&rows)?, reply.warnings.clone()))
+        Ok((declared(&reply.table(&rows))?, reply.warnings.clone()))
     }
 
     /// A table that is kept once it was made; what limits it is said then.

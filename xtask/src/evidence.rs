@@ -71,7 +71,7 @@ pub(crate) fn waits() -> Result<()> {
         told("uname", &["-srm"])?,
         told("qemu-system-x86_64", &["--version"])?.lines().next().unwrap_or_default()
     );
-    std::fs::write(folder.join("identity.txt"), identity)?;
+    write(&folder.join("identity.txt"), &identity)?;
     let table = table.to_str().context("the path of this tree is not UTF-8")?;
     let test = ["test", "--locked", "-p", "schedlab", "--features", "parquet", "--test", "all"];
     let words = [&test[..], &["planted_waits::", "--", "--test-threads", "1"]].concat();

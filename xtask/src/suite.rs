@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// More failed tests than this are a broken commit, not chance: none of them is repeated.
@@ -78,20 +78,17 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
         .with_context(|| format!("`{line}` could not be started"))?;
     let errors = child.stderr.take().context("stderr is a pipe")?;
     let output = child.stdout.take().context("stdout is a pipe")?;
-    // Seconds since `start` at which the last line came; `u64::MAX` once all is over.
-    let said = AtomicU64::new(0);
-    let (cargo, said) = (child.id(), &said);
+    let cargo = child.id();
     let (output, errors, status) = std::thread::scope(|scope| {
-        let heard = || said.store(start.elapsed().as_secs(), Ordering::Relaxed);
+        let (heard, lines) = mpsc::channel();
         let thread = || std::thread::Builder::new();
+        thread().spawn_scoped(scope, move || end_silence(cargo, &lines))?;
+        let also = heard.clone();
         let errors =
-            thread().spawn_scoped(scope, move || copy(errors, std::io::stderr(), heard))?;
-        thread().spawn_scoped(scope, move || end_silence(cargo, start, said))?;
-        let output = copy(output, std::io::stdout(), heard);
+            thread().spawn_scoped(scope, move || copy(errors, std::io::stderr(), &also))?;
+        let output = copy(output, std::io::stdout(), &heard);
         let errors = errors.join().expect("copying does not panic");
-        let status = child.wait();
-        said.store(u64::MAX, Ordering::Relaxed);
-        anyhow::Ok((output?, errors?, status?))
+        anyhow::Ok((output?, errors?, child.wait()?))
     })?;
     steps::say(&format!("== {line}: {status} after {:.0} s", start.elapsed().as_secs_f64()));
     Ok(Outcome {
@@ -102,23 +99,21 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
     })
 }
 
-/// Kills the test program under `cargo` whenever no line has come for [`SILENCE`], until `said` is `u64::MAX`.
-fn end_silence(cargo: u32, start: Instant, said: &AtomicU64) {
+/// Kills the test program under `cargo` whenever no line has come for [`SILENCE`], until no more can come.
+fn end_silence(cargo: u32, lines: &Receiver<()>) {
     loop {
-        std::thread::sleep(Duration::from_millis(500));
-        let last = said.load(Ordering::Relaxed);
-        if last == u64::MAX {
-            return;
+        match lines.recv_timeout(SILENCE) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let seconds = SILENCE.as_secs();
+                steps::say(&format!("HANGS: no line for {seconds} s\n{}", running()));
+                for program in children(cargo) {
+                    steps::say(&format!("HANGS: process {program} is killed"));
+                    let _ = Command::new("kill").args(["-KILL", &program.to_string()]).status();
+                }
+            }
         }
-        if start.elapsed().as_secs().saturating_sub(last) < SILENCE.as_secs() {
-            continue;
-        }
-        steps::say(&format!("HANGS: no line for {} s\n{}", SILENCE.as_secs(), running()));
-        for program in children(cargo) {
-            steps::say(&format!("HANGS: process {program} is killed"));
-            let _ = Command::new("kill").args(["-KILL", &program.to_string()]).status();
-        }
-        said.store(start.elapsed().as_secs(), Ordering::Relaxed);
     }
 }
 
@@ -131,30 +126,29 @@ fn children(parent: u32) -> Vec<u32> {
 /// Every process that is not the kernel's: its command line and what each of its threads waits in; then the locks.
 fn running() -> String {
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let folders = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
     let mut out = String::new();
-    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+    for process in folders(Path::new("/proc")) {
         let line = read(&process.path().join("cmdline")).replace('\0', " ");
         if line.is_empty() {
             continue;
         }
-        let _ = writeln!(out, "  {} {:.160}", process.file_name().display(), line);
-        for thread in std::fs::read_dir(process.path().join("task")).into_iter().flatten().flatten()
-        {
+        let _ = writeln!(out, "  {} {line:.160}", process.file_name().display());
+        for thread in folders(&process.path().join("task")) {
             let [name, stat, inside] =
                 ["comm", "stat", "wchan"].map(|file| read(&thread.path().join(file)));
             let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-            let state = state.unwrap_or('?');
-            let _ = writeln!(out, "    {} {state} {inside}", name.trim_end());
+            let _ = writeln!(out, "    {} {} {inside}", name.trim_end(), state.unwrap_or('?'));
         }
     }
     out + &read(Path::new("/proc/locks"))
 }
 
-/// Copies lines as they come; all of them. Says so of each.
-fn copy(from: impl Read, mut to: impl Write, heard: impl Fn()) -> Result<String> {
+/// Copies lines as they come; all of them. Tells whoever listens of each.
+fn copy(from: impl Read, mut to: impl Write, heard: &Sender<()>) -> Result<String> {
     let mut whole = String::new();
     for line in BufReader::new(from).split(b'\n') {
-        heard();
+        let _ = heard.send(());
         let line = [line?.as_slice(), b"\n"].concat();
         to.write_all(&line)?;
         whole.push_str(&String::from_utf8_lossy(&line));
@@ -180,12 +174,9 @@ mod tests {
     fn what_failed_is_read_from_the_lines_of_cargo() {
         let errors = "error: 2 targets failed:\n    `-p schedlab --test all`\n    `-p schedlab-jobs --doc`\n";
         let mut copied = Vec::new();
-        let lines = AtomicU64::new(0);
-        let heard = || {
-            lines.fetch_add(1, Ordering::Relaxed);
-        };
-        let all = copy(errors.as_bytes(), &mut copied, heard).unwrap();
-        assert_eq!(lines.into_inner(), 3);
+        let (heard, lines) = mpsc::channel();
+        let all = copy(errors.as_bytes(), &mut copied, &heard).unwrap();
+        assert_eq!(lines.try_iter().count(), 3);
         let targets: Vec<_> = all.lines().filter_map(failed_target).collect();
         assert_eq!(targets, ["-p schedlab --test all", "-p schedlab-jobs --doc"]);
         assert_eq!(copied, errors.as_bytes());

@@ -6,6 +6,7 @@ use crate::refused_part::blamed;
 use crate::run_metrics;
 use crate::{Experiment, Machines, Plan, Planned};
 use schedlab_model::{Fact, Warning};
+use schedlab_workload::knobs::{FEATURE, FEATURES};
 use schedlab_workload::{HOST, Machine, MachineName, Offers, WorkloadSpec};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -136,6 +137,12 @@ fn missing(
     missing
 }
 
+/// The name of the knob that a setting sets. A single switch is set through the file that holds all of them.
+#[must_use]
+pub fn knob_of(setting: &str) -> &str {
+    if setting.starts_with(FEATURE) { FEATURES } else { setting }
+}
+
 /// Why a setting cannot be made on a machine at all.
 fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
     if setting.starts_with(MachineName::FILE) {
@@ -146,8 +153,7 @@ fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
         let Fact::Unknown(why) = &offers.speeds else { return None };
         return Some(format!("cannot slow CPUs here: {why}"));
     }
-    // A single switch is set through the file that holds all of them.
-    let name = if setting.starts_with("feature:") { "features" } else { setting };
+    let name = knob_of(setting);
     match offers.knobs.iter().find(|knob| knob.name == name) {
         Some(knob) if knob.writable => None,
         Some(knob) => Some(format!("cannot set knob {name} here: {}", knob.why_not)),

@@ -417,7 +417,7 @@ fn a_planted_change_is_found_under_each_model_of_noise_and_none_is_invented() {
         assert!(!first.contains("better in"), "{model}, {percent} %: {first}");
         // Where a mean does not exist, it may contradict the typical run.
         let found = first.contains("worse in time_s: +") || model == "cauchy";
-        assert_eq!(found && percent > 0, percent > 0, "{model}, {percent} %: {first}");
+        assert!(found || percent == 0, "{model}, {percent} %: {first}");
         assert!(percent > 0 || !first.contains("worse in"), "{model}: {first}");
     }
 }

@@ -47,7 +47,7 @@ mod trace_metrics;
 pub mod tune;
 
 pub use anew::Anew;
-pub use check::missing_program;
+pub use check::{knob_of, missing_program};
 pub use comparable::incomparable;
 pub use environment::{conditions, is_passing, machine_line};
 pub use file::{

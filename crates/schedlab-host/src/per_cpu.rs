@@ -25,10 +25,10 @@ pub(crate) struct PerCpu {
 
 /// Fields of `/proc/stat` in which a CPU is at work: user, nice, system, irq, softirq.
 const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
-/// Those in which no task has it: irq, softirq, steal.
+/// Fields in which no task has the CPU, although one may want it: irq, softirq, steal.
 const TAKEN: [usize; 3] = [5, 6, 7];
 
-/// The sum of some fields of `/proc/stat`.
+/// The sum of some fields of `/proc/stat`, in nanoseconds.
 fn stat(text: &str, fields: &[usize]) -> ByCpu {
     let line = |line: &str| {
         let (cpu, rest) = line.strip_prefix("cpu")?.split_once(' ')?;
@@ -39,10 +39,10 @@ fn stat(text: &str, fields: &[usize]) -> ByCpu {
     text.lines().filter_map(line).collect()
 }
 
-/// The time since boot that interrupts and the hypervisor took of a CPU, in ticks.
+/// The time since boot that interrupts and the hypervisor took of a CPU, in whole ticks.
 pub(crate) fn taken(cpu: Cpu) -> Nanos {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    Nanos(stat(&text, &TAKEN).get(&usize::from(cpu.0)).copied().unwrap_or(0))
+    Nanos(stat(&text, &TAKEN).get(&cpu.index()).copied().unwrap_or(0))
 }
 
 /// `/proc/schedstat` since version 15: the eighth number of a CPU is the time for which tasks waited.
@@ -113,7 +113,7 @@ fn spread(
     cpus: &CpuSet,
     value: impl Fn(u64) -> f64,
 ) -> Vec<Figure> {
-    let of = |cpu: schedlab_model::Cpu| {
+    let of = |cpu: Cpu| {
         let now = now.get(&cpu.index())?;
         let before = before.get(&cpu.index())?;
         Some(now.saturating_sub(*before))
@@ -180,6 +180,12 @@ mod tests {
         // Of the first two alone.
         let two = after.figures(&before, &CpuSet::first(2));
         assert_eq!(two.last().map(|figure| figure.value), Some(10.0));
+    }
+
+    #[test]
+    fn what_takes_a_cpu_from_tasks_are_interrupts_and_the_hypervisor() {
+        let text = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu1 100 200 300 400 500 6 7 8 900 1000";
+        assert_eq!(stat(text, &TAKEN), ByCpu::from([(1, 21 * clock::tick().0)]));
     }
 
     #[test]

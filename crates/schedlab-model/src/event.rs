@@ -64,6 +64,24 @@ pub struct Prio(pub i16);
 impl Prio {
     /// The priority of a fair task with nice 0 (120).
     pub const NORMAL: Self = Self(120);
+
+    /// Whether a deadline task has it.
+    #[must_use]
+    pub const fn is_deadline(self) -> bool {
+        self.0 < 0
+    }
+
+    /// Whether a real-time task has it: 0 to 99.
+    #[must_use]
+    pub const fn is_real_time(self) -> bool {
+        !(self.is_deadline() || self.is_fair())
+    }
+
+    /// Whether a fair task has it: 100 (nice -20) and above.
+    #[must_use]
+    pub const fn is_fair(self) -> bool {
+        self.0 >= 100
+    }
 }
 
 /// How the previous task left its CPU at a switch (the state letter of `sched_switch`).
@@ -458,6 +476,17 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [Kind::Switch, Kind::Other]);
         assert_eq!(KindSet::ALL.iter().count(), Kind::ALL.len());
         assert!(!KindSet::EMPTY.contains(Kind::Switch));
+    }
+
+    #[test]
+    fn a_priority_belongs_to_one_class() {
+        let classes = |prio: i16| {
+            let prio = Prio(prio);
+            [prio.is_deadline(), prio.is_real_time(), prio.is_fair()]
+        };
+        assert_eq!(classes(-1), [true, false, false]);
+        assert_eq!([classes(0), classes(99)], [[false, true, false]; 2]);
+        assert_eq!([classes(100), classes(120), classes(139)], [[false, false, true]; 3]);
     }
 
     #[test]

@@ -185,8 +185,8 @@ impl Groups {
         self.limits.iter().rfind(|limit| limit.group == group)
     }
 
-    /// When a group may have had another limit than at its last look: from the first look on until the first one that found
-    /// what the last one did. `None` if all looks found the same.
+    /// When a group may have had another limit than at its last look: from its first look until the first of those at
+    /// the end that agree with the last. `None` if all looks found the same.
     #[must_use]
     pub fn limit_changed(&self, group: u32) -> Option<Span> {
         let allowed = |limit: &Limit| (limit.quota, limit.period, limit.burst);

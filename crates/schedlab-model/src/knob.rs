@@ -36,6 +36,12 @@ pub struct Setting {
     pub value: String,
 }
 
+impl std::fmt::Display for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.knob, self.value)
+    }
+}
+
 impl std::str::FromStr for Setting {
     type Err = String;
 

@@ -130,8 +130,8 @@ pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
     }
 }
 
-/// What a container needs to see the machine's events. An ftrace instance takes a writable tracefs; AppArmor's profile of
-/// Docker denies writes below /sys.
+/// What a container needs to see the machine's events. An ftrace instance takes a writable tracefs; AppArmor's profile
+/// of Docker denies writes below /sys.
 const CONTAINER: &str = "a container needs the machine's tracefs, PIDs and control groups. Docker and Podman, as root: \
                          `--pid=host --cgroupns=host -v /sys/kernel/tracing:/sys/kernel/tracing \
                          -v /sys/fs/cgroup:/sys/fs/cgroup:ro --cap-add=PERFMON --cap-add=SYSLOG \

@@ -119,19 +119,19 @@ impl Instance {
 
     /// The pages of each CPU.
     pub(crate) fn open_pages(&self) -> Result<Vec<(Cpu, File)>, RecordError> {
-        let open = |cpu: Cpu| {
-            let path = self.root.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-            Ok((cpu, tracefs::open_pipe(&path).map_err(RecordError::file(&path))?))
-        };
-        self.cpus.iter().map(open).collect()
+        self.cpus.iter().map(|cpu| Ok((cpu, self.pages_of(cpu)?))).collect()
     }
 
     /// The pages of a CPU that came into use: the kernel writes its events into the instance all along.
     pub(crate) fn open_more(&mut self, cpu: Cpu) -> Result<File, RecordError> {
-        let path = self.root.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-        let pages = tracefs::open_pipe(&path).map_err(RecordError::file(&path))?;
+        let pages = self.pages_of(cpu)?;
         self.cpus.insert(cpu);
         Ok(pages)
+    }
+
+    fn pages_of(&self, cpu: Cpu) -> Result<File, RecordError> {
+        let path = self.root.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        tracefs::open_pipe(&path).map_err(RecordError::file(&path))
     }
 
     /// Bytes of a page.

@@ -160,14 +160,18 @@ pub(crate) struct Renamed {
     pub(crate) group: String,
 }
 
-/// By the path that a group had before: what it is called at the end. The event tells no old name, but its tasks do: no move
-/// tells how they came to the new one.
+/// By the path that a group had before: what it is called at the end. The event does not tell the old name. The group's
+/// tasks do: they are in the new one, and no event moved them there.
 fn renamed(seen: &[Seen], attached: &[Attached], all: &[Renamed]) -> BTreeMap<String, String> {
     let (mut last, mut found) = (BTreeMap::new(), BTreeMap::new());
-    let is_moved = |pid: Pid| attached.iter().any(|one| one.pid == pid);
-    for one in seen.iter().filter(|_| !all.is_empty()) {
+    if all.is_empty() {
+        return found;
+    }
+    let moved: BTreeSet<Pid> = attached.iter().map(|one| one.pid).collect();
+    for one in seen {
         let Seen::Member { pid, at, group, .. } = one else { continue };
-        let Some(before) = last.insert(*pid, group).filter(|_| !is_moved(*pid)) else { continue };
+        let before = last.insert(*pid, group);
+        let Some(before) = before.filter(|_| !moved.contains(pid)) else { continue };
         for Renamed { group: name, .. } in all.iter().filter(|one| one.at <= *at) {
             let below =
                 group.strip_prefix(name.as_str()).and_then(|rest| before.strip_suffix(rest));
@@ -192,27 +196,20 @@ pub(crate) fn gather(
     moves: &Moves,
     counted: &[Seen],
 ) -> Option<schedlab_model::Groups> {
-    let names = renamed(seen, &moves.attached, &moves.renamed);
-    if !names.is_empty() {
-        let mut seen = seen.to_vec();
-        let mut counted = counted.to_vec();
-        let mut attached = moves.attached.clone();
-        let groups = seen.iter_mut().chain(&mut counted).filter_map(Seen::group_mut);
-        for group in groups.chain(attached.iter_mut().map(|one| &mut one.group)) {
-            *group = last_name(group, &names);
-        }
-        return gather(&seen, &Moves { attached, renamed: Vec::new() }, &counted);
-    }
-    let attached = &moves.attached;
-    let mut names = Vec::new();
-    let mut places = BTreeMap::<&str, u32>::new();
+    let new_names = renamed(seen, &moves.attached, &moves.renamed);
+    let last = |group: &str| last_name(group, &new_names);
+    let attached = moves.attached.iter();
+    let attached: Vec<Attached> =
+        attached.map(|one| Attached { group: last(&one.group), ..*one }).collect();
+    let mut names = Vec::<String>::new();
+    let mut places = BTreeMap::<String, u32>::new();
     let mut members = Vec::new();
     let mut counts = Vec::new();
     let mut steal = Vec::new();
     let mut limits = Vec::new();
     let mut titles = BTreeMap::new();
     let mut first_move = BTreeMap::new();
-    for Attached { at, pid, .. } in attached {
+    for Attached { at, pid, .. } in &attached {
         let first = first_move.entry(*pid).or_insert(*at);
         *first = (*first).min(*at);
     }
@@ -229,8 +226,8 @@ pub(crate) fn gather(
     };
     // What a look finds after such a move is known from the move, and more exactly.
     let is_told = |pid: &Pid, at: Nanos| first_move.get(pid).is_some_and(|first| *first <= at);
-    let name_of = |one: &'_ Seen| match one {
-        Seen::Counted { group, .. } => Some(group.clone()),
+    let name_of = |one: &Seen| match one {
+        Seen::Counted { group, .. } => Some(last(group)),
         _ => None,
     };
     let mut met = BTreeSet::new();
@@ -241,18 +238,18 @@ pub(crate) fn gather(
     for one in first.chain(counted.iter().filter(|one| is_better(one))) {
         let place = one.group().map_or(0, |group| {
             let next = places.len() as u32;
-            *places.entry(group).or_insert_with(|| {
-                names.push(group.to_owned());
+            *places.entry(last(group)).or_insert_with_key(|group| {
+                names.push(group.clone());
                 next
             })
         });
         match one {
             Seen::Member { pid, at, .. } if is_told(pid, *at) => {}
-            Seen::Member { pid, at, is_first, group } => {
+            Seen::Member { pid, at, is_first, .. } => {
                 let is_first = is_first.unwrap_or_else(|| !met.contains(pid));
                 met.insert(*pid);
                 let looked = if is_first { Nanos::ZERO } else { *at };
-                let at = with_process(pid, *at, group).unwrap_or(looked);
+                let at = with_process(pid, *at, &names[place as usize]).unwrap_or(looked);
                 members.push(Member { pid: *pid, at, group: place });
             }
             Seen::Titled { title, .. } => drop(titles.insert(place, title.clone())),
@@ -262,7 +259,7 @@ pub(crate) fn gather(
             _ => {}
         }
     }
-    for Attached { at, pid, group } in attached {
+    for Attached { at, pid, group } in &attached {
         let place = names.iter().position(|name| name == group).unwrap_or(names.len());
         if place == names.len() {
             names.push(group.clone());

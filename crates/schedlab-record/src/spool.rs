@@ -139,16 +139,6 @@ impl Seen {
             _ => None,
         }
     }
-
-    pub(crate) fn group_mut(&mut self) -> Option<&mut String> {
-        match self {
-            Self::Member { group, .. }
-            | Self::Titled { group, .. }
-            | Self::Counted { group, .. }
-            | Self::Limited { group, .. } => Some(group),
-            _ => None,
-        }
-    }
 }
 
 pub(crate) const SCHEMA: u32 = 1;

@@ -386,8 +386,9 @@ impl PathEvent {
     }
 
     fn attached(&self, at: Nanos, body: &[u8]) -> Option<Attached> {
+        let group = self.group(body)?;
         let pid = Pid(word(body, self.pid?)?.cast_signed());
-        self.group(body).map(|group| Attached { at, pid, group })
+        Some(Attached { at, pid, group })
     }
 
     fn renamed(&self, at: Nanos, body: &[u8]) -> Option<Renamed> {

@@ -1,4 +1,4 @@
-//! Rank tests and their effect sizes: two sets of runs, compared without taking them for normal.
+//! Tests and shifts by ranks: two sets of runs, compared without taking them for normal.
 
 use crate::distribution::{normal_cdf, normal_quantile, t_cdf};
 use crate::sample::median_of_sorted;
@@ -18,16 +18,16 @@ pub struct Shift {
 /// Up to this many runs in both sets the distribution is counted out.
 const EXACT_MAX: usize = 40;
 
-/// Ranks of all values, doubled so that the mean of tied ranks is whole; in the order of `values`.
-fn doubled_ranks(values: &[f64]) -> Vec<u64> {
+/// Ranks of all values, in the order of `values`; equal values share the mean of their ranks.
+fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let mut ranks = vec![0; values.len()];
+    let mut ranks = vec![0.0; values.len()];
     let mut start = 0;
     while start < order.len() {
         let tied =
             order[start..].iter().take_while(|i| values[**i] == values[order[start]]).count();
-        let rank = (2 * start + tied + 1) as u64;
+        let rank = (2 * start + tied + 1) as f64 / 2.0;
         for index in &order[start..start + tied] {
             ranks[*index] = rank;
         }
@@ -36,15 +36,13 @@ fn doubled_ranks(values: &[f64]) -> Vec<u64> {
     ranks
 }
 
-/// How many subsets of `chosen` of the ranks have each sum.
-fn subset_sums(ranks: &[u64], chosen: usize) -> Vec<f64> {
-    let total: u64 = ranks.iter().sum();
-    let width = total as usize + 1;
+/// How many subsets of `chosen` of the ranks 1 to `all` have each sum.
+fn subset_sums(all: usize, chosen: usize) -> Vec<f64> {
+    let width = all * (all + 1) / 2 + 1;
     let mut counts = vec![vec![0.0; width]; chosen + 1];
     counts[0][0] = 1.0;
-    for (seen, rank) in ranks.iter().enumerate() {
-        let rank = *rank as usize;
-        for size in (1..=chosen.min(seen + 1)).rev() {
+    for rank in 1..=all {
+        for size in (1..=chosen.min(rank)).rev() {
             let (fewer, this) = counts.split_at_mut(size);
             for (sum, count) in fewer[size - 1][..width - rank].iter().enumerate() {
                 this[0][sum + rank] += count;
@@ -52,6 +50,19 @@ fn subset_sums(ranks: &[u64], chosen: usize) -> Vec<f64> {
         }
     }
     counts.swap_remove(chosen)
+}
+
+/// In how many ways signs of the ranks 1 to `all` give each sum of positive ranks.
+fn sign_sums(all: usize) -> Vec<f64> {
+    let width = all * (all + 1) / 2 + 1;
+    let mut counts = vec![0.0; width];
+    counts[0] = 1.0;
+    for rank in 1..=all {
+        for sum in (rank..width).rev() {
+            counts[sum] += counts[sum - rank];
+        }
+    }
+    counts
 }
 
 /// The p value of the test of Brunner and Munzel ("The nonparametric Behrens-Fisher problem", Biometrical
@@ -67,9 +78,6 @@ pub fn brunner_munzel(a: &Sample, b: &Sample) -> Result<f64, SampleError> {
         return Err(SampleError::TooFew { have: fewest, need: 2 });
     }
     let all: Vec<f64> = a.values().iter().chain(b.values()).copied().collect();
-    let ranks = |values: &[f64]| -> Vec<f64> {
-        doubled_ranks(values).into_iter().map(|r| r as f64 / 2.0).collect()
-    };
     let among_all = ranks(&all);
     let m = a.len() as f64;
     let n = b.len() as f64;
@@ -96,9 +104,10 @@ pub fn brunner_munzel(a: &Sample, b: &Sample) -> Result<f64, SampleError> {
     Ok(2.0 * t_cdf(-w.abs(), degrees))
 }
 
-/// A shift by ranks: between two sets, the median of all their differences; within pairs, the median of all means of two
-/// differences (Hodges and Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 1963).
-/// Interval and p value are inversions of each other: the interval at level 1 - a excludes zero exactly when p <= a.
+/// A shift by ranks: between two sets, the median of all their differences; within pairs, the median of all means of
+/// two differences (Hodges and Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics
+/// 1963). Interval and p value are inversions of each other: the interval at level 1 - a excludes zero exactly when
+/// p <= a.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankShift {
     /// All differences, or means of two, ascending.
@@ -117,8 +126,8 @@ enum Counts {
 }
 
 impl RankShift {
-    /// The shift from `a` to `b`, with the interval that belongs to the test of Mann and Whitney (Annals of Mathematical
-    /// Statistics 1947; Moses; Hollander and Wolfe, "Nonparametric Statistical Methods", section 4.3).
+    /// The shift from `a` to `b`, with the interval that belongs to the test of Mann and Whitney (Annals of
+    /// Mathematical Statistics 1947; Moses; Hollander and Wolfe, "Nonparametric Statistical Methods", section 4.3).
     #[must_use]
     pub fn between(a: &Sample, b: &Sample) -> Self {
         let mut sorted: Vec<f64> =
@@ -126,9 +135,8 @@ impl RankShift {
         sorted.sort_by(f64::total_cmp);
         let (m, n) = (a.len(), b.len());
         let counts = if m + n <= EXACT_MAX {
-            let ranks: Vec<u64> = (1..=(m + n) as u64).map(|r| 2 * r).collect();
-            let sums = subset_sums(&ranks, m);
-            cumulated(sums.into_iter().skip(m * (m + 1)).step_by(2))
+            // The smallest sum is that of the ranks 1 to m.
+            cumulated(subset_sums(m + n, m).into_iter().skip(m * (m + 1) / 2))
         } else {
             let (m, n) = (m as f64, n as f64);
             Counts::Normal(m * n / 2.0, (m * n * (m + n + 1.0) / 12.0).sqrt())
@@ -149,7 +157,7 @@ impl RankShift {
             (0..n).flat_map(|i| (i..n).map(move |j| f64::midpoint(values[i], values[j]))).collect();
         sorted.sort_by(f64::total_cmp);
         let counts = if n <= EXACT_MAX {
-            cumulated(sign_sums(&(1..=n as u64).collect::<Vec<_>>()).into_iter())
+            cumulated(sign_sums(n).into_iter())
         } else {
             let n = n as f64;
             let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
@@ -223,19 +231,6 @@ pub fn fisher(a: usize, of_a: usize, b: usize, of_b: usize) -> f64 {
     let least = all.saturating_sub(of_b);
     let p: f64 = (least..=all.min(of_a)).map(likelihood).filter(|other| *other <= seen).sum();
     p.min(1.0)
-}
-
-/// In how many ways signs give each sum of positive ranks.
-fn sign_sums(ranks: &[u64]) -> Vec<f64> {
-    let width = ranks.iter().sum::<u64>() as usize + 1;
-    let mut counts = vec![0.0; width];
-    counts[0] = 1.0;
-    for rank in ranks {
-        for sum in (*rank as usize..width).rev() {
-            counts[sum] += counts[sum - *rank as usize];
-        }
-    }
-    counts
 }
 
 #[cfg(test)]

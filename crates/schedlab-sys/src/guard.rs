@@ -234,7 +234,7 @@ impl Guard {
     /// # Errors
     /// When the journal cannot be written.
     pub fn end_marked(&mut self) -> io::Result<(StepId, String)> {
-        // Another guard of this process has other marks.
+        // Two guards of one process have different marks.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();

@@ -1,25 +1,29 @@
 //! Why tasks waited for a CPU: each instant of a wait has exactly one cause.
 //!
-//! The first that holds is the cause ([`WaitCause`]): so the causes of a wait add up to its length, and those of a task to its
-//! run delay in the window. The part of a wait before the window is not counted.
+//! The first that holds is the cause ([`WaitCause`]): so the causes of a wait add up to its length, and those of a task
+//! to its run delay in the window. The part of a wait before the window is not counted.
 //!
-//! Throttled times come from an earlier pass over the same part of the trace ([`crate::Throttling`]), since only a refill shows
-//! which tasks it found.
+//! Throttled times come from an earlier pass over the same part of the trace ([`crate::Throttling`]), since only a
+//! refill shows which tasks it found.
 //!
-//! No event tells that a real-time task or a deadline task used up its own budget. The order of classes does: the kernel picks no
-//! task of a lower class while one of a higher class may run. So a task before which its CPU switches to a lower class
-//! is throttled (`rt_rq_throttled`, `dl_throttled`), or the fair server runs, which since Linux 6.12 gives fair tasks their share.
+//! No event tells that a real-time or deadline task used up its own budget. The order of classes does: the kernel picks
+//! no task of a lower class while one of a higher class may run. If a CPU switches to a lower class while a task waits
+//! there, that task is throttled (`rt_rq_throttled`, `dl_throttled`). Or the fair server runs, which gives fair tasks
+//! their share since Linux 6.12.
 //!
-//! Blame is what a wait would not have been without the one who ran. A task that is throttled later in the same period waits as
-//! long without others, only later: its budget would be used up sooner. So nobody is blamed for its waits between the
-//! refill and that ([`CausesAnswer::to_quota`]).
+//! A task is blamed for the part of a wait that would not have been without it. If the waiting task is throttled later
+//! in the same period, others do not make its waits longer: alone, it would use up its budget sooner. So nobody is
+//! blamed for its waits between the refill and the throttling ([`CausesAnswer::to_quota`]).
 //!
-//! Tasks that are alike (allowed CPUs, group, name, class) wait alike on a CPU: times are added up once for each such kind
-//! on each CPU. A wait is the difference of two readings. Memory: CPUs times kinds that wait there now, and one entry for each
-//! task that waited.
+//! Tasks that are alike (allowed CPUs, group, name, class) wait alike on a CPU: times are added up once for each such
+//! kind on each CPU. A wait is the difference of two readings. Memory: CPUs times kinds that wait there now, and one
+//! entry for each task that waited.
 
 mod free_time;
 mod kinds;
+mod wait_cause;
+
+pub use wait_cause::{Parts, WaitCause};
 
 use crate::change::{Change, Switch, concerned};
 use crate::conservation::Allowed;
@@ -35,204 +39,12 @@ use crate::throttling::Throttled;
 use free_time::FreeTime;
 use kinds::{Kind, KindId, Kinds};
 use schedlab_model::table::{At, Column, Row, column};
-use schedlab_model::{Cpu, Groups, Nanos, Need, Prio, Span, TraceInfo, Trigger, columns};
+use schedlab_model::{Cpu, Groups, Nanos, Need, Span, TraceInfo, Trigger, columns};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// An idle CPU needs less than this to switch to a task that waits on its queue.
 const HAND_OVER_MAX: Nanos = Nanos(1_000_000);
-
-/// Why a task waits at an instant, in the order in which they are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum WaitCause {
-    /// What its CPU did is not known, or whether its group's budget was used up.
-    Unknown,
-    /// Its CPU was taken out of use.
-    Offline,
-    /// Its group had used its CPU quota, or a deadline or real-time task its own budget.
-    Throttled,
-    /// Its CPU idled beside it for longer than a switch takes: a limit that the trace does not hold.
-    HeldBack,
-    /// Its CPU idled and was about to switch to it, or the wakeup was still choosing a CPU.
-    HandingOver,
-    /// Its CPU handled an interrupt, by its recorded events; without these the time counts for who was interrupted.
-    Interrupt,
-    /// Another CPU was free, and the task was not allowed there.
-    Pinned,
-    /// Another CPU was free, and the task was allowed there as far as the trace tells.
-    Misplaced,
-    /// A kernel thread ran.
-    KernelThread,
-    /// A deadline task ran.
-    Deadline,
-    /// A real-time task ran.
-    RealTime,
-    /// Another task of its group ran.
-    OwnGroup,
-    /// A task of another group ran.
-    OtherGroup,
-    /// Another task ran; the trace does not tell the groups.
-    Fair,
-}
-
-impl WaitCause {
-    /// All causes in the order in which they are tried.
-    pub const ALL: [Self; 14] = [
-        Self::Unknown,
-        Self::Offline,
-        Self::Throttled,
-        Self::HeldBack,
-        Self::HandingOver,
-        Self::Interrupt,
-        Self::Pinned,
-        Self::Misplaced,
-        Self::KernelThread,
-        Self::Deadline,
-        Self::RealTime,
-        Self::OwnGroup,
-        Self::OtherGroup,
-        Self::Fair,
-    ];
-
-    /// As a word in JSON and CSV.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Offline => "offline",
-            Self::Throttled => "throttled",
-            Self::HeldBack => "held_back",
-            Self::HandingOver => "handing_over",
-            Self::Interrupt => "interrupt",
-            Self::Pinned => "pinned",
-            Self::Misplaced => "misplaced",
-            Self::KernelThread => "kernel_thread",
-            Self::Deadline => "deadline_task",
-            Self::RealTime => "real_time_task",
-            Self::OwnGroup => "own_group",
-            Self::OtherGroup => "other_group",
-            Self::Fair => "competition",
-        }
-    }
-
-    /// In a table for people.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Offline => "offline",
-            Self::Throttled => "throttled",
-            Self::HeldBack => "held back (limit unknown)",
-            Self::HandingOver => "handing over",
-            Self::Interrupt => "interrupts",
-            Self::Pinned => "pinned",
-            Self::Misplaced => "misplaced",
-            Self::KernelThread => "competition: kernel threads",
-            Self::Deadline => "competition: deadline tasks",
-            Self::RealTime => "competition: real-time tasks",
-            Self::OwnGroup => "competition: own group",
-            Self::OtherGroup => "competition: other groups",
-            Self::Fair => "competition",
-        }
-    }
-
-    /// In a sentence, for legends and the tables of the documentation.
-    #[must_use]
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::Unknown => {
-                "What its CPU did is not known, or whether its group's budget was used up."
-            }
-            Self::Offline => "Its CPU was taken out of use.",
-            Self::Throttled => {
-                "Its control group had used up its CPU quota, or a deadline or real-time task its own budget."
-            }
-            Self::HeldBack => {
-                "Its CPU idled beside it for over 1 ms: a limit that the trace does not hold."
-            }
-            Self::HandingOver => {
-                "Its CPU idled and was about to switch to it, or the wakeup was choosing a CPU."
-            }
-            Self::Interrupt => {
-                "Its CPU handled an interrupt; where interrupts were not recorded, the time counts for the interrupted task."
-            }
-            Self::Pinned => "Another CPU was free where the task was not allowed to run.",
-            Self::Misplaced => {
-                "Another CPU was free where the task may run; if the affinity is not known, it is taken to run anywhere."
-            }
-            Self::KernelThread => "A kernel thread ran.",
-            Self::Deadline => "A deadline task ran.",
-            Self::RealTime => "A real-time task ran.",
-            Self::OwnGroup => "Another fair task of its control group ran.",
-            Self::OtherGroup => "A fair task of another control group ran.",
-            Self::Fair => "Another fair task ran, and the trace does not tell the groups.",
-        }
-    }
-
-    /// Whether somebody else ran instead.
-    #[must_use]
-    pub const fn has_culprit(self) -> bool {
-        !matches!(
-            self,
-            Self::Unknown
-                | Self::Offline
-                | Self::Throttled
-                | Self::HeldBack
-                | Self::HandingOver
-                | Self::Interrupt
-        )
-    }
-}
-
-/// Times by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts([i64; WaitCause::ALL.len()]);
-
-impl Parts {
-    /// The time with this cause.
-    #[must_use]
-    pub const fn of(&self, cause: WaitCause) -> Nanos {
-        let time = self.0[cause as usize];
-        Nanos(if time > 0 { time.cast_unsigned() } else { 0 })
-    }
-
-    /// All of it.
-    #[must_use]
-    pub fn sum(&self) -> Nanos {
-        WaitCause::ALL.into_iter().fold(Nanos::ZERO, |sum, cause| sum + self.of(cause))
-    }
-
-    /// Causes that took time, longest first.
-    #[must_use]
-    pub fn ranked(&self) -> Vec<(WaitCause, Nanos)> {
-        let all = WaitCause::ALL.into_iter().map(|cause| (cause, self.of(cause)));
-        let mut some: Vec<(WaitCause, Nanos)> =
-            all.filter(|(_, time)| *time > Nanos::ZERO).collect();
-        some.sort_by_key(|(cause, time)| (Reverse(*time), *cause));
-        some
-    }
-
-    /// Adds the times of another.
-    pub fn add(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, time)| *sum += time);
-    }
-
-    fn count(&mut self, cause: WaitCause, time: Nanos) {
-        self.0[cause as usize] += time.0.cast_signed();
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        let mut rest = *self;
-        rest.0.iter_mut().zip(before.0).for_each(|(sum, time)| *sum -= time);
-        rest
-    }
-
-    fn move_to(&mut self, to: WaitCause, from: WaitCause, time: Nanos) {
-        self.0[from as usize] -= time.0.cast_signed();
-        self.count(to, time);
-    }
-}
 
 /// Asks why tasks waited.
 #[derive(Debug)]
@@ -261,8 +73,6 @@ pub struct Causes {
     /// By CPU: tasks without budget, before which it runs tasks of a lower class.
     overtaken: Vec<Vec<TaskId>>,
     interrupts: Interrupts,
-    /// Where the window begins.
-    start: Nanos,
     group_names: Vec<String>,
     group_titles: Vec<String>,
 }
@@ -278,8 +88,8 @@ enum Class {
 impl Class {
     fn of(task: TaskId, state: &State) -> Self {
         match state.task(task).prio {
-            Prio(prio) if prio < 0 => Self::Deadline,
-            Prio(prio) if prio < Prio::NORMAL.0 - 20 => Self::RealTime,
+            prio if prio.is_deadline() => Self::Deadline,
+            prio if prio.is_real_time() => Self::RealTime,
             _ => Self::Fair,
         }
     }
@@ -462,8 +272,8 @@ pub struct CausesAnswer {
     pub triggered: Option<ExplainedWait>,
     /// Who ran while others waited, most first.
     pub blame: Vec<Blame>,
-    /// How long others ran while tasks waited that would have waited as long without them, for their quota: name and group of
-    /// the tasks that waited, and the task if it was asked for each.
+    /// How long others ran while tasks waited that would have waited as long without them, for their quota. Each entry
+    /// has the name and group of the tasks that waited, the task if it was asked for each, and the time.
     pub to_quota: Vec<(CommId, Option<u32>, Option<TaskId>, Nanos)>,
     /// Whether interrupts were recorded; if not, their time counts for whom they interrupted.
     pub sees_interrupts: bool,
@@ -575,7 +385,6 @@ impl Causes {
             turns,
             overtaken: Vec::new(),
             interrupts: Interrupts::default(),
-            start: Nanos::ZERO,
             group_names: groups.map(|groups| groups.names.clone()).unwrap_or_default(),
             group_titles: (0..count).filter_map(|at| Some(groups?.title(at))).collect(),
         }
@@ -663,12 +472,13 @@ impl Causes {
         self.free.set(cpu, is_free, now);
     }
 
-    /// The waiters of other CPUs see the CPUs that become free through [`FreeTime`]; those of this CPU through `settle`.
+    /// The waiters of other CPUs see the CPUs that become free through [`FreeTime`]; those of this CPU through
+    /// `settle`.
     fn occupy(&mut self, switch: &Switch, state: &State) {
         let Switch { at, cpu, is, .. } = *switch;
         self.settle(cpu, at);
         let was = self.on[cpu.index()];
-        self.count_run(&was, at);
+        self.count_run(&was, at, state);
         if was.occupant == Occupant::Idle {
             let waiters: Vec<TaskId> = state.waiters(cpu).chain(is.task()).collect();
             for task in waiters {
@@ -678,12 +488,13 @@ impl Causes {
         self.on[cpu.index()] = self.running(&state.cpus()[cpu.index()], state);
     }
 
-    fn count_run(&mut self, on: &Running, until: Nanos) {
+    /// Adds the time in which a task ran in the window.
+    fn count_run(&mut self, on: &Running, until: Nanos, state: &State) {
         let Occupant::Task(task) = on.occupant else { return };
         if task.index() >= self.ran.len() {
             self.ran.resize(task.index() + 1, Nanos::ZERO);
         }
-        self.ran[task.index()] += until - on.since.max(self.start);
+        self.ran[task.index()] += until - on.since.max(state.window().start);
     }
 
     /// Who is on a CPU, and what that is to those that wait there.
@@ -992,7 +803,6 @@ impl Question for Causes {
 
     fn begin(&mut self, state: &State) {
         let start = state.window().start;
-        self.start = start;
         self.grow(state);
         for (cpu, here) in state.observed_cpus() {
             self.on[cpu.index()] = self.running(here, state);
@@ -1058,7 +868,7 @@ impl Question for Causes {
             .collect();
         // Those that run now.
         for on in self.on.clone() {
-            self.count_run(&on, end);
+            self.count_run(&on, end, state);
         }
         self.ended.clear();
         for task in &open {
@@ -1080,7 +890,7 @@ impl Question for Causes {
         answer.tasks.sort_by_key(|row| (Reverse(row.parts.sum()), row.task));
         answer.worst = self.worst.into_vec();
         let mut blame = BTreeMap::<_, Nanos>::new();
-        for ((kind, by), time) in std::mem::take(&mut self.blame) {
+        for ((kind, by), time) in self.blame {
             let Kind { comm, group, task, .. } = self.kinds.get(kind);
             *blame.entry((comm, group, task, by)).or_default() += time;
         }

@@ -85,8 +85,8 @@ impl Density {
         self.add(cpu, Span::new(since, at), who);
     }
 
-    /// Adds an interval in which a CPU was busy with somebody (see [`By`]), or in which nothing is known of it. Those of a
-    /// CPU come in order of time.
+    /// Adds an interval in which a CPU was busy with somebody (see [`By`]), or in which nothing is known of it. The
+    /// intervals of a CPU come in order of time.
     pub fn add(&mut self, cpu: Cpu, span: Span, who: Option<u32>) {
         let span = span.intersection(self.window);
         if span.start >= span.end {

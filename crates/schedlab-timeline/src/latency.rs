@@ -114,13 +114,8 @@ impl Delays {
     /// The longest wait; `None` without any. Of one that had not ended as much as was seen.
     #[must_use]
     pub fn longest(&self) -> Option<Nanos> {
-        longest(&self.run_delay, self.open)
+        self.open.longest_with(&self.run_delay).map(Nanos)
     }
-}
-
-fn longest(ended: &Histogram, open: Open) -> Option<Nanos> {
-    let open = Some(open.longest_ns).filter(|ns| *ns > 0);
-    ended.max().max(open).map(Nanos)
 }
 
 impl Row for Delays {
@@ -155,7 +150,7 @@ fn times(sum: Need, distribution: Need, of: Both) -> Vec<Column<Delays>> {
     let max =
         column("latency_ns_max", "The longest wait, open ones included.", move |row: &Delays| {
             let (ended, open) = of(row);
-            longest(ended, open)
+            open.longest_with(ended).map(Nanos)
         });
     let max = max.title("max").at_least(move |row| {
         let (ended, open) = of(row);
@@ -164,7 +159,7 @@ fn times(sum: Need, distribution: Need, of: Both) -> Vec<Column<Delays>> {
     let all =
         column("latency_ns_sum", "All waits together, open ones included.", move |row: &Delays| {
             let (ended, open) = of(row);
-            Nanos(ended.sum() + open.sum_ns)
+            Nanos(open.sum_with(ended))
         });
     let all = all.title("sum").rank(4).at_least(move |row| of(row).1.sum_ns > 0);
     let sums = [max, all];

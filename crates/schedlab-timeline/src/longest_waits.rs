@@ -117,9 +117,7 @@ impl Worst {
     pub fn about(self, chosen: Chosen) -> Self {
         Self { chosen, ..self }
     }
-}
 
-impl Worst {
     fn offer(&mut self, task: TaskId, (wait, at): (Wait, Nanos), is_open: bool, state: &State) {
         self.waits.offer(task, wait.since, at, || {
             let known = state.task(task);

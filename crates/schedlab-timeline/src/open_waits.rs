@@ -1,5 +1,7 @@
 //! Waits of which no end was seen.
 
+use schedlab_stats::Histogram;
+
 /// Waits that had not ended at the end of the window, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Open {
@@ -11,10 +13,7 @@ pub struct Open {
 
 impl Open {
     pub(crate) const fn record(&mut self, ns: u64) {
-        self.sum_ns += ns;
-        if ns > self.longest_ns {
-            self.longest_ns = ns;
-        }
+        self.merge(&Self { longest_ns: ns, sum_ns: ns });
     }
 
     pub(crate) const fn merge(&mut self, other: &Self) {
@@ -22,5 +21,15 @@ impl Open {
         if other.longest_ns > self.longest_ns {
             self.longest_ns = other.longest_ns;
         }
+    }
+
+    /// The longest of these and of waits that ended, in nanoseconds; `None` without any.
+    pub(crate) fn longest_with(self, ended: &Histogram) -> Option<u64> {
+        ended.max().max(Some(self.longest_ns).filter(|ns| *ns > 0))
+    }
+
+    /// These and waits that ended together, in nanoseconds.
+    pub(crate) const fn sum_with(self, ended: &Histogram) -> u64 {
+        ended.sum() + self.sum_ns
     }
 }

@@ -3,14 +3,14 @@
 use crate::change::{Change, Moved, Runnable, Switch};
 use crate::in_reply::{InReply, by_distance, named};
 use crate::interrupts::Interrupts;
-use crate::question::{Question, Told};
+use crate::question::{Question, Reply, Told};
 use crate::stacks::{Blocked, BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
-use schedlab_model::table::{Column, Items, Row, Share, column};
+use schedlab_model::table::{Column, Items, Row, Rows, Share, column};
 use schedlab_model::{
     Context, Cpu, Distance, Kind, Left, Nanos, Need, Pid, Topology, Unit, columns, readable,
 };
@@ -227,6 +227,21 @@ impl Row for InReply<'_, TaskRow, TasksAnswer> {
         });
         columns.extend(by.into_iter().map(|column| column.needs(Need::Migrations)));
         columns
+    }
+}
+
+impl Reply<TasksAnswer> {
+    /// Rows of the answer as a table: what the trace cannot tell is unknown, and times that the kernel counted otherwise
+    /// say how far they are off.
+    #[must_use]
+    pub fn table<'a>(
+        &self,
+        rows: &'a [InReply<'a, TaskRow, TasksAnswer>],
+    ) -> Rows<'a, InReply<'a, TaskRow, TasksAnswer>> {
+        Rows::new(rows, self.origin)
+            .known(&self.known)
+            .off("run_ns", |row| Some(row.reply.off(row.task)?.ran_off().0 as f64))
+            .off("wait_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64))
     }
 }
 

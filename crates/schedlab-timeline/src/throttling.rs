@@ -27,7 +27,7 @@ use crate::membership::Membership;
 use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, CpuSet, Left, Nanos, Pid, Prio, Span, TraceInfo, kernel_version};
+use schedlab_model::{Cpu, CpuSet, Left, Nanos, Pid, Span, TraceInfo, kernel_version};
 use std::collections::BTreeMap;
 
 /// Budgets that differ from the kernel's by less than this are taken as equal: interrupts and steal time count here.
@@ -91,7 +91,8 @@ pub struct ThrottlingAnswer {
 }
 
 impl ThrottlingAnswer {
-    /// How long a group was certainly throttled as the kernel counts it between two readings: when that ends, all of it.
+    /// How long a group was certainly throttled, as the kernel counts it between two readings: it adds all of a
+    /// throttled time when that ends.
     #[must_use]
     pub fn ended(&self, group: u32, readings: Span) -> Nanos {
         let is_in =
@@ -548,7 +549,7 @@ impl Question for Throttling {
 }
 
 fn is_fair(task: TaskId, state: &State) -> bool {
-    state.task(task).prio.0 >= Prio::NORMAL.0 - 20
+    state.task(task).prio.is_fair()
 }
 
 /// The time in which at least one task of a group was certainly throttled, summed over CPUs.

@@ -69,10 +69,9 @@ impl Total {
 
 /// The values of [`Total::times`]: of what had not ended, maximum and sum have as much as was seen.
 pub(crate) fn times(ended: &Histogram, open: Open) -> impl Iterator<Item = Option<f64>> {
-    let longest = Some(open.longest_ns).filter(|ns| *ns > 0);
-    let quantile = |q| if q < 1.0 { ended.quantile(q) } else { ended.max().max(longest) };
+    let quantile = |q| if q < 1.0 { ended.quantile(q) } else { open.longest_with(ended) };
     let quantiles = QUANTILES.map(|(_, q)| quantile(q).map(|ns| ns as f64));
-    quantiles.into_iter().chain([Some((ended.sum() + open.sum_ns) as f64)])
+    quantiles.into_iter().chain([Some(open.sum_with(ended) as f64)])
 }
 
 /// What a question is made from when its totals are asked for.

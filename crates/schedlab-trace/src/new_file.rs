@@ -2,7 +2,8 @@
 //!
 //! A new file is written in its target's folder, synced, and renamed. It gets the mode of what it replaces. It has no
 //! name until it is whole (`O_TMPFILE`), so a kill leaves nothing, or between the last two calls the whole file as
-//! `NAME.XXXXXX.part`. A file system without nameless files (NFS, FAT) has it under that name meanwhile. What can only be written to (`-`, a pipe, a device) gets all of it at the end.
+//! `NAME.RANDOM.part`. A file system without nameless files (NFS, FAT) has it under that name meanwhile. What can only
+//! be written to (`-`, a pipe, a device) gets all of it at the end.
 //!
 //! A link is followed where the kernel follows it for `cat` under `fs.protected_symlinks`, also where that is off: in
 //! a folder where anybody can plant a link, only if the link belongs to this user or to the folder's owner.

@@ -22,8 +22,11 @@
 
 #[path = "record/power.rs"]
 mod power;
+#[path = "record/rounds.rs"]
+mod rounds;
 
-use schedlab_stats::{Random, Sample};
+use rounds::resampled;
+use schedlab_stats::Sample;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -162,16 +165,6 @@ fn tell(times: &[&[f64]; 3]) {
     line("perf to nobody", &|r| sum(2, r) / sum(0, r));
     line("schedlab to perf", &|r| sum(1, r) / sum(2, r));
     line("schedlab to perf, added", &|r| (sum(1, r) - sum(0, r)) / (sum(2, r) - sum(0, r)));
-}
-
-/// The middle 95 % of `statistic` over resampled rounds (the percentile bootstrap of Efron, 1979).
-fn resampled(rounds: usize, statistic: &dyn Fn(&[usize]) -> f64) -> (f64, f64) {
-    let mut random = Random::new(1);
-    let mut all: Vec<f64> = (0..4000)
-        .map(|_| statistic(&(0..rounds).map(|_| random.below(rounds)).collect::<Vec<_>>()))
-        .collect();
-    all.sort_by(f64::total_cmp);
-    (all[all.len() / 40], all[all.len() - 1 - all.len() / 40])
 }
 
 fn bytes_an_event(file: &Path) {

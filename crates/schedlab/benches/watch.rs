@@ -1,13 +1,13 @@
 //! What watching costs the machine, beside `perf sched record` and a bpftrace script of run-queue latencies.
 //!
-//! `cargo bench -p schedlab --bench watch [-- ROUNDS]` (20 unless told). A round runs each load alone and beside each watcher,
-//! in an order that turns from round to round. The loads: hackbench, a fixed amount of work, by its own time; and schbench for
-//! four seconds, by its requests.
+//! `cargo bench -p schedlab --bench watch [-- ROUNDS]` (20 unless told). A round runs each load alone and beside each
+//! watcher, in an order that turns from round to round. The loads: hackbench, a fixed amount of work, by its own time;
+//! and schbench for four seconds, by its requests.
 //!
-//! Printed for each: medians; then ratios to alone, of sums over all rounds, with 95 % intervals that resample whole rounds.
-//! *Added* is the CPU time of the whole machine beside a watcher beyond that alone, kernel and watcher together, as a part of
-//! all CPUs' time; only where the work is fixed. *Own* is what the watcher's process took of it. Standard error gets every
-//! round's figures.
+//! Printed for each: medians; then ratios to alone, of sums over all rounds, with 95 % intervals that resample whole
+//! rounds. *Added* is the CPU time that the whole machine takes beside a watcher and does not take alone, kernel and
+//! watcher together, as a part of all CPUs' time; only where the work is fixed. *Own* is what the watcher's process took
+//! of it. Standard error gets every round's figures.
 
 #![expect(
     clippy::print_stdout,
@@ -16,7 +16,11 @@
     reason = "a benchmark speaks and may fail"
 )]
 
-use schedlab_stats::{Random, Sample};
+#[path = "record/rounds.rs"]
+mod rounds;
+
+use rounds::resampled;
+use schedlab_stats::Sample;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -110,14 +114,16 @@ fn run(arm: &Arm, load: &Load, dir: &Path) -> Figures {
     std::thread::sleep(Duration::from_millis(1_500));
     let (before, began) = ((busy(), watcher.as_ref().map_or(0.0, own)), Instant::now());
     let mut command = Command::new(load.line[0]);
-    let output = command.args(&load.line[1..]).current_dir(dir).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = command.args(&load.line[1..]).current_dir(dir).output();
     let seconds = began.elapsed().as_secs_f64();
     let after = (busy(), watcher.as_ref().map_or(0.0, own));
     if let Some(mut watcher) = watcher {
         Command::new("kill").args(["-INT", &watcher.id().to_string()]).status().unwrap();
         watcher.wait().unwrap();
     }
+    // Only now: a load that failed must not leave the watcher behind.
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout);
     Figures {
         load: if load.is_fixed { seconds } else { requests(&said) },
@@ -196,14 +202,4 @@ fn tell(load: &Load, arms: &[&Arm], all: &[Vec<Figures>]) {
         });
     }
     println!();
-}
-
-/// The middle 95 % of `statistic` over resampled rounds (the percentile bootstrap of Efron, 1979).
-fn resampled(rounds: usize, statistic: &dyn Fn(&[usize]) -> f64) -> (f64, f64) {
-    let mut random = Random::new(1);
-    let mut all: Vec<f64> = (0..4000)
-        .map(|_| statistic(&(0..rounds).map(|_| random.below(rounds)).collect::<Vec<_>>()))
-        .collect();
-    all.sort_by(f64::total_cmp);
-    (all[all.len() / 40], all[all.len() - 1 - all.len() / 40])
 }

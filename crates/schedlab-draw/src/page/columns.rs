@@ -354,9 +354,7 @@ impl Track {
         let all = numbers.into_iter().zip(&mut part.columns);
         bytes + all.map(|(number, column)| leb128(column, number)).sum::<usize>()
     }
-}
 
-impl Track {
     /// When each slice was, and whose; 0 is not known.
     fn slices(&self, start: Nanos) -> impl Iterator<Item = (Span, u32)> {
         let numbers = self.parts.iter().flat_map(|part| {
@@ -543,17 +541,20 @@ impl Question for Columns {
     }
 
     fn answer(mut self, state: &State) -> PageData {
-        let kept = std::mem::replace(&mut self.kept, Kept::Slices { room: usize::MAX });
-        let levels = self.levels.take().answer(state);
-        let levels = levels.into_iter().flatten().next().map_or_else(Vec::new, |all| all.levels);
-        let (whole, fine) = match kept {
-            Kept::Slices { .. } => (true, None),
-            Kept::Columns(columns) => (false, Some((columns.answer(state), levels))),
+        let (whole, fine) = match std::mem::replace(&mut self.kept, Kept::Nothing) {
+            // The last slices are still to come.
+            slices @ Kept::Slices { .. } => {
+                self.kept = slices;
+                (true, None)
+            }
+            // They end the last one of each CPU themselves.
+            Kept::Columns(columns) => {
+                let levels = self.levels.take().answer(state).into_iter().flatten().next();
+                let levels = levels.map_or_else(Vec::new, |all| all.levels);
+                (false, Some((columns.answer(state), levels)))
+            }
             Kept::Nothing => (false, None),
         };
-        if !whole {
-            self.kept = Kept::Nothing;
-        }
         for (cpu, known) in state.observed_cpus() {
             self.add(cpu.index(), known.since, state.window().end, known.occupant, None);
         }

@@ -140,8 +140,7 @@ pub fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
     }
     let mut out: Vec<String> = groups.iter().flat_map(|(_, group)| of_axis(group)).collect();
     for winner in answers::winners(experiment, runs) {
-        let named: Vec<String> =
-            winner.settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
+        let named: Vec<String> = winner.settings.iter().map(ToString::to_string).collect();
         out.push(format!(
             "{}: of {} settings the best over all loads is {}; {} others cannot be told from it.",
             winner.workload,

@@ -172,8 +172,7 @@ fn take_home(
     }
     Some(match winner(experiment, cells, label, metric) {
         Ok(Some(winner)) => {
-            let parts: Vec<String> =
-                winner.settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
+            let parts: Vec<String> = winner.settings.iter().map(ToString::to_string).collect();
             format!(
                 "Over all loads the best of {} settings is {}; {} cannot be told from it. It lies beside this report as \
                  a sysctl.d file and a tuned profile (`schedlab knobs run --from FILE -- CMD` tries it).",

@@ -332,16 +332,16 @@ impl Profiled {
             out.extend(self.untried());
             return out;
         }
-        let share = |line: &Line| format!("{} {}.", spelled(&line.setting), self.share(line));
+        let share = |line: &Line| format!("{} {}.", line.setting, self.share(line));
         out.extend(self.lines.iter().map(share));
         for line in &self.lines {
-            let setting = spelled(&line.setting);
+            let setting = &line.setting;
             out.extend(line.alone.iter().map(|found| found.answer(&format!("{setting} alone"))));
             let without = format!("the profile without {setting}");
             out.extend(line.without.iter().map(|found| found.answer(&without)));
         }
         if !self.others.is_empty() {
-            let named: Vec<String> = self.others.iter().map(spelled).collect();
+            let named: Vec<String> = self.others.iter().map(ToString::to_string).collect();
             out.push(format!(
                 "Not shown to matter in a screening of {} runs: {}.",
                 self.screened,
@@ -396,10 +396,6 @@ fn direction(found: &Comparison) -> Option<Verdict> {
     let is_large = whole.change.low < -whole.margin || whole.change.high > whole.margin;
     let verdict = found.verdict();
     (found.no_verdict.is_empty() && is_large && verdict.is_claim()).then_some(verdict)
-}
-
-fn spelled(setting: &Setting) -> String {
-    format!("{}={}", setting.knob, setting.value)
 }
 
 #[cfg(test)]

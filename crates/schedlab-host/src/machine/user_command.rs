@@ -22,7 +22,7 @@ pub(super) fn under_settings(program: &Path, argv: &[String], settings: &[Settin
         return argv.to_vec();
     }
     let mut all = vec![program.display().to_string(), "knobs".into(), "run".into()];
-    all.extend(settings.iter().map(|s| format!("{}={}", s.knob, s.value)));
+    all.extend(settings.iter().map(ToString::to_string));
     all.push("--".into());
     all.extend_from_slice(argv);
     all

@@ -103,7 +103,7 @@ fn announce(session: Pid, cpus: &CpuSet) -> Option<UnixListener> {
     UnixListener::bind_addr(&address).ok()
 }
 
-/// A session of another user. It takes no orders from this one.
+/// A session of another user. It takes no orders from this user.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct OthersSession {
     /// The pid of the session.
@@ -125,7 +125,7 @@ pub fn sessions_of_others() -> Result<Vec<OthersSession>, SlowError> {
     Ok(of_others(&sessions(&directory)).into_iter().map(one).collect())
 }
 
-/// Whose process it is.
+/// Who runs a process, as in `user root`; a user without a name has a number.
 fn owner(session: Pid) -> String {
     let Ok(process) = std::fs::metadata(format!("/proc/{session}")) else {
         return "another user".to_owned();

@@ -86,7 +86,7 @@ fn off(method: Method, one: &Measured) -> f64 {
     got - one.asked.fraction()
 }
 
-/// Whether nothing takes the time of a CPU.
+/// Whether full speed is asked for, by a method that takes time of a CPU: then nothing slows it.
 fn is_unslowed(method: Method, one: &Measured) -> bool {
     one.asked == Speed::FULL && !changes_the_clock(method)
 }
@@ -105,19 +105,6 @@ pub(super) fn keep_nearest(method: Method, kept: &mut [Measured], again: &[Measu
         };
         kept.iter_mut().filter(is_farther).for_each(|old| *old = *new);
     }
-}
-
-/// Whether a speed that is too low is what else ran on the CPU, and not the method: then it may pass. Methods for
-/// commands share what others leave, and at full speed there is no method.
-fn is_crowded(method: Method, one: &Measured, share_before: f64) -> bool {
-    let short = -off(method, one);
-    let shares = is_unslowed(method, one) || method.is_for_command();
-    short > 0.0 && (is_taken(method, one) || share_before < STEADY || shares)
-}
-
-/// Whether interrupts and the hypervisor took as much as is missing. Ticks count down: up to twice as much was taken.
-fn is_taken(method: Method, one: &Measured) -> bool {
-    2.0 * one.taken >= -off(method, one)
 }
 
 /// What is off by more than the tolerance, with its cause.
@@ -139,9 +126,12 @@ pub(super) fn doubts(
             format!("CPU {} was set to {}, but runs at {:.1}%", one.cpu, one.asked, got * 100.0);
         let share =
             before.iter().find(|reading| reading.cpu == one.cpu).map_or(1.0, Reading::share);
-        let is_crowded = is_crowded(method, one, share);
+        let is_short = off < 0.0;
+        let others = if is_short { taken_by_others(method, one, share) } else { None };
+        // Methods for commands share what others leave.
+        let is_crowded = others.is_some() || (is_short && method.is_for_command());
         let code = if is_crowded { "speed-crowded" } else { "speed-off" };
-        warnings.push(Warning::new(code, what, cause(method, one, share)));
+        warnings.push(Warning::new(code, what, others.unwrap_or_else(|| cause(method, off))));
     }
     for cpu in asked.iter().filter(|cpu| measured.iter().all(|one| one.cpu != *cpu)) {
         let what = format!("cannot measure the speed of CPU {cpu}");
@@ -150,23 +140,24 @@ pub(super) fn doubts(
     warnings
 }
 
-fn cause(method: Method, one: &Measured, share_before: f64) -> String {
-    let off = off(method, one);
-    if off < 0.0 && is_taken(method, one) {
-        return format!(
-            "interrupts and the hypervisor took {:.0}% of it meanwhile",
-            one.taken * 100.0
-        );
+/// What else took the time that is missing of a speed: then the speed may be right the next time. `None` where nothing
+/// tells.
+fn taken_by_others(method: Method, one: &Measured, share_before: f64) -> Option<String> {
+    // Ticks count down: up to twice as much was taken.
+    if 2.0 * one.taken >= -off(method, one) {
+        let percent = one.taken * 100.0;
+        return Some(format!("interrupts and the hypervisor took {percent:.0}% of it meanwhile"));
     }
-    if off < 0.0 && share_before < STEADY {
-        return format!(
-            "real-time tasks or interrupts took {:.0}% of it before",
-            (1.0 - share_before) * 100.0
-        );
+    if share_before < STEADY {
+        let percent = (1.0 - share_before) * 100.0;
+        return Some(format!("real-time tasks or interrupts took {percent:.0}% of it before"));
     }
-    if off < 0.0 && is_unslowed(method, one) {
-        return "nothing slows it: other real-time tasks or the hypervisor took the rest".into();
-    }
+    let nothing = "nothing slows it: other real-time tasks or the hypervisor took the rest";
+    is_unslowed(method, one).then(|| nothing.into())
+}
+
+/// What a method does that makes a speed too high or too low.
+fn cause(method: Method, off: f64) -> String {
     match (method, off > 0.0) {
         (Method::Hogs, true) => {
             "the hogs came late or were throttled: see kernel.sched_rt_runtime_us, and whether \

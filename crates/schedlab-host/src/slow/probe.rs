@@ -20,7 +20,7 @@ pub(super) struct Reading {
     pub(super) wall: Nanos,
     /// CPU time that the probe was granted.
     pub(super) granted: Nanos,
-    /// What interrupts and the hypervisor took meanwhile, in ticks.
+    /// What interrupts and the hypervisor took meanwhile, in whole ticks.
     pub(super) taken: Nanos,
     /// Rounds of its loop; a number of no meaning but for comparison.
     pub(super) rounds: u64,

@@ -1,5 +1,4 @@
 //! Bundles beside other jobs of a pool.
-#![cfg(not(loom))]
 
 use schedlab_jobs::bundle::{Asked, Bundle, Share};
 use schedlab_jobs::graph::{Rules, Shape};

@@ -1,6 +1,5 @@
 //! The life of a pool in a model: post, feed, pull, sleep, wake, complete, fail, cancel, close, on a clock that the
 //! model moves and with sleeps that only a call or that clock ends. What nobody wakes is a deadlock, which loom finds.
-#![cfg(loom)]
 
 use loom::sync::Mutex;
 use loom::thread;

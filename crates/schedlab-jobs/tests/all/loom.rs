@@ -1,6 +1,5 @@
 //! Every interleaving of posters and workers at the token:
 //! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test all loom::`.
-#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,9 +1,10 @@
-//! The tests of this crate, in one program: it is linked once.
+//! The tests of this crate, in one program: it is linked once. Under loom its models alone.
 
 #[cfg(not(loom))]
 mod agenda;
 #[cfg(not(loom))]
 mod binding;
+#[cfg(not(loom))]
 mod bundle;
 #[cfg(not(loom))]
 mod compulsory;
@@ -11,7 +12,9 @@ mod compulsory;
 mod executors;
 #[cfg(not(loom))]
 mod growth;
+#[cfg(loom)]
 mod life;
+#[cfg(loom)]
 mod loom;
 #[cfg(not(loom))]
 mod planning;

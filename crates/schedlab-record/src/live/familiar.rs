@@ -19,7 +19,7 @@ use std::path::Path;
 /// Tasks and groups that are looked at again in a window.
 const AGAIN: usize = 64;
 
-/// Fewer groups than this are not forgotten: that looks at all tasks.
+/// Fewer groups than this are kept: to forget some takes a look at all tasks.
 const GROUPS_MIN: usize = 256;
 
 /// What is known of one task.
@@ -220,7 +220,7 @@ impl Familiar {
         done.map_err(RecordError::io("writing what is known of the tasks"))
     }
 
-    /// Forgets groups in which no task was that is known, nor in one below. The others get new numbers.
+    /// Forgets groups in which, or below which, no known task is or was. The others get new numbers.
     fn forget_groups(&mut self) {
         let used: BTreeSet<u32> =
             self.tasks.values().flat_map(|known| &known.groups).map(|(_, place)| *place).collect();

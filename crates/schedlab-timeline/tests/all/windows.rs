@@ -262,6 +262,15 @@ fn told(mut source: impl EventSource) -> Vec<(Event, Option<String>)> {
     all
 }
 
+/// The events of a part, and their arguments.
+fn inside(
+    all: &[(Event, Option<String>)],
+    from: Nanos,
+    to: Nanos,
+) -> (Vec<Event>, Vec<Option<String>>) {
+    all.iter().filter(|(event, _)| (from..to).contains(&event.time)).cloned().unzip()
+}
+
 #[test]
 fn budgets_carry_over_from_window_to_window() {
     for (kernel, timers) in [("6.12.1", true), ("6.18.1", true), ("6.12.1", false)] {
@@ -275,10 +284,8 @@ fn budgets_carry_over_from_window_to_window() {
         while from < last {
             // No multiple of the period, so that windows begin within throttled times.
             let to = from + Nanos(37_000_000);
-            let inside = |(event, _): &&(Event, Option<String>)| (from..to).contains(&event.time);
-            let mine: Vec<_> = all.iter().filter(inside).cloned().collect();
-            let events: Vec<Event> = mine.iter().map(|(event, _)| *event).collect();
-            let text = |place: usize| mine[place].1.as_deref().map(Into::into);
+            let (events, texts) = inside(&all, from, to);
+            let text = |place: usize| texts[place].as_deref().map(Into::into);
             let (answer, reply) =
                 windows.close(&events, &text, to, |told| Causes::new(&info, &told.spans, 5));
             let cut = Cut { from: None, to: Some(to - first) };
@@ -319,10 +326,8 @@ fn budgets_carry_over_where_groups_have_new_numbers() {
         let (mut from, last) = (all[0].0.time, all.last().unwrap().0.time);
         while from < last {
             let to = from + Nanos(37_000_000);
-            let inside = |(event, _): &&(Event, Option<String>)| (from..to).contains(&event.time);
-            let mine: Vec<_> = all.iter().filter(inside).cloned().collect();
-            let events: Vec<Event> = mine.iter().map(|(event, _)| *event).collect();
-            let text = |place: usize| mine[place].1.as_deref().map(Into::into);
+            let (events, texts) = inside(&all, from, to);
+            let text = |place: usize| texts[place].as_deref().map(Into::into);
             let (answer, _) = windows.close(&events, &text, to, |_| Latency::new());
             let times: Vec<u64> = answer.groups.values().map(|time| time.0).collect();
             found.push((times, answer.spans.len()));

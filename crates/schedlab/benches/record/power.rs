@@ -5,7 +5,8 @@
 //! group, with its 95 % interval, and how many more events the trace has. A group may be recorded by default where it
 //! costs under 1 % of CPU time and under 10 % more events.
 
-use crate::{cpu_time, resampled};
+use crate::cpu_time;
+use crate::rounds::resampled;
 use std::path::Path;
 use std::process::Command;
 

@@ -13,7 +13,7 @@ mod summary;
 use super::UsageError;
 use super::result_file::{add_to_summary, check_place, save};
 use super::run::known_metric;
-use super::verdicts::{DRIFT, print_text};
+use super::verdicts::{print_text, refuse_drift};
 use crate::json;
 use choices::Choices;
 use commands::Measured;
@@ -243,10 +243,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             study.complete(at + 1, pair, &sets[0])?;
         }
     }
-    let drifts =
-        |pair: &Pair| pair.comparisons.iter().flat_map(Comparison::rows).any(|row| row.drift);
-    if !fail_if.is_empty() && !allow_drift && pairs.iter().any(drifts) {
-        return Err(UsageError(DRIFT.into()).into());
+    if !fail_if.is_empty() && !allow_drift {
+        refuse_drift(pairs.iter().flat_map(|pair| &pair.comparisons))?;
     }
     print(&pairs, markdown, json)?;
     if github {

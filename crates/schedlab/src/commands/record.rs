@@ -252,12 +252,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn to_stdout(mut args: Args) -> anyhow::Result<ExitCode> {
     takes_a_trace(&args.output)?;
     let other = [(args.json, "--json"), (args.max.is_some(), "--max")];
-    if let Some((_, option)) = other.into_iter().find(|(is_asked, _)| *is_asked) {
-        let what = format!("{option} and -o - do not go together: name a file with -o");
-        return Err(UsageError(what).into());
-    }
+    refuse(&other, "-o -", "name a file with -o")?;
     let mut out = File::from(process::divert_stdout()?);
     let scratch = Scratch::new("record")?;
+    // Messages about a file of this name say "the standard output".
     let trace = scratch.path().join("-");
     args.output.clone_from(&trace);
     let code = record(args)?;
@@ -265,6 +263,12 @@ fn to_stdout(mut args: Args) -> anyhow::Result<ExitCode> {
         std::io::copy(&mut File::open(&trace)?, &mut out).context("the standard output")?;
     }
     Ok(code)
+}
+
+/// Refuses an option that is asked for beside `with`; `instead` says what to do.
+fn refuse(options: &[(bool, &str)], with: &str, instead: &str) -> Result<(), UsageError> {
+    let Some((_, option)) = options.iter().find(|(is_asked, _)| *is_asked) else { return Ok(()) };
+    Err(UsageError(format!("{option} and {with} do not go together: {instead}")))
 }
 
 /// Refuses a terminal: a trace is no text.

@@ -3,7 +3,7 @@
 use super::UsageError;
 use super::experiment_options::ExperimentOptions;
 use super::result_file::add_to_summary;
-use super::verdicts::DRIFT;
+use super::verdicts::refuse_drift;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Cells, Comparison, FailIf, Finding, judge, scales};
@@ -141,10 +141,11 @@ fn judge_conditions(
     let mut experiment = experiment.clone();
     experiment.measure = conditions.iter().map(|condition| condition.metric.clone()).collect();
     let contrasts = answer::contrasts(&experiment, &stored.runs, &stored.looks);
-    let rows = || contrasts.iter().flat_map(|contrast| &contrast.found).flat_map(Comparison::rows);
-    if !allow_drift && rows().any(|row| row.drift) {
-        return Err(UsageError(DRIFT.into()).into());
+    let found = || contrasts.iter().flat_map(|contrast| &contrast.found);
+    if !allow_drift {
+        refuse_drift(found())?;
     }
+    let rows = || found().flat_map(Comparison::rows);
     let mut stderr = crate::output::stderr();
     let mut code = None;
     for condition in conditions {

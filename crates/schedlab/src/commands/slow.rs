@@ -427,7 +427,7 @@ fn dry_run(plan: &Plan, knobs: &[Setting]) -> anyhow::Result<ExitCode> {
     for warning in &plan.warnings {
         note(&warning.to_string());
     }
-    let knobs: String = knobs.iter().map(|s| format!(", knob {}={}", s.knob, s.value)).collect();
+    let knobs: String = knobs.iter().map(|s| format!(", knob {s}")).collect();
     writeln!(crate::output::stdout(), "{}{knobs}: nothing was changed (--dry-run)", plan.method)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,24 +1,24 @@
 //! Work on another host through the system's ssh: the program in a private folder there, and what it made back here.
 //!
-//! One connection keeps the folder. A shell at its other end reads lines: each asks the command that runs to stop. When the
-//! lines end, because this process has ended or the connection is broken, the shell ends the command and removes the
+//! One connection keeps the folder. A shell at its other end reads lines: each asks the command that runs to stop. When
+//! the lines end, because this process has ended or the connection is broken, the shell ends the command and removes the
 //! folder. Each command has a connection of its own.
 
 use anyhow::{Context as _, bail, ensure};
 use schedlab_model::Nanos;
 use schedlab_sys::{process, signal};
 use schedlab_trace::NewFile;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 /// The host to work on.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Ssh {
-    /// Do it on this host: the same version that is there, or this program in a private folder that goes at the end
+    /// Run it on HOST, with the same version there, or else with a copy of this program, removed at the end
     #[arg(long, value_name = "HOST", value_parser = host)]
     pub(crate) ssh: Option<String>,
     /// Command that calls ssh, with options
@@ -51,8 +51,8 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// A shell's script on a host; `words` call ssh.
-pub(crate) fn there(words: &[&str], host: &str, script: &str) -> Command {
-    let mut command = Command::new(words.first().copied().unwrap_or("ssh"));
+pub(crate) fn there<S: AsRef<OsStr>>(words: &[S], host: &str, script: &str) -> Command {
+    let mut command = Command::new(words.first().map_or(OsStr::new("ssh"), AsRef::as_ref));
     // Any shell that the user has there.
     let script = format!("sh -c {}", quoted(script));
     let rest = words.get(1..).unwrap_or_default();
@@ -111,11 +111,12 @@ pub(crate) struct Printed {
 impl Visit {
     /// Goes to the host, and puts the program there if the same version is not.
     pub(crate) fn of(ssh: &Ssh, host: &str) -> anyhow::Result<Self> {
-        let words: Vec<String> = ssh.ssh_command.split_whitespace().map(str::to_owned).collect();
+        let mut words: Vec<String> =
+            ssh.ssh_command.split_whitespace().map(str::to_owned).collect();
         ensure!(!words.is_empty(), "--ssh-command: give a command, such as ssh");
         // A connection that is dead ends in a minute.
         let alive = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"];
-        let words: Vec<String> = words.into_iter().chain(alive.map(str::to_owned)).collect();
+        words.extend(alive.map(str::to_owned));
         let binary = match &ssh.binary {
             Some(binary) => binary.clone(),
             None => process::this_program().context("this program's file")?,
@@ -126,8 +127,7 @@ impl Visit {
             None => format!("schedlab {}", env!("CARGO_PKG_VERSION")),
         };
         let script = keeper(file.metadata()?.len(), &version);
-        let mut command =
-            there(&words.iter().map(String::as_str).collect::<Vec<_>>(), host, &script);
+        let mut command = there(&words, host, &script);
         // Ctrl-C is for this process alone.
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut keeper = command.spawn().with_context(|| words.join(" "))?;
@@ -145,7 +145,7 @@ impl Visit {
         mut file: File,
         is_chosen: bool,
     ) -> anyhow::Result<()> {
-        let host = self.host.clone();
+        let host = &self.host;
         let first = line(said)?.with_context(|| format!("{host}: ssh did not get there"))?;
         let mut parts = first.splitn(3, ' ');
         let (there, machine) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -171,9 +171,13 @@ impl Visit {
         Ok(())
     }
 
-    fn ssh(&self, script: &str) -> Command {
-        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
-        there(&words, &self.host, script)
+    /// Starts a script there whose output is read here.
+    fn piped(&self, script: &str) -> anyhow::Result<(Child, ChildStdout)> {
+        let mut command = there(&self.words, &self.host, script);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().with_context(|| self.words.join(" "))?;
+        let from = child.stdout.take().context("the output of ssh")?;
+        Ok((child, from))
     }
 
     /// The script that runs the program in the folder.
@@ -195,13 +199,12 @@ impl Visit {
         is_view: bool,
         signals: signal::Signals,
     ) -> anyhow::Result<ExitStatus> {
+        let mut ssh = self.words.clone();
         if is_view {
-            self.words.push("-t".to_owned());
+            ssh.push("-t".to_owned());
         }
-        let mut command = self.ssh(&self.script(words));
-        if is_view {
-            self.words.pop();
-        } else {
+        let mut command = there(&ssh, &self.host, &self.script(words));
+        if !is_view {
             command.stdin(Stdio::null()).process_group(0);
         }
         let mut child = command.spawn().with_context(|| self.words.join(" "))?;
@@ -216,10 +219,8 @@ impl Visit {
         signals: signal::Signals,
     ) -> anyhow::Result<Printed> {
         let script = self.script(words);
-        let mut command = self.ssh(&format!("sh -c {}; printf '{END}%03d\\n' $?", quoted(&script)));
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().with_context(|| self.words.join(" "))?;
-        let from = child.stdout.take().context("the output of ssh")?;
+        let script = format!("sh -c {}; printf '{END}%03d\\n' $?", quoted(&script));
+        let (mut child, from) = self.piped(&script)?;
         let copy = std::thread::Builder::new().spawn(move || copied(from, to))?;
         self.wait(&mut child, signals)?;
         let copied = copy.join().ok().context("copying what the host sent")??;
@@ -248,8 +249,8 @@ impl Visit {
 
     /// The names in its folder.
     pub(crate) fn names(&self) -> anyhow::Result<Vec<String>> {
-        let output =
-            self.ssh(&format!("ls -1 {}", quoted(&self.folder))).stdin(Stdio::null()).output()?;
+        let script = format!("ls -1 {}", quoted(&self.folder));
+        let output = there(&self.words, &self.host, &script).stdin(Stdio::null()).output()?;
         ensure!(
             output.status.success(),
             "{}: {}",
@@ -263,10 +264,9 @@ impl Visit {
     pub(crate) fn fetch(&self, name: &str, to: &Path) -> anyhow::Result<()> {
         let mut file =
             NewFile::create(to).with_context(|| format!("cannot write {}", to.display()))?;
-        let mut command = self.ssh(&format!("cat {}/{}", quoted(&self.folder), quoted(name)));
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().with_context(|| self.words.join(" "))?;
-        io::copy(&mut child.stdout.take().context("the output of ssh")?, &mut file)?;
+        let script = format!("cat {}/{}", quoted(&self.folder), quoted(name));
+        let (mut child, mut from) = self.piped(&script)?;
+        io::copy(&mut from, &mut file)?;
         ensure!(child.wait()?.success(), "{}: {name} did not come", self.host);
         file.keep().with_context(|| format!("cannot write {}", to.display()))
     }

@@ -11,7 +11,7 @@ use schedlab_experiment::tune::{
     Axes, Profiled, Step, Tuned, Verdict, profile, profile_runs, screened, tune,
 };
 use schedlab_experiment::{
-    Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line, runs_of,
+    Experiment, Machines, Plan, Progress, Tuning, Varies, knob_of, machine_line, runs_of,
 };
 use schedlab_host::knobs::{
     RENAMED, Tree, read_profile, write_script, write_sysctl, write_tmpfiles, write_tuned,
@@ -104,7 +104,7 @@ fn study(
     let runs = profile_runs(settings.len(), pairs).map_err(UsageError)?;
     let runs = runs * experiment.workloads.len();
     let hours = hours(experiment, results, runs);
-    let named: Vec<String> = settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
+    let named: Vec<String> = settings.iter().map(ToString::to_string).collect();
     let told =
         format!("{} lines: {}\nat most {runs} runs, {hours}\n", named.len(), named.join(", "));
     let mut all = experiment.clone();
@@ -134,8 +134,7 @@ fn study(
 
 /// Why a line of a profile cannot be tried on a machine with these knobs; `None` where it can.
 fn refused(setting: &Setting, knobs: &[Knob]) -> Option<String> {
-    // A single switch is set through the file that holds all of them.
-    let name = if setting.knob.starts_with("feature:") { "features" } else { &*setting.knob };
+    let name = knob_of(&setting.knob);
     let why = match knobs.iter().find(|knob| knob.name == name) {
         Some(knob) if knob.writable => return None,
         Some(knob) => &*knob.why_not,

@@ -1,13 +1,22 @@
 //! A comparison as text: the table, and the answer last, where the eye is.
 
+use super::UsageError;
 use schedlab_experiment::analysis::{Comparison, Row, percent};
 use schedlab_experiment::report::{Table, readable, significant};
 use std::io::Write as _;
 
-/// Why a condition is not judged where a drift is a part of the change.
-pub(crate) const DRIFT: &str = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, \
-    too: measure them in one interleaved experiment or with `compare --`, do them again with `compare --interleave`, or \
-    add --allow-drift";
+/// Refuses to judge conditions where a drift between the sides is a part of a change.
+pub(crate) fn refuse_drift<'c>(
+    found: impl IntoIterator<Item = &'c Comparison>,
+) -> Result<(), UsageError> {
+    if found.into_iter().flat_map(Comparison::rows).all(|row| !row.drift) {
+        return Ok(());
+    }
+    let what = "--fail-if: the sides did not run interleaved, so a drift between them would be judged, too: \
+        measure them in one interleaved experiment or with `compare --`, do them again with `compare --interleave`, \
+        or add --allow-drift";
+    Err(UsageError(what.into()))
+}
 
 /// Points that are listed; of more, those with a claim and the others' count.
 const POINTS_MAX: usize = 12;

@@ -151,7 +151,8 @@ struct Made {
     document: Document,
 }
 
-/// Makes the page of a trace: one pass, and one more if a group has a quota.
+/// Makes the page of a trace in one pass. A group with a quota, chosen tasks, and a trace that does not tell its length
+/// take one more each.
 fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let name = || file.display().to_string();
     let input = Input::part_of(file, args.from, args.to).anonymised(args.anonymise);

@@ -124,17 +124,8 @@ fn a_quarter_more_cpu_time_is_told_of_eight_runs() {
 #[test]
 fn a_scheduler_that_is_not_installed_is_no_treatment() {
     let folder = tempfile::tempdir().unwrap();
-    let words = [
-        "load",
-        "pingpong",
-        "--rounds",
-        "50",
-        "--repeat",
-        "4",
-        "--against",
-        "run:scx_not_installed",
-    ];
-    let (code, out, err) = run(folder.path(), &words);
+    let line = "load pingpong --rounds 50 --repeat 4 --against run:scx_not_installed";
+    let (code, out, err) = run(folder.path(), &line.split(' ').collect::<Vec<_>>());
     assert_eq!(code, 1, "{out}{err}");
     assert!(out.contains("no verdict") && out.contains("ended before the run did"), "{out}{err}");
 }
@@ -191,25 +182,8 @@ fn one_command_alone_is_measured() {
 #[test]
 fn what_was_measured_is_written_for_other_programs_with_its_parameters() {
     let folder = tempfile::tempdir().unwrap();
-    let words = [
-        "compare",
-        "-n",
-        "3",
-        "-w",
-        "0",
-        "-L",
-        "code",
-        "0,1",
-        "-i",
-        "--export-json",
-        "x.json",
-        "--export-csv",
-        "x.csv",
-        "--export-markdown",
-        "x.md",
-        "--",
-        "(exit {code})",
-    ];
+    let line = "compare -n 3 -w 0 -L code 0,1 -i --export-json x.json --export-csv x.csv --export-markdown x.md --";
+    let words: Vec<&str> = line.split(' ').chain(["(exit {code})"]).collect();
     let (code, out, err) = run(folder.path(), &words);
     assert_eq!(code, 0, "{out}{err}");
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
@@ -278,7 +252,7 @@ fn two_folders_are_higher_or_lower_until_their_runs_are_done_again_in_pairs() {
 }
 
 /// The command lines of processes with this mark, apart from this one; words end with a NUL.
-fn marked(mark: &str) -> Vec<String> {
+pub(crate) fn marked(mark: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let others = processes.filter(|entry| entry.file_name().to_str() != Some(own.as_str()));
@@ -366,12 +340,11 @@ fn a_kill_leaves_nothing_running_and_nothing_behind() {
             eventually(|| {
                 let mut left = crate::slow::left(child.id());
                 left.extend(std::fs::read_dir(&temporary).unwrap().flatten().map(|e| e.path()));
-                match (marked(&mark), left.is_empty(), now() == before) {
-                    (none, true, true) if none.is_empty() => Ok(()),
-                    (still, _, same) => Err(format!(
-                        "{what}: runs: {still:?}; {KNOB} is back: {same}; left: {left:?}"
-                    )),
+                let (still, is_back) = (marked(&mark), now() == before);
+                if still.is_empty() && left.is_empty() && is_back {
+                    return Ok(());
                 }
+                Err(format!("{what}: runs: {still:?}; {KNOB} is back: {is_back}; left: {left:?}"))
             });
         }
         round += 1;

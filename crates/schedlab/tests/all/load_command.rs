@@ -15,19 +15,15 @@ fn json(words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Whether a process with this in its command line is there, apart from this one.
-fn runs(mark: &str) -> bool {
-    let own = std::process::id().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter(|entry| entry.file_name().to_str() != Some(own.as_str())).any(|entry| {
-        std::fs::read(entry.path().join("cmdline"))
-            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
-    })
-}
-
 /// Waits until no process has this in its command line.
 fn gone(mark: &str) {
-    eventually(|| if runs(mark) { Err(format!("'{mark}' still runs")) } else { Ok(()) });
+    eventually(|| {
+        if !crate::judge::marked(mark).is_empty() {
+            Err(format!("'{mark}' still runs"))
+        } else {
+            Ok(())
+        }
+    });
 }
 
 #[test]

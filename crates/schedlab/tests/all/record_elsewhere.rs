@@ -4,7 +4,7 @@ use crate::machines::cluster::{children, hosts};
 use crate::machines::{Processes, has, run, schedlab, wait_for};
 use crate::watch::{Screen, may_watch};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_schedlab");
 
@@ -104,6 +104,18 @@ impl Host {
         self.command(words).output().unwrap()
     }
 
+    /// Begins a recording there that ends with the test, whatever it finds.
+    fn begin(&mut self, file: &str) {
+        let mut command = self.command(&["record", "-o", file]);
+        let going = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        self.processes.0.insert("record", going);
+    }
+
+    /// That recording, to be waited for.
+    fn going(&mut self) -> Child {
+        self.processes.0.remove("record").expect("it was begun")
+    }
+
     /// The process that records there, once it does.
     fn recorder(&self) -> String {
         wait_for("a recording there", || {
@@ -125,7 +137,7 @@ impl Host {
 
 #[test]
 fn a_recording_of_another_host_comes_here_and_leaves_nothing_there() {
-    let Some(host) = Host::new() else { return };
+    let Some(mut host) = Host::new() else { return };
     let done = host.run(&["record", "-o", "x.dat", "--time", "300ms"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(text(&done.stderr).contains("x.dat: "), "{}", text(&done.stderr));
@@ -135,9 +147,9 @@ fn a_recording_of_another_host_comes_here_and_leaves_nothing_there() {
     assert_eq!(names(&host.mine()), ["x.dat", "y.dat"]);
     host.is_left_clean("none");
     // Ctrl-C ends the recording there, and its trace comes.
-    let mut command = host.command(&["record", "-o", "z.dat"]);
-    let going = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    host.begin("z.dat");
     let recorder = host.recorder();
+    let going = host.going();
     Command::new("kill").args(["-INT", &going.id().to_string()]).status().unwrap();
     let done = going.wait_with_output().unwrap();
     assert!(done.status.success(), "{}", text(&done.stderr));
@@ -153,16 +165,11 @@ fn a_recording_of_another_host_comes_here_and_leaves_nothing_there() {
 #[test]
 fn a_broken_connection_and_a_killed_command_leave_nothing() {
     let Some(mut host) = Host::new() else { return };
-    let start = |host: &Host| {
-        let mut command = host.command(&["record", "-o", "x.dat"]);
-        command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
-    };
-    let mut going = start(&host);
+    host.begin("x.dat");
     let recorder = host.recorder();
-    going.kill().unwrap();
-    going.wait().unwrap();
+    host.processes.end("record");
     host.is_left_clean(&recorder);
-    let going = start(&host);
+    host.begin("x.dat");
     let recorder = host.recorder();
     // Both connections: the sessions end, and with them what holds their streams.
     let sessions = children(host.processes.0["a"].id());
@@ -170,7 +177,7 @@ fn a_broken_connection_and_a_killed_command_leave_nothing() {
     for session in sessions {
         Command::new("kill").args(["-9", &session.to_string()]).status().unwrap();
     }
-    let done = going.wait_with_output().unwrap();
+    let done = host.going().wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
     assert!(text(&done.stderr).contains("the connection broke"), "{}", text(&done.stderr));
     assert_eq!(names(&host.mine()), Vec::<String>::new());

@@ -1,5 +1,6 @@
 //! `schedlab watch`: its windows are what a trace of the same events says, and its conditions decide the exit code.
 
+use crate::machines::cluster::ports;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -171,9 +172,7 @@ fn windows_of_known_loads_are_what_their_trace_says() {
     if !may_watch() {
         return;
     }
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let [port] = ports();
     let client = format!(
         "import urllib.request as r; [r.urlopen(\"http://127.0.0.1:{port}/\").read() for _ in range(50)]"
     );
@@ -373,6 +372,14 @@ fn a_bad_window_leaves_its_trace_with_the_wait_that_was_meant() {
 /// The view on a terminal of its own, driven by keys.
 pub(crate) struct Screen {
     socket: std::path::PathBuf,
+    /// The process of the view, once it was started.
+    view: Option<String>,
+}
+
+/// Whether a process is a view.
+fn is_view(pid: &str) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    text(&line).contains("watch")
 }
 
 impl Screen {
@@ -393,7 +400,7 @@ impl Screen {
             missing!("tmux (Debian package tmux): the view was not driven");
             return None;
         }
-        let screen = Self { socket: dir.join("tmux") };
+        let mut screen = Self { socket: dir.join("tmux"), view: None };
         let (columns, lines) = (size.0.to_string(), size.1.to_string());
         let here = dir.to_str().expect("a path");
         let words = [
@@ -411,7 +418,14 @@ impl Screen {
         ];
         let output = screen.tmux(&words);
         assert!(output.status.success(), "{}", text(&output.stderr));
+        screen.view = Some(screen.number("#{pane_pid}")).filter(|pid| !pid.is_empty());
         Some(screen)
+    }
+
+    /// A process of this terminal, as tmux calls it.
+    fn number(&self, what: &str) -> String {
+        let output = self.tmux(&["display-message", "-p", what]);
+        text(&output.stdout).trim().to_owned()
     }
 
     pub(crate) fn keys(&self, keys: &[&str]) {
@@ -435,6 +449,15 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
+        let Some(view) = &self.view else { return };
+        // It ends with its terminal. If it does not, it ends with the test.
+        for _ in 0..100 {
+            if !is_view(view) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let _ = Command::new("kill").args(["-9", view]).status();
     }
 }
 
@@ -493,19 +516,12 @@ fn a_view_ends_with_its_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let Some(screen) = Screen::open(dir.path(), (80, 24)) else { return };
     screen.shows("COMMAND");
-    let [server, view] = ["#{pid}", "#{pane_pid}"].map(|what| {
-        let output = screen.tmux(&["display-message", "-p", what]);
-        text(&output.stdout).trim().to_owned()
-    });
-    let alive = |pid: &str| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        text(&line).contains("watch")
-    };
-    assert!(alive(&view), "{view}");
+    let [server, view] = ["#{pid}", "#{pane_pid}"].map(|what| screen.number(what));
+    assert!(is_view(&view), "{view}");
     assert!(Command::new("kill").args(["-9", &server]).status().unwrap().success());
     let instance = format!("/sys/kernel/tracing/instances/schedlab-{view}");
     for _ in 0..600 {
-        if !alive(&view) {
+        if !is_view(&view) {
             assert!(!Path::new(&instance).exists(), "{instance} is left");
             return;
         }

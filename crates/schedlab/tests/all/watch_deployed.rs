@@ -1,6 +1,7 @@
-//! `schedlab watch` as a service: the files of `examples/watch` are valid and give the rights that it needs, and a Prometheus
-//! reads what it serves.
+//! `schedlab watch` as a service: the files of `examples/watch` are valid and give the rights that it needs, and a
+//! Prometheus reads what it serves.
 
+use crate::machines::cluster::ports;
 use crate::machines::{Processes, has, wait_for};
 use crate::watch::{Service, answered, may_watch};
 use serde_json::Value;
@@ -169,11 +170,6 @@ fn encoded(query: &str) -> String {
     query.bytes().map(byte).collect()
 }
 
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 #[test]
 fn prometheus_scrapes_the_metrics_and_the_dashboards_queries_have_answers() {
     use std::io::BufRead as _;
@@ -192,7 +188,8 @@ fn prometheus_scrapes_the_metrics_and_the_dashboards_queries_have_answers() {
          - targets: ['{target}']\n"
     );
     std::fs::write(&config, text).unwrap();
-    let address = format!("127.0.0.1:{}", free_port());
+    let [port] = ports();
+    let address = format!("127.0.0.1:{port}");
     let mut processes = Processes::default();
     let mut command = Command::new("prometheus");
     let flag = |name: &str, value: &dyn std::fmt::Display| format!("--{name}={value}");

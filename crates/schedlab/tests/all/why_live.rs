@@ -272,7 +272,7 @@ fn ten_faults_are_named_in_the_first_screen() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output().expect("id starts");
     output.stdout.trim_ascii() == b"0"
 }

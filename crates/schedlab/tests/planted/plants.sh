@@ -28,7 +28,6 @@ real_time_quota() {
 	culprit start hog - 1 chrt -f 20
 }
 real_time_limit() { group h; spin victim - 1 chrt -f 10; spin hog h 1; }
-affinity() { group g; spin victim g 1; culprit spin hog g 1; }
 storm() { group g; load hog 'while :; do /bin/true; done'; spin victim g 1; culprit start hog g 1; }
 moved() { group v; group h; spin victim v 1; culprit spin hog h 2; [ -n "$without" ] || (sleep 1; taskset -p 1 $LAST > /dev/null) & }
 offline() { group g; spin victim g 3; spin other g 3; (sleep 0.7; echo 0 > /sys/devices/system/cpu/cpu1/online) & }

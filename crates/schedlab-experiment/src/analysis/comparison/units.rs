@@ -114,8 +114,9 @@ impl Side {
     }
 }
 
-/// Which end of the change cut-off runs leave open. Of one side's the moment at which a run was stopped is a bound of
-/// its time, and what it used until then one of its CPU time; of both sides', and in other metrics, only ranks are left.
+/// Which end of the change cut-off runs leave open. If one side has such runs, the moment at which a run was stopped
+/// is a bound of its time, and the CPU time until then is one of its CPU time. If both sides have them, and in other
+/// metrics, only ranks are left.
 fn bound(metric: &Metric, sets: &mut [Set]) -> Bound {
     let cut = |side: fn(&Set) -> &Vec<One>| sets.iter().flat_map(side).any(|one| one.is_cut);
     let is_time =

@@ -1,6 +1,7 @@
 //! Small traces made field by field: what other writers say, and ours does not.
 
 use super::super::wire::{bytes, number, signed};
+use super::ftrace_events::context;
 use super::*;
 use crate::names::comm;
 use schedlab_model::Left;

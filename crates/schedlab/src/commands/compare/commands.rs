@@ -143,8 +143,7 @@ impl Measured {
             commands.iter().map(|command| self.argv(&command.text)).collect();
         // What runs before may make the programs.
         let makes = self.setup.is_some() || self.prepare.is_some();
-        let missing = argvs.iter().filter(|_| !makes).find_map(|argv| missing_program(argv));
-        if let Some(what) = missing {
+        if !makes && let Some(what) = argvs.iter().find_map(|argv| missing_program(argv)) {
             return Err(UsageError(what).into());
         }
         let folder = Folder::of(self.output.as_deref(), "compare")?;

@@ -1,7 +1,6 @@
 //! `record --ssh`: the recording is made on another host, and its trace is written here.
 
-use super::{Args, note, shown, takes_a_trace};
-use crate::commands::UsageError;
+use super::{Args, note, refuse, shown, takes_a_trace};
 use crate::commands::ssh::{Printed, Visit, typed};
 use anyhow::Context as _;
 use schedlab_model::Bytes;
@@ -17,10 +16,7 @@ pub(super) fn run(args: &Args, host: &str) -> anyhow::Result<ExitCode> {
         (args.salvage.is_some(), "--salvage"),
         (!args.request_list.is_empty(), "--request-list"),
     ];
-    if let Some((_, option)) = other.into_iter().find(|(is_asked, _)| *is_asked) {
-        let what = format!("{option} and --ssh do not go together: run schedlab there");
-        return Err(UsageError(what).into());
-    }
+    refuse(&other, "--ssh", "run schedlab there")?;
     takes_a_trace(&args.output)?;
     let cannot = || format!("cannot write {}", args.output.display());
     let file = NewFile::create(&args.output).with_context(cannot)?;

@@ -97,8 +97,8 @@ impl Files {
         self.number(name).is_some()
     }
 
-    /// A file that nobody has, and the folder in which its events can wait. The number is taken once that folder is there,
-    /// so others can be asked for while the file is made.
+    /// A file that nobody has, and the folder in which its events can wait. The number is taken once that folder is
+    /// there, so others can be asked for while the file is made.
     pub(crate) fn next(&self) -> std::io::Result<(PathBuf, PathBuf)> {
         let taken = |name: &str| self.number(owner_of(name).map_or(name, |(of, _)| of));
         let file = self.file(self.numbers(taken)?.last().copied().unwrap_or(0) + 1);
@@ -126,7 +126,7 @@ impl Files {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|name| {
                 let (file, pid) = owner_of(name)?;
-                (file == own || self.number(file).is_some()).then_some(pid)
+                (file == own || self.is_one(file)).then_some(pid)
             });
             let is_dead = owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
             if is_dead && std::fs::remove_dir_all(entry.path()).is_ok() {

@@ -62,8 +62,7 @@ fn winner(candidates: &[Candidate]) -> usize {
 }
 
 fn name(candidate: &Candidate) -> String {
-    let told = |one: &Setting| format!("{}={}", one.knob, one.value);
-    candidate.setting.as_ref().map_or("none".to_owned(), told)
+    candidate.setting.as_ref().map_or("none".to_owned(), Setting::to_string)
 }
 
 fn text(candidates: &[Candidate], machine: &str) -> String {

@@ -183,7 +183,7 @@ fn sides(runs: &Runs) -> String {
         table.row(std::iter::once(name.to_owned()).chain(cells).collect());
     }
     let what = runs.changed.as_ref().map_or(String::new(), |run| {
-        let settings = runs.settings.iter().map(|one| format!("{}={}", one.knob, one.value));
+        let settings = runs.settings.iter().map(ToString::to_string);
         let all: Vec<String> = std::iter::once(run.machine.to_string()).chain(settings).collect();
         format!("changed: {}\n", all.join(" "))
     });

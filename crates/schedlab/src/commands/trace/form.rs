@@ -28,6 +28,11 @@ impl Form {
         if self.wide { usize::MAX } else { crate::output::room() }
     }
 
+    /// Whether the text is printed.
+    pub(super) const fn is_text(self) -> bool {
+        !(self.json || self.csv)
+    }
+
     /// Prints an answer: all of it as JSON, its rows as CSV, or the text.
     pub(super) fn print<R: Row>(
         self,

@@ -12,6 +12,7 @@ use schedlab_timeline::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -20,7 +21,8 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Wakeup latency: from sched_waking until the task runs (from sched_wakeup if that is missing).
 Run delay: all time in which a task was runnable and did not run, after wakeups and preemption.
-Percentiles are within 0.4 %; maxima and sums are exact.")]
+Percentiles are within 0.4 %; maxima and sums are exact. A wait that has not ended counts in
+maxima and sums, as much as was seen of it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -79,7 +81,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let other = document.comms.as_ref().or(document.cpus.as_ref()).or(document.groups.as_ref());
     let rows = other.unwrap_or(&document.tasks);
     let form = args.input.part.form;
-    let trigger = schedlab_trace::open(&args.input.file)?.info().trigger;
+    let trigger = match form.is_text() {
+        true => schedlab_trace::open(&args.input.file)?.info().trigger,
+        false => None,
+    };
     form.print(&reply.warnings, &document, rows, || {
         to_text(rows, &reply, args, form.room(), trigger)
     })?;
@@ -145,14 +150,15 @@ impl<'a> Lines<'a> {
             off: reply.off(task.task).and_then(Checked::waited_off),
             ..line(&task.delays)
         });
-        let off_of = |comm: &str| {
-            let own = answer.latency.tasks.iter().filter(|task| task.comm == comm);
-            own.filter_map(|task| reply.off(task.task)?.waited_off()).reduce(|sum, off| sum + off)
-        };
-        let off_of = |comm| if reply.checked.is_empty() { None } else { off_of(comm) };
+        let mut off_of = BTreeMap::<&str, Nanos>::new();
+        for task in &answer.latency.tasks {
+            if let Some(off) = reply.off(task.task).and_then(Checked::waited_off) {
+                *off_of.entry(&task.comm).or_default() += off;
+            }
+        }
         let comms = comms.iter().map(|(comm, delays)| Waited {
             comm: Some(comm),
-            off: off_of(comm),
+            off: off_of.get(comm.as_str()).copied(),
             ..line(delays)
         });
         let cpus = answer.cpus.as_ref().map(|cpus| {
@@ -319,7 +325,7 @@ fn open(latency: &LatencyAnswer, state: &State) -> String {
 
 /// A row for each octave of the histogram, with a bar.
 fn histogram_text(histogram: &Histogram) -> String {
-    let mut octaves = std::collections::BTreeMap::<u32, u64>::new();
+    let mut octaves = BTreeMap::<u32, u64>::new();
     for bucket in histogram.buckets() {
         *octaves.entry(bucket.low.max(1).ilog2()).or_default() += bucket.count;
     }

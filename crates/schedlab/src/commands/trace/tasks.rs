@@ -61,13 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.answer = reply.answer.only(&args.input.chosen(&args.selection)?);
     }
     let rows = reply.rows(&reply.answer.rows);
-    let document = Document {
-        head: Head::of(&reply),
-        tasks: Rows::new(&rows, reply.origin)
-            .known(&reply.known)
-            .off("run_ns", |row| Some(row.reply.off(row.task)?.ran_off().0 as f64))
-            .off("wait_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64)),
-    };
+    let document = Document { head: Head::of(&reply), tasks: reply.table(&rows) };
     let form = args.input.part.form;
     form.print(&reply.warnings, &document, &document.tasks, || {
         let stacks = rows.iter().any(|row| !row.blocked.is_empty());

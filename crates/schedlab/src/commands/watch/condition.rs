@@ -100,7 +100,8 @@ impl Condition {
         window: &'a Window,
         groups: Option<&Groups>,
     ) -> impl Iterator<Item = &'a Entry> {
-        let meant: Vec<_> = self.chosen.iter().map(|one| (one, meant(one, groups))).collect();
+        let meant = self.chosen.iter().map(|one| (one, meant(one, window, groups)));
+        let meant: Vec<_> = meant.collect();
         window.tasks.iter().filter(move |entry| meant.iter().all(|(one, at)| is_it(one, at, entry)))
     }
 
@@ -121,10 +122,12 @@ impl Condition {
     }
 }
 
-/// The groups that are meant by a path or a name.
-fn meant(watched: &Watched, groups: Option<&Groups>) -> BTreeSet<u32> {
+/// The groups of a window's tasks that are meant by a path or a name.
+fn meant(watched: &Watched, window: &Window, groups: Option<&Groups>) -> BTreeSet<u32> {
     let (Watched::Cgroup(wanted), Some(groups)) = (watched, groups) else { return BTreeSet::new() };
-    (0..groups.names.len() as u32).filter(|group| groups.is_meant(*group, wanted)).collect()
+    // Each group once: to make its title takes longer than a look at a task.
+    let places: BTreeSet<u32> = window.tasks.iter().filter_map(|entry| entry.place).collect();
+    places.into_iter().filter(|group| groups.is_meant(*group, wanted)).collect()
 }
 
 fn is_it(watched: &Watched, meant: &BTreeSet<u32>, entry: &Entry) -> bool {

@@ -1,5 +1,5 @@
-//! Tasks that hand on to each other, one at a time, as behind a lock. They sleep meanwhile, so no waiting for a CPU tells of
-//! them: their wakeups do.
+//! Tasks that hand on to each other, one at a time, as behind a lock. Those whose turn it is not sleep: no wait for a
+//! CPU shows them, but their wakeups do.
 
 use crate::commands::trace::why::overview::percent;
 use schedlab_model::{Nanos, Pid};
@@ -13,7 +13,7 @@ const TASKS_MIN: usize = 4;
 const HANDOVERS_MIN: u64 = 100;
 /// A lock that is always held lets about one task run.
 const CPUS: std::ops::RangeInclusive<f64> = 0.7..=1.3;
-/// Whoever is at one end of more handovers than that hands work out.
+/// A task at one end of a larger part of the handovers hands out work.
 const HUB: f64 = 0.7;
 
 /// A sentence about such tasks; `None` if there are none. `processes` has the threads that are not the first of theirs.

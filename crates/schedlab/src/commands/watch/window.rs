@@ -52,8 +52,9 @@ pub(crate) struct Entry {
     pub(super) pid: Option<Pid>,
     pub(super) comm: Option<String>,
     pub(super) group: Option<String>,
-    /// The same as an index into [`schedlab_model::Groups::names`], and what people call it.
+    /// The same as an index into [`schedlab_model::Groups::names`].
     pub(super) place: Option<u32>,
+    /// What people call that group.
     pub(super) group_title: Option<String>,
     pub(super) process: Option<Pid>,
     pub(super) tasks: u64,
@@ -148,7 +149,8 @@ pub(crate) struct Window {
     late: u64,
     /// Limited groups with the time in which they were throttled, summed over CPUs.
     pub(super) throttled: Vec<Throttled>,
-    /// What `why` says first; if tasks hardly waited, or for handovers alone, who goes one by one behind a lock.
+    /// What `why` says first. If tasks hardly waited, or mostly for handovers: which ones ran one at a time, as behind
+    /// a lock.
     pub(super) answer: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Ports that nobody uses, at this moment.
-fn ports<const N: usize>() -> [u16; N] {
+pub(crate) fn ports<const N: usize>() -> [u16; N] {
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
@@ -16,8 +16,8 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Two sshd, hosts `a` and `b`, with keys of the test's own; their temporary folders are `a.tmp` and `b.tmp`, and programs
-/// in `a.bin` and `b.bin` are found there.
+/// Two sshd, hosts `a` and `b`, with keys of the test's own; their temporary folders are `a.tmp` and `b.tmp`, and
+/// programs in `a.bin` and `b.bin` are found there.
 pub(crate) fn hosts(here: &Path, processes: &mut Processes) {
     let ssh = here.join("ssh");
     std::fs::create_dir_all(&ssh).unwrap();

@@ -105,8 +105,8 @@ impl Difference {
         };
         // What is unknown may have any of the other causes.
         let unknown = |side: fn(&Part) -> f64| {
-            let known = |part: &&Part| part.name == WaitCause::Unknown.title();
-            self.by_cause.iter().find(known).map_or(0.0, side)
+            let is_it = |part: &&Part| part.name == WaitCause::Unknown.title();
+            self.by_cause.iter().find(is_it).map_or(0.0, side)
         };
         let unknown = unknown(|part| part.a_ns_per_s).max(unknown(|part| part.b_ns_per_s));
         let bound = match unknown > SHARE_MIN * most {

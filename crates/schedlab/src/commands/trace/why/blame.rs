@@ -83,6 +83,7 @@ pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By, belongs: &Belongs) -> Ve
         (By::Cgroup, _) => group(of),
         _ => state.names().text(comm),
     };
+    let nobody = |cause: WaitCause| format!("({})", cause.title());
     let mut sums = BTreeMap::<String, BTreeMap<String, Nanos>>::new();
     for row in &answer.blame {
         let culprit = match by {
@@ -95,25 +96,16 @@ pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By, belongs: &Belongs) -> Ve
         *sums.entry(waited).or_default().entry(culprit).or_default() += row.time;
     }
     for (comm, group, task, time) in &answer.to_quota {
-        let name = format!("({})", WaitCause::Throttled.title());
         let row = sums.entry(waiter(*comm, *group, *task)).or_default();
-        *row.entry(name).or_default() += *time;
+        *row.entry(nobody(WaitCause::Throttled)).or_default() += *time;
     }
     for row in &answer.tasks {
-        let waited = match by {
-            By::Task => task(row.task),
-            By::Process => process(row.task),
-            By::Comm => row
-                .comms
-                .first()
-                .map_or_else(|| state.name(row.task), |comm| state.names().text(*comm)),
-            By::Cgroup => group(row.group),
-        };
-        let nobody = WaitCause::ALL.into_iter().filter(|cause| !cause.has_culprit());
-        for (cause, time) in nobody.map(|cause| (cause, row.parts.of(cause))) {
+        let comm = row.comms.first().copied().unwrap_or(state.task(row.task).comm);
+        let waited = waiter(comm, row.group, Some(row.task));
+        let causes = WaitCause::ALL.into_iter().filter(|cause| !cause.has_culprit());
+        for (cause, time) in causes.map(|cause| (cause, row.parts.of(cause))) {
             if time > Nanos::ZERO {
-                let name = format!("({})", cause.title());
-                *sums.entry(waited.clone()).or_default().entry(name).or_default() += time;
+                *sums.entry(waited.clone()).or_default().entry(nobody(cause)).or_default() += time;
             }
         }
     }

@@ -1,4 +1,5 @@
-//! `schedlab why` without a task: what waiting there was, the worst of it, its cause, and what would help, in one screen.
+//! `schedlab why` without a task: what waiting there was, the worst of it, its cause, and what would help, in one
+//! screen.
 
 use super::super::input::{self, Head, Input, Named, Selection};
 use super::blame::{self, By, Taken};
@@ -30,7 +31,7 @@ const SHARE_MIN: f64 = 0.005;
 /// If tasks waited for less than this part of all CPUs' time, and none for as long, nothing is wrong.
 const CALM_SHARE: f64 = 0.005;
 const CALM_WAIT: Nanos = Nanos(5_000_000);
-/// Tasks that used a quota and are told in the JSON.
+/// JSON names at most this many tasks that used a quota.
 const USERS: usize = 10;
 /// Who ran for this share of what somebody waited for is named alone.
 const MOSTLY: f64 = 0.9;
@@ -40,7 +41,7 @@ struct Explained {
     reply: Reply<CausesAnswer>,
     groups: Option<Groups>,
     throttling: ThrottlingAnswer,
-    /// Throttled times of the whole recording, counted as the kernel counts them.
+    /// By group: throttled times of the whole recording, as the kernel counts them.
     counted: BTreeMap<u32, Counted>,
     /// Whether the trace tells where tasks may run.
     has_affinity: bool,
@@ -69,11 +70,11 @@ impl Explained {
 struct Counted {
     model: Nanos,
     kernel: Nanos,
-    /// The events do not tell when it was throttled that was so at the first reading.
+    /// By how much the two may differ: no event tells since when a group was throttled at the first reading.
     slack: Nanos,
 }
 
-/// The same by group; of none if only a part of the trace is asked about.
+/// [`Counted`] by group; empty if only a part of the trace is asked about.
 fn counted(
     input: &Input,
     groups: Option<&Groups>,
@@ -229,9 +230,9 @@ pub(super) fn run(
         return print_blame(input, &reply, &rows, (&warnings, &sums), top.unwrap_or(20));
     }
     let subject = Subject::of(&reply);
-    // A wait that ended the recording, or that did not end, comes before requests.
+    // A wait that ended the recording, or that did not end, comes before requests. The text alone names a request.
     let has_wait = subject.as_ref().is_some_and(|subject| subject.wait.is_some());
-    let request = match has_wait {
+    let request = match has_wait || !input.part.form.is_text() {
         true => None,
         false => requests::slowest(input, &chosen, reply.state.marks())?,
     };
@@ -353,8 +354,8 @@ pub(crate) struct KernelSum {
     group_name: String,
     /// Time in which it was throttled, summed over CPUs, by the model of its budget.
     throttled_ns: Nanos,
-    /// The same in the whole recording, counted as the kernel does: when it ends. `null` if the kernel's counter was not
-    /// read, and of a part of a trace.
+    /// The same in the whole recording, counted as the kernel does: when it ends. `null` if the kernel's counter was
+    /// not read, and of a part of a trace.
     counted_ns: Option<Nanos>,
     /// By the kernel's counter (`cpu.stat`), which `counted_ns` should equal.
     kernel_throttled_ns: Option<Nanos>,
@@ -407,14 +408,17 @@ fn kernel_sums(
     reply: Option<&Reply<CausesAnswer>>,
 ) -> Vec<KernelSum> {
     let Some(groups) = groups else { return Vec::new() };
-    let sum = |(group, throttled): (&u32, &Nanos)| KernelSum {
-        group: groups.names.get(*group as usize).cloned().unwrap_or_default(),
-        group_name: groups.title(*group),
-        throttled_ns: *throttled,
-        counted_ns: counted.get(group).map(|counted| counted.model),
-        kernel_throttled_ns: counted.get(group).map(|counted| counted.kernel),
-        slack: counted.get(group).map_or(Nanos::ZERO, |counted| counted.slack),
-        used_by: reply.map_or_else(Vec::new, |reply| users(*group, groups, reply)),
+    let sum = |(group, throttled): (&u32, &Nanos)| {
+        let counted = counted.get(group);
+        KernelSum {
+            group: groups.names.get(*group as usize).cloned().unwrap_or_default(),
+            group_name: groups.title(*group),
+            throttled_ns: *throttled,
+            counted_ns: counted.map(|counted| counted.model),
+            kernel_throttled_ns: counted.map(|counted| counted.kernel),
+            slack: counted.map_or(Nanos::ZERO, |counted| counted.slack),
+            used_by: reply.map_or_else(Vec::new, |reply| users(*group, groups, reply)),
+        }
     };
     throttling.groups.iter().map(sum).collect()
 }
@@ -738,13 +742,13 @@ impl Screen<'_> {
     fn is_of(&self, task: TaskId, cause: WaitCause, subject: &Subject) -> bool {
         let state = &self.reply.state;
         let is_kernel = is_kernel_thread(&state.name(task));
-        let prio = state.task(task).prio.0;
-        let is_fair = prio >= 100 && !is_kernel;
+        let prio = state.task(task).prio;
+        let is_fair = prio.is_fair() && !is_kernel;
         let is_own = self.reply.answer.groups[task.index()] == subject.group;
         match cause {
             WaitCause::KernelThread => is_kernel,
-            WaitCause::Deadline => prio < 0 && !is_kernel,
-            WaitCause::RealTime => (0..100).contains(&prio) && !is_kernel,
+            WaitCause::Deadline => prio.is_deadline() && !is_kernel,
+            WaitCause::RealTime => prio.is_real_time() && !is_kernel,
             WaitCause::OwnGroup => is_fair && is_own,
             WaitCause::OtherGroup => is_fair && !is_own,
             _ => true,
@@ -789,12 +793,12 @@ impl Screen<'_> {
     }
 
     fn is_real_time(&self, subject: &Subject) -> bool {
-        (0..100).contains(&self.reply.state.task(subject.tasks[0]).prio.0)
+        self.reply.state.task(subject.tasks[0]).prio.is_real_time()
     }
 
     /// The nearest quota that holds for the subject: that of fair tasks alone.
     fn limit(&self, subject: &Subject) -> Option<(String, Limit)> {
-        let is_fair = self.reply.state.task(subject.tasks[0]).prio.0 >= 100;
+        let is_fair = self.reply.state.task(subject.tasks[0]).prio.is_fair();
         let group = subject.group.filter(|_| is_fair)?;
         let limited = self
             .groups

@@ -5,7 +5,7 @@ use crate::commands::trace::input::{self, Head, Input, Named, Selection, looked_
 use crate::commands::trace::ran_instead;
 use crate::json;
 use anyhow::bail;
-use schedlab_model::table::TextTable;
+use schedlab_model::table::{Bound, TextTable};
 use schedlab_model::{Nanos, Unit, readable};
 use schedlab_timeline::{
     Chosen, Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer, State,
@@ -128,7 +128,7 @@ pub(crate) struct Document<'a> {
     length_ns_max: Option<Nanos>,
     /// `at_least` where the longest had not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    length_ns_max_bound: Option<&'static str>,
+    length_ns_max_bound: Option<String>,
     /// The mean request of the slowest 1 %; `null` of fewer than 20 requests.
     slowest: Option<Mean>,
     /// The mean request of the middle 10 %; `null` of fewer than 20 requests.
@@ -200,7 +200,10 @@ impl<'a> Document<'a> {
             length_ns_p50: answer.quantile(0.5),
             length_ns_p99: answer.quantile(0.99),
             length_ns_max: answer.quantile(1.0),
-            length_ns_max_bound: answer.requests[0].is_open.then_some("at_least"),
+            length_ns_max_bound: answer.requests[0]
+                .is_open
+                .then_some(Bound::AtLeast)
+                .and_then(Bound::word),
             slowest,
             middle,
             request: One {
