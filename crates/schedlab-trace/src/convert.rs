@@ -8,6 +8,7 @@ mod events;
 mod list;
 mod report;
 mod row;
+mod tick_rate;
 mod ticks;
 
 use crate::conversion_loss::cannot_hold;
@@ -19,11 +20,11 @@ use crate::selection::Part;
 use crate::{Options, dat as trace_dat, open_records, open_with};
 pub use list::{Line, List, list};
 use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
-
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
+pub use tick_rate::tick_hz;
 
 /// The format of a converted trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,11 @@ pub(crate) fn form(path: &Path, start: &[u8]) -> Result<Form, TraceError> {
     Err(TraceError::Unknown { path: path.to_owned(), seen: seen(first) })
 }
 
+/// Whether what starts with it is a trace, as far as it shows: a text must hold an event.
+pub(crate) fn is_trace(start: &[u8]) -> bool {
+    form(Path::new(""), start).is_ok_and(|form| form != Form::Text || text::has_event(start))
+}
+
 /// What a file begins with, in words.
 pub(crate) fn seen(start: &[u8]) -> String {
     let known: [(&[u8], &str); 9] = [

@@ -5,7 +5,7 @@
 use crate::budget::Budget;
 use crate::encoding::Encoding;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +57,11 @@ impl Input {
         Ok(Self { path, bytes, len, budget: Budget::new(len) })
     }
 
+    /// A part of this input, to be read from its first byte to its last.
+    pub(crate) fn section(&self, at: u64, end: u64) -> io::Result<Section> {
+        Ok(Section { input: self.again()?, at, end })
+    }
+
     /// What the file's content may take.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
@@ -96,6 +101,23 @@ impl Input {
                 Ok(done)
             }
         }
+    }
+}
+
+/// A part of an input. One that reaches beyond the end ends there.
+pub(crate) struct Section {
+    input: Input,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Section {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let length = buffer.len().min(left);
+        let read = self.input.read_at(self.at, &mut buffer[..length])?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 

@@ -43,6 +43,7 @@ mod name_numbers;
 mod names;
 mod new_file;
 mod order;
+mod packed;
 #[cfg(feature = "parquet")]
 pub mod parquet_table;
 mod perf;
@@ -59,7 +60,7 @@ mod text;
 mod trace;
 
 pub use census::Census;
-pub use convert::{Converted, Line, List, Target, convert, convert_ticks, cut, list};
+pub use convert::{Converted, Line, List, Target, convert, convert_ticks, cut, list, tick_hz};
 pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
 pub use encoding::Encoding;

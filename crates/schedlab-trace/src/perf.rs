@@ -2,12 +2,13 @@
 //!
 //! The raw part of a tracepoint's sample is the body of an ftrace record, and the file carries the
 //! format texts (in a miniature trace.dat), so samples are decoded by the same plans. Files, pipes
-//! (`perf record -o -`), compressed records (`-z`) and either byte order are read.
+//! (`perf record -o -`), folders (`--threads`), compressed records (`-z`) and either byte order are read.
 //!
 //! Source of truth: `tools/perf/Documentation/perf.data-file-format.txt` of the kernel, the manual
 //! page `perf_event_open(2)`, and what perf does with the same files.
 
 mod cpu_backlog;
+mod directory;
 mod feature;
 mod head;
 mod layout;
@@ -19,6 +20,7 @@ mod round;
 mod round_reader;
 mod round_source;
 
+pub(crate) use directory::joined;
 pub(crate) use raw_records::PerfRecords;
 pub(crate) use reader::PerfReader;
 

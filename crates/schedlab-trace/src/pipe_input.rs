@@ -1,4 +1,4 @@
-//! Input that can be read only once: a pipe or the standard input.
+//! Input that can be read only once: a pipe, the standard input, or what a file holds packed.
 //!
 //! It is copied into a file without a name, so that windows of it can be read and memory does not grow.
 
@@ -6,42 +6,17 @@ use crate::detect::{Form, SNIFFED, form};
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::new_file::nameless;
-use flate2::read::MultiGzDecoder;
+use crate::{packed, perf};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// What was taken in by this process, by device and number of what it came from: a conversion looks at its
 /// source more than once.
 static TAKEN: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
-
-/// How a file begins that gzip packed.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-
-/// What a gzip file may unpack to: a few bytes can stand for a disk full of zeroes. Texts of traces pack to a tenth.
-const UNPACKED: u64 = 64 << 20;
-const UNPACKED_PER_BYTE: u64 = 128;
-
-/// Unpacked bytes up to a limit.
-struct Unpacked<R> {
-    inner: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Unpacked<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-            let what =
-                "gzip data unpacks to over 128 times its size: unpack it yourself if you trust it";
-            io::Error::new(io::ErrorKind::InvalidData, what)
-        })?;
-        Ok(read)
-    }
-}
 
 /// The name that stands for the standard input.
 pub(crate) const STDIN: &str = "-";
@@ -52,22 +27,24 @@ pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
     let file = open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     if meta.is_dir() {
-        let error =
-            io::Error::new(io::ErrorKind::IsADirectory, "is a directory: name a trace file");
-        return Err(failed(error));
-    }
-    let mut magic = [0; 2];
-    if meta.is_file() && file.read_at(&mut magic, 0).is_ok_and(|_| magic == GZIP) {
-        let left = UNPACKED + UNPACKED_PER_BYTE * meta.len();
-        let file = take(Unpacked { inner: MultiGzDecoder::new(file), left }, path, &meta)?;
+        let Some(file) = perf::joined(path)? else {
+            let what = "is a directory: name a trace file";
+            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, what)));
+        };
         let len = file.metadata().map_err(failed)?.len();
         return Ok(Input::file(path, file, len));
     }
-    if meta.is_file() {
-        return Ok(Input::file(path, file, meta.len()));
-    }
-    // A pipe cannot be read by windows.
-    let file = take(file, path, &meta)?;
+    let bytes: Box<dyn Read> = if meta.is_file() {
+        let input = Input::file(path, file, meta.len());
+        match packed::unpacked(&input)? {
+            Some(bytes) => bytes,
+            None => return Ok(input),
+        }
+    } else {
+        Box::new(file)
+    };
+    // Neither a pipe nor what is packed can be read by windows.
+    let file = take(bytes, path, &meta)?;
     let len = file.metadata().map_err(failed)?.len();
     Ok(Input::file(path, file, len))
 }
@@ -109,17 +86,3 @@ fn take(mut pipe: impl Read, path: &Path, meta: &Metadata) -> Result<File, Trace
 const START: u64 = SNIFFED as u64;
 /// Bytes of a text within which its first event must come: in a web page, some megabytes of script stand before it.
 const TEXT_START: u64 = 8 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unpacking_ends_with_an_error_at_its_limit() {
-        let mut unpacked = Vec::new();
-        let whole = Unpacked { inner: [7; 100].as_slice(), left: 100 }.read_to_end(&mut unpacked);
-        assert_eq!((whole.unwrap(), unpacked), (100, vec![7; 100]));
-        let error = io::copy(&mut Unpacked { inner: io::repeat(0), left: 100 }, &mut io::sink());
-        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidData);
-    }
-}

@@ -6,7 +6,7 @@ use schedlab_model::Clock;
 use schedlab_model::table::Rows;
 use schedlab_timeline::{Reply, Tasks, TasksAnswer, ask};
 use schedlab_trace::dat::{Compression, Header, Version};
-use schedlab_trace::{Target, convert, convert_ticks, open};
+use schedlab_trace::{Target, convert, convert_ticks, open, tick_hz};
 use std::num::NonZeroU64;
 use std::path::Path;
 
@@ -172,4 +172,41 @@ fn ticks_whose_rate_the_user_tells_become_nanoseconds_for_trace_cmd_too() {
     let (mono, _) = of_clock(dir.path(), "mono");
     let error = convert_ticks(&mono, &dat, target, hz).unwrap_err().to_string();
     assert!(error.contains("counts nanoseconds"), "{error}");
+}
+
+/// A text in ticks of a third of a nanosecond, with what tasks ran by the kernel; an interrupt of 1 ms is not in it.
+fn with_runtimes(folder: &Path, kernel_tells: bool) -> std::path::PathBuf {
+    let line = |ns: u64, event: &str| format!(" a-7 [000] d..2. {}: {event}\n", ns * 3);
+    let switch = |prev: u32, next: u32| {
+        format!(
+            "sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state=S ==> \
+             next_comm=b next_pid={next} next_prio=120"
+        )
+    };
+    let ran = |ns: u64| format!("sched_stat_runtime: comm=b pid=7 runtime={ns} [ns]");
+    let mut text = line(999, &ran(500));
+    for round in 1..10 {
+        let at = round * 100_000_000;
+        text += &line(at, &switch(0, 7));
+        if kernel_tells {
+            text += &line(at + 4_000_000, &ran(4_000_000));
+            text += &line(at + 7_000_000, &ran(if round == 1 { 2_000_000 } else { 3_000_000 }));
+        }
+        text += &line(at + 7_001_000, &switch(7, 0));
+    }
+    let path = folder.join("ticks.txt");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn the_rate_of_a_counter_comes_from_what_the_kernel_says_of_run_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = with_runtimes(dir.path(), true);
+    assert_eq!(tick_hz(&path).unwrap().get(), 3_000_000_000);
+    let silent = with_runtimes(dir.path(), false);
+    let error = tick_hz(&silent).unwrap_err().to_string();
+    assert!(error.contains("sched_stat_runtime"), "{error}");
+    let (mono, _) = of_clock(dir.path(), "mono");
+    assert!(tick_hz(&mono).unwrap_err().to_string().contains("counts nanoseconds"));
 }

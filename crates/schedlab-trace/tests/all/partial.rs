@@ -10,7 +10,6 @@ use schedlab_timeline::{
     Power, Question, Reply, TaskRow, Tasks, TasksAnswer, WhyLate, WithArguments, ask,
 };
 use schedlab_trace::{Options, TraceError};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 fn path(name: &str) -> PathBuf {
@@ -259,16 +258,70 @@ fn marks_of_android_are_marks_and_its_column_of_processes_tells_threads() {
     assert_eq!(processes.get(&Pid(4610)), Some(&Pid(4595)));
 }
 
-#[test]
-fn a_trace_that_gzip_packed_is_unpacked() {
-    let dir = tempfile::tempdir().unwrap();
-    let packed = dir.path().join("x.gz");
-    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+/// A zip archive, as far as readers look: a file by its name, how it is packed, and its bytes.
+fn zip(members: &[(&str, u16, Vec<u8>)]) -> Vec<u8> {
+    let (mut out, mut directory) = (Vec::new(), Vec::new());
+    for (name, method, bytes) in members {
+        let at = u32::try_from(out.len()).unwrap();
+        let length = u32::try_from(bytes.len()).unwrap();
+        let both = [&[20, 0, 0, 0], &method.to_le_bytes()[..], &[0; 8], &length.to_le_bytes()];
+        let both = [&both.concat()[..], &[0; 4], &[name.len() as u8, 0]].concat();
+        out.extend([b"PK\x03\x04", &both[..], &[3, 0], name.as_bytes(), b"xyz", bytes].concat());
+        let entry = [b"PK\x01\x02\x14\0", &both[..], &[0; 12], &at.to_le_bytes()];
+        directory.extend([&entry.concat(), name.as_bytes()].concat());
+    }
+    let (at, length) = (out.len() as u32, directory.len() as u32);
+    out.extend(directory);
+    out.extend([b"PK\x05\x06", &[0; 8][..], &length.to_le_bytes(), &at.to_le_bytes()].concat());
+    out.extend(b"\x04\0note");
+    out
+}
+
+fn packed<W>(mut out: W, finish: impl FnOnce(W) -> std::io::Result<Vec<u8>>) -> Vec<u8>
+where
+    W: std::io::Write,
+{
     out.write_all(&std::fs::read(path("one_cpu.txt")).unwrap()).unwrap();
-    std::fs::write(&packed, out.finish().unwrap()).unwrap();
-    let mut source = schedlab_trace::open(&packed).unwrap();
-    let reply = ask(&mut *source, Cpus::new()).unwrap();
-    assert_eq!(reply.answer.rows[0].switches, 3);
+    finish(out).unwrap()
+}
+
+/// What a file of these bytes says: its switches, or why it does not open.
+fn switches(bytes: &[u8]) -> Result<u64, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x");
+    std::fs::write(&file, bytes).unwrap();
+    let mut source = schedlab_trace::open(&file).map_err(|error| error.to_string())?;
+    Ok(ask(&mut *source, Cpus::new()).unwrap().answer.rows[0].switches)
+}
+
+#[test]
+fn a_trace_that_is_packed_is_unpacked() {
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    let fast = flate2::Compression::fast;
+    let plain = std::fs::read(path("one_cpu.txt")).unwrap();
+    let gzip = packed(GzEncoder::new(Vec::new(), fast()), GzEncoder::finish);
+    let zlib = packed(ZlibEncoder::new(Vec::new(), fast()), ZlibEncoder::finish);
+    let deflated = packed(DeflateEncoder::new(Vec::new(), fast()), DeflateEncoder::finish);
+    assert_eq!(switches(&gzip), Ok(3));
+    let atrace = |packed: &[u8]| [b"capturing trace... done\nTRACE:\n", packed].concat();
+    assert_eq!((switches(&atrace(&zlib)), switches(&atrace(&plain))), (Ok(3), Ok(3)));
+    for (method, bytes) in [(0, plain.clone()), (8, deflated.clone())] {
+        assert_eq!(switches(&zip(&[("a.txt", method, bytes)])), Ok(3), "{method}");
+    }
+    // Beside files that are no traces the one that is counts; of two none is preferred.
+    let trace = ("a/t.txt", 8, deflated);
+    let beside = ("a/notes.txt", 0, b"no event".to_vec());
+    let archive = zip(&[("a/", 0, vec![]), beside.clone(), trace.clone()]);
+    assert_eq!(switches(&archive), Ok(3));
+    let two = switches(&zip(&[trace.clone(), ("b\n.txt", 0, plain.clone())])).unwrap_err();
+    assert!(two.contains("it holds 2 traces (a/t.txt, b\\n.txt): unpack one"), "{two}");
+    let none = switches(&zip(&[beside.clone(), beside])).unwrap_err();
+    assert!(none.contains("it holds no trace"), "{none}");
+    let other = switches(&zip(&[("a.txt", 12, plain)])).unwrap_err();
+    assert!(other.contains("a.txt: it is packed by another method"), "{other}");
+    for cut in 4..archive.len() {
+        assert!(switches(&archive[..cut]).is_err() || cut > archive.len() - 6, "{cut}");
+    }
 }
 
 #[test]

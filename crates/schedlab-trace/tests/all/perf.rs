@@ -6,6 +6,7 @@ use schedlab_model::{Event, EventSource, What};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Census, Encoding, TraceError, open, open_bytes};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 
 pub(crate) const FILES: [&str; 2] = ["local_2cpu_pipe.perf.data", "local_2cpu_zstd.perf.data"];
@@ -145,6 +146,73 @@ fn no_round_is_lost_between_others() {
     let census = Census::of(source.as_mut()).unwrap();
     assert!(census.per_cpu.values().all(|names| names["sched_switch"] == 20 * 30));
     assert_eq!((census.per_cpu.len(), source.warnings().len()), (3, 0));
+}
+
+/// Writes a file's records as the folder of `perf record --threads` has them: those of each CPU in a file of their own.
+fn in_threads(whole: &[u8], folder: &Path) {
+    let word = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().unwrap()) as usize;
+    let (start, length) = (word(40), word(48));
+    let mut parts = BTreeMap::<u32, Vec<u8>>::new();
+    let mut records = &whole[start..start + length];
+    while let [_, _, _, _, _, _, low, high, ..] = records {
+        let (record, rest) = records.split_at(usize::from(u16::from_le_bytes([*low, *high])));
+        // A sample: its id, time and CPU.
+        if record[0] == 9 {
+            parts.entry(u32::from(record[32])).or_default().extend(record);
+        }
+        records = rest;
+    }
+    assert!(parts.len() > 1);
+    std::fs::create_dir(folder).unwrap();
+    for (at, part) in parts.into_values().enumerate() {
+        std::fs::write(folder.join(format!("data.{at}")), part).unwrap();
+    }
+    // Its own records are behind its features: the end of a round, and where the features are.
+    let (at, places) = (whole.len() as u64, &whole[start + length..][..16]);
+    let head = [&whole[..40], &at.to_le_bytes(), &8u64.to_le_bytes(), &whole[56..]].concat();
+    let data = [&head, &[68, 0, 0, 0, 0, 0, 8, 0], places].concat();
+    std::fs::write(folder.join("data"), data).unwrap();
+}
+
+#[test]
+fn the_folder_of_a_recording_with_threads_is_read_as_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = many_rounds(3, 500, 4);
+    let folder = dir.path().join("perf.data");
+    in_threads(&whole, &folder);
+    let mut joined = open(&folder).unwrap();
+    let expected = events(open_bytes(Path::new("x"), whole).unwrap().as_mut());
+    assert_eq!((events(joined.as_mut()), joined.warnings().len()), (expected, 0));
+    std::fs::write(folder.join("data"), "no perf.data").unwrap();
+    assert!(matches!(open(&folder), Err(TraceError::Io { .. })));
+}
+
+#[test]
+fn a_folder_of_perf_itself_counts_as_perf_counts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("perf.data");
+    let record = [
+        "record",
+        "--threads",
+        "-a",
+        "-z",
+        "-e",
+        "sched:sched_switch,sched:sched_waking",
+        "-o",
+        folder.to_str().unwrap(),
+        "sleep",
+        "0.3",
+    ];
+    let recorded = std::process::Command::new("perf").args(record).output();
+    if !recorded.is_ok_and(|output| output.status.success()) || !folder.is_dir() {
+        let what = "MISSING: perf record --threads: no folder of perf's own was read";
+        return drop(writeln!(std::io::stderr(), "{what}"));
+    }
+    let Some((out, _)) = peer("perf", &["script", "-F", "event", "-i"], &folder) else { return };
+    let mut source = open(&folder).unwrap();
+    let ours = Census::of(source.as_mut()).unwrap();
+    let count: u64 = ours.per_cpu.values().flat_map(BTreeMap::values).sum();
+    assert_eq!((count, source.warnings().len()), (out.lines().count() as u64, 0));
 }
 
 #[test]

@@ -492,6 +492,24 @@ fn interrupt_time_is_a_column_of_its_own_and_run_time_keeps_it() {
 }
 
 #[test]
+fn ticks_are_compared_with_ticks_and_not_with_nanoseconds() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let nanos = trace(dir.path(), 1);
+    let ticks = dir.path().join("ticks.dat");
+    let plan = Plan { cpus: 4, events: 2_000, ..Plan::default() };
+    let header = Header { clock: "x86-tsc".into(), ..Header::default() };
+    Synthetic::new(plan).write(&ticks, header).expect("a temporary file can be written");
+    let ticks = ticks.to_str().expect("UTF-8");
+    for pair in [[ticks, &nanos], [&nanos, ticks]] {
+        let output = run(&["compare", pair[0], pair[1]]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
+        assert!(said.contains("ticks.dat: the clock x86-tsc counts ticks"), "{said}");
+    }
+    text(&["compare", ticks, ticks]);
+}
+
+#[test]
 fn requests_of_a_load_that_cross_tasks_are_walked_back_and_compared() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("app.dat");

@@ -6,11 +6,12 @@ use crate::commands::UsageError;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Converted, Target, TraceError, convert, convert_ticks};
+use schedlab_trace::{Converted, Target, TraceError, convert, convert_ticks, tick_hz};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 /// Options of `schedlab trace convert`.
 #[derive(clap::Args)]
@@ -42,17 +43,44 @@ pub(crate) struct Args {
     /// In CSV, write names as they are, for programs: a spreadsheet may run them
     #[arg(long)]
     raw: bool,
-    /// Take the clock's ticks for HZ a second, if the trace counts ticks
-    #[arg(long, value_name = "HZ")]
-    tick_hz: Option<NonZeroU64>,
+    /// Take the clock's ticks for HZ a second, if the trace counts ticks; auto takes the rate from
+    /// sched_stat_runtime events
+    #[arg(long, value_name = "HZ|auto")]
+    tick_hz: Option<TickHz>,
+}
+
+/// How many ticks a second a clock counts.
+#[derive(Clone, Copy)]
+enum TickHz {
+    /// What the trace's events say.
+    Auto,
+    Told(NonZeroU64),
+}
+
+impl FromStr for TickHz {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => text.parse().map(Self::Told).map_err(|_| "give a whole number of Hz, or auto"),
+        }
+    }
 }
 
 impl Args {
     fn convert(&self, target: Target) -> Result<Converted, TraceError> {
-        match self.tick_hz {
-            Some(hz) => convert_ticks(&self.from, &self.target, target, hz),
-            None => convert(&self.from, &self.target, target),
-        }
+        let hz = match self.tick_hz {
+            None => return convert(&self.from, &self.target, target),
+            Some(TickHz::Told(hz)) => hz,
+            Some(TickHz::Auto) => {
+                let hz = tick_hz(&self.from)?;
+                let from = self.from.display();
+                let _ = writeln!(crate::output::stderr(), "{from}: {hz} ticks a second");
+                hz
+            }
+        };
+        convert_ticks(&self.from, &self.target, target, hz)
     }
 }
 
