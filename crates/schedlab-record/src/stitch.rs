@@ -63,6 +63,8 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     let processes = processes.unwrap_or_default();
     let mut hits = Hits::new(&head.requests, &head.tracepoints);
     let mut seen = vec![[0; 2]; head.requests.len()];
+    // Read from the formats once: for each record it took most of the time.
+    let lengths: Vec<_> = head.tracepoints.iter().map(Tracepoint::fixed_len).collect();
     if let Some(companion) = &mut header.companion {
         companion.trigger = tail.as_ref().and_then(|tail| tail.trigger);
         companion.counters = Some(grown.tasks).filter(|all| !all.is_empty());
@@ -78,6 +80,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
             let mut stitched = Stitched {
                 out: writer.cpu(cpu).map_err(RecordError::file(out))?,
                 kinds: &head.tracepoints,
+                lengths: &lengths,
                 overwrites: head.overwrites,
                 keeps_end: head.overwrites || head.is_snapshot,
                 counts: vec![0; head.tracepoints.len()],
@@ -225,6 +228,8 @@ fn free_id(tracepoints: &[Tracepoint]) -> u16 {
 struct Stitched<'a, W: io::Write + io::Seek> {
     out: schedlab_trace::dat::CpuWriter<'a, W>,
     kinds: &'a [Tracepoint],
+    /// Of their records; `None` where they differ.
+    lengths: &'a [Option<usize>],
     overwrites: bool,
     /// Marks from before the first record belong to what is not kept.
     keeps_end: bool,
@@ -265,7 +270,7 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         self.counts[kind] += 1;
         self.seen(time);
         // The ring pads records; what lies behind the fields is garbage.
-        let len = self.kinds[kind].fixed_len().unwrap_or(body.len()).min(body.len());
+        let len = self.lengths[kind].unwrap_or(body.len()).min(body.len());
         self.out.record(time, &body[..len])
     }
 

@@ -157,6 +157,9 @@ impl TasksAnswer {
     }
 }
 
+/// Tasks after which memory is given back.
+const GIVEN_BACK: usize = 1 << 14;
+
 /// Wakers that are named for each task.
 const WAKERS_MAX: usize = 10;
 
@@ -486,9 +489,16 @@ impl Question for Tasks {
                 || row.waited + stuck > Nanos::ZERO
                 || row.wakeups + row.migrations > 0
         };
-        let numbered = (0..).map(TaskId).zip(self.rows);
-        let mut rows: Vec<TaskRow> = numbered.skip(1).map(named).filter(seen).collect();
-        rows.sort_by_key(|row| (std::cmp::Reverse(row.ran), row.pid));
+        // From the last one on, so that sums give back their memory as rows take theirs.
+        let mut rows = Vec::new();
+        while let Some(sums) = self.rows.pop() {
+            let id = TaskId(self.rows.len() as u32);
+            rows.extend(id.is_some().then(|| named((id, sums))).filter(&seen));
+            if self.rows.len().is_multiple_of(GIVEN_BACK) {
+                self.rows.shrink_to_fit();
+            }
+        }
+        rows.sort_unstable_by_key(|row: &TaskRow| (std::cmp::Reverse(row.ran), row.pid, row.task));
         TasksAnswer { rows, stacks: self.listener.stacks }
     }
 }

@@ -156,6 +156,10 @@ fn a_row_can_be_named_and_rows_be_left_out() {
     let all = "pid\nall\n -1\n... and 1 more (--top 0 shows all)\n\
                1 column does not fit (--wide shows all)\n";
     assert_eq!(text.print(2), all);
+    let mut text = rows.text(1, &["wait", "comm"]);
+    text.row(&waits[0], &[("pid", "all")]);
+    text.first(1);
+    assert_eq!(text.print(0), all, "rows that are only counted");
 }
 
 #[test]

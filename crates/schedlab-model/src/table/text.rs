@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 pub struct TextTable {
     heads: Vec<TextHead>,
     rows: Vec<Vec<String>>,
+    /// Rows that are only counted.
+    further: usize,
 }
 
 /// What stands above a column.
@@ -47,7 +49,11 @@ impl TextTable {
     /// left out first, and those without never.
     #[must_use]
     pub fn new(heads: &[&str]) -> Self {
-        Self { heads: heads.iter().map(|text| TextHead::parse(text)).collect(), rows: Vec::new() }
+        Self {
+            heads: heads.iter().map(|text| TextHead::parse(text)).collect(),
+            rows: Vec::new(),
+            further: 0,
+        }
     }
 
     /// With these heads, and whether they are flush left.
@@ -59,7 +65,7 @@ impl TextTable {
             group: None,
             rank: 0,
         };
-        Self { heads: heads.into_iter().map(head).collect(), rows: Vec::new() }
+        Self { heads: heads.into_iter().map(head).collect(), rows: Vec::new(), further: 0 }
     }
 
     /// Adds a row: a cell for each head.
@@ -97,8 +103,9 @@ impl TextTable {
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        if shown < self.rows.len() {
-            let _ = writeln!(text, "... and {} more (--top 0 shows all)", self.rows.len() - shown);
+        let further = self.rows.len() - shown + self.further;
+        if further > 0 {
+            let _ = writeln!(text, "... and {further} more (--top 0 shows all)");
         }
         match self.heads.len() - columns.len() {
             0 => {}
@@ -178,7 +185,7 @@ impl<R> Rows<'_, R> {
             let spelled = name.trim_end_matches("_ns").replace('_', " ");
             TextHead::new(if title.is_empty() { &spelled } else { title }, is_left, *rank)
         });
-        let table = TextTable { heads: heads.collect(), rows: Vec::new() };
+        let table = TextTable { heads: heads.collect(), rows: Vec::new(), further: 0 };
         TextRows { rows: self.rows, columns, table, room }
     }
 }
@@ -199,7 +206,14 @@ impl<R> TextRows<'_, R> {
 
     /// Adds all rows.
     pub fn all(&mut self) {
-        self.rows.iter().for_each(|row| self.row(row, &[]));
+        self.first(0);
+    }
+
+    /// Adds the first `limit` rows (0 is no limit); of those that follow only the count is printed.
+    pub fn first(&mut self, limit: usize) {
+        let shown = if limit == 0 { self.rows.len() } else { limit.min(self.rows.len()) };
+        self.rows[..shown].iter().for_each(|row| self.row(row, &[]));
+        self.table.further += self.rows.len() - shown;
     }
 
     /// The table as [`TextTable::text`] prints it.

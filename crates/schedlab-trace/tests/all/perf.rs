@@ -170,7 +170,7 @@ fn in_threads(whole: &[u8], folder: &Path) {
     // Its own records are behind its features: the end of a round, and where the features are.
     let (at, places) = (whole.len() as u64, &whole[start + length..][..16]);
     let head = [&whole[..40], &at.to_le_bytes(), &8u64.to_le_bytes(), &whole[56..]].concat();
-    let data = [&head, &[68, 0, 0, 0, 0, 0, 8, 0], places].concat();
+    let data = [&head[..], &[68, 0, 0, 0, 0, 0, 8, 0], places].concat();
     std::fs::write(folder.join("data"), data).unwrap();
 }
 

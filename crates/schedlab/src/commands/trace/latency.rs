@@ -277,7 +277,7 @@ fn to_text<'a>(
         Waited { pid: None, comm: None, cpu: None, group: None, delays: &latency.total, off: None };
     let titles = [("pid", ""), ("comm", "total"), ("cpu", "total"), ("group_name", "total")];
     table.row(&total, &titles);
-    table.all();
+    table.first(args.top);
     let mut text = format!("wakeup latency, then run delay, in {}\n\n", input::looked_at(reply));
     text += &table.print(if args.top == 0 { 0 } else { args.top + 1 });
     text += &open(latency, &reply.state);

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let parts = [(!stacks, "blocked_in"), (topology.is_none(), "migrations_by_distance")];
         let hidden = parts.into_iter().filter(|part| part.0).map(|part| part.1);
         let mut table = document.tasks.text(form.room(), &hidden.collect::<Vec<_>>());
-        table.all();
+        table.first(args.top);
         headline(&reply) + &table.print(args.top)
     })?;
     Ok(ExitCode::SUCCESS)
