@@ -188,14 +188,27 @@ fn turns(throttled: &[Throttled], groups: Option<&Groups>) -> Vec<Turn> {
         both(one.span, one.task, if one.certain { Held::Certainly } else { Held::Perhaps })
     };
     let mut turns: Vec<Turn> = throttled.iter().flat_map(held).collect();
+    // A span that ends with the trace does not show a refill. Those of a group are whole periods apart.
+    let end = throttled.iter().map(|one| one.span.end).max();
+    let mut refills = BTreeMap::<u32, Nanos>::new();
+    for one in throttled.iter().filter(|one| one.certain && Some(one.span.end) < end) {
+        refills.entry(one.group).or_insert(one.span.end);
+    }
     let mut last = BTreeMap::<(TaskId, u32), Nanos>::new();
     for one in throttled {
-        let refill = last.insert((one.task, one.group), one.span.end);
+        let before = last.insert((one.task, one.group), one.span.end).unwrap_or_default();
         let limit = groups.and_then(|groups| groups.limit(one.group));
-        let period = limit.map_or(Nanos::ZERO, |limit| limit.period);
-        let soon = refill.map(|refill| Span::new(refill, one.span.start.max(refill)));
-        if let Some(soon) = soon.filter(|soon| soon.duration() < period) {
-            turns.extend(both(soon, one.task, Held::Soon));
+        let Some(period) = limit.map(|limit| limit.period.0.max(1)) else { continue };
+        let start = one.span.start;
+        let refill = refills.get(&one.group).copied().unwrap_or(one.span.end);
+        // How far into its period the span begins.
+        let into = match start >= refill {
+            true => (start.0 - refill.0) % period,
+            false => period - 1 - (refill.0 - start.0 - 1) % period,
+        };
+        let refill = Nanos(start.0.saturating_sub(into)).max(before);
+        if refill < start {
+            turns.extend(both(Span::new(refill, start), one.task, Held::Soon));
         }
     }
     turns.sort_unstable_by(|a, b| b.cmp(a));
@@ -771,8 +784,10 @@ impl Causes {
                 }
             }
             if turn.task.index() <= state.task_count() {
-                // One that is throttled since before the window waits in it from its start on.
-                self.follow(turn.task, turn.at.max(state.window().start), state);
+                // One that is throttled since before the window waits in it from its start on, and nobody waits before
+                // what began last.
+                let since = state.window().start.max(state.task(turn.task).since);
+                self.follow(turn.task, turn.at.max(since), state);
             }
         }
     }

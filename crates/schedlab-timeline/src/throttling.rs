@@ -36,6 +36,8 @@ const TOLERANCE_NS: i64 = 200_000;
 const SLICE_NS: i64 = 5_000_000;
 /// How long an event of a period's end may be late before the grid stands in for it.
 const GRID_LATE: Nanos = Nanos(1_000_000);
+/// How much sooner than the grid says a refill may come.
+const GRID_EARLY: Nanos = Nanos(100_000);
 /// A throttled task runs within this time after its group's refill, where its CPU is free.
 const RESUMED_WITHIN: Nanos = Nanos(2_000_000);
 
@@ -50,10 +52,10 @@ pub struct Throttling {
     membership: Membership,
     /// Whether the kernel stops queues and not single tasks.
     stops_queues: bool,
-    /// Expiries of period timers that belong to no known group, by address: the latest of each.
-    expired: BTreeMap<u64, Nanos>,
+    /// Expiries of period timers that belong to no known group, by address.
+    expired: BTreeMap<u64, Expired>,
     /// How often tasks of a limited group ran directly after the expiry of a timer.
-    votes: BTreeMap<(u64, usize), u32>,
+    votes: BTreeMap<(u64, usize), Votes>,
     /// No group's grid has a refill before this.
     due: Nanos,
     spans: Vec<Throttled>,
@@ -62,6 +64,20 @@ pub struct Throttling {
     followed: Nanos,
     /// Whether tasks come to other groups at all.
     has_moves: bool,
+}
+
+/// What speaks for a timer. A task that two limits held does not tell which of them ended last: it counts less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Votes {
+    count: u32,
+    weight: u32,
+}
+
+/// A period timer's last expiry, and the shortest time between two.
+#[derive(Clone, Copy, Debug)]
+struct Expired {
+    at: Nanos,
+    apart: Nanos,
 }
 
 /// A task that was throttled.
@@ -88,6 +104,8 @@ pub struct ThrottlingAnswer {
     pub spans: Vec<Throttled>,
     /// By group with a limit: the time in which it was certainly throttled, summed over CPUs, as `cpu.stat` counts it.
     pub groups: BTreeMap<u32, Nanos>,
+    /// By group with a limit: the address of its period timer, if that was found out.
+    pub timers: BTreeMap<u32, u64>,
 }
 
 impl ThrottlingAnswer {
@@ -150,6 +168,11 @@ struct Out {
 }
 
 impl Limited {
+    /// Whether a timer may be its own, by its period.
+    const fn may_have(&self, timer: &Expired) -> bool {
+        timer.apart.0 >= self.period.0 / 4 * 3
+    }
+
     fn full_ns(&self) -> i64 {
         self.quota_ns + self.burst_ns
     }
@@ -231,15 +254,22 @@ impl Limited {
 
     /// A task of it runs that left with nothing left: if it was throttled, its refill was at `at` or before.
     fn resumed(&mut self, task: TaskId, at: Nanos, spans: &mut Vec<Throttled>, state: &State) {
-        let out = self.out.get(&task).filter(|out| at - out.from > GRID_LATE);
+        let out = self.out.get(&task).copied().filter(|out| at - out.from > GRID_LATE);
         match (self.refilled, out) {
-            (Some(_), _) => self.catch_up(at, spans, state),
+            (Some(_), _) => {
+                self.catch_up(at, spans, state);
+                let due = self.refilled.map(|refilled| refilled + self.period);
+                // The refill before was seen later after its instant than this one.
+                if out.is_some() && due.is_some_and(|due| due <= at + GRID_EARLY) {
+                    self.refill(at, spans, state);
+                }
+            }
             // Others ran, and its timer's events will show the first refill.
             (None, Some(out)) if out.certain && !(self.has_timers && out.was_busy) => {
                 self.refill(at, spans, state);
             }
             (None, Some(Out { from, cpu, .. })) => {
-                let (span, cpu, group) = (Span::new(*from, at), *cpu, self.group);
+                let (span, group) = (Span::new(from, at), self.group);
                 spans.push(Throttled { span, task, cpu, group, certain: false });
             }
             (None, None) => {}
@@ -302,6 +332,16 @@ impl Throttling {
         }
     }
 
+    /// With the timers of groups that an earlier pass found ([`ThrottlingAnswer::timers`]): it had to see some periods
+    /// to tell them apart.
+    #[must_use]
+    pub fn knowing(mut self, timers: &BTreeMap<u32, u64>) -> Self {
+        for one in &mut self.limited {
+            one.timer = timers.get(&one.group).copied();
+        }
+        self
+    }
+
     /// Whether any group has a limit.
     #[must_use]
     pub const fn is_needed(&self) -> bool {
@@ -351,6 +391,7 @@ impl Throttling {
     }
 
     fn runs(&mut self, task: TaskId, at: Nanos, cpu: Cpu, was: Occupant, state: &State) {
+        let mut held = Vec::new();
         for place in self.limits(task, state) {
             let one = &mut self.limited[place];
             let early = one.early.remove(&task).filter(|early| early.cpu == cpu);
@@ -374,8 +415,14 @@ impl Throttling {
             one.out.retain(|_, out| out.certain || out.cpu != cpu);
             one.running.push((cpu, at));
             one.used.insert(cpu);
-            if one.timer.is_none() && was_out {
-                self.vote(place, at);
+            if was_out {
+                held.push(place);
+            }
+        }
+        let weight = if held.len() == 1 { 8 } else { 1 };
+        for place in held {
+            if self.limited[place].timer.is_none() {
+                self.vote(place, at, weight);
             }
         }
     }
@@ -390,22 +437,47 @@ impl Throttling {
     }
 
     /// A task of a limited group runs again: the timer that expired just before may be its group's.
-    fn vote(&mut self, place: usize, at: Nanos) {
-        let recent = |expired: &Nanos| *expired <= at && at - *expired <= RESUMED_WITHIN;
+    fn vote(&mut self, place: usize, at: Nanos, weight: u32) {
+        let fits = |one: &Expired| {
+            one.at <= at && at - one.at <= RESUMED_WITHIN && self.limited[place].may_have(one)
+        };
         let near: Vec<u64> =
-            self.expired.iter().filter(|(_, at)| recent(at)).map(|(timer, _)| *timer).collect();
+            self.expired.iter().filter(|(_, one)| fits(one)).map(|(timer, _)| *timer).collect();
         for timer in near {
-            *self.votes.entry((timer, place)).or_default() += 1;
-            let votes = self.votes.range((timer, 0)..=(timer, usize::MAX));
-            let others = votes.filter(|((_, other), _)| *other != place).map(|(_, count)| *count);
-            let most = others.max().unwrap_or(0);
-            let own = self.votes[&(timer, place)];
-            if own >= 2 && own > 3 * most {
+            let own = self.votes.entry((timer, place)).or_default();
+            own.count += 1;
+            own.weight += weight;
+            let Votes { count, weight } = *own;
+            if count >= 2 && weight > 3 * self.most_of_others(timer, place) {
                 self.limited[place].timer = Some(timer);
                 self.expired.remove(&timer);
                 return;
             }
         }
+    }
+
+    /// The most that speaks for a timer being that of a group that has no other: the timers of a group and of one above
+    /// it often expire together, and then each is as good for both.
+    fn most_of_others(&self, timer: u64, place: usize) -> u32 {
+        let rivals =
+            self.votes.range((timer, 0)..=(timer, usize::MAX)).filter(|((_, other), own)| {
+                let mut all = self.votes.iter();
+                let has_another = self.limited[*other].timer.is_some()
+                    || all.any(|((one, group), votes)| {
+                        one != &timer && group == other && votes.weight >= own.weight
+                    });
+                *other != place && !has_another
+            });
+        rivals.map(|(_, votes)| votes.weight).max().unwrap_or(0)
+    }
+
+    /// The only group without a timer has the only timer that is left.
+    fn left_over(&self, expired: &Expired) -> Option<usize> {
+        let mut without = (0..self.limited.len()).filter(|one| self.limited[*one].timer.is_none());
+        let place = without.next()?;
+        let is_only = without.next().is_none() && self.expired.len() == 1;
+        (is_only && expired.apart < Nanos::MAX && self.limited[place].may_have(expired))
+            .then_some(place)
     }
 
     /// A task that runs may come to another group: its time counts there from then on.
@@ -433,27 +505,34 @@ impl Throttling {
         }
     }
 
-    /// A task that waits, or is woken, on a stopped queue.
+    /// A task that waits, or is woken, on a stopped queue; or on one that may be stopped since before the trace.
     fn queued(&mut self, task: TaskId, at: Nanos, state: &State) {
         let Activity::Waiting { cpu, placed: true, .. } = state.task(task).activity else { return };
         for place in self.limits(task, state) {
             let one = &mut self.limited[place];
-            if one.stopped.contains(cpu) {
-                one.out.entry(task).or_insert(Out { from: at, cpu, certain: true, was_busy: true });
+            let certain = one.stopped.contains(cpu);
+            if certain || one.refilled.is_none() && one.used.is_empty() {
+                one.out.entry(task).or_insert(Out { from: at, cpu, certain, was_busy: true });
             }
         }
     }
 
     fn period_ended(&mut self, timer: u64, at: Nanos, state: &State) {
         let single = (self.limited.len() == 1).then_some(0);
-        let known = self.limited.iter().position(|one| one.timer == Some(timer));
-        match known.or(single) {
-            Some(place) => {
-                self.limited[place].timer = Some(timer);
-                self.limited[place].expired(at, &mut self.spans, state);
-                self.due = Nanos::ZERO;
+        let known = self.limited.iter().position(|one| one.timer == Some(timer)).or(single);
+        let place = known.or_else(|| {
+            let one = self.expired.entry(timer).or_insert(Expired { at, apart: Nanos::MAX });
+            if at > one.at {
+                *one = Expired { at, apart: one.apart.min(at - one.at) };
             }
-            None => drop(self.expired.insert(timer, at)),
+            let one = *one;
+            self.left_over(&one)
+        });
+        if let Some(place) = place {
+            self.expired.remove(&timer);
+            self.limited[place].timer = Some(timer);
+            self.limited[place].expired(at, &mut self.spans, state);
+            self.due = Nanos::ZERO;
         }
     }
 }
@@ -481,6 +560,11 @@ impl Question for Throttling {
         for (cpu, here) in state.observed_cpus() {
             if let Occupant::Task(task) = here.occupant {
                 self.runs(task, state.window().start, cpu, here.occupant, state);
+            }
+        }
+        for (cpu, _) in state.observed_cpus() {
+            for task in state.waiters(cpu) {
+                self.queued(task, state.window().start, state);
             }
         }
     }
@@ -512,7 +596,7 @@ impl Question for Throttling {
                     Occupant::Unknown => {}
                 }
             }
-            Change::Placed { task, .. } if self.stops_queues => self.queued(task, at, state),
+            Change::Placed { task, .. } => self.queued(task, at, state),
             Change::Forgotten { task, .. } | Change::Exiting { task, .. } => {
                 for place in self.limits(task, state) {
                     self.limited[place].out.remove(&task);
@@ -544,7 +628,8 @@ impl Question for Throttling {
         spans.sort_unstable();
         let groups =
             self.limited.iter().map(|one| (one.group, queues_stopped(one.group, &spans))).collect();
-        ThrottlingAnswer { spans, groups }
+        let timers = self.limited.iter().filter_map(|one| Some((one.group, one.timer?))).collect();
+        ThrottlingAnswer { spans, groups, timers }
     }
 }
 

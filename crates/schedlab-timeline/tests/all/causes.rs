@@ -8,6 +8,7 @@ use schedlab_timeline::notation::{self, Trace};
 use schedlab_timeline::{
     Causes, CausesAnswer, Reply, State, Throttling, ThrottlingAnswer, WaitCause, WithArguments, ask,
 };
+use std::collections::BTreeMap;
 
 fn parsed(text: &str) -> Trace {
     notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -235,6 +236,105 @@ fn a_task_that_only_lost_its_turn_may_be_throttled_since_linux_6_18_or_not() {
     let unknown = causes(&all, "A")[0];
     assert_eq!(unknown, (WaitCause::Unknown, 299_996_000));
     assert_eq!(sums.groups[&0], Nanos::ZERO, "nothing is certain");
+}
+
+/// Expiries of period timers, a microsecond before these milliseconds.
+fn expiries<'a>(timers: &[&'a str], at_ms: &[u64]) -> Vec<fired::Fired<'a>> {
+    let expiry =
+        |ms: u64, timer| (ms * 1_000_000 - 1_000, 0, Pid(-1), "hrtimer_expire_entry", timer);
+    at_ms.iter().flat_map(|ms| timers.iter().map(|timer| expiry(*ms, *timer))).collect()
+}
+
+/// Both passes over a timeline on Linux 6.1 with groups and events of timers.
+fn with_timers(
+    text: &str,
+    groups: &Groups,
+    fired: &[fired::Fired<'_>],
+    timers: &BTreeMap<u32, u64>,
+) -> (ThrottlingAnswer, Reply<CausesAnswer>) {
+    let source = || {
+        let mut source = fired::source(text, fired);
+        source.info_mut().groups = Some(groups.clone());
+        source.info_mut().kernel = Some("6.1.0".to_owned());
+        source
+    };
+    let info = source().info().clone();
+    let question = WithArguments(Throttling::new(&info).knowing(timers));
+    let throttled = ask(&mut source(), question).unwrap().answer;
+    let causes = ask(&mut source(), Causes::new(&info, &throttled.spans, 10)).unwrap();
+    (throttled, causes)
+}
+
+#[test]
+fn a_group_and_the_one_above_it_may_have_timers_that_expire_together() {
+    // Of each 100 ms A has 20, and A and B together have 50.
+    let text = format!(
+        "tick 10ms\n0 | {}\n  | {}\n  | {}",
+        "ABABB.....".repeat(5),
+        " a aaaaaaa".repeat(5),
+        "b b  bbbbb".repeat(5)
+    );
+    let limits = [
+        ("/a", &[][..], Some((50_000, 100_000))),
+        ("/a/b", &[1], Some((20_000, 100_000))),
+        ("/a/c", &[2], None),
+    ];
+    let timers = [
+        "hrtimer=0xff function=sched_cfs_period_timer now=1",
+        "hrtimer=0xee function=sched_cfs_period_timer now=1",
+    ];
+    let fired = expiries(&timers, &[100, 200, 300, 400]);
+    let (sums, all) = with_timers(&text, &grouped(&limits), &fired, &BTreeMap::new());
+    // The first two refills are seen when A runs again; from then on both timers are known.
+    let late = 3_000;
+    assert_eq!(sums.groups[&1].0, 5 * 70_000_000 - late, "of A's own group");
+    assert_eq!(sums.groups[&0].0, 5 * 50_000_000 - late, "of both");
+    assert_eq!(causes(&all, "A")[0], (WaitCause::Throttled, 5 * 70_000_000 - late));
+}
+
+#[test]
+fn a_timer_is_that_of_the_group_whose_tasks_no_other_limit_held() {
+    // The budget of both comes at 100, 200, ... ms and that of A alone 60 ms later, while both are throttled.
+    let text = format!(
+        "tick 10ms\n0 | {}\n  | {}\n  | {}",
+        "BABAB.....".repeat(6),
+        "a a aaaaaa".repeat(6),
+        " b b bbbbb".repeat(6)
+    );
+    let limits = [
+        ("/a", &[][..], Some((50_000, 100_000))),
+        ("/a/b", &[1], Some((20_000, 100_000))),
+        ("/a/c", &[2], None),
+    ];
+    let timer = |address| format!("hrtimer={address} function=sched_cfs_period_timer now=1");
+    let [both, own] = ["0xff", "0xee"].map(timer);
+    let mut fired = expiries(&[&both], &[100, 200, 300, 400, 500]);
+    fired.extend(expiries(&[&own], &[60, 160, 260, 360, 460, 560]));
+    fired.sort_by_key(|one| one.0);
+    let groups = grouped(&limits);
+    let (first, _) = with_timers(&text, &groups, &fired, &BTreeMap::new());
+    assert_eq!(first.timers, BTreeMap::from([(0, 0xff), (1, 0xee)]));
+    let (sums, all) = with_timers(&text, &groups, &fired, &first.timers);
+    // A is throttled from 40 to 60 ms of each period by its own limit, and from 50 to 100 ms by the other. The refill at
+    // the end of the trace is seen by the grid.
+    assert_eq!(sums.groups[&1].0, 6 * (20_000_000 - 1_000));
+    assert_eq!(sums.groups[&0].0, 6 * (50_000_000 - 1_000));
+    let throttled = causes(&all, "A")[0];
+    assert_eq!(throttled, (WaitCause::Throttled, 6 * (60_000_000 - 1_000)));
+}
+
+#[test]
+fn nobody_is_blamed_in_the_first_period_if_its_quota_is_used_up() {
+    // Refills at 10 and 110 ms; A runs twice 10 ms in each period.
+    let text = "tick 10ms\n0 | BABABBBBBBBABABBBBBBB\n  | a a aaaaaaa a aaaaaaa\n  |  b b       b b       ";
+    let groups = grouped(&[("/q", &[1], Some((20_000, 100_000))), ("/", &[2], None)]);
+    let timer = ["hrtimer=0xff function=sched_cfs_period_timer now=1"];
+    let (_, all) = with_timers(text, &groups, &expiries(&timer, &[10, 110]), &BTreeMap::new());
+    let of_a = all.answer.blame.iter().filter(|one| all.state.names().text(one.comm) == "A");
+    let of_a: u64 = of_a.map(|one| one.time.0).sum();
+    assert!(of_a < 10_000, "only while it came to its queue: {:?}", all.answer.blame);
+    let to_quota: u64 = all.answer.to_quota.iter().map(|one| one.3.0).sum();
+    assert_eq!(to_quota, 20_000_000, "{:?}", all.answer.to_quota);
 }
 
 /// The causes of `A`, where `A` and `B` have these kernel priorities.
