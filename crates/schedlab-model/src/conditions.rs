@@ -41,6 +41,15 @@ pub struct Scheduled {
     pub session: Option<Pid>,
 }
 
+impl Scheduled {
+    /// A task whose policy is `SCHED_IDLE`, of which nothing else is known.
+    #[must_use]
+    pub fn idle(pid: Pid) -> Self {
+        let policy = "idle".to_owned();
+        Self { pid, at: Nanos::ZERO, policy, nice: 0, slice: None, autogroup: None, session: None }
+    }
+}
+
 impl Conditions {
     /// What was read of a task last before or at a time; what was read first if that was later.
     #[must_use]

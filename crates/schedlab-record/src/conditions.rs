@@ -6,7 +6,7 @@
 
 use super::spool::Seen;
 use schedlab_model::{Conditions, Nanos, Pid, Scheduled};
-use schedlab_sys::{clock, sched};
+use schedlab_sys::{clock, process, sched};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -124,9 +124,9 @@ fn of_task(root: &Path, pid: Pid) -> Option<Scheduled> {
         sched::Policy::RoundRobin { priority } => (format!("rr:{priority}"), 0),
         sched::Policy::Deadline { .. } => ("deadline".to_owned(), 0),
     };
-    let proc = root.join(format!("proc/{pid}"));
-    let autogroup = read(proc.join("autogroup")).and_then(|text| autogroup(&text));
-    let session = read(proc.join("stat")).and_then(|text| session(&text));
+    let file = root.join(format!("proc/{pid}/autogroup"));
+    let autogroup = read(file).and_then(|text| autogroup(&text));
+    let session = process::session(pid);
     let slice = Some(attributes.slice).filter(|slice| *slice != Nanos::ZERO);
     Some(Scheduled { pid, at: Nanos::ZERO, policy, nice, slice, autogroup, session })
 }
@@ -134,12 +134,6 @@ fn of_task(root: &Path, pid: Pid) -> Option<Scheduled> {
 /// The number in `/autogroup-12 nice 0`.
 fn autogroup(text: &str) -> Option<u64> {
     text.strip_prefix("/autogroup-")?.split(' ').next()?.parse().ok()
-}
-
-/// The fourth field behind the name, which may hold anything: `7 (a b) S 1 7 7 0`.
-fn session(stat: &str) -> Option<Pid> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split(' ').nth(3)?.parse().ok().map(Pid)
 }
 
 /// The conditions as the trace keeps them; `None` when nobody looked.
@@ -239,6 +233,6 @@ mod tests {
         let Some(Seen::Scheduled(child)) = child else { panic!("a task that is gone inherits") };
         assert_eq!((child.pid, child.policy), (Pid(i32::MAX), me.policy));
         assert_eq!(autogroup("/autogroup-12 nice 0"), Some(12));
-        assert_eq!(session("7 (a) b) S 1 7 6 0"), Some(Pid(6)));
+        assert!(me.session.is_some());
     }
 }

@@ -7,6 +7,7 @@ use super::groups::Groups;
 use super::options::Meaning as _;
 use super::spool::Seen;
 use schedlab_model::{Counted, Nanos, Pid};
+use schedlab_sys::taskstats::{Stats, Taskstats};
 use schedlab_sys::{clock, process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,8 +72,17 @@ impl Counters {
 
 /// The counters of all tasks now.
 fn tasks() -> BTreeMap<Pid, Read> {
-    let tasks = process::tasks_with_processes();
-    tasks.into_iter().filter_map(|(pid, _)| Some((pid, of(pid)?))).collect()
+    let pids = process::tasks();
+    let mut found = BTreeMap::new();
+    let told = Taskstats::open().and_then(|mut all| {
+        all.of(&pids, &mut |pid, Stats { ran, waited, arrivals, .. }| {
+            found.insert(pid, Read { at: clock::monotonic(), ran, waited, arrivals });
+        })
+    });
+    match told {
+        Ok(()) => found,
+        Err(_) => pids.into_iter().filter_map(|pid| Some((pid, of(pid)?))).collect(),
+    }
 }
 
 /// What a task's counters grew by; `None` if it did not run. A smaller number is another task's.

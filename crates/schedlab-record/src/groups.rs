@@ -95,9 +95,8 @@ impl Groups {
     /// Reads the counters of all groups with a quota.
     pub(crate) fn count_limited(&mut self) -> Vec<Seen> {
         if self.names.is_empty() {
-            let allowance = |name: &String| self.hierarchy.allowance(name);
-            let has_quota = |name: &String| allowance(name).is_some_and(|it| it.quota.is_some());
-            self.names = self.hierarchy.names().into_iter().filter(has_quota).collect();
+            let all = self.hierarchy.names().into_iter();
+            self.names = all.filter(|name| self.hierarchy.has_quota(name)).collect();
         }
         self.names.iter().filter_map(|group| self.count_of(group)).collect()
     }

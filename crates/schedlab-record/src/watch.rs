@@ -8,12 +8,32 @@
 use super::conditions::Looker;
 use super::groups::Groups;
 use super::spool::Seen;
-use schedlab_model::{Comm, CpuSet, Nanos, Pid};
+use schedlab_model::{Comm, CpuSet, Nanos, Pid, Scheduled};
 use schedlab_sys::perf::{Ring, record};
+use schedlab_sys::taskstats::Taskstats;
 use schedlab_sys::{clock, process, sched};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+
+/// Name of tasks, and whether their policy is `SCHED_IDLE`.
+fn first_looks(pids: &[Pid]) -> BTreeMap<Pid, (Comm, bool)> {
+    let mut found = BTreeMap::new();
+    let told = match pids {
+        [] => Ok(()),
+        _ => Taskstats::open().and_then(|mut all| {
+            all.of(pids, &mut |pid, it| {
+                found.insert(pid, (it.comm, it.is_idle));
+            })
+        }),
+    };
+    if told.is_err() {
+        let is_idle = |pid| sched::get(pid).is_ok_and(|it| it.policy == sched::Policy::Idle);
+        let look = |pid: &Pid| Some((*pid, (process::comm(*pid)?, is_idle(*pid))));
+        found = pids.iter().filter_map(look).collect();
+    }
+    found
+}
 
 pub(crate) struct Watcher {
     out: BufWriter<File>,
@@ -98,12 +118,16 @@ impl Watcher {
     fn look_at_all(&mut self) -> io::Result<()> {
         let met = self.groups.as_mut().map(Groups::look_at_all).unwrap_or_default();
         met.iter().try_for_each(|seen| self.note(seen))?;
-        for (pid, process) in process::tasks_with_processes() {
-            if !self.allowed.contains_key(&pid)
-                && let Some(comm) = process::comm(pid)
-            {
-                self.note(&Seen::Named { pid, comm })?;
+        let all = process::tasks_with_processes();
+        let new = all.iter().map(|(pid, _)| *pid).filter(|pid| !self.allowed.contains_key(pid));
+        let new = first_looks(&new.collect::<Vec<_>>());
+        for (pid, process) in all {
+            if let Some((comm, is_idle)) = new.get(&pid) {
+                self.note(&Seen::Named { pid, comm: *comm })?;
                 self.belongs(pid, process)?;
+                if *is_idle && self.looker.is_none() {
+                    self.note(&Seen::Scheduled(Scheduled::idle(pid)))?;
+                }
             }
             match self.groups.as_ref().is_some_and(|groups| groups.knows(pid)) {
                 true => self.look_beside(pid, None)?,

@@ -341,6 +341,17 @@ pub struct Allowance {
 }
 
 impl Hierarchy {
+    /// Whether a group has a quota of its own: less work than to read all that it is allowed.
+    #[must_use]
+    pub fn has_quota(&self, name: &str) -> bool {
+        let file = match self.version {
+            Version::V1 => "cpu.cfs_quota_us",
+            Version::V2 => "cpu.max",
+        };
+        let text = std::fs::read_to_string(self.folder(name).join(file)).unwrap_or_default();
+        text.starts_with(|first: char| first.is_ascii_digit())
+    }
+
     /// What a group is allowed; `None` if the kernel does not limit this group, as the root of version 2.
     #[must_use]
     pub fn allowance(&self, name: &str) -> Option<Allowance> {

@@ -2,7 +2,7 @@
 //!
 //! The only crate with unsafe code beside `schedlab-jobs-c`. Each module is one subject: [`perf`] (events and their rings),
 //! [`sched`] (policies and affinity), [`mod@slice`] (of fair tasks), [`futex`], [`clock`], [`topology`],
-//! [`cgroup`], [`tracefs`], [`image`]s, [`capability`], [`process`], [`lock`] and [`signal`]; [`temporary`] folders; [`regular_file`]s; [`netns`]; [`port`] and
+//! [`cgroup`], [`tracefs`], [`image`]s, [`capability`], [`process`], [`taskstats`], [`lock`] and [`signal`]; [`temporary`] folders; [`regular_file`]s; [`netns`]; [`port`] and
 //! [`mount`] for guests; for loads [`channel`], [`shared`] memory, [`task`] and [`thread`]; and the [`guard`] that
 //! undoes what was changed, even if a process dies.
 //! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
@@ -36,6 +36,7 @@ pub mod shared;
 pub mod signal;
 pub mod slice;
 pub mod task;
+pub mod taskstats;
 pub mod temporary;
 pub mod thread;
 pub mod topology;

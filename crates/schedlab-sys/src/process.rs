@@ -289,6 +289,14 @@ pub fn process_of(task: Pid) -> Option<Pid> {
     line.trim().parse().ok().map(Pid)
 }
 
+/// The session of a task, zero of a kernel thread; `None` if there is no such task.
+#[must_use]
+pub fn session(task: Pid) -> Option<Pid> {
+    // SAFETY: it takes a number and gives one.
+    let session = unsafe { libc::getsid(task.0) };
+    (session >= 0).then_some(Pid(session))
+}
+
 /// At most 15 bytes of `name`, padded with NUL.
 #[must_use]
 pub fn comm_of(name: &[u8]) -> Comm {
