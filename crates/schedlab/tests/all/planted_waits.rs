@@ -218,8 +218,7 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
         line.tell("gain_ms_per_s", &ms(gain));
         let is_wrong = match blame {
             Blame::Gain => apart(by_hog, gain) > about,
-            // Up to the first end of a period nobody knows of the quota.
-            Blame::Nothing => by_hog > nothing + PERIOD_NS / seconds,
+            Blame::Nothing => by_hog > nothing,
             Blame::Open => false,
         };
         if is_wrong {

@@ -218,6 +218,22 @@ fn each_trace_of_a_known_wait_has_its_cause_in_the_first_lines() {
 }
 
 #[test]
+fn a_cpu_that_went_offline_is_named_and_the_command_of_a_remedy_works() {
+    let (text, _) = asked(&known("S.txt"), &[]);
+    let place = text.find("CPU 1 went offline").unwrap_or_else(|| panic!("not named: {text}"));
+    assert!(place < text.find("pid comm").unwrap(), "{text}");
+    let (text, _) = asked(&known("N.txt"), &[]);
+    let command = text.split('`').find_map(|part| part.strip_prefix("schedlab replay x.txt "));
+    let command = command.unwrap_or_else(|| panic!("no replay: {text}"));
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("x.txt"), known("N.txt")).unwrap();
+    let mut replay = schedlab();
+    replay.arg("replay").arg("x.txt").args(command.split(' ')).current_dir(dir.path());
+    let output = replay.output().expect("the built command starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn lost_time_and_its_first_decision_are_those_of_the_known_waits() {
     let one = |name: &str| {
         let all = self::told(name, &["conservation"]);

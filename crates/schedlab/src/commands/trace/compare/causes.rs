@@ -42,6 +42,9 @@ pub(crate) struct Difference {
     by_culprit: Vec<Part>,
     /// By who waited, the largest change first: tasks of one name that one task woke are one row.
     by_role: Vec<Part>,
+    /// How far the kernel's counters are from these times, in the trace where that is more: some kernels leave out
+    /// switches.
+    off_ns_per_s: f64,
 }
 
 impl Difference {
@@ -50,7 +53,9 @@ impl Difference {
             let told = waited.parts.ranked().into_iter();
             told.map(|(cause, time)| (cause.title().to_owned(), time)).collect()
         };
+        let off = |waited: &Waited| waited.off.0 as f64 / waited.seconds.max(f64::MIN_POSITIVE);
         Self {
+            off_ns_per_s: off(a).max(off(b)),
             by_cause: parts(&causes(a), a.seconds, &causes(b), b.seconds),
             by_culprit: parts(&a.culprits, a.seconds, &b.culprits, b.seconds),
             by_role: parts(&a.roles, a.seconds, &b.roles, b.seconds),
@@ -109,8 +114,9 @@ impl Difference {
             self.by_cause.iter().find(is_it).map_or(0.0, side)
         };
         let unknown = unknown(|part| part.a_ns_per_s).max(unknown(|part| part.b_ns_per_s));
-        let bound = match unknown > SHARE_MIN * most {
-            true => format!(" Each cause may differ by {} more.", Nanos(unknown as u64).readable()),
+        let bound = unknown + self.off_ns_per_s;
+        let bound = match bound > SHARE_MIN * most {
+            true => format!(" Each cause may differ by {} more.", Nanos(bound as u64).readable()),
             false => String::new(),
         };
         format!("Tasks waited {length} {word} per second in B: {causes}{culprits}.{bound}{roles}")
@@ -160,13 +166,16 @@ mod tests {
         let by_cause = parts(&a, 1.0, &b, 2.0);
         let by_culprit = parts(&map(&[("hog", 400)]), 1.0, &map(&[("hog", 500)]), 2.0);
         let by_role = parts(&map(&[("w", 500)]), 1.0, &map(&[("w (woken by d)", 2_100)]), 2.0);
-        let difference = Difference { by_cause, by_culprit, by_role };
+        let mut difference = Difference { by_cause, by_culprit, by_role, off_ns_per_s: 0.0 };
         let expected = "Tasks waited 550 ms more per second in B: throttled +650 ms, competition -100 ms; \
             behind hog -150 ms. Who waited: w (woken by d) +1.05 s, w -500 ms.";
         assert_eq!(difference.sentence(), expected);
+        difference.off_ns_per_s = 1e8;
+        let off = difference.sentence();
+        assert!(off.contains(" Each cause may differ by 100 ms more. "), "{off}");
         let same = parts(&a, 1.0, &a, 1.0);
         let [by_culprit, by_role] = [(); 2].map(|()| same.clone());
-        let same = Difference { by_cause: same, by_culprit, by_role };
+        let same = Difference { by_cause: same, by_culprit, by_role, off_ns_per_s: 0.0 };
         assert_eq!(same.sentence(), "Tasks waited as long in both, for the same causes.");
     }
 }

@@ -5,7 +5,7 @@ use crate::json;
 use schedlab_draw::Belongs;
 use schedlab_model::table::{Column, Row, Rows, Share};
 use schedlab_model::{Nanos, columns};
-use schedlab_timeline::{CausesAnswer, Reply, TaskId, WaitCause};
+use schedlab_timeline::{CausesAnswer, Checked, Reply, TaskId, WaitCause};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -31,6 +31,8 @@ pub(crate) struct Taken {
     by: String,
     time: Nanos,
     share: f64,
+    /// How far the kernel's counters are from the times of who waited, if that is much.
+    off: Option<Nanos>,
 }
 
 impl Row for Taken {
@@ -59,7 +61,8 @@ pub(crate) struct Document<'a> {
 impl<'a> Document<'a> {
     pub(super) fn new(reply: &Reply<CausesAnswer>, rows: &'a [Taken]) -> Self {
         let head = super::super::input::Head::of(reply);
-        Self { head, blame: Rows::new(rows, reply.origin) }
+        let blame = Rows::new(rows, reply.origin);
+        Self { head, blame: blame.off("time_ns", |row| Some(row.off?.0 as f64)) }
     }
 
     pub(super) const fn rows(&self) -> &Rows<'a, Taken> {
@@ -99,9 +102,13 @@ pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By, belongs: &Belongs) -> Ve
         let row = sums.entry(waiter(*comm, *group, *task)).or_default();
         *row.entry(nobody(WaitCause::Throttled)).or_default() += *time;
     }
+    let mut offs = BTreeMap::<String, Nanos>::new();
     for row in &answer.tasks {
         let comm = row.comms.first().copied().unwrap_or(state.task(row.task).comm);
         let waited = waiter(comm, row.group, Some(row.task));
+        if let Some(off) = reply.off(row.task).and_then(Checked::waited_off) {
+            *offs.entry(waited.clone()).or_default() += off;
+        }
         let causes = WaitCause::ALL.into_iter().filter(|cause| !cause.has_culprit());
         for (cause, time) in causes.map(|cause| (cause, row.parts.of(cause))) {
             if time > Nanos::ZERO {
@@ -122,6 +129,7 @@ pub(super) fn rows(reply: &Reply<CausesAnswer>, by: By, belongs: &Belongs) -> Ve
             by,
             time,
             share: time.0 as f64 / sum,
+            off: offs.get(&waited).copied(),
         }));
     }
     rows

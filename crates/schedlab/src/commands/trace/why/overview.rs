@@ -7,7 +7,9 @@ use super::requests;
 use crate::json;
 use schedlab_draw::Belongs;
 use schedlab_model::table::Rows;
-use schedlab_model::{Groups, Limit, Nanos, Need, Span, TraceInfo, Trigger, Warning};
+use schedlab_model::{
+    Conditions, Cpu, CpuSet, Groups, Limit, Nanos, Need, Prio, Span, TraceInfo, Trigger, Warning,
+};
 use schedlab_timeline::{
     Blame, Causes, CausesAnswer, Chosen, CommId, ExplainedWait, InReply, Parts, Reply, TaskCauses,
     TaskId, Throttled, Throttling, ThrottlingAnswer, WaitCause, WithArguments, is_kernel_thread,
@@ -40,6 +42,7 @@ const MOSTLY: f64 = 0.9;
 struct Explained {
     reply: Reply<CausesAnswer>,
     groups: Option<Groups>,
+    conditions: Option<Conditions>,
     throttling: ThrottlingAnswer,
     /// By group: throttled times of the whole recording, as the kernel counts them.
     counted: BTreeMap<u32, Counted>,
@@ -60,9 +63,9 @@ impl Explained {
         let belongs = Belongs::of(&info);
         let counted = counted(input, info.groups.as_ref(), &throttling);
         let throttling = throttling.within(reply.observed);
-        let TraceInfo { groups, affinity, trigger, .. } = info;
+        let TraceInfo { groups, conditions, affinity, trigger, .. } = info;
         let has_affinity = affinity.is_some();
-        Ok(Self { reply, groups, throttling, counted, has_affinity, trigger, belongs })
+        Ok(Self { reply, groups, conditions, throttling, counted, has_affinity, trigger, belongs })
     }
 }
 
@@ -118,7 +121,14 @@ impl Limits {
             true => {
                 let mut whole = input.clone();
                 whole.part.from = None;
-                whole.ask(|info| WithArguments(Throttling::new(info)))?.answer
+                let first = whole.ask(|info| WithArguments(Throttling::new(info)))?.answer;
+                match first.timers.len() {
+                    0 | 1 => first,
+                    _ => {
+                        let ask = |info: &TraceInfo| Throttling::new(info).knowing(&first.timers);
+                        whole.ask(|info| WithArguments(ask(info)))?.answer
+                    }
+                }
             }
             false => ThrottlingAnswer::default(),
         };
@@ -132,10 +142,10 @@ impl Limits {
 
     /// The answer about a part of a trace.
     pub(crate) fn answer(self, input: &Input, reply: &Reply<CausesAnswer>) -> Answer {
-        let TraceInfo { groups, trigger, .. } = self.info;
-        let groups = groups.unwrap_or_default();
+        let TraceInfo { groups, conditions, trigger, .. } = self.info;
+        let (groups, conditions) = (groups.unwrap_or_default(), conditions.as_ref());
         let subject = Subject::of(reply);
-        let screen = Screen { reply, groups: &groups, input, trigger };
+        let screen = Screen { reply, groups: &groups, conditions, input, trigger };
         let text = screen.text(subject.as_ref());
         let worst = subject.filter(|_| !screen.is_calm()).and_then(|subject| {
             let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
@@ -161,6 +171,8 @@ pub(crate) struct Waited {
     pub(crate) culprits: BTreeMap<String, Nanos>,
     /// By what a task is: its name, and who woke it last.
     pub(crate) roles: BTreeMap<String, Nanos>,
+    /// How far the kernel's counters are from it, for tasks where that is much.
+    pub(crate) off: Nanos,
     /// The length of the trace.
     pub(crate) seconds: f64,
 }
@@ -191,7 +203,9 @@ impl Waited {
             *roles.entry(role).or_default() += row.parts.sum();
         }
         let seconds = reply.observed.duration().as_secs_f64();
-        Self { parts: reply.answer.total, culprits, roles, seconds }
+        let off = |row: &TaskCauses| reply.off(row.task)?.waited_off();
+        let off = reply.answer.tasks.iter().filter_map(off).fold(Nanos::ZERO, |sum, it| sum + it);
+        Self { parts: reply.answer.total, culprits, roles, off, seconds }
     }
 }
 
@@ -199,7 +213,8 @@ impl Waited {
 pub(crate) fn first_line(reply: &Reply<CausesAnswer>, groups: Option<&Groups>) -> Option<String> {
     let input = Input::part_of(std::path::Path::new("trace.dat"), None, None);
     let none = Groups::default();
-    let screen = Screen { reply, groups: groups.unwrap_or(&none), input: &input, trigger: None };
+    let groups = groups.unwrap_or(&none);
+    let screen = Screen { reply, groups, conditions: None, input: &input, trigger: None };
     let subject = Subject::of(reply).filter(|_| !screen.is_calm())?;
     Some(screen.headline(&subject).trim_end().replace('\n', " "))
 }
@@ -211,8 +226,16 @@ pub(super) fn run(
     by: Option<By>,
     top: Option<usize>,
 ) -> anyhow::Result<ExitCode> {
-    let Explained { mut reply, groups, throttling, counted, has_affinity, trigger, belongs } =
-        Explained::of(input, by)?;
+    let Explained {
+        mut reply,
+        groups,
+        conditions,
+        throttling,
+        counted,
+        has_affinity,
+        trigger,
+        belongs,
+    } = Explained::of(input, by)?;
     let chosen = input.chosen(selection)?;
     narrow(&mut reply, &chosen);
     let mut warnings = reply.warnings.clone();
@@ -250,7 +273,8 @@ pub(super) fn run(
         groups: sums,
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
-        let screen = Screen { reply: &reply, groups: &groups, input, trigger };
+        let conditions = conditions.as_ref();
+        let screen = Screen { reply: &reply, groups: &groups, conditions, input, trigger };
         let mut text = request.map_or_else(String::new, |said| wrapped(&said) + "\n");
         text += &screen.text(subject.as_ref());
         let mut table = document.tasks.text(input.part.form.room(), &[]);
@@ -577,6 +601,7 @@ impl Subject {
 struct Screen<'a> {
     reply: &'a Reply<CausesAnswer>,
     groups: &'a Groups,
+    conditions: Option<&'a Conditions>,
     input: &'a Input,
     trigger: Option<Trigger>,
 }
@@ -847,7 +872,41 @@ impl Screen<'_> {
         {
             text += &wrapped(&said);
         }
-        text
+        text + &self.offline()
+    }
+
+    /// CPUs that went out of use: the others have their work, too.
+    fn offline(&self) -> String {
+        let all = self.reply.state.cpus().iter().zip((0..).map(Cpu));
+        let gone: CpuSet = all.filter(|(here, _)| here.offline).map(|(_, cpu)| cpu).collect();
+        let Some(first) = gone.iter().next() else { return String::new() };
+        wrapped(&format!(
+            "CPU {gone} went offline, and the others have its work. To put it into use: \
+             echo 1 > /sys/devices/system/cpu/cpu{first}/online."
+        ))
+    }
+
+    /// What gives the subject the rights of who runs instead; `None` if it has them.
+    fn rights(&self, subject: &Subject, culprit: TaskId) -> Option<String> {
+        let state = &self.reply.state;
+        let scheduled = |task| self.conditions?.of(state.task(task).pid, state.now());
+        let (task, pid) = (subject.tasks[0], state.task(subject.tasks[0]).pid);
+        let is_idle = |task| scheduled(task).is_some_and(|one| one.policy == "idle");
+        let who = Named::of(task, state);
+        if is_idle(task) && !is_idle(culprit) {
+            return Some(format!(
+                "{who} has the policy SCHED_IDLE: it hardly runs while others want its CPU. For an equal share: \
+                 chrt -o -p 0 {pid}."
+            ));
+        }
+        let nice = |task: TaskId| state.task(task).prio.0 - Prio::NORMAL.0;
+        let (own, other) = (nice(task), nice(culprit));
+        (own > other).then(|| {
+            let other_one = Named::of(culprit, state);
+            format!(
+                "{who} has nice {own}, {other_one} has {other}. For an equal share: renice -n {other} -p {pid}."
+            )
+        })
     }
 
     /// Where the time of interrupts is.
@@ -866,6 +925,9 @@ impl Screen<'_> {
             return String::new();
         };
         let culprit = self.culprits(subject, Some(cause)).first().map(|(task, _)| *task);
+        // A replay takes the first 500 ms as its warm-up.
+        let is_short = self.reply.observed.duration() < Nanos::from_millis(1_000);
+        let warm_up = if is_short { " --warm-up 0s" } else { "" };
         let pid = state.task(subject.tasks[0]).pid;
         let said = match cause {
             WaitCause::Throttled => match self.limit(subject) {
@@ -911,9 +973,12 @@ impl Screen<'_> {
             WaitCause::Offline => {
                 "Put the CPU into use: /sys/devices/system/cpu/cpuN/online.".to_owned()
             }
-            WaitCause::Pinned => format!(
-                "Let it use more CPUs: taskset -pc CPUS {pid}, or the cpuset of its control group."
-            ),
+            WaitCause::Pinned => {
+                let all: CpuSet = state.observed_cpus().map(|(cpu, _)| cpu).collect();
+                format!(
+                    "Let it use more CPUs: taskset -pc {all} {pid}, or the cpuset of its control group."
+                )
+            }
             WaitCause::Misplaced => format!(
                 "The scheduler left it behind a busy CPU. `schedlab trace conservation {file}` lists the decisions."
             ),
@@ -937,12 +1002,14 @@ impl Screen<'_> {
                     "Give its group more weight (cpu.weight, in version 1 cpu.shares), or move {} to other CPUs.",
                     Named::of(task, state)
                 ),
-                Some(task) => format!(
-                    "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
-                     `schedlab replay {file} --set nice:{}=5`.",
-                    Named::of(task, state),
-                    state.name(task)
-                ),
+                Some(task) => self.rights(subject, task).unwrap_or_else(|| {
+                    format!(
+                        "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
+                         `schedlab replay {file} --set nice:{}=5{warm_up}`.",
+                        Named::of(task, state),
+                        state.name(task)
+                    )
+                }),
                 None => String::new(),
             },
             _ => String::new(),
