@@ -3,8 +3,8 @@
 use crate::file::{DIRECTIONS, Hooks, UNITS};
 use crate::store::RunWriter;
 use schedlab_model::{Better, Metric, Pid, Unit};
-use schedlab_sys::guard::{self, Guard};
-use schedlab_sys::process;
+use schedlab_sys::guard::{self, Ends};
+use schedlab_sys::{process, signal};
 use schedlab_workload::{Figure, MachineError, Output as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -63,8 +63,8 @@ fn command(argv: &[String], folder: &Path) -> Option<Command> {
 pub(crate) fn hook(argv: &[String], folder: &Path) -> Result<String, MachineError> {
     let Some(mut command) = command(argv, folder) else { return Ok(String::new()) };
     let name = argv.join(" ");
-    let output =
-        command.output().map_err(|e| MachineError::io(format!("starting the hook '{name}'"), e))?;
+    let output = guard::output(&mut command)
+        .map_err(|e| MachineError::io(format!("starting the hook '{name}'"), e))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
@@ -78,7 +78,7 @@ pub(crate) fn hook(argv: &[String], folder: &Path) -> Result<String, MachineErro
 pub(crate) struct Beside {
     child: Option<Child>,
     /// Ends what is left of it, also if this process is killed.
-    _ends: Option<Guard>,
+    ends: Option<Ends>,
 }
 
 impl Beside {
@@ -86,24 +86,27 @@ impl Beside {
     /// be measured as if it were not there.
     pub(crate) fn start(hooks: &Hooks, folder: &Path) -> Result<Self, MachineError> {
         let Some(mut command) = command(&hooks.during, folder) else {
-            return Ok(Self { child: None, _ends: None });
+            return Ok(Self { child: None, ends: None });
         };
-        let mut ends = Guard::arm().ok();
-        if let Some((_, mark)) = ends.as_mut().and_then(|guard| guard.end_marked().ok()) {
-            command.env(guard::MARK, mark);
-        }
+        let ends = Ends::arm().ok();
+        ends.iter().for_each(|ends| ends.mark(&mut command));
         let name = hooks.during.join(" ");
         process::own_session(&mut command);
         process::die_with_parent(&mut command);
         let child = command.stdout(Stdio::null()).spawn();
         let doing = || format!("starting the hook '{name}'");
         let child = Some(child.map_err(|e| MachineError::io(doing(), e))?);
-        let mut beside = Self { child, _ends: ends };
+        let mut beside = Self { child, ends };
         let began = Instant::now();
         while !hooks.ready.is_empty() {
             let Err(error) = hook(&hooks.ready, folder) else { break };
             if !beside.lives() {
                 return Err(MachineError::Load(format!("hook '{name}' ended before it was ready")));
+            }
+            if signal::caught().is_some() {
+                return Err(MachineError::Load(format!(
+                    "interrupted before hook '{name}' was ready"
+                )));
             }
             if began.elapsed() > PATIENCE {
                 let what =
@@ -146,6 +149,7 @@ impl Drop for Beside {
         }
         // What it started may outlive it.
         let _ = process::kill(group, SIGKILL);
+        self.ends.iter().for_each(Ends::kill);
         let _ = child.wait();
     }
 }

@@ -35,7 +35,10 @@ impl Case<'_> {
         let results = self.folder.path();
         run_experiment(&mut machines, &experiment, results, &|| false, &mut |_| ()).unwrap();
         let stored = runs_of(results).unwrap();
-        answer::sentences(&experiment, &stored.runs, &stored.looks)
+        match answer::sentences(&experiment, &stored.runs, &stored.looks) {
+            none if none.is_empty() => answer::centres(&experiment, &stored.runs),
+            told => told,
+        }
     }
 
     fn runs(&self) -> Vec<StoredRun> {
@@ -224,6 +227,40 @@ fn runs_that_were_cut_off_are_bounds_and_no_mean() {
     case.fake.time = |_, n| 0.3 * crate::fake::jitter(n);
     let told = case.answer(&slices("repeats = 8\ntime_limit = \"300ms\""));
     assert!(!told[0].contains('%') && !told[0].contains("times"), "{told:#?}");
+}
+
+#[test]
+fn what_was_cut_off_is_named_where_nothing_is_compared() {
+    let text =
+        "repeats = 8\nretries = 0\ntime_limit = \"300ms\"\n[workload]\nname = \"hackbench\"\n";
+    let mut case = Case::taking(|_, n| 0.3 * crate::fake::jitter(n));
+    case.fake.censors = |_| true;
+    let told = case.answer(text);
+    assert_eq!(told, ["hackbench: time_s ≥ 300 ms: all 8 runs were cut off."]);
+    case = Case::taking(|_, n| 0.1 * crate::fake::jitter(n));
+    case.fake.censors = |spec| spec.repeat == 1;
+    let told = case.answer(text);
+    assert!(told[0].ends_with("of 7 runs. It leaves out 1 runs that were cut off."), "{told:#?}");
+}
+
+#[test]
+fn a_load_that_some_runs_did_not_finish_is_no_point_of_a_curve() {
+    fn groups(spec: &RunSpec) -> f64 {
+        let WorkloadSpec::Builtin { options, .. } = &spec.workload else { panic!() };
+        options["groups"].parse().unwrap()
+    }
+    let text = "repeats = 5\nretries = 0\nmeasure = [\"time_s\"]\n[workload]\nname = \"hackbench\"\n\
+        [[axis]]\noption = \"groups\"\nvalues = [1, 2, 8]\n";
+    // What of eight groups finished would be the most in a second.
+    let mut case = Case::taking(|_, n| crate::fake::jitter(n));
+    case.fake.censors = |spec| groups(spec) > 2.0 && spec.repeat == 3;
+    let told = case.answer(text);
+    assert!(told[0].contains("the most 1/time_s are at 2"), "{told:#?}");
+    assert!(told[0].contains("left out, since runs failed or were cut off: 8"), "{told:#?}");
+    case.fake.censors = |_| true;
+    case.folder = tempfile::tempdir().unwrap();
+    let told = case.answer(text);
+    assert!(told[0].contains("at no point all runs finished"), "{told:#?}");
 }
 
 #[test]

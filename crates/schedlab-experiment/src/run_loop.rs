@@ -289,6 +289,12 @@ fn one_by_one(
                         progress(&Progress::Ended { run, stored: &stored });
                         ended.push((*run, stored));
                     }
+                    // Ctrl-C ended a hook.
+                    Err(LoopError::Machine(error)) if (work.stop)() => {
+                        progress(&Progress::Failed { run, error: &error });
+                        tally.stopped = true;
+                        break;
+                    }
                     Err(LoopError::Machine(error))
                         if tally.done + tally.skipped + ended.len() > 0 =>
                     {
@@ -387,8 +393,8 @@ pub(crate) fn one(
         }
         Err(error) => error,
     };
-    // What the machine refuses is no attempt.
-    if let MachineError::Load(_) | MachineError::Io { .. } = &error {
+    // What the machine refuses or the user stops is no attempt.
+    if let (MachineError::Load(_) | MachineError::Io { .. }, false) = (&error, stop()) {
         let mut manifest = Manifest::new(run, machine.facts(), place.clone());
         manifest.failure = Some(reason(&error));
         writer.finish(&kept(manifest), to.durable)?;

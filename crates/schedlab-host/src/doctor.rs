@@ -116,7 +116,8 @@ fn ftrace() -> Check {
     let tracefs = match schedlab_sys::tracefs::Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(error) => {
-            let remedy = "run as root";
+            // What root of a container needs stands at the check of recording.
+            let remedy = if process::is_root() { "" } else { "run as root" };
             let parts = [format!("tracefs: {error}"), cost.into(), remedy.into()];
             return Check::short(name, what, Verdict::No, parts);
         }
@@ -159,10 +160,11 @@ fn realtime() -> Check {
                 return Check::short(name, what, Verdict::Partly, strings([found, cost, remedy]));
             }
             let remedy = match capability::has(crate::slow::CAP_SYS_NICE) {
-                true => "start from the root control group: this one has no real-time runtime",
-                false => "run as root, or raise `ulimit -r`",
+                true => "start from the root control group: this one has no real-time runtime"
+                    .to_owned(),
+                false => capability::remedy("SYS_NICE") + ", or raise `ulimit -r`",
             };
-            let parts = [format!("SCHED_FIFO: {error}"), cost.into(), remedy.into()];
+            let parts = [format!("SCHED_FIFO: {error}"), cost.into(), remedy];
             Check::short(name, what, Verdict::No, parts)
         }
     }
@@ -177,11 +179,14 @@ fn deadline() -> Check {
         Err(error) => {
             let cost = "loads with SCHED_DEADLINE tasks do not start";
             let remedy = match error.raw_os_error() {
-                Some(1) => "run as root, in a cpuset that spans the whole root domain",
-                Some(16) => "other deadline tasks use the whole bandwidth: end them",
-                _ => "",
+                Some(1) if capability::has(crate::slow::CAP_SYS_NICE) => {
+                    "start from a cpuset that spans the whole root domain".to_owned()
+                }
+                Some(1) => capability::remedy("SYS_NICE"),
+                Some(16) => "other deadline tasks use the whole bandwidth: end them".to_owned(),
+                _ => String::new(),
             };
-            let parts = [format!("SCHED_DEADLINE: {error}"), cost.into(), remedy.into()];
+            let parts = [format!("SCHED_DEADLINE: {error}"), cost.into(), remedy];
             Check::short(name, what, Verdict::No, parts)
         }
     }
@@ -254,8 +259,12 @@ fn bandwidth() -> Check {
             Check::yes(name, what, found)
         }
         Err(error) => {
-            let remedy =
-                "run as root, or `systemd-run --user --scope -p Delegate=yes schedlab ...`";
+            let remedy = match process::is_root() {
+                true => "start the container with `--privileged`: its control groups are read-only",
+                false => {
+                    "run as root, or `systemd-run --user --scope -p Delegate=yes schedlab ...`"
+                }
+            };
             let parts = [format!("{}: {error}", parent.display()), cost.into(), remedy.into()];
             Check::short(name, what, Verdict::No, parts)
         }
@@ -274,8 +283,11 @@ fn frequency() -> Check {
     match std::fs::OpenOptions::new().write(true).open(policy) {
         Ok(_) => Check::yes(name, what, "scaling_max_freq can be written"),
         Err(error) => {
-            let parts = [error.to_string(), cost.into(), "run as root".into()];
-            Check::short(name, what, Verdict::No, parts)
+            let remedy = match process::is_root() {
+                true => "start the container with `--privileged`",
+                false => "run as root",
+            };
+            Check::short(name, what, Verdict::No, [error.to_string(), cost.into(), remedy.into()])
         }
     }
 }

@@ -254,7 +254,10 @@ impl Tree {
                 let mounts = schedlab_sys::capability::has(CAP_SYS_ADMIN);
                 unmounted(has_none, process::is_root(), mounts).to_owned()
             }
-            (Some(EACCES | EPERM), _) => "needs root".into(),
+            (Some(EACCES | EPERM), _) if !process::is_root() => "needs root".into(),
+            (Some(EACCES | EPERM | EROFS), _) => {
+                format!("{error}: start the container with `--privileged`, or set it on the machine")
+            }
             (Some(ENOENT), _) => WITHOUT.into(),
             _ => error.to_string(),
         }
@@ -372,6 +375,7 @@ const WITHOUT: &str = "this kernel was built without this knob";
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
+const EROFS: i32 = 30;
 
 #[cfg(test)]
 mod tests;

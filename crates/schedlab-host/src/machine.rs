@@ -18,7 +18,7 @@ use crate::{facts, marks, slow};
 use recording::{MarkFiles, RunRecording};
 use schedlab_model::{Fact, MachineFacts, Setting, Topology};
 use schedlab_record::Recorder;
-use schedlab_sys::guard::{Guard, StepId};
+use schedlab_sys::guard::Ends;
 use schedlab_sys::process;
 use schedlab_sys::signal::Signals;
 use schedlab_workload::plan::Plan;
@@ -28,6 +28,7 @@ use schedlab_workload::{
 };
 use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The Linux on which schedlab runs, as a machine.
 pub struct Host {
@@ -39,29 +40,7 @@ pub struct Host {
     /// What speeds are checked against, once one was asked for.
     support: OnceCell<slow::Support>,
     /// Ends what runs started if this process is killed.
-    ends: Option<Ends>,
-}
-
-/// A guard, and the mark of all that it ends.
-struct Ends {
-    guard: Guard,
-    step: StepId,
-    mark: String,
-}
-
-impl Ends {
-    fn arm() -> std::io::Result<Self> {
-        let mut guard = Guard::arm()?;
-        let (step, mark) = guard.end_marked()?;
-        Ok(Self { guard, step, mark })
-    }
-}
-
-impl Drop for Ends {
-    /// What a command left running after its end is its own affair.
-    fn drop(&mut self) {
-        let _ = self.guard.forget(self.step);
-    }
+    ends: Option<Arc<Ends>>,
 }
 
 impl Host {
@@ -134,13 +113,11 @@ impl Machine for Host {
         if out.keeps_streams() {
             knobs::left_set().into_iter().for_each(|warning| out.warning(warning));
         }
-        if out.keeps_streams() && self.ends.is_none() {
+        if self.ends.is_none() {
             // Without one the direct children still die with this process.
-            self.ends = Ends::arm().ok();
+            self.ends = Ends::arm().ok().map(Arc::new);
         }
-        let mark = self.ends.as_ref().filter(|_| out.keeps_streams());
-        let mark = mark.map(|ends| ends.mark.clone());
-        let settings = RunSettings { held: hold(spec, out)?, slowed, mark };
+        let settings = RunSettings { held: hold(spec, out)?, slowed, ends: self.ends.clone() };
         let mut recording = RunRecording::start(spec, out)?;
         let mut sites = Sites::default();
         let result = self.perform(spec, &plans, &recording, &settings, &mut sites, signals, out);

@@ -3,17 +3,18 @@
 use crate::knobs::Held;
 use crate::{load, slow};
 use schedlab_model::Warning;
-use schedlab_sys::guard::MARK;
+use schedlab_sys::guard::Ends;
 use schedlab_workload::metrics::metric;
 use schedlab_workload::{Figure, MachineError, Output};
 use std::process::Command;
+use std::sync::Arc;
 
 /// What holds around a load, into which each of its processes is admitted before it begins.
 pub(crate) struct RunSettings {
     pub(crate) held: Held,
     pub(crate) slowed: Option<Slowed>,
     /// What marks all that the run starts, so that it ends if this process is killed.
-    pub(crate) mark: Option<String>,
+    pub(crate) ends: Option<Arc<Ends>>,
 }
 
 /// CPUs held slow around a run.
@@ -35,9 +36,7 @@ impl RunSettings {
 
     /// Marks what a run starts.
     pub(crate) fn mark(&self, command: &mut Command) {
-        if let Some(mark) = &self.mark {
-            command.env(MARK, mark);
-        }
+        self.ends.iter().for_each(|ends| ends.mark(command));
     }
 
     /// Moves a process that has not begun its work to where it shall be.

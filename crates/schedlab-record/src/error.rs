@@ -114,10 +114,13 @@ pub(crate) fn perf_right(error: &io::Error) -> RecordError {
         _ if capable => format!("perf_event_open failed: {error} (perhaps a container's filter)"),
         _ => format!("kernel.perf_event_paranoid is {paranoid} and CAP_PERFMON is missing"),
     };
-    RecordError::Right {
-        missing,
-        remedy: format!("{RIGHTS}; `sysctl kernel.perf_event_paranoid=-1` replaces CAP_PERFMON"),
-    }
+    let remedy = match error.raw_os_error() {
+        Some(libc_errno::ENOSYS) => "boot one with CONFIG_PERF_EVENTS".to_owned(),
+        // Root that is refused is root of a container.
+        _ if process::is_root() => CONTAINER.to_owned(),
+        _ => format!("{RIGHTS}; `sysctl kernel.perf_event_paranoid=-1` replaces CAP_PERFMON"),
+    };
+    RecordError::Right { missing, remedy }
 }
 
 /// What is known about the right to read tracefs.

@@ -18,6 +18,7 @@ use request::Asked;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Pid};
+use schedlab_sys::guard::Ends;
 use schedlab_sys::{library, process};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +50,12 @@ impl Lines {
         let asked = Asked::of(run, self.workers);
         let mut words = self.command.split_whitespace();
         let program = words.next().while_doing("missing program: name one after `cmd:`")?;
-        let mut child = Command::new(program)
+        // Without a guardian the program itself still dies with this process.
+        let marked = Ends::arm().ok();
+        let mut command = Command::new(program);
+        marked.iter().for_each(|ends| ends.mark(&mut command));
+        process::die_with_parent(&mut command);
+        let mut child = command
             .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -71,6 +71,15 @@ pub fn has(number: u32) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.bits() >> number & 1 == 1)
 }
 
+/// How to get a capability of this name, such as `SYS_NICE`: root that lacks it is root of a container.
+#[must_use]
+pub fn remedy(name: &str) -> String {
+    match geteuid().is_root() {
+        true => format!("root lacks CAP_{name} here: start the container with `--cap-add {name}`"),
+        false => "run as root".to_owned(),
+    }
+}
+
 /// Capabilities of this thread that are in force until this is dropped.
 struct Raised {
     before: CapabilitySets,

@@ -9,7 +9,10 @@
 //!
 //! A step must be harmless when its change was never made, and when it is undone twice.
 
+mod ends;
 mod guardian;
+
+pub use ends::{Ends, output};
 
 use crate::kernel_file;
 use crate::lock::Lock;
@@ -28,7 +31,7 @@ use std::time::{Duration, Instant};
 /// First argument of the re-executed program; the second is the journal's path.
 pub const ARGUMENT: &str = "__guard";
 
-/// The variable in the environment of commands that end with the process that started them ([`Guard::end_marked`]).
+/// The variable in the environment of commands that end with the process that started them ([`Ends`]).
 pub const MARK: &str = "SCHEDLAB_GUARDED";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -42,6 +42,15 @@ pub fn catch() -> io::Result<Signals> {
     Ok(Signals(()))
 }
 
+/// The last signal that was caught, if any.
+#[must_use]
+pub fn caught() -> Option<i32> {
+    match LAST.load(Ordering::Acquire) {
+        0 => None,
+        signal => Some(signal),
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {
     pub signal: i32,
@@ -103,10 +112,7 @@ impl Signals {
     /// The last signal that came, if any.
     #[must_use]
     pub fn caught(self) -> Option<i32> {
-        match LAST.load(Ordering::Acquire) {
-            0 => None,
-            signal => Some(signal),
-        }
+        caught()
     }
 
     /// Readable once a signal came, and from then on.

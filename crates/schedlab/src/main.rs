@@ -60,7 +60,13 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
         Err(error) => {
             let _ = writeln!(crate::output::stderr(), "schedlab: {}", sentence(&error));
             let usage = error.downcast_ref::<commands::UsageError>().is_some();
-            ExitCode::from(if usage { EXIT_USAGE } else { 1 })
+            let signal =
+                schedlab_sys::signal::caught().and_then(|signal| u8::try_from(signal).ok());
+            ExitCode::from(match signal {
+                Some(signal) => 128 + signal,
+                None if usage => EXIT_USAGE,
+                None => 1,
+            })
         }
     }
 }

@@ -116,6 +116,12 @@ impl<'r> Cell<'r> {
         all.copied()
     }
 
+    /// Whether runs failed or were cut off: what finished would be the best of them.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        !self.failed.is_empty() || !self.censored.is_empty()
+    }
+
     /// The values of a metric by block.
     #[must_use]
     pub fn values(&self, metric: &str) -> BTreeMap<u32, f64> {

@@ -35,7 +35,7 @@ pub struct Scale {
     pub as_good: Vec<usize>,
     /// The first point whose efficiency is below [`KNEE`].
     pub knee: Option<usize>,
-    /// Points without a finished run.
+    /// Points of which not all runs finished: what did would be the best of them.
     pub missing: Vec<String>,
     /// Whether the machine repeats itself, so that values are exact for their seeds.
     pub exact: bool,
@@ -128,11 +128,13 @@ impl Curve<'_, '_> {
         (workload, axis, fixed, metric): (&str, String, Point, Metric),
     ) -> Option<Scale> {
         self.points.sort_by(|(a, _), (b, _)| position(a).total_cmp(&position(b)).then(a.cmp(b)));
-        let (whole, without): (Vec<_>, Vec<_>) =
-            self.points.drain(..).partition(|(_, cell)| !cell.values(&metric.name).is_empty());
+        let (whole, without): (Vec<_>, Vec<_>) = self
+            .points
+            .drain(..)
+            .partition(|(_, cell)| !cell.is_short() && !cell.values(&metric.name).is_empty());
         self.points = whole;
-        let missing = without.into_iter().map(|(value, _)| value).collect();
-        let first = self.points.first()?.1;
+        let missing: Vec<String> = without.iter().map(|(value, _)| value.clone()).collect();
+        let first = self.points.first().or(without.first())?.1;
         let rate = rate_name(&metric, first.any()?);
         let rates: Vec<BTreeMap<u32, f64>> =
             self.points.iter().map(|(value, cell)| rates(cell, &rate, value)).collect();

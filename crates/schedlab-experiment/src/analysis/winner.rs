@@ -43,8 +43,7 @@ pub fn winner(
         .collect();
     let settings = by_setting(cells, workload, &metric.name, &knobs);
     // Runs that failed or were cut off would leave the best ones of a bad setting.
-    let is_short = |cell: &super::Cell<'_>| !cell.failed.is_empty() || !cell.censored.is_empty();
-    if cells.of(workload).any(is_short) {
+    if cells.of(workload).any(super::Cell::is_short) {
         return Ok(None);
     }
     if knobs.is_empty() || settings.len() < 2 || metric.better == Better::Neither {

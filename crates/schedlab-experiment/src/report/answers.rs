@@ -69,8 +69,18 @@ pub(crate) fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String
     let mut out = Vec::new();
     for cell in &cells.cells {
         for metric in chosen(Some(experiment), &cells.metrics(&cell.workload)) {
+            let cut = cell.censored.len();
+            let name = format!("{}{}: {}", cell.workload, place(&cell.point), metric.name);
             let Some(centre) = Centre::of(cell.values(&metric.name).into_values()) else {
+                let [least, _] = unfinished(cell, &metric);
+                out.extend(
+                    (cut > 0).then(|| format!("{name} {least}: all {cut} runs were cut off.")),
+                );
                 continue;
+            };
+            let beside = match cut {
+                0 => String::new(),
+                _ => format!(" It leaves out {cut} runs that were cut off."),
             };
             let told = |value: f64| readable(value, metric.unit);
             let interval = centre
@@ -78,10 +88,7 @@ pub(crate) fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String
                 .map_or(String::new(), |(low, high)| format!(" [{} .. {}]", told(low), told(high)));
             let (value, count) = (told(centre.value), centre.runs);
             out.push(format!(
-                "{}{}: {} {value}{interval}, {} of {count} runs.",
-                cell.workload,
-                place(&cell.point),
-                metric.name,
+                "{name} {value}{interval}, {} of {count} runs.{beside}",
                 centre.name()
             ));
         }
@@ -180,6 +187,10 @@ fn take_home(
                 parts.join(" "),
                 winner.rivals - 1
             )
+        }
+        Ok(None) if cells.of(label).any(Cell::is_short) => {
+            "Runs failed or were cut off, so no setting is named the best over all loads."
+                .to_owned()
         }
         Ok(None) => format!(
             "Over all loads the runs show no difference in {} between settings, so none is best.",

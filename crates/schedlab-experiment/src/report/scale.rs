@@ -13,7 +13,7 @@ pub(super) fn sentence(scale: &Scale) -> String {
     let head =
         format!("{}{}, {axis} is how much is asked and no contest", scale.workload, fixed.concat());
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return format!("{head}: no point has a finished run.");
+        return format!("{head}: at no point all runs finished.");
     };
     let at =
         |point: &ScalePoint| format!("{} at {}", centre(&point.centre, metric.unit), point.value);
@@ -46,7 +46,11 @@ pub(super) fn sentence(scale: &Scale) -> String {
         None => Ok(()),
     };
     if !scale.missing.is_empty() {
-        let _ = write!(out, "; without a finished run: {}", scale.missing.join(", "));
+        let _ = write!(
+            out,
+            "; left out, since runs failed or were cut off: {}",
+            scale.missing.join(", ")
+        );
     }
     out + if scale.exact { "; exact for these seeds." } else { "." }
 }

@@ -1,6 +1,6 @@
 //! What a tuning found, as data and in sentences.
 
-use crate::analysis::{Comparison, percent};
+use crate::analysis::{Comparison, Judgement, Verdict as Compared, percent};
 use crate::{Point, report, run_metrics};
 use schedlab_tune::Trial;
 use serde::Serialize;
@@ -146,23 +146,29 @@ impl Tuned {
         };
         let (setting, default) = (spelled(&best.point), spelled(&self.default));
         let mut out = vec![match self.verdict {
-            Verdict::Gain => format!("{setting} beats the default ({default})."),
+            Verdict::Gain => {
+                let below =
+                    if self.is_below_margin() { ", but by less than your margin" } else { "" };
+                format!("{setting} beats the default ({default}){below}.")
+            }
+            _ if !self.keeps_limits => {
+                format!("No setting is expected to keep the limits; {setting} comes nearest.")
+            }
             _ if self.comparisons.iter().any(|found| !found.no_verdict.is_empty()) => {
                 format!(
                     "No verdict on {setting} against the default ({default}): fresh runs failed."
                 )
             }
-            _ => format!("No setting beats the default ({default})."),
+            _ if self.limits.iter().any(|kept| !kept.holds) => {
+                format!("{setting} is not shown to keep the limits; the default is ({default}).")
+            }
+            _ => format!("No setting is shown to beat the default ({default})."),
         }];
         if best.point == self.default {
             out.push(
                 "The search advises the default itself, so nothing was left to confirm.".into(),
             );
-        } else if !self.keeps_limits {
-            out.push(format!(
-                "No setting is expected to keep the limits; {setting} comes nearest."
-            ));
-        } else {
+        } else if self.keeps_limits {
             let name = format!("{setting} against the default, {} fresh pairs", self.pairs);
             out.extend(self.comparisons.iter().map(|found| found.answer(&name)));
         }
@@ -206,6 +212,13 @@ impl Tuned {
             }));
         }
         out
+    }
+
+    /// Whether all that is better is so by less than the margin.
+    fn is_below_margin(&self) -> bool {
+        let judged = self.comparisons.iter().flat_map(|found| &found.primary);
+        let mut better = judged.filter(|j| j.verdict == Compared::Better);
+        better.all(Judgement::is_below_margin)
     }
 
     /// What transferred from the cheaper runs.

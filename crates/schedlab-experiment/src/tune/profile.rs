@@ -358,6 +358,10 @@ impl Profiled {
         let of = |all: &[Comparison], label: &str| {
             direction(all.iter().find(|found| found.workload == label)?)
         };
+        let mut both = line.alone.iter().chain(&line.without);
+        if both.any(|found| !found.no_verdict.is_empty()) {
+            return "has no verdict, since runs failed";
+        }
         let (mut does, mut is_missed, mut opposes) = (false, false, false);
         for whole in &self.whole {
             let Some(verdict) = direction(whole) else { continue };

@@ -66,7 +66,10 @@ fn noise_alone_beats_nothing() {
     let results = tempfile::tempdir().unwrap();
     let (found, _) = tuned(TEXT, |_, index| noise(index), results.path());
     assert_eq!(found.verdict, Verdict::NoGain, "{:#?}", found.sentences());
-    assert!(found.sentences()[0].starts_with("No setting beats the default (slice=100us x=1)"));
+    assert!(
+        found.sentences()[0]
+            .starts_with("No setting is shown to beat the default (slice=100us x=1)")
+    );
     let shown = found.matters.iter().any(|m| m.p <= 0.05);
     assert!(
         shown || found.regions.is_empty(),
@@ -90,6 +93,20 @@ fn a_limit_keeps_the_search_within_its_bounds() {
     let results = tempfile::tempdir().unwrap();
     let (found, _) = tuned(&strict, valley, results.path());
     assert_eq!((found.verdict, found.keeps_limits), (Verdict::NoGain, false));
+    let told = found.sentences();
+    assert!(told[0].starts_with("No setting is expected to keep the limits; "), "{told:#?}");
+}
+
+#[test]
+fn a_gain_below_the_margin_is_told_as_such() {
+    let small = |spec: &RunSpec, index: usize| {
+        (1.0 + (slice_ms(spec) / 3.0).log10().powi(2) / 100.0) * (1.0 + (noise(index) - 1.0) / 20.0)
+    };
+    let results = tempfile::tempdir().unwrap();
+    let (found, _) = tuned(TEXT, small, results.path());
+    assert_eq!(found.verdict, Verdict::Gain, "{:#?}", found.sentences());
+    let told = found.sentences();
+    assert!(told[0].ends_with(", but by less than your margin."), "{told:#?}");
 }
 
 #[test]

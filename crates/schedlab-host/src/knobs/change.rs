@@ -2,11 +2,12 @@
 
 use super::{Entry, KnobError, TaskKnob};
 use crate::load_environment::hand_on_cpu;
+use crate::slow::CAP_SYS_NICE;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::guard::{self, Guard, Undo};
-use schedlab_sys::kernel_file;
 use schedlab_sys::lock::{Lock, LockError};
 use schedlab_sys::sched::{self, Attributes, Policy};
+use schedlab_sys::{capability, kernel_file};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -380,9 +381,10 @@ impl TaskChanges {
             name: name.into(),
             place: "sched_setattr".into(),
             why: match error.raw_os_error() {
-                Some(1 | 13) => {
-                    "needs CAP_SYS_NICE (root), or a group with real-time runtime".into()
+                Some(1 | 13) if capability::has(CAP_SYS_NICE) => {
+                    "needs a control group with real-time runtime".into()
                 }
+                Some(1 | 13) => format!("needs CAP_SYS_NICE: {}", capability::remedy("SYS_NICE")),
                 _ => error.to_string(),
             },
         };

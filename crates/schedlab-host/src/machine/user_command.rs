@@ -48,15 +48,15 @@ pub(super) fn run(
         command.env(marks::VARIABLE, std::path::absolute(&marks).unwrap_or(marks));
     }
     // A command with our streams is a guest at the user's terminal: it stays in its foreground, is
-    // not killed for being slow to end, and outlives us.
+    // and is not killed for being slow to end.
     let guest = !out.keeps_streams();
     if !guest {
         command.stdout(create(&out.path(Stream::Stdout))?);
         command.stderr(create(&out.path(Stream::Stderr))?);
         process::die_with_parent(&mut command);
         process::own_session(&mut command);
-        settings.mark(&mut command);
     }
+    settings.mark(&mut command);
     let before = Resources::of_children();
     let began = clock::monotonic();
     let mut child =

@@ -98,7 +98,8 @@ impl Support {
     #[must_use]
     pub fn realtime_obstacle(&self, slowest: f64) -> Option<String> {
         if !self.realtime {
-            return Some("real-time burners need CAP_SYS_NICE: run as root".into());
+            let remedy = capability::remedy("SYS_NICE");
+            return Some(format!("real-time burners need CAP_SYS_NICE: {remedy}"));
         }
         if self.no_realtime_runtime {
             let why = "real-time burners are refused: this control group has no real-time runtime \

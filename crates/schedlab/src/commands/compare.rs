@@ -215,7 +215,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     export.write(&sets)?;
     if let ([one], true) = (&sets[..], is_measured) {
-        return tell_alone(one, github);
+        let code = tell_alone(one, github)?;
+        return Ok(if stopped { ExitCode::from(super::run::EXIT_INTERRUPTED) } else { code });
     }
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");

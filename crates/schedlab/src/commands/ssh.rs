@@ -50,13 +50,14 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A shell's script on a host; `words` call ssh.
+/// A shell's script on a host; `words` call ssh, which ends with this process: then the host ends what runs there.
 pub(crate) fn there<S: AsRef<OsStr>>(words: &[S], host: &str, script: &str) -> Command {
     let mut command = Command::new(words.first().map_or(OsStr::new("ssh"), AsRef::as_ref));
     // Any shell that the user has there.
     let script = format!("sh -c {}", quoted(script));
     let rest = words.get(1..).unwrap_or_default();
     command.args(rest).args(["-o", "BatchMode=yes", host, &script]);
+    process::die_with_parent(&mut command);
     command
 }
 

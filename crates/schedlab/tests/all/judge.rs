@@ -1,10 +1,9 @@
-//! Experiments whose right answer is known, as a user runs them: exit codes, the first sentence, and nothing left behind
-//! by `kill -9`. The crate of experiments has more of them, on a machine that is made up.
+//! Experiments whose right answer is known, as a user runs them: exit codes and the first sentence. The
+//! crate of experiments has more of them, on a machine that is made up.
 
 use crate::patience::eventually;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 fn schedlab(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
@@ -27,9 +26,11 @@ fn experiment(folder: &Path, text: &str) -> (i32, String, String) {
 fn a_command_that_fails_every_third_time_has_no_verdict_and_says_how_often() {
     let folder = tempfile::tempdir().unwrap();
     let flaky = "n=$(cat cnt 2>/dev/null || echo 0); echo $((n+1)) > cnt; [ $((n % 3)) != 2 ]";
-    let (code, out, _) =
-        run(folder.path(), &["compare", "-n", "9", "-w", "0", "--", flaky, "true"]);
+    let words = ["compare", "-n", "9", "-w", "0", "--junit", "x.xml", "--", flaky, "true"];
+    let (code, out, _) = run(folder.path(), &words);
     assert_eq!(code, 1, "{out}");
+    let xml = std::fs::read_to_string(folder.path().join("x.xml")).unwrap();
+    assert!(xml.contains("errors=\"1\"") && xml.contains("no verdict: 3 of 9"), "{xml}");
     assert!(out.contains("no verdict. 3 of 9 attempts failed against 0 of 9"), "{out}");
     // Failures may be asked for.
     std::fs::remove_file(folder.path().join("cnt")).unwrap();
@@ -249,105 +250,4 @@ fn two_folders_are_higher_or_lower_until_their_runs_are_done_again_in_pairs() {
     let (code, out, err) = compare(&["--interleave", "--fail-if", "score < -3%"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("better in score"), "{out}");
-}
-
-/// The command lines of processes with this mark, apart from this one; words end with a NUL.
-pub(crate) fn marked(mark: &str) -> Vec<String> {
-    let own = std::process::id().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let others = processes.filter(|entry| entry.file_name().to_str() != Some(own.as_str()));
-    let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).ok();
-    let lines = others.filter_map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
-    lines.filter(|line| line.contains(mark)).collect()
-}
-
-/// A program that waits for a child of its own; the time names the call.
-fn waits(mark: &str) -> String {
-    format!("sleep {mark}; true")
-}
-
-/// The commands that start programs of the user's: the words, and what marks the program. `knob` is a setting of this
-/// machine.
-fn starters(folder: &Path, knob: &str, round: usize) -> Vec<(Vec<String>, String)> {
-    let mark = |kind: usize| format!("{}.25", 1_000_000 + 10 * round + kind);
-    let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    let file = |name: &str, text: String| {
-        std::fs::write(folder.join(name), text).unwrap();
-    };
-    let workload =
-        |mark: &str| format!("[workload]\ncommand = [\"sh\", \"-c\", \"{}\"]\n", waits(mark));
-    let marks: Vec<String> = (0..7).map(mark).collect();
-    let (name, value) = knob.split_once('=').unwrap();
-    file("knobs.toml", format!("{}[knobs]\n{name} = {value}\n", workload(&marks[2])));
-    let during = format!("during = [\"sh\", \"-c\", \"{}\"]\n", waits(&marks[3]));
-    let beside = "[workload]\nname = \"cpu\"\noptions = { duration = \"100s\" }\n[hooks]\n";
-    file("during.toml", beside.to_owned() + &during);
-    let axis = "[[axis]]\noption = \"a\"\nvalues = [1, 2]\n[tune]\nbudget = 4\nconfirm = 6\n";
-    file("tune.toml", workload(&format!("{{a}}{}", marks[4])) + axis);
-    // A line beside a load has no quotes.
-    file(&format!("{}.sh", marks[1]), waits(&marks[1]));
-    let beside = format!("command -- sh {}.sh", marks[1]);
-    let calls = [
-        own(&["load", "command", "--line", &waits(&marks[0])]),
-        own(&["load", "cpu", "--duration", "100s", "--beside", &beside]),
-        own(&["run", "knobs.toml"]),
-        own(&["run", "during.toml"]),
-        own(&["tune", "tune.toml"]),
-        own(&["knobs", "run", knob, "--", "sh", "-c", &waits(&marks[5])]),
-        own(&["compare", "-n", "3", "-w", "0", "--", &waits(&marks[6]), "true"]),
-    ];
-    calls.into_iter().zip(marks).collect()
-}
-
-/// `SCHEDLAB_KILLS` says how many there are at least, for the evidence; in a test one of each command.
-#[test]
-fn a_kill_leaves_nothing_running_and_nothing_behind() {
-    const KNOB: &str = "/proc/sys/kernel/sched_autogroup_enabled";
-    let now = || std::fs::read_to_string(KNOB).unwrap_or_default().trim().to_owned();
-    crate::machine_lock::take();
-    let before = now();
-    let is_writable = std::fs::OpenOptions::new().write(true).open(KNOB).is_ok();
-    let knob = match (is_writable, before.as_str()) {
-        (true, "0") => "autogroup=1",
-        (true, _) => "autogroup=0",
-        (false, _) => "nice=5",
-    };
-    if !is_writable {
-        missing!("the right to set {KNOB}; that knobs of the machine are put back was not tested");
-    }
-    let wanted = std::env::var("SCHEDLAB_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let (mut kills, mut kinds, mut round) = (0_usize, 0, 0);
-    while kills < wanted {
-        let folder = tempfile::tempdir().unwrap();
-        let temporary = folder.path().join("tmp");
-        std::fs::create_dir(&temporary).unwrap();
-        let starters = starters(folder.path(), knob, round);
-        kinds = starters.len();
-        for (words, mark) in starters {
-            let what = format!("schedlab {}", words.join(" "));
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let mut command = schedlab(folder.path(), &words);
-            command.env("TMPDIR", &temporary).env("XDG_RUNTIME_DIR", folder.path());
-            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            eventually(|| match marked(&mark).iter().any(|line| line.starts_with("sleep\0")) {
-                true => Ok(()),
-                false => Err(format!("{what}: its program does not begin")),
-            });
-            std::thread::sleep(Duration::from_millis(10 * (kills as u64 % 11)));
-            child.kill().unwrap();
-            child.wait().unwrap();
-            kills += 1;
-            eventually(|| {
-                let mut left = crate::slow::left(child.id());
-                left.extend(std::fs::read_dir(&temporary).unwrap().flatten().map(|e| e.path()));
-                let (still, is_back) = (marked(&mark), now() == before);
-                if still.is_empty() && left.is_empty() && is_back {
-                    return Ok(());
-                }
-                Err(format!("{what}: runs: {still:?}; {KNOB} is back: {is_back}; left: {left:?}"))
-            });
-        }
-        round += 1;
-    }
-    eprintln!("{kills} kills of {kinds} commands: nothing ran on, and nothing was left");
 }

@@ -24,6 +24,7 @@ mod hostile_text;
 mod jobs;
 mod jobs_posts;
 mod judge;
+mod kills;
 mod knobs;
 mod links;
 mod load;

@@ -278,7 +278,7 @@ fn signal(pid: u32, name: &str) {
 }
 
 /// Processes that carry the mark in their environment, with their state. Dead ones have none.
-fn marked(mark: &str) -> Vec<(i32, String)> {
+pub(crate) fn marked(mark: &str) -> Vec<(i32, String)> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {

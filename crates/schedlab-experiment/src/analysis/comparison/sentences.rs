@@ -91,15 +91,20 @@ impl Judgement {
     /// The verdict in words.
     #[must_use]
     pub fn words(&self) -> String {
-        let row = &self.whole;
-        let is_small = row.change.low > -row.margin && row.change.high < row.margin;
-        let below = match self.verdict {
-            Verdict::Better | Verdict::Worse if is_small && row.verdict == self.verdict => {
-                format!(", but below your margin of {:.0} %,", row.margin * 100.0)
-            }
-            _ => String::new(),
+        let below = match self.is_below_margin() {
+            true => format!(", but below your margin of {:.0} %,", self.whole.margin * 100.0),
+            false => String::new(),
         };
         format!("{}{below}", self.verdict)
+    }
+
+    /// Whether a difference is shown and lies within the margin.
+    #[must_use]
+    pub fn is_below_margin(&self) -> bool {
+        let row = &self.whole;
+        let is_small = row.change.low > -row.margin && row.change.high < row.margin;
+        let is_shown = matches!(self.verdict, Verdict::Better | Verdict::Worse);
+        is_shown && is_small && row.verdict == self.verdict
     }
 
     /// What is beside the change: the mean and the slow runs, the seed, or the drift; empty for nothing.

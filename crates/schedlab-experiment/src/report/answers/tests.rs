@@ -97,6 +97,10 @@ fn the_setting_to_take_home_is_named_or_it_is_said_that_there_is_none() {
         same,
         "Over all loads the runs show no difference in time_s between settings, so none is best."
     );
+    let (experiment, mut short) = slow_at_4ms(&text("", &[SLICE]));
+    short[0].manifest.failure = Some("it crashed".into());
+    let said = told((experiment, short)).unwrap();
+    assert!(said.starts_with("Runs failed or were cut off, so no setting"), "{said}");
     assert_eq!(told(slow_at_4ms(&text("", &[GROUPS]))), None, "no knob was varied");
     let single = text("", &["[[axis]]\nknob = \"slice\"\nvalues = [\"1ms\"]\n", GROUPS]);
     assert_eq!(told(slow_at_4ms(&single)), None, "one value is no choice");

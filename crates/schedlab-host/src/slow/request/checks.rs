@@ -5,6 +5,7 @@ use crate::slow::{
     Change, Method, Node, SlowError, Speed, Speeds, Support, bandwidth, hogs, quota,
 };
 use schedlab_model::{CpuSet, Pid};
+use schedlab_sys::capability;
 use schedlab_sys::cgroup::Version;
 use schedlab_workload::Happening;
 
@@ -217,8 +218,14 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, support: &Support) -> Result<
     if let Some(why) = &support.deadline_obstacle {
         return missing(why.clone());
     }
-    if !support.root || !support.realtime {
+    if !support.root {
         return missing("its burners and their cpusets need root: use --method stop".into());
+    }
+    if !support.realtime {
+        return missing(format!(
+            "its burners need CAP_SYS_NICE: {}",
+            capability::remedy("SYS_NICE")
+        ));
     }
     match &support.cpuset_group {
         None => missing(

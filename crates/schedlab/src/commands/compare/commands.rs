@@ -8,6 +8,7 @@ use crate::machines;
 use schedlab_experiment::analysis::Looks;
 use schedlab_experiment::{Hooks, Machines, StoredRun, missing_program};
 use schedlab_model::Nanos;
+use schedlab_sys::guard;
 use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -51,8 +52,10 @@ fn forgive(run: &mut StoredRun) {
 
 /// Runs a command by a shell; its failure ends the comparison.
 fn by_shell(line: &str) -> anyhow::Result<()> {
-    let status = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).status()?;
-    anyhow::ensure!(status.success(), "'{line}' failed: {status}");
+    let output = guard::output(Command::new("sh").args(["-c", line]).stdin(Stdio::null()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
+    anyhow::ensure!(output.status.success(), "'{line}' failed: {}{said}", output.status);
     Ok(())
 }
 

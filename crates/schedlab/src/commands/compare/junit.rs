@@ -4,7 +4,7 @@ use schedlab_experiment::analysis::{Comparison, FailIf, Row, Verdict};
 use std::fmt::Write as _;
 
 /// The XML. A row fails where a condition on its metric holds, or, without conditions, where it is worse;
-/// an undecided row is skipped, with the reason.
+/// a row that does not tell is skipped, with the reason. A comparison without a verdict is an error.
 pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String {
     let rows: Vec<&Row> = comparisons.iter().flat_map(Comparison::rows).collect();
     let outcome = |row: &Row| -> Option<bool> {
@@ -13,7 +13,8 @@ pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String
         if mine.is_empty() {
             return match row.verdict {
                 Verdict::Worse | Verdict::Mixed => Some(true),
-                Verdict::Undecided => None,
+                // A drift is no proof.
+                Verdict::Undecided | Verdict::Lower | Verdict::Higher => None,
                 _ => Some(false),
             };
         }
@@ -25,14 +26,24 @@ pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String
     };
     let found: Vec<Option<bool>> = rows.iter().map(|row| outcome(row)).collect();
     let count = |what: Option<bool>| found.iter().filter(|f| **f == what).count();
+    let barred: Vec<&Comparison> =
+        comparisons.iter().filter(|found| !found.no_verdict.is_empty()).collect();
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         out,
-        "<testsuite name=\"schedlab compare\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"0\">",
-        rows.len(),
+        "<testsuite name=\"schedlab compare\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"{}\">",
+        rows.len() + barred.len(),
         count(Some(true)),
-        count(None)
+        count(None),
+        barred.len()
     );
+    for found in barred {
+        let (class, why) = (xml(&found.workload), xml(&found.no_verdict));
+        let _ = writeln!(
+            out,
+            "  <testcase classname=\"{class}\" name=\"all runs\"><error message=\"no verdict: {why}\"/></testcase>"
+        );
+    }
     for (row, found) in rows.iter().zip(found) {
         let change = format!("{}, {}", row.change, row.verdict);
         let (class, name) = (xml(&row.workload), xml(&row.name()));

@@ -173,6 +173,8 @@ fn bisect(checkout: &Checkout, state: &State) -> anyhow::Result<String> {
     command.args(["vm", "bisect-step"]).arg(&path);
     let _ = std::fs::remove_file(why_stopped(&path));
     schedlab_sys::process::die_with_parent(&mut command);
+    let ends = schedlab_sys::guard::Ends::arm().context("the guard")?;
+    ends.mark(&mut command);
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting git")?;
