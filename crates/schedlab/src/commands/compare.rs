@@ -19,6 +19,7 @@ use choices::Choices;
 use commands::Measured;
 use export::Export;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, Verdict, compare};
+use schedlab_experiment::report::answer;
 use schedlab_experiment::{StoredRun, incomparable};
 use schedlab_vm::DECISIONS_ONLY;
 use schemars::JsonSchema;
@@ -40,7 +41,7 @@ Examples:
   schedlab compare -- 'make -j1' 'make -j8'         commands, in random order, until decided
   schedlab compare -- 'make -j8'                    one command: how long it takes
   schedlab compare -L j 1,2,4 -- 'make -j{j}'       the same with each value of a parameter
-  schedlab compare --side sim --side sim,knob:base_slice=1ms -- hackbench -g 1
+  schedlab compare --side sim --side sim,knob:latency=1ms -- hackbench -g 1
   schedlab compare --side vm:kernel=debian-6.1 --side vm:kernel=debian-6.12 -- hackbench -g 1
 
 The primary metrics decide: those that --metric names, otherwise those of the registry
@@ -215,8 +216,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     export.write(&sets)?;
     if let ([one], true) = (&sets[..], is_measured) {
-        let code = tell_alone(one, github)?;
-        return Ok(if stopped { ExitCode::from(super::run::EXIT_INTERRUPTED) } else { code });
+        return tell_alone(one, github, stopped);
     }
     if let Some(why) = sets::of_different_hosts(&folders, &sets) {
         anyhow::bail!("cannot compare these results: {why}");
@@ -248,6 +248,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         refuse_drift(pairs.iter().flat_map(|pair| &pair.comparisons))?;
     }
     print(&pairs, markdown, json)?;
+    if is_measured {
+        tell_warnings(&sets)?;
+    }
     if github {
         add_to_summary(&markdown::markdown(&pairs))?;
     }
@@ -262,11 +265,24 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     judge(&comparisons, &fail_if)
 }
 
+/// The warnings of runs that were done for this comparison, each kind with its count.
+fn tell_warnings(sets: &[Set]) -> std::io::Result<()> {
+    let runs: Vec<StoredRun> = sets.iter().flat_map(|set| &set.runs).cloned().collect();
+    let warnings = answer::by_kind(&runs);
+    if warnings.is_empty() {
+        return Ok(());
+    }
+    writeln!(crate::output::stderr(), "schedlab: warnings: {}", warnings.join("; "))
+}
+
 /// Prints how long a command alone takes; with the exit code.
-fn tell_alone(one: &Set, github: bool) -> anyhow::Result<ExitCode> {
+fn tell_alone(one: &Set, github: bool, stopped: bool) -> anyhow::Result<ExitCode> {
     summary::print(one)?;
     if github {
         add_to_summary(&export::markdown_of(std::slice::from_ref(one)))?;
+    }
+    if stopped {
+        return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));
     }
     let has_failed = one.runs.iter().any(|run| run.failure().is_some());
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -98,12 +98,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if github {
         let stored = super::report::stored(&results)?;
-        let told = answer::sentences(&experiment, &stored.runs, &stored.looks);
+        let answer = answer_of(&experiment, &stored);
         let question = &experiment.question;
         add_to_summary(&format!(
             "### {}\n\n{question}\n\n- {}\n",
             experiment.title,
-            told.join("\n- ")
+            answer.join("\n- ")
         ))?;
     }
     let has_failed = !tally.failed.is_empty() && !experiment.allow_failures;
@@ -166,7 +166,11 @@ fn judge_conditions(
             }
         }
         if is_open {
-            writeln!(stderr, "schedlab: {metric}: undecided")?;
+            let why = match contrasts.is_empty() {
+                true => "nothing is compared, since no axis of the experiment is a setting",
+                false => "undecided",
+            };
+            writeln!(stderr, "schedlab: {metric}: {why}")?;
             code = Some(EXIT_CANT_TELL);
         }
     }
@@ -210,15 +214,22 @@ pub(crate) fn conclude(
 /// Lines and columns of a terminal.
 const SCREEN: (usize, usize) = (24, 80);
 
+/// The answer; of an experiment that compares nothing, what it measured.
+fn answer_of(experiment: &Experiment, stored: &StoredRuns) -> Vec<String> {
+    match answer::sentences(experiment, &stored.runs, &stored.looks) {
+        none if none.is_empty() => answer::centres(experiment, &stored.runs),
+        told => told,
+    }
+}
+
 /// The question, its answer, a map and the warnings, last on the terminal.
 fn tell_answer(experiment: &Experiment, stored: &StoredRuns, open: bool) -> anyhow::Result<()> {
-    let (runs, looks) = (&stored.runs, &stored.looks);
+    let runs = &stored.runs;
     let answer = match open {
         // A verdict on some of the runs would be one look more.
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
-        false => answer::sentences(experiment, runs, looks),
+        false => answer_of(experiment, stored),
     };
-    let answer = if answer.is_empty() { answer::centres(experiment, runs) } else { answer };
     let mut map = if open { Vec::new() } else { text_map(experiment, runs) };
     if map.is_empty() && !open {
         let cells = Cells::new(runs);

@@ -243,6 +243,7 @@ fn a_kill_leaves_nothing_running_and_nothing_behind() {
         missing!("the right to set {KNOB}; that knobs of the machine are put back was not tested");
     }
     let wanted = std::env::var("SCHEDLAB_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let may_record = crate::watch::may_watch();
     let (mut kills, mut kinds) = (0_usize, 0);
     while kills < wanted {
         let folder = tempfile::tempdir().unwrap();
@@ -251,10 +252,8 @@ fn a_kill_leaves_nothing_running_and_nothing_behind() {
         let starters = starters(folder.path(), knob);
         kinds = starters.len();
         for starter in &starters {
-            if starter.words[0] == "record" || starter.words[0] == "watch" {
-                if !crate::watch::may_watch() {
-                    continue;
-                }
+            if ["record", "watch"].contains(&&*starter.words[0]) && !may_record {
+                continue;
             }
             // Each but the first is the same call anew.
             for strike in [Strike::Kill, Strike::CtrlC] {

@@ -138,7 +138,7 @@ fn plain(path: &Path) -> anyhow::Result<String> {
 fn sbatch(script: &Path, options: &[String], more: Option<&str>) -> anyhow::Result<String> {
     let mut command = Command::new("sbatch");
     command.arg("--parsable").args(options).args(more).arg(script);
-    let out = command.output().context("sbatch, of Slurm")?;
+    let out = schedlab_sys::guard::output(&mut command).context("sbatch, of Slurm")?;
     let said = String::from_utf8_lossy(&out.stderr);
     anyhow::ensure!(out.status.success(), "sbatch refused {}: {}", script.display(), said.trim());
     let text = String::from_utf8_lossy(&out.stdout);
