@@ -11,6 +11,8 @@ use schedlab_model::Warning;
 use schedlab_sys::tracefs::Tracefs;
 use schedlab_trace::symbols::Symbols;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 /// Where ftrace is asked to log them: which event, and which of these. The low bits of `prev_state` are those of sleeping
@@ -47,11 +49,18 @@ const TIMERS: [&str; 7] = [
 
 /// Keeps the names of timers' functions beside a recording, as [`keep_symbols`] does with all.
 pub(crate) fn keep_timers(dir: &Path) -> Result<(), RecordError> {
-    let Ok(text) = std::fs::read_to_string("/proc/kallsyms") else { return Ok(()) };
-    let is_timer = |line: &&str| {
-        line.split_ascii_whitespace().nth(2).is_some_and(|name| TIMERS.contains(&name))
-    };
-    let lines: String = text.lines().filter(is_timer).flat_map(|line| [line, "\n"]).collect();
+    let Ok(file) = File::open("/proc/kallsyms") else { return Ok(()) };
+    let mut file = BufReader::with_capacity(1 << 16, file);
+    let (mut line, mut lines, mut found) = (String::new(), String::new(), BTreeSet::new());
+    // They come early in a list that takes long to read. A kernel has one of the two ticks.
+    while found.len() + 1 < TIMERS.len() && file.read_line(&mut line).is_ok_and(|read| read > 0) {
+        let name = line.split_ascii_whitespace().nth(2);
+        if let Some(place) = TIMERS.iter().position(|timer| name == Some(timer)) {
+            found.insert(place);
+            lines.push_str(&line);
+        }
+        line.clear();
+    }
     let path = spool::symbols(dir);
     // Plain: the spool is private.
     std::fs::write(&path, lines).map_err(RecordError::file(&path))
