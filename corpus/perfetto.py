@@ -29,11 +29,14 @@ for file in files.file:
 Trace = message_factory.GetMessageClass(pool.FindMessageTypeByName('perfetto.protos.Trace'))
 
 
-SUBJECTS = [*('parser/' + of for of in ('atrace', 'ftrace', 'generic_kernel', 'parsing', 'process_tracking',
+SUBJECTS = [*('parser/' + of for of in ('atrace', 'chrome', 'ftrace', 'generic_kernel', 'parsing', 'process_tracking',
                                         'sched', 'smoke', 'track_event')),
-            'stdlib/linux', 'stdlib/sched', 'stdlib/slices', 'tables']
-# Slices of graphics cards, disks, kprobes and system calls, and Chrome's older form of events.
-OTHERS = ('adreno', 'block_io', 'kprobes', 'legacy_async', 'sys_', 'funcgraph')
+            *('stdlib/' + of for of in ('android', 'dynamic_tables', 'linux', 'pixel', 'prelude', 'sched', 'slices')),
+            *('metrics/' + of for of in ('android', 'chrome', 'irq', 'startup')), 'summary', 'syntax', 'tables']
+# Slices of graphics cards, disks, kprobes, system calls and batteries, names that Perfetto changes, and Chrome's older form
+# of events.
+OTHERS = ('adreno', 'android_battery', 'android_slices_standard', 'android_system_property', 'block_io', 'kprobes', 'legacy_async',
+          'slice_mdss', 'slice_with_pid', 'sys_syscall', 'funcgraph', 'triggers_')
 
 
 def blueprints():
@@ -77,13 +80,13 @@ def spelled(message):
             elif isinstance(v, str):
                 words.append(f'{field.number}:{json.dumps(v)}')
             elif isinstance(v, float):
-                return ''  # nothing that schedlab reads
+                continue  # nothing that schedlab reads
             else:
                 words.append(f'{field.number}:{int(v) % 2**64}')
     return ' '.join(words)
 
 
-def trace(folder, part):
+def trace(folder, part, modifier=None):
     """The lines of a trace, and its packets where it has any."""
     if isinstance(part, testing.DataPath):
         return None, None
@@ -107,7 +110,10 @@ def trace(folder, part):
             return None, None
     else:
         return None, None
-    return ['packet ' + spelled(packet) for packet in packets.packet], packets
+    if modifier:
+        modifier.inject(packets)
+    lines = ['packet ' + spelled(packet) for packet in packets.packet]
+    return [line for line in lines if line != 'packet '], packets
 
 
 def tids(packets):
@@ -165,7 +171,7 @@ def rows(query, out, packets, folder):
                 found.append(f"task {get(row, 'tid')} - {get(row, 'name')}")
         elif {'ts', 'dur'} <= set(head) and ('name' in at or 'slice_name' in at) and re.search(
                 r'from (slice|thread_slice|process_slice|thread_or_process_slice)\b', query):
-            if get(row, 'dur', 'slice_dur') != '-':
+            if get(row, 'dur', 'slice_dur') != '-' and not get(row, 'name').startswith('sys_'):
                 found.append(f"mark {get(row, 'ts')} {get(row, 'dur')} {get(row, 'slice_name', 'name')}")
         elif 'slice_dur' in at and 'slice_name' in at:
             if get(row, 'slice_dur') != '-':
@@ -196,25 +202,126 @@ def rows(query, out, packets, folder):
     return found
 
 
+# Columns of names of slices, with those of their times.
+NAMES = {'name': 'ts', 'slice_name': 'slice_ts', 'name1': 'ts1', 'name2': 'ts2', 'name_out': 'ts_out', 'name_in': 'ts_in',
+         'leaf1': '', 'leaf2': '', 'currentSliceName': '', 'descendant_name': ''}
+# Columns of slices of which the second lies within the first.
+NESTED = [('parent', 'child'), ('parent_name', 'child_name'), ('ancestorSliceName', 'currentSliceName'),
+          ('currentSliceName', 'descendantSliceName')]
+
+
+def named(query, out, lines):
+    """What further tables say of slices and tasks."""
+    table = [row for row in csv.reader(io.StringIO(re.sub(r'\n\s+', '\n', out.strip())))]
+    if table and table[0] == ['name', 'args_json']:
+        table = [row[:1] for row in table]  # quotes in it are not doubled
+    if not table or any(len(row) != len(table[0]) for row in table):
+        return
+    asked, query, null = query, ' '.join(query.lower().split()), '[NULL]'
+    slices = re.search(r'(from|join) \(?(slice|slice_with_stack_id|slice_self_dur|descendant_slice|ancestor_slice)\b', query)
+    for values in table[1:]:
+        row = {name: value for name, value in zip(table[0], values) if value != null}
+        if 'frame_id' in row:
+            frame = 'Choreographer#doFrame ' + row['frame_id']
+            if 'from android_frames_choreographer_do_frame' in query and 'ts' in row:
+                yield f"mark {row['ts']} ? {frame}"
+            if 'name' in row:
+                yield f"mark ? ? {row['name']}"
+            for name in ('do_frame_dur', 'ui_time'):
+                if name in row:
+                    yield f'mark ? {row[name]} {frame}'
+        elif 'from android_sysui_latency_cujs' in query and 'ts' in row:
+            yield f"mark {row['ts']} {row['dur']} {row['cuj_slice_name']}"
+        elif table[0] == ['name', 'name', 'is_ancestor']:
+            if values[2] == '1':
+                yield f'within {values[0]}|{values[1]}'
+        elif {'tid', 'is_main_thread'} <= set(row):
+            yield f"task {row['tid']} {row['tid'] if row['is_main_thread'] == '1' else '-'} {row.get('name', '-')}"
+        elif {'tid', 'pid', 'thread_name'} <= set(row):
+            yield f"task {row['tid']} {row['pid']} {row['thread_name']}"
+        elif {'pid', 'name', 'sort_index'} <= set(row):
+            yield f"task {row['pid']} - {row['name']}"
+        elif table[0] == ['ts', 'runnable_thread_count']:
+            yield f"runnable {row['ts']} {row['runnable_thread_count']}"
+        elif table[0] == ['COUNT(*)'] and re.search(r'from counter where track_id = 0;', query):
+            yield f"counted {values[0]} cpu_frequency cpu_id=0"
+        elif table[0] == ['line'] and re.search(r'sched_blocked_reason: .*caller=[a-z]', values[0]):
+            yield 'blocked ? {} {} {}'.format(*re.search(r'pid=(\d+) iowait=(\d) caller=([a-z]\w+)', values[0]).groups())
+        elif table[0] == ['cpu'] or table[0] == ['ucpu', 'cpu', 'machine_id']:
+            yield f"cpu {row['cpu']}"
+        elif table[0] == ['ts', 'cpu'] and not query:
+            yield f"slice {row['ts']} ? {row['cpu']} - -"
+        elif table[0] == ['start_ts', 'end_ts'] and any(line.startswith('packet 1{') for line in lines):
+            yield f"bounds {row['start_ts']} {row['end_ts']}"
+        elif {'ts', 'dur', 'frame_number'} <= set(row):
+            yield f"mark {row['ts']} {row['dur']} ?"
+        elif 'slice_count' in row and 'slice_name' not in row:
+            for name in re.findall(r"name = '(\w+)'", asked):
+                yield f'mark ? ? {name}'
+        elif table[0] == ['name', 'self_dur'] or slices:
+            for name in (name for name in NAMES if name in row):
+                yield f"mark {row.get(NAMES[name], '?')} ? {row[name]}"
+            for outer, inner in NESTED:
+                if outer in row and inner in row and row[outer] != row[inner]:
+                    yield f'within {row[outer]}|{row[inner]}'
+
+
+def metric(out, lines):
+    """What a metric of interrupts, names of slices, their longest, or starts of programs says."""
+    for time, duration in re.findall(r'ts: (\d+)\s+dur: (\d+)', out if 'android_irq_runtime' in out else ''):
+        yield f'irq {time} {duration}'
+    for name in re.findall(r'\bslice_name: "([^"]+)"', out if 'chrome_slice_names' in out else ''):
+        yield f'mark ? ? {name}'
+    for latency in re.findall(r'latency: (\S+)', out if 'ad_services_metric' in out else ''):
+        yield f'mark ? {round(float(latency) * 1e6)} ?'  # told in milliseconds
+    told = re.findall(r'slice \{\s+name: "([^"]+)"\s+dur_ms: \d+\s+dur_ns: (\d+)', out)
+    if 'sysui_notifications_blocking_calls' in out:
+        told += re.findall(r'name: "([^"]+)"\s+cnt: 1\s+total_dur_ns: (\d+)', out)
+    yield from (f'mark ? {duration} {name}' for name, duration in told)
+    for row in out.split('row {')[1:] if 'bundle_id: "max_duration"' in out else []:
+        longest, name = re.findall(r'double_value: (\d+)', row), re.findall(r'string_value: "(\w+)"', row)
+        yield f'mark ? {longest[0]} {name[-1]}'
+    for startup in re.split(r'\n\s*startup \{', out)[1:]:
+        of = dict(reversed(re.findall(r'(\w+): "?([\w.]+)', startup)))
+        whole = '\n'.join(lines)
+        if f"launching: {of['package_name']}|" in whole and 'launchObserver' not in whole:
+            yield f"mark ? {of['dur_ns']} launching: {of['package_name']}"
+        activity = f"launchingActivity#{of['startup_id']}"
+        if f'S|2|{activity}|' in whole and 'intent_received' in of:
+            yield f"mark {of['intent_received']} {of['dur_ns']} {activity}"
+        begun = 'MetricsLogger:launchObserverNotifyIntentStarted'
+        if begun in whole and 'intent_received' in of:
+            yield f"mark {of['intent_received']} ? {begun}"
+        for what, name in (('start', 'activityStart'), ('resume', 'activityResume')):
+            one = re.search(rf'time_activity_{what} \{{\s+dur_ns: (\d+)', startup)
+            if one and whole.count(f'|{name}"') == 1:
+                yield f'mark ? {one.group(1)} {name}'
+        pid = re.search(r'\bpid: (\d+)', startup)
+        sums = [of.get(f'{state}_dur_ns', '0') for state in
+                ('running', 'runnable', 'uninterruptible_sleep', 'interruptible_sleep')]
+        if pid and any(sum != '0' for sum in sums) and 'first_frame' in of:
+            yield f"sums {of['intent_received']} {of['first_frame']} {pid.group(1)} {' '.join(sums)}"
+
+
 if __name__ == '__main__':
     everything = list(blueprints())
     asks = re.compile(r'\bsched\b|sched_|thread_state')
     held_elsewhere = sum(isinstance(of.trace, testing.DataPath) and
                          bool(asks.search(text(folder, of.query))) for folder, _, of in everything)
-    cases = []
+    cases, traces = [], {}
     for folder, name, of in everything:
         if folder not in SUBJECTS or name.startswith(OTHERS):
             continue
-        lines, packets = trace(folder, of.trace)
+        lines, packets = trace(folder, of.trace, getattr(of, 'trace_modifier', None))
         if not lines:
             continue
-        modifier = getattr(of, 'trace_modifier', None)
-        if modifier and packets:
-            modifier.inject(packets) if hasattr(modifier, 'inject') else None
-            continue
-        found = rows(text(folder, of.query), text(folder, of.out), packets, folder)
+        query, out = text(folder, of.query), text(folder, of.out)
+        found = rows(query, out, packets, folder) or [*named(query, out, lines)] or [*metric(out, lines)]
+        found = [*dict.fromkeys(found)]
         if found:
-            cases.append([f'case {folder} {name}', *lines, *found])
+            whole = '\n'.join(lines)
+            same = traces.setdefault(whole, name)
+            cases.append([f'case {folder} {name}', *([f'trace {same}'] if same != name else lines), *found])
     print('# Facts of the diff tests of Perfetto (https://github.com/google/perfetto, Apache License 2.0), made by perfetto.py.')
     print(f'# Of {len(everything)} tests: {len(cases)} with a trace in the repository that ask for what schedlab reads.')
     print(f'# {held_elsewhere} further tests ask about scheduling; their traces are kept elsewhere.')

@@ -661,19 +661,18 @@ impl Scan {
 
     /// Threads and processes with their names.
     fn process_tree(&mut self, content: &[u8]) {
-        for (field, value) in Fields(content) {
-            // Processes (1) have their names as command lines, threads (2) as such.
+        // Processes (1) have their names as command lines, threads (2) as such: theirs come first.
+        let of = |wanted| Fields(content).filter(move |(field, _)| *field == wanted);
+        for (field, value) in of(2).chain(of(1)) {
             let name_field = if field == 1 { 3 } else { 2 };
-            if !matches!(field, 1 | 2) {
-                continue;
-            }
-            let mut pid = Pid(0);
-            let mut name = None;
-            let mut process = None;
+            let (mut pid, mut name, mut process) = (Pid(0), None, None);
+            // A kernel thread has no command line: its name is told instead.
+            let mut is_comm = field == 2;
             for (in_entry, value) in Fields(value.bytes()) {
                 match in_entry {
                     1 => pid = Pid(value.signed()),
                     3 if field == 2 => process = Some(Pid(value.signed())),
+                    9 if field == 1 => is_comm = value.number() != 0,
                     n if n == name_field && name.is_none() => name = Some(value.bytes()),
                     _ => {}
                 }
@@ -692,7 +691,14 @@ impl Scan {
                 && !self.info.comms.contains_key(&pid)
                 && self.budget.take(ENTRY)
             {
-                let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+                // procfs adds to a worker's name what it does.
+                let does = |byte: &u8| matches!(byte, b'-' | b'+');
+                let name = match (is_comm, name.starts_with(b"kworker/")) {
+                    (true, false) => Some(name),
+                    (true, true) => name.split(does).next(),
+                    (false, _) => name.rsplit(|&byte| byte == b'/').next(),
+                };
+                let name = name.unwrap_or_default();
                 self.info.comms.insert(pid, names::comm(name));
             }
         }

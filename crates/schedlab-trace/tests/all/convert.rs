@@ -1,10 +1,12 @@
 //! Conversions: what goes in comes out, and what the target cannot hold is said.
 
 use crate::common::{data, header, instances, peer, small};
-use schedlab_model::{Event, EventSource, Kind};
+use schedlab_model::{Event, EventSource, Kind, Nanos};
+use schedlab_timeline::{Tasks, ask};
 use schedlab_trace::dat::{Compression, Header, Version};
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Census, Target, convert, open};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const V6: Target = Target::Dat(Version::V6, Compression::None);
@@ -62,6 +64,66 @@ fn perf_data_becomes_a_trace_dat_that_trace_cmd_reads() {
         let Some((out, err)) = peer("trace-cmd", &["report", "-N", "-i"], &path) else { return };
         let lines = out.lines().filter(|line| line.contains("sched_switch:")).count();
         assert_eq!(lines as u64, converted.events, "{err}");
+    }
+}
+
+/// Time and CPU of a switch; who left, in which state, and who came.
+type Switches = BTreeMap<(u64, u16), (i32, String, i32)>;
+
+/// The switches in the text of `perf script` or `trace-cmd report`.
+fn printed(text: &str) -> Switches {
+    let mut switches = Switches::new();
+    for line in text.lines().filter(|line| line.contains("sched_switch:")) {
+        let value = |key: &str| {
+            let (_, rest) = line.rsplit_once(key).unwrap();
+            rest.split(' ').next().unwrap().to_owned()
+        };
+        let (cpu, rest) = line.split_once('[').unwrap().1.split_once(']').unwrap();
+        let (secs, rest) = rest.trim_start().split_once('.').unwrap();
+        let nanos: u64 = rest[..9].parse().unwrap();
+        let time = secs.parse::<u64>().unwrap() * 1_000_000_000 + nanos;
+        let [prev, next] = ["prev_pid=", "next_pid="].map(|key| value(key).parse().unwrap());
+        switches.insert((time, cpu.parse().unwrap()), (prev, value("prev_state="), next));
+    }
+    switches
+}
+
+/// How long each task ran until a time, by its switches.
+fn run_times(switches: &Switches, end: Nanos) -> BTreeMap<i32, u64> {
+    let (mut runs, mut since) = (BTreeMap::new(), BTreeMap::new());
+    for ((time, cpu), (_, _, next)) in switches {
+        if let Some((task, from)) = since.insert(*cpu, (*next, *time)) {
+            *runs.entry(task).or_insert(0) += time - from;
+        }
+    }
+    for (task, from) in since.into_values() {
+        *runs.entry(task).or_insert(0) += end.0 - from;
+    }
+    runs.retain(|task, ran| *task > 0 && *ran > 0);
+    runs
+}
+
+#[test]
+fn states_counts_and_run_times_are_what_perf_and_trace_cmd_say() {
+    let Some(source) = data("traces/local_2cpu_zstd.perf.data") else { return };
+    let perf = ["script", "--ns", "-F", "cpu,time,event,trace", "-i"];
+    let Some((out, _)) = peer("perf", &perf, &source) else { return };
+    let truth = printed(&out);
+    assert!(truth.len() > 1_000);
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["v6.dat", "v7.dat", "x.pftrace", "x.txt"] {
+        let path = dir.path().join(name);
+        let target = if name == "v7.dat" { V7 } else { Target::by_name(&path).unwrap() };
+        convert(&source, &path, target).unwrap();
+        let reply = ask(open(&path).unwrap().as_mut(), Tasks::new()).unwrap();
+        let ours = reply.answer.rows.iter().map(|row| (row.pid.0, row.ran.0));
+        let ours: BTreeMap<i32, u64> = ours.filter(|(_, ran)| *ran > 0).collect();
+        assert_eq!(ours, run_times(&truth, reply.observed.end), "{name}");
+        if name.ends_with(".dat") {
+            let report = peer("trace-cmd", &["report", "-t", "-N", "-i"], &path);
+            let Some((out, _)) = report else { return };
+            assert!(printed(&out) == truth, "{name}");
+        }
     }
 }
 

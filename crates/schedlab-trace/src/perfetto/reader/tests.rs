@@ -305,7 +305,7 @@ fn the_tree_of_processes_tells_names_and_owners() {
     let packets = [(packet::PROCESS_TREE, tree), (packet::FTRACE_EVENTS, bundle)];
     let reader = opened(trace_of(&packets));
     let names: Vec<_> = reader.info().comms.iter().map(|(pid, comm)| (pid.0, *comm)).collect();
-    assert_eq!(names, [(7, comm(b"load")), (8, comm(b"worker")), (9, comm(b"alone"))]);
+    assert_eq!(names, [(7, comm(b"renamed")), (8, comm(b"worker")), (9, comm(b"alone"))]);
     assert_eq!(reader.info().processes, Some(BTreeMap::from([(Pid(8), Pid(7))])));
 }
 
