@@ -109,7 +109,8 @@ fn study(
         format!("{} lines: {}\nat most {runs} runs, {hours}\n", named.len(), named.join(", "));
     let mut all = experiment.clone();
     all.settings.extend(settings.iter().cloned());
-    super::run::check(machines, &all, &Plan::at(&all, &[], 0))?;
+    let checked = super::run::check(machines, &all, &Plan::at(&all, &[], 0));
+    checked.with_context(|| file.display().to_string())?;
     if dry_run {
         crate::output::stdout().write_all(told.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
@@ -195,7 +196,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
-    let tuned = tune(&mut machines, &experiment, &tuning, &results, &stop, &mut tell)?;
+    let tuned = tune(&mut machines, &experiment, &tuning, &results, &stop, &mut tell);
+    // The line of a measurement may be open.
+    let tuned = tuned.inspect_err(|_| drop(writeln!(stderr)))?;
     let profiles = match tuned.verdict {
         Verdict::Gain => profiles(&experiment, &tuned, &facts.kernel.release, &results)?,
         Verdict::NoGain | Verdict::Stopped => Vec::new(),
