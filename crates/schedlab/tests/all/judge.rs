@@ -250,4 +250,10 @@ fn two_folders_are_higher_or_lower_until_their_runs_are_done_again_in_pairs() {
     let (code, out, err) = compare(&["--interleave", "--fail-if", "score < -3%"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("better in score"), "{out}");
+    // Of a side that failed nothing is tabled.
+    let failing = "name = \"c\"\nrepeats = 2\nretries = 0\n[workload]\nlabel = \"w\"\ncommand = [\"false\"]\n";
+    assert_eq!(experiment(folder, failing).0, 1);
+    let words = ["compare", "results/a", "results/c", "--metric", "score", "--markdown"];
+    let (code, out, _) = run(folder, &words);
+    assert!(code == 1 && out.contains("no verdict. ") && !out.contains("|---|"), "{out}");
 }

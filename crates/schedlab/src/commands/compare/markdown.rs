@@ -12,7 +12,11 @@ const LINES_MAX: usize = 10;
 pub(super) fn markdown(pairs: &[Pair]) -> String {
     let answers: Vec<String> =
         pairs.iter().map(|pair| super::answer(&pair.comparisons, &pair.after)).collect();
-    let mut out = format!("**{}**\n\n", escaped(&answers.join(" ")));
+    let mut out = format!("**{}**\n", escaped(&answers.join(" ")));
+    if pairs.iter().flat_map(|pair| &pair.comparisons).all(|found| found.primary.is_empty()) {
+        return out;
+    }
+    out.push('\n');
     let after = if let [pair] = pairs { pair.after.as_str() } else { "against it" };
     let before = pairs.first().map(|pair| escaped(&pair.before)).unwrap_or_default();
     let _ =
