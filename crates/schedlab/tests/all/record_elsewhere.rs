@@ -229,7 +229,7 @@ fn a_container_without_tracefs_is_told_the_flags_and_mounts_that_it_needs() {
         return;
     }
     let script = format!(
-        "umount -l /sys/kernel/debug/tracing 2>/dev/null; umount -l /sys/kernel/tracing
+        "umount -l /sys/kernel/debug 2>/dev/null; umount -l /sys/kernel/tracing
          exec setpriv --bounding-set=-all --inh-caps=-all {PROGRAM} watch --time 1s"
     );
     let mut command = Command::new("unshare");
