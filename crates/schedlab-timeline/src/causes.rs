@@ -38,6 +38,7 @@ use crate::task::{Activity, TaskId};
 use crate::throttling::Throttled;
 use free_time::FreeTime;
 use kinds::{Kind, KindId, Kinds};
+use rustc_hash::FxHashMap;
 use schedlab_model::table::{At, Column, Row, column};
 use schedlab_model::{Cpu, Groups, Nanos, Need, Span, TraceInfo, Trigger, columns};
 use std::cmp::Reverse;
@@ -59,7 +60,7 @@ pub struct Causes {
     /// By task: its wait, if it waits.
     waiting: Vec<Option<Box<Waiting>>>,
     tasks: Vec<Sum>,
-    blame: BTreeMap<(KindId, TaskId), Nanos>,
+    blame: FxHashMap<(KindId, TaskId), Nanos>,
     /// Whether blame is kept for each task that waits, and not for those of a name together.
     each_task: bool,
     /// By task: how long it ran.
@@ -78,7 +79,7 @@ pub struct Causes {
 }
 
 /// The scheduling classes by the priority that events carry, highest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Class {
     Deadline,
     RealTime,
@@ -388,7 +389,7 @@ impl Causes {
             kinds: Kinds::default(),
             waiting: Vec::new(),
             tasks: Vec::new(),
-            blame: BTreeMap::new(),
+            blame: FxHashMap::default(),
             each_task: false,
             ran: Vec::new(),
             worst: Longest::new(worst),
@@ -904,11 +905,17 @@ impl Question for Causes {
         }
         answer.tasks.sort_by_key(|row| (Reverse(row.parts.sum()), row.task));
         answer.worst = self.worst.into_vec();
-        let mut blame = BTreeMap::<_, Nanos>::new();
-        for ((kind, by), time) in self.blame {
+        let of = |((kind, by), time)| {
             let Kind { comm, group, task, .. } = self.kinds.get(kind);
-            *blame.entry((comm, group, task, by)).or_default() += time;
-        }
+            ((comm, group, task, by), time)
+        };
+        let mut blame: Vec<(_, Nanos)> = self.blame.into_iter().map(of).collect();
+        blame.sort_unstable_by_key(|one| one.0);
+        blame.dedup_by(|next, one| {
+            let same = next.0 == one.0;
+            one.1 += if same { next.1 } else { Nanos::ZERO };
+            same
+        });
         for ((comm, group, task, by), time) in blame {
             match by {
                 TaskId::NONE => answer.to_quota.push((comm, group, task, time)),

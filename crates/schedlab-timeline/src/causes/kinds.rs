@@ -4,13 +4,13 @@ use super::Class;
 use crate::conservation::ClassId;
 use crate::names::CommId;
 use crate::task::TaskId;
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 /// A number of [`Kinds`].
 pub(super) type KindId = u32;
 
 /// What decides why a task waits, and under which name it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     /// The CPUs that it may use.
     pub(super) allowed: ClassId,
@@ -26,7 +26,7 @@ pub(super) struct Kind {
 /// All kinds that were met.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds {
-    numbers: BTreeMap<Kind, KindId>,
+    numbers: FxHashMap<Kind, KindId>,
     all: Vec<Kind>,
 }
 

@@ -1,5 +1,7 @@
 //! `schedlab view`: the interactive page of a trace.
 
+mod tee;
+
 use super::result_file::save;
 use super::trace::compare::causes::Difference;
 use super::trace::input::{Input, Selection};
@@ -16,9 +18,10 @@ use schedlab_trace::Options;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tee::tee;
 
 /// How many episodes of lost CPU time the page lists, costliest first.
 const EPISODES_MAX: usize = 1_000;
@@ -190,10 +193,18 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     }
     let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
     let mut listening = Listening::new(source.as_mut()).without_power();
-    let reply =
-        ask_within(&mut listening, cut, (slices, conservation, power)).with_context(name)?;
-    let Reply { answer, origin, observed, state, mut warnings, known, checked } = reply;
-    let (slices, conservation, power) = answer;
+    let (mut tee, mut copy) = tee(&mut listening);
+    let (reply, (conservation, power)) = std::thread::scope(|scope| {
+        let other = move || ask_within(&mut copy, cut, (conservation, power));
+        let other = std::thread::Builder::new().spawn_scoped(scope, other)?;
+        let reply = ask_within(&mut tee, cut, slices);
+        // Nothing more comes for the other one.
+        drop(tee);
+        let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        io::Result::Ok((reply?, other?.answer))
+    })
+    .with_context(name)?;
+    let Reply { answer: slices, origin, observed, state, mut warnings, known, checked } = reply;
     let mut page = slices.with_power(power);
     // What tracepoints say can hold any name.
     if !args.anonymise {
