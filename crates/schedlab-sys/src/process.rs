@@ -146,6 +146,13 @@ pub fn start_ticks(pid: Pid) -> Option<u64> {
     stat_field(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?, 22)
 }
 
+/// Whether a task (thread) runs or waits for a CPU now; `None` if there is no such task.
+#[must_use]
+pub fn is_runnable(task: Pid) -> Option<bool> {
+    let stat = std::fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.starts_with('R'))
+}
+
 /// CPU time that a process (all its threads) has used, to the clock tick (10 ms as a rule); `None`
 /// if there is no such process.
 #[must_use]

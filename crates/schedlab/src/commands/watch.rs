@@ -19,7 +19,7 @@ use metrics::Metrics;
 use schedlab_model::{Bytes, Nanos, Warning};
 use schedlab_record::live::{Live, Start};
 use schedlab_record::{Via, spool_of};
-use schedlab_sys::{clock, signal};
+use schedlab_sys::{clock, process, signal};
 use schedlab_timeline::{Causes, Conservation, ConservationOptions, Cpus, Latency, Tasks, Windows};
 use snapshots::Snapshots;
 use std::io::Write as _;
@@ -268,7 +268,8 @@ impl Watched {
             (Latency::new(), Tasks::new(), causes, Cpus::new(), lost)
         });
         windows.forget_dead();
-        Ok(Window::of(reply, &throttling, info, &taken, args.by))
+        let is_asleep = |pid| process::is_runnable(pid) != Some(true);
+        Ok(Window::of(reply, &throttling, info, &taken, args.by, &is_asleep))
     }
 
     fn print(&mut self, args: &Args, window: &Window) -> anyhow::Result<()> {

@@ -16,13 +16,13 @@ const CPUS: std::ops::RangeInclusive<f64> = 0.7..=1.3;
 /// A task at one end of a larger part of the handovers hands out work.
 const HUB: f64 = 0.7;
 
-/// A sentence about such tasks; `None` if there are none. `processes` has the threads that are not the first of theirs.
+/// A sentence about such tasks, and how long they slept in sum; `None` if there are none. `processes` has the threads that are not the first of theirs.
 pub(super) fn told(
     ran: &TasksAnswer,
     processes: Option<&BTreeMap<Pid, Pid>>,
     state: &State,
     window: Nanos,
-) -> Option<String> {
+) -> Option<(String, Nanos)> {
     let process_of = |pid: Pid| processes.and_then(|all| all.get(&pid)).copied().unwrap_or(pid);
     let mut threads = BTreeMap::<Pid, usize>::new();
     for row in &ran.rows {
@@ -60,13 +60,14 @@ pub(super) fn told(
     let found = found.max_by_key(|one| (one.handovers, Reverse(one.tasks.len())))?;
     let (count, first) = (found.tasks.len(), state.name(found.tasks[0]));
     let each = Nanos(found.asleep.0 / count as u64);
-    Some(format!(
+    let said = format!(
         "{count} tasks of {first} ran one at a time, as behind a lock: they woke each other {} times, ran on {:.2} CPUs in \
          sum, and each slept {} of the time. `schedlab record --stacks` tells where.",
         found.handovers,
         found.cpus(window),
         percent(each, window)
-    ))
+    );
+    Some((said, found.asleep))
 }
 
 #[derive(Default)]

@@ -149,18 +149,20 @@ pub(crate) struct Window {
     late: u64,
     /// Limited groups with the time in which they were throttled, summed over CPUs.
     pub(super) throttled: Vec<Throttled>,
-    /// What `why` says first. If tasks hardly waited, or mostly for handovers: which ones ran one at a time, as behind
-    /// a lock.
+    /// What `why` says first. If some tasks ran one at a time, as behind a lock, and slept for longer than that, or waits
+    /// were handovers: which ones these are.
     pub(super) answer: Option<String>,
 }
 
 impl Window {
+    /// `is_asleep`: whether the kernel says that a task neither runs nor waits for a CPU now.
     pub(super) fn of(
         reply: Reply<Answers>,
         throttling: &ThrottlingAnswer,
         info: &TraceInfo,
         taken: &Taken,
         by: By,
+        is_asleep: &dyn Fn(Pid) -> bool,
     ) -> Self {
         let mut others = None;
         let reply = reply.map(|(latency, tasks, causes, cpus, lost)| {
@@ -183,12 +185,13 @@ impl Window {
         });
         let length = reply.observed.duration();
         let locked = || one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
-        // Each handover has a short wait until the next CPU switches.
+        let first = overview::first_line(&reply, groups, is_asleep);
+        // Each handover has a short wait until the next CPU switches; what sleeps longer than others wait is worse.
         let waits = &reply.answer.total;
-        let answer = match waits.of(WaitCause::HandingOver).0 * 2 > waits.sum().0 {
-            true => locked().or_else(|| overview::first_line(&reply, groups)),
-            false => overview::first_line(&reply, groups).or_else(locked),
-        };
+        let is_handing_over = waits.of(WaitCause::HandingOver).0 * 2 > waits.sum().0;
+        let waited = first.as_ref().map_or(Nanos::ZERO, |first| first.waited);
+        let locked = locked().filter(|(_, slept)| is_handing_over || *slept > waited);
+        let answer = locked.map(|(said, _)| said).or(first.map(|first| first.said));
         let rows = rows(&tasks, &reply.state, by);
         Self {
             throttled: throttled.collect(),
@@ -480,8 +483,8 @@ fn rows(tasks: &[Entry], state: &State, by: By) -> Vec<Entry> {
 pub(crate) struct Document<'a> {
     #[serde(flatten)]
     head: Head,
-    /// Who waited longest, and why, in a sentence. If tasks hardly waited, or most of it was handing over: which ones ran
-    /// one at a time, as behind a lock; else `null`.
+    /// Who waited longest, and why, in a sentence; or which tasks ran one at a time, as behind a lock, if they slept for
+    /// longer than that; else `null`.
     answer: Option<&'a str>,
     /// Events in the window.
     events: u64,

@@ -8,7 +8,8 @@ use crate::json;
 use schedlab_draw::Belongs;
 use schedlab_model::table::Rows;
 use schedlab_model::{
-    Conditions, Cpu, CpuSet, Groups, Limit, Nanos, Need, Prio, Span, TraceInfo, Trigger, Warning,
+    Conditions, Cpu, CpuSet, Groups, Limit, Nanos, Need, Pid, Prio, Span, TraceInfo, Trigger,
+    Warning,
 };
 use schedlab_timeline::{
     Blame, Causes, CausesAnswer, Chosen, CommId, ExplainedWait, InReply, Parts, Reply, TaskCauses,
@@ -18,7 +19,7 @@ use schedlab_trace::Options;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -28,6 +29,8 @@ const WORST: usize = 20;
 const WORST_OF_PAGE: usize = 4_000;
 /// An open wait that is shorter is the end of the recording, and no fault.
 const OPEN_MIN: Nanos = Nanos(10_000_000);
+/// Of so many open waits the kernel is asked, the longest first.
+const ASKED_MAX: usize = 50;
 /// Causes below this share of the waiting are in the JSON only.
 const SHARE_MIN: f64 = 0.005;
 /// If tasks waited for less than this part of all CPUs' time, and none for as long, nothing is wrong.
@@ -144,8 +147,9 @@ impl Limits {
     pub(crate) fn answer(self, input: &Input, reply: &Reply<CausesAnswer>) -> Answer {
         let TraceInfo { groups, conditions, trigger, .. } = self.info;
         let (groups, conditions) = (groups.unwrap_or_default(), conditions.as_ref());
-        let subject = Subject::of(reply);
-        let screen = Screen { reply, groups: &groups, conditions, input, trigger };
+        let doubtful = doubtful(reply, &groups);
+        let subject = Subject::of(reply, &doubtful);
+        let screen = Screen { reply, groups: &groups, conditions, input, trigger, doubtful };
         let text = screen.text(subject.as_ref());
         let worst = subject.filter(|_| !screen.is_calm()).and_then(|subject| {
             let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
@@ -209,14 +213,59 @@ impl Waited {
     }
 }
 
-/// What the answer about a window of a stream says first; `None` if tasks hardly waited.
-pub(crate) fn first_line(reply: &Reply<CausesAnswer>, groups: Option<&Groups>) -> Option<String> {
+/// What the answer about a window of a stream says first; `None` if tasks hardly waited. `is_asleep` tells what the kernel
+/// says of a task that still waits by the events.
+pub(crate) fn first_line(
+    reply: &Reply<CausesAnswer>,
+    groups: Option<&Groups>,
+    is_asleep: &dyn Fn(Pid) -> bool,
+) -> Option<Headline> {
     let input = Input::part_of(std::path::Path::new("trace.dat"), None, None);
     let none = Groups::default();
     let groups = groups.unwrap_or(&none);
-    let screen = Screen { reply, groups, conditions: None, input: &input, trigger: None };
-    let subject = Subject::of(reply).filter(|_| !screen.is_calm())?;
-    Some(screen.headline(&subject).trim_end().replace('\n', " "))
+    let asleep = |task: &TaskId| is_asleep(reply.state.task(*task).pid);
+    let open = reply.answer.open.iter().filter(|wait| wait.until - wait.since >= OPEN_MIN);
+    let mut open: Vec<&ExplainedWait> = open.collect();
+    open.sort_by_key(|wait| wait.since);
+    let first = open.iter().map(|wait| wait.task).take(ASKED_MAX);
+    let doubtful: BTreeSet<TaskId> = first.filter(asleep).collect();
+    let screen = Screen { reply, groups, conditions: None, input: &input, trigger: None, doubtful };
+    let subject = Subject::of(reply, &screen.doubtful).filter(|_| !screen.is_calm());
+    let (said, waited) = match subject {
+        Some(subject) => (screen.headline(&subject), subject.parts.sum()),
+        None => (screen.left_out()?, Nanos::ZERO),
+    };
+    Some(Headline { said: said.trim_end().replace('\n', " "), waited })
+}
+
+/// What is said first.
+pub(crate) struct Headline {
+    /// A sentence or two.
+    pub(crate) said: String,
+    /// How long those waited whom it is about; nothing if it only says what is not known.
+    pub(crate) waited: Nanos,
+}
+
+/// Tasks that still wait by the events, and came to run meanwhile by the kernel's counters: it did not log these switches
+/// (some kernels log nothing while a CPU idles). One whose CPU was busy all the time does wait, and one with a quota may.
+fn doubtful(reply: &Reply<CausesAnswer>, groups: &Groups) -> BTreeSet<TaskId> {
+    use WaitCause::{HandingOver, HeldBack, Misplaced, Unknown};
+    let is_limited = |group: u32| {
+        let mut limits = groups.chain(group).filter_map(|at| groups.limit(at));
+        limits.any(|limit| limit.quota.is_some())
+    };
+    let ran = reply.checked.iter().filter(|one| one.missing() > 0);
+    let ran: BTreeSet<Pid> = ran.map(|one| one.counted.pid).collect();
+    let is_doubtful = |wait: &&ExplainedWait| {
+        let beside =
+            [Unknown, HeldBack, HandingOver, Misplaced].map(|cause| wait.parts.of(cause).0);
+        let group = reply.answer.groups.get(wait.task.index()).copied().flatten();
+        wait.until - wait.since >= OPEN_MIN
+            && beside.iter().sum::<u64>() * 2 > wait.parts.sum().0
+            && ran.contains(&reply.state.task(wait.task).pid)
+            && !group.is_some_and(is_limited)
+    };
+    reply.answer.open.iter().filter(is_doubtful).map(|wait| wait.task).collect()
 }
 
 /// Prints it.
@@ -252,7 +301,8 @@ pub(super) fn run(
         let rows = blame::rows(&reply, by, &belongs);
         return print_blame(input, &reply, &rows, (&warnings, &sums), top.unwrap_or(20));
     }
-    let subject = Subject::of(&reply);
+    let doubtful = doubtful(&reply, &groups);
+    let subject = Subject::of(&reply, &doubtful);
     // A wait that ended the recording, or that did not end, comes before requests. The text alone names a request.
     let has_wait = subject.as_ref().is_some_and(|subject| subject.wait.is_some());
     let request = match has_wait || !input.part.form.is_text() {
@@ -274,7 +324,8 @@ pub(super) fn run(
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
         let conditions = conditions.as_ref();
-        let screen = Screen { reply: &reply, groups: &groups, conditions, input, trigger };
+        let reply = &reply;
+        let screen = Screen { reply, groups: &groups, conditions, input, trigger, doubtful };
         let mut text = request.map_or_else(String::new, |said| wrapped(&said) + "\n");
         text += &screen.text(subject.as_ref());
         let mut table = document.tasks.text(input.part.form.room(), &[]);
@@ -542,13 +593,14 @@ struct Subject {
 impl Subject {
     /// The wait that ended the recording, else the worst open wait if no wait was longer, else the tasks of a name that
     /// waited longest in sum.
-    fn of(reply: &Reply<CausesAnswer>) -> Option<Self> {
+    fn of(reply: &Reply<CausesAnswer>, doubtful: &BTreeSet<TaskId>) -> Option<Self> {
         let answer = &reply.answer;
         let found = answer
             .triggered
             .as_ref()
             .filter(|wait| answer.tasks.iter().any(|row| row.task == wait.task));
-        let worst = found.or(answer.worst.first());
+        let worst = answer.worst.iter().find(|wait| !doubtful.contains(&wait.task));
+        let worst = found.or(worst);
         let is_worth = |wait: &&ExplainedWait| {
             found.is_some() || wait.is_open && wait.until - wait.since >= OPEN_MIN
         };
@@ -563,7 +615,7 @@ impl Subject {
             });
         }
         let mut sums = BTreeMap::new();
-        for row in &answer.tasks {
+        for row in answer.tasks.iter().filter(|row| !doubtful.contains(&row.task)) {
             let key = (row.group, reply.state.task(row.task).comm);
             let sum: &mut Self = sums.entry(key).or_insert_with(|| Self {
                 tasks: Vec::new(),
@@ -604,6 +656,8 @@ struct Screen<'a> {
     conditions: Option<&'a Conditions>,
     input: &'a Input,
     trigger: Option<Trigger>,
+    /// Tasks that wait by the events alone.
+    doubtful: BTreeSet<TaskId>,
 }
 
 impl Screen<'_> {
@@ -613,7 +667,8 @@ impl Screen<'_> {
             return "Who waited cannot be known of this trace.\n".to_owned();
         }
         let Some(subject) = subject else {
-            return format!("Nobody waited for a CPU in {looked_at}.\n");
+            let left_out = self.left_out().unwrap_or_default();
+            return format!("Nobody waited for a CPU in {looked_at}.\n{left_out}");
         };
         if self.is_calm() {
             let all = self.reply.answer.total.sum().readable();
@@ -623,7 +678,8 @@ impl Screen<'_> {
                 "Tasks hardly waited: {all} in sum, at most {longest} at once, in {looked_at}. Most of it: {} with {most}.",
                 self.who(subject)
             );
-            return format!("{}\n{}", wrapped(&said), self.causes(subject));
+            let left_out = self.left_out().unwrap_or_default();
+            return format!("{}\n{}{left_out}", wrapped(&said), self.causes(subject));
         }
         let mut text = self.headline(subject);
         if let Some(trigger) = self.trigger.filter(|_| !subject.is_trigger) {
@@ -649,7 +705,25 @@ impl Screen<'_> {
         let who = if count == 1 { "1 task".to_owned() } else { format!("All {count} tasks") };
         let summed =
             format!("{who} waited {} in {looked_at}: {}.", all.readable(), shares.join(", "));
-        text + "\n" + &wrapped(&summed) + &self.stolen()
+        text + "\n" + &wrapped(&summed) + &self.stolen() + &self.left_out().unwrap_or_default()
+    }
+
+    /// Says whose waits the answer does not take for such.
+    fn left_out(&self) -> Option<String> {
+        let tasks = self.reply.answer.tasks.iter();
+        let longest = tasks.filter(|row| self.doubtful.contains(&row.task));
+        let longest = longest.max_by_key(|row| (row.longest, Reverse(row.task)))?;
+        let who = Named::of(longest.task, &self.reply.state);
+        let others = match self.doubtful.len() {
+            1 => String::new(),
+            2 => " Another task is left out for the same reason.".to_owned(),
+            more => format!(" {} other tasks are left out for the same reason.", more - 1),
+        };
+        Some(wrapped(&format!(
+            "{who} waits for {} by the events, and is left out: it ran or sleeps by what the kernel says, which did not log \
+             the switch.{others}",
+            longest.longest.readable()
+        )))
     }
 
     /// How much of competition the hypervisor may have taken: no event tells when it did.
@@ -670,14 +744,18 @@ impl Screen<'_> {
 
     /// The longest wait of all.
     fn longest(&self) -> Nanos {
-        self.reply.answer.worst.first().map_or(Nanos::ZERO, |wait| wait.until - wait.since)
+        let mut worst = self.reply.answer.worst.iter();
+        let worst = worst.find(|wait| !self.doubtful.contains(&wait.task));
+        worst.map_or(Nanos::ZERO, |wait| wait.until - wait.since)
     }
 
     /// Whether waiting is no reason to change anything.
     fn is_calm(&self) -> bool {
         let cpus = self.reply.state.observed_cpus().count() as f64;
         let time = self.reply.observed.duration().0 as f64 * cpus;
-        let share = self.reply.answer.total.sum().0 as f64 / time.max(1.0);
+        let rows = self.reply.answer.tasks.iter();
+        let rows = rows.filter(|row| !self.doubtful.contains(&row.task));
+        let share = rows.map(|row| row.parts.sum().0).sum::<u64>() as f64 / time.max(1.0);
         share < CALM_SHARE && self.longest() < CALM_WAIT
     }
 
@@ -728,6 +806,15 @@ impl Screen<'_> {
                 }
                 None => format!("{share} of it because its own CPU budget was used up"),
             },
+            WaitCause::HeldBack | WaitCause::Unknown
+                if let Some((name, limit)) = self.limit(subject) =>
+            {
+                format!(
+                    "and the CPU quota of {name} ({} in {}) may be why: what shows that was not logged",
+                    limit.quota.unwrap_or_default().readable(),
+                    limit.period.readable()
+                )
+            }
             WaitCause::HeldBack => {
                 format!(
                     "{share} of it beside an idle CPU: something that this trace does not hold limits it"
@@ -956,6 +1043,11 @@ impl Screen<'_> {
                 }
                 None => "Raise the runtime of the deadline task (chrt --sched-runtime).".to_owned(),
             },
+            WaitCause::HeldBack | WaitCause::Unknown if self.limit(subject).is_some() => {
+                "If nr_throttled in cpu.stat of that group grows, it is the quota: raise it (cpu.max, in version 1 \
+                 cpu.cfs_quota_us), or let its tasks do less."
+                    .to_owned()
+            }
             WaitCause::HeldBack => format!(
                 "Look for a CPU quota of its control group or container (cpu.stat), real-time throttling, or core \
                  scheduling. `schedlab record` stores the limits of groups, and `schedlab why` then names them. \
@@ -1033,4 +1125,63 @@ pub(crate) fn percent(time: Nanos, all: Nanos) -> String {
 pub(crate) fn wrapped(text: &str) -> String {
     const ROOM: usize = 80;
     crate::output::wrapped("", "", text, ROOM) + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Screen, Subject, doubtful, first_line};
+    use crate::commands::trace::input::Input;
+    use schedlab_model::{Counted, Groups, Nanos, Pid};
+    use schedlab_timeline::{Causes, CausesAnswer, Reply, ask, notation};
+
+    const MS: u64 = 1_000_000;
+
+    /// `A` and `B` take turns on CPU 0; `C` is woken on CPU 1, which idles.
+    fn reply(c_came_to_run: u64) -> Reply<CausesAnswer> {
+        let text =
+            "tick 10ms\n0 | AABBAABBAABB\n  | bbaabbaabbaa\n1 | ............\n  |  ccccccccccc";
+        let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let (from, to) = (Some(Nanos(0)), Nanos(120 * MS));
+        let (pid, ran, waited) = (Pid(3), Nanos(MS), Nanos::ZERO);
+        let counted = Counted { pid, from, to, ran, waited, arrivals: c_came_to_run };
+        trace.info.counters = Some(vec![counted]);
+        ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap()
+    }
+
+    fn text(reply: &Reply<CausesAnswer>) -> String {
+        let (groups, input) = (Groups::default(), Input::part_of("x.dat".as_ref(), None, None));
+        let doubtful = doubtful(reply, &groups);
+        let subject = Subject::of(reply, &doubtful);
+        let conditions = None;
+        let screen =
+            Screen { reply, groups: &groups, conditions, input: &input, trigger: None, doubtful };
+        screen.text(subject.as_ref())
+    }
+
+    #[test]
+    fn a_wait_that_the_kernel_denies_is_not_what_the_answer_is_about() {
+        let text_of = |came_to_run| text(&reply(came_to_run));
+        assert!(
+            text_of(0).starts_with("C (3) still waits after at least 110 ms"),
+            "{}",
+            text_of(0)
+        );
+        let denied = text_of(2);
+        assert!(denied.starts_with("A (1)") || denied.starts_with("B (2)"), "{denied}");
+        assert!(
+            denied.contains("C (3) waits for 110 ms by the events, and is left out"),
+            "{denied}"
+        );
+    }
+
+    #[test]
+    fn a_window_asks_the_kernel_who_sleeps() {
+        let reply = reply(0);
+        let said = |asleep: &[i32]| {
+            let is_asleep = |pid: Pid| asleep.contains(&pid.0);
+            first_line(&reply, None, &is_asleep).unwrap().said
+        };
+        assert!(said(&[]).starts_with("C (3) still waits"), "{}", said(&[]));
+        assert!(!said(&[3]).contains("C (3)"), "{}", said(&[3]));
+    }
 }

@@ -56,7 +56,7 @@ fn close(info: &TraceInfo, events: Vec<Event>) -> Window {
         (Latency::new(), Tasks::new(), causes, Cpus::new(), None)
     });
     let taken = Taken { events, ..Taken::default() };
-    Window::of(reply, &throttling, info, &taken, By::Group)
+    Window::of(reply, &throttling, info, &taken, By::Group, &|_| false)
 }
 
 /// What a terminal shows.
