@@ -22,12 +22,13 @@ const RUNS_TIME: Duration = Duration::from_secs(10);
 const CPUS_USED: &str = "0,1";
 
 /// What is asked: its words, the kind of file that it writes, and the aim for 100 million events.
-const QUESTIONS: [(&[&str], Option<&str>, &str); 5] = [
+const QUESTIONS: [(&[&str], Option<&str>, &str); 6] = [
     (&["trace", "latency", "--threads", "2"], None, "4 s"),
     (&["trace", "tasks", "--threads", "2"], None, ""),
     (&["trace", "conservation", "--threads", "2"], None, ""),
-    (&["draw", "cores"], Some("pdf"), "8 s"),
-    (&["view"], Some("html"), "60 MB"),
+    (&["draw", "cores"], Some("pdf"), "6 s"),
+    (&["view", "--no-why"], Some("html"), "20 s"),
+    (&["view"], Some("html"), "30 s"),
 ];
 
 /// What a run took.

@@ -15,7 +15,7 @@ use schedlab_timeline::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// What a window is asked.
@@ -152,6 +152,8 @@ pub(crate) struct Window {
     /// What `why` says first. If some tasks ran one at a time, as behind a lock, and slept for longer than that, or waits
     /// were handovers: which ones these are.
     pub(super) answer: Option<String>,
+    /// Tasks that wait by the events and sleep by what the kernel says.
+    asleep: BTreeSet<TaskId>,
 }
 
 impl Window {
@@ -185,7 +187,8 @@ impl Window {
         });
         let length = reply.observed.duration();
         let locked = || one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
-        let first = overview::first_line(&reply, groups, is_asleep);
+        let asleep = overview::asleep(&reply, is_asleep);
+        let first = overview::first_line(&reply, groups, &asleep);
         // Each handover has a short wait until the next CPU switches; what sleeps longer than others wait is worse.
         let waits = &reply.answer.total;
         let is_handing_over = waits.of(WaitCause::HandingOver).0 * 2 > waits.sum().0;
@@ -206,6 +209,7 @@ impl Window {
             by,
             rows,
             answer,
+            asleep,
         }
     }
 
@@ -290,9 +294,9 @@ impl Window {
         self.reply.known.gaps
     }
 
-    /// The longest wait.
+    /// The longest wait that the kernel does not deny.
     pub(super) fn worst(&self) -> Option<&ExplainedWait> {
-        self.reply.answer.worst.first()
+        self.reply.answer.worst.iter().find(|wait| !self.asleep.contains(&wait.task))
     }
 
     /// How much of the CPUs' known time tasks ran.
@@ -368,7 +372,7 @@ impl Window {
     pub(super) fn document(&self, top: usize, histogram: bool) -> Document<'_> {
         let Self { reply, rows, .. } = self;
         let rows = shown(rows, top);
-        let worst = self.worst().map(|wait| Worst {
+        let worst = reply.answer.worst.first().map(|wait| Worst {
             pid: reply.state.task(wait.task).pid,
             comm: reply.state.name(wait.task),
             waited_ns: wait.until - wait.since,

@@ -213,22 +213,29 @@ impl Waited {
     }
 }
 
-/// What the answer about a window of a stream says first; `None` if tasks hardly waited. `is_asleep` tells what the kernel
-/// says of a task that still waits by the events.
+/// Tasks that still wait by the events, and sleep by what the kernel says now: the longest waits are asked about.
+pub(crate) fn asleep(
+    reply: &Reply<CausesAnswer>,
+    is_asleep: &dyn Fn(Pid) -> bool,
+) -> BTreeSet<TaskId> {
+    let open = reply.answer.open.iter().filter(|wait| wait.until - wait.since >= OPEN_MIN);
+    let mut open: Vec<&ExplainedWait> = open.collect();
+    open.sort_by_key(|wait| wait.since);
+    let asked = open.iter().map(|wait| wait.task).take(ASKED_MAX);
+    asked.filter(|task| is_asleep(reply.state.task(*task).pid)).collect()
+}
+
+/// What the answer about a window of a stream says first; `None` if tasks hardly waited. It is not about those that
+/// are [`asleep`].
 pub(crate) fn first_line(
     reply: &Reply<CausesAnswer>,
     groups: Option<&Groups>,
-    is_asleep: &dyn Fn(Pid) -> bool,
+    asleep: &BTreeSet<TaskId>,
 ) -> Option<Headline> {
     let input = Input::part_of(std::path::Path::new("trace.dat"), None, None);
     let none = Groups::default();
     let groups = groups.unwrap_or(&none);
-    let asleep = |task: &TaskId| is_asleep(reply.state.task(*task).pid);
-    let open = reply.answer.open.iter().filter(|wait| wait.until - wait.since >= OPEN_MIN);
-    let mut open: Vec<&ExplainedWait> = open.collect();
-    open.sort_by_key(|wait| wait.since);
-    let first = open.iter().map(|wait| wait.task).take(ASKED_MAX);
-    let doubtful: BTreeSet<TaskId> = first.filter(asleep).collect();
+    let doubtful = asleep.clone();
     let screen = Screen { reply, groups, conditions: None, input: &input, trigger: None, doubtful };
     let subject = Subject::of(reply, &screen.doubtful).filter(|_| !screen.is_calm());
     let (said, waited) = match subject {
@@ -592,7 +599,8 @@ struct Subject {
 
 impl Subject {
     /// The wait that ended the recording, else the worst open wait if no wait was longer, else the tasks of a name that
-    /// waited longest in sum.
+    /// waited longest in sum. If most of that was for each other, those whom others made wait longest, if that is a
+    /// quarter of it.
     fn of(reply: &Reply<CausesAnswer>, doubtful: &BTreeSet<TaskId>) -> Option<Self> {
         let answer = &reply.answer;
         let found = answer
@@ -617,18 +625,30 @@ impl Subject {
         let mut sums = BTreeMap::new();
         for row in answer.tasks.iter().filter(|row| !doubtful.contains(&row.task)) {
             let key = (row.group, reply.state.task(row.task).comm);
-            let sum: &mut Self = sums.entry(key).or_insert_with(|| Self {
-                tasks: Vec::new(),
-                group: row.group,
-                parts: Parts::default(),
-                wait: None,
-                is_trigger: false,
+            let (sum, _): &mut (Self, Nanos) = sums.entry(key).or_insert_with(|| {
+                let (tasks, parts) = (Vec::new(), Parts::default());
+                let subject =
+                    Self { tasks, group: row.group, parts, wait: None, is_trigger: false };
+                (subject, Nanos::ZERO)
             });
             sum.tasks.push(row.task);
             sum.parts.add(&row.parts);
         }
-        let longest = sums.into_values().max_by_key(|sum| (sum.parts.sum(), Reverse(sum.tasks[0])));
-        longest.filter(|sum| sum.parts.sum() > Nanos::ZERO)
+        // Tasks of a name that stand in each other's way may be the culprits of somebody else.
+        for row in &answer.blame {
+            let group = answer.groups.get(row.by.index()).copied().flatten();
+            let is_own = (group, reply.state.task(row.by).comm) == (row.group, row.comm);
+            if let Some((_, by_others)) = sums.get_mut(&(row.group, row.comm)).filter(|_| !is_own) {
+                *by_others += row.time;
+            }
+        }
+        let mut sums: Vec<(Self, Nanos)> = sums.into_values().collect();
+        sums.sort_by_key(|(sum, _)| (Reverse(sum.parts.sum()), sum.tasks[0]));
+        let (most, own) = sums.first().map(|(sum, by_others)| (sum.parts.sum(), *by_others))?;
+        let victim = sums.iter().map(|(_, by_others)| *by_others).max()?;
+        let is_led = victim > own && victim.0 * 4 >= most.0;
+        let found = sums.into_iter().find(|(_, by_others)| !is_led || *by_others == victim);
+        found.map(|(sum, _)| sum).filter(|sum| sum.parts.sum() > Nanos::ZERO)
     }
 
     fn told(&self, reply: &Reply<CausesAnswer>) -> SubjectTold {
@@ -844,10 +864,15 @@ impl Screen<'_> {
         let told = self.reply.answer.tasks.iter().filter(|row| subject.tasks.contains(&row.task));
         let comms: Vec<_> = told.flat_map(|row| row.comms.iter().copied()).collect();
         let rows = self.reply.answer.blame.iter();
-        rows.filter(|row| row.group == subject.group && comms.contains(&row.comm))
-            .map(|row| (row.by, row.time))
-            .filter(|(task, _)| cause.is_none_or(|cause| self.is_of(*task, cause, subject)))
-            .collect()
+        let rows = rows.filter(|row| row.group == subject.group && comms.contains(&row.comm));
+        // Those who changed their name while they waited have a row for each.
+        let mut sums = BTreeMap::<TaskId, Nanos>::new();
+        for row in rows.filter(|row| cause.is_none_or(|cause| self.is_of(row.by, cause, subject))) {
+            *sums.entry(row.by).or_default() += row.time;
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by_key(|(task, time)| (Reverse(*time), *task));
+        sums
     }
 
     /// Whether a task that ran counts for a kind of competition.
@@ -1131,7 +1156,7 @@ pub(crate) fn wrapped(text: &str) -> String {
 mod tests {
     use super::{Screen, Subject, doubtful, first_line};
     use crate::commands::trace::input::Input;
-    use schedlab_model::{Counted, Groups, Nanos, Pid};
+    use schedlab_model::{Counted, Event, Groups, Nanos, Pid, What};
     use schedlab_timeline::{Causes, CausesAnswer, Reply, ask, notation};
 
     const MS: u64 = 1_000_000;
@@ -1175,11 +1200,33 @@ mod tests {
     }
 
     #[test]
+    fn those_whom_others_make_wait_come_before_those_that_stand_in_their_own_way() {
+        let text_of = |rows: &str| {
+            let mut trace = notation::parse(rows).unwrap_or_else(|error| panic!("{error}"));
+            // Three tasks of one name.
+            for pid in 1..=3 {
+                let what = What::Comm { pid: Pid(pid), comm: *b"batch\0\0\0\0\0\0\0\0\0\0\0" };
+                let first = trace.events[0];
+                trace.events.push(Event { what, ..first });
+            }
+            trace.events.sort_by_key(|event| event.time);
+            let causes = Causes::new(&trace.info, &[], 10);
+            text(&ask(&mut trace.source(), causes).unwrap())
+        };
+        let said =
+            text_of("tick 10ms\n0 | ABCABCABCD\n  | baabaabaaa\n  | ccbccbccbb\n  | dddddddddc");
+        assert!(
+            said.starts_with("D (4) waited 90.0 ms for a CPU, 100 % of it behind batch (3"),
+            "{said}"
+        );
+    }
+
+    #[test]
     fn a_window_asks_the_kernel_who_sleeps() {
         let reply = reply(0);
         let said = |asleep: &[i32]| {
             let is_asleep = |pid: Pid| asleep.contains(&pid.0);
-            first_line(&reply, None, &is_asleep).unwrap().said
+            first_line(&reply, None, &super::asleep(&reply, &is_asleep)).unwrap().said
         };
         assert!(said(&[]).starts_with("C (3) still waits"), "{}", said(&[]));
         assert!(!said(&[3]).contains("C (3)"), "{}", said(&[3]));
