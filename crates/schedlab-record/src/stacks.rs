@@ -52,8 +52,14 @@ pub(crate) fn keep_timers(dir: &Path) -> Result<(), RecordError> {
     let Ok(file) = File::open("/proc/kallsyms") else { return Ok(()) };
     let mut file = BufReader::with_capacity(1 << 16, file);
     let (mut line, mut lines, mut found) = (String::new(), String::new(), BTreeSet::new());
-    // They come early in a list that takes long to read. A kernel has one of the two ticks.
-    while found.len() + 1 < TIMERS.len() && file.read_line(&mut line).is_ok_and(|read| read > 0) {
+    // They come early in a list that takes long to read. Newer kernels have one of the two ticks, older ones both, one
+    // behind the other.
+    let mut more = 4096;
+    while found.len() < TIMERS.len()
+        && more > 0
+        && file.read_line(&mut line).is_ok_and(|read| read > 0)
+    {
+        more -= u32::from(found.len() + 1 == TIMERS.len());
         let name = line.split_ascii_whitespace().nth(2);
         if let Some(place) = TIMERS.iter().position(|timer| name == Some(timer)) {
             found.insert(place);

@@ -12,7 +12,7 @@
 mod ends;
 mod guardian;
 
-pub use ends::{Ends, output};
+pub use ends::{Ends, ended, output};
 
 use crate::kernel_file;
 use crate::lock::Lock;

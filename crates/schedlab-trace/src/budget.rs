@@ -19,6 +19,15 @@ const LEAST: u64 = 160 << 20;
 /// stays below 256 MiB and four times the file.
 const FOR_EACH_BYTE: u64 = 3;
 
+/// What a file may unpack to on the disk: a few bytes can stand for a disk full of zeroes. Texts of traces pack to a tenth.
+const ON_DISK: u64 = 64 << 20;
+const ON_DISK_PER_BYTE: u64 = 128;
+
+/// What so many packed bytes may unpack to in a file without a name.
+pub(crate) const fn on_disk(packed: u64) -> u64 {
+    ON_DISK.saturating_add(ON_DISK_PER_BYTE.saturating_mul(packed))
+}
+
 /// What is left for one opened file. Shared by all that read it.
 #[derive(Debug)]
 pub(crate) struct Budget {

@@ -2,6 +2,7 @@
 //!
 //! No length in them is trusted: what they unpack to has a limit, and a place beyond the file is its end.
 
+use crate::budget::on_disk;
 use crate::detect::{SNIFFED, is_trace};
 use crate::error::TraceError;
 use crate::input::Input;
@@ -13,9 +14,6 @@ const ZIP: &[u8] = b"PK\x03\x04";
 /// After this line comes what `atrace -z` packed by zlib.
 const ATRACE: &[u8] = b"TRACE:\n";
 
-/// What a file may unpack to: a few bytes can stand for a disk full of zeroes. Texts of traces pack to a tenth.
-const UNPACKED: u64 = 64 << 20;
-const UNPACKED_PER_BYTE: u64 = 128;
 /// What is unpacked of a member of an archive to see whether it is a trace.
 const LOOK: u64 = 1 << 16;
 /// Members of an archive that are looked at.
@@ -37,8 +35,7 @@ pub(crate) fn unpacked(input: &Input) -> Result<Option<Box<dyn Read>>, TraceErro
     } else {
         return Ok(None);
     };
-    let left = UNPACKED + UNPACKED_PER_BYTE * input.len();
-    Ok(Some(Box::new(Unpacked { inner: inside, left })))
+    Ok(Some(Box::new(Unpacked { inner: inside, left: on_disk(input.len()) })))
 }
 
 /// Where the packed bytes of `atrace -z` begin.
@@ -135,13 +132,18 @@ fn member(input: &Input) -> Result<Box<dyn Read>, TraceError> {
         members.push(member);
         entry = next;
     }
+    if Member::parse(entry).is_some() {
+        return Err(refused(input, "it holds over 1000 files: unpack the trace"));
+    }
     members.retain(|member| !member.name.ends_with('/'));
     if members.len() > 1 {
         members.retain(|member| member.is_trace(input));
     }
     match &members[..] {
         [only] => only.open(input),
-        [] => Err(refused(input, "it holds no trace")),
+        [] => {
+            Err(refused(input, "none of its files begins as a trace: unpack it if one does later"))
+        }
         [first, second, ..] => {
             let count = members.len();
             let (first, second) = (&first.name, &second.name);

@@ -14,9 +14,24 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What was taken in by this process, by device and number of what it came from: a conversion looks at its
-/// source more than once.
-static TAKEN: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
+/// What was taken in by this process: a conversion looks at its source more than once.
+static TAKEN: Mutex<BTreeMap<Source, File>> = Mutex::new(BTreeMap::new());
+
+/// What it came from. A file may be written anew meanwhile, or another one get its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Source {
+    device: u64,
+    number: u64,
+    /// Length and time of the last change, seconds and nanoseconds; of a pipe none.
+    version: Option<(u64, i64, i64)>,
+}
+
+impl Source {
+    fn of(meta: &Metadata) -> Self {
+        let version = meta.is_file().then(|| (meta.len(), meta.ctime(), meta.ctime_nsec()));
+        Self { device: meta.dev(), number: meta.ino(), version }
+    }
+}
 
 /// The name that stands for the standard input.
 pub(crate) const STDIN: &str = "-";
@@ -59,7 +74,7 @@ fn open(path: &Path) -> io::Result<File> {
 fn take(mut pipe: impl Read, path: &Path, meta: &Metadata) -> Result<File, TraceError> {
     let failed = |error| TraceError::io(path, error);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (meta.dev(), meta.ino());
+    let key = Source::of(meta);
     if let Some(file) = taken.get(&key) {
         return file.try_clone().map_err(failed);
     }

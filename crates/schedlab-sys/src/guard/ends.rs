@@ -37,7 +37,15 @@ impl Ends {
             Some(armed) => armed,
             None => shared.insert((Guard::arm()?, 0)),
         };
-        let (step, mark) = guard.end_marked()?;
+        let (step, mark) = match guard.end_marked() {
+            Ok(made) => made,
+            Err(error) => {
+                if *marks == 0 {
+                    *shared = None;
+                }
+                return Err(error);
+            }
+        };
         *marks += 1;
         Ok(Self { step, mark })
     }
@@ -68,12 +76,20 @@ impl Drop for Ends {
     }
 }
 
-/// Runs a program to its end and returns what it printed. It does not outlive this process. A signal that comes
-/// meanwhile is passed on; if that does not end it soon, it is killed with all that it started.
+/// Runs a program to its end and returns what it printed, as [`ended`] does.
 ///
 /// # Errors
 /// When it cannot be started.
 pub fn output(command: &mut Command) -> io::Result<Output> {
+    ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Runs a program to its end; what it prints goes where the command says. It does not outlive this process. A signal that comes
+/// meanwhile is passed on; if that does not end it soon, it is killed with all that it started.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn ended(command: &mut Command) -> io::Result<Output> {
     let signals = signal::catch()?;
     // What puts things back after a signal runs to its end.
     let heeds = signals.caught().is_none();
@@ -81,17 +97,21 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     let ends = Ends::arm().ok();
     ends.iter().for_each(|ends| ends.mark(command));
     process::die_with_parent(command);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let pid = Pid(child.id().cast_signed());
     // Its end is that of all who could still print.
     let (done, end) = io::pipe()?;
+    let child = command.spawn()?;
+    let pid = Pid(child.id().cast_signed());
     std::thread::scope(|scope| {
         let wait = move || {
             let _end = end;
             child.wait_with_output()
         };
         let waiter = std::thread::Builder::new().spawn_scoped(scope, wait);
-        let waiter = waiter.map_err(|error| process::thread_refused(&error))?;
+        let waiter = waiter.map_err(|error| {
+            ends.iter().for_each(Ends::kill);
+            let _ = process::kill(pid, 9);
+            process::thread_refused(&error)
+        })?;
         let both = [done.as_fd(), signals.fd()];
         let asked = loop {
             let ready = process::poll(if heeds { &both } else { &both[..1] }, None)?;

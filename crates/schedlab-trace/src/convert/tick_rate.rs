@@ -11,6 +11,9 @@ use std::path::Path;
 /// Intervals that are kept; more do not make the rate more exact.
 const ENOUGH: usize = 1 << 16;
 
+/// An interval of fewer ticks tells no rate: one more or less would change it. Jiffies have no longer ones.
+const LEAST: u64 = 1000;
+
 /// Ticks and nanoseconds of one interval.
 type Interval = (u64, u64);
 
@@ -70,7 +73,7 @@ fn runtime(text: &str) -> Option<(Pid, u64)> {
 
 /// The ratio of the interval in the middle of all ticks.
 fn rate(mut intervals: Vec<Interval>) -> Option<NonZeroU64> {
-    intervals.retain(|(ticks, ns)| *ticks > 0 && *ns > 0);
+    intervals.retain(|(ticks, ns)| *ticks >= LEAST && *ns > 0);
     let hz = |(ticks, ns): &Interval| u128::from(*ticks) * 1_000_000_000 / u128::from(*ns);
     intervals.sort_by_key(hz);
     let all: u128 = intervals.iter().map(|(ticks, _)| u128::from(*ticks)).sum();

@@ -7,6 +7,7 @@
 use super::head::Head;
 use super::records::{self, Records};
 use super::{MAGIC_BIG, MAGIC_LITTLE};
+use crate::budget::on_disk;
 use crate::encoding::Encoding;
 use crate::error::TraceError;
 use crate::input::Input;
@@ -59,9 +60,9 @@ impl Stream {
 /// What a folder of perf holds, as one file; `None` if the folder is none of perf.
 pub(crate) fn joined(folder: &Path) -> Result<Option<File>, TraceError> {
     let path = folder.join("data");
-    let Some(main) = regular(&path) else { return Ok(None) };
-    let mut magic = [0; 8];
     let failed = |error| TraceError::io(&path, error);
+    let Some(main) = regular(&path).map_err(failed)? else { return Ok(None) };
+    let mut magic = [0; 8];
     main.read_at(0, &mut magic).map_err(failed)?;
     if magic != MAGIC_LITTLE && magic != MAGIC_BIG {
         return Ok(None);
@@ -77,7 +78,11 @@ pub(crate) fn joined(folder: &Path) -> Result<Option<File>, TraceError> {
     let end = range.end;
     let mut streams = vec![Records::new(encoding, range)];
     let mut inputs = vec![main.again().map_err(failed)?];
-    while let Some(input) = regular(&folder.join(format!("data.{}", streams.len() - 1))) {
+    loop {
+        let next = folder.join(format!("data.{}", streams.len() - 1));
+        let Some(input) = regular(&next).map_err(|error| TraceError::io(&next, error))? else {
+            break;
+        };
         streams.push(Records::new(encoding, 0..input.len()));
         inputs.push(input);
     }
@@ -86,10 +91,17 @@ pub(crate) fn joined(folder: &Path) -> Result<Option<File>, TraceError> {
     join(&main, end, &head, streams.collect()).map(Some).map_err(failed)
 }
 
-fn regular(path: &Path) -> Option<Input> {
+/// The file at `path`; `None` if there is none.
+fn regular(path: &Path) -> io::Result<Option<Input>> {
+    let meta = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        meta => meta?,
+    };
     // A FIFO would wait for its writer.
-    let length = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
-    Some(Input::file(path, File::open(path).ok()?, length))
+    match meta.is_file() {
+        true => Ok(Some(Input::file(path, File::open(path)?, meta.len()))),
+        false => Ok(None),
+    }
 }
 
 fn join(main: &Input, end: u64, head: &Head, mut streams: Vec<Stream>) -> io::Result<File> {
@@ -102,11 +114,18 @@ fn join(main: &Input, end: u64, head: &Head, mut streams: Vec<Stream>) -> io::Re
     for (index, stream) in streams.iter_mut().enumerate() {
         order.extend(stream.next(head)?.map(|time| Reverse((time, index))));
     }
+    // Compressed records can stand for a disk full of them.
+    let mut room = on_disk(streams.iter().map(|stream| stream.input.len()).sum());
     let mut round = 0;
     while let Some(Reverse((_, index))) = order.pop() {
         let stream = &mut streams[index];
-        if stream.kind != records::FINISHED_ROUND {
+        // The payload of an AUXTRACE record is not copied, so its size would name other records.
+        if !matches!(stream.kind, records::FINISHED_ROUND | records::AUXTRACE) {
             let record = stream.records.get();
+            room = room.checked_sub(record.len() as u64).ok_or_else(|| {
+                let what = "the records of the folder unpack to over 128 times their size";
+                io::Error::new(io::ErrorKind::InvalidData, what)
+            })?;
             out.write_all(record)?;
             round += record.len();
         }
@@ -115,6 +134,10 @@ fn join(main: &Input, end: u64, head: &Head, mut streams: Vec<Stream>) -> io::Re
             round = 0;
         }
         order.extend(stream.next(head)?.map(|time| Reverse((time, index))));
+    }
+    if streams.iter().any(|stream| stream.records.trouble.is_some()) {
+        // A record without a size: the reader stops there and warns, as it does in a single file.
+        out.write_all(&[0; 8])?;
     }
     let length = out.stream_position()? - start;
     io::copy(&mut main.section(end, main.len())?.take(PLACES), &mut out)?;

@@ -316,12 +316,33 @@ fn a_trace_that_is_packed_is_unpacked() {
     let two = switches(&zip(&[trace.clone(), ("b\n.txt", 0, plain.clone())])).unwrap_err();
     assert!(two.contains("it holds 2 traces (a/t.txt, b\\n.txt): unpack one"), "{two}");
     let none = switches(&zip(&[beside.clone(), beside])).unwrap_err();
-    assert!(none.contains("it holds no trace"), "{none}");
+    assert!(none.contains("none of its files begins as a trace"), "{none}");
     let other = switches(&zip(&[("a.txt", 12, plain)])).unwrap_err();
     assert!(other.contains("a.txt: it is packed by another method"), "{other}");
     for cut in 4..archive.len() {
         assert!(switches(&archive[..cut]).is_err() || cut > archive.len() - 6, "{cut}");
     }
+}
+
+#[test]
+fn a_packed_file_that_is_written_anew_is_read_anew() {
+    use flate2::write::GzEncoder;
+    let plain = std::fs::read(path("one_cpu.txt")).unwrap();
+    let lines: Vec<&[u8]> = plain.split_inclusive(|byte| *byte == b'\n').collect();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.gz");
+    let lengths = [lines.len(), lines.len() - 1].map(|count| {
+        let mut out = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut out, &lines[..count].concat()).unwrap();
+        std::fs::write(&file, out.finish().unwrap()).unwrap();
+        let mut source = schedlab_trace::open(&file).unwrap();
+        let (mut batch, mut events) = (Vec::new(), 0);
+        while source.next(&mut batch).unwrap() {
+            events += batch.len();
+        }
+        events
+    });
+    assert!(lengths[0] > lengths[1], "{lengths:?}");
 }
 
 #[test]

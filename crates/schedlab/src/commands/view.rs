@@ -194,17 +194,19 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
     let mut listening = Listening::new(source.as_mut()).without_power();
     let (mut tee, mut copy) = tee(&mut listening);
-    let (reply, (conservation, power)) = std::thread::scope(|scope| {
-        let other = move || ask_within(&mut copy, cut, (conservation, power));
+    // Only the tee has what tracepoints say, of which frequencies are made.
+    let (reply, conservation) = std::thread::scope(|scope| {
+        let other = move || ask_within(&mut copy, cut, conservation);
         let other = std::thread::Builder::new().spawn_scoped(scope, other)?;
-        let reply = ask_within(&mut tee, cut, slices);
+        let reply = ask_within(&mut tee, cut, (slices, power));
         // Nothing more comes for the other one.
         drop(tee);
         let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         io::Result::Ok((reply?, other?.answer))
     })
     .with_context(name)?;
-    let Reply { answer: slices, origin, observed, state, mut warnings, known, checked } = reply;
+    let Reply { answer: (slices, power), origin, observed, state, mut warnings, known, checked } =
+        reply;
     let mut page = slices.with_power(power);
     // What tracepoints say can hold any name.
     if !args.anonymise {

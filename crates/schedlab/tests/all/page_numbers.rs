@@ -152,3 +152,15 @@ fn a_tracepoint_says_its_arguments_when_one_points_at_it() {
     }
     assert_eq!(said["markup"], 0, "arguments are text");
 }
+
+#[test]
+fn the_page_has_frequencies_and_idle_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = "../schedlab-trace/tests/partial/perfetto_native_events.pb";
+    let page = folder.path().join("x.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    let output = command.args(["view", trace, "-o"]).arg(&page).output().expect("starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains("\"power\":{\"counts\":[[1,1]"), "a step and an interval");
+}

@@ -52,10 +52,9 @@ fn forgive(run: &mut StoredRun) {
 
 /// Runs a command by a shell; its failure ends the comparison.
 fn by_shell(line: &str) -> anyhow::Result<()> {
-    let output = guard::output(Command::new("sh").args(["-c", line]).stdin(Stdio::null()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
-    anyhow::ensure!(output.status.success(), "'{line}' failed: {}{said}", output.status);
+    // What it starts in the background may hold its output open.
+    let ended = guard::ended(Command::new("sh").args(["-c", line]).stdin(Stdio::null()))?;
+    anyhow::ensure!(ended.status.success(), "'{line}' failed: {}", ended.status);
     Ok(())
 }
 

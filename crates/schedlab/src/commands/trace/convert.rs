@@ -171,6 +171,10 @@ fn told(path: &Path, what: &str, converted: &Converted) -> io::Result<()> {
 
 #[cfg(feature = "parquet")]
 fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
+    if args.tick_hz.is_some() && table != Some(Table::Events) {
+        let what = "--tick-hz: intervals are written in ticks; use --table events";
+        return Err(UsageError(what.to_owned()).into());
+    }
     let mut events = None;
     if table != Some(Table::Intervals) {
         let written = events.insert(args.convert(Target::Parquet)?);

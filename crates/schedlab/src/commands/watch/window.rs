@@ -187,9 +187,9 @@ impl Window {
         });
         let length = reply.observed.duration();
         let locked = || one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
-        let asleep = overview::asleep(&reply, is_asleep);
+        let asleep = overview::asleep(&reply, groups, is_asleep);
         let first = overview::first_line(&reply, groups, &asleep);
-        // Each handover has a short wait until the next CPU switches; what sleeps longer than others wait is worse.
+        // Each handover has a short wait until the next CPU switches; who sleeps longer than others wait is worse off.
         let waits = &reply.answer.total;
         let is_handing_over = waits.of(WaitCause::HandingOver).0 * 2 > waits.sum().0;
         let waited = first.as_ref().map_or(Nanos::ZERO, |first| first.waited);

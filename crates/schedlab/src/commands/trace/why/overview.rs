@@ -216,13 +216,40 @@ impl Waited {
 /// Tasks that still wait by the events, and sleep by what the kernel says now: the longest waits are asked about.
 pub(crate) fn asleep(
     reply: &Reply<CausesAnswer>,
+    groups: Option<&Groups>,
     is_asleep: &dyn Fn(Pid) -> bool,
 ) -> BTreeSet<TaskId> {
-    let open = reply.answer.open.iter().filter(|wait| wait.until - wait.since >= OPEN_MIN);
-    let mut open: Vec<&ExplainedWait> = open.collect();
+    let mut open = open_beside(reply, groups);
     open.sort_by_key(|wait| wait.since);
     let asked = open.iter().map(|wait| wait.task).take(ASKED_MAX);
     asked.filter(|task| is_asleep(reply.state.task(*task).pid)).collect()
+}
+
+/// Open waits whose end may not have been logged: for most of each its CPU was not busy, no quota held it, and it is most
+/// of what the task waited.
+fn open_beside<'a>(
+    reply: &'a Reply<CausesAnswer>,
+    groups: Option<&Groups>,
+) -> Vec<&'a ExplainedWait> {
+    use WaitCause::{HandingOver, HeldBack, Misplaced, Unknown};
+    let is_limited = |group: u32| {
+        let chain = groups.into_iter().flat_map(|groups| groups.chain(group));
+        let mut limits = chain.filter_map(|at| groups?.limit(at));
+        limits.any(|limit| limit.quota.is_some())
+    };
+    let waited = reply.answer.tasks.iter().map(|row| (row.task, row.parts.sum()));
+    let waited: BTreeMap<TaskId, Nanos> = waited.collect();
+    let is_beside = |wait: &&ExplainedWait| {
+        let beside =
+            [Unknown, HeldBack, HandingOver, Misplaced].map(|cause| wait.parts.of(cause).0);
+        let group = reply.answer.groups.get(wait.task.index()).copied().flatten();
+        let all = waited.get(&wait.task).copied().unwrap_or_default();
+        wait.until - wait.since >= OPEN_MIN
+            && beside.iter().sum::<u64>() * 2 > wait.parts.sum().0
+            && wait.parts.sum().0 * 2 > all.0
+            && !group.is_some_and(is_limited)
+    };
+    reply.answer.open.iter().filter(is_beside).collect()
 }
 
 /// What the answer about a window of a stream says first; `None` if tasks hardly waited. It is not about those that
@@ -239,7 +266,10 @@ pub(crate) fn first_line(
     let screen = Screen { reply, groups, conditions: None, input: &input, trigger: None, doubtful };
     let subject = Subject::of(reply, &screen.doubtful).filter(|_| !screen.is_calm());
     let (said, waited) = match subject {
-        Some(subject) => (screen.headline(&subject), subject.parts.sum()),
+        Some(subject) => {
+            let each = subject.parts.sum().0 / subject.tasks.len() as u64;
+            (screen.headline(&subject), Nanos(each))
+        }
         None => (screen.left_out()?, Nanos::ZERO),
     };
     Some(Headline { said: said.trim_end().replace('\n', " "), waited })
@@ -249,30 +279,17 @@ pub(crate) fn first_line(
 pub(crate) struct Headline {
     /// A sentence or two.
     pub(crate) said: String,
-    /// How long those waited whom it is about; nothing if it only says what is not known.
+    /// How long each of those waited whom it is about, on average; nothing if it only says what is not known.
     pub(crate) waited: Nanos,
 }
 
 /// Tasks that still wait by the events, and came to run meanwhile by the kernel's counters: it did not log these switches
-/// (some kernels log nothing while a CPU idles). One whose CPU was busy all the time does wait, and one with a quota may.
+/// (some kernels log nothing while a CPU idles).
 fn doubtful(reply: &Reply<CausesAnswer>, groups: &Groups) -> BTreeSet<TaskId> {
-    use WaitCause::{HandingOver, HeldBack, Misplaced, Unknown};
-    let is_limited = |group: u32| {
-        let mut limits = groups.chain(group).filter_map(|at| groups.limit(at));
-        limits.any(|limit| limit.quota.is_some())
-    };
     let ran = reply.checked.iter().filter(|one| one.missing() > 0);
     let ran: BTreeSet<Pid> = ran.map(|one| one.counted.pid).collect();
-    let is_doubtful = |wait: &&ExplainedWait| {
-        let beside =
-            [Unknown, HeldBack, HandingOver, Misplaced].map(|cause| wait.parts.of(cause).0);
-        let group = reply.answer.groups.get(wait.task.index()).copied().flatten();
-        wait.until - wait.since >= OPEN_MIN
-            && beside.iter().sum::<u64>() * 2 > wait.parts.sum().0
-            && ran.contains(&reply.state.task(wait.task).pid)
-            && !group.is_some_and(is_limited)
-    };
-    reply.answer.open.iter().filter(is_doubtful).map(|wait| wait.task).collect()
+    let open = open_beside(reply, Some(groups)).into_iter().map(|wait| wait.task);
+    open.filter(|task| ran.contains(&reply.state.task(*task).pid)).collect()
 }
 
 /// Prints it.
@@ -376,6 +393,7 @@ pub(crate) fn narrow(reply: &mut Reply<CausesAnswer>, chosen: &Chosen) {
     let answer = &mut reply.answer;
     answer.tasks.retain(|row| chosen.has(row.task));
     answer.worst.retain(|wait| chosen.has(wait.task));
+    answer.open.retain(|wait| chosen.has(wait.task));
     let tasks = &answer.tasks;
     let is_of = |comm: CommId, group: Option<u32>, task: Option<TaskId>| {
         let is_it = |row: &TaskCauses| row.group == group && row.comms.contains(&comm);
@@ -888,6 +906,7 @@ impl Screen<'_> {
             WaitCause::RealTime => prio.is_real_time() && !is_kernel,
             WaitCause::OwnGroup => is_fair && is_own,
             WaitCause::OtherGroup => is_fair && !is_own,
+            WaitCause::Fair => is_fair,
             _ => true,
         }
     }
@@ -1226,7 +1245,7 @@ mod tests {
         let reply = reply(0);
         let said = |asleep: &[i32]| {
             let is_asleep = |pid: Pid| asleep.contains(&pid.0);
-            first_line(&reply, None, &super::asleep(&reply, &is_asleep)).unwrap().said
+            first_line(&reply, None, &super::asleep(&reply, None, &is_asleep)).unwrap().said
         };
         assert!(said(&[]).starts_with("C (3) still waits"), "{}", said(&[]));
         assert!(!said(&[3]).contains("C (3)"), "{}", said(&[3]));
