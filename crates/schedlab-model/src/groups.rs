@@ -204,6 +204,12 @@ impl Groups {
         std::iter::once(group).chain(above)
     }
 
+    /// The nearest quota that holds for a group: its own, or that of a group above it.
+    #[must_use]
+    pub fn quota(&self, group: u32) -> Option<&Limit> {
+        self.chain(group).find_map(|at| self.limit(at).filter(|limit| limit.quota.is_some()))
+    }
+
     /// What a group's counters grew by; `None` where they were not read twice.
     #[must_use]
     pub fn throttling(&self, group: u32) -> Option<Throttling> {

@@ -101,10 +101,9 @@ impl Check {
         let places = counted.iter().enumerate().map(|(place, one)| (one.pid, place)).collect();
         let mut limited = BTreeSet::new();
         if let Some(groups) = &info.groups {
-            let has_quota = |group| groups.limit(group).is_some_and(|limit| limit.quota.is_some());
             let count = groups.names.len() as u32;
             let under: BTreeSet<u32> =
-                (0..count).filter(|group| groups.chain(*group).any(has_quota)).collect();
+                (0..count).filter(|group| groups.quota(*group).is_some()).collect();
             let members = groups.members.iter().filter(|member| under.contains(&member.group));
             limited.extend(members.map(|member| member.pid));
         }

@@ -84,8 +84,10 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
-/// Runs a program to its end; what it prints goes where the command says. It does not outlive this process. A signal that comes
-/// meanwhile is passed on; if that does not end it soon, it is killed with all that it started.
+/// Runs a program to its end. What it prints goes where the command says.
+///
+/// The program does not outlive this process. A signal that comes meanwhile is passed on. If the program does not end
+/// soon after that, it is killed with all that it started.
 ///
 /// # Errors
 /// When it cannot be started.

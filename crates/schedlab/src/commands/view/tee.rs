@@ -1,6 +1,6 @@
 //! A source for two passes at a time: one reads it, the other one, in a thread of its own, gets copies of the batches.
 
-use schedlab_model::{Event, EventSource, TraceInfo, Warning};
+use schedlab_model::{Coverage, Event, EventSource, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,7 +15,14 @@ type Copied = (Vec<Event>, Option<TraceInfo>);
 pub(super) struct Tee<'a> {
     source: &'a mut dyn EventSource,
     other: SyncSender<Copied>,
-    told: TraceInfo,
+    told: Learnt,
+}
+
+/// What a source learns on the way: what it left out, and how many tracepoints and marks there are.
+type Learnt = (Coverage, usize, usize);
+
+fn learnt(info: &TraceInfo) -> Learnt {
+    (info.coverage, info.others.len(), info.marks.len())
 }
 
 /// What a [`Tee`] has read, without arguments and warnings. Waits until there is something, or the tee is dropped.
@@ -29,8 +36,8 @@ pub(super) struct TeeCopy {
 /// is 8 batches ahead of the copy, and goes on alone when the copy is dropped.
 pub(super) fn tee(source: &mut dyn EventSource) -> (Tee<'_>, TeeCopy) {
     let (other, from) = sync_channel(AHEAD);
-    let told = source.info().clone();
-    (Tee { source, other, told: told.clone() }, TeeCopy { info: told, from })
+    let info = source.info().clone();
+    (Tee { source, other, told: learnt(&info) }, TeeCopy { info, from })
 }
 
 impl EventSource for Tee<'_> {
@@ -40,12 +47,9 @@ impl EventSource for Tee<'_> {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         let more = self.source.next(batch)?;
-        let info = self.source.info();
-        let known = |info: &TraceInfo| (info.coverage, info.others.len(), info.marks.len());
-        let news = (known(info) != known(&self.told)).then(|| info.clone());
-        if let Some(info) = &news {
-            self.told.clone_from(info);
-        }
+        let now = learnt(self.source.info());
+        let is_news = std::mem::replace(&mut self.told, now) != now;
+        let news = is_news.then(|| self.source.info().clone());
         // An error: the copy was dropped.
         let _ = self.other.send((batch.clone(), news));
         Ok(more)

@@ -16,7 +16,8 @@ const CPUS: std::ops::RangeInclusive<f64> = 0.7..=1.3;
 /// A task at one end of a larger part of the handovers hands out work.
 const HUB: f64 = 0.7;
 
-/// A sentence about such tasks, and how long each slept; `None` if there are none. `processes` has the threads that are not the first of theirs.
+/// A sentence about such tasks, and how long each of them slept; `None` if there are none. `processes` has the threads
+/// that are not the first of theirs.
 pub(super) fn told(
     ran: &TasksAnswer,
     processes: Option<&BTreeMap<Pid, Pid>>,

@@ -186,14 +186,14 @@ impl Window {
             Some(Throttled { group: path.clone(), group_name, throttled_ns: *time })
         });
         let length = reply.observed.duration();
-        let locked = || one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
+        let locked = one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
         let asleep = overview::asleep(&reply, groups, is_asleep);
         let first = overview::first_line(&reply, groups, &asleep);
         // Each handover has a short wait until the next CPU switches; who sleeps longer than others wait is worse off.
         let waits = &reply.answer.total;
         let is_handing_over = waits.of(WaitCause::HandingOver).0 * 2 > waits.sum().0;
         let waited = first.as_ref().map_or(Nanos::ZERO, |first| first.waited);
-        let locked = locked().filter(|(_, slept)| is_handing_over || *slept > waited);
+        let locked = locked.filter(|(_, slept)| is_handing_over || *slept > waited);
         let answer = locked.map(|(said, _)| said).or(first.map(|first| first.said));
         let rows = rows(&tasks, &reply.state, by);
         Self {

@@ -1,0 +1,594 @@
+//! The answer in sentences: who waited, why, behind whom, and the one thing to change.
+
+use super::super::super::input::{self, Input, Named};
+use super::subject::Subject;
+use super::{SHARE_MIN, part, percent, users, went_to, wrapped};
+use schedlab_model::{Conditions, Cpu, CpuSet, Groups, Limit, Nanos, Need, Prio, Trigger};
+use schedlab_timeline::{CausesAnswer, Reply, TaskId, WaitCause, is_kernel_thread};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// If tasks waited for less than this part of all CPUs' time, and none for as long, nothing is wrong.
+const CALM_SHARE: f64 = 0.005;
+const CALM_WAIT: Nanos = Nanos(5_000_000);
+/// Who ran for this share of what somebody waited for is named alone.
+const MOSTLY: f64 = 0.9;
+
+/// What the text needs to know.
+pub(super) struct Screen<'a> {
+    pub(super) reply: &'a Reply<CausesAnswer>,
+    pub(super) groups: &'a Groups,
+    pub(super) conditions: Option<&'a Conditions>,
+    pub(super) input: &'a Input,
+    pub(super) trigger: Option<Trigger>,
+    /// Tasks that wait by the events alone.
+    pub(super) doubtful: &'a BTreeSet<TaskId>,
+}
+
+impl Screen<'_> {
+    pub(super) fn text(&self, subject: Option<&Subject>) -> String {
+        let looked_at = input::looked_at(self.reply);
+        if self.reply.known.of(Need::WaitTime).is_none() {
+            return "Who waited cannot be known of this trace.\n".to_owned();
+        }
+        let Some(subject) = subject else {
+            let left_out = self.left_out().unwrap_or_default();
+            return format!("Nobody waited for a CPU in {looked_at}.\n{left_out}");
+        };
+        if self.is_calm() {
+            let all = self.reply.answer.total.sum().readable();
+            let most = subject.parts.sum().readable();
+            let longest = self.longest().readable();
+            let said = format!(
+                "Tasks hardly waited: {all} in sum, at most {longest} at once, in {looked_at}. Most of it: {} with {most}.",
+                self.who(subject)
+            );
+            let left_out = self.left_out().unwrap_or_default();
+            return format!("{}\n{}{left_out}", wrapped(&said), self.causes(subject));
+        }
+        let mut text = self.headline(subject);
+        if let Some(trigger) = self.trigger.filter(|_| !subject.is_trigger) {
+            let waited = (trigger.until - trigger.since).readable();
+            text += &wrapped(&format!(
+                "The wait of task {}, which ended the recording after {waited}, is not in this answer.",
+                trigger.pid
+            ));
+        }
+        let _ = writeln!(text, "\n{}", self.causes(subject));
+        let _ = write!(text, "{}", self.advice(subject));
+        let all = self.reply.answer.total.sum();
+        let count = self.reply.answer.tasks.len();
+        let shares: Vec<String> = self
+            .reply
+            .answer
+            .total
+            .ranked()
+            .into_iter()
+            .filter(|(_, time)| part(*time, all) >= SHARE_MIN)
+            .map(|(cause, time)| format!("{} {}", cause.title(), percent(time, all)))
+            .collect();
+        let who = if count == 1 { "1 task".to_owned() } else { format!("All {count} tasks") };
+        let summed =
+            format!("{who} waited {} in {looked_at}: {}.", all.readable(), shares.join(", "));
+        text + "\n" + &wrapped(&summed) + &self.stolen() + &self.left_out().unwrap_or_default()
+    }
+
+    /// Says whose waits the answer does not take for such.
+    fn left_out(&self) -> Option<String> {
+        let tasks = self.reply.answer.tasks.iter();
+        let longest = tasks.filter(|row| self.doubtful.contains(&row.task));
+        let longest = longest.max_by_key(|row| (row.longest, Reverse(row.task)))?;
+        let who = Named::of(longest.task, &self.reply.state);
+        let others = match self.doubtful.len() {
+            1 => String::new(),
+            2 => " Another task is left out for the same reason.".to_owned(),
+            more => format!(" {} other tasks are left out for the same reason.", more - 1),
+        };
+        Some(wrapped(&format!(
+            "{who} waits for {} by the events, and is left out: it ran or sleeps by what the kernel says, which did not log \
+             the switch.{others}",
+            longest.longest.readable()
+        )))
+    }
+
+    /// How much of competition the hypervisor may have taken: no event tells when it did.
+    fn stolen(&self) -> String {
+        let parts = &self.reply.answer.total;
+        let competition =
+            WaitCause::ALL.into_iter().filter(|cause| *cause >= WaitCause::KernelThread);
+        let competition = competition.fold(Nanos::ZERO, |sum, cause| sum + parts.of(cause));
+        let stolen = self.groups.stolen().unwrap_or_default().min(competition);
+        if part(stolen, competition) < SHARE_MIN {
+            return String::new();
+        }
+        wrapped(&format!(
+            "Of competition, up to {} was stolen by the hypervisor.",
+            stolen.readable()
+        ))
+    }
+
+    /// The longest wait of all.
+    fn longest(&self) -> Nanos {
+        let mut worst = self.reply.answer.worst.iter();
+        let worst = worst.find(|wait| !self.doubtful.contains(&wait.task));
+        worst.map_or(Nanos::ZERO, |wait| wait.until - wait.since)
+    }
+
+    /// Whether waiting is no reason to change anything.
+    pub(super) fn is_calm(&self) -> bool {
+        let cpus = self.reply.state.observed_cpus().count() as f64;
+        let time = self.reply.observed.duration().0 as f64 * cpus;
+        let rows = self.reply.answer.tasks.iter();
+        let rows = rows.filter(|row| !self.doubtful.contains(&row.task));
+        let share = rows.map(|row| row.parts.sum().0).sum::<u64>() as f64 / time.max(1.0);
+        share < CALM_SHARE && self.longest() < CALM_WAIT
+    }
+
+    fn who(&self, subject: &Subject) -> String {
+        let state = &self.reply.state;
+        let mut who = match subject.tasks.as_slice() {
+            [task] => Named::of(*task, state).to_string(),
+            many => format!("{} ({} tasks)", state.name(many[0]), many.len()),
+        };
+        if let Some(group) =
+            self.reply.answer.group_title(subject.group).filter(|name| *name != "/")
+        {
+            let _ = write!(who, " in {group}");
+        }
+        who
+    }
+
+    fn headline(&self, subject: &Subject) -> String {
+        let who = self.who(subject);
+        let all = subject.parts.sum();
+        let trigger = if subject.is_trigger { ", which ended the recording" } else { "" };
+        let waited = match &subject.wait {
+            Some(wait) if wait.is_open => {
+                let length = (wait.until - wait.since).readable();
+                format!("still waits after at least {length}{trigger}")
+            }
+            Some(wait) => {
+                format!("waited {} for a CPU{trigger}", (wait.until - wait.since).readable())
+            }
+            None => {
+                let all = input::figure(&self.reply.known, Need::WaitTime, all.readable());
+                format!("waited {all} for a CPU")
+            }
+        };
+        let Some((cause, time)) = subject.parts.ranked().first().copied() else {
+            return wrapped(&format!("{who} {waited}."));
+        };
+        let share = percent(time, all);
+        let why = match cause {
+            WaitCause::Throttled => match self.limit(subject) {
+                Some((name, _)) => {
+                    format!("{share} of it because the CPU quota of {name} was used up")
+                }
+                None if self.is_real_time(subject) => {
+                    format!(
+                        "{share} of it because the kernel's limit for real-time tasks was reached"
+                    )
+                }
+                None => format!("{share} of it because its own CPU budget was used up"),
+            },
+            WaitCause::HeldBack | WaitCause::Unknown
+                if let Some((name, limit)) = self.limit(subject) =>
+            {
+                format!(
+                    "and the CPU quota of {name} ({} in {}) may be why: what shows that was not logged",
+                    limit.quota.unwrap_or_default().readable(),
+                    limit.period.readable()
+                )
+            }
+            WaitCause::HeldBack => {
+                format!(
+                    "{share} of it beside an idle CPU: something that this trace does not hold limits it"
+                )
+            }
+            WaitCause::HandingOver => format!("{share} of it until an idle CPU switched to it"),
+            WaitCause::Unknown => format!("of {share} the cause is not known"),
+            WaitCause::Offline => format!("{share} of it while its CPU was out of use"),
+            WaitCause::Interrupt => format!("{share} of it while its CPU handled interrupts"),
+            WaitCause::Pinned => format!(
+                "{share} of it while another CPU was free where it may not run, behind {}",
+                self.behind(subject, cause)
+            ),
+            WaitCause::Misplaced => {
+                format!(
+                    "{share} of it while another CPU was free, behind {}",
+                    self.behind(subject, cause)
+                )
+            }
+            _ => format!("{share} of it behind {}", self.behind(subject, cause)),
+        };
+        wrapped(&format!("{who} {waited}, {why}."))
+    }
+
+    /// Who ran instead, most first; with a kind of competition, those of that kind.
+    fn culprits(&self, subject: &Subject, cause: Option<WaitCause>) -> Vec<(TaskId, Nanos)> {
+        let told = self.reply.answer.tasks.iter().filter(|row| subject.tasks.contains(&row.task));
+        let comms: Vec<_> = told.flat_map(|row| row.comms.iter().copied()).collect();
+        let rows = self.reply.answer.blame.iter();
+        let rows = rows.filter(|row| row.group == subject.group && comms.contains(&row.comm));
+        // Those who changed their name while they waited have a row for each.
+        let mut sums = BTreeMap::<TaskId, Nanos>::new();
+        for row in rows.filter(|row| cause.is_none_or(|cause| self.is_of(row.by, cause, subject))) {
+            *sums.entry(row.by).or_default() += row.time;
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_by_key(|(task, time)| (Reverse(*time), *task));
+        sums
+    }
+
+    /// Whether a task that ran counts for a kind of competition.
+    fn is_of(&self, task: TaskId, cause: WaitCause, subject: &Subject) -> bool {
+        let state = &self.reply.state;
+        let is_kernel = is_kernel_thread(&state.name(task));
+        let prio = state.task(task).prio;
+        let is_fair = prio.is_fair() && !is_kernel;
+        let is_own = self.reply.answer.groups[task.index()] == subject.group;
+        match cause {
+            WaitCause::KernelThread => is_kernel,
+            WaitCause::Deadline => prio.is_deadline() && !is_kernel,
+            WaitCause::RealTime => prio.is_real_time() && !is_kernel,
+            WaitCause::OwnGroup => is_fair && is_own,
+            WaitCause::OtherGroup => is_fair && !is_own,
+            WaitCause::Fair => is_fair,
+            _ => true,
+        }
+    }
+
+    /// `hog (17) of /other`, or `others, mostly rustc (3 tasks, 1.20 s)`; tasks of one name together.
+    fn behind(&self, subject: &Subject, cause: WaitCause) -> String {
+        let state = &self.reply.state;
+        let mut by_name = BTreeMap::new();
+        let mut all = Nanos::ZERO;
+        for (task, time) in self.culprits(subject, Some(cause)) {
+            let group = self.reply.answer.groups[task.index()];
+            let sum = by_name.entry((state.name(task), group)).or_insert((Nanos::ZERO, Vec::new()));
+            sum.0 += time;
+            sum.1.push(task);
+            all += time;
+        }
+        let most = by_name.into_iter().max_by_key(|(_, (time, _))| *time);
+        let Some(((name, group), (time, tasks))) = most else {
+            return "nobody who was seen".to_owned();
+        };
+        let group = self.reply.answer.group_title(group).filter(|name| *name != "/");
+        let is_own = self.reply.answer.groups[tasks[0].index()] == subject.group;
+        let of = group.filter(|_| !is_own).map(|name| format!(" of {name}")).unwrap_or_default();
+        let count = match tasks.as_slice() {
+            [task] => state.task(*task).pid.to_string(),
+            many => format!("{} tasks", many.len()),
+        };
+        if part(time, all) >= MOSTLY {
+            return format!("{name} ({count}){of}");
+        }
+        let others = match cause {
+            WaitCause::KernelThread => "kernel threads",
+            WaitCause::Deadline => "deadline tasks",
+            WaitCause::RealTime => "real-time tasks",
+            WaitCause::OwnGroup => "others of its group",
+            WaitCause::OtherGroup => "other groups",
+            _ => "others",
+        };
+        format!("{others}, mostly {name}{of} ({count}, {})", time.readable())
+    }
+
+    fn is_real_time(&self, subject: &Subject) -> bool {
+        self.reply.state.task(subject.tasks[0]).prio.is_real_time()
+    }
+
+    /// The nearest quota that holds for the subject: that of fair tasks alone.
+    fn limit(&self, subject: &Subject) -> Option<(String, Limit)> {
+        let is_fair = self.reply.state.task(subject.tasks[0]).prio.is_fair();
+        let group = subject.group.filter(|_| is_fair)?;
+        let limited = self.groups.quota(group)?;
+        Some((self.groups.title(limited.group), *limited))
+    }
+
+    fn causes(&self, subject: &Subject) -> String {
+        let all = subject.parts.sum();
+        let mut text = String::new();
+        for (cause, time) in subject.parts.ranked() {
+            if part(time, all) < SHARE_MIN {
+                continue;
+            }
+            let beside = match (cause, self.limit(subject)) {
+                (WaitCause::Throttled, Some((name, limit))) => {
+                    let quota = limit.quota.unwrap_or_default().readable();
+                    format!("{name}: {quota} of each {}", limit.period.readable())
+                }
+                _ => String::new(),
+            };
+            let (title, time, share) = (cause.title(), time.readable(), percent(time, all));
+            let line = format!("  {title:<30}{time:>9}{share:>6}  {beside}");
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        let ran: Vec<String> = self
+            .culprits(subject, None)
+            .into_iter()
+            .take(3)
+            .map(|(task, time)| {
+                format!("{} {}", Named::of(task, &self.reply.state), time.readable())
+            })
+            .collect();
+        if !ran.is_empty() {
+            let _ = write!(
+                text,
+                "\n{}",
+                wrapped(&format!("On its CPU meanwhile: {}.{}", ran.join(", "), self.interrupts()))
+            );
+        }
+        let throttled = part(subject.parts.of(WaitCause::Throttled), all) >= SHARE_MIN;
+        let limit = self.limit(subject).filter(|_| throttled);
+        if let Some(said) = limit
+            .and_then(|(name, limit)| went_to(&name, &users(limit.group, self.groups, self.reply)))
+        {
+            text += &wrapped(&said);
+        }
+        text + &self.offline()
+    }
+
+    /// CPUs that went out of use: the others have their work, too.
+    fn offline(&self) -> String {
+        let all = self.reply.state.cpus().iter().zip((0..).map(Cpu));
+        let gone: CpuSet = all.filter(|(here, _)| here.offline).map(|(_, cpu)| cpu).collect();
+        let Some(first) = gone.iter().next() else { return String::new() };
+        wrapped(&format!(
+            "CPU {gone} went offline, and the others have its work. To put it into use: \
+             echo 1 > /sys/devices/system/cpu/cpu{first}/online."
+        ))
+    }
+
+    /// What gives the subject the rights of who runs instead; `None` if it has them.
+    fn rights(&self, subject: &Subject, culprit: TaskId) -> Option<String> {
+        let state = &self.reply.state;
+        let scheduled = |task| self.conditions?.of(state.task(task).pid, state.now());
+        let (task, pid) = (subject.tasks[0], state.task(subject.tasks[0]).pid);
+        let is_idle = |task| scheduled(task).is_some_and(|one| one.policy == "idle");
+        let who = Named::of(task, state);
+        if is_idle(task) && !is_idle(culprit) {
+            return Some(format!(
+                "{who} has the policy SCHED_IDLE: it hardly runs while others want its CPU. For an equal share: \
+                 chrt -o -p 0 {pid}."
+            ));
+        }
+        let nice = |task: TaskId| state.task(task).prio.0 - Prio::NORMAL.0;
+        let (own, other) = (nice(task), nice(culprit));
+        (own > other).then(|| {
+            let other_one = Named::of(culprit, state);
+            format!(
+                "{who} has nice {own}, {other_one} has {other}. For an equal share: renice -n {other} -p {pid}."
+            )
+        })
+    }
+
+    /// Where the time of interrupts is.
+    fn interrupts(&self) -> &'static str {
+        match self.reply.answer.sees_interrupts {
+            true => "",
+            false => " Interrupts were not recorded: their time is in it.",
+        }
+    }
+
+    /// The one thing to change.
+    fn advice(&self, subject: &Subject) -> String {
+        let file = self.input.shown();
+        let state = &self.reply.state;
+        let Some((cause, time)) = subject.parts.ranked().first().copied() else {
+            return String::new();
+        };
+        let culprit = self.culprits(subject, Some(cause)).first().map(|(task, _)| *task);
+        // A replay takes the first 500 ms as its warm-up.
+        let is_short = self.reply.observed.duration() < Nanos::from_millis(1_000);
+        let warm_up = if is_short { " --warm-up 0s" } else { "" };
+        let pid = state.task(subject.tasks[0]).pid;
+        let said = match cause {
+            WaitCause::Throttled => match self.limit(subject) {
+                Some((name, limit)) => {
+                    let quota = limit.quota.unwrap_or_default();
+                    let window = self.reply.observed.duration().0.max(1) as f64;
+                    let periods = window / limit.period.0.max(1) as f64;
+                    let more = Nanos((time.0 as f64 / periods) as u64);
+                    format!(
+                        "Raise the quota of {name} by up to {} for each {} (cpu.max, in version 1 \
+                         cpu.cfs_quota_us), or let its tasks do less: other tasks cost it nothing in \
+                         this time.",
+                        more.readable(),
+                        limit.period.readable()
+                    ) + if quota < Nanos::from_millis(5) {
+                        " A quota below the 5 ms slice of a CPU makes waits longer."
+                    } else {
+                        ""
+                    }
+                }
+                None if self.is_real_time(subject) => {
+                    "Let it do less, give it a fair policy, or raise the limit: cpu.rt_runtime_us of its group \
+                     (version 1), kernel.sched_rt_runtime_us, and since Linux 6.12 the share of fair tasks \
+                     (/sys/kernel/debug/sched/fair_server)."
+                        .to_owned()
+                }
+                None => "Raise the runtime of the deadline task (chrt --sched-runtime).".to_owned(),
+            },
+            WaitCause::HeldBack | WaitCause::Unknown if self.limit(subject).is_some() => {
+                "If nr_throttled in cpu.stat of that group grows, it is the quota: raise it (cpu.max, in version 1 \
+                 cpu.cfs_quota_us), or let its tasks do less."
+                    .to_owned()
+            }
+            WaitCause::HeldBack => format!(
+                "Look for a CPU quota of its control group or container (cpu.stat), real-time throttling, or core \
+                 scheduling. `schedlab record` stores the limits of groups, and `schedlab why` then names them. \
+                 pid {pid} is one of the tasks."
+            ),
+            WaitCause::HandingOver => format!(
+                "Idle CPUs are slow to wake: `schedlab trace power {file}` shows their idle states."
+            ),
+            WaitCause::Unknown => "Record again: the notes say what is missing.".to_owned(),
+            WaitCause::Interrupt => {
+                "Move interrupts to other CPUs (/proc/irq/N/smp_affinity), or make them \
+                                     fewer; /proc/interrupts counts them."
+                    .to_owned()
+            }
+            WaitCause::Offline => {
+                "Put the CPU into use: /sys/devices/system/cpu/cpuN/online.".to_owned()
+            }
+            WaitCause::Pinned => {
+                let all: CpuSet = state.observed_cpus().map(|(cpu, _)| cpu).collect();
+                format!(
+                    "Let it use more CPUs: taskset -pc {all} {pid}, or the cpuset of its control group."
+                )
+            }
+            WaitCause::Misplaced => format!(
+                "The scheduler left it behind a busy CPU. `schedlab trace conservation {file}` lists the decisions."
+            ),
+            WaitCause::RealTime | WaitCause::Deadline => match culprit {
+                Some(task) => format!(
+                    "{} runs before all fair tasks. Give it a fair policy (chrt -o -p 0 {}), another CPU, or less to do.",
+                    Named::of(task, state),
+                    state.task(task).pid
+                ),
+                None => String::new(),
+            },
+            WaitCause::KernelThread => match culprit {
+                Some(task) => format!(
+                    "A kernel thread ran instead. `schedlab trace why {file} --pid {}` shows what made it run.",
+                    state.task(task).pid
+                ),
+                None => String::new(),
+            },
+            WaitCause::OwnGroup | WaitCause::OtherGroup | WaitCause::Fair => match culprit {
+                Some(task) if cause == WaitCause::OtherGroup => format!(
+                    "Give its group more weight (cpu.weight, in version 1 cpu.shares), or move {} to other CPUs.",
+                    Named::of(task, state)
+                ),
+                Some(task) => self.rights(subject, task).unwrap_or_else(|| {
+                    format!(
+                        "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
+                         `schedlab replay {file} --set nice:{}=5{warm_up}`.",
+                        Named::of(task, state),
+                        state.name(task)
+                    )
+                }),
+                None => String::new(),
+            },
+            _ => String::new(),
+        };
+        wrapped(&said)
+    }
+}
+
+/// What the answer about a window of a stream says first; `None` if tasks hardly waited. It is not about those that
+/// are [`asleep`].
+pub(crate) fn first_line(
+    reply: &Reply<CausesAnswer>,
+    groups: Option<&Groups>,
+    asleep: &BTreeSet<TaskId>,
+) -> Option<Headline> {
+    let input = Input::part_of(std::path::Path::new("trace.dat"), None, None);
+    let none = Groups::default();
+    let groups = groups.unwrap_or(&none);
+    let screen =
+        Screen { reply, groups, conditions: None, input: &input, trigger: None, doubtful: asleep };
+    let subject = Subject::of(reply, asleep).filter(|_| !screen.is_calm());
+    let (said, waited) = match subject {
+        Some(subject) => {
+            let each = subject.parts.sum().0 / subject.tasks.len() as u64;
+            (screen.headline(&subject), Nanos(each))
+        }
+        None => (screen.left_out()?, Nanos::ZERO),
+    };
+    Some(Headline { said: said.trim_end().replace('\n', " "), waited })
+}
+
+/// What is said first.
+pub(crate) struct Headline {
+    /// A sentence or two.
+    pub(crate) said: String,
+    /// How long each of those waited whom it is about, on average; nothing if it only says what is not known.
+    pub(crate) waited: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::subject::{self, Subject, doubtful};
+    use super::{Screen, first_line};
+    use crate::commands::trace::input::Input;
+    use schedlab_model::{Counted, Event, Groups, Nanos, Pid, What};
+    use schedlab_timeline::{Causes, CausesAnswer, Reply, ask, notation};
+
+    const MS: u64 = 1_000_000;
+
+    /// `A` and `B` take turns on CPU 0; `C` is woken on CPU 1, which idles.
+    fn reply(c_came_to_run: u64) -> Reply<CausesAnswer> {
+        let text =
+            "tick 10ms\n0 | AABBAABBAABB\n  | bbaabbaabbaa\n1 | ............\n  |  ccccccccccc";
+        let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let (from, to) = (Some(Nanos(0)), Nanos(120 * MS));
+        let (pid, ran, waited) = (Pid(3), Nanos(MS), Nanos::ZERO);
+        let counted = Counted { pid, from, to, ran, waited, arrivals: c_came_to_run };
+        trace.info.counters = Some(vec![counted]);
+        ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap()
+    }
+
+    fn text(reply: &Reply<CausesAnswer>) -> String {
+        let (groups, input) = (Groups::default(), Input::part_of("x.dat".as_ref(), None, None));
+        let doubtful = doubtful(reply, &groups);
+        let doubtful = &doubtful;
+        let subject = Subject::of(reply, doubtful);
+        let conditions = None;
+        let screen =
+            Screen { reply, groups: &groups, conditions, input: &input, trigger: None, doubtful };
+        screen.text(subject.as_ref())
+    }
+
+    #[test]
+    fn a_wait_that_the_kernel_denies_is_not_what_the_answer_is_about() {
+        let text_of = |came_to_run| text(&reply(came_to_run));
+        assert!(
+            text_of(0).starts_with("C (3) still waits after at least 110 ms"),
+            "{}",
+            text_of(0)
+        );
+        let denied = text_of(2);
+        assert!(denied.starts_with("A (1)") || denied.starts_with("B (2)"), "{denied}");
+        assert!(
+            denied.contains("C (3) waits for 110 ms by the events, and is left out"),
+            "{denied}"
+        );
+    }
+
+    #[test]
+    fn those_whom_others_make_wait_come_before_those_that_stand_in_their_own_way() {
+        let text_of = |rows: &str| {
+            let mut trace = notation::parse(rows).unwrap_or_else(|error| panic!("{error}"));
+            // Three tasks of one name.
+            for pid in 1..=3 {
+                let what = What::Comm { pid: Pid(pid), comm: *b"batch\0\0\0\0\0\0\0\0\0\0\0" };
+                let first = trace.events[0];
+                trace.events.push(Event { what, ..first });
+            }
+            trace.events.sort_by_key(|event| event.time);
+            let causes = Causes::new(&trace.info, &[], 10);
+            text(&ask(&mut trace.source(), causes).unwrap())
+        };
+        let said =
+            text_of("tick 10ms\n0 | ABCABCABCD\n  | baabaabaaa\n  | ccbccbccbb\n  | dddddddddc");
+        assert!(
+            said.starts_with("D (4) waited 90.0 ms for a CPU, 100 % of it behind batch (3"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_window_asks_the_kernel_who_sleeps() {
+        let reply = reply(0);
+        let said = |asleep: &[i32]| {
+            let is_asleep = |pid: Pid| asleep.contains(&pid.0);
+            first_line(&reply, None, &subject::asleep(&reply, None, &is_asleep)).unwrap().said
+        };
+        assert!(said(&[]).starts_with("C (3) still waits"), "{}", said(&[]));
+        assert!(!said(&[3]).contains("C (3)"), "{}", said(&[3]));
+    }
+}

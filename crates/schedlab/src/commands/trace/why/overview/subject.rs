@@ -1,0 +1,157 @@
+//! What the answer is about, and which waits it does not take for such.
+
+use super::{ByCause, by_cause};
+use schedlab_model::{Groups, Nanos, Pid};
+use schedlab_timeline::{CausesAnswer, ExplainedWait, Parts, Reply, TaskId, WaitCause};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An open wait that is shorter is the end of the recording, and no fault.
+const OPEN_MIN: Nanos = Nanos(10_000_000);
+/// Of so many open waits the kernel is asked, the longest first.
+const ASKED_MAX: usize = 50;
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SubjectTold {
+    /// The name of its tasks.
+    comm: String,
+    /// Their pids.
+    pids: Vec<schedlab_model::Pid>,
+    /// The path of their control group; `null` if not known.
+    group: Option<String>,
+    /// What people call that group.
+    group_name: Option<String>,
+    waited_ns: Nanos,
+    by_cause: Vec<ByCause>,
+    /// How long it waits already, if that is what it is about.
+    open_ns: Option<Nanos>,
+}
+
+/// Tasks of one name in one group: what the answer is about.
+pub(super) struct Subject {
+    pub(super) tasks: Vec<TaskId>,
+    pub(super) group: Option<u32>,
+    pub(super) parts: Parts,
+    /// Its wait, if the answer is about a single one.
+    pub(super) wait: Option<ExplainedWait>,
+    /// Whether that wait ended the recording.
+    pub(super) is_trigger: bool,
+}
+
+impl Subject {
+    /// The wait that ended the recording, else the worst open wait if no wait was longer, else the tasks of a name that
+    /// waited longest in sum. If most of that was for each other, those whom others made wait longest, if that is a
+    /// quarter of it.
+    pub(super) fn of(reply: &Reply<CausesAnswer>, doubtful: &BTreeSet<TaskId>) -> Option<Self> {
+        let answer = &reply.answer;
+        let found = answer
+            .triggered
+            .as_ref()
+            .filter(|wait| answer.tasks.iter().any(|row| row.task == wait.task));
+        let worst = answer.worst.iter().find(|wait| !doubtful.contains(&wait.task));
+        let worst = found.or(worst);
+        let is_worth = |wait: &&ExplainedWait| {
+            found.is_some() || wait.is_open && wait.until - wait.since >= OPEN_MIN
+        };
+        if let Some(wait) = worst.filter(is_worth) {
+            let row = answer.tasks.iter().find(|row| row.task == wait.task)?;
+            return Some(Self {
+                tasks: vec![wait.task],
+                group: row.group,
+                parts: wait.parts,
+                wait: Some(wait.clone()),
+                is_trigger: found.is_some(),
+            });
+        }
+        let mut sums = BTreeMap::new();
+        for row in answer.tasks.iter().filter(|row| !doubtful.contains(&row.task)) {
+            let key = (row.group, reply.state.task(row.task).comm);
+            let (sum, _): &mut (Self, Nanos) = sums.entry(key).or_insert_with(|| {
+                let (tasks, parts) = (Vec::new(), Parts::default());
+                let subject =
+                    Self { tasks, group: row.group, parts, wait: None, is_trigger: false };
+                (subject, Nanos::ZERO)
+            });
+            sum.tasks.push(row.task);
+            sum.parts.add(&row.parts);
+        }
+        // Tasks of a name that stand in each other's way may be the culprits of somebody else.
+        for row in &answer.blame {
+            let group = answer.groups.get(row.by.index()).copied().flatten();
+            let is_own = (group, reply.state.task(row.by).comm) == (row.group, row.comm);
+            if let Some((_, by_others)) = sums.get_mut(&(row.group, row.comm)).filter(|_| !is_own) {
+                *by_others += row.time;
+            }
+        }
+        let mut sums: Vec<(Self, Nanos)> = sums.into_values().collect();
+        sums.sort_by_key(|(sum, _)| (Reverse(sum.parts.sum()), sum.tasks[0]));
+        let (most, own) = sums.first().map(|(sum, by_others)| (sum.parts.sum(), *by_others))?;
+        let victim = sums.iter().map(|(_, by_others)| *by_others).max()?;
+        let is_led = victim > own && victim.0 * 4 >= most.0;
+        let found = sums.into_iter().find(|(_, by_others)| !is_led || *by_others == victim);
+        found.map(|(sum, _)| sum).filter(|sum| sum.parts.sum() > Nanos::ZERO)
+    }
+
+    pub(super) fn told(&self, reply: &Reply<CausesAnswer>) -> SubjectTold {
+        let state = &reply.state;
+        SubjectTold {
+            comm: state.name(self.tasks[0]),
+            pids: self.tasks.iter().map(|task| state.task(*task).pid).collect(),
+            group: reply.answer.group_name(self.group).map(str::to_owned),
+            group_name: reply.answer.group_title(self.group).map(str::to_owned),
+            waited_ns: self.parts.sum(),
+            by_cause: by_cause(&self.parts),
+            open_ns: self
+                .wait
+                .as_ref()
+                .filter(|wait| wait.is_open)
+                .map(|wait| wait.until - wait.since),
+        }
+    }
+}
+
+/// Tasks that still wait by the events, and sleep by what the kernel says now: the longest waits are asked about.
+pub(crate) fn asleep(
+    reply: &Reply<CausesAnswer>,
+    groups: Option<&Groups>,
+    is_asleep: &dyn Fn(Pid) -> bool,
+) -> BTreeSet<TaskId> {
+    let mut open = open_beside(reply, groups);
+    open.sort_by_key(|wait| wait.since);
+    let asked = open.iter().map(|wait| wait.task).take(ASKED_MAX);
+    asked.filter(|task| is_asleep(reply.state.task(*task).pid)).collect()
+}
+
+/// Open waits whose end may not have been logged: for most of each its CPU was not busy, no quota held it, and it is most
+/// of what the task waited.
+fn open_beside<'a>(
+    reply: &'a Reply<CausesAnswer>,
+    groups: Option<&Groups>,
+) -> Vec<&'a ExplainedWait> {
+    use WaitCause::{HandingOver, HeldBack, Misplaced, Unknown};
+    let has_quota = |group: u32| groups.is_some_and(|groups| groups.quota(group).is_some());
+    let waited = reply.answer.tasks.iter().map(|row| (row.task, row.parts.sum()));
+    let waited: BTreeMap<TaskId, Nanos> = waited.collect();
+    let is_beside = |wait: &&ExplainedWait| {
+        let beside =
+            [Unknown, HeldBack, HandingOver, Misplaced].map(|cause| wait.parts.of(cause).0);
+        let group = reply.answer.groups.get(wait.task.index()).copied().flatten();
+        let all = waited.get(&wait.task).copied().unwrap_or_default();
+        wait.until - wait.since >= OPEN_MIN
+            && beside.iter().sum::<u64>() * 2 > wait.parts.sum().0
+            && wait.parts.sum().0 * 2 > all.0
+            && !group.is_some_and(has_quota)
+    };
+    reply.answer.open.iter().filter(is_beside).collect()
+}
+
+/// Tasks that still wait by the events, and came to run meanwhile by the kernel's counters: it did not log these switches
+/// (some kernels log nothing while a CPU idles).
+pub(super) fn doubtful(reply: &Reply<CausesAnswer>, groups: &Groups) -> BTreeSet<TaskId> {
+    let ran = reply.checked.iter().filter(|one| one.missing() > 0);
+    let ran: BTreeSet<Pid> = ran.map(|one| one.counted.pid).collect();
+    let open = open_beside(reply, Some(groups)).into_iter().map(|wait| wait.task);
+    open.filter(|task| ran.contains(&reply.state.task(*task).pid)).collect()
+}
