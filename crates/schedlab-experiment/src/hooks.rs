@@ -88,11 +88,9 @@ impl Beside {
         let Some(mut command) = command(&hooks.during, folder) else {
             return Ok(Self { child: None, ends: None });
         };
-        let ends = Ends::arm().ok();
-        ends.iter().for_each(|ends| ends.mark(&mut command));
+        let ends = Ends::of(&mut command);
         let name = hooks.during.join(" ");
         process::own_session(&mut command);
-        process::die_with_parent(&mut command);
         let child = command.stdout(Stdio::null()).spawn();
         let doing = || format!("starting the hook '{name}'");
         let child = Some(child.map_err(|e| MachineError::io(doing(), e))?);

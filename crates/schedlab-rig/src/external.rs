@@ -50,11 +50,8 @@ impl Lines {
         let asked = Asked::of(run, self.workers);
         let mut words = self.command.split_whitespace();
         let program = words.next().while_doing("missing program: name one after `cmd:`")?;
-        // Without a guardian the program itself still dies with this process.
-        let marked = Ends::arm().ok();
         let mut command = Command::new(program);
-        marked.iter().for_each(|ends| ends.mark(&mut command));
-        process::die_with_parent(&mut command);
+        let _ends = Ends::of(&mut command);
         let mut child = command
             .args(words)
             .stdin(Stdio::piped())

@@ -181,10 +181,13 @@ pub fn has_no_verdict(experiment: &Experiment, runs: &[StoredRun], looks: &Looks
     contrasts.iter().flat_map(|contrast| &contrast.found).any(|found| !found.no_verdict.is_empty())
 }
 
-/// Each metric that matters at each point, in a sentence: the answer of an experiment that compares nothing.
+/// The answer. Of an experiment that compares nothing: each metric that matters at each point, in a sentence.
 #[must_use]
-pub fn centres(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
-    answers::centres(experiment, runs)
+pub fn told(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
+    match sentences(experiment, runs, looks) {
+        none if none.is_empty() => answers::centres(experiment, runs),
+        told => told,
+    }
 }
 
 /// Each comparison in a sentence, those with a claim first.

@@ -50,6 +50,15 @@ impl Ends {
         Ok(Self { step, mark })
     }
 
+    /// Makes a command, and all that it starts, end if this process dies. Without a guard (no journal can be written)
+    /// the kernel ends the command itself, and `None` is given.
+    pub fn of(command: &mut Command) -> Option<Self> {
+        let ends = Self::arm().ok();
+        ends.iter().for_each(|ends| ends.mark(command));
+        process::die_with_parent(command);
+        ends
+    }
+
     /// Marks what a command starts.
     pub fn mark(&self, command: &mut Command) {
         command.env(MARK, &self.mark);
@@ -95,10 +104,7 @@ pub fn ended(command: &mut Command) -> io::Result<Output> {
     let signals = signal::catch()?;
     // What puts things back after a signal runs to its end.
     let heeds = signals.caught().is_none();
-    // Without a guardian the program itself still dies with this process.
-    let ends = Ends::arm().ok();
-    ends.iter().for_each(|ends| ends.mark(command));
-    process::die_with_parent(command);
+    let ends = Ends::of(command);
     // Its end is that of all who could still print.
     let (done, end) = io::pipe()?;
     let child = command.spawn()?;

@@ -98,7 +98,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if github {
         let stored = super::report::stored(&results)?;
-        let answer = answer_of(&experiment, &stored);
+        let answer = answer::told(&experiment, &stored.runs, &stored.looks);
         let question = &experiment.question;
         add_to_summary(&format!(
             "### {}\n\n{question}\n\n- {}\n",
@@ -214,21 +214,13 @@ pub(crate) fn conclude(
 /// Lines and columns of a terminal.
 const SCREEN: (usize, usize) = (24, 80);
 
-/// The answer; of an experiment that compares nothing, what it measured.
-fn answer_of(experiment: &Experiment, stored: &StoredRuns) -> Vec<String> {
-    match answer::sentences(experiment, &stored.runs, &stored.looks) {
-        none if none.is_empty() => answer::centres(experiment, &stored.runs),
-        told => told,
-    }
-}
-
 /// The question, its answer, a map and the warnings, last on the terminal.
 fn tell_answer(experiment: &Experiment, stored: &StoredRuns, open: bool) -> anyhow::Result<()> {
     let runs = &stored.runs;
     let answer = match open {
         // A verdict on some of the runs would be one look more.
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
-        false => answer_of(experiment, stored),
+        false => answer::told(experiment, runs, &stored.looks),
     };
     let mut map = if open { Vec::new() } else { text_map(experiment, runs) };
     if map.is_empty() && !open {
