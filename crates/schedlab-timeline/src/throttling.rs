@@ -34,6 +34,8 @@ use std::collections::BTreeMap;
 const TOLERANCE_NS: i64 = 200_000;
 /// What a CPU takes from the budget at once, by default.
 const SLICE_NS: i64 = 5_000_000;
+/// By how much a group overdraws its budget on a CPU before a tick stops it, with the longest tick (HZ 100).
+const OVERDRAWN_NS: i64 = 10_000_000;
 /// How long an event of a period's end may be late before the grid stands in for it.
 const GRID_LATE: Nanos = Nanos(1_000_000);
 /// How much sooner than the grid says a refill may come.
@@ -131,6 +133,8 @@ struct Limited {
     changed: Option<Span>,
     /// What was left when `running` was last settled; before the first refill, the most that can have been left.
     budget_ns: i64,
+    /// By how much less it may be: what was overdrawn before the first refill that was seen is not known.
+    excess_ns: i64,
     /// The last refill, from which the grid of the next ones follows.
     refilled: Option<Nanos>,
     timer: Option<u64>,
@@ -165,6 +169,8 @@ struct Out {
     certain: bool,
     /// Whether somebody ran on its CPU until it ran again.
     was_busy: bool,
+    /// Whether it was woken, and its queue may be stopped since before the trace.
+    was_woken: bool,
 }
 
 impl Limited {
@@ -197,14 +203,20 @@ impl Limited {
         }
         let elsewhere = self.used.len().saturating_sub(1) as i64 * SLICE_NS.min(self.quota_ns / 2);
         let certain = left <= TOLERANCE_NS;
-        (left <= TOLERANCE_NS + elsewhere).then_some(certain)
+        (left <= TOLERANCE_NS + elsewhere + self.excess_ns).then_some(certain)
     }
 
     /// The kernel added the quota at `at`.
     fn refill(&mut self, at: Nanos, spans: &mut Vec<Throttled>, state: &State) {
         self.settle(at);
         let full = self.full_ns();
+        let most_overdrawn = -OVERDRAWN_NS * self.used.len().max(1) as i64;
+        let least = match self.refilled {
+            None => most_overdrawn,
+            Some(_) => (self.budget_ns - self.excess_ns).max(most_overdrawn),
+        };
         self.budget_ns = (self.budget_ns + self.quota_ns).min(full);
+        self.excess_ns = (self.budget_ns - (least + self.quota_ns).min(full)).max(0);
         self.refilled = Some(at);
         if self.budget_ns <= 0 {
             return;
@@ -297,6 +309,7 @@ impl Throttling {
                 period: limit.period,
                 burst_ns: limit.burst.0 as i64,
                 budget_ns: quota.0 as i64 + limit.burst.0 as i64,
+                excess_ns: 0,
                 refilled: None,
                 timer: None,
                 has_timers: info.others.iter().any(|other| other.name == "hrtimer_expire_entry"),
@@ -374,7 +387,7 @@ impl Throttling {
             // Since 6.18 a task that stops itself is in the middle of kernel code. One that is displaced on its way to user
             // space waits for its turn, and is throttled after that, unless a refill comes first.
             let certain = certain && (self.stops_queues || left == Some(Left::Preempted));
-            let out = Out { from: at, cpu, certain, was_busy: true };
+            let out = Out { from: at, cpu, certain, was_busy: true, was_woken: false };
             if left.is_some_and(Left::is_runnable) {
                 one.out.insert(task, out);
             }
@@ -401,9 +414,14 @@ impl Throttling {
                 let (span, group) = (Span::new(from, until), one.group);
                 self.spans.push(Throttled { span, task, cpu, group, certain: true });
             }
+            let has_ended =
+                |it: &Expired| it.at <= at && at - it.at <= RESUMED_WITHIN && one.may_have(it);
+            // A wakeup may also be taken up late.
+            let is_told = !one.has_timers || self.expired.values().any(has_ended);
             let out = one.out.get_mut(&task);
             let was_out = out.is_some();
-            if let Some(out) = out.filter(|_| was == Occupant::Idle) {
+            if let Some(out) = out.filter(|it| was == Occupant::Idle && (is_told || !it.was_woken))
+            {
                 out.certain = true;
                 out.was_busy = false;
             }
@@ -512,7 +530,13 @@ impl Throttling {
             let one = &mut self.limited[place];
             let certain = one.stopped.contains(cpu);
             if certain || one.refilled.is_none() && one.used.is_empty() {
-                one.out.entry(task).or_insert(Out { from: at, cpu, certain, was_busy: true });
+                one.out.entry(task).or_insert(Out {
+                    from: at,
+                    cpu,
+                    certain,
+                    was_busy: true,
+                    was_woken: !certain,
+                });
             }
         }
     }

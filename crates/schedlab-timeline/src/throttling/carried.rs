@@ -111,7 +111,13 @@ mod tests {
         info.groups = Some(Groups { names: vec!["/a".into()], limits, ..Groups::default() });
         let mut throttling = Throttling::new(&info);
         let early = |at| Early { cpu: Cpu(0), idle: Some(Nanos(at)), until: None };
-        let out = |at| Out { from: Nanos(at), cpu: Cpu(0), certain: true, was_busy: false };
+        let out = |at| Out {
+            from: Nanos(at),
+            cpu: Cpu(0),
+            certain: true,
+            was_busy: false,
+            was_woken: false,
+        };
         let limited = &mut throttling.limited[0];
         limited.early = (1..4).map(|task| (TaskId(task), early(task.into()))).collect();
         limited.out = (1..4).map(|task| (TaskId(task), out(task.into()))).collect();

@@ -205,11 +205,11 @@ fn a_task_without_budget_is_throttled_and_after_its_refill_it_competes() {
     }
 }
 
-/// The kernel left out a switch, so the model has 10 of 20 ms left.
+/// The kernel left out switches, so the model has 30 of 40 ms left.
 #[test]
 fn a_task_beside_an_idle_cpu_that_runs_after_the_timer_of_its_group_was_throttled() {
     let of = |fired: &[fired::Fired<'_>]| {
-        let groups = grouped(&[("/q", &[1], Some((20_000, 100_000))), ("/", &[2], None)]);
+        let groups = grouped(&[("/q", &[1], Some((40_000, 100_000))), ("/", &[2], None)]);
         let source = || {
             let text = "tick 10ms\n0 | BA.....B...AABB\n  |   aaaaaaaaa    ";
             let mut source = fired::source(text, fired);
@@ -336,6 +336,46 @@ fn nobody_is_blamed_in_the_first_period_if_its_quota_is_used_up() {
     let to_quota: u64 = all.answer.to_quota.iter().map(|one| one.3.0).sum();
     // From 20 to 30 ms and from 120 to 130 ms, and a microsecond after each refill.
     assert_eq!(to_quota, 20_002_000, "{:?}", all.answer.to_quota);
+}
+
+#[test]
+fn a_group_may_come_to_its_first_refill_in_debt() {
+    // Of each 100 ms A has 20. It ran too long before the trace, so that at 10 ms it has only 15 left.
+    let text = format!(
+        "tick 5ms\n0 | {}\n  | {}\n  |   bbb {}\n",
+        ["BB", "AAAB", &"B".repeat(16), "AAAAB", &"B".repeat(15)].concat(),
+        ["aa", "   a", &"a".repeat(16), "    a", &"a".repeat(15)].concat(),
+        [&" ".repeat(16), "bbbb"].concat(),
+    );
+    let groups = grouped(&[("/q", &[1], Some((20_000, 100_000))), ("/", &[2], None)]);
+    let timer = ["hrtimer=0xff function=sched_cfs_period_timer now=1"];
+    let (_, all) = with_timers(&text, &groups, &expiries(&timer, &[10, 110]), &BTreeMap::new());
+    let told = causes(&all, "A");
+    // Or B had more turns: the file does not say. Nor does it up to the first refill, which is seen after 10 ms.
+    let unknown = WaitCause::Unknown;
+    assert!(told.contains(&(unknown, 85_000_000 + 10_000_000 - 2_000)), "{told:?}");
+    assert!(told.contains(&(WaitCause::Throttled, 80_000_000 - 1_000)), "{told:?}");
+    let of_a = all.answer.blame.iter().filter(|one| all.state.names().text(one.comm) == "A");
+    let of_a: u64 = of_a.map(|one| one.time.0).sum();
+    assert!(of_a < 10_000, "{:?}", all.answer.blame);
+}
+
+/// A task that is woken before the first refill.
+#[test]
+fn a_wakeup_that_is_taken_up_late_is_no_throttling_unless_a_period_ended() {
+    // Woken at 20 ms beside an idle CPU, on which it runs 10 ms later.
+    let text = "tick 10ms\n0 | B..A......\n  |   a       ";
+    let groups = [
+        ("/q", &[1][..], Some((20_000, 100_000))),
+        ("/r", &[3], Some((20_000, 100_000))),
+        ("/", &[2], None),
+    ];
+    let timer = ["hrtimer=0xff function=sched_cfs_period_timer now=1"];
+    for (at, cause) in [(30, WaitCause::Throttled), (15, WaitCause::Unknown)] {
+        let fired = expiries(&timer, &[at]);
+        let (_, all) = with_timers(text, &grouped(&groups), &fired, &BTreeMap::new());
+        assert_eq!(causes(&all, "A"), [(cause, 10_000_000)], "a period ended at {at} ms");
+    }
 }
 
 /// The causes of `A`, where `A` and `B` have these kernel priorities.

@@ -218,8 +218,6 @@ fn judge(plant: &Plant, told: &Told, place: &Place) -> Line {
         line.tell("gain_ms_per_s", &ms(gain));
         let is_wrong = match blame {
             Blame::Gain => apart(by_hog, gain) > about,
-            // With version 2 the first refill can be missed: until the next one nobody knows of the quota.
-            Blame::Nothing if place.name.ends_with("v2") => by_hog > nothing + PERIOD_NS / seconds,
             Blame::Nothing => by_hog > nothing,
             Blame::Open => false,
         };
