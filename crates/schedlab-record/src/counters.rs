@@ -5,8 +5,9 @@
 use super::Options;
 use super::groups::Groups;
 use super::options::Meaning as _;
+use super::queued::Queued;
 use super::spool::Seen;
-use schedlab_model::{Counted, Nanos, Pid};
+use schedlab_model::{AtStart, Counted, Nanos, Pid};
 use schedlab_sys::taskstats::{Stats, Taskstats};
 use schedlab_sys::{clock, process};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ pub(crate) struct Counters {
     tasks: BTreeMap<Pid, Read>,
     limited: Option<Groups>,
     groups: Vec<Seen>,
+    at_start: AtStart,
 }
 
 impl std::fmt::Debug for Counters {
@@ -42,20 +44,22 @@ pub(crate) struct Grown {
     pub(crate) tasks: Vec<Counted>,
     /// Counters of groups with a quota, at the beginning and at the end.
     pub(crate) groups: Vec<Seen>,
+    /// Who waited when events began to be written.
+    pub(crate) at_start: AtStart,
 }
 
 impl Counters {
     /// Once events are written. Where only the end of them is kept, counters would tell of more.
-    pub(crate) fn at_begin(options: &Options) -> Self {
+    pub(crate) fn at_begin(options: &Options, queued: &Queued) -> Self {
         let is_whole = !options.overwrites() && options.snapshot.is_none();
-        if is_whole { Self::read() } else { Self::default() }
+        if is_whole { Self { at_start: queued.still(), ..Self::read() } } else { Self::default() }
     }
 
     /// Of all tasks now.
     fn read() -> Self {
         let mut limited = Groups::here();
         let groups = limited.as_mut().map(Groups::count_limited).unwrap_or_default();
-        Self { tasks: tasks(), limited, groups }
+        Self { tasks: tasks(), limited, groups, at_start: AtStart::default() }
     }
 
     /// What grew since; empty where nothing was read.
@@ -66,7 +70,11 @@ impl Counters {
         let mut groups = self.groups;
         groups.extend(self.limited.as_mut().map(Groups::count_limited).unwrap_or_default());
         let grown = |(pid, end)| grown(pid, self.tasks.get(&pid), end);
-        Grown { tasks: tasks().into_iter().filter_map(grown).collect(), groups }
+        Grown {
+            tasks: tasks().into_iter().filter_map(grown).collect(),
+            groups,
+            at_start: self.at_start,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub mod live;
 pub mod mark_file;
 mod options;
 mod programs;
+mod queued;
 mod recorder;
 mod request_probes;
 mod requests;

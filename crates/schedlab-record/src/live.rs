@@ -9,8 +9,10 @@
 mod familiar;
 
 use self::familiar::Familiar;
+use super::counters::Grown;
 use super::error::{RecordError, tracefs_right, tracefs_write_right};
 use super::ftrace::{Instance, read_pages};
+use super::queued::Queued;
 use super::recorder::{begin, create, head};
 use super::rings::Rings;
 use super::sample::Sample;
@@ -163,10 +165,12 @@ impl Live {
         let page = instance.page();
         let from = pages.into_iter().map(|(cpu, pages)| (cpu, From::Pages(pages))).collect();
         let rings = Interface::Ftrace { instance: Box::new(instance), page };
-        let live = Self::with(start, rings, from, head, (options, &timers))?;
+        let mut live = Self::with(start, rings, from, head, (options, &timers))?;
+        let queued = Queued::now();
         if let Interface::Ftrace { instance, .. } = &live.rings {
             instance.enable(true)?;
         }
+        live.begins_with(&queued)?;
         Ok(live)
     }
 
@@ -177,11 +181,24 @@ impl Live {
         let (rings, drains, _) = Rings::open(&options, &head)?;
         let from = drains.into_iter().map(|(cpu, ring)| (cpu, From::Ring(ring))).collect();
         let rings = Interface::Perf(rings);
-        let live = Self::with(start, rings, from, head, (options, &timers))?;
+        let mut live = Self::with(start, rings, from, head, (options, &timers))?;
+        let queued = Queued::now();
         if let Interface::Perf(rings) = &live.rings {
             rings.enable().map_err(RecordError::io("starting the events"))?;
         }
+        live.begins_with(&queued)?;
         Ok(live)
+    }
+
+    /// Events are written now, and these tasks may have waited since before.
+    fn begins_with(&mut self, queued: &Queued) -> Result<(), RecordError> {
+        let at_start = queued.still();
+        if let Some(dir) = &self.keep {
+            let grown = Grown { at_start: at_start.clone(), ..Grown::default() };
+            spool::write(&spool::counters(dir), &grown)?;
+        }
+        self.info.at_start = Some(at_start);
+        Ok(())
     }
 
     fn with(

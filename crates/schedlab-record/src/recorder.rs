@@ -7,6 +7,7 @@ use super::ftrace::Instance;
 use super::groups::Groups;
 use super::hit_cost;
 use super::options::Meaning as _;
+use super::queued::Queued;
 use super::request_probes::{self, Defined, HitCost};
 use super::rings::{self, Rings};
 use super::shared::{Ended, Shared, Spike, spawn};
@@ -110,10 +111,11 @@ impl Recorder {
         let mut threads = vec![watcher(dir, watched, options, &shared)?];
         threads.extend(listener(options, dir, &head, &shared)?);
         threads.extend(Rings::threads(&rings, drains, options, dir, marks, &head, &shared)?);
+        let queued = Queued::before(options);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
-        let counters = Counters::at_begin(&options);
+        let counters = Counters::at_begin(&options, &queued);
         Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
     }
 
@@ -140,10 +142,11 @@ impl Recorder {
         if !options.overwrites() {
             threads.push(instance.thread(options, dir, &shared)?);
         }
+        let queued = Queued::before(options);
         instance.enable(true)?;
         let backend = Backend::Ftrace(Box::new(instance));
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
-        let counters = Counters::at_begin(&options);
+        let counters = Counters::at_begin(&options, &queued);
         let guard = None;
         Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
     }

@@ -68,6 +68,10 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     if let Some(companion) = &mut header.companion {
         companion.trigger = tail.as_ref().and_then(|tail| tail.trigger);
         companion.counters = Some(grown.tasks).filter(|all| !all.is_empty());
+        let is_kept = |pid: Pid| head.only.is_empty() || head.only.contains(&pid);
+        let mut at_start = grown.at_start;
+        at_start.tasks.retain(|task| is_kept(task.pid));
+        companion.at_start = Some(at_start).filter(|at| !at.tasks.is_empty());
     }
     // A device or a pipe is written to, never replaced; a link is followed.
     schedlab_trace::replace(out, |part| {

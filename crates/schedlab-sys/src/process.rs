@@ -1,6 +1,6 @@
 //! Processes: how children end, end with us, and what limits us.
 
-use schedlab_model::{Comm, Nanos, Pid};
+use schedlab_model::{Comm, Cpu, Nanos, Pid, Prio};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
@@ -149,8 +149,37 @@ pub fn start_ticks(pid: Pid) -> Option<u64> {
 /// Whether a task (thread) runs or waits for a CPU now; `None` if there is no such task.
 #[must_use]
 pub fn is_runnable(task: Pid) -> Option<bool> {
-    let stat = std::fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
-    Some(stat.rsplit_once(") ")?.1.starts_with('R'))
+    Some(is_runnable_by(&stat_of_task(task)?))
+}
+
+/// Of a task (thread) that runs or waits for a CPU now: which CPU, and the kernel's priority. `None` if it sleeps, or is
+/// gone.
+#[must_use]
+pub fn queued(task: Pid) -> Option<(Cpu, Prio)> {
+    let stat = stat_of_task(task).filter(|stat| is_runnable_by(stat))?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    // The kernel takes 100 off: nice values are at 0 to 39, real-time priorities below zero.
+    let prio: i16 = fields.nth(18 - 3)?.parse().ok()?;
+    let cpu = fields.nth(39 - 18 - 1)?.parse().ok()?;
+    Some((Cpu(cpu), Prio(prio + 100)))
+}
+
+/// How many tasks run or wait for a CPU now, this one included; `None` if the kernel does not tell.
+#[must_use]
+pub fn count_runnable() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
+}
+
+/// The `stat` of one task. The file directly below `/proc` adds up all threads of a process first: with 10,000 of them
+/// it takes a millisecond.
+fn stat_of_task(task: Pid) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{task}/task/{task}/stat")).ok()
+}
+
+fn is_runnable_by(stat: &str) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 /// CPU time that a process (all its threads) has used, to the clock tick (10 ms as a rule); `None`

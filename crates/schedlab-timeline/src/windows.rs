@@ -36,6 +36,9 @@ impl Windows {
     #[must_use]
     pub fn new(info: &TraceInfo, start: Nanos) -> Self {
         let mut state = State::new(info);
+        if let Some(at) = &info.at_start {
+            state.resume(at);
+        }
         begin_at(&mut state, start);
         Self { state, throttling: Throttling::new(info), has_begun: false, stayed: 0 }
     }

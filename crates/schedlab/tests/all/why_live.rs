@@ -272,6 +272,40 @@ fn ten_faults_are_named_in_the_first_screen() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// No event tells of it: it waits when the recording begins, and does not run while it goes on.
+#[test]
+fn a_task_that_never_runs_in_a_recording_is_told() {
+    if !is_root() {
+        return missing("root: a task that starves was not recorded");
+    }
+    crate::machine_lock::take();
+    let Some(mut groups) = Groups::new() else {
+        return missing("control groups with the CPU controller: a task that starves");
+    };
+    groups.make("all", &[]);
+    let group = groups.root.join("all");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.dat");
+    let hog = "nice -n -20 taskset -c 0 perl -e '$0=\"compactor\"; $n++ while 1'";
+    let victim = "perl -e '$0=\"janitor\"; `taskset -cp 0 $$; chrt -ip 0 $$`; $n++ while 1'";
+    let mut loads = vec![Load::start(victim, Some(&group))];
+    std::thread::sleep(Duration::from_millis(500));
+    loads.extend([Load::start(hog, Some(&group)), Load::start(hog, Some(&group))]);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut record = Command::new("chrt");
+    record.args(["-f", "50", env!("CARGO_BIN_EXE_schedlab")]);
+    let output = record.args(["record", "--time", "500ms", "-o"]).arg(&file).output();
+    let output = output.expect("chrt starts");
+    assert!(output.status.success(), "{output:?}");
+    drop(loads);
+    let mut ask = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    let output = ask.args(["why", "--json", "--comm", "janitor"]).arg(&file).output();
+    let told = output.expect("the built command starts").stdout;
+    let told: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
+    let waited = told["waited_ns"].as_u64().unwrap_or(0);
+    assert!(waited > 450_000_000, "of at least 500 ms: {told}");
+}
+
 pub(crate) fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output().expect("id starts");
     output.stdout.trim_ascii() == b"0"
