@@ -1,5 +1,6 @@
 //! Processes: how children end, end with us, and what limits us.
 
+use super::kernel_file;
 use schedlab_model::{Comm, Cpu, Nanos, Pid, Prio};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -175,7 +176,7 @@ pub fn count_runnable() -> Option<u64> {
 /// The `stat` of one task. The file directly below `/proc` adds up all threads of a process first: with 10,000 of them
 /// it takes a millisecond.
 fn stat_of_task(task: Pid) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{task}/task/{task}/stat")).ok()
+    kernel_file::read(format!("/proc/{task}/task/{task}/stat")).ok()
 }
 
 fn is_runnable_by(stat: &str) -> bool {
