@@ -19,10 +19,11 @@ import { noPower } from "./power.js";
  *   themes: {light: ThemeHead, dark: ThemeHead}, episodes: Note[], episodesCount: number,
  *   answer: {lines: string[], worst: [number, number, number]|null}|null,
  *   causes: {title: string, about: string, culprit: boolean, pattern: string, light: string, dark: string}[],
- *   open: [number, number, number, [number, number][]][]}} Head
+ *   open: [number, number, number, [number, number][]][], off: [number, number, number][]}} Head
  * `worst` is the task of the worst wait, when it begins and ends. `causes` are those of waits by their numbers, less 1; `culprit` says
  * whether somebody else ran instead.
  * `open` are waits that did not end: task, since when, CPU or -1, causes with their times.
+ * `off`: task, and by how much its run time and its waiting are off, as the kernel counted.
  * `tasks` are [pid, name, parent or 0, priority, colour numbers by rule, process, group]; the last two are places
  * in their lists, plus 1, or 0 for not known. `parts` are [row, slices,
  * bytes], in the order in which they stand in the document. `shift` is what the page's zero is later

@@ -87,20 +87,25 @@ export function sums(trace, view, follow) {
   const title = chosen ? `In the selection of ${duration(to - from)}` : `In the ${duration(view.to - view.from)} shown`;
   const found = chosen ? sumsOf(trace, from, to) : sumsOf(trace, view.from, view.to);
   if (!found) return { title: `${title}: too much to sum up; look closer`, items: [] };
-  /** @type {Map<string, {task: number, ran: number, waited: number, most: number}>} */
+  // By how much the kernel counted otherwise is known of the whole trace alone.
+  const ends = chosen ? [from, to] : [view.from, view.to], isWhole = ends[0] <= 0 && ends[1] >= trace.span;
+  const off = new Map(isWhole ? trace.head.off.map(([task, ...times]) => [task, times]) : []);
+  const told = (/** @type {number} */ time, /** @type {number} */ apart) => duration(time) + (apart > 0 ? ` ± ${duration(apart)}` : "");
+  /** @type {Map<string, {task: number, ran: number, waited: number, most: number, off: number[]}>} */
   const groups = new Map();
   found.ran.forEach((ran, task) => {
     const waited = found.waited[task], name = groupName(trace, task, view.by);
     if (ran + waited <= 0) return;
-    const group = groups.get(name) ?? { task, ran: 0, waited: 0, most: -1 };
+    const group = groups.get(name) ?? { task, ran: 0, waited: 0, most: -1, off: [0, 0] };
     if (ran > group.most) [group.task, group.most] = [task, ran];
     group.ran += ran;
     group.waited += waited;
+    group.off = group.off.map((apart, i) => apart + (off.get(task)?.[i] ?? 0));
     groups.set(name, group);
   });
   const order = [...groups].sort(([, a], [, b]) => b.ran - a.ran || b.waited - a.waited);
-  const items = order.slice(0, SUMS_MAX).map(([name, { task, ran, waited }]) =>
-    entry(`${name}  ${duration(ran)}` + (waited > 0 ? `, waited ${duration(waited)}` : ""), () => { if (task > 0) follow(task); }, hexOf(trace.colours[task])));
+  const items = order.slice(0, SUMS_MAX).map(([name, { task, ran, waited, off: apart }]) =>
+    entry(`${name}  ${told(ran, apart[0])}` + (waited > 0 ? `, waited ${told(waited, apart[1])}` : ""), () => { if (task > 0) follow(task); }, hexOf(trace.colours[task])));
   if (order.length > SUMS_MAX) {
     const rest = order.slice(SUMS_MAX).reduce((sum, [, group]) => sum + group.ran, 0), item = document.createElement("li");
     item.textContent = `and ${order.length - SUMS_MAX} more, ${duration(rest)}`;

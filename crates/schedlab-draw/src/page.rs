@@ -345,7 +345,7 @@ impl Page<'_> {
              \"power\":{},\"processes\":[{}],\"groups\":[{}],\
              \"themes\":{{\"light\":{},\"dark\":{}}},\
              \"episodes\":[{}],\"episodesCount\":{episodes_count},\"answer\":{},\
-             \"causes\":[{}],\"open\":[{}]}}",
+             \"causes\":[{}],\"open\":[{}],\"off\":[{}]}}",
             json(title),
             origin.0,
             (data.window.start - origin).0,
@@ -362,8 +362,17 @@ impl Page<'_> {
             notes.join(","),
             self.answer(),
             causes(),
-            self.open()
+            self.open(),
+            self.off()
         )
+    }
+
+    /// Tasks, and by how much their run time and their waiting are off.
+    fn off(&self) -> String {
+        let one = |(task, [ran, waited]): &(TaskId, [Nanos; 2])| {
+            format!("[{},{},{}]", task.0, ran.0, waited.0)
+        };
+        self.data.off.iter().map(one).collect::<Vec<_>>().join(",")
     }
 
     /// Waits that had not ended: task, since when, CPU or -1, and causes with their times.

@@ -14,8 +14,8 @@ use crate::task_groups::Belongs;
 use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
 use schedlab_timeline::{
-    By, Causes, CausesAnswer, Cell, Change, Density, DensityAnswer, ExplainedWait, Occupant, Parts,
-    Power, PowerAnswer, Question, STACK, State, Switch, TaskId, WaitCause,
+    By, Causes, CausesAnswer, Cell, Change, Checked, Density, DensityAnswer, ExplainedWait,
+    Occupant, Parts, Power, PowerAnswer, Question, STACK, State, Switch, TaskId, WaitCause,
 };
 use std::collections::BTreeMap;
 
@@ -120,6 +120,8 @@ pub struct PageData {
     pub(super) answer: Option<(String, Option<(TaskId, Span)>)>,
     /// Waits that had not ended.
     pub(super) open: Vec<ExplainedWait>,
+    /// By how much run time and waiting of tasks are off, where the kernel counted otherwise.
+    pub(super) off: Vec<(TaskId, [Nanos; 2])>,
     causes: Option<CausesAnswer>,
     whole: bool,
     /// By task: how long it ran, and who created it.
@@ -576,6 +578,7 @@ impl Question for Columns {
             power: PowerAnswer::default(),
             fine,
             answer: None,
+            off: Vec::new(),
             open: open.unwrap_or_default(),
             causes,
             whole,
@@ -603,6 +606,7 @@ impl PageData {
             power: PowerAnswer::default(),
             fine: None,
             answer: None,
+            off: Vec::new(),
             open: Vec::new(),
             causes: None,
             whole: true,
@@ -658,6 +662,17 @@ impl PageData {
     #[must_use]
     pub fn with_answer(mut self, text: String, worst: Option<(TaskId, Span)>) -> Self {
         self.answer = Some((text, worst));
+        self
+    }
+
+    /// Marks sums over the whole trace with ± where the kernel counted otherwise.
+    #[must_use]
+    pub fn with_deviations(mut self, checked: &[Checked]) -> Self {
+        let of = |one: &Checked| {
+            let off = [one.ran_off(), one.waited_off().unwrap_or_default()];
+            one.task.filter(|_| one.is_off).map(|task| (task, off))
+        };
+        self.off = checked.iter().filter_map(of).collect();
         self
     }
 

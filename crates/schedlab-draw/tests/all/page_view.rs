@@ -3,7 +3,8 @@
 
 use schedlab_draw::page::{Columns, Note, PageData, Story, page};
 use schedlab_model::{
-    Cpu, CpuSet, Event, EventSource, Nanos, OtherFormat, Span, TraceInfo, Warning, What,
+    Counted, Cpu, CpuSet, Event, EventSource, Nanos, OtherFormat, Pid, Span, TraceInfo, Warning,
+    What,
 };
 use schedlab_timeline::{TaskId, ask, notation, span_of};
 use serde_json::{Value, json};
@@ -337,6 +338,31 @@ fn rows_of_tasks_tell_states_and_sums() {
     for sum in ["A:1  2.00 µs", "B:2  2.00 µs, waited 2.00 µs", "C:3  2.00 µs"] {
         assert!(sums.contains(sum), "{sum} in {sums}");
     }
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn sums_of_the_whole_trace_tell_by_how_much_the_kernel_counted_otherwise() {
+    let mut trace = notation::parse("tick 10ms\n0 | AAAABBBB\n  |  bbb").expect("sound notation");
+    let span = span_of(&mut trace.source()).expect("in memory");
+    // Of B; A runs as long as the kernel says.
+    let of = |pid, ms| {
+        let (from, to) = (Some(span.start), span.end);
+        let (ran, waited) = (Nanos::from_millis(ms), Nanos::from_millis(30));
+        Counted { pid: Pid(pid), from, to, ran, waited, arrivals: 1 }
+    };
+    trace.info.counters = Some(vec![of(2, 70)]);
+    let reply = ask(&mut trace.source(), Columns::new(span)).expect("in memory");
+    let data = reply.answer.with_deviations(&reply.checked);
+    let html = page("x.dat", &data, None, &[], 0);
+    let Some((mut browser, file)) = Browser::show("off", &html) else { return };
+    browser.evaluate("schedlabPage.sums()");
+    let whole = browser.text("sums");
+    assert!(whole.contains("A:1  40.0 ms"), "{whole}");
+    assert!(whole.contains("B:2  40.0 ms ± 30.0 ms, waited 30.0 ms"), "{whole}");
+    browser.evaluate("(() => { const p = schedlabPage; p.view.measure = [0, 6e7]; p.sums(); })()");
+    let part = browser.text("sums");
+    assert!(part.contains("B:2") && !part.contains('±'), "{part}");
     std::fs::remove_file(&file).expect("ours");
 }
 

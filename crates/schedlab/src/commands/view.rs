@@ -207,7 +207,7 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     .with_context(name)?;
     let Reply { answer: (slices, power), origin, observed, state, mut warnings, known, checked } =
         reply;
-    let mut page = slices.with_power(power);
+    let mut page = slices.with_power(power).with_deviations(&checked);
     // What tracepoints say can hold any name.
     if !args.anonymise {
         page = page.with_arguments(listening.said());
