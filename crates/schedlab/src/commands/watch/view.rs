@@ -389,7 +389,7 @@ impl View {
     fn machine(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let Some(window) = &self.window else { return };
         let answer = window.answer.clone().unwrap_or_else(|| {
-            let all = window.reply.answer.total.sum().readable();
+            let all = window.waits.sum().readable();
             format!("Tasks hardly waited: {all} in sum.")
         });
         let width = usize::from(area.width).max(20);
@@ -403,14 +403,11 @@ impl View {
         let worst = window.worst().map(|wait| format!("   worst {}", window.told(wait)));
         lines.push(Line::from(format!(
             "waited {}{}",
-            window.reply.answer.total.sum().readable(),
+            window.waits.sum().readable(),
             worst.unwrap_or_default()
         )));
-        lines.extend(self.causes(
-            &window.reply.answer.total,
-            width,
-            if area.height > 30 { 8 } else { 4 },
-        ));
+        lines.extend(window.note().map(Line::from));
+        lines.extend(self.causes(&window.waits, width, if area.height > 30 { 8 } else { 4 }));
         lines.extend(self.cpus(window, width, if area.height > 30 { 6 } else { 2 }));
         let top = (lines.len() as u16).min(area.height.saturating_sub(2));
         let [upper, lower] =

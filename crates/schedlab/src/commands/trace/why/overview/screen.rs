@@ -479,8 +479,8 @@ impl Screen<'_> {
     }
 }
 
-/// What the answer about a window of a stream says first; `None` if tasks hardly waited. It is not about those that
-/// are [`asleep`].
+/// What the answer about a window of a stream says first; `None` if tasks hardly waited, but for those that are
+/// [`asleep`](super::asleep).
 pub(crate) fn first_line(
     reply: &Reply<CausesAnswer>,
     groups: Option<&Groups>,
@@ -491,22 +491,16 @@ pub(crate) fn first_line(
     let groups = groups.unwrap_or(&none);
     let screen =
         Screen { reply, groups, conditions: None, input: &input, trigger: None, doubtful: asleep };
-    let subject = Subject::of(reply, asleep).filter(|_| !screen.is_calm());
-    let (said, waited) = match subject {
-        Some(subject) => {
-            let each = subject.parts.sum().0 / subject.tasks.len() as u64;
-            (screen.headline(&subject), Nanos(each))
-        }
-        None => (screen.left_out()?, Nanos::ZERO),
-    };
-    Some(Headline { said: said.trim_end().replace('\n', " "), waited })
+    let subject = Subject::of(reply, asleep).filter(|_| !screen.is_calm())?;
+    let said = screen.headline(&subject).trim_end().replace('\n', " ");
+    Some(Headline { said, waited: Nanos(subject.parts.sum().0 / subject.tasks.len() as u64) })
 }
 
 /// What is said first.
 pub(crate) struct Headline {
-    /// A sentence or two.
+    /// A sentence.
     pub(crate) said: String,
-    /// How long each of those waited whom it is about, on average; nothing if it only says what is not known.
+    /// How long each of those waited whom it is about, on average.
     pub(crate) waited: Nanos,
 }
 
