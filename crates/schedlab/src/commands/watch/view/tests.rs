@@ -75,7 +75,7 @@ fn key(view: &mut View, code: KeyCode) -> Option<Do> {
 #[test]
 fn a_hundred_cpus_and_a_thousand_groups_fit_each_terminal() {
     for size in [(80, 24), (200, 50)] {
-        let mut view = View::new(By::Group, Nanos::ZERO, true, Pid(1));
+        let mut view = View::new(By::Group, true, Pid(1));
         assert!(shown(&mut view, size).contains("The first window has not ended yet."));
         view.take(window(100, 10));
         let text = shown(&mut view, size);
@@ -103,7 +103,7 @@ fn a_hundred_cpus_and_a_thousand_groups_fit_each_terminal() {
 #[test]
 fn a_few_cpus_have_bars_and_every_line_fits() {
     for size in [(80, 24), (200, 50), (40, 12)] {
-        let mut view = View::new(By::Command, Nanos::ZERO, false, Pid(1));
+        let mut view = View::new(By::Command, false, Pid(1));
         view.take(window(4, 3));
         let text = shown(&mut view, size);
         assert!(text.contains("  0 [|||||||||100%]") || size.0 < 80, "{size:?}:\n{text}");
@@ -137,11 +137,27 @@ fn handing_on(next: impl Fn(i32) -> i32) -> Window {
 }
 
 #[test]
+fn the_first_line_says_which_time_all_figures_cover_paused_or_not() {
+    let mut view = View::new(By::Command, false, Pid(1));
+    view.take(window(4, 3));
+    let text = shown(&mut view, (80, 24));
+    assert!(text.starts_with("schedlab watch  last 1.00 s: 4 CPUs "), "{text}");
+    assert!(!text.contains("LOST"), "{text}");
+    key(&mut view, KeyCode::Char(' '));
+    let text = shown(&mut view, (80, 24));
+    assert!(text.starts_with("PAUSED  last 1.00 s: 4 CPUs "), "{text}");
+    let (first, _) = text.split_once('\n').unwrap();
+    assert!(first.ends_with(" events"), "{first}");
+    key(&mut view, KeyCode::Char('h'));
+    assert!(shown(&mut view, (80, 24)).contains("cover the time that the\nfirst line names"));
+}
+
+#[test]
 fn tasks_behind_a_lock_are_named_and_a_dispatcher_with_its_workers_is_not() {
     let convoy = handing_on(|turn| (turn + 1) % 8);
     let answer = convoy.answer.as_deref().unwrap_or_default();
     assert!(answer.starts_with("8 tasks of ") && answer.contains("as behind a lock"), "{answer}");
-    let mut view = View::new(By::Command, Nanos::ZERO, false, Pid(1));
+    let mut view = View::new(By::Command, false, Pid(1));
     view.take(convoy);
     assert!(shown(&mut view, (80, 24)).contains("one at a time"));
     // The first task hands out, and gets back.
@@ -161,7 +177,7 @@ fn beside_an_idle_cpu(is_asleep: bool) -> Window {
 #[test]
 fn a_wait_that_the_kernel_denies_is_in_no_figure_of_the_view() {
     let shown = |is_asleep, keys: &[KeyCode]| {
-        let mut view = View::new(By::Task, Nanos::ZERO, false, Pid(99));
+        let mut view = View::new(By::Task, false, Pid(99));
         view.take(beside_an_idle_cpu(is_asleep));
         for code in keys {
             key(&mut view, *code);
