@@ -133,7 +133,7 @@ const PLANTED: [Planted; 10] = [
             script.text()
         },
         beside: NOTHING,
-        says: &["web (31)", "Audio (21)"],
+        says: &["web (31)", "Audio (21), a real-time task"],
         label: &["web:31 waits 40.0 ms behind Audio:21 on CPU 0", "real-time tasks"],
     },
     Planted {
@@ -197,7 +197,7 @@ const PLANTED: [Planted; 10] = [
             quota: Some(("/shop", 30)),
             ..NOTHING
         },
-        says: &["shop (81)", "the CPU quota of /shop was used up"],
+        says: &["shop (81)", "the CPU quota of /shop (30.0 ms of each 100 ms) was used up"],
         label: &["shop:81 waits 70.0 ms", "throttled"],
     },
     Planted {

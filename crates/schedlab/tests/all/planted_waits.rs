@@ -56,8 +56,8 @@ const FEW: [&str; 4] = ["quota_beside", "hog_own", "quota_above", "idle_class"];
 
 /// A function `fault_*` of `plants.sh`, and what the first screen about all tasks must say.
 const FAULTS: [(&str, &[&str]); 10] = [
-    ("unit", &["gzip", "the CPU quota of backup.service was used up"]),
-    ("container", &["the CPU quota of container 0123456789ab was used up"]),
+    ("unit", &["gzip", "the CPU quota of backup.service ("]),
+    ("container", &["the CPU quota of container 0123456789ab ("]),
     ("pinned", &["another CPU was free where it may not run"]),
     ("real_time", &["dd", "real-time"]),
     ("nice", &["sha1sum", "behind gzip"]),

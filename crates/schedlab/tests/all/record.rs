@@ -623,7 +623,7 @@ fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled
     let mut why = schedlab();
     let why = why.args(["why", "--cgroup", &name, "x.dat"]).current_dir(dir.path()).output();
     let first = String::from_utf8_lossy(&why.unwrap().stdout).replace('\n', " ");
-    assert!(first.contains(&format!("because the CPU quota of {name} was used up")), "{first}");
+    assert!(first.contains(&format!("because the CPU quota of {name} (")), "{first}");
     let mut why = schedlab();
     let why = why.args(["why", "--json", "x.dat"]).current_dir(dir.path()).output().unwrap();
     let why: serde_json::Value = serde_json::from_slice(&why.stdout).expect("JSON");

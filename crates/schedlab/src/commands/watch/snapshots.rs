@@ -103,7 +103,7 @@ fn groups_of(live: &Live) -> Option<&Groups> {
 /// The longest wait of the chosen tasks.
 fn trigger(window: &Window, condition: &Condition, groups: Option<&Groups>) -> Option<Trigger> {
     let state = &window.reply.state;
-    let waits = window.reply.answer.worst.iter();
+    let waits = window.reply.answer.worst.iter().filter(|wait| !window.is_left_out(wait));
     let chosen: BTreeSet<_> =
         condition.chosen(window, groups).filter_map(|entry| entry.pid).collect();
     let of = waits.map(|wait| (state.task(wait.task).pid, wait));

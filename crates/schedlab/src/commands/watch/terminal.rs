@@ -88,7 +88,7 @@ fn show(
     saves: &mut Vec<JoinHandle<()>>,
 ) -> anyhow::Result<()> {
     let own = Pid(i32::try_from(std::process::id()).unwrap_or(0));
-    let mut view = View::new(args.by, watched.began, has_colours(), own);
+    let mut view = View::new(args.by, has_colours(), own);
     let mut screen = Screen::take()?;
     let (tell, told) = channel();
     let stdin = io::stdin();

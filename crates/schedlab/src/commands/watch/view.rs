@@ -139,7 +139,6 @@ enum Page {
 /// What is shown.
 pub(super) struct View {
     window: Option<Window>,
-    began: Nanos,
     by: By,
     sort: Sort,
     is_reversed: bool,
@@ -155,10 +154,9 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(by: By, began: Nanos, has_colours: bool, own: Pid) -> Self {
+    pub(super) fn new(by: By, has_colours: bool, own: Pid) -> Self {
         Self {
             window: None,
-            began,
             by,
             sort: Sort::Waited,
             is_reversed: false,
@@ -351,23 +349,18 @@ impl View {
         }
     }
 
+    /// What the figures below cover: the same time for all of them.
     fn head(&self) -> String {
-        let Some(window) = &self.window else { return "schedlab watch".to_owned() };
-        let since = (window.reply.observed.end - self.began).readable();
+        let title = if self.is_paused { "PAUSED" } else { "schedlab watch" };
+        let Some(window) = &self.window else { return title.to_owned() };
+        let length = window.reply.observed.duration().readable();
         let busy = window.busy().map_or("?".to_owned(), |part| format!("{:.0}", part * 100.0));
-        let cpus = window.cpus.rows.len();
-        let mut text = format!(
-            "schedlab watch  {since}  {cpus} CPUs {busy} % busy  {} tasks  {} events",
+        format!(
+            "{title}  last {length}: {} CPUs {busy} % busy, {} tasks, {} events",
+            window.cpus.rows.len(),
             window.tasks.len(),
             window.events
-        );
-        if window.is_partial() {
-            text += "  EVENTS LOST: figures are at least that";
-        }
-        if self.is_paused {
-            text += "  PAUSED";
-        }
-        text
+        )
     }
 
     fn foot(&self) -> String {
@@ -389,7 +382,7 @@ impl View {
     fn machine(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let Some(window) = &self.window else { return };
         let answer = window.answer.clone().unwrap_or_else(|| {
-            let all = window.reply.answer.total.sum().readable();
+            let all = window.waits.sum().readable();
             format!("Tasks hardly waited: {all} in sum.")
         });
         let width = usize::from(area.width).max(20);
@@ -403,14 +396,15 @@ impl View {
         let worst = window.worst().map(|wait| format!("   worst {}", window.told(wait)));
         lines.push(Line::from(format!(
             "waited {}{}",
-            window.reply.answer.total.sum().readable(),
+            window.waits.sum().readable(),
             worst.unwrap_or_default()
         )));
-        lines.extend(self.causes(
-            &window.reply.answer.total,
-            width,
-            if area.height > 30 { 8 } else { 4 },
-        ));
+        lines.extend(window.note().map(Line::from));
+        if window.is_partial() {
+            let text = "EVENTS WERE LOST: figures are at least that";
+            lines.push(Line::styled(text, self.colour(Color::Red)));
+        }
+        lines.extend(self.causes(&window.waits, width, if area.height > 30 { 8 } else { 4 }));
         lines.extend(self.cpus(window, width, if area.height > 30 { 6 } else { 2 }));
         let top = (lines.len() as u16).min(area.height.saturating_sub(2));
         let [upper, lower] =
@@ -618,8 +612,9 @@ fn fitted(text: &str, sort: Sort, name: usize) -> String {
 }
 
 const HELP: &str = "\
-Who waits for a CPU, why, and behind whom. WAITED is all of it in the last window, WORST the longest
-wait (with ≥: it goes on), P99 is of the run delay, CPU is run time.
+Who waits for a CPU, why, and behind whom. All figures cover the time that the
+first line names. A single wait alone, as WORST, counts from its start (with ≥:
+it goes on). WAITED is all waiting, P99 is of the run delay, CPU is run time.
 
   Up Down PgUp PgDn Home End    choose a row
   Enter                         look at it: its culprits, waits and wakers

@@ -15,7 +15,7 @@ use schedlab_timeline::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What a window is asked.
@@ -116,6 +116,14 @@ impl Entry {
         self.switches += other.switches;
     }
 
+    /// Takes its waits away, since the kernel says that the task sleeps.
+    fn leave_out(&mut self, task: TaskId) -> LeftOut {
+        let waited_ns = std::mem::take(&mut self.parts).sum();
+        (self.longest, self.is_open, self.lost) = (Nanos::ZERO, false, Nanos::ZERO);
+        let (pid, comm) = (self.pid.unwrap_or(Pid::IDLE), self.comm.clone().unwrap_or_default());
+        LeftOut { task, pid, comm, waited_ns }
+    }
+
     pub(super) fn name(&self) -> &str {
         self.comm.as_deref().or(self.group_title.as_deref()).unwrap_or("(no group)")
     }
@@ -138,11 +146,13 @@ pub(crate) struct Window {
     pub(super) cpus: CpusAnswer,
     ran: TasksAnswer,
     all: Delays,
-    /// By task.
+    /// By task, without the waits that are left out.
     pub(super) tasks: Vec<Entry>,
+    /// All their waits.
+    pub(super) waits: Parts,
     pub(super) by: By,
-    /// Those that waited longest in sum first.
-    pub(super) rows: Vec<Entry>,
+    /// All that the events hold, those that waited longest in sum first.
+    recorded: Vec<Entry>,
     pub(super) events: u64,
     /// What to say of CPUs that came into use.
     pub(super) news: Vec<String>,
@@ -152,8 +162,8 @@ pub(crate) struct Window {
     /// What `why` says first. If some tasks ran one at a time, as behind a lock, and slept for longer than that, or waits
     /// were handovers: which ones these are.
     pub(super) answer: Option<String>,
-    /// Tasks that wait by the events and sleep by what the kernel says.
-    asleep: BTreeSet<TaskId>,
+    /// Those that wait longest first.
+    pub(super) left_out: Vec<LeftOut>,
 }
 
 impl Window {
@@ -173,11 +183,10 @@ impl Window {
         });
         let (latency, ran, cpus, lost) = others.expect("the reply held them");
         let mut tasks = by_task(&reply, &latency, &ran, info);
-        let times = lost.iter().flat_map(|lost| &lost.by_task);
-        let lost: BTreeMap<Pid, Nanos> =
-            times.map(|(task, time)| (reply.state.task(*task).pid, *time)).collect();
-        for entry in &mut tasks {
-            entry.lost = entry.pid.and_then(|pid| lost.get(&pid)).copied().unwrap_or_default();
+        for (task, time) in lost.iter().flat_map(|lost| &lost.by_task) {
+            if let Some(entry) = tasks.get_mut(task) {
+                entry.lost = *time;
+            }
         }
         let groups = info.groups.as_ref();
         let throttled = throttling.groups.iter().filter_map(|(group, time)| {
@@ -189,13 +198,17 @@ impl Window {
         let locked = one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
         let asleep = overview::asleep(&reply, groups, is_asleep);
         let first = overview::first_line(&reply, groups, &asleep);
+        let recorded = rows(tasks.values(), &reply.state, by);
+        let left_out = asleep.iter().filter_map(|task| Some(tasks.get_mut(task)?.leave_out(*task)));
+        let mut left_out: Vec<LeftOut> = left_out.collect();
+        left_out.sort_by_key(|one| Reverse(one.waited_ns));
+        let tasks: Vec<Entry> = tasks.into_values().collect();
+        let waits = Entry::sum(&tasks).parts;
         // Each handover has a short wait until the next CPU switches; who sleeps longer than others wait is worse off.
-        let waits = &reply.answer.total;
         let is_handing_over = waits.of(WaitCause::HandingOver).0 * 2 > waits.sum().0;
         let waited = first.as_ref().map_or(Nanos::ZERO, |first| first.waited);
         let locked = locked.filter(|(_, slept)| is_handing_over || *slept > waited);
         let answer = locked.map(|(said, _)| said).or(first.map(|first| first.said));
-        let rows = rows(&tasks, &reply.state, by);
         Self {
             throttled: throttled.collect(),
             events: taken.events.len() as u64,
@@ -206,16 +219,17 @@ impl Window {
             cpus,
             ran,
             tasks,
+            waits,
             by,
-            rows,
+            recorded,
             answer,
-            asleep,
+            left_out,
         }
     }
 
     /// Rows of another kind.
     pub(super) fn rows_by(&self, by: By) -> Vec<Entry> {
-        rows(&self.tasks, &self.reply.state, by)
+        rows(self.tasks.iter(), &self.reply.state, by)
     }
 
     /// The tasks of a row.
@@ -258,6 +272,9 @@ impl Window {
             members.iter().any(|one| one.pid == Some(state.task(wait.task).pid))
         };
         let told = |wait: &ExplainedWait| {
+            if self.is_left_out(wait) {
+                return format!("{}: left out: it sleeps by /proc", self.told(wait));
+            }
             let causes = wait.parts.ranked().into_iter().take(2);
             let causes: Vec<String> = causes
                 .map(|(cause, time)| format!("{} {}", cause.title(), time.readable()))
@@ -296,7 +313,23 @@ impl Window {
 
     /// The longest wait that the kernel does not deny.
     pub(super) fn worst(&self) -> Option<&ExplainedWait> {
-        self.reply.answer.worst.iter().find(|wait| !self.asleep.contains(&wait.task))
+        self.reply.answer.worst.iter().find(|wait| !self.is_left_out(wait))
+    }
+
+    pub(super) fn is_left_out(&self, wait: &ExplainedWait) -> bool {
+        self.left_out.iter().any(|one| one.task == wait.task)
+    }
+
+    /// `left out: web (123) seems to wait, but sleeps by /proc`.
+    pub(super) fn note(&self) -> Option<String> {
+        let LeftOut { pid, comm, .. } = self.left_out.first()?;
+        let others = self.left_out.len() - 1;
+        let (others, seem) = match others {
+            0 => (String::new(), "seems to wait, but sleeps"),
+            1 => (" and another task".to_owned(), "seem to wait, but sleep"),
+            _ => (format!(" and {others} others"), "seem to wait, but sleep"),
+        };
+        Some(format!("left out: {comm} ({pid}){others} {seem} by /proc"))
     }
 
     /// How much of the CPUs' known time tasks ran.
@@ -316,11 +349,15 @@ impl Window {
         if let Some(wait) = self.worst() {
             let _ = write!(text, "; worst {}", self.told(wait));
         }
-        if let Some(top) = self.rows.first().filter(|top| top.parts.sum() > Nanos::ZERO) {
+        if let Some(top) = self.rows_by(self.by).first().filter(|top| top.parts.sum() > Nanos::ZERO)
+        {
             let _ = write!(text, "; most {} {}", top.title(), top.parts.sum().readable());
         }
         if self.is_partial() {
             text += "; events were lost: at least that";
+        }
+        if let Some(note) = self.note() {
+            let _ = write!(text, "; {note}");
         }
         text.push('\n');
         if let Some(answer) = &self.answer {
@@ -331,9 +368,9 @@ impl Window {
 
     /// `1.20 s: throttled 95 %, competition 3 %`.
     pub(super) fn waited(&self) -> String {
-        let total = &self.reply.answer.total;
-        let all = total.sum();
-        let shares: Vec<String> = total
+        let all = self.waits.sum();
+        let shares: Vec<String> = self
+            .waits
             .ranked()
             .into_iter()
             .take(3)
@@ -354,7 +391,7 @@ impl Window {
     /// The rows as CSV, with a first line of names.
     pub(super) fn csv(&self, top: usize, has_head: bool) -> String {
         let (end, gaps) = (self.reply.observed.end, self.is_partial());
-        let rows = Rows::new(shown(&self.rows, top), Nanos::ZERO).and([
+        let rows = Rows::new(shown(&self.recorded, top), Nanos::ZERO).and([
             column(
                 "window_end_ns",
                 "When the window ended, on the trace's clock.",
@@ -370,8 +407,8 @@ impl Window {
     }
 
     pub(super) fn document(&self, top: usize, histogram: bool) -> Document<'_> {
-        let Self { reply, rows, .. } = self;
-        let rows = shown(rows, top);
+        let Self { reply, recorded, .. } = self;
+        let rows = shown(recorded, top);
         let worst = reply.answer.worst.first().map(|wait| Worst {
             pid: reply.state.task(wait.task).pid,
             comm: reply.state.name(wait.task),
@@ -391,7 +428,8 @@ impl Window {
             cpus: Rows::new(&self.cpus.rows, reply.origin).known(&reply.known),
             by: self.by.name(),
             rows: Rows::new(rows, reply.origin).with(histogram).known(&reply.known),
-            rows_left_out: self.rows.len() - rows.len(),
+            rows_left_out: recorded.len() - rows.len(),
+            left_out: &self.left_out,
             throttled: &self.throttled,
         }
     }
@@ -415,7 +453,7 @@ fn by_task(
     latency: &LatencyAnswer,
     ran: &TasksAnswer,
     info: &TraceInfo,
-) -> Vec<Entry> {
+) -> BTreeMap<TaskId, Entry> {
     let mut entries = BTreeMap::<TaskId, Entry>::new();
     for row in &latency.tasks {
         entries.entry(row.task).or_default().delays = row.delays.clone();
@@ -436,7 +474,7 @@ fn by_task(
     let named = |(task, entry): (TaskId, Entry)| {
         let pid = reply.state.task(task).pid;
         let group = reply.answer.groups.get(task.index()).copied().flatten();
-        Entry {
+        let entry = Entry {
             pid: Some(pid),
             comm: Some(reply.state.name(task)),
             group: reply.answer.group_name(group).map(str::to_owned),
@@ -447,13 +485,14 @@ fn by_task(
             ),
             tasks: 1,
             ..entry
-        }
+        };
+        (task, entry)
     };
     entries.into_iter().map(named).collect()
 }
 
 /// Rows of a kind, those that waited longest in sum first.
-fn rows(tasks: &[Entry], state: &State, by: By) -> Vec<Entry> {
+fn rows<'a>(tasks: impl Iterator<Item = &'a Entry>, state: &State, by: By) -> Vec<Entry> {
     let mut sums = BTreeMap::<(Option<Pid>, Option<&str>), Entry>::new();
     for task in tasks {
         let key = match by {
@@ -510,6 +549,9 @@ pub(crate) struct Document<'a> {
     rows: Rows<'a, Entry>,
     /// How many more rows there are: `--top 0` prints all.
     rows_left_out: usize,
+    /// Tasks that wait by the events and sleep by what the kernel says: `answer` leaves them out, all other figures have
+    /// their waits.
+    left_out: &'a [LeftOut],
     /// Groups with a CPU quota.
     throttled: &'a [Throttled],
 }
@@ -528,6 +570,17 @@ struct Worst {
     is_open: bool,
     /// Its causes, as far as it lay in the window.
     by_cause: Vec<ByCause>,
+}
+
+/// A task that waits by the events and sleeps by what the kernel says.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct LeftOut {
+    #[serde(skip)]
+    task: TaskId,
+    pid: Pid,
+    comm: String,
+    /// How long it waited in the window by the events.
+    waited_ns: Nanos,
 }
 
 /// A group with a CPU quota.

@@ -8,7 +8,7 @@ use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, Groups, Left, Member, Prio, TraceInfo, What,
 };
 use schedlab_record::live::Taken;
-use schedlab_timeline::{Causes, Cpus, Latency, Tasks, Windows};
+use schedlab_timeline::{Causes, Cpus, Latency, Tasks, Windows, notation};
 
 /// Each CPU has this many tasks, each in a group of its own, which take turns.
 fn window(cpus: u16, tasks: u16) -> Window {
@@ -44,11 +44,11 @@ fn window(cpus: u16, tasks: u16) -> Window {
         }
     }
     events.sort_by_key(|event| event.time);
-    close(&info, events)
+    close(&info, events, &|_| false)
 }
 
 /// The window of a second that these events are.
-fn close(info: &TraceInfo, events: Vec<Event>) -> Window {
+fn close(info: &TraceInfo, events: Vec<Event>, is_asleep: &dyn Fn(Pid) -> bool) -> Window {
     let second = Nanos::from_secs(1);
     let mut windows = Windows::new(info, Nanos::ZERO);
     let (throttling, reply) = windows.close(&events, &|_| None, second, |told| -> Asked {
@@ -56,7 +56,7 @@ fn close(info: &TraceInfo, events: Vec<Event>) -> Window {
         (Latency::new(), Tasks::new(), causes, Cpus::new(), None)
     });
     let taken = Taken { events, ..Taken::default() };
-    Window::of(reply, &throttling, info, &taken, By::Group, &|_| false)
+    Window::of(reply, &throttling, info, &taken, By::Group, is_asleep)
 }
 
 /// What a terminal shows.
@@ -75,7 +75,7 @@ fn key(view: &mut View, code: KeyCode) -> Option<Do> {
 #[test]
 fn a_hundred_cpus_and_a_thousand_groups_fit_each_terminal() {
     for size in [(80, 24), (200, 50)] {
-        let mut view = View::new(By::Group, Nanos::ZERO, true, Pid(1));
+        let mut view = View::new(By::Group, true, Pid(1));
         assert!(shown(&mut view, size).contains("The first window has not ended yet."));
         view.take(window(100, 10));
         let text = shown(&mut view, size);
@@ -103,7 +103,7 @@ fn a_hundred_cpus_and_a_thousand_groups_fit_each_terminal() {
 #[test]
 fn a_few_cpus_have_bars_and_every_line_fits() {
     for size in [(80, 24), (200, 50), (40, 12)] {
-        let mut view = View::new(By::Command, Nanos::ZERO, false, Pid(1));
+        let mut view = View::new(By::Command, false, Pid(1));
         view.take(window(4, 3));
         let text = shown(&mut view, size);
         assert!(text.contains("  0 [|||||||||100%]") || size.0 < 80, "{size:?}:\n{text}");
@@ -133,7 +133,23 @@ fn handing_on(next: impl Fn(i32) -> i32) -> Window {
         put(998_000, cpu, now, switch(now, Left::Slept, Pid::IDLE));
         now = then;
     }
-    close(&info, events)
+    close(&info, events, &|_| false)
+}
+
+#[test]
+fn the_first_line_says_which_time_all_figures_cover_paused_or_not() {
+    let mut view = View::new(By::Command, false, Pid(1));
+    view.take(window(4, 3));
+    let text = shown(&mut view, (80, 24));
+    assert!(text.starts_with("schedlab watch  last 1.00 s: 4 CPUs "), "{text}");
+    assert!(!text.contains("LOST"), "{text}");
+    key(&mut view, KeyCode::Char(' '));
+    let text = shown(&mut view, (80, 24));
+    assert!(text.starts_with("PAUSED  last 1.00 s: 4 CPUs "), "{text}");
+    let (first, _) = text.split_once('\n').unwrap();
+    assert!(first.ends_with(" events"), "{first}");
+    key(&mut view, KeyCode::Char('h'));
+    assert!(shown(&mut view, (80, 24)).contains("cover the time that the\nfirst line names"));
 }
 
 #[test]
@@ -141,7 +157,7 @@ fn tasks_behind_a_lock_are_named_and_a_dispatcher_with_its_workers_is_not() {
     let convoy = handing_on(|turn| (turn + 1) % 8);
     let answer = convoy.answer.as_deref().unwrap_or_default();
     assert!(answer.starts_with("8 tasks of ") && answer.contains("as behind a lock"), "{answer}");
-    let mut view = View::new(By::Command, Nanos::ZERO, false, Pid(1));
+    let mut view = View::new(By::Command, false, Pid(1));
     view.take(convoy);
     assert!(shown(&mut view, (80, 24)).contains("one at a time"));
     // The first task hands out, and gets back.
@@ -149,4 +165,47 @@ fn tasks_behind_a_lock_are_named_and_a_dispatcher_with_its_workers_is_not() {
     assert_eq!(star.answer, None);
     let pair = handing_on(|turn| (turn + 1) % 2);
     assert_eq!(pair.answer, None);
+}
+
+/// `A` and `B` take turns on CPU 0; `C` is woken on CPU 1, which idles.
+fn beside_an_idle_cpu(is_asleep: bool) -> Window {
+    let text = "tick 10ms\n0 | AABBAABBAABB\n  | bbaabbaabbaa\n1 | ............\n  |  ccccccccccc";
+    let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    close(&trace.info, trace.events, &|pid| is_asleep && pid == Pid(3))
+}
+
+#[test]
+fn a_wait_that_the_kernel_denies_is_in_no_figure_of_the_view() {
+    let shown = |is_asleep, keys: &[KeyCode]| {
+        let mut view = View::new(By::Task, false, Pid(99));
+        view.take(beside_an_idle_cpu(is_asleep));
+        for code in keys {
+            key(&mut view, *code);
+        }
+        shown(&mut view, (80, 24))
+    };
+    let top = |text: &str| {
+        let rows = text.lines().skip_while(|line| !line.starts_with("TASK"));
+        rows.take(2).last().unwrap_or_default().to_owned()
+    };
+    let believed = shown(false, &[]);
+    assert!(believed.contains("waited 1.99 s") && !believed.contains("left out"), "{believed}");
+    assert!(top(&believed).starts_with("C (3) "), "{believed}");
+    let denied = shown(true, &[]);
+    assert!(denied.contains("waited 1.00 s   worst ≥ 900 ms A (1)\n"), "{denied}");
+    assert!(denied.contains("\nleft out: C (3) seems to wait, but sleeps by /proc\n"), "{denied}");
+    assert!(top(&denied).starts_with("A (1) "), "{denied}");
+    let one = shown(true, &[KeyCode::Char('N'), KeyCode::End, KeyCode::Enter]);
+    assert!(one.contains("C (3): left out: it sleeps by /proc"), "{one}");
+}
+
+#[test]
+fn lines_leave_a_denied_wait_out_and_json_names_it_beside_the_figures_of_the_events() {
+    let window = beside_an_idle_cpu(true);
+    let line = window.line(Nanos::ZERO);
+    assert!(line.contains("waited 1.00 s: ") && line.contains("; left out: C (3) seems"), "{line}");
+    let document = serde_json::to_value(window.document(0, false)).unwrap();
+    assert_eq!(document["left_out"][0]["pid"], 3);
+    assert_eq!(document["worst"]["pid"], 3);
+    assert_eq!(document["waited_ns"], 1_990_000_000_u64);
 }

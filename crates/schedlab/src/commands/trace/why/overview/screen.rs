@@ -162,8 +162,11 @@ impl Screen<'_> {
         let share = percent(time, all);
         let why = match cause {
             WaitCause::Throttled => match self.limit(subject) {
-                Some((name, _)) => {
-                    format!("{share} of it because the CPU quota of {name} was used up")
+                Some((name, limit)) => {
+                    format!(
+                        "{share} of it because the CPU quota of {name} ({}) was used up",
+                        size(limit)
+                    )
                 }
                 None if self.is_real_time(subject) => {
                     format!(
@@ -176,9 +179,8 @@ impl Screen<'_> {
                 if let Some((name, limit)) = self.limit(subject) =>
             {
                 format!(
-                    "and the CPU quota of {name} ({} in {}) may be why: what shows that was not logged",
-                    limit.quota.unwrap_or_default().readable(),
-                    limit.period.readable()
+                    "and the CPU quota of {name} ({}) may be why: what shows that was not logged",
+                    size(limit)
                 )
             }
             WaitCause::HeldBack => {
@@ -239,12 +241,29 @@ impl Screen<'_> {
         }
     }
 
-    /// `hog (17) of /other`, or `others, mostly rustc (3 tasks, 1.20 s)`; tasks of one name together.
+    /// What some tasks are, if they come before fair tasks: `, a real-time task`.
+    fn kind(&self, tasks: &[TaskId], subject: &Subject) -> &'static str {
+        let is = |cause| tasks.iter().all(|task| self.is_of(*task, cause, subject));
+        let kinds = [
+            (WaitCause::KernelThread, ", a kernel thread", ", kernel threads"),
+            (WaitCause::Deadline, ", a deadline task", ", deadline tasks"),
+            (WaitCause::RealTime, ", a real-time task", ", real-time tasks"),
+        ];
+        let kind = kinds.into_iter().find(|(cause, ..)| is(*cause));
+        kind.map_or("", |(_, one, more)| if tasks.len() == 1 { one } else { more })
+    }
+
+    /// `hog (17) of /other`, `irq/9 (17), a real-time task`, or `others, mostly rustc (3 tasks, 1.20 s)`; tasks of one name together.
     fn behind(&self, subject: &Subject, cause: WaitCause) -> String {
         let state = &self.reply.state;
         let mut by_name = BTreeMap::new();
         let mut all = Nanos::ZERO;
-        for (task, time) in self.culprits(subject, Some(cause)) {
+        let mut culprits = self.culprits(subject, Some(cause));
+        if culprits.is_empty() {
+            // Their priorities changed, or were not known while they ran.
+            culprits = self.culprits(subject, None);
+        }
+        for (task, time) in culprits {
             let group = self.reply.answer.groups[task.index()];
             let sum = by_name.entry((state.name(task), group)).or_insert((Nanos::ZERO, Vec::new()));
             sum.0 += time;
@@ -262,18 +281,19 @@ impl Screen<'_> {
             [task] => state.task(*task).pid.to_string(),
             many => format!("{} tasks", many.len()),
         };
+        let kind = self.kind(&tasks, subject);
         if part(time, all) >= MOSTLY {
-            return format!("{name} ({count}){of}");
+            return format!("{name} ({count}){of}{kind}");
         }
-        let others = match cause {
-            WaitCause::KernelThread => "kernel threads",
-            WaitCause::Deadline => "deadline tasks",
-            WaitCause::RealTime => "real-time tasks",
-            WaitCause::OwnGroup => "others of its group",
-            WaitCause::OtherGroup => "other groups",
-            _ => "others",
+        let (others, kind) = match cause {
+            WaitCause::KernelThread => ("kernel threads", ""),
+            WaitCause::Deadline => ("deadline tasks", ""),
+            WaitCause::RealTime => ("real-time tasks", ""),
+            WaitCause::OwnGroup => ("others of its group", ""),
+            WaitCause::OtherGroup => ("other groups", ""),
+            _ => ("others", kind),
         };
-        format!("{others}, mostly {name}{of} ({count}, {})", time.readable())
+        format!("{others}, mostly {name}{of} ({count}, {}){kind}", time.readable())
     }
 
     fn is_real_time(&self, subject: &Subject) -> bool {
@@ -296,10 +316,7 @@ impl Screen<'_> {
                 continue;
             }
             let beside = match (cause, self.limit(subject)) {
-                (WaitCause::Throttled, Some((name, limit))) => {
-                    let quota = limit.quota.unwrap_or_default().readable();
-                    format!("{name}: {quota} of each {}", limit.period.readable())
-                }
+                (WaitCause::Throttled, Some((name, limit))) => format!("{name}: {}", size(limit)),
                 _ => String::new(),
             };
             let (title, time, share) = (cause.title(), time.readable(), percent(time, all));
@@ -479,8 +496,13 @@ impl Screen<'_> {
     }
 }
 
-/// What the answer about a window of a stream says first; `None` if tasks hardly waited. It is not about those that
-/// are [`asleep`].
+/// `20.0 ms of each 100 ms`.
+fn size(limit: Limit) -> String {
+    format!("{} of each {}", limit.quota.unwrap_or_default().readable(), limit.period.readable())
+}
+
+/// What the answer about a window of a stream says first; `None` if tasks hardly waited, but for those that are
+/// [`asleep`](super::asleep).
 pub(crate) fn first_line(
     reply: &Reply<CausesAnswer>,
     groups: Option<&Groups>,
@@ -491,22 +513,16 @@ pub(crate) fn first_line(
     let groups = groups.unwrap_or(&none);
     let screen =
         Screen { reply, groups, conditions: None, input: &input, trigger: None, doubtful: asleep };
-    let subject = Subject::of(reply, asleep).filter(|_| !screen.is_calm());
-    let (said, waited) = match subject {
-        Some(subject) => {
-            let each = subject.parts.sum().0 / subject.tasks.len() as u64;
-            (screen.headline(&subject), Nanos(each))
-        }
-        None => (screen.left_out()?, Nanos::ZERO),
-    };
-    Some(Headline { said: said.trim_end().replace('\n', " "), waited })
+    let subject = Subject::of(reply, asleep).filter(|_| !screen.is_calm())?;
+    let said = screen.headline(&subject).trim_end().replace('\n', " ");
+    Some(Headline { said, waited: Nanos(subject.parts.sum().0 / subject.tasks.len() as u64) })
 }
 
 /// What is said first.
 pub(crate) struct Headline {
-    /// A sentence or two.
+    /// A sentence.
     pub(crate) said: String,
-    /// How long each of those waited whom it is about, on average; nothing if it only says what is not known.
+    /// How long each of those waited whom it is about, on average.
     pub(crate) waited: Nanos,
 }
 
@@ -515,8 +531,9 @@ mod tests {
     use super::super::subject::{self, Subject, doubtful};
     use super::{Screen, first_line};
     use crate::commands::trace::input::Input;
-    use schedlab_model::{Counted, Event, Groups, Nanos, Pid, What};
+    use schedlab_model::{Counted, Event, Groups, Nanos, Pid, Prio, What};
     use schedlab_timeline::{Causes, CausesAnswer, Reply, ask, notation};
+    use std::collections::BTreeSet;
 
     const MS: u64 = 1_000_000;
 
@@ -579,6 +596,33 @@ mod tests {
             said.starts_with("D (4) waited 90.0 ms for a CPU, 100 % of it behind batch (3"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_culprit_that_comes_before_fair_tasks_is_called_by_what_it_is() {
+        for (prio, comm, said) in [
+            (49, b"audiod\0\0\0\0\0\0\0\0\0\0", "behind audiod (1), a real-time task."),
+            (-1, b"audiod\0\0\0\0\0\0\0\0\0\0", "behind audiod (1), a deadline task."),
+            (120, b"kworker/0:1\0\0\0\0\0", "behind kworker/0:1 (1), a kernel thread."),
+            (120, b"audiod\0\0\0\0\0\0\0\0\0\0", "behind audiod (1)."),
+        ] {
+            let text = "tick 10ms\n0 | AAAAAAAAAAAB\n  |  bbbbbbbbbb";
+            let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+            for event in &mut trace.events {
+                if let What::Switch { prev, prev_prio, next, next_prio, .. } = &mut event.what {
+                    for (pid, its) in [(prev, prev_prio), (next, next_prio)] {
+                        *its = if *pid == Pid(1) { Prio(prio) } else { *its };
+                    }
+                }
+            }
+            let first = trace.events[0];
+            trace
+                .events
+                .insert(0, Event { what: What::Comm { pid: Pid(1), comm: *comm }, ..first });
+            let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
+            let first = first_line(&reply, None, &BTreeSet::new()).unwrap().said;
+            assert!(first.ends_with(said), "{prio}: {first}");
+        }
     }
 
     #[test]
