@@ -314,7 +314,9 @@ fn blame_and_throttled_times_are_true_on_this_machine() {
 }
 
 /// Programs of this machine that a guest takes with it.
-const TOOLS: [&str; 22] = [
+const TOOLS: [&str; 24] = [
+    "date",
+    "ls",
     "sh",
     "taskset",
     "chrt",
@@ -361,7 +363,7 @@ fn init(version: u32, plants: &[&Plant], faults: &[&str]) -> String {
 }
 
 /// A folder as an initramfs: the program, tools, and what they are linked with.
-fn initramfs(dir: &Path, init: &str) -> Result<PathBuf, String> {
+pub(crate) fn initramfs(dir: &Path, init: &str) -> Result<PathBuf, String> {
     let root = dir.join("root");
     let make =
         |below: &str| fs::create_dir_all(root.join(below)).map_err(|error| error.to_string());
@@ -418,7 +420,7 @@ const ONE: [&str; 10] = [
     "7",
 ];
 /// Two CPUs, on the machine's own clock.
-const TWO: [&str; 4] = ["-smp", "2", "-accel", "tcg,thread=multi"];
+pub(crate) const TWO: [&str; 4] = ["-smp", "2", "-accel", "tcg,thread=multi"];
 
 /// Plants and faults that need a second CPU.
 const ON_TWO: [&str; 8] = [
@@ -433,7 +435,7 @@ const ON_TWO: [&str; 8] = [
 ];
 
 /// Boots a kernel and returns what its console says.
-fn boot(kernel: &Path, initramfs: &Path, cpus: &[&str]) -> Result<String, String> {
+pub(crate) fn boot(kernel: &Path, initramfs: &Path, cpus: &[&str]) -> Result<String, String> {
     let common = ["-nodefaults", "-display", "none", "-m", "1024", "-cpu", "qemu64", "-no-reboot"];
     let output = Command::new("timeout")
         .args(["-k", "5", "3000", "qemu-system-x86_64"])
