@@ -86,6 +86,10 @@ pub struct Live {
     options: Options,
     /// CPUs that came into use and cannot be read.
     refused: CpuSet,
+    /// CPUs that are out of use.
+    gone: CpuSet,
+    /// CPUs that went out of use since the last look, and whose perf events ended with that.
+    ended: CpuSet,
     decoder: LiveDecoder,
     arguments: LiveArguments,
     /// The number of the event whose arguments are wanted.
@@ -113,6 +117,7 @@ enum Interface {
 struct Lane {
     cpu: Cpu,
     from: From,
+    opened: Nanos,
     /// Decoded, and of no closed window.
     pending: Vec<Event>,
     /// The arguments of pending events that have some, in order.
@@ -226,6 +231,8 @@ impl Live {
             rings,
             options,
             refused: CpuSet::default(),
+            gone: CpuSet::default(),
+            ended: CpuSet::default(),
             period: info.others.iter().position(is_period).map(|place| place as u16),
             decoder,
             arguments,
@@ -305,7 +312,9 @@ impl Live {
     /// # Errors
     /// As [`Self::wait`].
     pub fn take(&mut self, end: Nanos) -> io::Result<Taken> {
-        let mut taken = Taken { news: self.meet_cpus()?, ..Taken::default() };
+        // What cannot be read tells nothing of CPUs.
+        let online = topology::online(Path::new("/sys")).unwrap_or_else(|_| self.head.cpus.clone());
+        let mut taken = Taken { news: self.meet_cpus(&online)?, ..Taken::default() };
         self.read()?;
         let closed = std::mem::replace(&mut self.closed, end);
         let mut told = Vec::new();
@@ -327,6 +336,7 @@ impl Live {
         }
         // Equal times by CPU, as a file's reader has them.
         taken.events.sort_by_key(|event| event.time);
+        self.miss_cpus(&online, &mut taken)?;
         if told.iter().any(|(_, texts)| !texts.is_empty()) {
             for (place, event) in taken.events.iter().enumerate() {
                 if is_other(event, self.period)
@@ -343,13 +353,34 @@ impl Live {
     }
 
     /// Reads CPUs that came into use from now on; what to say of them.
-    fn meet_cpus(&mut self) -> io::Result<Vec<String>> {
-        let Ok(online) = topology::online(Path::new("/sys")) else { return Ok(Vec::new()) };
-        let is_new = |cpu: &Cpu| !self.head.cpus.contains(*cpu) && !self.refused.contains(*cpu);
-        let new: Vec<Cpu> = online.iter().filter(is_new).collect();
+    fn meet_cpus(&mut self, online: &CpuSet) -> io::Result<Vec<String>> {
         let mut news = Vec::new();
-        for cpu in new {
-            match self.open_more(cpu) {
+        for cpu in online.iter() {
+            if self.refused.contains(cpu) {
+                continue;
+            }
+            let place = self.lanes.iter().position(|lane| lane.cpu == cpu);
+            let (is_back, has_ended) = (self.gone.contains(cpu), self.ended.contains(cpu));
+            self.gone.remove(cpu);
+            self.ended.remove(cpu);
+            let is_perf = matches!(self.rings, Interface::Perf(_));
+            match place {
+                Some(_) if !is_back && !has_ended => continue,
+                // The instance has its events all along.
+                Some(_) if !is_perf => {
+                    news.push(format!("CPU {cpu} came back into use"));
+                    continue;
+                }
+                // What is left in the ring from before.
+                Some(_) => self.read()?,
+                None => {}
+            }
+            let opened = self.open_more(cpu);
+            if let Some(place) = place {
+                // A task that was woken there meanwhile may have run.
+                self.lose(place, clock::monotonic())?;
+            }
+            match opened {
                 Ok(()) => news.push(format!("CPU {cpu} came into use and is read too")),
                 Err(error) => {
                     self.refused.insert(cpu);
@@ -363,6 +394,47 @@ impl Live {
         Ok(news)
     }
 
+    /// Notes CPUs that went out of use, and says so.
+    fn miss_cpus(&mut self, online: &CpuSet, taken: &mut Taken) -> io::Result<()> {
+        let is_perf = matches!(self.rings, Interface::Perf(_));
+        let mut ended = CpuSet::default();
+        for event in taken.events.iter().filter(|_| is_perf) {
+            let What::Online { cpu, online: false } = event.what else { continue };
+            if self.lanes.iter().any(|lane| lane.cpu == cpu && lane.opened < event.time) {
+                ended.insert(cpu);
+            }
+        }
+        for place in 0..self.lanes.len() {
+            let cpu = self.lanes[place].cpu;
+            if online.contains(cpu) || self.gone.contains(cpu) {
+                continue;
+            }
+            ended.remove(cpu);
+            self.gone.insert(cpu);
+            taken.news.push(format!("CPU {cpu} went out of use"));
+            if is_perf {
+                let last = self.lanes[place].pending.last();
+                self.lose(place, last.map_or(self.closed, |event| event.time))?;
+            }
+        }
+        // It may have come back between two looks, or still be on its way out.
+        ended.iter().filter(|cpu| !self.gone.contains(*cpu)).for_each(|cpu| self.ended.insert(cpu));
+        Ok(())
+    }
+
+    /// Events of a CPU are missing up to `time`: its perf events end before it has done its last.
+    fn lose(&mut self, place: usize, time: Nanos) -> io::Result<()> {
+        let header = [&record::LOST.to_ne_bytes()[..], &[0; 2], &24_u16.to_ne_bytes()].concat();
+        let bytes = [header, vec![0; 16]].concat();
+        let (lane, now) = (&mut self.lanes[place], clock::monotonic());
+        lane.pending.push(lost(time, lane.cpu, None));
+        lane.keep.iter_mut().try_for_each(|keep| keep.write_all(&bytes))?;
+        if self.recent > Nanos::ZERO {
+            lane.recent.push_back((now, bytes));
+        }
+        Ok(())
+    }
+
     fn open_more(&mut self, cpu: Cpu) -> Result<(), RecordError> {
         let from = match &mut self.rings {
             Interface::Ftrace { instance, .. } => From::Pages(instance.open_more(cpu)?),
@@ -370,6 +442,10 @@ impl Live {
                 From::Ring(rings.open_more(cpu, &self.options, &self.head)?)
             }
         };
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.cpu == cpu) {
+            (lane.from, lane.opened) = (from, clock::monotonic());
+            return Ok(());
+        }
         let lane = Lane::new(cpu, from, self.keep.as_deref())?;
         let place = self.lanes.partition_point(|lane| lane.cpu < cpu);
         self.lanes.insert(place, lane);
@@ -536,7 +612,8 @@ impl Lane {
     fn new(cpu: Cpu, from: From, keep: Option<&Path>) -> Result<Self, RecordError> {
         let keep = keep.map(|dir| spool::create(&spool::records(dir, cpu))).transpose()?;
         let (pending, told, recent) = (Vec::new(), VecDeque::new(), VecDeque::new());
-        Ok(Self { cpu, from, pending, told, recent, keep })
+        let opened = clock::monotonic();
+        Ok(Self { cpu, from, opened, pending, told, recent, keep })
     }
 }
 
@@ -588,6 +665,44 @@ mod tests {
             }
         }
         panic!("no event of CPU {cpu} in 12 s");
+    }
+
+    #[test]
+    fn a_cpu_that_was_out_of_use_is_read_again_and_what_perf_events_miss_is_a_loss() {
+        for via in [Via::Ftrace, Via::Perf] {
+            let mut live = match Live::start(&Start { via, ..Start::default() }) {
+                Ok(live) if live.lanes.len() > 1 => live,
+                Ok(_) => return drop(writeln!(io::stderr(), "MISSING: a second CPU")),
+                Err(error) => return drop(writeln!(io::stderr(), "MISSING: {error}")),
+            };
+            let cpu = live.lanes[1].cpu;
+            let lost = |taken: &Taken| {
+                let is_lost = |event: &&Event| matches!(event.what, What::Lost { .. });
+                taken.events.iter().filter(|event| event.cpu == cpu).filter(is_lost).count()
+            };
+            let is_perf = usize::from(via == Via::Perf);
+            let mut others = live.head.cpus.clone();
+            others.remove(cpu);
+            let mut taken = Taken::default();
+            live.miss_cpus(&others, &mut taken).unwrap();
+            live.miss_cpus(&others, &mut taken).unwrap();
+            assert_eq!(taken.news, [format!("CPU {cpu} went out of use")]);
+            let back = live.take(clock::monotonic()).unwrap();
+            assert_eq!((back.news.len(), lost(&back)), (1, is_perf), "{:?}", back.news);
+            // A loss at the return, too.
+            assert_eq!(lost(&until_seen(&mut live, cpu)), is_perf);
+            // Out of use and back between two looks: the events tell.
+            let what = What::Online { cpu, online: false };
+            let (time, by, context) = (clock::monotonic(), Pid::IDLE, Context::Task);
+            let event = Event { time, by, cpu: live.lanes[0].cpu, context, what };
+            let mut taken = Taken { events: vec![event], ..Taken::default() };
+            live.miss_cpus(&live.head.cpus.clone(), &mut taken).unwrap();
+            let back = live.take(clock::monotonic()).unwrap();
+            assert_eq!(back.news.len(), is_perf, "{:?}", back.news);
+            let again = until_seen(&mut live, cpu);
+            assert_eq!((again.news.len(), lost(&again)), (0, is_perf), "{:?}", again.news);
+            live.stop().unwrap();
+        }
     }
 
     #[test]

@@ -99,13 +99,14 @@ impl Rings {
         Ok((ring, watch_cpu(cpu)?))
     }
 
-    /// Opens and starts the events of a CPU that came into use.
+    /// Opens and starts the events of a CPU that came into use. Those from before its absence are dead.
     pub(crate) fn open_more(
         &mut self,
         cpu: Cpu,
         options: &Options,
         head: &Head,
     ) -> Result<Ring, RecordError> {
+        self.forget(cpu);
         let (first, bytes) = (self.events.len(), options.ring(head.cpus.len()));
         let opened = self.open_cpu(cpu, &head.tracepoints, options, bytes).and_then(|(ring, _)| {
             let mut events = self.events[first..].iter();
@@ -164,8 +165,6 @@ impl Rings {
         Ok(threads)
     }
 
-    /// As if a CPU had been out of use.
-    #[cfg(test)]
     pub(crate) fn forget(&mut self, cpu: Cpu) {
         self.events.retain(|(other, _)| *other != cpu);
     }

@@ -268,14 +268,26 @@ impl State {
         see(&Change::Lost { at, cpu, count }, self);
     }
 
-    /// A CPU is taken out of use, or put into it. Out of use it is not idle: nobody could run there.
+    /// A CPU is taken out of use, or put into it. Out of use it is not idle: nobody could run there. Another CPU says so
+    /// once no task runs there any longer; the last switches of a CPU are not logged.
     #[cold]
-    pub(crate) fn online(&mut self, cpu: Cpu, online: bool, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn online(
+        &mut self,
+        cpu: Cpu,
+        online: bool,
+        by_another: bool,
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
         if cpu.index() >= self.cpus.len() {
             self.grow(cpu);
         }
         self.cpus[cpu.index()].offline = !online;
-        if !online && self.cpus[cpu.index()].occupant == Occupant::Idle {
+        let ends = match self.cpus[cpu.index()].occupant {
+            Occupant::Idle => true,
+            Occupant::Task(_) => by_another,
+            Occupant::Unknown => false,
+        };
+        if !online && ends {
             self.vacate(cpu, self.now, see);
         }
     }

@@ -101,7 +101,7 @@ impl State {
                 let task = self.pids.get(pid);
                 see(&Change::Mark { at, cpu, task, id, phase, request }, self);
             }
-            What::Online { cpu, online } => self.online(cpu, online, see),
+            What::Online { cpu: of, online } => self.online(of, online, of != cpu, see),
             What::Lost { .. } => {}
             What::Other { format } => {
                 if self.yields.is_some() {

@@ -82,8 +82,8 @@ impl Windows {
         }
         self.state = pass.state.clone();
         self.state.window = Span::new(end, end);
-        // What a window says of itself: a loss counts until the last CPU that it blinded has switched.
-        if !self.state.cpus.iter().any(|cpu| cpu.blind) {
+        // What a window says of itself: a loss counts until the last CPU that it blinded has switched, or is out of use.
+        if !self.state.cpus.iter().any(|cpu| cpu.blind && !cpu.offline) {
             self.state.tally = Tally::default();
         }
         (throttled, pass.reply(end, &[]))

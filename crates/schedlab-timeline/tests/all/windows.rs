@@ -10,7 +10,7 @@ use schedlab_random::SplitMix64;
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
     Causes, Cpus, Cut, Latency, Question, Reply, Tasks, Throttling, Windows, WithArguments,
-    ask_within,
+    ask_within, notation,
 };
 
 type Asked = (Latency, Tasks, Causes, Cpus);
@@ -339,4 +339,32 @@ fn budgets_carry_over_where_groups_have_new_numbers() {
     let same = told([&plain, &plain]);
     assert!(same.iter().any(|(times, _)| times.iter().sum::<u64>() > 1_000_000), "{same:?}");
     assert_eq!(told([&shifted, &plain]), same);
+}
+
+/// `A` runs on CPU 0, `B` on CPU 1, which is said to be out of use at 50 ms by another CPU, or by itself before its last
+/// switch.
+#[test]
+fn a_cpu_out_of_use_runs_nobody_though_its_last_switches_are_not_logged() {
+    let ms = Nanos::from_millis;
+    for (by_another, is_lost) in [(true, false), (true, true), (false, false), (false, true)] {
+        let text = "tick 10ms\n0 | AAAAAAAAAA\n1 | BBBBBBBBBB";
+        let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        trace.events.retain(|event| event.time < ms(50));
+        let first = trace.events[0];
+        let cpu = Cpu(u16::from(!by_another));
+        let what = What::Online { cpu: Cpu(1), online: false };
+        trace.events.push(Event { time: ms(50), cpu, what, ..first });
+        if is_lost {
+            let what = What::Lost { count: None };
+            trace.events.push(Event { time: ms(50), cpu: Cpu(1), what, ..first });
+        }
+        let mut windows = Windows::new(&trace.info, Nanos::ZERO);
+        let (_, reply) = windows.close(&trace.events, &|_| None, ms(100), |_| Cpus::new());
+        let busy = if by_another || is_lost { ms(50) } else { ms(100) };
+        assert_eq!(reply.answer.rows[1].busy, busy, "{by_another} {is_lost}");
+        assert_eq!(reply.known.gaps, is_lost);
+        // No event of it can be missing now.
+        let (_, next) = windows.close(&[], &|_| None, ms(200), |_| Cpus::new());
+        assert!(!next.known.gaps);
+    }
 }

@@ -67,6 +67,7 @@ mod vm_fake;
 mod vm_guest;
 mod watch;
 mod watch_deployed;
+mod watch_hotplug;
 mod why;
 mod why_live;
 mod writers;

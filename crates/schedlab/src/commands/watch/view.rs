@@ -437,6 +437,7 @@ impl View {
     /// A bar for each CPU; where there are too many, a digit each: tenths of its time in which it was busy.
     fn cpus(&self, window: &Window, width: usize, most: usize) -> Vec<Line<'static>> {
         const CELL: usize = 20;
+        let state = &window.reply.state;
         let rows = &window.cpus.rows;
         let per_line = (width / CELL).max(1);
         if rows.len() > per_line * most {
@@ -455,6 +456,9 @@ impl View {
         let cell = |row: &schedlab_timeline::CpuRow| {
             let room = CELL - 11;
             let (bar, share) = match row.utilisation() {
+                None if state.cpu(row.cpu).is_some_and(|here| here.offline) => {
+                    (0, " off".to_owned())
+                }
                 None => (0, "   ?".to_owned()),
                 Some(part) => {
                     ((part * room as f64).round() as usize, format!("{:3.0}%", part * 100.0))

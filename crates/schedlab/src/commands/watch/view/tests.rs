@@ -209,3 +209,16 @@ fn lines_leave_a_denied_wait_out_and_json_names_it_beside_the_figures_of_the_eve
     assert_eq!(document["worst"]["pid"], 3);
     assert_eq!(document["waited_ns"], 1_990_000_000_u64);
 }
+
+#[test]
+fn a_cpu_that_is_out_of_use_is_shown_as_off() {
+    let text = "tick 10ms\n0 | AAAAAAAAAA\n1 | ..........";
+    let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let what = What::Online { cpu: Cpu(1), online: false };
+    trace.events.insert(1, Event { what, ..trace.events[0] });
+    trace.events.retain(|event| event.cpu == Cpu(0));
+    let mut view = View::new(By::Task, false, Pid(99));
+    view.take(close(&trace.info, trace.events, &|_| false));
+    let text = shown(&mut view, (80, 24));
+    assert!(text.contains("  1 [          off]"), "{text}");
+}

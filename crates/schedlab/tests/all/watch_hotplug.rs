@@ -1,0 +1,86 @@
+//! `schedlab watch` while a CPU goes out of use and comes back, and the clock of the day is set: in a guest.
+
+use crate::planted_waits::{TWO, boot, initramfs};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const INIT: &str = r#"#!/bin/sh
+export PATH=/bin
+mount -t proc none /proc; mount -t sysfs none /sys
+mount -t devtmpfs none /dev; mount -t tmpfs none /tmp
+mount -t tracefs none /sys/kernel/tracing
+exec > /dev/ttyS0 2>&1 < /dev/null
+cd /tmp
+cpu1=/sys/devices/system/cpu/cpu1/online
+for mask in 1 2; do
+	setsid taskset $mask sh -c 'while :; do sleep 0.003; /bin/true; done' > /dev/null 2>&1 &
+	setsid sh -c 'while :; do :; done' > /dev/null 2>&1 &
+done
+for via in ftrace perf; do
+	schedlab watch --via $via --time 6s --interval 500ms --json --keep x.dat > $via.out 2> $via.err &
+	watch=$!
+	while ! [ -s $via.out ]; do sleep 0.1; done
+	sleep 0.7; echo 0 > $cpu1
+	sleep 1.5; echo 1 > $cpu1
+	sleep 0.5; date -s '2020-01-01 00:00:00' > /dev/null
+	sleep 0.5; date -s '2030-01-01 00:00:00' > /dev/null
+	wait $watch; echo "code $?" >> $via.err
+	schedlab why x.dat > /dev/null || echo "no why" >> $via.err
+	echo "left:" *.spool $(ls /sys/kernel/tracing/instances) >> $via.err
+	for part in out err; do echo "@@ $via $part"; gzip -c $via.$part | base64; echo "@end"; done
+done
+echo @done
+echo o > /proc/sysrq-trigger
+sleep 100
+"#;
+
+/// A part that the guest printed.
+fn part(text: &str, name: &str, dir: &Path) -> String {
+    let block = text.split(&format!("@@ {name}")).nth(1).expect("the part");
+    let packed = block.split("@end").next().expect("its end").replace('\r', "");
+    std::fs::write(dir.join("packed"), packed).unwrap();
+    let mut unpack = Command::new("sh");
+    let output = unpack.args(["-c", "base64 -di < packed | gunzip"]).current_dir(dir).output();
+    String::from_utf8(output.expect("sh starts").stdout).expect("a text")
+}
+
+#[test]
+fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
+    let kernel = match schedlab_vm::Kernel::find("debian-6.1") {
+        Ok(kernel) => kernel.image,
+        Err(error) => return missing!("debian-6.1: {error}; not checked: watch and hotplug"),
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let packed = initramfs(dir.path(), INIT);
+    let text = match packed.and_then(|packed| boot(&kernel, &packed, &TWO)) {
+        Ok(text) => text,
+        Err(error) if error.contains(" is missing") || error.starts_with("qemu-system") => {
+            return missing!("{error}; not checked: watch and hotplug");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    for via in ["ftrace", "perf"] {
+        let [out, said] =
+            ["out", "err"].map(|name| part(&text, &format!("{via} {name}"), dir.path()));
+        for word in ["CPU 1 went out of use", "CPU 1 came ", "code 0", "left: *.spool\n"] {
+            assert!(said.contains(word), "{via}: no '{word}' in {said}");
+        }
+        assert!(!said.contains("no why"), "{via}: {said}");
+        let windows: Vec<Value> =
+            out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(windows.len(), 12, "{via}: {out}");
+        for two in windows.windows(2) {
+            assert_eq!(two[0]["end_ns"], two[1]["start_ns"], "{via}");
+            assert!(two[0]["end_ns"].as_u64() < two[1]["end_ns"].as_u64(), "{via}");
+        }
+        let cpu = |window: &Value, key: &str| window["cpus"][1][key].as_u64().expect("a figure");
+        let is_off = |window: &&Value| cpu(window, "busy_ns") + cpu(window, "idle_ns") == 0;
+        assert!(windows.iter().any(|window| is_off(&window)), "{via}: CPU 1 is never off: {out}");
+        let last = windows.last().expect("windows");
+        assert!(cpu(last, "busy_ns") > 0 && cpu(last, "switches") > 0, "{via}: {last}");
+        // Who waited there runs, or waits elsewhere.
+        let worst = last["worst"]["comm"].as_str().expect("a name");
+        assert!(!["cpuhp/1", "migration/1"].contains(&worst), "{via}: {last}");
+    }
+}
