@@ -6,6 +6,7 @@ use crate::budget::on_disk;
 use crate::detect::{SNIFFED, is_trace};
 use crate::error::TraceError;
 use crate::input::Input;
+use flate2::Crc;
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use std::io::{self, Read};
 
@@ -63,11 +64,31 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
+/// Bytes whose checksum is known.
+struct Summed<R> {
+    inner: R,
+    sum: Crc,
+    expected: u32,
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.sum.update(&buffer[..read]);
+        if read == 0 && !buffer.is_empty() && self.sum.sum() != self.expected {
+            let what = "the archive is damaged: its checksum is that of other bytes";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(read)
+    }
+}
+
 /// A file in a zip archive, as the archive's directory at its end tells it.
 struct Member {
     name: String,
     flags: u16,
     method: u16,
+    checksum: u32,
     packed: u32,
     at: u32,
 }
@@ -83,6 +104,7 @@ impl Member {
             name: String::from_utf8_lossy(head.get(..name)?).escape_debug().to_string(),
             flags: u16_at(8)?,
             method: u16_at(10)?,
+            checksum: u32_at(16)?,
             packed: u32_at(20)?,
             at: u32_at(42)?,
         };
@@ -102,11 +124,15 @@ impl Member {
         let at = u64::from(self.at) + 30 + length(26) + length(28);
         let section = input.section(at, at + u64::from(self.packed)).map_err(failed)?;
         match (self.flags & 1, self.method) {
-            (0, 0) => Ok(Box::new(section)),
-            (0, 8) => Ok(Box::new(DeflateDecoder::new(section))),
+            (0, 0) => Ok(self.summed(section)),
+            (0, 8) => Ok(self.summed(DeflateDecoder::new(section))),
             (0, _) => Err(refused("it is packed by another method than deflate: unpack it first")),
             _ => Err(refused("it is encrypted: unpack it first")),
         }
+    }
+
+    fn summed(&self, inner: impl Read + 'static) -> Box<dyn Read> {
+        Box::new(Summed { inner, sum: Crc::new(), expected: self.checksum })
     }
 
     /// Whether its first bytes are those of a trace.

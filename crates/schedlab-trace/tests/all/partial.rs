@@ -264,7 +264,17 @@ fn zip(members: &[(&str, u16, Vec<u8>)]) -> Vec<u8> {
     for (name, method, bytes) in members {
         let at = u32::try_from(out.len()).unwrap();
         let length = u32::try_from(bytes.len()).unwrap();
-        let both = [&[20, 0, 0, 0], &method.to_le_bytes()[..], &[0; 8], &length.to_le_bytes()];
+        let mut plain = bytes.clone();
+        if *method == 8 {
+            plain.clear();
+            let mut inside = flate2::read::DeflateDecoder::new(&bytes[..]);
+            std::io::Read::read_to_end(&mut inside, &mut plain).unwrap();
+        }
+        let mut sum = flate2::Crc::new();
+        sum.update(&plain);
+        let sum = sum.sum().to_le_bytes();
+        let both =
+            [&[20, 0, 0, 0], &method.to_le_bytes()[..], &[0; 4], &sum, &length.to_le_bytes()];
         let both = [&both.concat()[..], &[0; 4], &[name.len() as u8, 0]].concat();
         out.extend([b"PK\x03\x04", &both[..], &[3, 0], name.as_bytes(), b"xyz", bytes].concat());
         let entry = [b"PK\x01\x02\x14\0", &both[..], &[0; 12], &at.to_le_bytes()];
@@ -317,8 +327,12 @@ fn a_trace_that_is_packed_is_unpacked() {
     assert!(two.contains("it holds 2 traces (a/t.txt, b\\n.txt): unpack one"), "{two}");
     let none = switches(&zip(&[beside.clone(), beside])).unwrap_err();
     assert!(none.contains("none of its files begins as a trace"), "{none}");
-    let other = switches(&zip(&[("a.txt", 12, plain)])).unwrap_err();
+    let other = switches(&zip(&[("a.txt", 12, plain.clone())])).unwrap_err();
     assert!(other.contains("a.txt: it is packed by another method"), "{other}");
+    // A bit of what is packed.
+    let mut damaged = zip(&[("a.txt", 0, plain.clone())]);
+    damaged[60] ^= 1;
+    assert!(switches(&damaged).unwrap_err().contains("checksum"), "{:?}", switches(&damaged));
     for cut in 4..archive.len() {
         assert!(switches(&archive[..cut]).is_err() || cut > archive.len() - 6, "{cut}");
     }
