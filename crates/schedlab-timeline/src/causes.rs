@@ -57,6 +57,8 @@ pub struct Causes {
     allowed: Allowed,
     membership: Membership,
     kinds: Kinds,
+    /// By name: whether it is that of a kernel thread, once somebody asked.
+    kernel_names: Vec<Option<bool>>,
     /// By task: its wait, if it waits.
     waiting: Vec<Option<Box<Waiting>>>,
     tasks: Vec<Sum>,
@@ -387,6 +389,7 @@ impl Causes {
             allowed,
             membership: Membership::new(info.groups.as_ref()),
             kinds: Kinds::default(),
+            kernel_names: Vec::new(),
             waiting: Vec::new(),
             tasks: Vec::new(),
             blame: FxHashMap::default(),
@@ -525,7 +528,7 @@ impl Causes {
 
     /// An interrupt may have begun or ended on a CPU. Softirqs that `ksoftirqd` performs are its own work.
     fn interrupted(&mut self, cpu: Cpu, at: Nanos, state: &State) {
-        let is_work = |task| state.name(task).starts_with("ksoftirqd/");
+        let is_work = |task| state.is_ksoftirqd(task);
         let is_interrupted = self.interrupts.is_under_way(cpu)
             && !self.on[cpu.index()].occupant.task().is_some_and(is_work);
         if self.on[cpu.index()].is_interrupted != is_interrupted {
@@ -536,8 +539,15 @@ impl Causes {
 
     /// What a task is to those that wait for it.
     fn culprit(&mut self, task: TaskId, state: &State) -> (WaitCause, Option<u32>) {
+        let comm = state.task(task).comm;
+        let place = comm.0 as usize;
+        if place >= self.kernel_names.len() {
+            self.kernel_names.resize(place + 1, None);
+        }
+        let is_kernel = *self.kernel_names[place]
+            .get_or_insert_with(|| is_kernel_thread(&state.names().text(comm)));
         let cause = match Class::of(task, state) {
-            _ if is_kernel_thread(&state.name(task)) => WaitCause::KernelThread,
+            _ if is_kernel => WaitCause::KernelThread,
             Class::Deadline => WaitCause::Deadline,
             Class::RealTime => WaitCause::RealTime,
             Class::Fair => WaitCause::Fair,

@@ -126,7 +126,7 @@ impl Interrupts {
 fn of(was: Occupant, sum: Nanos, state: &State) -> Nanos {
     match was {
         Occupant::Task(task) if sum > Nanos::ZERO => {
-            if state.name(task).starts_with("ksoftirqd/") {
+            if state.is_ksoftirqd(task) {
                 Nanos::ZERO
             } else {
                 sum

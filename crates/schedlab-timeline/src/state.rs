@@ -291,6 +291,12 @@ impl State {
         self.names.comm(self.task(task).comm).starts_with(b"migration/")
     }
 
+    /// Whether a task is `ksoftirqd/N`, by its name: softirqs that it performs are its own work.
+    #[must_use]
+    pub(crate) fn is_ksoftirqd(&self, task: TaskId) -> bool {
+        self.names.comm(self.task(task).comm).starts_with(b"ksoftirqd/")
+    }
+
     /// The tasks that wait on a CPU's queue, in no particular order.
     pub fn waiters(&self, cpu: Cpu) -> impl Iterator<Item = TaskId> + '_ {
         let first = self.cpu(cpu).map_or(TaskId::NONE, |cpu| cpu.head);

@@ -80,6 +80,9 @@ impl State {
             return;
         }
         let id = self.living(pid);
+        if self.names.comm(self.tasks[id.index()].comm) == comm {
+            return;
+        }
         let is = self.names.id(comm);
         let was = std::mem::replace(&mut self.tasks[id.index()].comm, is);
         if was != is {
