@@ -36,6 +36,8 @@ use std::path::{Path, PathBuf};
 
 /// The event that ends a period of a group's CPU quota, and its function.
 const PERIOD: (&str, &str) = ("hrtimer_expire_entry", "sched_cfs_period_timer");
+/// The warning of CPUs that were out of use.
+pub(crate) const OUT_OF_USE: &str = "cpu-out-of-use";
 /// Pages that are read at once.
 const PAGES_AT_ONCE: usize = 64;
 /// The rings are read no more often.
@@ -90,6 +92,8 @@ pub struct Live {
     gone: CpuSet,
     /// CPUs that went out of use since the last look, and whose perf events ended with that.
     ended: CpuSet,
+    /// CPUs of which events are missing, since they were out of use.
+    missed: CpuSet,
     decoder: LiveDecoder,
     arguments: LiveArguments,
     /// The number of the event whose arguments are wanted.
@@ -233,6 +237,7 @@ impl Live {
             refused: CpuSet::default(),
             gone: CpuSet::default(),
             ended: CpuSet::default(),
+            missed: CpuSet::default(),
             period: info.others.iter().position(is_period).map(|place| place as u16),
             decoder,
             arguments,
@@ -427,6 +432,7 @@ impl Live {
         let header = [&record::LOST.to_ne_bytes()[..], &[0; 2], &24_u16.to_ne_bytes()].concat();
         let bytes = [header, vec![0; 16]].concat();
         let (lane, now) = (&mut self.lanes[place], clock::monotonic());
+        self.missed.insert(lane.cpu);
         lane.pending.push(lost(time, lane.cpu, None));
         lane.keep.iter_mut().try_for_each(|keep| keep.write_all(&bytes))?;
         if self.recent > Nanos::ZERO {
@@ -601,7 +607,12 @@ impl Live {
             Interface::Perf(rings) => (rings.lost(), Vec::new()),
         };
         if let Some(dir) = &self.keep {
-            let tail = Tail { stopped, lost, ..Tail::default() };
+            let doubts = (!self.missed.is_empty()).then(|| {
+                let what = format!("CPU {} was out of use: events of it are missing", self.missed);
+                Warning::new(OUT_OF_USE, what, "")
+            });
+            let doubts = doubts.into_iter().collect();
+            let tail = Tail { stopped, lost, doubts, ..Tail::default() };
             spool::write(&spool::tail(dir), &tail)?;
         }
         Ok(warnings)

@@ -4,6 +4,7 @@
 use super::counters::Grown;
 use super::groups::{Attached, Moves, Renamed};
 use super::hits::Hits;
+use super::live::OUT_OF_USE;
 use super::request_probes::{HitCost, Probed};
 use super::spool::{self, Head, Seen, Source, Tail};
 use super::stacks::{self, Stacks};
@@ -111,7 +112,11 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         writer.finish().map_err(RecordError::file(out))?;
         Ok::<(), RecordError>(())
     })?;
-    summary.warnings.extend(loss(&summary));
+    let is_full = |tail: &Tail| {
+        let mut doubts = tail.doubts.iter();
+        !doubts.any(|doubt| doubt.code == OUT_OF_USE) || tail.lost.values().any(|lost| *lost > 0)
+    };
+    summary.warnings.extend(loss(&summary).filter(|_| tail.as_ref().is_none_or(is_full)));
     let cost = tail.and_then(|tail| tail.hit_cost);
     for (request, [begun, ended]) in head.requests.iter().zip(seen) {
         let told = requested(request, begun, ended, cost);

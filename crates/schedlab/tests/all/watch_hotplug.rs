@@ -66,6 +66,9 @@ fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
         for word in ["CPU 1 went out of use", "CPU 1 came ", "code 0", "left: *.spool\n"] {
             assert!(said.contains(word), "{via}: no '{word}' in {said}");
         }
+        // A full ring is another cause.
+        assert!(!said.contains("larger rings"), "{via}: {said}");
+        assert_eq!(said.contains("CPU 1 was out of use"), via == "perf", "{via}: {said}");
         assert!(!said.contains("no why"), "{via}: {said}");
         let windows: Vec<Value> =
             out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -599,6 +599,16 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_longest_for_nobody_comes_before_those_whom_others_make_wait() {
+        let text =
+            "tick 10ms\n0 | AABBAABBAABB\n  | bbaabbaabbaa\n1 | ...........D\n  |  dddddddddd";
+        let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
+        let first = first_line(&reply, None, &BTreeSet::new()).unwrap().said;
+        assert!(first.starts_with("D (4) waited 100 ms for a CPU, 100 % of it beside"), "{first}");
+    }
+
+    #[test]
     fn a_culprit_that_comes_before_fair_tasks_is_called_by_what_it_is() {
         for (prio, comm, said) in [
             (49, b"audiod\0\0\0\0\0\0\0\0\0\0", "behind audiod (1), a real-time task."),

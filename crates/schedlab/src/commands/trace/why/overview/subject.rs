@@ -68,11 +68,11 @@ impl Subject {
         let mut sums = BTreeMap::new();
         for row in answer.tasks.iter().filter(|row| !doubtful.contains(&row.task)) {
             let key = (row.group, reply.state.task(row.task).comm);
-            let (sum, _): &mut (Self, Nanos) = sums.entry(key).or_insert_with(|| {
+            let (sum, ..): &mut (Self, Nanos, Nanos) = sums.entry(key).or_insert_with(|| {
                 let (tasks, parts) = (Vec::new(), Parts::default());
                 let subject =
                     Self { tasks, group: row.group, parts, wait: None, is_trigger: false };
-                (subject, Nanos::ZERO)
+                (subject, Nanos::ZERO, Nanos::ZERO)
             });
             sum.tasks.push(row.task);
             sum.parts.add(&row.parts);
@@ -81,17 +81,18 @@ impl Subject {
         for row in &answer.blame {
             let group = answer.groups.get(row.by.index()).copied().flatten();
             let is_own = (group, reply.state.task(row.by).comm) == (row.group, row.comm);
-            if let Some((_, by_others)) = sums.get_mut(&(row.group, row.comm)).filter(|_| !is_own) {
-                *by_others += row.time;
+            if let Some((_, by_others, by_own)) = sums.get_mut(&(row.group, row.comm)) {
+                *(if is_own { by_own } else { by_others }) += row.time;
             }
         }
-        let mut sums: Vec<(Self, Nanos)> = sums.into_values().collect();
-        sums.sort_by_key(|(sum, _)| (Reverse(sum.parts.sum()), sum.tasks[0]));
-        let (most, own) = sums.first().map(|(sum, by_others)| (sum.parts.sum(), *by_others))?;
-        let victim = sums.iter().map(|(_, by_others)| *by_others).max()?;
-        let is_led = victim > own && victim.0 * 4 >= most.0;
-        let found = sums.into_iter().find(|(_, by_others)| !is_led || *by_others == victim);
-        found.map(|(sum, _)| sum).filter(|sum| sum.parts.sum() > Nanos::ZERO)
+        let mut sums: Vec<_> = sums.into_values().collect();
+        sums.sort_by_key(|(sum, ..)| (Reverse(sum.parts.sum()), sum.tasks[0]));
+        let (first, _, by_own) = sums.first()?;
+        let (most, by_own) = (first.parts.sum(), *by_own);
+        let victim = sums.iter().map(|(_, by_others, _)| *by_others).max()?;
+        let is_led = by_own.0 * 2 > most.0 && victim.0 * 4 >= most.0;
+        let found = sums.into_iter().find(|(_, by_others, _)| !is_led || *by_others == victim);
+        found.map(|(sum, ..)| sum).filter(|sum| sum.parts.sum() > Nanos::ZERO)
     }
 
     pub(super) fn told(&self, reply: &Reply<CausesAnswer>) -> SubjectTold {
