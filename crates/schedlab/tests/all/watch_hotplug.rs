@@ -2,7 +2,7 @@
 
 use crate::planted_waits::{TWO, boot, initramfs};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const INIT: &str = r#"#!/bin/sh
@@ -61,7 +61,9 @@ fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
     };
     let dir = tempfile::tempdir().unwrap();
     let packed = initramfs(dir.path(), INIT);
-    let text = match packed.and_then(|packed| boot(&kernel, &packed, &TWO)) {
+    // On a busy machine the second CPU of an emulated guest may not come up.
+    let boot = |packed: &PathBuf| boot(&kernel, packed, &TWO);
+    let text = match packed.and_then(|packed| boot(&packed).or_else(|_| boot(&packed))) {
         Ok(text) => text,
         Err(error) if error.contains(" is missing") || error.starts_with("qemu-system") => {
             return missing!("{error}; not checked: watch and hotplug");
