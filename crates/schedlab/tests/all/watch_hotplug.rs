@@ -2,7 +2,7 @@
 
 use crate::planted_waits::{TWO, boot, initramfs};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const INIT: &str = r#"#!/bin/sh
@@ -17,15 +17,23 @@ for mask in 1 2; do
 	setsid taskset $mask sh -c 'while :; do sleep 0.003; /bin/true; done' > /dev/null 2>&1 &
 	setsid sh -c 'while :; do :; done' > /dev/null 2>&1 &
 done
+# until_said TEXT: waits until the command says this.
+until_said() {
+	tries=0
+	while [ $tries -lt 300 ]; do
+		case $(cat $via.err) in *"$1"*) return ;; esac
+		sleep 0.1; tries=$((tries + 1))
+	done
+}
 for via in ftrace perf; do
-	schedlab watch --via $via --time 6s --interval 500ms --json --keep x.dat > $via.out 2> $via.err &
+	schedlab watch --via $via --interval 500ms --json --keep x.dat > $via.out 2> $via.err &
 	watch=$!
 	while ! [ -s $via.out ]; do sleep 0.1; done
-	sleep 0.7; echo 0 > $cpu1
-	sleep 1.5; echo 1 > $cpu1
-	sleep 0.5; date -s '2020-01-01 00:00:00' > /dev/null
-	sleep 0.5; date -s '2030-01-01 00:00:00' > /dev/null
-	wait $watch; echo "code $?" >> $via.err
+	echo 0 > $cpu1; until_said 'went out of use'; sleep 1.2
+	echo 1 > $cpu1; until_said 'CPU 1 came'
+	sleep 0.7; date -s '2020-01-01 00:00:00' > /dev/null
+	sleep 0.7; date -s '2030-01-01 00:00:00' > /dev/null
+	sleep 1.2; kill $watch; wait $watch; echo "code $?" >> $via.err
 	schedlab why x.dat > /dev/null || echo "no why" >> $via.err
 	echo "left:" *.spool $(ls /sys/kernel/tracing/instances) >> $via.err
 	for part in out err; do echo "@@ $via $part"; gzip -c $via.$part | base64; echo "@end"; done
@@ -53,7 +61,9 @@ fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
     };
     let dir = tempfile::tempdir().unwrap();
     let packed = initramfs(dir.path(), INIT);
-    let text = match packed.and_then(|packed| boot(&kernel, &packed, &TWO)) {
+    // On a busy machine the second CPU of an emulated guest may not come up.
+    let boot = |packed: &PathBuf| boot(&kernel, packed, &TWO);
+    let text = match packed.and_then(|packed| boot(&packed).or_else(|_| boot(&packed))) {
         Ok(text) => text,
         Err(error) if error.contains(" is missing") || error.starts_with("qemu-system") => {
             return missing!("{error}; not checked: watch and hotplug");
@@ -72,7 +82,7 @@ fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
         assert!(!said.contains("no why"), "{via}: {said}");
         let windows: Vec<Value> =
             out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        assert_eq!(windows.len(), 12, "{via}: {out}");
+        assert!(windows.len() > 5, "{via}: {out}");
         for two in windows.windows(2) {
             assert_eq!(two[0]["end_ns"], two[1]["start_ns"], "{via}");
             assert!(two[0]["end_ns"].as_u64() < two[1]["end_ns"].as_u64(), "{via}");

@@ -602,7 +602,7 @@ mod tests {
     fn who_waits_longest_for_nobody_comes_before_those_whom_others_make_wait() {
         let text =
             "tick 10ms\n0 | AABBAABBAABB\n  | bbaabbaabbaa\n1 | ...........D\n  |  dddddddddd";
-        let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
         let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
         let first = first_line(&reply, None, &BTreeSet::new()).unwrap().said;
         assert!(first.starts_with("D (4) waited 100 ms for a CPU, 100 % of it beside"), "{first}");
