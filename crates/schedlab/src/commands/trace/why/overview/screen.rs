@@ -531,7 +531,7 @@ mod tests {
     use super::super::subject::{self, Subject, doubtful};
     use super::{Screen, first_line};
     use crate::commands::trace::input::Input;
-    use schedlab_model::{Counted, Event, Groups, Nanos, Pid, Prio, What};
+    use schedlab_model::{Counted, Event, Groups, Member, Nanos, Pid, Prio, What};
     use schedlab_timeline::{Causes, CausesAnswer, Reply, ask, notation};
     use std::collections::BTreeSet;
 
@@ -596,6 +596,41 @@ mod tests {
             said.starts_with("D (4) waited 90.0 ms for a CPU, 100 % of it behind batch (3"),
             "{said}"
         );
+    }
+
+    /// A service that wants little: 5 % of the time it waits for three hogs of another group, which wait 20 times as long.
+    #[test]
+    fn a_small_service_behind_the_hogs_of_another_group_comes_first() {
+        let columns = "ABCABCABCABCABCABCAD".repeat(2);
+        let waits = |who: char| -> String {
+            let of = |on: char| if on == who { ' ' } else { who.to_ascii_lowercase() };
+            columns.chars().map(of).collect()
+        };
+        let service = format!("{}d {}d", " ".repeat(18), " ".repeat(18));
+        let text = format!(
+            "tick 10ms\n0 | {columns}\n  | {}\n  | {}\n  | {}\n  | {service}",
+            waits('A'),
+            waits('B'),
+            waits('C')
+        );
+        let first_of = |groups: Option<Groups>| {
+            let mut trace = notation::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+            for pid in 1..=3 {
+                let what = What::Comm { pid: Pid(pid), comm: *b"batch\0\0\0\0\0\0\0\0\0\0\0" };
+                let first = trace.events[0];
+                trace.events.insert(0, Event { what, ..first });
+            }
+            trace.info.groups = groups;
+            let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
+            first_line(&reply, None, &BTreeSet::new()).unwrap().said
+        };
+        let member = |(pid, group)| Member { pid: Pid(pid), at: Nanos::ZERO, group };
+        let members = [(1, 0), (2, 0), (3, 0), (4, 1)].map(member).to_vec();
+        let names = vec!["/batch".to_owned(), "/shop".to_owned()];
+        let first = first_of(Some(Groups { names, members, ..Groups::default() }));
+        assert!(first.starts_with("D (4) in /shop waited 20.0 ms for a CPU"), "{first}");
+        let first = first_of(None);
+        assert!(first.starts_with("batch (3 tasks)"), "{first}");
     }
 
     #[test]

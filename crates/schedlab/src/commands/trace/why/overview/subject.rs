@@ -40,10 +40,19 @@ pub(super) struct Subject {
     pub(super) is_trigger: bool,
 }
 
+/// How long tasks of one name in one group waited behind whom.
+#[derive(Default)]
+struct Behind {
+    own: Nanos,
+    /// Tasks of other names, or of other groups.
+    others: Nanos,
+    other_groups: Nanos,
+}
+
 impl Subject {
     /// The wait that ended the recording, else the worst open wait if no wait was longer, else the tasks of a name that
     /// waited longest in sum. If most of that was for each other, those whom others made wait longest, if that is a
-    /// quarter of it.
+    /// quarter of it; else those whom tasks of other groups made wait longest, if that is a twentieth of the time.
     pub(super) fn of(reply: &Reply<CausesAnswer>, doubtful: &BTreeSet<TaskId>) -> Option<Self> {
         let answer = &reply.answer;
         let found = answer
@@ -68,11 +77,11 @@ impl Subject {
         let mut sums = BTreeMap::new();
         for row in answer.tasks.iter().filter(|row| !doubtful.contains(&row.task)) {
             let key = (row.group, reply.state.task(row.task).comm);
-            let (sum, ..): &mut (Self, Nanos, Nanos) = sums.entry(key).or_insert_with(|| {
+            let (sum, _): &mut (Self, Behind) = sums.entry(key).or_insert_with(|| {
                 let (tasks, parts) = (Vec::new(), Parts::default());
                 let subject =
                     Self { tasks, group: row.group, parts, wait: None, is_trigger: false };
-                (subject, Nanos::ZERO, Nanos::ZERO)
+                (subject, Behind::default())
             });
             sum.tasks.push(row.task);
             sum.parts.add(&row.parts);
@@ -81,18 +90,27 @@ impl Subject {
         for row in &answer.blame {
             let group = answer.groups.get(row.by.index()).copied().flatten();
             let is_own = (group, reply.state.task(row.by).comm) == (row.group, row.comm);
-            if let Some((_, by_others, by_own)) = sums.get_mut(&(row.group, row.comm)) {
-                *(if is_own { by_own } else { by_others }) += row.time;
+            if let Some((_, behind)) = sums.get_mut(&(row.group, row.comm)) {
+                *(if is_own { &mut behind.own } else { &mut behind.others }) += row.time;
+                if group != row.group {
+                    behind.other_groups += row.time;
+                }
             }
         }
         let mut sums: Vec<_> = sums.into_values().collect();
-        sums.sort_by_key(|(sum, ..)| (Reverse(sum.parts.sum()), sum.tasks[0]));
-        let (first, _, by_own) = sums.first()?;
-        let (most, by_own) = (first.parts.sum(), *by_own);
-        let victim = sums.iter().map(|(_, by_others, _)| *by_others).max()?;
-        let is_led = by_own.0 * 2 > most.0 && victim.0 * 4 >= most.0;
-        let found = sums.into_iter().find(|(_, by_others, _)| !is_led || *by_others == victim);
-        found.map(|(sum, ..)| sum).filter(|sum| sum.parts.sum() > Nanos::ZERO)
+        sums.sort_by_key(|(sum, _)| (Reverse(sum.parts.sum()), sum.tasks[0]));
+        let (most, all) = (sums.first()?.0.parts.sum().0, reply.observed.duration().0);
+        let is_own_fault = |(sum, behind): &(Self, Behind)| behind.own.0 * 2 > sum.parts.sum().0;
+        let mut place = 0;
+        if is_own_fault(&sums[0]) {
+            let victims = || (0..sums.len()).filter(|at| !is_own_fault(&sums[*at]));
+            let by_any = victims().max_by_key(|at| (sums[*at].1.others, Reverse(*at)));
+            let by_any = by_any.filter(|at| sums[*at].1.others.0 * 4 >= most);
+            let by_groups = || victims().max_by_key(|at| (sums[*at].1.other_groups, Reverse(*at)));
+            let by_groups = || by_groups().filter(|at| sums[*at].1.other_groups.0 * 20 >= all);
+            place = by_any.or_else(by_groups).unwrap_or(0);
+        }
+        Some(sums.swap_remove(place).0).filter(|sum| sum.parts.sum() > Nanos::ZERO)
     }
 
     pub(super) fn told(&self, reply: &Reply<CausesAnswer>) -> SubjectTold {
