@@ -359,6 +359,10 @@ impl Screen<'_> {
         ))
     }
 
+    fn all_cpus(&self) -> CpuSet {
+        self.reply.state.observed_cpus().map(|(cpu, _)| cpu).collect()
+    }
+
     /// What gives the subject the rights of who runs instead; `None` if it has them.
     fn rights(&self, subject: &Subject, culprit: TaskId) -> Option<String> {
         let state = &self.reply.state;
@@ -451,12 +455,10 @@ impl Screen<'_> {
             WaitCause::Offline => {
                 "Put the CPU into use: /sys/devices/system/cpu/cpuN/online.".to_owned()
             }
-            WaitCause::Pinned => {
-                let all: CpuSet = state.observed_cpus().map(|(cpu, _)| cpu).collect();
-                format!(
-                    "Let it use more CPUs: taskset -pc {all} {pid}, or the cpuset of its control group."
-                )
-            }
+            WaitCause::Pinned => format!(
+                "Let it use more CPUs: taskset -pc {} {pid}, or the cpuset of its control group.",
+                self.all_cpus()
+            ),
             WaitCause::Misplaced => format!(
                 "The scheduler left it behind a busy CPU. `schedlab trace conservation {file}` lists the decisions."
             ),
@@ -481,6 +483,15 @@ impl Screen<'_> {
                     Named::of(task, state)
                 ),
                 Some(task) => self.rights(subject, task).unwrap_or_else(|| {
+                    let pinned = subject.parts.of(WaitCause::Pinned);
+                    if part(pinned, subject.parts.sum()) >= PINNED_MIN {
+                        let pinned = pinned.readable();
+                        return format!(
+                            "For {pinned} of it another CPU was free, where it may not run: \
+                             taskset -pc {} {pid}, or the cpuset of its control group.",
+                            self.all_cpus()
+                        );
+                    }
                     format!(
                         "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
                          `schedlab replay {file} --set nice:{}=5{warm_up}`.",
@@ -495,6 +506,9 @@ impl Screen<'_> {
         wrapped(&said)
     }
 }
+
+/// From this part of a wait on it is worth to allow more CPUs: some kernels do not log that a CPU idled.
+const PINNED_MIN: f64 = 0.02;
 
 /// `20.0 ms of each 100 ms`.
 fn size(limit: Limit) -> String {
