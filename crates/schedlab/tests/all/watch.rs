@@ -2,6 +2,7 @@
 
 use crate::machines::cluster::ports;
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -305,7 +306,8 @@ fn windows_in_a_guest_are_what_a_recording_beside_says() {
          exec > /dev/ttyS0 2>&1 < /dev/null\ncd /tmp\n"
         .to_owned();
     for load in loads {
-        init += &format!(
+        let _ = write!(
+            init,
             "schedlab load {load} --duration 60s > /dev/null 2>&1 & load=$!\nsleep 1\n\
              schedlab record --ring 64MiB -o y.dat > y.txt 2>&1 & record=$!\nsleep 2\n\
              schedlab watch --time 1200ms --interval 400ms --json --ring 64MiB --keep x.dat > w.txt 2> x.txt\n\

@@ -359,6 +359,20 @@ impl Screen<'_> {
         ))
     }
 
+    /// More CPUs for a subject that other tasks delayed while one was free; `None` if none was.
+    fn more_cpus(&self, subject: &Subject) -> Option<String> {
+        let pinned = subject.parts.of(WaitCause::Pinned);
+        (part(pinned, subject.parts.sum()) >= PINNED_MIN).then(|| {
+            format!(
+                "For {} of it another CPU was free, where it may not run: taskset -pc {} {}, or \
+                 the cpuset of its control group.",
+                pinned.readable(),
+                self.all_cpus(),
+                self.reply.state.task(subject.tasks[0]).pid
+            )
+        })
+    }
+
     fn all_cpus(&self) -> CpuSet {
         self.reply.state.observed_cpus().map(|(cpu, _)| cpu).collect()
     }
@@ -398,9 +412,8 @@ impl Screen<'_> {
     fn advice(&self, subject: &Subject) -> String {
         let file = self.input.shown();
         let state = &self.reply.state;
-        let Some((cause, time)) = subject.parts.ranked().first().copied() else {
-            return String::new();
-        };
+        let ranked = subject.parts.ranked();
+        let Some(&(cause, time)) = ranked.first() else { return String::new() };
         let culprit = self.culprits(subject, Some(cause)).first().map(|(task, _)| *task);
         // A replay takes the first 500 ms as its warm-up.
         let is_short = self.reply.observed.duration() < Nanos::from_millis(1_000);
@@ -482,23 +495,17 @@ impl Screen<'_> {
                     "Give its group more weight (cpu.weight, in version 1 cpu.shares), or move {} to other CPUs.",
                     Named::of(task, state)
                 ),
-                Some(task) => self.rights(subject, task).unwrap_or_else(|| {
-                    let pinned = subject.parts.of(WaitCause::Pinned);
-                    if part(pinned, subject.parts.sum()) >= PINNED_MIN {
-                        let pinned = pinned.readable();
-                        return format!(
-                            "For {pinned} of it another CPU was free, where it may not run: \
-                             taskset -pc {} {pid}, or the cpuset of its control group.",
-                            self.all_cpus()
-                        );
-                    }
-                    format!(
-                        "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
-                         `schedlab replay {file} --set nice:{}=5{warm_up}`.",
-                        Named::of(task, state),
-                        state.name(task)
-                    )
-                }),
+                Some(task) => {
+                    let other = self.rights(subject, task).or_else(|| self.more_cpus(subject));
+                    other.unwrap_or_else(|| {
+                        format!(
+                            "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
+                             `schedlab replay {file} --set nice:{}=5{warm_up}`.",
+                            Named::of(task, state),
+                            state.name(task)
+                        )
+                    })
+                }
                 None => String::new(),
             },
             _ => String::new(),
