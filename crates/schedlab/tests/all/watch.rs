@@ -284,9 +284,14 @@ fn is_what_was_recorded(dir: &Path, windows: &[Value], load: &str) -> bool {
             assert!(live > 0.0, "{what}: {load}");
             let apart = (live - beside).abs() / live.max(beside);
             let is_told = is_complete || what == "count";
+            // At the edges of a window an event may lie in the one before.
+            let is_edge = what == "count" && (live - beside).abs() <= 2.0;
             // Of an emulator's CPU the machine may take time between one instance's event and the other's.
             let part = if what == "count" { part } else { 50.0 * part };
-            assert!(!is_told || apart < part, "{what}: {live}, recorded {beside}; {load}");
+            assert!(
+                !is_told || is_edge || apart < part,
+                "{what}: {live}, recorded {beside}; {load}"
+            );
         }
     }
     knows_all
