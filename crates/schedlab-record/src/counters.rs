@@ -2,9 +2,7 @@
 //!
 //! The counters tell whether the recorded switches are complete (`schedlab trace check`). Only tasks that ran are kept.
 
-use super::Options;
 use super::groups::Groups;
-use super::options::Meaning as _;
 use super::queued::Queued;
 use super::spool::Seen;
 use schedlab_model::{AtStart, Counted, Nanos, Pid};
@@ -49,10 +47,10 @@ pub(crate) struct Grown {
 }
 
 impl Counters {
-    /// Once events are written. Where only the end of them is kept, counters would tell of more.
-    pub(crate) fn at_begin(options: &Options, queued: &Queued) -> Self {
-        let is_whole = !options.overwrites() && options.snapshot.is_none();
-        if is_whole { Self { at_start: queued.still(), ..Self::read() } } else { Self::default() }
+    /// Once events are written, with what was queued before; nothing without that.
+    pub(crate) fn at_begin(queued: Option<&Queued>) -> Self {
+        queued
+            .map_or_else(Self::default, |queued| Self { at_start: queued.still(), ..Self::read() })
     }
 
     /// Of all tasks now.

@@ -11,6 +11,8 @@ pub use schedlab_workload::{Filter, Full, RecordSpec as Options, Snapshot, Via, 
 pub(crate) trait Meaning {
     /// Whether the kernel itself drops the oldest events.
     fn overwrites(&self) -> bool;
+    /// Whether the events since the begin are kept, and not their end alone. Counters from the begin would tell of more.
+    fn keeps_begin(&self) -> bool;
     /// Bytes of each CPU's ring.
     fn ring(&self, cpus: usize) -> usize;
     /// The kernel's filter for a tracepoint; `None` for none.
@@ -22,6 +24,10 @@ pub(crate) trait Meaning {
 impl Meaning for Options {
     fn overwrites(&self) -> bool {
         self.limit_bytes.is_some() && self.full == Full::Overwrite && self.snapshot.is_none()
+    }
+
+    fn keeps_begin(&self) -> bool {
+        !self.overwrites() && self.snapshot.is_none()
     }
 
     fn ring(&self, cpus: usize) -> usize {

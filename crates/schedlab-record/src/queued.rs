@@ -1,8 +1,6 @@
 //! Tasks that wait for a CPU while a recording begins. No event tells of one until it runs, and a task that starves has
 //! none at all.
 
-use super::Options;
-use super::options::Meaning as _;
 use schedlab_model::{AtStart, Context, Cpu, Does, Nanos, Pid, TaskAtStart, Why};
 use schedlab_sys::taskstats::{Stats, Taskstats};
 use schedlab_sys::{clock, process};
@@ -16,12 +14,6 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Before a recording's events are written; nothing where only their end is kept.
-    pub(crate) fn before(options: &Options) -> Self {
-        let is_whole = !options.overwrites() && options.snapshot.is_none();
-        if is_whole { Self::now() } else { Self::default() }
-    }
-
     /// Before events are written. Reads a file for each task, if another one than this is runnable.
     pub(crate) fn now() -> Self {
         if process::count_runnable().is_none_or(|count| count < 2) {
@@ -35,6 +27,9 @@ impl Queued {
 
     /// Those that waited all the time since, once events are written: they are still runnable, and did not run.
     pub(crate) fn still(&self) -> AtStart {
+        if self.came_to.is_empty() {
+            return AtStart::default();
+        }
         let tasks: Vec<Pid> = self.came_to.keys().copied().collect();
         let now = came_to(&tasks);
         let waits = |pid: &Pid| self.came_to.get(pid).is_some_and(|it| now.get(pid) == Some(it));

@@ -111,11 +111,11 @@ impl Recorder {
         let mut threads = vec![watcher(dir, watched, options, &shared)?];
         threads.extend(listener(options, dir, &head, &shared)?);
         threads.extend(Rings::threads(&rings, drains, options, dir, marks, &head, &shared)?);
-        let queued = Queued::before(options);
+        let queued = options.keeps_begin().then(Queued::now);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
-        let counters = Counters::at_begin(&options, &queued);
+        let counters = Counters::at_begin(queued.as_ref());
         Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
     }
 
@@ -142,11 +142,11 @@ impl Recorder {
         if !options.overwrites() {
             threads.push(instance.thread(options, dir, &shared)?);
         }
-        let queued = Queued::before(options);
+        let queued = options.keeps_begin().then(Queued::now);
         instance.enable(true)?;
         let backend = Backend::Ftrace(Box::new(instance));
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
-        let counters = Counters::at_begin(&options, &queued);
+        let counters = Counters::at_begin(queued.as_ref());
         let guard = None;
         Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
     }

@@ -158,12 +158,9 @@ pub fn is_runnable(task: Pid) -> Option<bool> {
 #[must_use]
 pub fn queued(task: Pid) -> Option<(Cpu, Prio)> {
     let stat = stat_of_task(task).filter(|stat| is_runnable_by(stat))?;
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
     // The kernel takes 100 off: nice values are at 0 to 39, real-time priorities below zero.
-    let prio: i16 = fields.nth(18 - 3)?.parse().ok()?;
-    let cpu = fields.nth(39 - 18 - 1)?.parse().ok()?;
-    Some((Cpu(cpu), Prio(prio + 100)))
+    let prio: i16 = text_field(&stat, 18)?.parse().ok()?;
+    Some((Cpu(text_field(&stat, 39)?.parse().ok()?), Prio(prio + 100)))
 }
 
 /// How many tasks run or wait for a CPU now, this one included; `None` if the kernel does not tell.
@@ -306,9 +303,14 @@ pub fn voluntary_switches(thread: Pid) -> Option<u64> {
 
 /// Field `number` (from 1, as in proc(5)) of a `stat` line. The name in it may hold anything, so
 /// fields are counted from its closing parenthesis.
-fn stat_field(stat: &str, number: usize) -> Option<u64> {
+fn text_field(stat: &str, number: usize) -> Option<&str> {
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+    rest.split_whitespace().nth(number.checked_sub(3)?)
+}
+
+/// The same of a field that is a number, and not below zero.
+fn stat_field(stat: &str, number: usize) -> Option<u64> {
+    text_field(stat, number)?.parse().ok()
 }
 
 /// The name of a task; `None` if there is no such task.
