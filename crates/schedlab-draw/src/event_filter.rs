@@ -24,12 +24,22 @@ impl<'a> Chosen<'a> {
     }
 }
 
+impl Chosen<'_> {
+    /// Whether events go through as they come: no mark asks for what they say.
+    fn passes(&self) -> bool {
+        !self.marks.iter().any(EventMark::has_fields)
+    }
+}
+
 impl EventSource for Chosen<'_> {
     fn info(&self) -> &TraceInfo {
         self.source.info()
     }
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        if self.passes() {
+            return self.source.next(batch);
+        }
         batch.clear();
         self.places.clear();
         let more = self.source.next(&mut self.read)?;
@@ -56,6 +66,7 @@ impl EventSource for Chosen<'_> {
     }
 
     fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
-        self.source.arguments(*self.places.get(index)?)
+        let place = if self.passes() { index } else { *self.places.get(index)? };
+        self.source.arguments(place)
     }
 }

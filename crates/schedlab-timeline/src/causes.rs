@@ -19,6 +19,7 @@
 //! kind on each CPU. A wait is the difference of two readings. Memory: CPUs times kinds that wait there now, and one
 //! entry for each task that waited.
 
+mod blamed;
 mod free_time;
 mod kinds;
 mod wait_cause;
@@ -36,9 +37,9 @@ use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId};
 use crate::throttling::Throttled;
+use blamed::Blamed;
 use free_time::FreeTime;
 use kinds::{Kind, KindId, Kinds};
-use rustc_hash::FxHashMap;
 use schedlab_model::table::{At, Column, Row, column};
 use schedlab_model::{Cpu, Groups, Nanos, Need, Span, TraceInfo, Trigger, columns};
 use std::cmp::Reverse;
@@ -62,7 +63,9 @@ pub struct Causes {
     /// By task: its wait, if it waits.
     waiting: Vec<Option<Box<Waiting>>>,
     tasks: Vec<Sum>,
-    blame: FxHashMap<(KindId, TaskId), Nanos>,
+    /// By task: what events look up most. Apart from the sums it fits into caches.
+    limits: Vec<Limits>,
+    blamed: Blamed,
     /// Whether blame is kept for each task that waits, and not for those of a name together.
     each_task: bool,
     /// By task: how long it ran.
@@ -153,15 +156,21 @@ struct Sum {
     waits: u64,
     parts: Parts,
     longest: Nanos,
-    /// Limits that hold it now: certain ones, and all.
+    /// As what it waited: few, since they change with its name, group and affinity only.
+    kinds: Vec<KindId>,
+}
+
+/// What holds a task now, and as what it waited last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limits {
+    /// Limits that hold it: certain ones, and all.
     held_certainly: u32,
     held: u32,
     /// Limits by which it will be held before their next refill.
     soon: u32,
     /// The CPU that runs tasks of a lower class before it.
     overtaken_on: Option<Cpu>,
-    /// As what it waited: few, since they change with its name, group and affinity only.
-    kinds: Vec<KindId>,
+    kind: Option<(Kind, KindId)>,
 }
 
 /// A task is throttled from, or until, a time; or its budget will be used up before the next refill.
@@ -392,7 +401,8 @@ impl Causes {
             kernel_names: Vec::new(),
             waiting: Vec::new(),
             tasks: Vec::new(),
-            blame: FxHashMap::default(),
+            limits: Vec::new(),
+            blamed: Blamed::default(),
             each_task: false,
             ran: Vec::new(),
             worst: Longest::new(worst),
@@ -442,6 +452,13 @@ impl Causes {
         &mut self.tasks[task.index()]
     }
 
+    fn limits_of(&mut self, task: TaskId) -> &mut Limits {
+        if task.index() >= self.limits.len() {
+            self.limits.resize_with(task.index() + 1, Limits::default);
+        }
+        &mut self.limits[task.index()]
+    }
+
     /// Brings the sums of a CPU's queue up to `now`.
     fn settle(&mut self, cpu: Cpu, now: Nanos) {
         let on = self.on[cpu.index()];
@@ -475,7 +492,7 @@ impl Causes {
                     queued.sums.count(cause, time - usable - unusable);
                     let all = Nanos(time.0 * u64::from(queued.count));
                     let by = if kind.is_held_soon { TaskId::NONE } else { by };
-                    *self.blame.entry((queued.kind, by)).or_default() += all;
+                    self.blamed.count(queued.kind, by, all);
                 }
             }
         }
@@ -577,17 +594,10 @@ impl Causes {
         let Activity::Waiting { cpu, placed, .. } = known.activity else {
             return self.end(task, at, state, false);
         };
-        let sum = self.sum_of(task);
-        let certain = sum.held_certainly + u32::from(sum.overtaken_on.is_some());
-        let place = match (certain, sum.held, placed) {
-            (0, 0, true) => {
-                let kind = self.kind_of(task, state);
-                let kinds = &mut self.sum_of(task).kinds;
-                if !kinds.contains(&kind) {
-                    kinds.push(kind);
-                }
-                Place::On(cpu, kind)
-            }
+        let limits = *self.limits_of(task);
+        let certain = limits.held_certainly + u32::from(limits.overtaken_on.is_some());
+        let place = match (certain, limits.held, placed) {
+            (0, 0, true) => Place::On(cpu, self.kind_of(task, &limits, state)),
             (0, 0, false) => Place::Nowhere,
             (certain, ..) => Place::Throttled { certain: certain > 0 },
         };
@@ -628,14 +638,26 @@ impl Causes {
         self.enter(task, place, at);
     }
 
-    fn kind_of(&mut self, task: TaskId, state: &State) -> KindId {
+    fn kind_of(&mut self, task: TaskId, limits: &Limits, state: &State) -> KindId {
         let group = self.membership.of(task, state);
         let allowed = self.allowed.class_of(task, state);
         let class = Class::of(task, state);
         let one = self.each_task.then_some(task);
         let comm = state.task(task).comm;
-        let is_held_soon = self.sum_of(task).soon > 0;
-        self.kinds.number(Kind { allowed, group, comm, class, task: one, is_held_soon })
+        let is_held_soon = limits.soon > 0;
+        let kind = Kind { allowed, group, comm, class, task: one, is_held_soon };
+        if let Some((last, number)) = limits.kind
+            && last == kind
+        {
+            return number;
+        }
+        let number = self.kinds.number(kind);
+        self.limits_of(task).kind = Some((kind, number));
+        let kinds = &mut self.sum_of(task).kinds;
+        if !kinds.contains(&number) {
+            kinds.push(number);
+        }
+        number
     }
 
     /// A waiting task comes to a place.
@@ -714,6 +736,7 @@ impl Causes {
         let cpu = longest.map(|(cpu, _)| cpu);
         let until = at;
         let explained = ExplainedWait { task, since, until, is_open, cpu, parts };
+        self.worst.offer(task, since, until, || explained.clone());
         let ended_it = self.trigger.is_some_and(|trigger| {
             let is_it = trigger.pid == state.task(task).pid;
             is_it && since <= trigger.until && until >= trigger.since
@@ -721,8 +744,7 @@ impl Causes {
         if ended_it {
             self.triggered = Some(explained.clone());
         }
-        self.ended.push(explained.clone());
-        self.worst.offer(task, since, until, || explained);
+        self.ended.push(explained);
     }
 
     /// From `until` on it is not known whether a task waited: if that is in the past, neither are the causes before.
@@ -756,10 +778,10 @@ impl Causes {
             Occupant::Unknown => Vec::new(),
         };
         for task in &now {
-            self.sum_of(*task).overtaken_on = Some(cpu);
+            self.limits_of(*task).overtaken_on = Some(cpu);
         }
         for task in before.iter().filter(|task| !now.contains(task)) {
-            self.sum_of(*task).overtaken_on = None;
+            self.limits_of(*task).overtaken_on = None;
         }
         self.overtaken[cpu.index()].clone_from(&now);
         for task in before.into_iter().chain(now) {
@@ -769,11 +791,11 @@ impl Causes {
 
     /// A task that no longer waits on the CPU where others ran before it may have budget again.
     fn end_overtaking(&mut self, task: TaskId, activity: Activity) {
-        let Some(on) = self.tasks.get(task.index()).and_then(|sum| sum.overtaken_on) else {
+        let Some(on) = self.limits.get(task.index()).and_then(|limits| limits.overtaken_on) else {
             return;
         };
         if !matches!(activity, Activity::Waiting { cpu, .. } if cpu == on) {
-            self.tasks[task.index()].overtaken_on = None;
+            self.limits[task.index()].overtaken_on = None;
             self.overtaken[on.index()].retain(|other| *other != task);
         }
     }
@@ -782,16 +804,16 @@ impl Causes {
     fn turn(&mut self, until: Nanos, state: &State) {
         while let Some(turn) = self.turns.last().copied().filter(|turn| turn.at < until) {
             self.turns.pop();
-            let sum = self.sum_of(turn.task);
+            let limits = self.limits_of(turn.task);
             let step = |count: &mut u32| {
                 *count = if turn.is_begin { *count + 1 } else { count.saturating_sub(1) };
             };
             match turn.what {
-                Held::Soon => step(&mut sum.soon),
-                Held::Perhaps => step(&mut sum.held),
+                Held::Soon => step(&mut limits.soon),
+                Held::Perhaps => step(&mut limits.held),
                 Held::Certainly => {
-                    step(&mut sum.held);
-                    step(&mut sum.held_certainly);
+                    step(&mut limits.held);
+                    step(&mut limits.held_certainly);
                 }
             }
             if turn.task.index() <= state.task_count() {
@@ -919,7 +941,7 @@ impl Question for Causes {
             let Kind { comm, group, task, .. } = self.kinds.get(kind);
             ((comm, group, task, by), time)
         };
-        let mut blame: Vec<(_, Nanos)> = self.blame.into_iter().map(of).collect();
+        let mut blame: Vec<(_, Nanos)> = self.blamed.into_sums().map(of).collect();
         blame.sort_unstable_by_key(|one| one.0);
         blame.dedup_by(|next, one| {
             let same = next.0 == one.0;

@@ -1,27 +1,50 @@
 //! Reads a source ahead on a background thread, so that decoding overlaps with the caller's work.
 //!
-//! The events are the same, in the same batches. Memory: [`READY`] batches beside the source's own.
+//! The events are the same, in the same batches, and so are the arguments of tracepoints: bodies travel along, and are
+//! spelt where somebody asks. Memory: [`READY`] batches beside the source's own.
 
+use crate::argument_text::{Kept, Spelling};
 use schedlab_model::{Event, EventSource, TraceInfo, Warning};
+use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 /// Batches that are kept ready.
 const READY: usize = 16;
 
+/// A source that one thread can read for another.
+pub(crate) trait Portable: EventSource + Send + 'static {
+    /// How arguments are spelt, if anybody asks; it does not change.
+    fn spelling(&self) -> Option<Arc<Spelling>>;
+
+    /// Bodies of the last batch's events.
+    fn bodies(&mut self) -> &mut Kept;
+}
+
+/// What a source gives at once.
+#[derive(Default)]
+struct Batch {
+    events: Vec<Event>,
+    bodies: Kept,
+}
+
 /// A source whose events come from another thread.
 pub(crate) struct Ahead {
     info: TraceInfo,
     warnings: Vec<Warning>,
+    spelling: Option<Arc<Spelling>>,
+    bodies: Kept,
     /// `None` once the source has ended.
     line: Option<Line>,
 }
 
 /// `source`, read ahead; its info must be complete but for names. Where no further thread can be started
 /// it is read by its caller.
-pub(crate) fn ahead(source: impl EventSource + Send + 'static) -> Box<dyn EventSource> {
+pub(crate) fn ahead(source: impl Portable) -> Box<dyn EventSource> {
     let (info, warnings) = (source.info().clone(), source.warnings().to_vec());
+    let (spelling, bodies) = (source.spelling(), Kept::default());
     let (sender, full) = sync_channel(READY);
     let (empty, emptied) = channel();
     // The thread is given the source once it is there: one that is not started would take it along.
@@ -29,7 +52,10 @@ pub(crate) fn ahead(source: impl EventSource + Send + 'static) -> Box<dyn EventS
     let life = move || given.recv().ok().map(|source| read(source, &sender, &emptied));
     match std::thread::Builder::new().name("ahead".to_owned()).spawn(life) {
         Ok(thread) => match give.send(source) {
-            Ok(()) => Box::new(Ahead { info, warnings, line: Some(Line { full, empty, thread }) }),
+            Ok(()) => {
+                let line = Some(Line { full, empty, thread });
+                Box::new(Ahead { info, warnings, spelling, bodies, line })
+            }
             Err(unsent) => Box::new(unsent.0),
         },
         Err(_) => Box::new(source),
@@ -38,23 +64,26 @@ pub(crate) fn ahead(source: impl EventSource + Send + 'static) -> Box<dyn EventS
 
 /// What joins the two threads.
 struct Line {
-    full: Receiver<io::Result<Vec<Event>>>,
+    full: Receiver<io::Result<Batch>>,
     /// Batches that were read, to be filled again.
-    empty: Sender<Vec<Event>>,
+    empty: Sender<Batch>,
     thread: JoinHandle<Option<(TraceInfo, Vec<Warning>)>>,
 }
 
 /// Reads until the source ends, or until nobody listens. What is known of the source then.
 fn read(
-    mut source: impl EventSource,
-    full: &SyncSender<io::Result<Vec<Event>>>,
-    empty: &Receiver<Vec<Event>>,
+    mut source: impl Portable,
+    full: &SyncSender<io::Result<Batch>>,
+    empty: &Receiver<Batch>,
 ) -> (TraceInfo, Vec<Warning>) {
     loop {
         let mut batch = empty.try_recv().unwrap_or_default();
-        let (message, more) = match source.next(&mut batch) {
+        let (message, more) = match source.next(&mut batch.events) {
             Ok(false) => break,
-            Ok(true) => (Ok(batch), true),
+            Ok(true) => {
+                std::mem::swap(&mut batch.bodies, source.bodies());
+                (Ok(batch), true)
+            }
             Err(error) => (Err(error), false),
         };
         if full.send(message).is_err() || !more {
@@ -73,7 +102,9 @@ impl EventSource for Ahead {
         batch.clear();
         let Some(line) = &self.line else { return Ok(false) };
         if let Ok(message) = line.full.recv() {
-            let read = std::mem::replace(batch, message?);
+            let mut read = message?;
+            std::mem::swap(batch, &mut read.events);
+            std::mem::swap(&mut self.bodies, &mut read.bodies);
             // A thread that has ended needs no batch.
             let _ = line.empty.send(read);
             return Ok(true);
@@ -89,6 +120,10 @@ impl EventSource for Ahead {
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
+        Some(self.spelling.as_ref()?.text(self.bodies.get(index)?).into())
     }
 }
 

@@ -97,7 +97,7 @@ pub struct Options {
     /// 1 MiB, or twelve pages of each CPU where that is more.
     pub portion: Option<usize>,
     /// Whether [`EventSource::arguments`] gives those of tracepoints beyond the scheduler's from
-    /// records too, not from texts only. Decoding then stays on the caller's thread.
+    /// records too, not from texts only. One thread then decodes: with several it is not the caller's.
     pub arguments: bool,
 }
 

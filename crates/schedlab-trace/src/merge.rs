@@ -225,6 +225,11 @@ impl Merge {
         self.kept.get(index)
     }
 
+    /// The bodies of the last batch's events.
+    pub(crate) const fn bodies(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
     /// Seeds the tournament: counted from the earliest time, so that one head at least is below the
     /// horizon unless all have ended.
     fn seed(&mut self, lanes: &impl Lanes) {

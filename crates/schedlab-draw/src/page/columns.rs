@@ -532,6 +532,10 @@ impl Question for Columns {
         if matches!(self.kept, Kept::Slices { room: 0 }) {
             self.give_up(state);
         }
+        // Columns do not tell why tasks waited.
+        if !matches!(self.kept, Kept::Slices { .. }) {
+            return;
+        }
         let waker = is.task().filter(|_| wait.is_some_and(|wait| wait.why.is_wakeup()));
         let waker = waker.map_or(0, |task| state.task(task).waker.0);
         let mut ended = self.causes.iter().flat_map(Causes::ended);

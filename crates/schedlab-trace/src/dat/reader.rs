@@ -16,7 +16,8 @@ use super::shared::Shared;
 use super::walk::{Layout, Visit, walk};
 use super::written_head::{Header, Instance, Version};
 use crate::Options;
-use crate::argument_text::{STACK, Spelling};
+use crate::argument_text::{Kept, STACK, Spelling};
+use crate::background_source::Portable;
 use crate::error::TraceError;
 use crate::format::identify;
 use crate::input::Input;
@@ -45,6 +46,12 @@ const LANE: u64 = 4 * (size_of::<Lane>() + size_of::<Feed>()) as u64;
 /// With this many threads, unpacking keeps up with one that decodes ahead of the caller: else it needs them all.
 const AHEAD_MIN: usize = 4;
 
+/// Whether a thread of its own decodes ahead of the caller. Without arguments all threads decode what is not packed.
+const fn reads_ahead(packed: bool, options: &Options) -> bool {
+    options.threads >= if options.arguments { 2 } else { AHEAD_MIN }
+        && (packed || options.arguments)
+}
+
 /// A trace.dat as a source of events.
 pub(crate) struct DatReader {
     info: TraceInfo,
@@ -55,15 +62,14 @@ pub(crate) struct DatReader {
     together: Option<Box<Together>>,
     header: Header,
     /// How other tracepoints' arguments are spelt, if anybody asks.
-    spelling: Option<Spelling>,
+    spelling: Option<Arc<Spelling>>,
 }
 
 impl DatReader {
     /// Whether one of the threads is left to read ahead of the caller, and the source.
     pub(crate) fn open(input: Input, options: &Options) -> Result<(bool, Self), TraceError> {
         let reader = Self::open_as(input, options, false)?;
-        let ahead = reader.lanes.is_packed() && !options.arguments && options.threads >= AHEAD_MIN;
-        Ok((ahead, reader))
+        Ok((reads_ahead(reader.lanes.is_packed(), options), reader))
     }
 
     /// `all`: also what is large and only passed on.
@@ -97,7 +103,8 @@ impl DatReader {
         }
         let spelling = options
             .arguments
-            .then(|| Spelling::new(header.encoding, formats(&header)).with_symbols(&symbols));
+            .then(|| Spelling::new(header.encoding, formats(&header)).with_symbols(&symbols))
+            .map(Arc::new);
         header.kallsyms = if all { symbols } else { Vec::new() };
         let mut info = info(&header, &decoder, time.tsc.is_some());
         let passing = decoder.passing();
@@ -117,7 +124,7 @@ impl DatReader {
         let known = header.companion.as_ref().and_then(|companion| companion.span);
         info.span = opening.span(known);
         opening.choose_buffer(&buffers, &mut warnings);
-        let lanes = opening.finish(options.threads);
+        let lanes = opening.finish(options);
         let divided = !options.arguments;
         let together =
             divided.then(|| Together::new(&lanes, options.threads, options.portion)).flatten();
@@ -131,6 +138,16 @@ impl DatReader {
     /// The lanes from which the reader takes records.
     pub(super) fn lanes(&self) -> &FileLanes {
         &self.lanes
+    }
+}
+
+impl Portable for DatReader {
+    fn spelling(&self) -> Option<Arc<Spelling>> {
+        self.spelling.clone()
+    }
+
+    fn bodies(&mut self) -> &mut Kept {
+        self.merge.bodies()
     }
 }
 
@@ -428,16 +445,16 @@ impl Opening {
     }
 
     /// Ready to be read.
-    fn finish(self, threads: usize) -> FileLanes {
+    fn finish(self, options: &Options) -> FileLanes {
         let Self { shared, lanes, feeds, .. } = self;
         let packed = feeds.iter().any(Feed::is_packed);
         // What is kept ready must not take the room of what is read: a chunk has ten pages.
         let chunk = |feed: &Feed| (READY * 10 * feed.page_size()) as u64;
         let ready = feeds.iter().map(chunk).sum::<u64>();
         let roomy = ready < shared.input.budget().left() / 2;
-        let fetch = if packed && threads > 1 && roomy {
-            let ahead = usize::from(threads >= AHEAD_MIN);
-            Fetch::Ahead(Crew::new(&shared, feeds, threads - 1 - ahead))
+        let decoders = 1 + usize::from(reads_ahead(packed, options));
+        let fetch = if packed && options.threads > decoders && roomy {
+            Fetch::Ahead(Crew::new(&shared, feeds, options.threads - decoders))
         } else {
             Fetch::Here(feeds, Box::default())
         };

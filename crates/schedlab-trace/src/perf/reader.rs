@@ -8,8 +8,8 @@ use super::pending::Waiting;
 use super::round::{Ended, Round, Told};
 use super::round_reader::Intake;
 use super::round_source::Supply;
-use crate::argument_text::Spelling;
-use crate::background_source::ahead;
+use crate::argument_text::{Kept, Spelling};
+use crate::background_source::{Portable, ahead};
 use crate::budget::Budget;
 use crate::error::TraceError;
 use crate::input::Input;
@@ -45,7 +45,7 @@ pub(crate) struct PerfReader {
     info: TraceInfo,
     warnings: Vec<Warning>,
     /// How other tracepoints' arguments are spelt, if anybody asks.
-    spelling: Option<Spelling>,
+    spelling: Option<Arc<Spelling>>,
     /// The time that was handed out last, and how many events came too late for it.
     last: u64,
     late: u64,
@@ -122,7 +122,7 @@ impl PerfReader {
             decoder,
             info,
             warnings,
-            spelling,
+            spelling: spelling.map(Arc::new),
             last: 0,
             late: 0,
             ended: None,
@@ -135,8 +135,8 @@ impl PerfReader {
     /// As a source of batches. Questions that are asked that way mostly take longer than reading does, so a second
     /// thread then does all of it, and a third one takes records up.
     pub(crate) fn boxed(mut self: Box<Self>) -> Box<dyn EventSource> {
-        // What a pipe says of itself comes on the way, and arguments stay where their records are.
-        if self.helpers == 0 || self.pipe || self.spelling.is_some() {
+        // What a pipe says of itself comes on the way.
+        if self.helpers == 0 || self.pipe {
             return self;
         }
         self.helpers -= 1;
@@ -162,7 +162,8 @@ impl PerfReader {
             let comms = std::mem::take(&mut self.info.comms);
             let processes = self.info.processes.take();
             let Told { info, decoder, spelling, mut warnings } = *told;
-            (self.info, self.decoder, self.spelling) = (info, decoder, spelling);
+            (self.info, self.decoder) = (info, decoder);
+            self.spelling = spelling.map(Arc::new);
             (self.info.comms, self.info.processes) = (comms, processes);
             self.warnings.append(&mut warnings);
         }
@@ -234,6 +235,16 @@ pub(super) fn found(path: &Path, ended: Ended, late: u64) -> Vec<Warning> {
     }
     all.append(&mut warnings);
     all
+}
+
+impl Portable for PerfReader {
+    fn spelling(&self) -> Option<Arc<Spelling>> {
+        self.spelling.clone()
+    }
+
+    fn bodies(&mut self) -> &mut Kept {
+        self.merge.bodies()
+    }
 }
 
 impl EventSource for PerfReader {

@@ -159,13 +159,8 @@ struct Made {
 fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let name = || file.display().to_string();
     let input = Input::part_of(file, args.from, args.to).anonymised(args.anonymise);
-    let mut options = Options { arguments: true, ..Options::all_cpus() };
+    let options = Options { arguments: true, ..Options::all_cpus() };
     let mut source = input.part.open(file, &options)?;
-    // What has nothing but events of the scheduler can be decoded by several threads.
-    if source.info().span.is_some() && source.info().others.is_empty() {
-        options.arguments = false;
-        source = input.part.open(file, &options)?;
-    }
     let mut info = source.info().clone();
     let whole = match info.span {
         Some(span) => span,
