@@ -8,6 +8,7 @@ use crate::format::{Field, Format, Place, identify};
 use crate::mark;
 use crate::states::States;
 use schedlab_model::{Context, Kind, KindSet, OtherFormat};
+use std::collections::BTreeSet;
 
 /// Decodes the records of one trace. Shared by all its CPUs, and by threads.
 #[derive(Clone, Debug)]
@@ -100,14 +101,12 @@ impl Decoder {
         self.entries.push(entry);
     }
 
-    /// The same, but the scheduler's events come out as [`What::Other`]: for a second buffer that
-    /// recorded them again.
-    pub(crate) fn passing(&self) -> Self {
+    /// The same, but these of the scheduler's events come out as [`What::Other`]: for a further buffer that recorded
+    /// them again.
+    pub(crate) fn passing(&self, told: &BTreeSet<u16>) -> Self {
         let mut passing = self.clone();
-        for entry in &mut passing.entries {
-            if !matches!(entry.plan, Plan::Mark { .. }) {
-                entry.plan = Plan::Other;
-            }
+        for entry in passing.entries.iter_mut().filter(|entry| told.contains(&entry.other)) {
+            entry.plan = Plan::Other;
         }
         passing.near = passing.nearby();
         passing
@@ -138,11 +137,12 @@ impl Decoder {
         })
     }
 
-    /// Whether a record with this body is one of the scheduler's kinds.
-    pub(crate) fn is_sched(&self, body: &[u8]) -> bool {
-        let Some(id) = body.first_chunk::<2>() else { return false };
-        let entry = self.entry(self.encoding.u16(*id));
-        !matches!(entry.plan, Plan::Other | Plan::Mark { .. } | Plan::Hotplug { .. })
+    /// The index among [`Self::others`] of the event that a record with this body is, if it is one of the scheduler's.
+    pub(crate) fn sched(&self, body: &[u8]) -> Option<u16> {
+        let entry = self.entry(self.encoding.u16(*body.first_chunk()?));
+        let is_sched =
+            !matches!(entry.plan, Plan::Other | Plan::Mark { .. } | Plan::Hotplug { .. });
+        is_sched.then_some(entry.other)
     }
 
     /// What to do with records of this id.

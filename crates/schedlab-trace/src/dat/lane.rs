@@ -14,6 +14,7 @@ use crate::merge::{Batch, ENDED, Lanes, Out};
 use crate::names::{Called, Names};
 use crate::plan::Decoder;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
+use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -27,8 +28,8 @@ pub(super) struct Lane {
     pub(super) layout: Layout,
     pub(super) data: Range<u64>,
     pub(super) correction: Correction,
-    /// Whether [`Shared::passing`] decodes it.
-    pub(super) passing: bool,
+    /// Which of [`Shared::passing`] decodes it, if any.
+    pub(super) passing: Option<usize>,
     /// How often time went back.
     pub(super) raised: u64,
     /// Pages whose records made no sense: how many, and where the first.
@@ -160,7 +161,7 @@ impl FileLanes {
         let (start, mut time) = (here.place(), here.time);
         while time < portion.until {
             let here = &mut self.lanes[index];
-            let decoder = if here.passing { &self.shared.passing } else { &self.shared.decoder };
+            let decoder = self.shared.decoder_of(here.passing);
             let (names, out) = runs.parts();
             let next = here.put(decoder, names, out);
             runs.step();
@@ -232,8 +233,7 @@ impl FileLanes {
             let here = &mut self.lanes[lane];
             match here.walk.next(&here.pages.window.bytes) {
                 Step::Record(body) => {
-                    let decoder =
-                        if here.passing { &self.shared.passing } else { &self.shared.decoder };
+                    let decoder = self.shared.decoder_of(here.passing);
                     here.found(body, decoder);
                     return Ok(here.settle());
                 }
@@ -278,7 +278,7 @@ impl Lanes for FileLanes {
     fn put(&mut self, lane: usize, out: &mut impl Out) -> Option<u64> {
         let Self { shared, lanes, names, .. } = self;
         let here = &mut lanes[lane];
-        let decoder = if here.passing { &shared.passing } else { &shared.decoder };
+        let decoder = shared.decoder_of(here.passing);
         here.put(decoder, names, out)
     }
 }
@@ -328,7 +328,7 @@ impl Lane {
             data,
             corrected: !correction.is_identity(),
             correction,
-            passing: false,
+            passing: None,
             raised: 0,
             damaged: (0, 0),
             pages: Pages::new(layout.page_size, packed),
@@ -436,9 +436,9 @@ impl Lane {
         Some((corrected(first), corrected(times.last?)))
     }
 
-    /// Whether the first page holds records of the scheduler's.
-    pub(super) fn has_sched(&self, feed: &Feed, shared: &Shared) -> bool {
-        let mut search = Search { decoder: &shared.decoder, found: false };
+    /// The scheduler's events of which the first page holds records, as indices into those of the decoder.
+    pub(super) fn sched(&self, feed: &Feed, shared: &Shared) -> BTreeSet<u16> {
+        let mut search = Search { decoder: &shared.decoder, found: BTreeSet::new() };
         let mut feed = feed.again(self.data.clone());
         let mut pages = Pages::new(self.layout.page_size, feed.is_packed());
         let mut unpacker = Unpacker::default();
@@ -460,15 +460,15 @@ impl Lane {
     }
 }
 
-/// Looks for a record of the scheduler's.
+/// Looks for records of the scheduler's.
 struct Search<'a> {
     decoder: &'a Decoder,
-    found: bool,
+    found: BTreeSet<u16>,
 }
 
 impl Visit for Search<'_> {
     fn record(&mut self, _time: u64, body: &[u8]) {
-        self.found |= self.decoder.is_sched(body);
+        self.found.extend(self.decoder.sched(body));
     }
 
     fn lost(&mut self, _time: u64, _count: u32) {}

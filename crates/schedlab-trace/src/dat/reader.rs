@@ -18,6 +18,7 @@ use super::written_head::{Header, Instance, Version};
 use crate::Options;
 use crate::argument_text::{Kept, STACK, Spelling};
 use crate::background_source::Portable;
+use crate::buffers::several;
 use crate::error::TraceError;
 use crate::format::identify;
 use crate::input::Input;
@@ -29,7 +30,7 @@ use schedlab_model::{
     Context, Cpu, CpuSet, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning,
 };
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -45,6 +46,10 @@ const BATCH: usize = 1024;
 const LANE: u64 = 4 * (size_of::<Lane>() + size_of::<Feed>()) as u64;
 /// With this many threads, unpacking keeps up with one that decodes ahead of the caller: else it needs them all.
 const AHEAD_MIN: usize = 4;
+
+/// Buffers with decoders of their own. Further ones pass on what the last of these does: two that hold events of their own
+/// are rare, and a file may name any number.
+const PASSING_MAX: usize = 8;
 
 /// Whether a thread of its own decodes ahead of the caller. Without arguments all threads decode what is not packed.
 const fn reads_ahead(packed: bool, options: &Options) -> bool {
@@ -107,8 +112,7 @@ impl DatReader {
             .map(Arc::new);
         header.kallsyms = if all { symbols } else { Vec::new() };
         let mut info = info(&header, &decoder, time.tsc.is_some());
-        let passing = decoder.passing();
-        let shared = Arc::new(Shared { input, decoder, passing });
+        let shared = Arc::new(Shared { input, decoder, passing: Vec::new() });
         let mut opening =
             Opening { shared, lanes: Vec::new(), feeds: Vec::new(), taken: BTreeMap::new() };
         let opened = opening.add(&header, &buffers, &time, &mut warnings);
@@ -123,7 +127,7 @@ impl DatReader {
         warnings.extend(companion.and_then(|companion| companion.chosen).map(filtered));
         let known = header.companion.as_ref().and_then(|companion| companion.span);
         info.span = opening.span(known);
-        opening.choose_buffer(&buffers, &mut warnings);
+        opening.choose_buffers(&buffers, &mut warnings);
         let lanes = opening.finish(options);
         let divided = !options.arguments;
         let together =
@@ -424,24 +428,39 @@ impl Opening {
         span
     }
 
-    /// When several buffers recorded the scheduler's events, the first of them tells the story and
-    /// the others are passed on: else every switch would happen twice.
-    fn choose_buffer(&mut self, buffers: &[BufferHead], warnings: &mut Vec<Warning>) {
+    /// Of each of the scheduler's events, the first buffer that begins with some is used and further ones pass it on: else
+    /// every switch would happen twice.
+    fn choose_buffers(&mut self, buffers: &[BufferHead], warnings: &mut Vec<Warning>) {
         if buffers.len() < 2 {
             return;
         }
-        let lanes = self.lanes.iter().zip(&self.feeds);
-        let with_sched = lanes.filter(|(lane, feed)| lane.has_sched(feed, &self.shared));
-        let mut sched: Vec<usize> = with_sched.map(|(lane, _)| lane.buffer).collect();
-        sched.dedup();
-        let Some((&first, rest)) = sched.split_first().filter(|(_, rest)| !rest.is_empty()) else {
-            return;
-        };
-        for lane in &mut self.lanes {
-            lane.passing = lane.buffer != first;
+        let mut held = BTreeMap::<usize, BTreeSet<u16>>::new();
+        for (lane, feed) in self.lanes.iter().zip(&self.feeds) {
+            held.entry(lane.buffer).or_default().extend(lane.sched(feed, &self.shared));
         }
-        let name = |index: usize| buffers[index].name.as_str();
-        warnings.push(crate::buffers::several(name(first), rest.iter().map(|&index| name(index))));
+        let mut owners = BTreeMap::<u16, usize>::new();
+        let (mut used, mut again) = (BTreeSet::new(), BTreeSet::new());
+        let mut passing: Vec<Decoder> = Vec::new();
+        for (buffer, events) in held {
+            if !owners.is_empty() && passing.len() < PASSING_MAX {
+                passing.push(self.shared.decoder.passing(&owners.keys().copied().collect()));
+            }
+            for lane in self.lanes.iter_mut().filter(|lane| lane.buffer == buffer) {
+                lane.passing = passing.len().checked_sub(1);
+            }
+            for event in events {
+                let owner = *owners.entry(event).or_insert(buffer);
+                if owner != buffer {
+                    used.insert(owner);
+                    again.insert(buffer);
+                }
+            }
+        }
+        Arc::get_mut(&mut self.shared).expect("nobody reads yet").passing = passing;
+        if !again.is_empty() {
+            let name = |index: &usize| buffers[*index].name.as_str();
+            warnings.push(several(used.iter().map(name), again.iter().map(name)));
+        }
     }
 
     /// Ready to be read.

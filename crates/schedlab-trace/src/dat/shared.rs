@@ -7,6 +7,14 @@ use crate::plan::Decoder;
 pub(super) struct Shared {
     pub(super) input: Input,
     pub(super) decoder: Decoder,
-    /// The one that passes the scheduler's events on as others.
-    pub(super) passing: Decoder,
+    /// Those that pass on as others which of the scheduler's events earlier buffers tell.
+    pub(super) passing: Vec<Decoder>,
+}
+
+impl Shared {
+    /// The decoder of a lane: one of those that pass events on, if it has such.
+    #[inline]
+    pub(super) fn decoder_of(&self, passing: Option<usize>) -> &Decoder {
+        passing.and_then(|index| self.passing.get(index)).unwrap_or(&self.decoder)
+    }
 }

@@ -3,6 +3,7 @@
 use super::arguments;
 use super::line::{Line, Said, missing_column, parse, tells_of_sched};
 use crate::budget::Budget;
+use crate::buffers::several;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::ascend;
@@ -47,9 +48,11 @@ pub(crate) struct TextReader {
     marks: BTreeMap<String, u32>,
     /// Marks that threads have begun and not ended.
     open: BTreeMap<Pid, Vec<u32>>,
-    /// The buffer whose scheduler events tell the story, once one was met: `""` is the top one.
-    story: Option<String>,
-    /// Further buffers with scheduler events.
+    /// By the name of a scheduler's event: the buffer whose events of that name are reported, once one was met; `""` is
+    /// the top one.
+    owners: BTreeMap<String, String>,
+    /// Owners of events that further buffers hold too, and those.
+    used: BTreeSet<String>,
     counted: BTreeSet<String>,
     last: u64,
     raised: u64,
@@ -90,7 +93,8 @@ impl TextReader {
             others: BTreeMap::new(),
             marks: BTreeMap::new(),
             open: BTreeMap::new(),
-            story: None,
+            owners: BTreeMap::new(),
+            used: BTreeSet::new(),
             counted: BTreeSet::new(),
             last: 0,
             raised: 0,
@@ -105,25 +109,26 @@ impl TextReader {
         };
         reader.head().map_err(|error| TraceError::io(reader.input.path(), error))?;
         let mut first = Vec::new();
-        reader.story = reader.top().map_err(|error| TraceError::io(reader.input.path(), error))?;
+        reader.owners = reader.top().map_err(|error| TraceError::io(reader.input.path(), error))?;
         let more = reader.fill(&mut first);
         let more = more.map_err(|error| TraceError::io(reader.input.path(), error))?;
         reader.first = first;
         Ok(more.then_some(reader))
     }
 
-    /// The top buffer, when it tells of the scheduler in the first window.
-    fn top(&self) -> io::Result<Option<String>> {
+    /// The scheduler's events that the top buffer holds in the first window.
+    fn top(&self) -> io::Result<BTreeMap<String, String>> {
         let mut window = vec![0; WINDOW];
         let count = self.input.read_at(self.offset, &mut window)?;
         let text = String::from_utf8_lossy(&window[..count]);
         let sched = |said: Said<'_>| match said {
-            Said::Event(line) => {
-                line.buffer.is_empty() && arguments::what(line.event, line.arguments).is_some()
+            Said::Event(line) if line.buffer.is_empty() => {
+                arguments::what(line.event, line.arguments)
+                    .map(|_| (line.event.to_owned(), String::new()))
             }
-            _ => false,
+            _ => None,
         };
-        Ok(text.lines().filter_map(parse).any(sched).then(String::new))
+        Ok(text.lines().filter_map(parse).filter_map(sched).collect())
     }
 
     /// Reads what a tracer says of itself in the head.
@@ -135,19 +140,20 @@ impl TextReader {
         Ok(())
     }
 
-    /// Whether a scheduler event of this buffer is reported: those of one buffer are, or all would happen twice.
-    fn tells(&mut self, buffer: &str) -> bool {
-        if self.story.as_deref() == Some(buffer) {
+    /// Whether this scheduler's event of this buffer is reported: those of one buffer are, or all would happen twice.
+    fn tells(&mut self, event: &str, buffer: &str) -> bool {
+        let Some(owner) = self.owners.get(event) else {
+            self.owners.insert(event.to_owned(), buffer.to_owned());
             return true;
-        }
-        if self.story.is_none() {
-            self.story = Some(buffer.to_owned());
+        };
+        if owner == buffer {
             return true;
         }
         if self.counted.len() < NAMES_MAX
             && !self.counted.contains(buffer)
             && self.input.budget().take(OF_NAME * buffer.len() as u64)
         {
+            self.used.insert(owner.clone());
             self.counted.insert(buffer.to_owned());
         }
         false
@@ -236,7 +242,7 @@ impl TextReader {
             }
         }
         let told = arguments::what(line.event, line.arguments);
-        let told = told.filter(|_| self.tells(line.buffer));
+        let told = told.filter(|_| self.tells(line.event, line.buffer));
         // perf does not know the number of a task that ended; its last events name it.
         if by.0 < 0 {
             by = match told {
@@ -272,8 +278,8 @@ impl TextReader {
             let (time, context) = (Nanos(line.time), line.context);
             return batch.push(Event { time, by, cpu, context, what });
         }
-        let story = self.story.as_deref().unwrap_or_default();
-        if arguments::is_ours(line.event) && line.buffer == story {
+        let owner = self.owners.get(line.event).map_or("", String::as_str);
+        if arguments::is_ours(line.event) && line.buffer == owner {
             self.puzzling += 1;
             self.info.coverage.left_out += 1;
         }
@@ -368,8 +374,8 @@ impl TextReader {
         }
         if !self.counted.is_empty() {
             let counted = std::mem::take(&mut self.counted);
-            let used = self.story.as_deref().unwrap_or_default();
-            self.warnings.push(crate::buffers::several(used, counted.iter().map(String::as_str)));
+            let used = self.used.iter().map(String::as_str);
+            self.warnings.push(several(used, counted.iter().map(String::as_str)));
         }
         let puzzling = std::mem::take(&mut self.puzzling);
         if puzzling > 0 {
@@ -528,7 +534,10 @@ mod tests {
         assert!(matches!(whats[2], What::Waking { pid: Pid(8), .. }), "{whats:?}");
         let said: Vec<&str> = reader.warnings().iter().map(|w| w.what.as_str()).collect();
         assert_eq!(said.len(), 1);
-        assert!(said[0].contains("of the top buffer are used; those of buffer 'one'"), "{said:?}");
+        assert!(
+            said[0].contains("of the top buffer are used; the same ones of buffer 'one'"),
+            "{said:?}"
+        );
     }
 
     #[test]
@@ -538,7 +547,19 @@ mod tests {
         let is_told = |event: &Event| matches!(event.what, What::Waking { .. });
         assert_eq!(events.iter().map(is_told).collect::<Vec<_>>(), [true, false, true]);
         let what = &reader.warnings()[0].what;
-        assert!(what.contains("of buffer 'one' are used; those of buffer 'two'"), "{what}");
+        assert!(what.contains("of buffer 'one' are used; the same ones of buffer 'two'"), "{what}");
+    }
+
+    #[test]
+    fn what_one_buffer_lacks_another_one_tells() {
+        let wakeup = |buffer: &str, time: u32| {
+            waking(buffer, time, 7).replace("sched_waking", "sched_wakeup")
+        };
+        let text = waking("", 1, 7) + &wakeup("one:", 2) + &waking("", 3, 8) + &wakeup("one:", 4);
+        let (events, reader) = read(&text);
+        let is_wakeup = |event: &Event| matches!(event.what, What::Wakeup { .. });
+        assert_eq!(events.iter().map(is_wakeup).collect::<Vec<_>>(), [false, true, false, true]);
+        assert!(reader.warnings().is_empty(), "{:?}", reader.warnings());
     }
 
     #[test]

@@ -231,7 +231,7 @@ fn scheduler_events_of_further_buffers_are_counted_and_happen_once() {
         };
         assert_eq!((kinds(&before), kinds(&after)), (1, 1), "{ending}");
         assert_eq!(after.events.len(), 3, "{ending}");
-        let said = "the top buffer are used; those of buffer 'one' are only counted";
+        let said = "the top buffer are used; the same ones of buffer 'one' are only counted";
         assert!(converted.warnings.iter().any(|warning| warning.what.contains(said)), "{ending}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Bodies, MARK, comm, counts, data, header, instances, peer, small};
 use schedlab_model::{
-    Affinity, Context, Cpu, Event, EventSource, Left, Nanos, Phase, Pid, Topology, What,
+    Affinity, Context, Cpu, Event, EventSource, Kind, Left, Nanos, Phase, Pid, Topology, What,
 };
 use schedlab_trace::dat::{Companion, Compression, Header, Version, Writer};
 use schedlab_trace::synthetic::{Plan, Synthetic};
@@ -202,6 +202,35 @@ fn several_buffers_are_read_and_the_scheduler_is_told_once() {
         let (theirs, _) = counts(&out);
         assert_eq!(per_cpu(&counted), theirs, "{version:?}\n{err}\n{out}");
     }
+}
+
+#[test]
+fn what_the_top_buffer_lacks_another_one_tells() {
+    let mut header = header(Version::V6, Compression::None, 3);
+    header.instances = instances();
+    let bodies = Bodies(header.encoding);
+    let mut writer = Writer::new(Cursor::new(Vec::new()), &header).unwrap();
+    let mut cpu = writer.cpu(Cpu(0)).unwrap();
+    cpu.record(Nanos(1_000), &bodies.switch(0, 0, 100)).unwrap();
+    cpu.finish().unwrap();
+    for again in [false, true] {
+        writer.instance().unwrap();
+        let mut cpu = writer.cpu(Cpu(1)).unwrap();
+        cpu.record(Nanos(900), &bodies.waking(0, 0, 100, 0)).unwrap();
+        if again {
+            cpu.record(Nanos(1_000), &bodies.switch(0, 0, 100)).unwrap();
+        }
+        cpu.finish().unwrap();
+    }
+    let mut source = opened(writer.finish().unwrap().into_inner());
+    let kinds: Vec<Kind> = events(source.as_mut()).iter().map(|event| event.what.kind()).collect();
+    let count = |kind| kinds.iter().filter(|one| **one == kind).count();
+    assert_eq!((count(Kind::Switch), count(Kind::Waking)), (1, 1), "{kinds:?}");
+    let said = &source.warnings()[0].what;
+    assert!(
+        said.contains("of the top buffer, buffer 'one' are used; the same ones of buffer 'two'"),
+        "{said}"
+    );
 }
 
 #[test]
