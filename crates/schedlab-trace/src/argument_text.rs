@@ -201,11 +201,14 @@ pub(crate) struct Kept {
     bytes: Vec<u8>,
 }
 
+/// Bytes of a body that are kept. What lies elsewhere in it begins within 64 KiB and is no longer.
+const BODY_MAX: usize = 128 << 10;
+
 impl Kept {
     /// Keeps the body of the event at `index`.
     pub(crate) fn keep(&mut self, index: usize, body: &[u8]) {
         self.places.push((index, self.bytes.len()));
-        self.bytes.extend_from_slice(body);
+        self.bytes.extend_from_slice(&body[..body.len().min(BODY_MAX)]);
     }
 
     /// The body of the event at `index`.
@@ -213,6 +216,11 @@ impl Kept {
         let found = self.places.binary_search_by_key(&index, |place| place.0).ok()?;
         let end = self.places.get(found + 1).map_or(self.bytes.len(), |place| place.1);
         self.bytes.get(self.places[found].1..end)
+    }
+
+    /// In bytes.
+    pub(crate) const fn size(&self) -> usize {
+        self.bytes.len()
     }
 
     pub(crate) fn clear(&mut self) {

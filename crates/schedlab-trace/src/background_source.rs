@@ -21,6 +21,16 @@ pub(crate) trait Portable: EventSource + Send + 'static {
 
     /// Bodies of the last batch's events.
     fn bodies(&mut self) -> &mut Kept;
+
+    /// What is known of the trace. The source needs none of it to go on, and holds what it learns from then on.
+    fn info_mut(&mut self) -> &mut TraceInfo;
+}
+
+/// Takes what a source knows: two copies of it could take more memory than the file is worth.
+fn take_info(source: &mut impl Portable) -> TraceInfo {
+    let info = source.info();
+    let empty = TraceInfo::new(info.format.clone(), info.clock.clone());
+    std::mem::replace(source.info_mut(), empty)
 }
 
 /// What a source gives at once.
@@ -42,8 +52,7 @@ pub(crate) struct Ahead {
 
 /// `source`, read ahead; its info must be complete but for names. Where no further thread can be started
 /// it is read by its caller.
-pub(crate) fn ahead(source: impl Portable) -> Box<dyn EventSource> {
-    let (info, warnings) = (source.info().clone(), source.warnings().to_vec());
+pub(crate) fn ahead(mut source: impl Portable) -> Box<dyn EventSource> {
     let (spelling, bodies) = (source.spelling(), Kept::default());
     let (sender, full) = sync_channel(READY);
     let (empty, emptied) = channel();
@@ -51,13 +60,19 @@ pub(crate) fn ahead(source: impl Portable) -> Box<dyn EventSource> {
     let (give, given) = channel();
     let life = move || given.recv().ok().map(|source| read(source, &sender, &emptied));
     match std::thread::Builder::new().name("ahead".to_owned()).spawn(life) {
-        Ok(thread) => match give.send(source) {
-            Ok(()) => {
-                let line = Some(Line { full, empty, thread });
-                Box::new(Ahead { info, warnings, spelling, bodies, line })
+        Ok(thread) => {
+            let (info, warnings) = (take_info(&mut source), source.warnings().to_vec());
+            match give.send(source) {
+                Ok(()) => {
+                    let line = Some(Line { full, empty, thread });
+                    Box::new(Ahead { info, warnings, spelling, bodies, line })
+                }
+                Err(mut unsent) => {
+                    *unsent.0.info_mut() = info;
+                    Box::new(unsent.0)
+                }
             }
-            Err(unsent) => Box::new(unsent.0),
-        },
+        }
         Err(_) => Box::new(source),
     }
 }
@@ -70,7 +85,7 @@ struct Line {
     thread: JoinHandle<Option<(TraceInfo, Vec<Warning>)>>,
 }
 
-/// Reads until the source ends, or until nobody listens. What is known of the source then.
+/// Reads until the source ends, or until nobody listens. What it learnt on the way.
 fn read(
     mut source: impl Portable,
     full: &SyncSender<io::Result<Batch>>,
@@ -90,7 +105,7 @@ fn read(
             break;
         }
     }
-    (source.info().clone(), source.warnings().to_vec())
+    (take_info(&mut source), source.warnings().to_vec())
 }
 
 impl EventSource for Ahead {
@@ -111,8 +126,12 @@ impl EventSource for Ahead {
         }
         if let Some(Line { thread, .. }) = self.line.take() {
             let known = thread.join().map_err(|_| io::Error::other("a reading thread panicked"))?;
-            if let Some(known) = known {
-                (self.info, self.warnings) = known;
+            if let Some((learnt, warnings)) = known {
+                self.info.comms.extend(learnt.comms);
+                if let Some(processes) = learnt.processes {
+                    self.info.processes.get_or_insert_default().extend(processes);
+                }
+                self.warnings = warnings;
             }
         }
         Ok(false)

@@ -17,6 +17,9 @@ pub(crate) const ENDED: u64 = u64::MAX;
 /// Most events that one step of a lane puts: a record's, and the names that it tells before.
 pub(crate) const STEP_MAX: usize = 4;
 
+/// Bytes of bodies that a batch keeps, about: batches wait in line where a thread reads ahead.
+const BODIES_MAX: usize = 1 << 20;
+
 /// Where the merge gets its events from: lanes, each ascending in time.
 pub(crate) trait Lanes {
     /// How many there are; may change when the merge restarts.
@@ -84,10 +87,15 @@ impl<'a> Batch<'a> {
         Self { size: places.len(), places: places.iter_mut(), kept }
     }
 
-    /// Keeps the body of the event that is put next.
+    /// Keeps the body of the event that is put next. With many bytes of bodies the batch is full after it.
     #[cold]
     pub(crate) fn keep(&mut self, body: &[u8]) {
         self.kept.keep(self.count(), body);
+        if self.kept.size() >= BODIES_MAX && self.places.len() >= STEP_MAX {
+            let unused = self.places.len() - 1;
+            self.places = std::mem::take(&mut self.places).into_slice()[..1].iter_mut();
+            self.size -= unused;
+        }
     }
 
     /// How many events were put.

@@ -153,6 +153,10 @@ impl Portable for DatReader {
     fn bodies(&mut self) -> &mut Kept {
         self.merge.bodies()
     }
+
+    fn info_mut(&mut self) -> &mut TraceInfo {
+        &mut self.info
+    }
 }
 
 impl EventSource for DatReader {

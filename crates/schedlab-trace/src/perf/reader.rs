@@ -245,6 +245,10 @@ impl Portable for PerfReader {
     fn bodies(&mut self) -> &mut Kept {
         self.merge.bodies()
     }
+
+    fn info_mut(&mut self) -> &mut TraceInfo {
+        &mut self.info
+    }
 }
 
 impl EventSource for PerfReader {

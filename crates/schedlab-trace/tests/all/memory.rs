@@ -257,6 +257,26 @@ fn files_that_repeat_and_loop_take_bounded_memory() {
     println!("the largest took {} MiB", largest >> 20);
 }
 
+/// A fuzzer found these choices: a packed file of 409 KB whose head takes 200 MiB, read by a thread that is ahead of the
+/// one that asks.
+#[test]
+fn what_is_known_of_a_trace_is_held_once() {
+    const THIS: &str = "memory::what_is_known_of_a_trace_is_held_once";
+    const CHOICES: [u8; 43] = [
+        43, 115, 0, 0, 0, 0, 0, 0, 10, 10, 10, 10, 10, 16, 140, 4, 255, 255, 255, 250, 0, 0, 10,
+        10, 10, 10, 10, 10, 10, 10, 10, 64, 10, 255, 255, 255, 55, 140, 0, 0, 7, 0, 2,
+    ];
+    if std::env::var_os(STRUCTURE).is_none() {
+        let said = alone(THIS, "1".as_ref());
+        return assert!(said.contains("took"), "{said}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    match structure::read(&CHOICES, &dir.path().join("made")) {
+        Some((size, took)) => println!("{size} bytes took {} MiB", took >> 20),
+        None => missing("/proc/self/clear_refs: the memory of readers is not measured"),
+    }
+}
+
 /// A trace.dat of version 7 with a packed section of names, which its list of options names `times` times; the list
 /// names itself as the next one.
 fn looped_names(text: &[u8], times: usize) -> Vec<u8> {
