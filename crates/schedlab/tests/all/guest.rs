@@ -26,8 +26,8 @@ pub(crate) const BEGIN: &str = "#!/bin/sh\nexport PATH=/bin\n\
      mount -t proc none /proc; mount -t sysfs none /sys\n\
      mount -t devtmpfs none /dev; mount -t tmpfs none /tmp; mount -t tmpfs none /run\n\
      mount -t tracefs none /sys/kernel/tracing\nexec > /dev/ttyS0 2>&1 < /dev/null\ncd /tmp\n";
-/// Where it ends.
-pub(crate) const END: &str = "\necho @done\necho o > /proc/sysrq-trigger\nsleep 100\n";
+/// Where it ends. What the kernel says comes before lines that are still on their way to the console.
+pub(crate) const END: &str = "\necho @done\nsleep 2; echo o > /proc/sysrq-trigger\nsleep 100\n";
 
 /// Programs of this machine that a guest takes with it.
 const TOOLS: [&str; 25] = [

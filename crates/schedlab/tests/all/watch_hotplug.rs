@@ -1,4 +1,4 @@
-//! `schedlab watch` while a CPU goes out of use and comes back, and the clock of the day is set: in a guest.
+//! `schedlab watch` and `schedlab record` while a CPU goes out of use and comes back, and the clock of the day is set: in a guest.
 
 use crate::guest::{BEGIN, END, Guest, TWO};
 use serde_json::Value;
@@ -29,6 +29,18 @@ for via in ftrace perf; do
 	schedlab why x.dat > /dev/null || echo "no why" >> $via.err
 	echo "left:" *.spool $(ls /sys/kernel/tracing/instances) >> $via.err
 	for part in out err; do echo "@@ $via $part"; gzip -c $via.$part | base64; echo "@end"; done
+done
+schedlab record --via perf -o all.dat > /dev/null 2> all.err & all=$!
+schedlab record --via perf --snapshot 60s --keep 3s -o end.dat > /dev/null 2> end.err & end=$!
+for via in all end; do until_said 'end with Ctrl-C'; done
+echo 0 > $cpu1; sleep 1.5; echo 1 > $cpu1; sleep 2.5
+# So fast that no look sees it.
+echo 0 > $cpu1; echo 1 > $cpu1; sleep 3
+read -r up rest < /proc/uptime; sleep 1
+kill $all $end; wait $all $end
+for file in all end; do
+	schedlab trace cpus $file.dat --from @$up --json > $file.out 2>> $file.err
+	for part in out err; do echo "@@ $file $part"; gzip -c $file.$part | base64; echo "@end"; done
 done
 "#;
 
@@ -65,5 +77,16 @@ fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
         // Who waited there runs, or waits elsewhere.
         let worst = last["worst"]["comm"].as_str().expect("a name");
         assert!(!["cpuhp/1", "migration/1"].contains(&worst), "{via}: {last}");
+    }
+    for file in ["all", "end"] {
+        let [out, said] = ["out", "err"].map(|name| part(format!("{file} {name}")));
+        assert!(said.contains("CPU 1 was out of use"), "{file}: {said}");
+        assert!(!said.contains("larger rings"), "{file}: {said}");
+        let back: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{file}: {said}"));
+        let one = &back["cpus"][1];
+        assert!(
+            one["switches"].as_u64() > Some(0) && one["busy_ns"].as_u64() > Some(0),
+            "{file}: {out}"
+        );
     }
 }

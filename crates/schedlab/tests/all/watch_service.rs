@@ -1,6 +1,6 @@
 //! The service file of `examples/watch` under a systemd that runs as the first process of a guest.
 
-use crate::guest::{BEGIN, Guest, TWO};
+use crate::guest::{BEGIN, END, Guest, TWO};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -68,9 +68,6 @@ systemctl show -p ActiveState -p Result -p ExecMainStatus $unit
 echo "kept:" $(ls $dir)
 echo "left:" $(ls /sys/kernel/tracing/instances /run/schedlab) $(cat /sys/fs/cgroup/system.slice/$unit/cgroup.procs)
 echo "@@ end"
-echo @done
-echo o > /proc/sysrq-trigger
-sleep 100
 "#;
 
 /// Its own target, for the service and the check; what the service wants of the system is there at once.
@@ -89,7 +86,7 @@ fn units(guest: &Guest) {
     guest.file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n");
     guest.file("etc/group", "root:x:0:\n");
     guest.file("etc/machine-id", "");
-    guest.file("check.sh", CHECK);
+    guest.file("check.sh", &format!("{CHECK}{END}"));
     for below in ["var/tmp", "home", "root"] {
         guest.file(&format!("{below}/.keep"), "");
     }

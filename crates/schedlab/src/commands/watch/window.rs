@@ -124,7 +124,7 @@ impl Entry {
         self.delays.unfinished = self.delays.unfinished.saturating_sub(1);
         (self.longest, self.is_open) = (self.delays.longest().unwrap_or_default(), false);
         // Most was lost beside that wait: the free CPU is why it is denied.
-        self.lost = self.lost - waited_ns;
+        self.lost -= waited_ns;
         let (pid, comm) = (self.pid.unwrap_or(Pid::IDLE), self.comm.clone().unwrap_or_default());
         LeftOut { task, pid, comm, waited_ns }
     }
