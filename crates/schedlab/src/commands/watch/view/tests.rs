@@ -237,6 +237,28 @@ fn other_waits_of_a_task_stay_when_the_kernel_denies_one() {
 }
 
 #[test]
+fn who_is_parked_with_its_cpu_does_not_wait_for_it() {
+    // `C` is woken on CPU 1 once that is out of use: the kernel's `cpuhp/1`, whose switches perf events do not tell.
+    let text = "tick 10ms\n0 | AAAAAAAAAA\n1 | BB........\n  |    ccccccc";
+    let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let what = What::Online { cpu: Cpu(1), online: false };
+    let off = Event { time: Nanos::from_millis(25), cpu: Cpu(0), what, ..trace.events[0] };
+    for event in &mut trace.events {
+        if matches!(event.what, What::Waking { .. } | What::Wakeup { .. }) {
+            (event.cpu, event.by) = (Cpu(0), Pid(1));
+        }
+    }
+    trace.events.push(off);
+    trace.events.sort_by_key(|event| event.time);
+    let said = |is_parked| {
+        let window = close(&trace.info, trace.events.clone(), &|pid| is_parked && pid == Pid(3));
+        window.answer.unwrap_or_default()
+    };
+    assert!(said(false).starts_with("C (3) still waits"), "{}", said(false));
+    assert_eq!(said(true), "");
+}
+
+#[test]
 fn a_cpu_that_is_out_of_use_is_shown_as_off() {
     let text = "tick 10ms\n0 | AAAAAAAAAA\n1 | ..........";
     let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));

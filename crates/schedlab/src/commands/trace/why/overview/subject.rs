@@ -172,16 +172,17 @@ pub(crate) fn asleep(
     Denied::of(asked.filter(|wait| is_asleep(reply.state.task(wait.task).pid)))
 }
 
-/// Open waits whose end may not have been logged: for most of each its CPU was not busy, and no quota held it.
+/// Open waits whose end may not have been logged: for most of each its CPU was not busy, or out of use, and no quota held
+/// it.
 fn open_beside<'a>(
     reply: &'a Reply<CausesAnswer>,
     groups: Option<&Groups>,
 ) -> Vec<&'a ExplainedWait> {
-    use WaitCause::{HandingOver, HeldBack, Misplaced, Unknown};
+    use WaitCause::{HandingOver, HeldBack, Misplaced, Offline, Unknown};
     let has_quota = |group: u32| groups.is_some_and(|groups| groups.quota(group).is_some());
     let is_beside = |wait: &&ExplainedWait| {
-        let beside =
-            [Unknown, HeldBack, HandingOver, Misplaced].map(|cause| wait.parts.of(cause).0);
+        let beside = [Unknown, Offline, HeldBack, HandingOver, Misplaced]
+            .map(|cause| wait.parts.of(cause).0);
         let group = reply.answer.groups.get(wait.task.index()).copied().flatten();
         wait.until - wait.since >= OPEN_MIN
             && beside.iter().sum::<u64>() * 2 > wait.parts.sum().0
