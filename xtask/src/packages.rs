@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 26] = [
+const NEEDED: [(&str, &str); 27] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -28,6 +28,8 @@ const NEEDED: [(&str, &str); 26] = [
     ("bc", "bc"),
     // It lists the archives that they start with.
     ("cpio", "cpio"),
+    // It runs the service of `watch` in a guest, and checks its file.
+    ("systemctl", "systemd"),
     // It gives a copy of the program capabilities, as an administrator may.
     ("setcap", "libcap2-bin"),
     // Hosts and jobs on this machine.

@@ -14,8 +14,8 @@ use super::error::{RecordError, tracefs_right, tracefs_write_right};
 use super::ftrace::{Instance, read_pages};
 use super::queued::Queued;
 use super::recorder::{begin, create, head};
-use super::rings::Rings;
-use super::sample::Sample;
+use super::rings::{Rings, out_of_use};
+use super::sample::{self, Sample};
 use super::shared::be_prompt;
 use super::spool::{self, Head, Source, Tail};
 use super::watch::records;
@@ -36,8 +36,6 @@ use std::path::{Path, PathBuf};
 
 /// The event that ends a period of a group's CPU quota, and its function.
 const PERIOD: (&str, &str) = ("hrtimer_expire_entry", "sched_cfs_period_timer");
-/// The warning of CPUs that were out of use.
-pub(crate) const OUT_OF_USE: &str = "cpu-out-of-use";
 /// Pages that are read at once.
 const PAGES_AT_ONCE: usize = 64;
 /// The rings are read no more often.
@@ -85,7 +83,6 @@ pub struct Live {
     // Dropped first: an instance whose pages are open cannot be removed.
     lanes: Vec<Lane>,
     rings: Interface,
-    options: Options,
     /// CPUs that came into use and cannot be read.
     refused: CpuSet,
     /// CPUs that are out of use.
@@ -114,7 +111,7 @@ pub struct Live {
 /// Where the bytes come from.
 enum Interface {
     Ftrace { instance: Box<Instance>, page: usize },
-    Perf(Rings),
+    Perf(Box<Rings>),
 }
 
 /// One CPU.
@@ -174,7 +171,7 @@ impl Live {
         let page = instance.page();
         let from = pages.into_iter().map(|(cpu, pages)| (cpu, From::Pages(pages))).collect();
         let rings = Interface::Ftrace { instance: Box::new(instance), page };
-        let mut live = Self::with(start, rings, from, head, (options, &timers))?;
+        let mut live = Self::with(start, rings, from, head, &timers)?;
         let queued = Queued::now();
         if let Interface::Ftrace { instance, .. } = &live.rings {
             instance.enable(true)?;
@@ -189,8 +186,8 @@ impl Live {
         process::raise_open_files();
         let (rings, drains, _) = Rings::open(&options, &head)?;
         let from = drains.into_iter().map(|(cpu, ring)| (cpu, From::Ring(ring))).collect();
-        let rings = Interface::Perf(rings);
-        let mut live = Self::with(start, rings, from, head, (options, &timers))?;
+        let rings = Interface::Perf(Box::new(rings));
+        let mut live = Self::with(start, rings, from, head, &timers)?;
         let queued = Queued::now();
         if let Interface::Perf(rings) = &live.rings {
             rings.enable().map_err(RecordError::io("starting the events"))?;
@@ -215,7 +212,7 @@ impl Live {
         rings: Interface,
         from: Vec<(Cpu, From)>,
         head: Head,
-        (options, timers): (Options, &[u8]),
+        timers: &[u8],
     ) -> Result<Self, RecordError> {
         be_prompt();
         let keep = start.keep.as_deref();
@@ -233,7 +230,6 @@ impl Live {
         let lane = |(cpu, from)| Lane::new(cpu, from, keep);
         let mut live = Self {
             rings,
-            options,
             refused: CpuSet::default(),
             gone: CpuSet::default(),
             ended: CpuSet::default(),
@@ -429,8 +425,7 @@ impl Live {
 
     /// Events of a CPU are missing up to `time`: its perf events end before it has done its last.
     fn lose(&mut self, place: usize, time: Nanos) -> io::Result<()> {
-        let header = [&record::LOST.to_ne_bytes()[..], &[0; 2], &24_u16.to_ne_bytes()].concat();
-        let bytes = [header, vec![0; 16]].concat();
+        let bytes = sample::lost();
         let (lane, now) = (&mut self.lanes[place], clock::monotonic());
         self.missed.insert(lane.cpu);
         lane.pending.push(lost(time, lane.cpu, None));
@@ -444,9 +439,7 @@ impl Live {
     fn open_more(&mut self, cpu: Cpu) -> Result<(), RecordError> {
         let from = match &mut self.rings {
             Interface::Ftrace { instance, .. } => From::Pages(instance.open_more(cpu)?),
-            Interface::Perf(rings) => {
-                From::Ring(rings.open_more(cpu, &self.options, &self.head)?)
-            }
+            Interface::Perf(rings) => From::Ring(rings.open_more(cpu)?),
         };
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.cpu == cpu) {
             (lane.from, lane.opened) = (from, clock::monotonic());
@@ -607,11 +600,7 @@ impl Live {
             Interface::Perf(rings) => (rings.lost(), Vec::new()),
         };
         if let Some(dir) = &self.keep {
-            let doubts = (!self.missed.is_empty()).then(|| {
-                let what = format!("CPU {} was out of use: events of it are missing", self.missed);
-                Warning::new(OUT_OF_USE, what, "")
-            });
-            let doubts = doubts.into_iter().collect();
+            let doubts = out_of_use(&self.missed).into_iter().collect();
             let tail = Tail { stopped, lost, doubts, ..Tail::default() };
             spool::write(&spool::tail(dir), &tail)?;
         }
@@ -732,9 +721,6 @@ mod tests {
             live.head.cpus.remove(cpu);
             live.info.cpus.remove(cpu);
             std::fs::remove_file(spool::records(&keep, cpu)).unwrap();
-            if let Interface::Perf(rings) = &mut live.rings {
-                rings.forget(cpu);
-            }
             spool::write(&spool::head(&keep), &live.head).unwrap();
             let end = clock::monotonic();
             let taken = live.take(end).unwrap();

@@ -110,7 +110,7 @@ impl Recorder {
         let shared = Arc::<Shared>::default();
         let mut threads = vec![watcher(dir, watched, options, &shared)?];
         threads.extend(listener(options, dir, &head, &shared)?);
-        threads.extend(Rings::threads(&rings, drains, options, dir, marks, &head, &shared)?);
+        threads.extend(Rings::threads(&rings, drains, dir, marks, &shared)?);
         let queued = options.keeps_begin().then(Queued::now);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
@@ -239,6 +239,7 @@ impl Recorder {
                     rings.save(&self.dir)?;
                 }
                 let lost = rings.lost();
+                doubts.extend(rings.out_of_use());
                 // Probes cannot be removed while an event uses them.
                 drop(rings);
                 lost
@@ -341,7 +342,7 @@ pub(crate) fn create(dir: &Path) -> Result<(), RecordError> {
 
 fn watcher(
     dir: &Path,
-    watched: Vec<Ring>,
+    watched: Vec<(Cpu, Ring)>,
     options: &Options,
     shared: &Arc<Shared>,
 ) -> Result<JoinHandle<io::Result<()>>, RecordError> {
@@ -350,8 +351,8 @@ fn watcher(
     // Where the kernel tells of new tasks, that is all to be looked at.
     let pause = if watched.is_empty() { WATCH_ALL } else { WATCH };
     let looker = options.conditions.then(Looker::default);
-    let mut watcher =
-        Watcher::start(out, watched, Groups::here(), looker).map_err(RecordError::file(&path))?;
+    let mut watcher = Watcher::start(out, watched, rings::watch_cpu, Groups::here(), looker)
+        .map_err(RecordError::file(&path))?;
     let shared = Arc::clone(shared);
     spawn("watcher", move || {
         while !shared.stop.load(Ordering::Acquire) {

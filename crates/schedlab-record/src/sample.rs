@@ -1,6 +1,10 @@
 //! A sample in a perf ring, as the events of a recording are opened (`schedlab_sys::perf::record`).
 
 use schedlab_model::Nanos;
+use schedlab_sys::perf::record;
+
+/// Readers of rings ask this often whether events have ended: that interrupts each CPU.
+pub(crate) const BETWEEN_ASKING: Nanos = Nanos::from_secs(1);
 
 /// A sample of a perf ring.
 pub(crate) struct Sample<'a> {
@@ -24,6 +28,12 @@ impl<'a> Sample<'a> {
         let raw = raw.get(..u32::from_ne_bytes(*size) as usize)?;
         Some(Self { time: Nanos(u64::from_ne_bytes(*time)), chain, raw })
     }
+}
+
+/// The kernel's record of a loss of unknown size.
+pub(crate) fn lost() -> Vec<u8> {
+    let header = [&record::LOST.to_ne_bytes()[..], &[0; 2], &24_u16.to_ne_bytes()].concat();
+    [header, vec![0; 16]].concat()
 }
 
 #[cfg(test)]

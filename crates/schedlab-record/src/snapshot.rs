@@ -8,7 +8,7 @@
 
 use super::hits::Hits;
 use super::requests::{self, Requests};
-use super::sample::Sample;
+use super::sample::{self, BETWEEN_ASKING, Sample};
 use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
@@ -47,6 +47,10 @@ pub(crate) struct Watch {
     hits: Hits,
     /// The number of the event that a task ends.
     exit: Option<u16>,
+    /// When it asked last whether events have ended.
+    asked: Nanos,
+    /// Until when it asks at each look, since a CPU went out of use or came back: tasks may run there unseen.
+    asks_until: Nanos,
 }
 
 struct Kept {
@@ -79,21 +83,29 @@ impl Watch {
             requests,
             hits,
             exit: tracepoints.iter().find(|it| it.name == "sched_process_exit").map(|it| it.id),
+            asked: clock::monotonic(),
+            asks_until: Nanos::ZERO,
         })
     }
 
-    /// Watches until told to stop or a task waited too long; calls `disable` then, and spools.
-    pub(crate) fn run(mut self, shared: &Shared, disable: impl Fn()) -> io::Result<()> {
+    /// Watches until told to stop or a task waited too long; calls `disable` then, and spools. `again` gives the ring of
+    /// a CPU that is back in use.
+    pub(crate) fn run(
+        mut self,
+        shared: &Shared,
+        disable: impl Fn(),
+        again: impl Fn(Cpu) -> Option<Ring>,
+    ) -> io::Result<()> {
         be_prompt();
         loop {
             let last = shared.stop.load(Ordering::Acquire);
             let heard_until = Nanos(shared.heard_until.load(Ordering::Acquire));
-            let spike = self.look(heard_until)?;
+            let spike = self.look(heard_until, &again)?;
             if let Some(spike) = spike
                 && shared.ended.set(spike).is_ok()
             {
                 disable();
-                self.look(heard_until)?;
+                self.look(heard_until, &again)?;
             }
             if last || spike.is_some() {
                 return self.save(shared);
@@ -103,13 +115,28 @@ impl Watch {
         }
     }
 
+    /// Whether it is time to ask whether events have ended.
+    fn asks(&mut self, now: Nanos) -> bool {
+        let asks = now < self.asks_until || now >= self.asked + BETWEEN_ASKING;
+        if asks {
+            self.asked = now;
+        }
+        asks
+    }
+
     /// Takes what is in the rings, forgets what is old, and times the waits. All marks until `heard_until` have been put:
     /// the end of a request may come later.
-    fn look(&mut self, heard_until: Nanos) -> io::Result<Option<Ended>> {
+    fn look(
+        &mut self,
+        heard_until: Nanos,
+        again: &dyn Fn(Cpu) -> Option<Ring>,
+    ) -> io::Result<Option<Ended>> {
         let now = clock::monotonic();
+        let asks = self.asks(now);
         let decodes = self.requests.is_none();
         let mut marks = Vec::new();
         for kept in &mut self.kept {
+            let has_ended = asks && kept.ring.has_ended();
             let mut bytes = Vec::new();
             kept.ring.drain(&mut |piece| {
                 bytes.extend_from_slice(piece);
@@ -135,6 +162,10 @@ impl Watch {
                     marks.push(Mark { time, cpu, pid, id, phase, request });
                 }
             }
+            if has_ended && let Some(ring) = again(kept.cpu) {
+                kept.ring = ring;
+                bytes.extend(sample::lost());
+            }
             kept.chunks.push_back((now, bytes));
             while kept.chunks.front().is_some_and(|(at, _)| *at + self.snapshot.keep < now) {
                 kept.chunks.pop_front();
@@ -143,10 +174,17 @@ impl Watch {
         if let Some(requests) = &mut self.requests {
             return Ok(requests.look(now.min(heard_until), marks).map(Ended::Overrun));
         }
+        let is_hotplug = |event: &Event| matches!(event.what, What::Online { .. });
+        if self.pending.iter().any(is_hotplug) {
+            self.asks_until = now + BETWEEN_ASKING;
+        }
         let settled = now - SETTLED;
         self.pending.sort_by_key(|event| event.time);
         let ready = self.pending.partition_point(|event| event.time <= settled);
         let ended = self.pending.drain(..ready).find_map(|event| self.waits.see(&event));
+        if now < self.asks_until {
+            self.waits.since.clear();
+        }
         Ok(ended.or_else(|| self.waits.overdue(settled)).map(Ended::Spike))
     }
 

@@ -4,8 +4,8 @@
 use super::counters::Grown;
 use super::groups::{Attached, Moves, Renamed};
 use super::hits::Hits;
-use super::live::OUT_OF_USE;
 use super::request_probes::{HitCost, Probed};
+use super::rings::OUT_OF_USE;
 use super::spool::{self, Head, Seen, Source, Tail};
 use super::stacks::{self, Stacks};
 use super::tracepoints::Tracepoint;

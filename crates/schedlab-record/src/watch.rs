@@ -5,10 +5,12 @@
 //! its parent's allowed CPUs, unless it changed them itself. A task that is bound anew is looked at
 //! when it executes a program, and at the end.
 
+use super::RecordError;
 use super::conditions::Looker;
 use super::groups::Groups;
+use super::sample::BETWEEN_ASKING;
 use super::spool::Seen;
-use schedlab_model::{Comm, CpuSet, Nanos, Pid, Scheduled};
+use schedlab_model::{Comm, Cpu, CpuSet, Nanos, Pid, Scheduled};
 use schedlab_sys::perf::{Ring, record};
 use schedlab_sys::taskstats::Taskstats;
 use schedlab_sys::{clock, process, sched};
@@ -37,7 +39,11 @@ fn first_looks(pids: &[Pid]) -> BTreeMap<Pid, (Comm, bool)> {
 
 pub(crate) struct Watcher {
     out: BufWriter<File>,
-    rings: Vec<Ring>,
+    rings: Vec<(Cpu, Ring)>,
+    /// The ring of a CPU that is back in use.
+    again: fn(Cpu) -> Result<Ring, RecordError>,
+    /// When it asked last whether rings have ended.
+    asked: Nanos,
     allowed: BTreeMap<Pid, CpuSet>,
     /// Where control groups are kept too.
     groups: Option<Groups>,
@@ -49,12 +55,14 @@ impl Watcher {
     /// Looks at every task there is.
     pub(crate) fn start(
         out: File,
-        rings: Vec<Ring>,
+        rings: Vec<(Cpu, Ring)>,
+        again: fn(Cpu) -> Result<Ring, RecordError>,
         groups: Option<Groups>,
         looker: Option<Looker>,
     ) -> io::Result<Self> {
         let out = BufWriter::new(out);
-        let mut watcher = Self { out, rings, allowed: BTreeMap::new(), groups, looker };
+        let (asked, allowed) = (clock::monotonic(), BTreeMap::new());
+        let mut watcher = Self { out, rings, again, asked, allowed, groups, looker };
         if watcher.looker.is_some() {
             Looker::machine().iter().try_for_each(|seen| watcher.note(seen))?;
         }
@@ -70,11 +78,21 @@ impl Watcher {
             return self.look_at_all();
         }
         let mut bytes = Vec::new();
-        for ring in &mut self.rings {
+        let now = clock::monotonic();
+        let asks = now >= self.asked + BETWEEN_ASKING;
+        if asks {
+            self.asked = now;
+        }
+        let mut is_back = false;
+        for (cpu, ring) in &mut self.rings {
+            let has_ended = asks && ring.has_ended();
             ring.drain(&mut |piece| {
                 bytes.extend_from_slice(piece);
                 Ok(())
             })?;
+            if has_ended && let Ok(again) = (self.again)(*cpu) {
+                (*ring, is_back) = (again, true);
+            }
         }
         for (kind, body) in records(&bytes) {
             let word = |at: usize| {
@@ -94,6 +112,10 @@ impl Watcher {
                 }
                 _ => {}
             }
+        }
+        if is_back {
+            // Tasks that appeared there meanwhile.
+            self.look_at_all()?;
         }
         self.out.flush()
     }

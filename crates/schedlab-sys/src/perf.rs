@@ -82,6 +82,7 @@ const SOFTWARE_DUMMY: u64 = 9;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_RAW: u64 = 1 << 10;
+const FORMAT_ENABLED: u64 = 1 << 0;
 const FORMAT_LOST: u64 = 1 << 4;
 const FLAG_DISABLED: u64 = 1 << 0;
 const FLAG_COMM: u64 = 1 << 9;
@@ -135,7 +136,7 @@ impl Event {
             sample_period: 1,
             // The ring tells the CPU, the raw bytes the event and the task: time is all that is missing.
             sample_type: SAMPLE_TIME | SAMPLE_RAW | stack,
-            read_format: FORMAT_LOST,
+            read_format: FORMAT_ENABLED | FORMAT_LOST,
             flags: FLAG_DISABLED
                 | FLAG_WATERMARK
                 | FLAG_SAMPLE_ID_ALL
@@ -150,7 +151,7 @@ impl Event {
             Ok(fd) => Ok(Self { fd, counts_lost: true }),
             // Before Linux 6.0 an event cannot be asked for its losses; the ring still tells them.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let fd = open(&Attr { read_format: 0, ..attr }, cpu)?;
+                let fd = open(&Attr { read_format: FORMAT_ENABLED, ..attr }, cpu)?;
                 Ok(Self { fd, counts_lost: false })
             }
             Err(error) => Err(error),
@@ -193,11 +194,16 @@ impl Event {
     /// them.
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
-        let mut words = [0u8; 16];
-        let complete = rustix::io::read(&self.fd, &mut words).ok()? == 16;
-        let lost = u64::from_ne_bytes(words[8..].try_into().expect("eight bytes"));
-        (self.counts_lost && complete).then_some(lost)
+        read_word(&self.fd, 2).filter(|_| self.counts_lost)
     }
+}
+
+/// A word that reading an event gives: its count, the time in which it was enabled, how much was lost.
+fn read_word(fd: &OwnedFd, place: usize) -> Option<u64> {
+    let mut bytes = [0u8; 24];
+    let length = rustix::io::read(fd, &mut bytes).ok()?;
+    let word = bytes[..length].as_chunks().0.get(place)?;
+    Some(u64::from_ne_bytes(*word))
 }
 
 fn open(attr: &Attr, cpu: Cpu) -> io::Result<OwnedFd> {
@@ -245,6 +251,8 @@ pub struct Ring {
     size: usize,
     /// Keeps the event alive as long as its ring.
     event: Option<OwnedFd>,
+    /// For how long the event had been enabled at the last look.
+    enabled: u64,
 }
 
 // SAFETY: the mapping belongs to this value alone on our side; the kernel's side is reached only
@@ -267,7 +275,7 @@ impl Ring {
         let fd = event.fd.try_clone()?;
         let map = || map(Some(event.fd.as_fd()), page + size, overwrite);
         let base = capability::with(Need::PerfEvents, map)?;
-        Ok(Self { base, header: page, size, event: Some(fd) })
+        Ok(Self { base, header: page, size, event: Some(fd), enabled: 0 })
     }
 
     /// Bytes of data that the ring holds at most.
@@ -300,6 +308,15 @@ impl Ring {
         let head = self.counter(DATA_HEAD).load(Ordering::Acquire);
         let tail = self.counter(DATA_TAIL).load(Ordering::Relaxed);
         usize::try_from(head.wrapping_sub(tail)).unwrap_or(self.size).min(self.size)
+    }
+
+    /// Whether the event has ended before the last such look: the kernel ends it when its CPU goes out of use, for good.
+    /// One that was stopped looks the same. Interrupts its CPU.
+    pub fn has_ended(&mut self) -> bool {
+        let enabled = self.event.as_ref().and_then(|event| read_word(event, 1));
+        let enabled = enabled.unwrap_or_default();
+        let before = std::mem::replace(&mut self.enabled, enabled);
+        enabled > 0 && before == enabled
     }
 
     /// Hands all waiting bytes to `sink`, in one or (at the wrap) two pieces, then releases them.
@@ -373,7 +390,13 @@ mod tests {
     /// A ring without an event: the test plays the kernel.
     fn fake(size: usize) -> Ring {
         let header = rustix::param::page_size();
-        Ring { base: map(None, header + size, false).unwrap(), header, size, event: None }
+        Ring {
+            base: map(None, header + size, false).unwrap(),
+            header,
+            size,
+            event: None,
+            enabled: 0,
+        }
     }
 
     fn write(ring: &Ring, position: u64, bytes: &[u8]) {

@@ -703,7 +703,7 @@ impl Causes {
                 }
                 let queue = &mut self.queues[cpu.index()];
                 if let Some(place) = queue.iter().position(|queued| queued.kind == kind) {
-                    spent = queue[place].sums.since(&before);
+                    spent = queue[place].sums.without(&before);
                     queue[place].count -= 1;
                     if queue[place].count == 0 {
                         queue.swap_remove(place);

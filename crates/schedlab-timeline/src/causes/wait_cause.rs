@@ -183,9 +183,11 @@ impl Parts {
         self.0[cause as usize] += time.0.cast_signed();
     }
 
-    pub(super) fn since(&self, before: &Self) -> Self {
+    /// These times without those that a part of them took.
+    #[must_use]
+    pub fn without(&self, part: &Self) -> Self {
         let mut rest = *self;
-        rest.0.iter_mut().zip(before.0).for_each(|(sum, time)| *sum -= time);
+        rest.0.iter_mut().zip(part.0).for_each(|(sum, time)| *sum -= time);
         rest
     }
 

@@ -1,11 +1,12 @@
 //! Waits with known causes, made for the purpose: what schedlab says of them, beside the kernel's counters and beside the
 //! same run without the culprit. On this machine, and in guests with both versions of control groups.
 
+use crate::guest::{BEGIN, END, Guest, ONE, TWO};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const PRELUDE: &str = include_str!("../planted/prelude.sh");
@@ -107,7 +108,7 @@ fn told(text: &str, dir: &Path) -> Told {
         let (head, rest) = block.split_once('\n').expect("a line");
         let (name, part) = head.trim().split_once(' ').expect("a plant and a part");
         let packed = rest.split_once("@end").expect("the end of a recording").0;
-        fs::write(dir.join("packed"), packed.replace('\r', "")).unwrap();
+        fs::write(dir.join("packed"), packed).unwrap();
         let unpack = "base64 -d < packed | gunzip > told.dat";
         let done = Command::new("sh").args(["-c", unpack]).current_dir(dir).status();
         assert!(done.is_ok_and(|status| status.success()), "{name} {part}");
@@ -318,34 +319,6 @@ fn blame_and_throttled_times_are_true_on_this_machine() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Programs of this machine that a guest takes with it.
-const TOOLS: [&str; 24] = [
-    "date",
-    "ls",
-    "sh",
-    "taskset",
-    "chrt",
-    "nice",
-    "mount",
-    "mkdir",
-    "rmdir",
-    "chmod",
-    "sleep",
-    "cat",
-    "tr",
-    "true",
-    "setsid",
-    "gzip",
-    "base64",
-    "md5sum",
-    "cksum",
-    "dd",
-    "sha1sum",
-    "sha256sum",
-    "wc",
-    "env",
-];
-
 /// What a guest's init does before plants run, by the version of its control groups.
 fn init(version: u32, plants: &[&Plant], faults: &[&str]) -> String {
     let groups = match version {
@@ -358,74 +331,11 @@ fn init(version: u32, plants: &[&Plant], faults: &[&str]) -> String {
               echo +cpu > /sys/fs/cgroup/cgroup.subtree_control"
         }
     };
+    let script = script(plants, faults, SECONDS);
     format!(
-        "#!/bin/sh\nexport PATH=/bin\nmount -t proc none /proc; mount -t sysfs none /sys\n\
-         mount -t devtmpfs none /dev; mount -t tmpfs none /tmp\nmount -t tracefs none /sys/kernel/tracing\n\
-         {groups}\nmkdir $TOP; V={version} DIR=/tmp SCHEDLAB=/bin/schedlab\n\
-         exec > /dev/ttyS0 2>&1 < /dev/null\n{}\necho @done\necho o > /proc/sysrq-trigger\nsleep 100\n",
-        script(plants, faults, SECONDS)
+        "{BEGIN}{groups}\nmkdir $TOP; V={version} DIR=/tmp SCHEDLAB=/bin/schedlab\n{script}{END}"
     )
 }
-
-/// A folder as an initramfs: the program, tools, and what they are linked with.
-pub(crate) fn initramfs(dir: &Path, init: &str) -> Result<PathBuf, String> {
-    let root = dir.join("root");
-    let make =
-        |below: &str| fs::create_dir_all(root.join(below)).map_err(|error| error.to_string());
-    for below in ["bin", "proc", "sys", "dev", "tmp", "run"] {
-        make(below)?;
-    }
-    let find = |tool: &str| {
-        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();
-        let found = found.map_err(|error| error.to_string())?;
-        match String::from_utf8_lossy(&found.stdout).trim() {
-            path if path.starts_with('/') => Ok(path.to_owned()),
-            _ => Err(format!("{tool} is missing")),
-        }
-    };
-    let mut programs = vec![("schedlab".to_owned(), env!("CARGO_BIN_EXE_schedlab").to_owned())];
-    for tool in TOOLS {
-        // `true` is a word of the shell, too.
-        let path = if tool == "true" { "/bin/true".to_owned() } else { find(tool)? };
-        programs.push((tool.to_owned(), path));
-    }
-    for (name, path) in programs {
-        fs::copy(&path, root.join("bin").join(&name))
-            .map_err(|error| format!("{path}: {error}"))?;
-        let linked = Command::new("ldd").arg(&path).output().map_err(|error| error.to_string())?;
-        let linked = String::from_utf8_lossy(&linked.stdout).into_owned();
-        for library in linked.split_whitespace().filter(|word| word.starts_with('/')) {
-            let to = root.join(library.trim_start_matches('/'));
-            if !to.exists() {
-                fs::create_dir_all(to.parent().expect("a folder")).map_err(|it| it.to_string())?;
-                fs::copy(library, &to).map_err(|error| format!("{library}: {error}"))?;
-            }
-        }
-    }
-    // What a debugger needs does not fit into the guest's memory.
-    let _ = Command::new("strip").arg(root.join("bin/schedlab")).status();
-    fs::write(root.join("init"), init).map_err(|error| error.to_string())?;
-    let pack = "chmod 755 init && find . | cpio --quiet -o -H newc > ../initramfs";
-    let packed = Command::new("sh").args(["-c", pack]).current_dir(&root).status();
-    let is_packed = packed.is_ok_and(|status| status.success());
-    if is_packed { Ok(dir.join("initramfs")) } else { Err("cpio is missing".to_owned()) }
-}
-
-/// One CPU whose clock counts instructions: nothing else on this machine changes a time.
-const ONE: [&str; 10] = [
-    "-smp",
-    "1",
-    "-accel",
-    "tcg,thread=single",
-    "-icount",
-    "shift=0,sleep=off",
-    "-rtc",
-    "base=2024-01-01T00:00:00,clock=vm",
-    "-seed",
-    "7",
-];
-/// Two CPUs, on the machine's own clock.
-pub(crate) const TWO: [&str; 4] = ["-smp", "2", "-accel", "tcg,thread=multi"];
 
 /// Plants and faults that need a second CPU.
 const ON_TWO: [&str; 8] = [
@@ -439,39 +349,12 @@ const ON_TWO: [&str; 8] = [
     "starved",
 ];
 
-/// Boots a kernel and returns what its console says.
-pub(crate) fn boot(kernel: &Path, initramfs: &Path, cpus: &[&str]) -> Result<String, String> {
-    let common = ["-nodefaults", "-display", "none", "-m", "1024", "-cpu", "qemu64", "-no-reboot"];
-    let output = Command::new("timeout")
-        .args(["-k", "5", "3000", "qemu-system-x86_64"])
-        .args(common)
-        .args(cpus)
-        .args(["-serial", "stdio", "-append"])
-        .arg("console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable -- ")
-        .arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(initramfs)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("qemu-system-x86_64: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if text.contains("@done") { Ok(text) } else { Err(format!("the guest did not end: {text}")) }
-}
-
 #[test]
 fn blame_and_throttled_times_are_true_in_guests_with_both_versions_of_control_groups() {
     let mut wrong = Vec::new();
     let guests = [("debian-6.1", 1), ("debian-6.1", 2), ("debian-6.12", 1), ("debian-6.12", 2)];
     let is_few = std::env::var_os("SCHEDLAB_PLANTS").is_none();
     for (name, version) in guests.into_iter().take(if is_few { 2 } else { 4 }) {
-        let kernel = match schedlab_vm::Kernel::find(name) {
-            Ok(kernel) => kernel.image,
-            Err(error) => {
-                missing!("{name}: {error}; not checked: waits that are planted there");
-                continue;
-            }
-        };
         for (cpus, is_two) in [(&ONE[..], false), (&TWO[..], true)] {
             let fits = |name: &str| ON_TWO.contains(&name) == is_two;
             let plants = asked(fits);
@@ -482,18 +365,10 @@ fn blame_and_throttled_times_are_true_in_guests_with_both_versions_of_control_gr
                 continue;
             }
             let names: Vec<&str> = faults.iter().map(|(name, _)| *name).collect();
-            let dir = tempfile::tempdir().unwrap();
-            let packed = initramfs(dir.path(), &init(version, &plants, &names));
-            let text = match packed.and_then(|packed| boot(&kernel, &packed, cpus)) {
-                Ok(text) => text,
-                Err(error) if error.contains(" is missing") || error.starts_with("qemu-system") => {
-                    missing!("{error}; not checked: waits that are planted in guests");
-                    return;
-                }
-                Err(error) => panic!("{error}"),
-            };
+            let Some(guest) = Guest::of(name, "waits that are planted there") else { continue };
+            let Some(text) = guest.boot(&init(version, &plants, &names), cpus) else { return };
             let place = Place { name: format!("{name} v{version}"), is_complete: true };
-            let told = told(&text, dir.path());
+            let told = told(&text, guest.dir());
             wrong.extend(report(&plants, &told, &place));
             wrong.extend(faults.iter().filter_map(|fault| unnamed(fault, &told, &place)));
         }

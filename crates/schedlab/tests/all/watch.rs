@@ -300,16 +300,10 @@ fn is_what_was_recorded(dir: &Path, windows: &[Value], load: &str) -> bool {
 /// Kernels of distributions log all switches: counts are the same. Alone on the machine sums were within 0.4 %.
 #[test]
 fn windows_in_a_guest_are_what_a_recording_beside_says() {
-    use crate::planted_waits::{TWO, boot, initramfs};
-    let kernel = match schedlab_vm::Kernel::find("debian-6.1") {
-        Ok(kernel) => kernel.image,
-        Err(error) => return missing!("debian-6.1: {error}; not checked: windows in a guest"),
-    };
+    use crate::guest::{BEGIN, END, Guest, TWO};
+    let Some(guest) = Guest::of("debian-6.1", "windows in a guest") else { return };
     let loads = ["hackbench --groups 1 --fds 2 --datasize 100000", "schbench"];
-    let mut init = "#!/bin/sh\nexport PATH=/bin\nmount -t proc none /proc; mount -t sysfs none /sys\n\
-         mount -t devtmpfs none /dev; mount -t tmpfs none /tmp\nmount -t tracefs none /sys/kernel/tracing\n\
-         exec > /dev/ttyS0 2>&1 < /dev/null\ncd /tmp\n"
-        .to_owned();
+    let mut init = BEGIN.to_owned();
     for load in loads {
         let _ = write!(
             init,
@@ -320,33 +314,17 @@ fn windows_in_a_guest_are_what_a_recording_beside_says() {
              for file in w.txt x.txt y.txt y.dat; do echo @@; gzip -c $file | base64; done; echo @@\n"
         );
     }
-    init += "echo @done\necho o > /proc/sysrq-trigger\nsleep 100\n";
-    let dir = tempfile::tempdir().unwrap();
-    let packed = initramfs(dir.path(), &init).and_then(|packed| boot(&kernel, &packed, &TWO));
-    let told = match packed {
-        Ok(told) => told.replace('\r', ""),
-        Err(error) if error.contains(" is missing") || error.starts_with("qemu-system") => {
-            return missing!("{error}; not checked: windows in a guest");
-        }
-        Err(error) => panic!("{error}"),
-    };
+    init += END;
+    let Some(told) = guest.boot(&init, &TWO) else { return };
     let parts: Vec<&str> = told.split("@@\n").collect();
-    let unpacked = |part: &str, file: &str| {
-        std::fs::write(dir.path().join("packed"), part).unwrap();
-        let unpack = format!("base64 -d < packed | gunzip > {file}");
-        let done = Command::new("sh").args(["-c", &unpack]).current_dir(dir.path()).status();
-        assert!(done.is_ok_and(|status| status.success()), "{told}");
-        std::fs::read(dir.path().join(file)).unwrap()
-    };
     for (load, parts) in loads.iter().zip(parts[1..].chunks(5)) {
-        let [windows, watched, recorded] = [("w.txt", 0), ("x.txt", 1), ("y.txt", 2)]
-            .map(|(file, at)| text(&unpacked(parts[at], file)));
-        unpacked(parts[3], "y.dat");
+        let [windows, watched, recorded] = [0, 1, 2].map(|at| text(&guest.unpacked(parts[at])));
+        std::fs::write(guest.dir().join("y.dat"), guest.unpacked(parts[3])).unwrap();
         let is_whole = [&watched, &recorded].iter().all(|told| told.contains("no event was lost"));
         assert!(is_whole, "{watched}{recorded}");
         let windows: Vec<Value> =
             windows.lines().map(|line| plain(serde_json::from_str(line).expect("JSON"))).collect();
-        assert!(is_what_was_recorded(dir.path(), &windows, load), "{load}: switches are missing");
+        assert!(is_what_was_recorded(guest.dir(), &windows, load), "{load}: switches are missing");
     }
 }
 

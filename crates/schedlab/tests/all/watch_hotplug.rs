@@ -1,17 +1,9 @@
-//! `schedlab watch` while a CPU goes out of use and comes back, and the clock of the day is set: in a guest.
+//! `schedlab watch` and `schedlab record` while a CPU goes out of use and comes back, and the clock of the day is set: in a guest.
 
-use crate::planted_waits::{TWO, boot, initramfs};
+use crate::guest::{BEGIN, END, Guest, TWO};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-const INIT: &str = r#"#!/bin/sh
-export PATH=/bin
-mount -t proc none /proc; mount -t sysfs none /sys
-mount -t devtmpfs none /dev; mount -t tmpfs none /tmp
-mount -t tracefs none /sys/kernel/tracing
-exec > /dev/ttyS0 2>&1 < /dev/null
-cd /tmp
+const SCRIPT: &str = r#"
 cpu1=/sys/devices/system/cpu/cpu1/online
 for mask in 1 2; do
 	setsid taskset $mask sh -c 'while :; do sleep 0.003; /bin/true; done' > /dev/null 2>&1 &
@@ -38,41 +30,31 @@ for via in ftrace perf; do
 	echo "left:" *.spool $(ls /sys/kernel/tracing/instances) >> $via.err
 	for part in out err; do echo "@@ $via $part"; gzip -c $via.$part | base64; echo "@end"; done
 done
-echo @done
-echo o > /proc/sysrq-trigger
-sleep 100
+schedlab record --via perf -o all.dat > /dev/null 2> all.err & all=$!
+schedlab record --via perf --snapshot 60s --keep 3s -o end.dat > /dev/null 2> end.err & end=$!
+for via in all end; do until_said 'end with Ctrl-C'; done
+echo 0 > $cpu1; sleep 1.5; echo 1 > $cpu1; sleep 2.5
+# So fast that no look sees it.
+echo 0 > $cpu1; echo 1 > $cpu1; sleep 3
+read -r up rest < /proc/uptime; sleep 1
+kill $all $end; wait $all $end
+for file in all end; do
+	schedlab trace cpus $file.dat --from @$up --json > $file.out 2>> $file.err
+	for part in out err; do echo "@@ $file $part"; gzip -c $file.$part | base64; echo "@end"; done
+done
 "#;
-
-/// A part that the guest printed.
-fn part(text: &str, name: &str, dir: &Path) -> String {
-    let block = text.split(&format!("@@ {name}")).nth(1).expect("the part");
-    let packed = block.split("@end").next().expect("its end").replace('\r', "");
-    std::fs::write(dir.join("packed"), packed).unwrap();
-    let mut unpack = Command::new("sh");
-    let output = unpack.args(["-c", "base64 -di < packed | gunzip"]).current_dir(dir).output();
-    String::from_utf8(output.expect("sh starts").stdout).expect("a text")
-}
 
 #[test]
 fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
-    let kernel = match schedlab_vm::Kernel::find("debian-6.1") {
-        Ok(kernel) => kernel.image,
-        Err(error) => return missing!("debian-6.1: {error}; not checked: watch and hotplug"),
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let packed = initramfs(dir.path(), INIT);
-    // On a busy machine the second CPU of an emulated guest may not come up.
-    let boot = |packed: &PathBuf| boot(&kernel, packed, &TWO);
-    let text = match packed.and_then(|packed| boot(&packed).or_else(|_| boot(&packed))) {
-        Ok(text) => text,
-        Err(error) if error.contains(" is missing") || error.starts_with("qemu-system") => {
-            return missing!("{error}; not checked: watch and hotplug");
-        }
-        Err(error) => panic!("{error}"),
+    let Some(guest) = Guest::of("debian-6.1", "watch and hotplug") else { return };
+    let Some(text) = guest.boot(&format!("{BEGIN}{SCRIPT}{END}"), &TWO) else { return };
+    let part = |name: String| {
+        let block = text.split(&format!("@@ {name}\n")).nth(1).expect("the part");
+        let packed = block.split("@end").next().expect("its end");
+        String::from_utf8(guest.unpacked(packed)).expect("a text")
     };
     for via in ["ftrace", "perf"] {
-        let [out, said] =
-            ["out", "err"].map(|name| part(&text, &format!("{via} {name}"), dir.path()));
+        let [out, said] = ["out", "err"].map(|name| part(format!("{via} {name}")));
         for word in ["CPU 1 went out of use", "CPU 1 came ", "code 0", "left: *.spool\n"] {
             assert!(said.contains(word), "{via}: no '{word}' in {said}");
         }
@@ -95,5 +77,16 @@ fn a_cpu_that_goes_and_comes_back_and_a_clock_that_steps_are_right_or_said() {
         // Who waited there runs, or waits elsewhere.
         let worst = last["worst"]["comm"].as_str().expect("a name");
         assert!(!["cpuhp/1", "migration/1"].contains(&worst), "{via}: {last}");
+    }
+    for file in ["all", "end"] {
+        let [out, said] = ["out", "err"].map(|name| part(format!("{file} {name}")));
+        assert!(said.contains("CPU 1 was out of use"), "{file}: {said}");
+        assert!(!said.contains("larger rings"), "{file}: {said}");
+        let back: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{file}: {said}"));
+        let one = &back["cpus"][1];
+        assert!(
+            one["switches"].as_u64() > Some(0) && one["busy_ns"].as_u64() > Some(0),
+            "{file}: {out}"
+        );
     }
 }

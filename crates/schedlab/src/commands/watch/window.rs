@@ -116,10 +116,15 @@ impl Entry {
         self.switches += other.switches;
     }
 
-    /// Takes its waits away, since the kernel says that the task sleeps.
-    fn leave_out(&mut self, task: TaskId) -> LeftOut {
-        let waited_ns = std::mem::take(&mut self.parts).sum();
-        (self.longest, self.is_open, self.lost) = (Nanos::ZERO, false, Nanos::ZERO);
+    /// Takes the wait away that has not ended, since the kernel says that the task sleeps.
+    fn leave_out(&mut self, task: TaskId, denied: &Parts) -> LeftOut {
+        let waited_ns = denied.sum();
+        self.parts = self.parts.without(denied);
+        (self.delays.open, self.delays.open_wakeup) = Default::default();
+        self.delays.unfinished = self.delays.unfinished.saturating_sub(1);
+        (self.longest, self.is_open) = (self.delays.longest().unwrap_or_default(), false);
+        // Most was lost beside that wait: the free CPU is why it is denied.
+        self.lost -= waited_ns;
         let (pid, comm) = (self.pid.unwrap_or(Pid::IDLE), self.comm.clone().unwrap_or_default());
         LeftOut { task, pid, comm, waited_ns }
     }
@@ -196,11 +201,11 @@ impl Window {
         });
         let length = reply.observed.duration();
         let locked = one_by_one::told(&ran, info.processes.as_ref(), &reply.state, length);
-        let asleep = overview::asleep(&reply, groups, is_asleep);
-        let first = overview::first_line(&reply, groups, &asleep);
+        let denied = overview::asleep(&reply, groups, is_asleep);
+        let first = overview::first_line(&reply, groups, &denied);
         let recorded = rows(tasks.values(), &reply.state, by);
-        let left_out = asleep.iter().filter_map(|task| Some(tasks.get_mut(task)?.leave_out(*task)));
-        let mut left_out: Vec<LeftOut> = left_out.collect();
+        let leave_out = |(task, wait)| Some(tasks.get_mut(&task)?.leave_out(task, wait));
+        let mut left_out: Vec<LeftOut> = denied.iter().filter_map(leave_out).collect();
         left_out.sort_by_key(|one| Reverse(one.waited_ns));
         let tasks: Vec<Entry> = tasks.into_values().collect();
         let waits = Entry::sum(&tasks).parts;
@@ -317,7 +322,7 @@ impl Window {
     }
 
     pub(super) fn is_left_out(&self, wait: &ExplainedWait) -> bool {
-        self.left_out.iter().any(|one| one.task == wait.task)
+        wait.is_open && self.left_out.iter().any(|one| one.task == wait.task)
     }
 
     /// `left out: web (123) seems to wait, but sleeps by /proc`.
@@ -549,8 +554,8 @@ pub(crate) struct Document<'a> {
     rows: Rows<'a, Entry>,
     /// How many more rows there are: `--top 0` prints all.
     rows_left_out: usize,
-    /// Tasks that wait by the events and sleep by what the kernel says: `answer` leaves them out, all other figures have
-    /// their waits.
+    /// Tasks that wait by the events and sleep by what the kernel says: `answer` leaves these waits out, all other figures
+    /// have them.
     left_out: &'a [LeftOut],
     /// Groups with a CPU quota.
     throttled: &'a [Throttled],
@@ -579,7 +584,7 @@ pub(super) struct LeftOut {
     task: TaskId,
     pid: Pid,
     comm: String,
-    /// How long it waited in the window by the events.
+    /// How much of that wait lies in the window.
     waited_ns: Nanos,
 }
 

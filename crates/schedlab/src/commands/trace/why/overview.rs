@@ -143,12 +143,13 @@ impl Limits {
     pub(crate) fn answer(self, input: &Input, reply: &Reply<CausesAnswer>) -> Answer {
         let TraceInfo { groups, conditions, trigger, .. } = self.info;
         let (groups, conditions) = (groups.unwrap_or_default(), conditions.as_ref());
-        let doubtful = &subject::doubtful(reply, &groups);
-        let subject = Subject::of(reply, doubtful);
-        let screen = Screen { reply, groups: &groups, conditions, input, trigger, doubtful };
+        let denied = &subject::doubtful(reply, &groups);
+        let subject = Subject::of(reply, denied);
+        let screen = Screen { reply, groups: &groups, conditions, input, trigger, denied };
         let text = screen.text(subject.as_ref());
         let worst = subject.filter(|_| !screen.is_calm()).and_then(|subject| {
-            let own = |wait: &&ExplainedWait| subject.tasks.contains(&wait.task);
+            let own =
+                |wait: &&ExplainedWait| subject.tasks.contains(&wait.task) && !denied.has(wait);
             let worst = subject.wait.as_ref().or(reply.answer.worst.iter().find(own))?;
             Some((worst.task, Span::new(worst.since, worst.until)))
         });
@@ -242,8 +243,8 @@ pub(super) fn run(
         let rows = blame::rows(&reply, by, &belongs);
         return print_blame(input, &reply, &rows, (&warnings, &sums), top.unwrap_or(20));
     }
-    let doubtful = subject::doubtful(&reply, &groups);
-    let subject = Subject::of(&reply, &doubtful);
+    let denied = subject::doubtful(&reply, &groups);
+    let subject = Subject::of(&reply, &denied);
     // A wait that ended the recording, or that did not end, comes before requests. The text alone names a request.
     let has_wait = subject.as_ref().is_some_and(|subject| subject.wait.is_some());
     let request = match has_wait || !input.part.form.is_text() {
@@ -265,8 +266,8 @@ pub(super) fn run(
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
         let conditions = conditions.as_ref();
-        let (reply, doubtful) = (&reply, &doubtful);
-        let screen = Screen { reply, groups: &groups, conditions, input, trigger, doubtful };
+        let (reply, denied) = (&reply, &denied);
+        let screen = Screen { reply, groups: &groups, conditions, input, trigger, denied };
         let mut text = request.map_or_else(String::new, |said| wrapped(&said) + "\n");
         text += &screen.text(subject.as_ref());
         let mut table = document.tasks.text(input.part.form.room(), &[]);

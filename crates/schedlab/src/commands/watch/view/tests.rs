@@ -8,7 +8,7 @@ use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, Groups, Left, Member, Prio, TraceInfo, What,
 };
 use schedlab_record::live::Taken;
-use schedlab_timeline::{Causes, Cpus, Latency, Tasks, Windows, notation};
+use schedlab_timeline::{Causes, Cpus, Latency, Tasks, WaitCause, Windows, notation};
 
 /// Each CPU has this many tasks, each in a group of its own, which take turns.
 fn window(cpus: u16, tasks: u16) -> Window {
@@ -208,6 +208,54 @@ fn lines_leave_a_denied_wait_out_and_json_names_it_beside_the_figures_of_the_eve
     assert_eq!(document["left_out"][0]["pid"], 3);
     assert_eq!(document["worst"]["pid"], 3);
     assert_eq!(document["waited_ns"], 1_990_000_000_u64);
+}
+
+#[test]
+fn other_waits_of_a_task_stay_when_the_kernel_denies_one() {
+    // `A` has `C` wait for 40 ms; later `C` is woken on a CPU that idles.
+    let text = "tick 10ms\n0 | AAAACCAAAAAA\n  | cccc\n1 | BBBBB.......\n  |        ccccc";
+    let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let close = |asleep| close(&trace.info, trace.events.clone(), &|pid| asleep && pid == Pid(3));
+    let (ms, row) = (Nanos::from_millis, |window: &Window| {
+        let rows = window.rows_by(By::Task);
+        rows.into_iter().find(|row| row.pid == Some(Pid(3))).expect("C")
+    });
+    let (believed, denied) = (close(false), close(true));
+    let (all, rest) = (row(&believed), row(&denied));
+    assert_eq!((all.parts.sum(), all.longest, all.is_open), (ms(970), ms(930), true));
+    assert_eq!((rest.parts.sum(), rest.longest, rest.is_open), (ms(40), ms(40), false));
+    assert_eq!(rest.parts.ranked(), [(WaitCause::Fair, ms(40))]);
+    assert_eq!((rest.delays.longest(), rest.delays.unfinished), (Some(ms(40)), 0));
+    let worst = denied.worst().expect("a wait");
+    assert_eq!((worst.until - worst.since, worst.is_open), (ms(40), false));
+    let said = denied.answer.as_deref().expect("it waited");
+    assert!(said.starts_with("C (3) waited 40.0 ms for a CPU"), "{said}");
+    let document = serde_json::to_value(denied.document(0, false)).unwrap();
+    assert_eq!(document["left_out"][0]["waited_ns"], 930_000_000);
+    // The figures of the events have both.
+    assert_eq!(document["rows"][0]["waited_ns"], 970_000_000);
+}
+
+#[test]
+fn who_is_parked_with_its_cpu_does_not_wait_for_it() {
+    // `C` is woken on CPU 1 once that is out of use: the kernel's `cpuhp/1`, whose switches perf events do not tell.
+    let text = "tick 10ms\n0 | AAAAAAAAAA\n1 | BB........\n  |    ccccccc";
+    let mut trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let what = What::Online { cpu: Cpu(1), online: false };
+    let off = Event { time: Nanos::from_millis(25), cpu: Cpu(0), what, ..trace.events[0] };
+    for event in &mut trace.events {
+        if matches!(event.what, What::Waking { .. } | What::Wakeup { .. }) {
+            (event.cpu, event.by) = (Cpu(0), Pid(1));
+        }
+    }
+    trace.events.push(off);
+    trace.events.sort_by_key(|event| event.time);
+    let said = |is_parked| {
+        let window = close(&trace.info, trace.events.clone(), &|pid| is_parked && pid == Pid(3));
+        window.answer.unwrap_or_default()
+    };
+    assert!(said(false).starts_with("C (3) still waits"), "{}", said(false));
+    assert_eq!(said(true), "");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The answer in sentences: who waited, why, behind whom, and the one thing to change.
 
 use super::super::super::input::{self, Input, Named};
-use super::subject::Subject;
+use super::subject::{Denied, Subject};
 use super::{SHARE_MIN, part, percent, users, went_to, wrapped};
 use schedlab_model::{Conditions, Cpu, CpuSet, Groups, Limit, Nanos, Need, Prio, Trigger};
 use schedlab_timeline::{CausesAnswer, Reply, TaskId, WaitCause, is_kernel_thread};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// If tasks waited for less than this part of all CPUs' time, and none for as long, nothing is wrong.
@@ -22,8 +22,8 @@ pub(super) struct Screen<'a> {
     pub(super) conditions: Option<&'a Conditions>,
     pub(super) input: &'a Input,
     pub(super) trigger: Option<Trigger>,
-    /// Tasks that wait by the events alone.
-    pub(super) doubtful: &'a BTreeSet<TaskId>,
+    /// Waits by the events alone.
+    pub(super) denied: &'a Denied,
 }
 
 impl Screen<'_> {
@@ -76,11 +76,10 @@ impl Screen<'_> {
 
     /// Says whose waits the answer does not take for such.
     fn left_out(&self) -> Option<String> {
-        let tasks = self.reply.answer.tasks.iter();
-        let longest = tasks.filter(|row| self.doubtful.contains(&row.task));
-        let longest = longest.max_by_key(|row| (row.longest, Reverse(row.task)))?;
+        let denied = self.reply.answer.open.iter().filter(|wait| self.denied.has(wait));
+        let longest = denied.max_by_key(|wait| (wait.until - wait.since, Reverse(wait.task)))?;
         let who = Named::of(longest.task, &self.reply.state);
-        let others = match self.doubtful.len() {
+        let others = match self.denied.iter().count() {
             1 => String::new(),
             2 => " Another task is left out for the same reason.".to_owned(),
             more => format!(" {} other tasks are left out for the same reason.", more - 1),
@@ -88,7 +87,7 @@ impl Screen<'_> {
         Some(wrapped(&format!(
             "{who} waits for {} by the events, and is left out: it ran or sleeps by what the kernel says, which did not log \
              the switch.{others}",
-            longest.longest.readable()
+            (longest.until - longest.since).readable()
         )))
     }
 
@@ -111,7 +110,7 @@ impl Screen<'_> {
     /// The longest wait of all.
     fn longest(&self) -> Nanos {
         let mut worst = self.reply.answer.worst.iter();
-        let worst = worst.find(|wait| !self.doubtful.contains(&wait.task));
+        let worst = worst.find(|wait| !self.denied.has(wait));
         worst.map_or(Nanos::ZERO, |wait| wait.until - wait.since)
     }
 
@@ -120,8 +119,8 @@ impl Screen<'_> {
         let cpus = self.reply.state.observed_cpus().count() as f64;
         let time = self.reply.observed.duration().0 as f64 * cpus;
         let rows = self.reply.answer.tasks.iter();
-        let rows = rows.filter(|row| !self.doubtful.contains(&row.task));
-        let share = rows.map(|row| row.parts.sum().0).sum::<u64>() as f64 / time.max(1.0);
+        let share =
+            rows.map(|row| self.denied.rest(row).sum().0).sum::<u64>() as f64 / time.max(1.0);
         share < CALM_SHARE && self.longest() < CALM_WAIT
     }
 
@@ -522,19 +521,18 @@ fn size(limit: Limit) -> String {
     format!("{} of each {}", limit.quota.unwrap_or_default().readable(), limit.period.readable())
 }
 
-/// What the answer about a window of a stream says first; `None` if tasks hardly waited, but for those that are
-/// [`asleep`](super::asleep).
+/// What the answer about a window of a stream says first; `None` if tasks hardly waited, but for waits that are
+/// denied.
 pub(crate) fn first_line(
     reply: &Reply<CausesAnswer>,
     groups: Option<&Groups>,
-    asleep: &BTreeSet<TaskId>,
+    denied: &Denied,
 ) -> Option<Headline> {
     let input = Input::part_of(std::path::Path::new("trace.dat"), None, None);
     let none = Groups::default();
     let groups = groups.unwrap_or(&none);
-    let screen =
-        Screen { reply, groups, conditions: None, input: &input, trigger: None, doubtful: asleep };
-    let subject = Subject::of(reply, asleep).filter(|_| !screen.is_calm())?;
+    let screen = Screen { reply, groups, conditions: None, input: &input, trigger: None, denied };
+    let subject = Subject::of(reply, denied).filter(|_| !screen.is_calm())?;
     let said = screen.headline(&subject).trim_end().replace('\n', " ");
     Some(Headline { said, waited: Nanos(subject.parts.sum().0 / subject.tasks.len() as u64) })
 }
@@ -549,12 +547,11 @@ pub(crate) struct Headline {
 
 #[cfg(test)]
 mod tests {
-    use super::super::subject::{self, Subject, doubtful};
+    use super::super::subject::{self, Denied, Subject, doubtful};
     use super::{Screen, first_line};
     use crate::commands::trace::input::Input;
     use schedlab_model::{Counted, Event, Groups, Member, Nanos, Pid, Prio, What};
     use schedlab_timeline::{Causes, CausesAnswer, Reply, ask, notation};
-    use std::collections::BTreeSet;
 
     const MS: u64 = 1_000_000;
 
@@ -572,12 +569,11 @@ mod tests {
 
     fn text(reply: &Reply<CausesAnswer>) -> String {
         let (groups, input) = (Groups::default(), Input::part_of("x.dat".as_ref(), None, None));
-        let doubtful = doubtful(reply, &groups);
-        let doubtful = &doubtful;
-        let subject = Subject::of(reply, doubtful);
+        let denied = &doubtful(reply, &groups);
+        let subject = Subject::of(reply, denied);
         let conditions = None;
         let screen =
-            Screen { reply, groups: &groups, conditions, input: &input, trigger: None, doubtful };
+            Screen { reply, groups: &groups, conditions, input: &input, trigger: None, denied };
         screen.text(subject.as_ref())
     }
 
@@ -643,7 +639,7 @@ mod tests {
             }
             trace.info.groups = groups;
             let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
-            first_line(&reply, None, &BTreeSet::new()).unwrap().said
+            first_line(&reply, None, &Denied::default()).unwrap().said
         };
         let member = |(pid, group)| Member { pid: Pid(pid), at: Nanos::ZERO, group };
         let members = [(1, 0), (2, 0), (3, 0), (4, 1)].map(member).to_vec();
@@ -660,7 +656,7 @@ mod tests {
             "tick 10ms\n0 | AABBAABBAABB\n  | bbaabbaabbaa\n1 | ...........D\n  |  dddddddddd";
         let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}"));
         let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
-        let first = first_line(&reply, None, &BTreeSet::new()).unwrap().said;
+        let first = first_line(&reply, None, &Denied::default()).unwrap().said;
         assert!(first.starts_with("D (4) waited 100 ms for a CPU, 100 % of it beside"), "{first}");
     }
 
@@ -686,7 +682,7 @@ mod tests {
                 .events
                 .insert(0, Event { what: What::Comm { pid: Pid(1), comm: *comm }, ..first });
             let reply = ask(&mut trace.source(), Causes::new(&trace.info, &[], 10)).unwrap();
-            let first = first_line(&reply, None, &BTreeSet::new()).unwrap().said;
+            let first = first_line(&reply, None, &Denied::default()).unwrap().said;
             assert!(first.ends_with(said), "{prio}: {first}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{ByCause, by_cause};
 use schedlab_model::{Groups, Nanos, Pid};
-use schedlab_timeline::{CausesAnswer, ExplainedWait, Parts, Reply, TaskId, WaitCause};
+use schedlab_timeline::{CausesAnswer, ExplainedWait, Parts, Reply, TaskCauses, TaskId, WaitCause};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -53,13 +53,13 @@ impl Subject {
     /// The wait that ended the recording, else the worst open wait if no wait was longer, else the tasks of a name that
     /// waited longest in sum. If most of that was for each other, those whom others made wait longest, if that is a
     /// quarter of it; else those whom tasks of other groups made wait longest, if that is a twentieth of the time.
-    pub(super) fn of(reply: &Reply<CausesAnswer>, doubtful: &BTreeSet<TaskId>) -> Option<Self> {
+    pub(super) fn of(reply: &Reply<CausesAnswer>, denied: &Denied) -> Option<Self> {
         let answer = &reply.answer;
         let found = answer
             .triggered
             .as_ref()
             .filter(|wait| answer.tasks.iter().any(|row| row.task == wait.task));
-        let worst = answer.worst.iter().find(|wait| !doubtful.contains(&wait.task));
+        let worst = answer.worst.iter().find(|wait| !denied.has(wait));
         let worst = found.or(worst);
         let is_worth = |wait: &&ExplainedWait| {
             found.is_some() || wait.is_open && wait.until - wait.since >= OPEN_MIN
@@ -75,7 +75,11 @@ impl Subject {
             });
         }
         let mut sums = BTreeMap::new();
-        for row in answer.tasks.iter().filter(|row| !doubtful.contains(&row.task)) {
+        for row in &answer.tasks {
+            let waited = denied.rest(row);
+            if waited.sum() == Nanos::ZERO {
+                continue;
+            }
             let key = (row.group, reply.state.task(row.task).comm);
             let (sum, _): &mut (Self, Behind) = sums.entry(key).or_insert_with(|| {
                 let (tasks, parts) = (Vec::new(), Parts::default());
@@ -84,7 +88,7 @@ impl Subject {
                 (subject, Behind::default())
             });
             sum.tasks.push(row.task);
-            sum.parts.add(&row.parts);
+            sum.parts.add(&waited);
         }
         // Tasks of a name that stand in each other's way may be the culprits of somebody else.
         for row in &answer.blame {
@@ -131,46 +135,72 @@ impl Subject {
     }
 }
 
-/// Tasks that still wait by the events, and sleep by what the kernel says now: the longest waits are asked about.
+/// Waits that have not ended by the events, and that the kernel denies: the causes of each, by task.
+#[derive(Default)]
+pub(crate) struct Denied(BTreeMap<TaskId, Parts>);
+
+impl Denied {
+    fn of<'a>(waits: impl Iterator<Item = &'a ExplainedWait>) -> Self {
+        Self(waits.map(|wait| (wait.task, wait.parts)).collect())
+    }
+
+    /// Whether a wait is one of them.
+    pub(crate) fn has(&self, wait: &ExplainedWait) -> bool {
+        wait.is_open && self.0.contains_key(&wait.task)
+    }
+
+    /// The causes of the other waits of a task.
+    pub(super) fn rest(&self, row: &TaskCauses) -> Parts {
+        self.0.get(&row.task).map_or(row.parts, |denied| row.parts.without(denied))
+    }
+
+    /// Each of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TaskId, &Parts)> {
+        self.0.iter().map(|(task, parts)| (*task, parts))
+    }
+}
+
+/// Waits of tasks that sleep by what the kernel says now: it is asked about the longest.
 pub(crate) fn asleep(
     reply: &Reply<CausesAnswer>,
     groups: Option<&Groups>,
     is_asleep: &dyn Fn(Pid) -> bool,
-) -> BTreeSet<TaskId> {
+) -> Denied {
     let mut open = open_beside(reply, groups);
     open.sort_by_key(|wait| wait.since);
-    let asked = open.iter().map(|wait| wait.task).take(ASKED_MAX);
-    asked.filter(|task| is_asleep(reply.state.task(*task).pid)).collect()
+    let asked = open.into_iter().take(ASKED_MAX);
+    Denied::of(asked.filter(|wait| is_asleep(reply.state.task(wait.task).pid)))
 }
 
-/// Open waits whose end may not have been logged: for most of each its CPU was not busy, no quota held it, and it is most
-/// of what the task waited.
+/// Open waits whose end may not have been logged: for most of each its CPU was not busy, or out of use, and no quota held
+/// it.
 fn open_beside<'a>(
     reply: &'a Reply<CausesAnswer>,
     groups: Option<&Groups>,
 ) -> Vec<&'a ExplainedWait> {
-    use WaitCause::{HandingOver, HeldBack, Misplaced, Unknown};
+    use WaitCause::{HandingOver, HeldBack, Misplaced, Offline, Unknown};
     let has_quota = |group: u32| groups.is_some_and(|groups| groups.quota(group).is_some());
-    let waited = reply.answer.tasks.iter().map(|row| (row.task, row.parts.sum()));
-    let waited: BTreeMap<TaskId, Nanos> = waited.collect();
     let is_beside = |wait: &&ExplainedWait| {
-        let beside =
-            [Unknown, HeldBack, HandingOver, Misplaced].map(|cause| wait.parts.of(cause).0);
+        let beside = [Unknown, Offline, HeldBack, HandingOver, Misplaced]
+            .map(|cause| wait.parts.of(cause).0);
         let group = reply.answer.groups.get(wait.task.index()).copied().flatten();
-        let all = waited.get(&wait.task).copied().unwrap_or_default();
         wait.until - wait.since >= OPEN_MIN
             && beside.iter().sum::<u64>() * 2 > wait.parts.sum().0
-            && wait.parts.sum().0 * 2 > all.0
             && !group.is_some_and(has_quota)
     };
     reply.answer.open.iter().filter(is_beside).collect()
 }
 
-/// Tasks that still wait by the events, and came to run meanwhile by the kernel's counters: it did not log these switches
-/// (some kernels log nothing while a CPU idles).
-pub(super) fn doubtful(reply: &Reply<CausesAnswer>, groups: &Groups) -> BTreeSet<TaskId> {
+/// Waits of tasks that came to run meanwhile by the kernel's counters: it did not log these switches (some kernels log
+/// nothing while a CPU idles). Nobody knows which switches: so each is most of what its task waited.
+pub(super) fn doubtful(reply: &Reply<CausesAnswer>, groups: &Groups) -> Denied {
     let ran = reply.checked.iter().filter(|one| one.missing() > 0);
     let ran: BTreeSet<Pid> = ran.map(|one| one.counted.pid).collect();
-    let open = open_beside(reply, Some(groups)).into_iter().map(|wait| wait.task);
-    open.filter(|task| ran.contains(&reply.state.task(*task).pid)).collect()
+    let waited = reply.answer.tasks.iter().map(|row| (row.task, row.parts.sum()));
+    let waited: BTreeMap<TaskId, Nanos> = waited.collect();
+    let is_it = |wait: &&ExplainedWait| {
+        let all = waited.get(&wait.task).copied().unwrap_or_default();
+        wait.parts.sum().0 * 2 > all.0 && ran.contains(&reply.state.task(wait.task).pid)
+    };
+    Denied::of(open_beside(reply, Some(groups)).into_iter().filter(is_it))
 }
