@@ -26,6 +26,14 @@ pub(super) struct Screen<'a> {
     pub(super) denied: &'a Denied,
 }
 
+/// Tasks of one name in one group that ran instead, and for how long; who ran longest comes first.
+struct Culprit {
+    name: String,
+    group: Option<u32>,
+    tasks: Vec<TaskId>,
+    time: Nanos,
+}
+
 impl Screen<'_> {
     pub(super) fn text(&self, subject: Option<&Subject>) -> String {
         let looked_at = input::looked_at(self.reply);
@@ -207,7 +215,7 @@ impl Screen<'_> {
     }
 
     /// Who ran instead, most first; with a kind of competition, those of that kind.
-    fn culprits(&self, subject: &Subject, cause: Option<WaitCause>) -> Vec<(TaskId, Nanos)> {
+    fn culprits(&self, subject: &Subject, cause: Option<WaitCause>) -> Vec<Culprit> {
         let told = self.reply.answer.tasks.iter().filter(|row| subject.tasks.contains(&row.task));
         let comms: Vec<_> = told.flat_map(|row| row.comms.iter().copied()).collect();
         let rows = self.reply.answer.blame.iter();
@@ -219,7 +227,35 @@ impl Screen<'_> {
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(task, time)| (Reverse(*time), *task));
-        sums
+        let mut all = BTreeMap::<_, Culprit>::new();
+        for (task, time) in sums {
+            let (name, group) =
+                (self.reply.state.name(task), self.reply.answer.groups[task.index()]);
+            let one = all.entry((name.clone(), group)).or_insert_with(|| Culprit {
+                name,
+                group,
+                tasks: Vec::new(),
+                time: Nanos::ZERO,
+            });
+            one.tasks.push(task);
+            one.time += time;
+        }
+        let mut all: Vec<Culprit> = all.into_values().collect();
+        all.sort_by_key(|one| (Reverse(one.time), one.tasks[0]));
+        all
+    }
+
+    /// `hog (17)`, or `rustc (3 tasks)`.
+    fn named(&self, culprit: &Culprit) -> String {
+        format!("{} ({})", culprit.name, self.count(culprit))
+    }
+
+    /// `17`, or `3 tasks`.
+    fn count(&self, culprit: &Culprit) -> String {
+        match culprit.tasks.as_slice() {
+            [task] => self.reply.state.task(*task).pid.to_string(),
+            many => format!("{} tasks", many.len()),
+        }
     }
 
     /// Whether a task that ran counts for a kind of competition.
@@ -254,34 +290,22 @@ impl Screen<'_> {
 
     /// `hog (17) of /other`, `irq/9 (17), a real-time task`, or `others, mostly rustc (3 tasks, 1.20 s)`; tasks of one name together.
     fn behind(&self, subject: &Subject, cause: WaitCause) -> String {
-        let state = &self.reply.state;
-        let mut by_name = BTreeMap::new();
-        let mut all = Nanos::ZERO;
         let mut culprits = self.culprits(subject, Some(cause));
         if culprits.is_empty() {
             // Their priorities changed, or were not known while they ran.
             culprits = self.culprits(subject, None);
         }
-        for (task, time) in culprits {
-            let group = self.reply.answer.groups[task.index()];
-            let sum = by_name.entry((state.name(task), group)).or_insert((Nanos::ZERO, Vec::new()));
-            sum.0 += time;
-            sum.1.push(task);
-            all += time;
-        }
-        let most = by_name.into_iter().max_by_key(|(_, (time, _))| *time);
-        let Some(((name, group), (time, tasks))) = most else {
+        let Some(most) = culprits.first() else {
             return "nobody who was seen".to_owned();
         };
-        let group = self.reply.answer.group_title(group).filter(|name| *name != "/");
-        let is_own = self.reply.answer.groups[tasks[0].index()] == subject.group;
-        let of = group.filter(|_| !is_own).map(|name| format!(" of {name}")).unwrap_or_default();
-        let count = match tasks.as_slice() {
-            [task] => state.task(*task).pid.to_string(),
-            many => format!("{} tasks", many.len()),
-        };
-        let kind = self.kind(&tasks, subject);
-        if part(time, all) >= MOSTLY {
+        let all = culprits.iter().fold(Nanos::ZERO, |sum, one| sum + one.time);
+        let name = &most.name;
+        let title = self.reply.answer.group_title(most.group).filter(|title| *title != "/");
+        let title = title.filter(|_| most.group != subject.group);
+        let of = title.map(|title| format!(" of {title}")).unwrap_or_default();
+        let count = self.count(most);
+        let kind = self.kind(&most.tasks, subject);
+        if part(most.time, all) >= MOSTLY {
             return format!("{name} ({count}){of}{kind}");
         }
         let (others, kind) = match cause {
@@ -292,7 +316,7 @@ impl Screen<'_> {
             WaitCause::OtherGroup => ("other groups", ""),
             _ => ("others", kind),
         };
-        format!("{others}, mostly {name}{of} ({count}, {}){kind}", time.readable())
+        format!("{others}, mostly {name}{of} ({count}, {}){kind}", most.time.readable())
     }
 
     fn is_real_time(&self, subject: &Subject) -> bool {
@@ -326,9 +350,7 @@ impl Screen<'_> {
             .culprits(subject, None)
             .into_iter()
             .take(3)
-            .map(|(task, time)| {
-                format!("{} {}", Named::of(task, &self.reply.state), time.readable())
-            })
+            .map(|one| format!("{} {}", self.named(&one), one.time.readable()))
             .collect();
         if !ran.is_empty() {
             let _ = write!(
@@ -399,6 +421,28 @@ impl Screen<'_> {
         })
     }
 
+    /// What helps if nobody has more rights and no CPU was free. `time`: how long the subject waited for the like.
+    fn fewer(&self, subject: &Subject, most: &Culprit, time: Nanos, warm_up: &str) -> String {
+        let is_own =
+            most.group == subject.group && most.name == self.reply.state.name(subject.tasks[0]);
+        if is_own {
+            return "More of its own tasks want a CPU than there are CPUs for them: let fewer run at once, or \
+                    allow them more CPUs."
+                .to_owned();
+        }
+        if part(most.time, time) < CULPRIT_MIN {
+            return "More tasks want a CPU than there are CPUs, and none of them alone makes a difference."
+                .to_owned();
+        }
+        format!(
+            "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
+             `schedlab replay {} --set nice:{}=5{warm_up}`.",
+            self.named(most),
+            self.input.shown(),
+            most.name
+        )
+    }
+
     /// Where the time of interrupts is.
     fn interrupts(&self) -> &'static str {
         match self.reply.answer.sees_interrupts {
@@ -413,7 +457,7 @@ impl Screen<'_> {
         let state = &self.reply.state;
         let ranked = subject.parts.ranked();
         let Some(&(cause, time)) = ranked.first() else { return String::new() };
-        let culprit = self.culprits(subject, Some(cause)).first().map(|(task, _)| *task);
+        let culprit = self.culprits(subject, Some(cause)).into_iter().next();
         // A replay takes the first 500 ms as its warm-up.
         let is_short = self.reply.observed.duration() < Nanos::from_millis(1_000);
         let warm_up = if is_short { " --warm-up 0s" } else { "" };
@@ -475,36 +519,29 @@ impl Screen<'_> {
                 "The scheduler left it behind a busy CPU. `schedlab trace conservation {file}` lists the decisions."
             ),
             WaitCause::RealTime | WaitCause::Deadline => match culprit {
-                Some(task) => format!(
+                Some(one) => format!(
                     "{} runs before all fair tasks. Give it a fair policy (chrt -o -p 0 {}), another CPU, or less to do.",
-                    Named::of(task, state),
-                    state.task(task).pid
+                    Named::of(one.tasks[0], state),
+                    state.task(one.tasks[0]).pid
                 ),
                 None => String::new(),
             },
             WaitCause::KernelThread => match culprit {
-                Some(task) => format!(
+                Some(one) => format!(
                     "A kernel thread ran instead. `schedlab trace why {file} --pid {}` shows what made it run.",
-                    state.task(task).pid
+                    state.task(one.tasks[0]).pid
                 ),
                 None => String::new(),
             },
             WaitCause::OwnGroup | WaitCause::OtherGroup | WaitCause::Fair => match culprit {
-                Some(task) if cause == WaitCause::OtherGroup => format!(
+                Some(one) if cause == WaitCause::OtherGroup => format!(
                     "Give its group more weight (cpu.weight, in version 1 cpu.shares), or move {} to other CPUs.",
-                    Named::of(task, state)
+                    self.named(&one)
                 ),
-                Some(task) => {
-                    let other = self.rights(subject, task).or_else(|| self.more_cpus(subject));
-                    other.unwrap_or_else(|| {
-                        format!(
-                            "More tasks want a CPU than there are CPUs. To try it with fewer rights for {}: \
-                             `schedlab replay {file} --set nice:{}=5{warm_up}`.",
-                            Named::of(task, state),
-                            state.name(task)
-                        )
-                    })
-                }
+                Some(one) => self
+                    .rights(subject, one.tasks[0])
+                    .or_else(|| self.more_cpus(subject))
+                    .unwrap_or_else(|| self.fewer(subject, &one, time, warm_up)),
                 None => String::new(),
             },
             _ => String::new(),
@@ -512,6 +549,9 @@ impl Screen<'_> {
         wrapped(&said)
     }
 }
+
+/// Fewer rights for who ran for a smaller part of a wait do not change it.
+const CULPRIT_MIN: f64 = 0.1;
 
 /// From this part of a wait on it is worth to allow more CPUs: some kernels do not log that a CPU idled.
 const PINNED_MIN: f64 = 0.02;
@@ -605,7 +645,7 @@ mod tests {
             }
             trace.events.sort_by_key(|event| event.time);
             let causes = Causes::new(&trace.info, &[], 10);
-            text(&ask(&mut trace.source(), causes).unwrap())
+            text(&ask(&mut trace.source(), causes).unwrap()).replace('\n', " ")
         };
         let said =
             text_of("tick 10ms\n0 | ABCABCABCD\n  | baabaabaaa\n  | ccbccbccbb\n  | dddddddddc");
@@ -613,6 +653,10 @@ mod tests {
             said.starts_with("D (4) waited 90.0 ms for a CPU, 100 % of it behind batch (3"),
             "{said}"
         );
+        assert!(said.contains("On its CPU meanwhile: batch (3 tasks) 90.0 ms."), "{said}");
+        assert!(said.contains("rights for batch (3 tasks)"), "{said}");
+        let alone = text_of("tick 10ms\n0 | ABCABCABCABC\n  | baabaabaabaa\n  | ccbccbccbccb");
+        assert!(alone.contains("More of its own tasks want a CPU"), "{alone}");
     }
 
     /// A service that wants little: 5 % of the time it waits for three hogs of another group, which wait 20 times as long.
