@@ -220,16 +220,13 @@ fn windows_are_what_a_recording_beside_says() {
 
 /// False if either lost events.
 fn agree_beside(load: &str) -> bool {
-    let recorded =
-        format!("{} record --time 2500ms --ring 64MiB -o y.dat", env!("CARGO_BIN_EXE_schedlab"));
-    let load = format!("{load}\n({recorded} 2> recorded; touch done) & sleep 0.5");
     let dir = tempfile::tempdir().unwrap();
     let options =
         ["--time", "1200ms", "--interval", "400ms", "--json", "--ring", "64MiB", "--keep", "x.dat"];
-    // The load ends when the recording has.
-    let until = "until [ -e done ]; do sleep 0.05; done";
+    // The recording ends when the watch has, and the load after it.
     let script = format!(
-        "{{ {load}\n}} >/dev/null 2>&1; \"$@\"; code=$?; {until}; \
+        "{{ {load}\n}} >/dev/null 2>&1; \"$1\" record --ring 64MiB -o y.dat >/dev/null 2> recorded & \
+         recording=$!; sleep 1; \"$@\"; code=$?; kill $recording; wait $recording; \
          kill $(jobs -p) 2>/dev/null; wait 2>/dev/null; exit $code"
     );
     let mut command = Command::new("bash");
@@ -243,7 +240,7 @@ fn agree_beside(load: &str) -> bool {
     {
         return false;
     }
-    is_what_was_recorded(dir.path(), &lines(&output), &load);
+    is_what_was_recorded(dir.path(), &lines(&output), load);
     true
 }
 

@@ -316,7 +316,10 @@ impl Screen<'_> {
             WaitCause::OtherGroup => ("other groups", ""),
             _ => ("others", kind),
         };
-        format!("{others}, mostly {name}{of} ({count}, {}){kind}", most.time.readable())
+        // While the subject waited for another cause, too, they ran longer than the share that is told before.
+        let time = Some(most.time).filter(|time| *time <= subject.parts.of(cause));
+        let time = time.map(|time| format!(", {}", time.readable())).unwrap_or_default();
+        format!("{others}, mostly {name}{of} ({count}{time}){kind}")
     }
 
     fn is_real_time(&self, subject: &Subject) -> bool {
