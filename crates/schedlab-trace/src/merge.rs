@@ -378,6 +378,18 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_full_when_its_bodies_take_many_bytes() {
+        let mut places = [FILLER; 64];
+        let mut batch = Batch::new(&mut places, Kept::default());
+        while !batch.is_full() {
+            batch.keep(&[0; 256 << 10]);
+            batch.put(FILLER);
+        }
+        assert_eq!(batch.count(), 8);
+        assert_eq!(batch.kept.get(7).map(<[u8]>::len), Some(128 << 10), "the rest is cut off");
+    }
+
+    #[test]
     fn events_come_by_time_and_equal_times_by_lane() {
         let lists = vec![vec![1, 5, 5, 9], vec![], vec![1, 5, 6]];
         for limit in [1, 2, 3, 100] {

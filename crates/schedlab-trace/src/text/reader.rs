@@ -51,8 +51,9 @@ pub(crate) struct TextReader {
     /// By the name of a scheduler's event: the buffer whose events of that name are reported, once one was met; `""` is
     /// the top one.
     owners: BTreeMap<String, String>,
-    /// Owners of events that further buffers hold too, and those.
+    /// Buffers whose events are reported while further ones hold the same.
     used: BTreeSet<String>,
+    /// These further ones.
     counted: BTreeSet<String>,
     last: u64,
     raised: u64,

@@ -424,7 +424,7 @@ impl Screen<'_> {
         })
     }
 
-    /// What helps if nobody has more rights and no CPU was free. `time`: how long the subject waited for the like.
+    /// What helps if nobody has more rights and no CPU was free. `time`: how long the subject waited for its main cause.
     fn fewer(&self, subject: &Subject, most: &Culprit, time: Nanos, warm_up: &str) -> String {
         let is_own =
             most.group == subject.group && most.name == self.reply.state.name(subject.tasks[0]);
