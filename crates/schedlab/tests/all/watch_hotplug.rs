@@ -5,8 +5,11 @@ use serde_json::Value;
 
 const SCRIPT: &str = r#"
 cpu1=/sys/devices/system/cpu/cpu1/online
+# switches MASK: tasks that begin and end on these CPUs. Those of a CPU that went away may run anywhere afterwards, and
+# one that runs there alone would never be seen.
+switches() { setsid taskset $1 sh -c 'while :; do sleep 0.003; /bin/true; done' > /dev/null 2>&1 & }
 for mask in 1 2; do
-	setsid taskset $mask sh -c 'while :; do sleep 0.003; /bin/true; done' > /dev/null 2>&1 &
+	switches $mask
 	setsid sh -c 'while :; do :; done' > /dev/null 2>&1 &
 done
 # until_said TEXT: waits until the command says this.
@@ -22,7 +25,7 @@ for via in ftrace perf; do
 	watch=$!
 	while ! [ -s $via.out ]; do sleep 0.1; done
 	echo 0 > $cpu1; until_said 'went out of use'; sleep 1.2
-	echo 1 > $cpu1; until_said 'CPU 1 came'
+	echo 1 > $cpu1; until_said 'CPU 1 came'; switches 2
 	sleep 0.7; date -s '2020-01-01 00:00:00' > /dev/null
 	sleep 0.7; date -s '2030-01-01 00:00:00' > /dev/null
 	sleep 1.2; kill $watch; wait $watch; echo "code $?" >> $via.err
@@ -31,12 +34,12 @@ for via in ftrace perf; do
 	for part in out err; do echo "@@ $via $part"; gzip -c $via.$part | base64; echo "@end"; done
 done
 schedlab record --via perf -o all.dat > /dev/null 2> all.err & all=$!
-schedlab record --via perf --snapshot 60s --keep 3s -o end.dat > /dev/null 2> end.err & end=$!
+schedlab record --via perf --snapshot 60s --keep 8s -o end.dat > /dev/null 2> end.err & end=$!
 for via in all end; do until_said 'end with Ctrl-C'; done
 echo 0 > $cpu1; sleep 1.5; echo 1 > $cpu1; sleep 2.5
 # So fast that no look sees it.
-echo 0 > $cpu1; echo 1 > $cpu1; sleep 3
-read -r up rest < /proc/uptime; sleep 1
+echo 0 > $cpu1; echo 1 > $cpu1; switches 2; sleep 6
+read -r up rest < /proc/uptime; sleep 2
 kill $all $end; wait $all $end
 for file in all end; do
 	schedlab trace cpus $file.dat --from @$up --json > $file.out 2>> $file.err
