@@ -309,6 +309,7 @@ mod tests {
             source: Source::Ftrace,
             overwrites: false,
             is_snapshot: false,
+            no_compress: false,
             header_page: String::new(),
             header_event: String::new(),
             tracepoints: vec![Tracepoint {

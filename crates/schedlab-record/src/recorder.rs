@@ -314,6 +314,7 @@ pub(crate) fn head(
         source,
         overwrites: options.overwrites(),
         is_snapshot: options.snapshot.is_some(),
+        no_compress: options.no_compress,
         header_page: text("events/header_page")?,
         header_event: text("events/header_event")?,
         tracepoints,

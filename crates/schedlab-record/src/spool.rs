@@ -33,6 +33,9 @@ pub(crate) struct Head {
     /// Only what led to its end is kept.
     #[serde(default)]
     pub(crate) is_snapshot: bool,
+    /// The trace is to be written without compression.
+    #[serde(default)]
+    pub(crate) no_compress: bool,
     pub(crate) header_page: String,
     pub(crate) header_event: String,
     pub(crate) tracepoints: Vec<Tracepoint>,

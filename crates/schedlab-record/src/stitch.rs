@@ -12,7 +12,7 @@ use super::tracepoints::Tracepoint;
 use super::watch::{Tasks, gather};
 use super::{Mark, Marks, RecordError, Via, copy, mark_file};
 use schedlab_model::{Comm, Cpu, Nanos, Phase, Pid, Span, Warning};
-use schedlab_trace::dat::{Companion, Header, Writer};
+use schedlab_trace::dat::{Companion, Compression, Header, Version, Writer};
 use schedlab_trace::live::Piece;
 use schedlab_workload::{Recorded, RecordedRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-/// Writes the recording in `dir` as a trace.dat at `out`, under another name until it is complete.
-/// The directory is left as it is.
+/// Writes the recording in `dir` as a trace.dat at `out`, under another name until it is complete: compressed,
+/// in version 7, unless [`Options::no_compress`](super::Options) was set. The directory is left as it is.
 ///
 /// # Errors
 /// When `dir` is no spool directory, or on I/O. A recording that was cut is no error but a warning.
@@ -59,7 +59,12 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     let marks = &with_requests(marks, &head);
     let grown: Grown = spool::read(&spool::counters(dir)).unwrap_or_default();
     let known = Known { counted: grown.groups, ..known };
-    let mut header = Header { kallsyms: symbols, ..header(tasks, &head, known, marks, mark_id) };
+    let (version, compression) = match head.no_compress {
+        true => (Version::V6, Compression::None),
+        false => (Version::V7, Compression::Zstd),
+    };
+    let header = header(tasks, &head, known, marks, mark_id);
+    let mut header = Header { version, compression, kallsyms: symbols, ..header };
     let processes = header.companion.as_ref().and_then(|it| it.processes.clone());
     let processes = processes.unwrap_or_default();
     let mut hits = Hits::new(&head.requests, &head.tracepoints);
@@ -489,6 +494,7 @@ mod tests {
             source: Source::Perf,
             overwrites: false,
             is_snapshot: false,
+            no_compress: false,
             header_page: String::new(),
             header_event: String::new(),
             tracepoints: vec![Tracepoint { system, name, id: ID, format }],

@@ -157,6 +157,9 @@ pub struct RecordSpec {
     /// Whether to keep, as marks, what programs write into `trace_marker`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trace_marker: bool,
+    /// Whether the trace is written without compression, in version 6, which also trace-cmd before 3.0 reads.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub no_compress: bool,
     /// Requests of programs that write no marks.
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: Vec<Requested>,

@@ -32,6 +32,15 @@ pub struct Writer<W: Write + Seek> {
     /// For each buffer, where its offset and its table of CPUs are to be written; 0: nowhere.
     places: Vec<(u64, u64)>,
     buffers: Vec<Buffer>,
+    packer: Packer,
+}
+
+/// What compresses a section or a chunk of pages.
+enum Packer {
+    Plain,
+    Zlib,
+    /// One for the whole file: a new one for each chunk would take a sixth of the time.
+    Zstd(zstd::bulk::Compressor<'static>),
 }
 
 /// One buffer: the top one or an instance.
@@ -92,6 +101,7 @@ impl<W: Write + Seek> Writer<W> {
             options_at: 0,
             places: Vec::new(),
             buffers: Vec::new(),
+            packer: Packer::new(header.compression)?,
         };
         writer.head()?;
         Ok(writer)
@@ -279,7 +289,7 @@ impl<W: Write + Seek> Writer<W> {
 
     /// A version 7 section, compressed when the file is.
     fn section(&mut self, number: u16, data: &[u8]) -> io::Result<()> {
-        let packed = pack(self.header.compression, data)?;
+        let packed = self.packer.pack(data)?;
         self.put_u16(number)?;
         self.put_u16(if packed.is_some() { id::FLAG_COMPRESSED } else { 0 })?;
         self.put_u32(0)?;
@@ -558,7 +568,7 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
     }
 
     fn flush_chunk(&mut self) -> io::Result<()> {
-        if let Some(packed) = pack(self.writer.header.compression, &self.pages)? {
+        if let Some(packed) = self.writer.packer.pack(&self.pages)? {
             self.writer.put_u32(u32::try_from(packed.len()).map_err(|_| too_long())?)?;
             self.writer.put_u32(u32::try_from(self.pages.len()).map_err(|_| too_long())?)?;
             self.writer.put(&packed)?;
@@ -571,15 +581,26 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
     }
 }
 
-/// `data` compressed; `None` when the file is not.
-fn pack(compression: Compression, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    match compression {
-        Compression::None => Ok(None),
-        Compression::Zstd => zstd::bulk::compress(data, 3).map(Some),
-        Compression::Zlib => {
-            let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
-            zlib.write_all(data)?;
-            zlib.finish().map(Some)
+impl Packer {
+    fn new(compression: Compression) -> io::Result<Self> {
+        Ok(match compression {
+            Compression::None => Self::Plain,
+            Compression::Zlib => Self::Zlib,
+            Compression::Zstd => Self::Zstd(zstd::bulk::Compressor::new(3)?),
+        })
+    }
+
+    /// `data` compressed; `None` when the file is not.
+    fn pack(&mut self, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        match self {
+            Self::Plain => Ok(None),
+            Self::Zstd(packer) => packer.compress(data).map(Some),
+            Self::Zlib => {
+                let level = flate2::Compression::new(6);
+                let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), level);
+                zlib.write_all(data)?;
+                zlib.finish().map(Some)
+            }
         }
     }
 }

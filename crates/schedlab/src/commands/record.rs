@@ -50,7 +50,6 @@ Examples:
   schedlab record --stacks -- make; schedlab trace tasks trace.dat
   schedlab record --time 10s; schedlab why trace.dat
   schedlab record --ssh root@host --time 10s -o x.dat
-  schedlab record -o - --time 10s | zstd >x.dat.zst
   trace-cmd report x.dat; kernelshark x.dat")]
 pub(crate) struct Args {
     /// Write the trace to FILE; - is the standard output
@@ -127,6 +126,9 @@ pub(crate) struct Args {
         conflicts_with_all = ["command", "salvage", "requests"]
     )]
     request_list: Vec<String>,
+    /// Write the trace without compression, for trace-cmd before 3.0; it takes 4 to 12 times the space
+    #[arg(long, conflicts_with = "salvage")]
+    no_compress: bool,
     /// Store the kernel functions in which tasks blocked, for `trace why` and `trace tasks`
     #[arg(long)]
     stacks: bool,
@@ -519,6 +521,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         between: args.between.clone(),
         stacks: args.stacks,
         trace_marker: args.trace_marker,
+        no_compress: args.no_compress,
         requests: args.requests.clone(),
         time: args.time,
         required: true,

@@ -93,10 +93,21 @@ fn counts_per_event_and_cpu_are_those_of_trace_cmd() {
     if !may_record() || !has("hackbench", "rt-tests") || !has("trace-cmd", "trace-cmd") {
         return;
     }
+    // Version 7 packs its pages, version 6 cannot.
+    for (option, version) in [(None, "7"), (Some("--no-compress"), "6")] {
+        counts_are_those_of_trace_cmd(option, version);
+    }
+}
+
+fn counts_are_those_of_trace_cmd(option: Option<&str>, version: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let hackbench = ["-o", "x.dat", "-e", "irq", "--", "hackbench", "-g", "4", "-l", "300"];
-    let output = record(dir.path(), &hackbench);
+    let mut arguments = vec!["-o", "x.dat", "-e", "irq"];
+    arguments.extend(option);
+    arguments.extend(["--", "hackbench", "-g", "4", "-l", "300"]);
+    let output = record(dir.path(), &arguments);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let head = std::fs::read(dir.path().join("x.dat")).unwrap();
+    assert_eq!(head[10..12], [version.as_bytes(), b"\0"].concat(), "the version of the file");
     let (ours, theirs) = (ours(dir.path(), "x.dat"), theirs(dir.path(), "x.dat"));
     assert!(theirs.values().sum::<u64>() > 10_000, "{theirs:?}");
     assert_eq!(ours, theirs);
@@ -325,9 +336,7 @@ fn a_time_limit_ends_the_recording_and_the_command_goes_on() {
     let output =
         record(dir.path(), &[["-o", "x.dat", "--time", "100ms"].as_slice(), &command].concat());
     assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
-    let trace = std::fs::read(dir.path().join("x.dat")).unwrap();
-    let holds = |word: &[u8]| trace.windows(word.len()).any(|window| window == word);
-    assert!(holds(b"sleep"), "what ran at first is in the trace");
+    assert!(trace_switches_to(dir.path(), "sleep"), "what ran at first is in the trace");
     assert!(!trace_switches_to(dir.path(), &name), "what ran after the limit is not");
 }
 
@@ -631,7 +640,12 @@ fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled
     let sum = sums.iter().find(|sum| sum["group"] == name.as_str()).expect("our group");
     let [model, kernel] =
         ["throttled_ns", "kernel_throttled_ns"].map(|key| sum[key].as_f64().expect("a time"));
-    assert!((model / kernel - 1.0).abs() < 0.1, "model {model}, kernel {kernel}");
+    // The model knows the budget from the first refill on: of a period at the begin it may know nothing.
+    let period = 100e6;
+    assert!(
+        model < 1.1 * kernel && kernel < 1.1 * model + period,
+        "model {model}, kernel {kernel}"
+    );
     // A trace that does not tell is refused, not answered by zeros.
     std::fs::write(dir.path().join("y.txt"), crate::why::STARVED).unwrap();
     let mut table = schedlab();
