@@ -1,6 +1,6 @@
 //! Handles: wait for a job, get its value, cancel it, depend on it.
 
-use crate::job::{Stage, TaskRef, Valued};
+use crate::job::{Links, Stage, TaskRef, Valued};
 use crate::shared::Lease;
 use crate::worker;
 use std::any::Any;
@@ -168,7 +168,13 @@ impl<'env, T> Handle<'env, T> {
 
     fn wait_until(&self, end: Option<Instant>) {
         let this_thread = std::thread::current();
-        if self.job.head().link(|links| links.waiters.push(this_thread)).is_none() {
+        let wait = |links: &mut Links<'env>| {
+            // One that waits again and again is woken once.
+            if !links.waiters.iter().any(|waiter| waiter.id() == this_thread.id()) {
+                links.waiters.push(this_thread);
+            }
+        };
+        if self.job.head().link(wait).is_none() {
             return;
         }
         let is_over = || self.is_ended() || end.is_some_and(|end| Instant::now() >= end);
@@ -245,5 +251,20 @@ impl<T> Drop for Completion<'_, T> {
         if let Some(job) = self.job.take() {
             self.tell(job, false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, Pool, Request};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_asks_again_and_again_waits_once() {
+        let pool = Pool::start(Options::new(1)).expect("threads");
+        let far = Request::new().start(Instant::now() + Duration::from_secs(3600));
+        let job = pool.spawn_with(far, || ()).expect("room");
+        assert!((0..100).all(|_| !job.wait_ended(Duration::ZERO)));
+        assert_eq!(job.job.head().link(|links| links.waiters.len()), Some(1));
     }
 }

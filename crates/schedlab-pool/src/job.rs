@@ -510,6 +510,13 @@ pub(crate) fn contain(run: impl FnOnce()) -> bool {
     })
 }
 
+/// Lets jobs go. With the last share in a job its value goes, whose drop may panic.
+pub(crate) fn discard<'env>(jobs: impl IntoIterator<Item = TaskRef<'env>>) {
+    for job in jobs {
+        contain(|| drop(job));
+    }
+}
+
 /// What lies in a queue.
 pub(crate) enum Item<'env> {
     Job(TaskRef<'env>),

@@ -95,14 +95,15 @@ impl Options {
         self
     }
 
-    /// The options with a hook that each worker calls first.
+    /// The options with a hook that each worker calls first, such as to set its policy or a real-time priority. A panic
+    /// of the hook does not end the worker.
     #[must_use]
     pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.on_start = Some(Arc::new(hook));
         self
     }
 
-    /// The options with a hook that hears of late jobs.
+    /// The options with a hook that hears of late jobs. A panic of the hook does not end the worker.
     #[must_use]
     pub fn on_late(mut self, hook: impl Fn(LateJob) + Send + Sync + 'static) -> Self {
         self.on_late = Some(Arc::new(hook));

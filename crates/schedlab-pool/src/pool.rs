@@ -8,6 +8,7 @@ use crate::worker::{work, worker_of};
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -35,25 +36,28 @@ impl Deref for Pool {
 }
 
 impl Pool {
-    /// Starts the workers.
+    /// Starts the workers, and waits until each has the CPU and the nice value that it was asked for.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// When the system gives no more threads, or refuses a CPU or the nice value.
     pub fn start(mut options: Options) -> io::Result<Self> {
         options.workers = options.workers.max(1);
         let (shared, locals) = Shared::new(options);
         let pool = Self { spawner: Spawner::new(&shared) };
+        let (tell, told) = mpsc::channel();
         for (number, local) in locals.into_iter().enumerate() {
-            let shared = Arc::clone(&shared);
+            let (shared, tell) = (Arc::clone(&shared), tell.clone());
             let name = format!("{}{number}", shared.options.name);
             lock(&shared.alive.0).push(number);
             let own = Arc::clone(&shared);
-            let started = Builder::new().name(name).spawn(move || work(&own, number, &local));
+            let started = Builder::new().name(name).spawn(move || work(&own, number, &local, tell));
             if let Err(error) = started {
                 shared.left(number);
                 return Err(error);
             }
         }
+        drop(tell);
+        all_are_set_up(told)?;
         Ok(pool)
     }
 
@@ -61,7 +65,7 @@ impl Pool {
     /// ended and the workers have left.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// As [`Pool::start`].
     pub fn scoped<'env, R>(
         mut options: Options,
         body: impl FnOnce(&Spawner<'env>) -> R,
@@ -71,13 +75,16 @@ impl Pool {
         std::thread::scope(|scope| {
             // Whatever happens, the workers leave, or the scope would wait for ever.
             let closing = Closing(&shared);
+            let (tell, told) = mpsc::channel();
             for (number, local) in locals.into_iter().enumerate() {
                 let name = format!("{}{number}", shared.options.name);
-                let own = Arc::clone(&shared);
+                let (own, tell) = (Arc::clone(&shared), tell.clone());
                 Builder::new()
                     .name(name)
-                    .spawn_scoped(scope, move || work(&own, number, &local))?;
+                    .spawn_scoped(scope, move || work(&own, number, &local, tell))?;
             }
+            drop(tell);
+            all_are_set_up(told)?;
             let result = body(&Spawner::new(&shared));
             shared.wait(Duration::MAX);
             drop(closing);
@@ -115,6 +122,11 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.spawner.shared().close();
     }
+}
+
+/// Waits until each worker has the CPU and the nice value that it was asked for.
+fn all_are_set_up(told: Receiver<io::Result<()>>) -> io::Result<()> {
+    told.into_iter().collect()
 }
 
 /// Closes a pool when it goes.

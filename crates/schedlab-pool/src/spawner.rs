@@ -77,9 +77,9 @@ pub struct Load {
     pub backlog: u64,
     /// Number of workers.
     pub workers: usize,
-    /// Workers that sleep.
+    /// Workers that sleep, those included that wait inside jobs for what to do.
     pub asleep: usize,
-    /// Workers that wait inside jobs and run no others. If that is all of them, nothing goes on.
+    /// Workers that wait inside jobs and run no others. If that is all of them, and no start comes, nothing goes on.
     pub blocked: usize,
 }
 

@@ -4,7 +4,9 @@ use super::parking::Parking;
 use super::streams::Streams;
 use super::timed::Timed;
 use crate::counts::Counters;
-use crate::job::{Bare, Criticality, Item, NEVER, Nanos, Release, Stage, TaskRef, contain};
+use crate::job::{
+    Bare, Criticality, Item, NEVER, Nanos, Release, Stage, TaskRef, contain, discard,
+};
 use crate::queues::{Lane, Queues};
 use crate::sync::{Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, lock};
 use std::collections::BTreeMap;
@@ -436,8 +438,10 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         }
         let mut timed = lock(&self.timed);
         if stale * 2 > timed.len() {
-            timed.forget_ended();
+            let ended = timed.take_ended();
             self.stale.store(0, SeqCst);
+            drop(timed);
+            discard(ended);
         }
     }
 
@@ -516,6 +520,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             for task in &timed {
                 self.cancel_one(task, None);
             }
+            discard(timed);
             for task in deferred.values() {
                 if task.head().claim([Stage::Deferred; 2], Stage::ToldFailed) {
                     self.end(task, Stage::Cancelled, None, None);

@@ -26,6 +26,18 @@ fn no_worker_means_one_for_each_cpu() {
     assert!(pool(0).load().workers >= 1);
 }
 
+/// Binding is Linux's, and Miri has none.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn a_cpu_that_is_not_there_is_an_error_of_the_start() {
+    for cpu in [1_000, 1_000_000] {
+        let why = Pool::start(Options::new(2).cpus(vec![cpu])).map(drop).expect_err("no such CPU");
+        assert!(why.to_string().contains(&format!("CPU {cpu}")), "{why}");
+        let scoped = Pool::scoped(Options::new(2).cpus(vec![cpu]), |_| ());
+        assert!(scoped.is_err());
+    }
+}
+
 #[test]
 fn full_means_the_backlog_and_the_function_comes_back() {
     let pool = Pool::start(Options::new(1).backlog_max(1)).expect("threads");

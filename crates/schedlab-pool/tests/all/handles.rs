@@ -113,6 +113,45 @@ fn beyond_the_depth_limit_a_wait_blocks_its_own_worker_and_the_load_says_so() {
 }
 
 #[test]
+fn a_job_that_waits_for_what_does_not_come_counts_as_blocked() {
+    let pool = pool(1);
+    let own = pool.spawner();
+    let waits = move || own.spawn_with(in_an_hour(), || ()).expect("room").wait().is_err();
+    let waits = pool.spawn(waits).expect("room");
+    while pool.load().blocked == 0 {
+        std::thread::yield_now();
+    }
+    assert!(pool.stop(Duration::MAX).stuck.is_empty());
+    assert!(waits.wait().expect("the stop cancelled what it waits for"));
+}
+
+/// Panics when it goes, without a message.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("a drop"));
+    }
+}
+
+#[test]
+fn a_value_that_panics_when_it_goes_and_a_hook_that_panics_end_no_worker() {
+    fn panics<T>(_: T) {
+        std::panic::resume_unwind(Box::new("a hook"));
+    }
+    let options = Options::new(1).on_start(panics).on_late(panics);
+    let pool = Pool::start(options).expect("threads");
+    for _ in 0..2 {
+        drop(pool.spawn(|| Bomb).expect("room"));
+        let late = Request::new().deadline(Instant::now());
+        assert_eq!(pool.spawn_with(late, || 7).expect("room").wait().expect("a value"), 7);
+    }
+    pool.wait(Duration::MAX).expect("all end");
+    let report = pool.stop(Duration::MAX);
+    assert_eq!((report.counts.done, report.counts.late_starts, report.stuck.len()), (4, 2, 0));
+}
+
+#[test]
 fn waiting_for_the_pool_inside_a_job_is_an_error() {
     let pool = pool(2);
     let own = pool.spawner();
