@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::{Arc, Weak};
 
 /// Nanoseconds on a pool's clock, which begins when the pool starts.
-pub type Nanos = u64;
+pub(crate) type Nanos = u64;
 
 /// A deadline or start that never comes.
-pub const NEVER: Nanos = Nanos::MAX;
+pub(crate) const NEVER: Nanos = Nanos::MAX;
 
 /// How much a job matters when not all can be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

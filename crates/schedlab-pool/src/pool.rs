@@ -22,7 +22,7 @@ pub struct Report {
     pub stuck: Vec<usize>,
 }
 
-/// A running pool. Dropped without [`Pool::stop`], it cancels what has not started and does not wait.
+/// A running pool. Its clones are [`Spawner`]s, which can be kept and taken into jobs. Dropped without [`Pool::stop`], it cancels what has not started and does not wait.
 pub struct Pool {
     spawner: Spawner<'static>,
 }
@@ -40,8 +40,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the system gives no more threads, or refuses a CPU or the nice value.
-    pub fn start(mut options: Options) -> io::Result<Self> {
-        options.workers = options.workers.max(1);
+    pub fn start(options: Options) -> io::Result<Self> {
         let (shared, locals) = Shared::new(options);
         let pool = Self { spawner: Spawner::new(&shared) };
         let (tell, told) = mpsc::channel();
@@ -67,10 +66,9 @@ impl Pool {
     /// # Errors
     /// As [`Pool::start`].
     pub fn scoped<'env, R>(
-        mut options: Options,
+        options: Options,
         body: impl FnOnce(&Spawner<'env>) -> R,
     ) -> io::Result<R> {
-        options.workers = options.workers.max(1);
         let (shared, locals) = Shared::new(options);
         std::thread::scope(|scope| {
             // Whatever happens, the workers leave, or the scope would wait for ever.
@@ -90,11 +88,6 @@ impl Pool {
             drop(closing);
             Ok(result)
         })
-    }
-
-    /// A way to post jobs that can be kept.
-    pub fn spawner(&self) -> Spawner<'static> {
-        self.spawner.clone()
     }
 
     /// Stops the pool: cancels what has not started, and waits for what runs. Workers that still run a job when the

@@ -44,11 +44,8 @@ impl<'env> Shared<'env> {
         let origin = Instant::now();
         let workers = options.workers.max(1);
         let threads: Arc<Threads> = Arc::new(Mutex::new(vec![None; workers]));
-        let (known, watch) = (Arc::clone(&threads), options.watch.clone());
+        let known = Arc::clone(&threads);
         let wake = move |worker: usize| {
-            if let Some(watch) = &watch {
-                watch.wakes(worker);
-            }
             if let Some(Some(thread)) = lock(&known).get(worker) {
                 thread.unpark();
             }

@@ -92,9 +92,6 @@ pub(crate) fn work<'env>(
 }
 
 fn run<'env>(shared: &Shared<'env>, work: Work<'env>, me: &Me, local: Option<&Local<'env>>) {
-    if let Some(watch) = &shared.options.watch {
-        watch.begins(me.worker);
-    }
     match work {
         Work::Task(task) => {
             let returned = task.run();
@@ -106,23 +103,20 @@ fn run<'env>(shared: &Shared<'env>, work: Work<'env>, me: &Me, local: Option<&Lo
             shared.core.counters.end(end, Some(me.worker));
         }
     }
-    if let Some(watch) = &shared.options.watch {
-        watch.ended(me.worker);
-    }
 }
 
 fn sleep(shared: &Shared<'_>, worker: usize, until: Nanos) {
-    let end = shared.instant(until);
-    if let Some(watch) = &shared.options.watch {
-        watch.parks(worker, end);
-    }
-    match end {
+    let tell = |sleeps| {
+        if let Some(hook) = &shared.options.on_sleep {
+            hook(worker, sleeps);
+        }
+    };
+    tell(true);
+    match shared.instant(until) {
         Some(end) => std::thread::park_timeout(end.saturating_duration_since(Instant::now())),
         None => std::thread::park(),
     }
-    if let Some(watch) = &shared.options.watch {
-        watch.unparked(worker);
-    }
+    tell(false);
 }
 
 /// Waits inside a job: runs other jobs until `is_over`, which an unpark of this thread announces. Beyond the depth

@@ -1,6 +1,7 @@
 //! What the policy decides, in virtual time; and that both bodies of the queues decide alike.
 
 use super::*;
+use crate::job::Nanos;
 use crate::queues::Deques;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -12,6 +12,7 @@ use crate::sync::{Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, lock};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// A worker takes in at most this many timed jobs of each lane at once.
 pub(super) const TAKE_IN: usize = 64;
@@ -37,9 +38,7 @@ pub struct LateJob {
     /// The criticality of the job.
     pub criticality: Criticality,
     /// By how much it was too late.
-    pub late_ns: Nanos,
-    /// Whether it runs nevertheless.
-    pub runs: bool,
+    pub late: Duration,
 }
 
 /// What the state asks of its surroundings.

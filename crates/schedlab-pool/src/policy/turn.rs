@@ -8,6 +8,7 @@ use crate::queues::{Lane, Queues};
 use crate::sync::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
 
 /// One job in so many is a plain one, and is taken from the injector if that has some.
 const TURN: u32 = 61;
@@ -167,7 +168,8 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         self.counters.starts_late(at);
         if let Some(tell) = &self.hooks.late {
             let (stream, _) = task.stream();
-            let late = LateJob { stream, criticality: head.criticality, late_ns, runs };
+            let (criticality, late) = (head.criticality, Duration::from_nanos(late_ns));
+            let late = LateJob { stream, criticality, late };
             contain(|| tell(late));
         }
         runs
