@@ -529,6 +529,11 @@ fn a_storm_of_posters_does_not_stop_the_pool() {
     }
     let paced = [&storm, ["--gap", "1ms", "--executor", "schedlab"].as_slice()].concat();
     assert!(json(&paced)["results"][0]["posted"].as_u64().unwrap() < 400);
+    let closed = [&storm, ["--closed", "--executor", "schedlab,lumiera,channel"].as_slice()];
+    for row in json(&closed.concat())["results"].as_array().unwrap() {
+        let (posted, done) = (row["posted"].as_u64().unwrap(), row["done"].as_u64().unwrap());
+        assert!(done > 0 && posted - done <= 1, "one job at a time: {row}");
+    }
     let out = jobs(&["storm", "--executor", "serial"]);
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
     assert!(said(&out).contains("'serial' takes no single jobs"), "{}", said(&out));

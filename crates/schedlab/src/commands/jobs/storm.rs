@@ -6,7 +6,7 @@ use crate::json;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{POSTING, posting};
 use schedlab_model::Nanos;
-use schedlab_rig::{Storm, storm};
+use schedlab_rig::{Pace, Storm, storm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -27,9 +27,12 @@ pub(super) struct Args {
     /// Post jobs for this time
     #[arg(long, default_value = "1s")]
     time: Nanos,
-    /// Let each poster pause for TIME after a job; 0 posts as fast as the executor accepts
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
-    gap: Nanos,
+    /// Let each poster post one job every TIME, whether earlier jobs have started or not (open loop)
+    #[arg(long, value_name = "TIME", conflicts_with = "closed")]
+    gap: Option<Nanos>,
+    /// Let each poster wait for the end of its job before it posts the next one (closed loop)
+    #[arg(long)]
+    closed: bool,
     /// Executors, in this order: schedlab, lumiera, rayon, tokio, channel
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = POSTING)]
     executor: Vec<String>,
@@ -76,6 +79,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let what = format!("--executor: '{name}' takes no single jobs: use {}", POSTING.join(", "));
         return Err(UsageError(what).into());
     }
+    let pace = match args.gap.filter(|gap| gap.0 > 0) {
+        Some(gap) => Pace::Open(gap),
+        None if args.closed => Pace::Closed,
+        None => Pace::Flood,
+    };
     let mut results = Vec::new();
     for name in &args.executor {
         if super::interrupted() {
@@ -84,7 +92,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let post = posting(name, args.workers.into()).with_context(|| name.clone())?;
         let post = post.with_context(|| format!("{name} is not built in"))?;
         let posters = args.posters.into();
-        let storm = storm(&post, posters, args.time, args.gap, super::interrupted)?;
+        let storm = storm(&post, posters, args.time, pace, super::interrupted)?;
         results.push(Row::of(name, &storm));
     }
     let interrupted = super::interrupted();
