@@ -28,5 +28,5 @@ pub use machine_stalls::{Witness, steal};
 pub use recording::{Account, Recorded, Recording};
 pub use soak::{Faulty, Soak, soak};
 pub use stalls::{Cause, Stalls};
-pub use storm::{Pace, Storm, storm};
+pub use storm::{Pace, Storm, storm, waits_for_later};
 pub use threads::Threads;

@@ -9,13 +9,39 @@ use schedlab_model::Nanos;
 use schedlab_sys::clock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// Without a pace, one post in so many is timed from its posting to its start.
 const SAMPLE: u64 = 64;
 /// How often it is looked whether jobs are done.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How long a job waits for a later one of its burst.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Posts a burst whose first job waits for the last one, and says how long the first one then took. `None`: it was not
+/// served within two seconds. An executor with one worker cannot serve it; one with more can, unless a worker keeps jobs
+/// that it has not begun.
+pub fn waits_for_later(post: &Post) -> Option<Nanos> {
+    let (send, receive) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let first = move || {
+        let _ = tell.send(receive.recv_timeout(PATIENCE).is_ok());
+    };
+    let last = move || {
+        let _ = send.send(());
+    };
+    let mut burst: Vec<Function> = vec![Box::new(first)];
+    burst.extend((0..4).map(|_| Box::new(|| ()) as Function));
+    burst.push(Box::new(last));
+    let begun = clock::monotonic();
+    if !burst.into_iter().all(post) {
+        return None;
+    }
+    let served = told.recv_timeout(2 * PATIENCE).unwrap_or(false);
+    served.then(|| clock::monotonic() - begun)
+}
 
 /// When a poster posts its next job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
