@@ -101,16 +101,20 @@ fn size(path: &Path, text: &str) -> Size {
 }
 
 /// Items that say `pub`, variants of public enums with their fields, items of public traits, and implementations of
-/// traits that are written out. Re-exports and what a derive or a macro makes do not count.
+/// traits that are written out. Re-exports, what a derive or a macro makes, and implementations for a type or of a trait
+/// that the file itself keeps private do not count.
 fn public_items(lines: &[&str]) -> usize {
     let mut count = 0;
+    let private: Vec<&str> = lines.iter().filter_map(|line| private_name(line)).collect();
     // The indent of a public enum or trait that is open, and whether it is an enum.
     let mut open: Option<(usize, bool)> = None;
     for line in lines {
         let item = line.trim_start();
         let indent = line.len() - item.len();
         let says_pub = item.starts_with("pub ") && !item.starts_with("pub use ");
-        let implements = item.starts_with("impl") && item.contains(" for ");
+        let implements = item.starts_with("impl")
+            && item.contains(" for ")
+            && !words_of(item).any(|word| word.starts_with('$') || private.contains(&word));
         let inside = open.is_some_and(|(at, is_enum)| match is_enum {
             true if indent == at + 4 => item.starts_with(char::is_uppercase),
             true => indent == at + 8 && item.starts_with(char::is_lowercase) && item.contains(':'),
@@ -129,6 +133,22 @@ fn public_items(lines: &[&str]) -> usize {
         }
     }
     count
+}
+
+/// What a line declares for its own crate only: a structure, an enum or a trait.
+fn private_name(line: &str) -> Option<&str> {
+    let item = line.trim_start();
+    let item =
+        item.strip_prefix("pub(").map_or(item, |rest| rest.split_once(") ").map_or("", |r| r.1));
+    let kinds = ["struct ", "enum ", "trait "];
+    let rest = kinds.iter().find_map(|kind| item.strip_prefix(kind))?;
+    words_of(rest).next()
+}
+
+/// The names in a line of code.
+fn words_of(line: &str) -> impl Iterator<Item = &str> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    line.split(move |c| !is_name(c)).filter(|word| !word.is_empty())
 }
 
 fn words(files: &[PathBuf]) -> Result<usize> {
@@ -207,6 +227,10 @@ mod tests {
                     i: u8,\n    },\n}\npub trait J {\n    fn k();\n}\nimpl J for C {\n    fn k() {}\n}\npub(crate) fn l() {}\n";
         // C, d, F, G, H, i, J, k, and J for C.
         assert_eq!(public_items(&text.lines().collect::<Vec<_>>()), 9);
+        let private = "pub struct A;\npub(crate) struct B<T>(T);\ntrait C {}\nimpl Drop for A {}\nimpl<T> Drop for \
+                       B<T> {}\nimpl C for A {}\nimpl Eq for $name<'_> {}\n";
+        // A, and Drop for A.
+        assert_eq!(public_items(&private.lines().collect::<Vec<_>>()), 2);
     }
 
     #[test]

@@ -102,6 +102,10 @@ typedef struct {
   /* Nonzero: workers have the nice value below. */
   uint32_t set_nice;
   int32_t nice;
+  /* 1 to 99: workers have the policy SCHED_FIFO with this priority; 0: they have not. */
+  uint32_t fifo;
+  /* Must be zero. */
+  uint32_t reserved;
 } schedlab_pool_options;
 
 /* A job that is all zero but for its size and run may start now and has no deadline. */
@@ -144,7 +148,7 @@ typedef struct {
   uint64_t stuck;
 } schedlab_counts;
 
-/* Starts a pool; null where the options are wrong or the system gives no threads. */
+/* Starts a pool; null where the options are wrong, or the system gives no threads or refuses a CPU or a priority. */
 schedlab_pool *schedlab_pool_start(const schedlab_pool_options *options);
 /* Stops taking jobs and cancels what has not started, without waiting: before the stops of several pools. */
 int schedlab_pool_close(const schedlab_pool *pool);

@@ -30,9 +30,10 @@ private:
 };
 
 namespace detail {
-struct release {
-  void operator()(schedlab_handle *handle) const { schedlab_handle_release(handle); }
-};
+// A time of C, in which 0 means none for deadlines: one before the pool's start is `least`.
+inline uint64_t ns(nanoseconds time, uint64_t least = 0) {
+  return time.count() > 0 ? static_cast<uint64_t>(time.count()) : least;
+}
 
 template <class T> struct state {
   std::optional<T> value;
@@ -66,9 +67,12 @@ template <class F, class T> struct job {
 // The value that a job will have. Destroying a future detaches the job.
 template <class T> class future {
 public:
+  future() = default;
+  future(future &&) = default;
+  future &operator=(future &&) = default;
   void wait() const { schedlab_handle_wait(handle_.get(), UINT64_MAX); }
   bool wait_for(nanoseconds patience) const {
-    return schedlab_handle_wait(handle_.get(), static_cast<uint64_t>(patience.count())) == SCHEDLAB_OK;
+    return schedlab_handle_wait(handle_.get(), detail::ns(patience)) == SCHEDLAB_OK;
   }
   bool cancel() const { return schedlab_handle_cancel(handle_.get()) != 0; }
   int state() const { return schedlab_handle_state(handle_.get()); }
@@ -84,25 +88,27 @@ public:
 
 private:
   friend class pool;
-  std::unique_ptr<schedlab_handle, detail::release> handle_;
+  friend class request;
+  std::shared_ptr<schedlab_handle> handle_;
   std::shared_ptr<detail::state<T>> result_;
 };
 
 // What a job asks for, in times of the pool.
 class request {
 public:
-  request &start(nanoseconds at) { return posting_.start_ns = static_cast<uint64_t>(at.count()), *this; }
-  request &deadline(nanoseconds at) { return posting_.deadline_ns = static_cast<uint64_t>(at.count()), *this; }
-  request &latest_start(nanoseconds at) { return posting_.latest_start_ns = static_cast<uint64_t>(at.count()), *this; }
-  request &expected(nanoseconds time) { return posting_.expected_ns = static_cast<uint64_t>(time.count()), *this; }
+  request &start(nanoseconds at) { return posting_.start_ns = detail::ns(at), *this; }
+  request &deadline(nanoseconds at) { return posting_.deadline_ns = detail::ns(at, 1), *this; }
+  request &latest_start(nanoseconds at) { return posting_.latest_start_ns = detail::ns(at, 1), *this; }
+  request &expected(nanoseconds time) { return posting_.expected_ns = detail::ns(time), *this; }
   request &criticality(uint16_t value) { return posting_.criticality = value, *this; }
   request &stream(uint16_t value) { return posting_.stream = value, *this; }
-  template <class T> request &after(const future<T> &before) { return after_.push_back(before.handle()), *this; }
+  template <class T> request &after(const future<T> &before) { return after_.push_back(before.handle_), *this; }
 
 private:
   friend class pool;
   schedlab_posting posting_{};
-  std::vector<schedlab_handle *> after_;
+  // Shared, so that a request may outlive the futures that it names.
+  std::vector<std::shared_ptr<schedlab_handle>> after_;
 };
 
 // A running pool. Its destructor cancels what has not started and waits for what runs.
@@ -120,7 +126,7 @@ public:
 
   nanoseconds now() const { return nanoseconds(schedlab_pool_now(pool_)); }
   bool wait_for(nanoseconds patience) const {
-    return schedlab_pool_wait(pool_, static_cast<uint64_t>(patience.count())) == SCHEDLAB_OK;
+    return schedlab_pool_wait(pool_, detail::ns(patience)) == SCHEDLAB_OK;
   }
   void wait() const { schedlab_pool_wait(pool_, UINT64_MAX); }
   schedlab_counts counts() const {
@@ -142,11 +148,13 @@ public:
     posting.run = job::run;
     posting.drop = job::drop;
     posting.data = data.get();
+    std::vector<schedlab_handle *> after;
+    for (const auto &before : asks.after_) after.push_back(before.get());
     schedlab_handle *handle = nullptr;
-    int code = schedlab_post(pool_, &posting, asks.after_.data(), asks.after_.size(), &handle);
+    int code = schedlab_post(pool_, &posting, after.data(), after.size(), &handle);
     if (code != SCHEDLAB_OK) throw job_error("the job was not taken", code);
     data.release();
-    result.handle_.reset(handle);
+    result.handle_ = {handle, schedlab_handle_release};
     return result;
   }
 

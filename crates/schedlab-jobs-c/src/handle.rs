@@ -1,7 +1,7 @@
 //! Handles and ids of jobs.
 
 use crate::{Code, patience};
-use schedlab_pool::{Ended, Handle, JobId, JobState};
+use schedlab_pool::{Handle, JobId, JobState};
 
 /// A reference to a job: `schedlab_handle` in C.
 pub struct HandleC(pub(crate) Handle<'static, ()>);
@@ -49,21 +49,20 @@ pub unsafe extern "C" fn schedlab_handle_wait(waited: *const HandleC, patience_n
 pub unsafe extern "C" fn schedlab_handle_state(asked: *const HandleC) -> i32 {
     // SAFETY: by the contract of this function.
     let Some(handle) = (unsafe { handle(asked) }) else { return -1 };
-    match handle.ended() {
-        None => state(handle.state()),
-        Some(Ended::Done) => 3,
-        Some(Ended::Cancelled) => 5,
-        Some(Ended::DependencyFailed) => 6,
-        Some(Ended::TooLate) => 7,
-        Some(Ended::Shed) => 8,
-        Some(_) => 4,
-    }
+    state(handle.state())
 }
 
 pub(crate) fn state(state: JobState) -> i32 {
     match state {
         JobState::Waiting => 0,
         JobState::Running => 1,
+        JobState::Done => 3,
+        // A job of C cannot panic; if one of a callback's Rust code does, it failed.
+        JobState::Failed | JobState::Panicked => 4,
+        JobState::Cancelled => 5,
+        JobState::DependencyFailed => 6,
+        JobState::TooLate => 7,
+        JobState::Shed => 8,
         _ => 2,
     }
 }

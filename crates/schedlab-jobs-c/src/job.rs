@@ -148,6 +148,6 @@ pub unsafe extern "C" fn schedlab_complete(completion: *mut CompletionC) {
 pub unsafe extern "C" fn schedlab_fail(completion: *mut CompletionC) {
     if !completion.is_null() {
         // SAFETY: by the contract of this function.
-        unsafe { Box::from_raw(completion) }.0.fail();
+        drop(unsafe { Box::from_raw(completion) });
     }
 }

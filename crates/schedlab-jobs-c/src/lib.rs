@@ -10,6 +10,7 @@
 pub mod handle;
 pub mod job;
 pub mod pool;
+mod priority;
 mod sized;
 #[cfg(test)]
 mod tests;

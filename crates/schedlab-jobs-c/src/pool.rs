@@ -2,9 +2,12 @@
 
 use crate::handle::{HandleC, JobC, handle, state};
 use crate::job::{Posting, give_back};
-use crate::{Code, patience, sized};
+use crate::{Code, patience, priority, sized};
 use schedlab_pool::{Counts, Late, Options, Pool, Refusal, WaitError};
 use std::ffi::{CStr, c_char};
+use std::ops::Deref;
+use std::sync::mpsc;
+use std::time::Instant;
 
 /// The settings of a pool: `schedlab_pool_options` in C.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,8 @@ pub struct OptionsC {
     pub(crate) cpu_count: usize,
     pub(crate) set_nice: u32,
     pub(crate) nice: i32,
+    pub(crate) fifo: u32,
+    pub(crate) reserved: u32,
 }
 
 // SAFETY: it begins with its size, and numbers and pointers may be anything.
@@ -73,34 +78,48 @@ impl CountsC {
 
 /// A running pool: `schedlab_pool` in C.
 #[derive(Debug)]
-pub struct PoolC(Pool);
+pub struct PoolC {
+    pool: Pool,
+    /// When the clock began that C sees.
+    origin: Instant,
+}
+
+impl Deref for PoolC {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        &self.pool
+    }
+}
 
 /// The pool behind a pointer.
 ///
 /// # Safety
 /// The pointer is null, or came from [`schedlab_pool_start`] and was not stopped.
-pub(crate) unsafe fn pool<'a>(pool: *const PoolC) -> Option<&'a Pool> {
+pub(crate) unsafe fn pool<'a>(pool: *const PoolC) -> Option<&'a PoolC> {
     // SAFETY: by the contract of this function.
-    unsafe { pool.as_ref() }.map(|pool| &pool.0)
+    unsafe { pool.as_ref() }
 }
 
-/// Starts a pool; null where the options are wrong or the system gives no threads.
+/// Starts a pool; null where the options are wrong, or the system gives no threads or refuses a CPU or a priority.
 ///
 /// # Safety
 /// `options` is null or points to options whose name is null or a string, and whose list has as many CPUs as they say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedlab_pool_start(options: *const OptionsC) -> *mut PoolC {
+    let origin = Instant::now();
     // SAFETY: by the contract of this function.
     let options = unsafe { sized::read(options) };
     // SAFETY: by the contract of this function.
     let pool = options.and_then(|options| unsafe { start(&options) });
-    pool.map_or(std::ptr::null_mut(), |pool| Box::into_raw(Box::new(PoolC(pool))))
+    pool.map_or(std::ptr::null_mut(), |pool| Box::into_raw(Box::new(PoolC { pool, origin })))
 }
 
 /// # Safety
 /// As [`schedlab_pool_start`].
 unsafe fn start(asked: &OptionsC) -> Option<Pool> {
-    if asked.workers > 1024 || (asked.cpus.is_null() && asked.cpu_count > 0) {
+    let is_known = asked.workers <= 1024 && asked.fifo <= 99 && asked.reserved == 0;
+    if !is_known || (asked.cpus.is_null() && asked.cpu_count > 0) {
         return None;
     }
     let mut options = Options::new(asked.workers as usize).late(match asked.late {
@@ -124,7 +143,18 @@ unsafe fn start(asked: &OptionsC) -> Option<Pool> {
     if asked.set_nice != 0 {
         options = options.nice(asked.nice);
     }
-    Pool::start(options).ok()
+    if asked.fifo == 0 {
+        return Pool::start(options).ok();
+    }
+    // Each worker tells whether it has the priority.
+    let (tell, told) = mpsc::channel();
+    let fifo = asked.fifo;
+    let pool = Pool::start(options.on_start(move |_| {
+        let _ = tell.send(priority::set_fifo(fifo));
+    }));
+    let pool = pool.ok()?;
+    let workers = pool.load().workers;
+    told.into_iter().take(workers).all(|has| has).then_some(pool)
 }
 
 /// Stops taking jobs and cancels what has not started.
@@ -155,7 +185,7 @@ pub unsafe extern "C" fn schedlab_pool_stop(
     }
     // SAFETY: by the contract of this function.
     let pool = unsafe { Box::from_raw(stopped) };
-    let report = pool.0.stop(patience(patience_ns));
+    let report = pool.pool.stop(patience(patience_ns));
     if !counts.is_null() {
         // SAFETY: by the contract of this function.
         unsafe { sized::write(counts, CountsC::of(report.counts, report.stuck.len())) };
@@ -170,7 +200,7 @@ pub unsafe extern "C" fn schedlab_pool_stop(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedlab_pool_now(asked: *const PoolC) -> u64 {
     // SAFETY: by the contract of this function.
-    let elapsed = unsafe { pool(asked) }.map(|pool| pool.origin().elapsed().as_nanos());
+    let elapsed = unsafe { pool(asked) }.map(|pool| pool.origin.elapsed().as_nanos());
     elapsed.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
@@ -222,7 +252,7 @@ pub unsafe extern "C" fn schedlab_post(
     if after.is_null() && after_count > 0 {
         return Code::Invalid as i32;
     }
-    let Some((job, mut request)) = posting.split(pool.origin()) else {
+    let Some((job, mut request)) = posting.split(pool.origin) else {
         return Code::Invalid as i32;
     };
     for number in 0..after_count {
@@ -267,8 +297,8 @@ fn code(why: Refusal) -> Code {
     match why {
         Refusal::Full => Code::Full,
         Refusal::Closed => Code::Closed,
-        Refusal::NoSuchJob { .. } => Code::NoSuchJob,
-        Refusal::Cycle { .. } => Code::Cycle,
+        Refusal::NoSuchJob(_) => Code::NoSuchJob,
+        Refusal::Cycle(_) => Code::Cycle,
         _ => Code::Invalid,
     }
 }
@@ -302,7 +332,7 @@ pub unsafe extern "C" fn schedlab_post_batch(
         // SAFETY: by the contract of this function.
         let posting = unsafe { sized::read(at) };
         let split = posting.filter(|posting| posting.size == size);
-        let split = split.and_then(|posting| Some((posting, posting.split(pool.origin())?)));
+        let split = split.and_then(|posting| Some((posting, posting.split(pool.origin)?)));
         let Some((posting, (job, request))) = split else {
             give_back(plan);
             return Code::Invalid as i32;

@@ -5,6 +5,7 @@ use crate::handle::*;
 use crate::job::{ContextC, Posting, schedlab_complete, schedlab_context_completion};
 use crate::pool::*;
 use std::ffi::c_void;
+use std::io::Write;
 use std::mem::{offset_of, size_of};
 use std::ptr::{from_ref, null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -215,4 +216,47 @@ fn a_smaller_structure_means_zeros_and_unknown_bytes_must_be_zero() {
     assert_eq!((few.posted, few.done), (2, 99));
     stop(pool);
     assert_eq!(drops.load(SeqCst), 2);
+}
+
+extern "C" fn tells_its_policy(data: *mut c_void, _: *mut ContextC) -> i32 {
+    // The fields of proc(5) from the end of the name on: the 40th is the priority, the 41st the policy.
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = |number: usize| fields.split_whitespace().nth(number - 3)?.parse::<u32>().ok();
+    let told = field(40).zip(field(41)).map_or(0, |(priority, policy)| 100 * policy + priority);
+    // SAFETY: the test posts the address of a counter that outlives its pool.
+    unsafe { &*data.cast::<AtomicU32>() }.store(told, SeqCst);
+    0
+}
+
+#[test]
+fn workers_have_the_priority_that_was_asked_for_or_the_pool_does_not_start() {
+    let mut asked = OptionsC { fifo: 100, ..options() };
+    // SAFETY: the options are a reference.
+    let none = unsafe { schedlab_pool_start(&raw const asked) };
+    assert!(none.is_null(), "there is no such priority");
+    asked = OptionsC { reserved: 1, ..options() };
+    // SAFETY: as above.
+    assert!(unsafe { schedlab_pool_start(&raw const asked) }.is_null(), "the member is not known");
+    asked = OptionsC { fifo: 3, workers: 2, ..options() };
+    // SAFETY: as above.
+    let pool = unsafe { schedlab_pool_start(&raw const asked) };
+    if pool.is_null() {
+        let _ =
+            writeln!(std::io::stderr(), "MISSING: the right to SCHED_FIFO: not seen in a worker");
+        return;
+    }
+    let told = AtomicU32::new(0);
+    let posting = Posting { run: Some(tells_its_policy), drop: None, ..counted(&told) };
+    assert_eq!(ended(post(pool, &posting, &[]).expect("room")), 3);
+    assert_eq!(told.load(SeqCst), 103, "SCHED_FIFO is policy 1");
+    stop(pool);
+}
+
+#[test]
+fn a_cpu_that_is_not_there_starts_no_pool() {
+    let cpus = [1_000_000];
+    let asked = OptionsC { cpus: cpus.as_ptr(), cpu_count: 1, ..options() };
+    // SAFETY: the options are a reference, and the CPUs outlive the call.
+    assert!(unsafe { schedlab_pool_start(&raw const asked) }.is_null());
 }

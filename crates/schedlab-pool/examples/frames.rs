@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example says what it did")]
 
-use schedlab_pool::{JobError, Options, Pool, Request, Spawner};
+use schedlab_pool::{JobError, JobState, Options, Pool, Request, Spawner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -49,7 +49,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     playing.store(false, Relaxed);
     pool.wait(Duration::MAX)?;
     let shown = ends.iter().filter(|end| end.is_ok()).count();
-    let lost = ends.iter().filter(|end| matches!(end, Err(JobError::DependencyFailed))).count();
+    let lost = ends
+        .iter()
+        .filter(|end| matches!(end, Err(JobError::NoValue(JobState::DependencyFailed))))
+        .count();
     let counts = pool.stop(Duration::MAX).counts;
     let late = counts.late_starts + counts.ended_late;
     assert_eq!((shown, lost, counts.failed), (FRAMES as usize - 1, 1, 1));

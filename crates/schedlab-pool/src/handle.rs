@@ -1,6 +1,6 @@
 //! Handles: wait for a job, get its value, cancel it, depend on it.
 
-use crate::job::{Stage, TaskRef, Valued};
+use crate::job::{Links, Stage, TaskRef, Valued};
 use crate::shared::Lease;
 use crate::worker;
 use std::any::Any;
@@ -16,7 +16,7 @@ pub struct JobId {
     pub serial: u64,
 }
 
-/// Where a job is.
+/// Where a job is, and how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobState {
@@ -24,8 +24,22 @@ pub enum JobState {
     Waiting,
     /// It runs, or its completion has not been told.
     Running,
-    /// It ended. How, its handle knows.
+    /// It ended. How, only its handle knows.
     Ended,
+    /// It ended well.
+    Done,
+    /// It said itself that it failed, or its completion was dropped.
+    Failed,
+    /// It ended in a panic.
+    Panicked,
+    /// It was cancelled, alone or with its stream, or the pool stopped.
+    Cancelled,
+    /// It did not run: a job that it depends on did not end well.
+    DependencyFailed,
+    /// It was too late to start, and was dropped.
+    TooLate,
+    /// It was shed: a compulsory job was late.
+    Shed,
 }
 
 impl JobState {
@@ -33,29 +47,25 @@ impl JobState {
         match stage {
             Stage::Waiting | Stage::Queued => Self::Waiting,
             Stage::Running | Stage::Deferred | Stage::ToldDone | Stage::ToldFailed => Self::Running,
-            _ => Self::Ended,
+            Stage::Done => Self::Done,
+            Stage::Failed => Self::Failed,
+            Stage::Panicked => Self::Panicked,
+            Stage::Cancelled => Self::Cancelled,
+            Stage::Dependency => Self::DependencyFailed,
+            Stage::TooLate => Self::TooLate,
+            Stage::Shed => Self::Shed,
         }
     }
-}
 
-/// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Ended {
-    /// Well.
-    Done,
-    /// It said so itself, or its completion did.
-    Failed,
-    /// In a panic.
-    Panicked,
-    /// It was cancelled, alone or with its stream, or the pool stopped.
-    Cancelled,
-    /// A job that it depends on did not end well.
-    DependencyFailed,
-    /// It was too late to start, and was dropped.
-    TooLate,
-    /// It was shed.
-    Shed,
+    fn text(self) -> &'static str {
+        match self {
+            Self::Cancelled => "it was cancelled",
+            Self::DependencyFailed => "a job that it depends on did not end well",
+            Self::TooLate => "it was too late to start",
+            Self::Shed => "it was shed, since a compulsory job was late",
+            _ => "it failed",
+        }
+    }
 }
 
 /// Why a job has no value.
@@ -65,24 +75,9 @@ pub enum JobError {
     /// It panicked, with this payload.
     #[error("the job panicked")]
     Panicked(Box<dyn Any + Send>),
-    /// It was cancelled, alone or with its stream, or the pool stopped.
-    #[error("the job was cancelled")]
-    Cancelled,
-    /// A job that it depends on did not end well.
-    #[error("a job that this job depends on did not end well")]
-    DependencyFailed,
-    /// It was too late to start, and was dropped.
-    #[error("the job was too late to start")]
-    TooLate,
-    /// It was shed.
-    #[error("the job was shed: a compulsory job was late")]
-    Shed,
-    /// Its completion said so, or was dropped.
-    #[error("the job failed")]
-    Failed,
-    /// Its value was taken already.
-    #[error("the value of the job was taken already")]
-    Taken,
+    /// It ended in another way than well, or did not run.
+    #[error("the job has no value: {}", .0.text())]
+    NoValue(JobState),
 }
 
 /// A job that was posted. Dropping the handle detaches the job: it runs all the same.
@@ -100,23 +95,9 @@ impl<'env, T> Handle<'env, T> {
         Arc::clone(&self.job) as TaskRef<'env>
     }
 
-    /// Where the job is.
+    /// Where the job is, or how it ended.
     pub fn state(&self) -> JobState {
         JobState::of(self.job.head().stage())
-    }
-
-    /// How the job ended; `None` if it has not.
-    pub fn ended(&self) -> Option<Ended> {
-        Some(match self.job.head().stage() {
-            Stage::Done => Ended::Done,
-            Stage::Failed => Ended::Failed,
-            Stage::Panicked => Ended::Panicked,
-            Stage::Cancelled => Ended::Cancelled,
-            Stage::Dependency => Ended::DependencyFailed,
-            Stage::TooLate => Ended::TooLate,
-            Stage::Shed => Ended::Shed,
-            _ => return None,
-        })
     }
 
     /// Waits until the job has ended, and leaves its value; false if it has not within `patience`. Inside a job and with
@@ -127,8 +108,7 @@ impl<'env, T> Handle<'env, T> {
         self.is_ended()
     }
 
-    /// Whether the job has ended.
-    pub fn is_ended(&self) -> bool {
+    fn is_ended(&self) -> bool {
         self.job.head().stage().is_end()
     }
 
@@ -157,18 +137,15 @@ impl<'env, T> Handle<'env, T> {
         self.result()
     }
 
-    /// Waits until the job has ended, or for `patience`: then the handle comes back.
-    ///
-    /// # Errors
-    /// The handle, if the job has not ended.
-    pub fn wait_for(self, patience: Duration) -> Result<Result<T, JobError>, Self> {
-        self.wait_until(Instant::now().checked_add(patience));
-        if self.is_ended() { Ok(self.result()) } else { Err(self) }
-    }
-
     fn wait_until(&self, end: Option<Instant>) {
         let this_thread = std::thread::current();
-        if self.job.head().link(|links| links.waiters.push(this_thread)).is_none() {
+        let wait = |links: &mut Links<'env>| {
+            // One that waits again and again is woken once.
+            if !links.waiters.iter().any(|waiter| waiter.id() == this_thread.id()) {
+                links.waiters.push(this_thread);
+            }
+        };
+        if self.job.head().link(wait).is_none() {
             return;
         }
         let is_over = || self.is_ended() || end.is_some_and(|end| Instant::now() >= end);
@@ -191,23 +168,18 @@ impl<'env, T> Handle<'env, T> {
     }
 
     fn result(&self) -> Result<T, JobError> {
-        match self.ended() {
-            Some(Ended::Failed) => Err(JobError::Failed),
-            Some(Ended::Cancelled) => Err(JobError::Cancelled),
-            Some(Ended::DependencyFailed) => Err(JobError::DependencyFailed),
-            Some(Ended::TooLate) => Err(JobError::TooLate),
-            Some(Ended::Shed) => Err(JobError::Shed),
-            Some(Ended::Done | Ended::Panicked) | None => match self.job.take() {
-                Some(Ok(value)) => Ok(value),
-                Some(Err(panic)) => Err(JobError::Panicked(panic)),
-                None => Err(JobError::Taken),
-            },
+        let state = self.state();
+        // A completion that comes after a stop leaves a value too.
+        let has_value = matches!(state, JobState::Done | JobState::Panicked);
+        match has_value.then(|| self.job.take()).flatten() {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(panic)) => Err(JobError::Panicked(panic)),
+            None => Err(JobError::NoValue(state)),
         }
     }
 }
 
-/// Ends a job that [`Spawner::spawn_deferred`](crate::Spawner::spawn_deferred) posted. Dropped without a word, it fails
-/// the job. The job ends when its function has returned and this was called.
+/// Ends a job that [`Spawner::spawn_deferred`](crate::Spawner::spawn_deferred) posted. Dropping it fails the job. The job ends when its function has returned and this was called.
 pub struct Completion<'env, T> {
     job: Option<Arc<dyn Valued<'env, T> + 'env>>,
     shared: Arc<Lease<'env>>,
@@ -229,11 +201,6 @@ impl<'env, T> Completion<'env, T> {
         }
     }
 
-    /// The job has failed.
-    pub fn fail(self) {
-        drop(self);
-    }
-
     fn tell(&self, job: Arc<dyn Valued<'env, T> + 'env>, well: bool) {
         self.shared.core.tell(&(job as TaskRef<'env>), well, worker::worker_of(&self.shared));
         self.shared.tell_drained();
@@ -245,5 +212,20 @@ impl<T> Drop for Completion<'_, T> {
         if let Some(job) = self.job.take() {
             self.tell(job, false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, Pool, Request};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_asks_again_and_again_waits_once() {
+        let pool = Pool::start(Options::new(1)).expect("threads");
+        let far = Request::new().start(Instant::now() + Duration::from_secs(3600));
+        let job = pool.spawn_with(far, || ()).expect("room");
+        assert!((0..100).all(|_| !job.wait_ended(Duration::ZERO)));
+        assert_eq!(job.job.head().link(|links| links.waiters.len()), Some(1));
     }
 }

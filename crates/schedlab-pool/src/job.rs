@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::{Arc, Weak};
 
 /// Nanoseconds on a pool's clock, which begins when the pool starts.
-pub type Nanos = u64;
+pub(crate) type Nanos = u64;
 
 /// A deadline or start that never comes.
-pub const NEVER: Nanos = Nanos::MAX;
+pub(crate) const NEVER: Nanos = Nanos::MAX;
 
 /// How much a job matters when not all can be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -508,6 +508,13 @@ pub(crate) fn contain(run: impl FnOnce()) -> bool {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
         true
     })
+}
+
+/// Lets jobs go. With the last share in a job its value goes, whose drop may panic.
+pub(crate) fn discard<'env>(jobs: impl IntoIterator<Item = TaskRef<'env>>) {
+    for job in jobs {
+        contain(|| drop(job));
+    }
 }
 
 /// What lies in a queue.

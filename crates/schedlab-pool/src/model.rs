@@ -5,7 +5,7 @@
 mod tests;
 
 use crate::counts::Counts;
-use crate::job::{Asks, Criticality, Item, Job, NEVER, Nanos, Returned, TaskRef, Times, Work};
+use crate::job::{Asks, Criticality, Item, Job, NEVER, Returned, TaskRef, Times, Work};
 use crate::policy::{Core, Hooks, Late, LateJob, Me};
 use crate::queues::{Lists, Queues};
 use crate::sync::{Mutex, lock};
@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelRequest {
     /// The earliest start.
-    pub start: Nanos,
+    pub start: u64,
     /// By when the job has to be complete.
-    pub deadline: Nanos,
+    pub deadline: u64,
     /// The time after which it is too late to start; `None`: the deadline.
-    pub latest_start: Option<Nanos>,
+    pub latest_start: Option<u64>,
     /// How long the job is expected to run.
-    pub expected: Nanos,
+    pub expected: u64,
     /// How much the job matters.
     pub criticality: Criticality,
     /// The stream of the job.
@@ -71,7 +71,7 @@ pub enum Step {
     /// It found a job between looking and sleeping: it looks again.
     Again,
     /// It sleeps until then, or until [`Model::woken`] names it.
-    Sleep(Nanos),
+    Sleep(u64),
 }
 
 /// How a job ended.
@@ -241,7 +241,7 @@ impl Model {
     }
 
     /// Sets the time.
-    pub fn set_now(&self, now: Nanos) {
+    pub fn set_now(&self, now: u64) {
         self.0.now.store(now, SeqCst);
     }
 

@@ -2,10 +2,12 @@
 
 use crate::policy::{Late, LateJob};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Called on a worker's thread, with the number of the worker.
 type OnStart = Arc<dyn Fn(usize) + Send + Sync>;
+/// Called with the number of a worker, and whether it sleeps.
+type OnSleep = Arc<dyn Fn(usize, bool) + Send + Sync>;
 /// Called for each job that is too late.
 type OnLate = Arc<dyn Fn(LateJob) + Send + Sync>;
 
@@ -14,7 +16,7 @@ type OnLate = Arc<dyn Fn(LateJob) + Send + Sync>;
 #[non_exhaustive]
 pub struct Options {
     /// Number of workers, at least 1.
-    pub workers: usize,
+    pub(crate) workers: usize,
     /// The number of jobs that have not ended beyond which posting is refused.
     pub(crate) backlog_max: usize,
     /// What happens to jobs that are too late.
@@ -31,8 +33,8 @@ pub struct Options {
     pub(crate) on_start: Option<OnStart>,
     /// Called when a job is too late, by the worker that finds it. The hook may post and cancel.
     pub(crate) on_late: Option<OnLate>,
-    /// Told of each job's begin and end, and when a worker sleeps.
-    pub(crate) watch: Option<Arc<dyn Watch>>,
+    /// Called on a worker's thread when it goes to sleep and when it is awake again.
+    pub(crate) on_sleep: Option<OnSleep>,
 }
 
 impl Options {
@@ -49,7 +51,7 @@ impl Options {
             depth_max: 64,
             on_start: None,
             on_late: None,
-            watch: None,
+            on_sleep: None,
         }
     }
 
@@ -95,40 +97,28 @@ impl Options {
         self
     }
 
-    /// The options with a hook that each worker calls first.
+    /// The options with a hook that each worker calls first, such as to set its policy or a real-time priority. A panic
+    /// of the hook does not end the worker.
     #[must_use]
     pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.on_start = Some(Arc::new(hook));
         self
     }
 
-    /// The options with a hook that hears of late jobs.
+    /// The options with a hook that hears of late jobs. A panic of the hook does not end the worker.
     #[must_use]
     pub fn on_late(mut self, hook: impl Fn(LateJob) + Send + Sync + 'static) -> Self {
         self.on_late = Some(Arc::new(hook));
         self
     }
 
-    /// The options with a watcher of the workers.
+    /// The options with a hook that each worker calls with its number and `true` before it goes to sleep, and with
+    /// `false` when it is awake again. It must not panic.
     #[must_use]
-    pub fn watch(mut self, watch: Arc<dyn Watch>) -> Self {
-        self.watch = Some(watch);
+    pub fn on_sleep(mut self, hook: impl Fn(usize, bool) + Send + Sync + 'static) -> Self {
+        self.on_sleep = Some(Arc::new(hook));
         self
     }
-}
-
-/// Hears what workers do, on their threads. All hooks do nothing by default. A pool without a watcher pays for none.
-pub trait Watch: Send + Sync {
-    /// A worker begins a job.
-    fn begins(&self, _worker: usize) {}
-    /// A worker has ended a job.
-    fn ended(&self, _worker: usize) {}
-    /// A worker goes to sleep, until the next start if it keeps one.
-    fn parks(&self, _worker: usize, _until: Option<Instant>) {}
-    /// A worker that slept is awake.
-    fn unparked(&self, _worker: usize) {}
-    /// Somebody wakes a worker.
-    fn wakes(&self, _worker: usize) {}
 }
 
 pub(crate) fn ns(duration: Duration) -> u64 {

@@ -25,26 +25,8 @@ impl<'env> Spawner<'env> {
 }
 
 impl<'env> Plan<'env> {
-    /// How many jobs the plan has: the number of the next one.
-    pub fn len(&self) -> usize {
-        self.jobs.len()
-    }
-
-    /// Whether the plan has no jobs.
-    pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
-    /// Adds a job that may start at once.
-    pub fn add<T: Send + 'env>(
-        &mut self,
-        function: impl FnOnce() -> T + Send + 'env,
-    ) -> Handle<'env, T> {
-        self.add_with(Request::new(), function)
-    }
-
     /// Adds a job with what it asks for. It may come after jobs of this plan, or after jobs that were posted.
-    pub fn add_with<T: Send + 'env>(
+    pub fn add<T: Send + 'env>(
         &mut self,
         request: Request<'env>,
         function: impl FnOnce() -> T + Send + 'env,
@@ -88,11 +70,6 @@ impl<'env> Plan<'env> {
     /// Job `to` starts after job `from` has ended well. Both are numbers in the order of adding, from 0.
     pub fn link(&mut self, from: usize, to: usize) {
         self.links.push((from, to));
-    }
-
-    /// Job `to` of the plan starts after a job that was posted, or that the plan has, has ended well.
-    pub fn after<T>(&mut self, from: &Handle<'env, T>, to: usize) {
-        self.after.push((vec![from.task()], to));
     }
 
     /// Posts the plan: all of it or nothing.
@@ -197,14 +174,14 @@ impl<'env> Plan<'env> {
         let mut first_link = vec![0usize; jobs + 1];
         for &(from, to) in &self.links {
             if let Some(job) = [from, to].into_iter().find(|&job| job >= jobs) {
-                return Err(Refusal::NoSuchJob { job, jobs });
+                return Err(Refusal::NoSuchJob(job));
             }
             before[to] += 1;
             first_link[from + 1] += 1;
         }
         for (after, to) in &self.after {
             if *to >= jobs {
-                return Err(Refusal::NoSuchJob { job: *to, jobs });
+                return Err(Refusal::NoSuchJob(*to));
             }
             if after.iter().any(|task| task.head().is_unposted()) {
                 return Err(Refusal::NotPosted);
@@ -231,7 +208,7 @@ impl<'env> Plan<'env> {
             }
         }
         match (0..jobs).find(|&job| before[job] > 0) {
-            Some(job) => Err(Refusal::Cycle { job }),
+            Some(job) => Err(Refusal::Cycle(job)),
             None => Ok(order),
         }
     }

@@ -8,6 +8,7 @@ use crate::worker::{work, worker_of};
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub struct Report {
     pub stuck: Vec<usize>,
 }
 
-/// A running pool. Dropped without [`Pool::stop`], it cancels what has not started and does not wait.
+/// A running pool. Its clones are [`Spawner`]s, which can be kept and taken into jobs. Dropped without [`Pool::stop`], it cancels what has not started and does not wait.
 pub struct Pool {
     spawner: Spawner<'static>,
 }
@@ -35,25 +36,27 @@ impl Deref for Pool {
 }
 
 impl Pool {
-    /// Starts the workers.
+    /// Starts the workers, and waits until each has the CPU and the nice value that it was asked for.
     ///
     /// # Errors
-    /// When the system gives no more threads.
-    pub fn start(mut options: Options) -> io::Result<Self> {
-        options.workers = options.workers.max(1);
+    /// When the system gives no more threads, or refuses a CPU or the nice value.
+    pub fn start(options: Options) -> io::Result<Self> {
         let (shared, locals) = Shared::new(options);
         let pool = Self { spawner: Spawner::new(&shared) };
+        let (tell, told) = mpsc::channel();
         for (number, local) in locals.into_iter().enumerate() {
-            let shared = Arc::clone(&shared);
+            let (shared, tell) = (Arc::clone(&shared), tell.clone());
             let name = format!("{}{number}", shared.options.name);
             lock(&shared.alive.0).push(number);
             let own = Arc::clone(&shared);
-            let started = Builder::new().name(name).spawn(move || work(&own, number, &local));
+            let started = Builder::new().name(name).spawn(move || work(&own, number, &local, tell));
             if let Err(error) = started {
                 shared.left(number);
                 return Err(error);
             }
         }
+        drop(tell);
+        all_are_set_up(told)?;
         Ok(pool)
     }
 
@@ -61,33 +64,30 @@ impl Pool {
     /// ended and the workers have left.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// As [`Pool::start`].
     pub fn scoped<'env, R>(
-        mut options: Options,
+        options: Options,
         body: impl FnOnce(&Spawner<'env>) -> R,
     ) -> io::Result<R> {
-        options.workers = options.workers.max(1);
         let (shared, locals) = Shared::new(options);
         std::thread::scope(|scope| {
             // Whatever happens, the workers leave, or the scope would wait for ever.
             let closing = Closing(&shared);
+            let (tell, told) = mpsc::channel();
             for (number, local) in locals.into_iter().enumerate() {
                 let name = format!("{}{number}", shared.options.name);
-                let own = Arc::clone(&shared);
+                let (own, tell) = (Arc::clone(&shared), tell.clone());
                 Builder::new()
                     .name(name)
-                    .spawn_scoped(scope, move || work(&own, number, &local))?;
+                    .spawn_scoped(scope, move || work(&own, number, &local, tell))?;
             }
+            drop(tell);
+            all_are_set_up(told)?;
             let result = body(&Spawner::new(&shared));
             shared.wait(Duration::MAX);
             drop(closing);
             Ok(result)
         })
-    }
-
-    /// A way to post jobs that can be kept.
-    pub fn spawner(&self) -> Spawner<'static> {
-        self.spawner.clone()
     }
 
     /// Stops the pool: cancels what has not started, and waits for what runs. Workers that still run a job when the
@@ -115,6 +115,11 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.spawner.shared().close();
     }
+}
+
+/// Waits until each worker has the CPU and the nice value that it was asked for.
+fn all_are_set_up(told: Receiver<io::Result<()>>) -> io::Result<()> {
+    told.into_iter().collect()
 }
 
 /// Closes a pool when it goes.

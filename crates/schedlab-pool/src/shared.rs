@@ -5,6 +5,7 @@ use crate::options::{Options, ns};
 use crate::policy::{Core, Hooks};
 use crate::queues::{Deques, Queues};
 use crate::sync::Apart;
+use std::io;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
@@ -43,11 +44,8 @@ impl<'env> Shared<'env> {
         let origin = Instant::now();
         let workers = options.workers.max(1);
         let threads: Arc<Threads> = Arc::new(Mutex::new(vec![None; workers]));
-        let (known, watch) = (Arc::clone(&threads), options.watch.clone());
+        let known = Arc::clone(&threads);
         let wake = move |worker: usize| {
-            if let Some(watch) = &watch {
-                watch.wakes(worker);
-            }
             if let Some(Some(thread)) = lock(&known).get(worker) {
                 thread.unpark();
             }
@@ -77,24 +75,31 @@ impl<'env> Shared<'env> {
         (at != NEVER).then(|| self.origin.checked_add(Duration::from_nanos(at))).flatten()
     }
 
-    /// Prepares a worker's thread.
-    pub(crate) fn set_up(&self, worker: usize) {
+    /// Binds a worker's thread to its CPU, and sets its nice value.
+    pub(crate) fn set_up(&self, worker: usize) -> io::Result<()> {
         #[cfg(all(target_os = "linux", not(miri)))]
         {
             let cpus = &self.options.cpus;
             if !cpus.is_empty() {
+                let cpu = cpus[worker % cpus.len()];
                 let mut set = rustix::thread::CpuSet::new();
-                set.set(cpus[worker % cpus.len()]);
-                // A CPU that has vanished leaves the worker free.
-                let _ = rustix::thread::sched_setaffinity(None, &set);
+                if cpu >= rustix::thread::CpuSet::MAX_CPU {
+                    return Err(refused(
+                        &format!("CPU {cpu}"),
+                        &io::ErrorKind::InvalidInput.into(),
+                    ));
+                }
+                set.set(cpu);
+                rustix::thread::sched_setaffinity(None, &set)
+                    .map_err(|error| refused(&format!("CPU {cpu}"), &error.into()))?;
             }
             if let Some(nice) = self.options.nice {
-                let _ = rustix::process::setpriority_process(None, nice);
+                rustix::process::setpriority_process(None, nice)
+                    .map_err(|error| refused(&format!("the nice value {nice}"), &error.into()))?;
             }
         }
-        if let Some(hook) = &self.options.on_start {
-            hook(worker);
-        }
+        let _ = worker;
+        Ok(())
     }
 
     /// A worker's thread is about to end.
@@ -174,6 +179,11 @@ impl<'env> Shared<'env> {
         self.core.close();
         self.tell_drained();
     }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn refused(what: &str, why: &io::Error) -> io::Error {
+    io::Error::new(why.kind(), format!("a worker cannot have {what}: {why}"))
 }
 
 /// A share in a pool. Each handle has one: several counts of them keep posters from waiting for one cache line.

@@ -9,7 +9,7 @@ use crate::sync::this_thread;
 use crate::worker::worker_of;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Why a job or a plan was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,19 +25,11 @@ pub enum Refusal {
     #[error("a job would wait for a job that was not posted")]
     NotPosted,
     /// A link of the plan names a job that it does not have.
-    #[error("the plan has {jobs} jobs, but a link names job {job}")]
-    NoSuchJob {
-        /// The number that the link has.
-        job: usize,
-        /// How many jobs the plan has.
-        jobs: usize,
-    },
-    /// Jobs of the plan wait for each other in a circle.
-    #[error("job {job} of the plan waits for itself, over other jobs")]
-    Cycle {
-        /// The number of one of them.
-        job: usize,
-    },
+    #[error("a link names job {0}, which the plan does not have")]
+    NoSuchJob(usize),
+    /// Jobs of the plan wait for each other in a circle. This is one of them.
+    #[error("job {0} of the plan waits for itself, over other jobs")]
+    Cycle(usize),
 }
 
 /// A job or a plan that was not taken: the function of the job, or the plan, comes back. A plan that is dropped cancels
@@ -77,9 +69,9 @@ pub struct Load {
     pub backlog: u64,
     /// Number of workers.
     pub workers: usize,
-    /// Workers that sleep.
+    /// Workers that sleep, those included that wait inside jobs for what to do.
     pub asleep: usize,
-    /// Workers that wait inside jobs and run no others. If that is all of them, nothing goes on.
+    /// Workers that wait inside jobs and run no others. If that is all of them, and no start comes, nothing goes on.
     pub blocked: usize,
 }
 
@@ -333,11 +325,6 @@ impl<'env> Spawner<'env> {
             asleep: self.shared.core.asleep(),
             blocked: self.shared.blocked.load(std::sync::atomic::Ordering::SeqCst),
         }
-    }
-
-    /// The start of the pool's clock: nanoseconds of C and of logs count from it.
-    pub fn origin(&self) -> Instant {
-        self.shared.origin
     }
 
     /// Stops taking jobs and cancels what has not started, without waiting. A stop of many pools closes each first.

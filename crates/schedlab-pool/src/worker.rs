@@ -1,12 +1,14 @@
 //! A worker's thread.
 
-use crate::job::{Item, Nanos, Stage, Work, contain};
+use crate::job::{Item, Nanos, Stage, Work, contain, discard};
 use crate::policy::Me;
 use crate::queues::{Deques, Queues};
 use crate::shared::Shared;
 use crate::sync::lock;
 use std::cell::Cell;
+use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// For so long a worker without a job looks again before it sleeps.
@@ -42,13 +44,24 @@ pub fn current_worker() -> Option<usize> {
     CURRENT.get().map(|current| current.worker)
 }
 
-/// A worker's life. The thread is known to those that wake it before the first job.
-pub(crate) fn work<'env>(shared: &Arc<Shared<'env>>, worker: usize, local: &Local<'env>) {
+/// A worker's life. The thread is known to those that wake it before the first job. `told` hears whether it has what
+/// the options ask for.
+pub(crate) fn work<'env>(
+    shared: &Arc<Shared<'env>>,
+    worker: usize,
+    local: &Local<'env>,
+    told: Sender<io::Result<()>>,
+) {
     CURRENT.set(Some(Current { pool: address(shared), worker, depth: 0 }));
     lock(&shared.threads)[worker] = Some(std::thread::current());
+    // The one that starts the pool closes it if this is an error.
+    let _ = told.send(shared.set_up(worker));
+    drop(told);
     // A hook that does not return is stuck like a job.
     shared.set_busy(worker, true);
-    shared.set_up(worker);
+    if let Some(hook) = &shared.options.on_start {
+        contain(|| hook(worker));
+    }
     shared.set_busy(worker, false);
     let core = &shared.core;
     let mut me = Me::new(worker);
@@ -79,36 +92,31 @@ pub(crate) fn work<'env>(shared: &Arc<Shared<'env>>, worker: usize, local: &Loca
 }
 
 fn run<'env>(shared: &Shared<'env>, work: Work<'env>, me: &Me, local: Option<&Local<'env>>) {
-    if let Some(watch) = &shared.options.watch {
-        watch.begins(me.worker);
-    }
     match work {
         Work::Task(task) => {
             let returned = task.run();
             shared.core.returned(&task, returned, me, local);
+            discard([task]);
         }
         Work::Bare(job) => {
             let end = if contain(job) { Stage::Panicked } else { Stage::Done };
             shared.core.counters.end(end, Some(me.worker));
         }
     }
-    if let Some(watch) = &shared.options.watch {
-        watch.ended(me.worker);
-    }
 }
 
 fn sleep(shared: &Shared<'_>, worker: usize, until: Nanos) {
-    let end = shared.instant(until);
-    if let Some(watch) = &shared.options.watch {
-        watch.parks(worker, end);
-    }
-    match end {
+    let tell = |sleeps| {
+        if let Some(hook) = &shared.options.on_sleep {
+            hook(worker, sleeps);
+        }
+    };
+    tell(true);
+    match shared.instant(until) {
         Some(end) => std::thread::park_timeout(end.saturating_duration_since(Instant::now())),
         None => std::thread::park(),
     }
-    if let Some(watch) = &shared.options.watch {
-        watch.unparked(worker);
-    }
+    tell(false);
 }
 
 /// Waits inside a job: runs other jobs until `is_over`, which an unpark of this thread announces. Beyond the depth
@@ -127,7 +135,7 @@ pub(crate) fn wait_inside(shared: &Shared<'_>, is_over: impl Fn() -> bool) {
         core.search(&mut me);
         if let Some(until) = core.park(&mut me) {
             if !is_over() {
-                sleep(shared, current.worker, until);
+                shared.block(|| sleep(shared, current.worker, until));
             }
             core.unparked(&mut me);
         }

@@ -3,7 +3,7 @@
 
 use schedlab_jobs::graph::Graph;
 use schedlab_model::Nanos;
-use schedlab_pool::{Counts, Options, Pool};
+use schedlab_pool::{Counts, Options, Pool, Request};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ pub fn soak(
         let mut plan = pool.plan();
         for node in 0..graph.len() {
             let jobs = Arc::clone(&jobs);
-            drop(plan.add(move || jobs.run()));
+            drop(plan.add(Request::new(), move || jobs.run()));
             graph.predecessors(node).iter().for_each(|&p| plan.link(p as usize, node as usize));
         }
         match plan.post() {

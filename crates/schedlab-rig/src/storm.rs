@@ -1,4 +1,4 @@
-//! Storms: threads that post jobs without a pause, or one job in a while, and what an executor does meanwhile.
+//! Storms: threads that post jobs without a pause, at a rate, or one after another, and what an executor does meanwhile.
 //!
 //! An executor whose workers take in what is posted before they run it can spend all of its time so. Whoever posts first
 //! and measures afterwards never sees that. Here jobs are counted while posting goes on.
@@ -7,14 +7,53 @@ use schedlab_jobs::adaptors::{Function, Post};
 use schedlab_jobs::profile::quantile;
 use schedlab_model::Nanos;
 use schedlab_sys::clock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// One post in so many is timed from its posting to its start.
+/// Without a pace, one post in so many is timed from its posting to its start.
 const SAMPLE: u64 = 64;
 /// How often it is looked whether jobs are done.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How long a job waits for a later one of its burst.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Posts a burst whose first job waits for the last one, and says how long the first one then took. `None`: it was not
+/// served within two seconds. An executor with one worker cannot serve it; one with more can, unless a worker keeps jobs
+/// that it has not begun.
+pub fn waits_for_later(post: &Post) -> Option<Nanos> {
+    let (send, receive) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let first = move || {
+        let _ = tell.send(receive.recv_timeout(PATIENCE).is_ok());
+    };
+    let last = move || {
+        let _ = send.send(());
+    };
+    let mut burst: Vec<Function> = vec![Box::new(first)];
+    burst.extend((0..4).map(|_| Box::new(|| ()) as Function));
+    burst.push(Box::new(last));
+    let begun = clock::monotonic();
+    if !burst.into_iter().all(post) {
+        return None;
+    }
+    let served = told.recv_timeout(2 * PATIENCE).unwrap_or(false);
+    served.then(|| clock::monotonic() - begun)
+}
+
+/// When a poster posts its next job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As soon as the executor has taken the last one.
+    Flood,
+    /// An open loop: at fixed times so far apart, whether jobs of before have started or not. The wait of a job counts
+    /// from its time, so a poster that was held up hides no wait.
+    Open(Nanos),
+    /// A closed loop: when the last one has ended.
+    Closed,
+}
 
 /// What a storm was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +66,7 @@ pub struct Storm {
     pub done: u64,
     /// The longest time in which no job was done while posters posted.
     pub standstill: Nanos,
-    /// From the post to the start of a job: the median and the 99th of a hundred, of one in 64 jobs.
+    /// From the post to the start of a job: the median, of one in 64 jobs in a flood, else of all.
     pub start_p50: Option<Nanos>,
     /// The 99th of a hundred.
     pub start_p99: Option<Nanos>,
@@ -41,8 +80,8 @@ struct Shared {
     waits: Mutex<Vec<u64>>,
 }
 
-/// Lets `posters` threads post for `time`, each one job in `gap`, or as fast as the executor accepts if that is zero. A
-/// refused poster yields and tries again. Ends early when `stop` says so.
+/// Lets `posters` threads post for `time`, each at this pace. A refused poster yields and tries again. Ends early when
+/// `stop` says so.
 ///
 /// # Errors
 /// When the system gives no more threads.
@@ -50,7 +89,7 @@ pub fn storm(
     post: &Post,
     posters: usize,
     time: Nanos,
-    gap: Nanos,
+    pace: Pace,
     stop: impl Fn() -> bool,
 ) -> std::io::Result<Storm> {
     let shared = Arc::new(Shared {
@@ -64,7 +103,7 @@ pub fn storm(
         let mut failed = None;
         for number in 0..posters {
             let builder = std::thread::Builder::new().name(format!("poster {number}"));
-            match builder.spawn_scoped(scope, || post_until_over(post, gap, &shared)) {
+            match builder.spawn_scoped(scope, || post_until_over(post, pace, &shared)) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => failed = Some(error),
             }
@@ -106,25 +145,23 @@ fn lock(waits: &Mutex<Vec<u64>>) -> std::sync::MutexGuard<'_, Vec<u64>> {
 }
 
 /// How many jobs were taken, and how often one was refused.
-fn post_until_over(post: &Post, gap: Nanos, shared: &Arc<Shared>) -> (u64, u64) {
+fn post_until_over(post: &Post, pace: Pace, shared: &Arc<Shared>) -> (u64, u64) {
     let (mut posted, mut refused) = (0, 0);
+    let mut next = clock::monotonic();
+    let ended = Arc::new(AtomicBool::new(false));
     while !shared.over.load(Relaxed) {
-        let own = Arc::clone(shared);
-        let job: Function = if posted % SAMPLE == 0 {
-            let since = clock::monotonic();
-            Box::new(move || {
-                lock(&own.waits).push((clock::monotonic() - since).0);
-                own.done.fetch_add(1, Relaxed);
-            })
-        } else {
-            Box::new(move || {
-                own.done.fetch_add(1, Relaxed);
-            })
-        };
-        if post(job) {
+        if let Pace::Open(_) = pace {
+            let left = next.0.saturating_sub(clock::monotonic().0);
+            std::thread::sleep(Duration::from_nanos(left));
+        }
+        if post(job(pace, next, posted, shared, &ended)) {
             posted += 1;
-            if gap.0 > 0 {
-                std::thread::sleep(Duration::from_nanos(gap.0));
+            if let Pace::Open(gap) = pace {
+                next += gap;
+            }
+            while pace == Pace::Closed && !ended.swap(false, Acquire) && !shared.over.load(Relaxed)
+            {
+                std::thread::park_timeout(LOOK);
             }
         } else {
             refused += 1;
@@ -132,4 +169,30 @@ fn post_until_over(post: &Post, gap: Nanos, shared: &Arc<Shared>) -> (u64, u64) 
         }
     }
     (posted, refused)
+}
+
+/// A job that counts itself, and notes how long it waited if it is timed. `due`: when an open loop posts it.
+fn job(
+    pace: Pace,
+    due: Nanos,
+    number: u64,
+    shared: &Arc<Shared>,
+    ended: &Arc<AtomicBool>,
+) -> Function {
+    let own = Arc::clone(shared);
+    if pace == Pace::Flood && !number.is_multiple_of(SAMPLE) {
+        return Box::new(move || {
+            own.done.fetch_add(1, Relaxed);
+        });
+    }
+    let (ended, poster) = (Arc::clone(ended), std::thread::current());
+    let since = if let Pace::Open(_) = pace { due } else { clock::monotonic() };
+    Box::new(move || {
+        lock(&own.waits).push(clock::monotonic().0.saturating_sub(since.0));
+        own.done.fetch_add(1, Relaxed);
+        if pace == Pace::Closed {
+            ended.store(true, Release);
+            poster.unpark();
+        }
+    })
 }

@@ -13,6 +13,8 @@ pub enum Method {
     StudentT,
     /// Bias-corrected and accelerated bootstrap.
     Bootstrap,
+    /// All values whose likelihood is near the largest one.
+    Likelihood,
 }
 
 /// An estimate and where the truth may well lie.

@@ -10,6 +10,9 @@ use search::Sweep;
 
 /// Samples of the bootstrap.
 const SAMPLES: usize = 199;
+/// A place whose log likelihood is smaller than the largest by more than half of this is not the place, with 95 %:
+/// `-2 ln(1 - sqrt(0.95))` (Siegmund, "Confidence sets in change-point problems", Int. Stat. Review 1988).
+const PLACE_SURE: f64 = 7.35;
 /// Points up to whose x a place is moved in a sample of the bootstrap.
 const REACH: usize = 12;
 /// The criterion must prefer a change of the line itself by so much, beyond a change of spread at the same place: the
@@ -79,8 +82,10 @@ pub struct Segments {
     pub changes: Vec<Change>,
 }
 
-/// Splits a sweep into segments. A segment and a population have at least eight points. Intervals are those of a bootstrap
-/// of the residuals (Efron 1979) which looks for the places again in each sample, 95 %.
+/// Splits a sweep into segments. A segment and a population have at least eight points. Intervals have 95 %. Those of
+/// lines and kinks are of a bootstrap of the residuals (Efron 1979) which looks for the places again in each sample.
+/// Those of other places reach as far as places are about as likely (Siegmund 1988): a bootstrap that keeps the points
+/// where they are would take the place of a break for much too certain.
 ///
 /// # Errors
 /// Below eight points, where all x are the same, or where a value is not finite.
@@ -191,10 +196,16 @@ impl Model {
             let spread = [part.fitted.scale_at(from), part.fitted.scale_at(to)];
             Segment { from, to, points: points.len(), populations, spread }
         };
-        let change = |(number, &(x, kind, step)): (usize, &(f64, Kind, f64))| Change {
-            x: interval(x, &|model| Some(model.changes[number].0)),
-            kind,
-            step,
+        let change = |(number, &(x, kind, step)): (usize, &(f64, Kind, f64))| {
+            let x = match kind {
+                Kind::Kink => interval(x, &|model| Some(model.changes[number].0)),
+                _ => {
+                    let (low, high) = sweep.likely_places(split, number + 1, PLACE_SURE);
+                    let method = Method::Likelihood;
+                    Interval { low, estimate: x, high, level: 0.95, method }
+                }
+            };
+            Change { x, kind, step }
         };
         Segments {
             segments: self.parts.iter().enumerate().map(segment).collect(),

@@ -62,6 +62,16 @@ fn the_cpp_example_links_with_both_libraries_and_all_its_checks_hold() {
 }
 
 #[test]
+fn futures_hold_values_exceptions_and_why_a_job_did_not_run() {
+    for (library, more) in LIBRARIES {
+        let source = "tests/cpp/futures.cpp";
+        let said = run(&["g++", "-std=c++17"], "include", source, &built(library), more);
+        let Some(said) = said else { return };
+        assert_eq!(said, "0 checks failed\n", "{library}");
+    }
+}
+
+#[test]
 fn a_program_of_the_first_header_works_with_this_library_and_with_this_header() {
     for include in ["tests/first/include", "include"] {
         for (library, more) in LIBRARIES {

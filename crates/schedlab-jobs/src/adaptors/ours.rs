@@ -30,6 +30,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// schedlab's pool as an executor. Each run gets fresh workers; starting them is no part of the run.
 #[derive(Debug)]
 pub struct Ours {
+    workers: usize,
     options: Options,
     planning: Planning,
     stealing: Stealing,
@@ -40,9 +41,10 @@ impl Ours {
     /// A pool of so many workers that drops late jobs, as the rig means it. Each worker's thread calls `on_start` first,
     /// with its number.
     pub fn new(workers: usize, on_start: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        let workers = workers.max(1);
         let options = Options::new(workers).late(Late::Shed).on_start(on_start);
         let (planning, patience) = (Planning::default(), Duration::from_secs(600));
-        Self { options, planning, stealing: Stealing::Never, patience }
+        Self { workers, options, planning, stealing: Stealing::Never, patience }
     }
 
     /// The executor with jobs that are planned in this way.
@@ -115,10 +117,15 @@ impl Feed {
         request
     }
 
-    fn add(self: &Arc<Self>, plan: &mut Plan<'static>, node: Node) -> Handle<'static, ()> {
-        let (feed, request) = (Arc::clone(self), self.request(node));
+    fn add(
+        self: &Arc<Self>,
+        plan: &mut Plan<'static>,
+        node: Node,
+        request: Request<'static>,
+    ) -> Handle<'static, ()> {
+        let feed = Arc::clone(self);
         if self.run.io(node).is_none() {
-            return plan.add_with(request, move || {
+            return plan.add(request, move || {
                 let _ = feed.run.perform_io(node, Self::worker());
             });
         }
@@ -128,7 +135,11 @@ impl Feed {
                 return completion.complete(());
             };
             let until = feed.run.clock().now() + io.ns;
-            let end = move |well| if well { completion.complete(()) } else { completion.fail() };
+            let end = move |well| {
+                if well {
+                    completion.complete(());
+                }
+            };
             device.begin(node, io, until, Box::new(end));
         })
     }
@@ -144,20 +155,21 @@ impl Feed {
         let mut plan = pool.plan();
         let gate = usize::from(gated);
         if gated {
-            plan.add_with(Request::new().start(self.instant(self.run.base())), || ());
+            plan.add(Request::new().start(self.instant(self.run.base())), || ());
         }
         let (graph, first) = (self.run.graph(), range.start);
         let mut new = Vec::with_capacity(range.len());
         for node in range {
-            let to = plan.len();
-            new.push(self.add(&mut plan, node));
+            let to = (node - first) as usize + gate;
             let before = graph.predecessors(node);
+            let mut request = self.request(node);
             for &from in before {
                 match from.checked_sub(first) {
                     Some(own) => plan.link(own as usize + gate, to),
-                    None => plan.after(&planned.jobs[from as usize], to),
+                    None => request = request.after(&planned.jobs[from as usize]),
                 }
             }
+            new.push(self.add(&mut plan, node, request));
             if gated && before.is_empty() {
                 plan.link(0, to);
             }
@@ -230,7 +242,7 @@ impl Feed {
         for _ in 0..shares {
             let (feed, own) = (Arc::clone(self), pool.clone());
             let start = Request::new().start(self.instant(self.run.base()));
-            plan.add_with(start, move || feed.share(&own));
+            plan.add(start, move || feed.share(&own));
         }
         plan.post().map_err(|refused| refused.to_string())
     }
@@ -270,7 +282,7 @@ impl Executor for Ours {
     }
 
     fn workers(&self) -> usize {
-        self.options.workers
+        self.workers
     }
 
     fn offers(&self) -> Offers {

@@ -100,11 +100,6 @@ impl<J> Plan<J> {
         }
     }
 
-    /// The jobs alone, of a plan that was not taken.
-    pub fn into_jobs(self) -> impl Iterator<Item = J> {
-        self.postings.into_iter().map(|posting| posting.job)
-    }
-
     /// How many jobs there are.
     pub fn len(&self) -> usize {
         self.postings.len()

@@ -53,17 +53,6 @@ impl JobId {
         let line = if self.slot & TICKET == 0 { self.slot / RECORDS } else { self.slot };
         (line, self.serial)
     }
-
-    /// The id as a number, for foreign interfaces; never 0.
-    pub const fn to_bits(self) -> u64 {
-        ((self.slot as u64) << 32 | self.serial as u64) + 1
-    }
-
-    /// What [`JobId::to_bits`] gave; `None` for 0.
-    pub const fn from_bits(bits: u64) -> Option<Self> {
-        let Some(bits) = bits.checked_sub(1) else { return None };
-        Some(Self { slot: (bits >> 32) as u32, serial: bits as u32 })
-    }
 }
 
 #[cfg(test)]

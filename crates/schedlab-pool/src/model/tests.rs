@@ -1,6 +1,7 @@
 //! What the policy decides, in virtual time; and that both bodies of the queues decide alike.
 
 use super::*;
+use crate::job::Nanos;
 use crate::queues::Deques;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -173,6 +174,56 @@ fn a_small_job_beside_a_large_plan_or_a_wide_end_starts_within_a_few_parts_of_it
         }
         assert!(before <= 256 + 64 + 61, "{before} jobs ran before it, wide {wide}");
     }
+}
+
+/// A state whose clock moves on by one at each look.
+fn core_with_a_clock() -> (Core<'static, Lists<Item<'static>>>, Vec<usize>, Arc<AtomicU64>) {
+    let now = Arc::new(AtomicU64::new(0));
+    let clock = Arc::clone(&now);
+    let hooks = Hooks {
+        clock: Box::new(move || clock.fetch_add(1, SeqCst)),
+        wake: Box::new(|_| {}),
+        late: None,
+    };
+    let (core, locals) = Core::new(1, 1 << 24, Late::Run, hooks);
+    (core, locals, now)
+}
+
+#[test]
+fn a_start_that_comes_while_a_plan_is_worked_off_does_not_wait_for_the_plan() {
+    let (core, locals, now) = core_with_a_clock();
+    let job =
+        |asks: Asks| -> TaskRef<'static> { Arc::new(Job::<_, _, Times>::new(&asks, || Some(()))) };
+    // Each job waits for one that does not come: edges without an end, and nothing to run meanwhile.
+    let first = job(Asks::NONE);
+    let jobs: Vec<_> = (0..100_000).map(|_| job(Asks::NONE)).collect();
+    core.counters.reserve(jobs.len() as u64 + 2, None);
+    core.prepare(&first);
+    for waits in &jobs {
+        core.prepare(waits);
+        core.link(&first, waits);
+    }
+    core.post_plan(jobs);
+    let timed = job(Asks { start: 20, timed: true, queued: true, ..Asks::NONE });
+    core.post(Arc::clone(&timed), Vec::new(), None);
+    let mut me = Me::new(0);
+    let Some(Work::Task(found)) = core.next(&mut me, Some(&locals[0])) else { panic!("it is due") };
+    assert!(Arc::ptr_eq(&found, &timed));
+    assert!(now.load(SeqCst) < 40, "it started at {now:?}, instead of 20");
+}
+
+#[test]
+fn a_compulsory_job_goes_first_however_many_starts_have_passed() {
+    let mut model = Model::new(1, 1 << 20, Late::Run);
+    for start in 1..=5000 {
+        model.spawn(0, &ModelRequest { start, ..plain() }, &[], None).expect("room");
+    }
+    let compulsory = ModelRequest { start: 5001, criticality: Criticality::Compulsory, ..plain() };
+    model.spawn(1, &compulsory, &[], None).expect("room");
+    while !matches!(model.step(0), Step::Sleep(_)) {}
+    model.set_now(10_000);
+    let Step::Run(job) = model.step(0) else { panic!("there are jobs") };
+    assert_eq!(job.tag(), 1);
 }
 
 /// A set of jobs that earliest deadline first without preemption ends 2 ms before each deadline.

@@ -4,12 +4,15 @@ use super::parking::Parking;
 use super::streams::Streams;
 use super::timed::Timed;
 use crate::counts::Counters;
-use crate::job::{Bare, Criticality, Item, NEVER, Nanos, Release, Stage, TaskRef, contain};
+use crate::job::{
+    Bare, Criticality, Item, NEVER, Nanos, Release, Stage, TaskRef, contain, discard,
+};
 use crate::queues::{Lane, Queues};
 use crate::sync::{Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, lock};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// A worker takes in at most this many timed jobs of each lane at once.
 pub(super) const TAKE_IN: usize = 64;
@@ -35,9 +38,7 @@ pub struct LateJob {
     /// The criticality of the job.
     pub criticality: Criticality,
     /// By how much it was too late.
-    pub late_ns: Nanos,
-    /// Whether it runs nevertheless.
-    pub runs: bool,
+    pub late: Duration,
 }
 
 /// What the state asks of its surroundings.
@@ -436,8 +437,10 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         }
         let mut timed = lock(&self.timed);
         if stale * 2 > timed.len() {
-            timed.forget_ended();
+            let ended = timed.take_ended();
             self.stale.store(0, SeqCst);
+            drop(timed);
+            discard(ended);
         }
     }
 
@@ -516,6 +519,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             for task in &timed {
                 self.cancel_one(task, None);
             }
+            discard(timed);
             for task in deferred.values() {
                 if task.head().claim([Stage::Deferred; 2], Stage::ToldFailed) {
                     self.end(task, Stage::Cancelled, None, None);

@@ -3,6 +3,7 @@
 use crate::job::{Criticality, NEVER, Nanos, Stage, TaskRef};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// Jobs that become due are moved at most so many at a time.
 const MOVES: usize = 256;
@@ -14,10 +15,9 @@ struct Future<'env> {
 }
 
 impl Future<'_> {
-    fn key(&self) -> (Nanos, Reverse<Criticality>, Nanos, u64) {
+    fn key(&self) -> (Nanos, Nanos, u64) {
         // None of these changes: a heap could not bear that.
-        let head = self.task.head();
-        (self.start, Reverse(head.criticality), self.task.deadline(), self.task.serial())
+        (self.start, self.task.deadline(), self.task.serial())
     }
 }
 
@@ -59,10 +59,11 @@ smallest_first! {
     Due: |job| job.key;
 }
 
-/// Both heaps.
+/// Jobs before their start, and those that are due.
 #[derive(Default)]
 pub(crate) struct Timed<'env> {
-    future: BinaryHeap<Future<'env>>,
+    /// Compulsory jobs apart from others: they become due at once, however many starts have passed.
+    future: [BinaryHeap<Future<'env>>; 2],
     due: BinaryHeap<Due<'env>>,
 }
 
@@ -73,7 +74,8 @@ impl<'env> Timed<'env> {
         if start <= now {
             self.add_due(task);
         } else {
-            self.future.push(Future { start, task });
+            let is_other = task.head().criticality != Criticality::Compulsory;
+            self.future[usize::from(is_other)].push(Future { start, task });
         }
     }
 
@@ -84,20 +86,22 @@ impl<'env> Timed<'env> {
 
     /// Moves what has become due by now.
     pub(crate) fn advance(&mut self, now: Nanos) {
-        for _ in 0..MOVES {
-            match self.future.peek() {
-                Some(first) if first.start <= now => {}
-                _ => return,
-            }
-            if let Some(first) = self.future.pop() {
+        for which in 0..self.future.len() {
+            for _ in 0..MOVES {
+                let is_due = self.future[which].peek().is_some_and(|first| first.start <= now);
+                let Some(first) = is_due.then(|| self.future[which].pop()).flatten() else { break };
                 self.add_due(first.task);
             }
         }
     }
 
-    /// Takes the first due job; with `compulsory`, only if it is that.
-    pub(crate) fn take(&mut self, compulsory: bool) -> Option<TaskRef<'env>> {
-        // Of a job that was cancelled, or that lies here twice, an entry is left.
+    /// Takes the first due job; with `compulsory`, only if it is that. `ended` gets what is left of jobs that were
+    /// cancelled, or that lay here twice: with it a value of the user may go, so let it go without the lock.
+    pub(crate) fn take(
+        &mut self,
+        compulsory: bool,
+        ended: &mut Vec<TaskRef<'env>>,
+    ) -> Option<TaskRef<'env>> {
         for _ in 0..MOVES {
             let first = self.due.peek()?;
             if first.task.head().stage() == Stage::Queued {
@@ -106,7 +110,7 @@ impl<'env> Timed<'env> {
                 }
                 return self.due.pop().map(|due| due.task);
             }
-            self.due.pop();
+            ended.extend(self.due.pop().map(|due| due.task));
         }
         None
     }
@@ -118,40 +122,48 @@ impl<'env> Timed<'env> {
 
     /// The next start that has not come.
     pub(crate) fn next_start(&self) -> Nanos {
-        self.future.peek().map_or(NEVER, |first| first.start)
+        let starts = self.future.iter().filter_map(|heap| heap.peek());
+        starts.map(|first| first.start).min().unwrap_or(NEVER)
     }
 
     /// The first `count` starts, ascending.
     pub(crate) fn starts(&self, count: usize) -> Vec<Nanos> {
-        let heap = self.future.as_slice();
-        let mut open = BinaryHeap::new();
-        open.extend(heap.first().map(|first| (Reverse(first.start), 0)));
+        let entry = |which: usize, at: usize| {
+            self.future[which].as_slice().get(at).map(|next| (Reverse(next.start), which, at))
+        };
+        let mut open: BinaryHeap<_> =
+            (0..self.future.len()).filter_map(|which| entry(which, 0)).collect();
         let mut starts = Vec::with_capacity(count);
         while starts.len() < count {
-            let Some((Reverse(start), at)) = open.pop() else { break };
+            let Some((Reverse(start), which, at)) = open.pop() else { break };
             starts.push(start);
-            for child in [2 * at + 1, 2 * at + 2] {
-                open.extend(heap.get(child).map(|next| (Reverse(next.start), child)));
-            }
+            open.extend([2 * at + 1, 2 * at + 2].into_iter().filter_map(|at| entry(which, at)));
         }
         starts
     }
 
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
-        self.future.len() + self.due.len()
+        self.future.iter().map(BinaryHeap::len).sum::<usize>() + self.due.len()
     }
 
-    /// Forgets the entries of jobs that have ended.
-    pub(crate) fn forget_ended(&mut self) {
-        self.future.retain(|entry| !entry.task.head().stage().is_end());
-        self.due.retain(|entry| !entry.task.head().stage().is_end());
+    /// Takes out the jobs that have ended.
+    pub(crate) fn take_ended(&mut self) -> Vec<TaskRef<'env>> {
+        let mut ended = Vec::new();
+        let mut stays = |task: &TaskRef<'env>| {
+            let has_ended = task.head().stage().is_end();
+            ended.extend(has_ended.then(|| Arc::clone(task)));
+            !has_ended
+        };
+        self.future.iter_mut().for_each(|heap| heap.retain(|entry| stays(&entry.task)));
+        self.due.retain(|entry| stays(&entry.task));
+        ended
     }
 
     /// All jobs, in no order.
     pub(crate) fn drain(&mut self) -> Vec<TaskRef<'env>> {
         let due = std::mem::take(&mut self.due).into_vec();
-        let future = std::mem::take(&mut self.future).into_vec();
-        due.into_iter().map(|e| e.task).chain(future.into_iter().map(|e| e.task)).collect()
+        let future = std::mem::take(&mut self.future).into_iter().flat_map(BinaryHeap::into_vec);
+        due.into_iter().map(|e| e.task).chain(future.map(|e| e.task)).collect()
     }
 }

@@ -1,11 +1,14 @@
 //! What a worker does between two jobs.
 
 use super::core::{Core, Late, LateJob};
-use crate::job::{Criticality, Item, NEVER, Nanos, Returned, Stage, TaskRef, Work};
+use crate::job::{
+    Criticality, Item, NEVER, Nanos, Returned, Stage, TaskRef, Work, contain, discard,
+};
 use crate::queues::{Lane, Queues};
 use crate::sync::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
 
 /// One job in so many is a plain one, and is taken from the injector if that has some.
 const TURN: u32 = 61;
@@ -18,11 +21,13 @@ pub(crate) struct Me {
     pub(crate) worker: usize,
     ticks: u32,
     searching: bool,
+    /// It has followed edges, and looks into the injector before its own queue.
+    injector_first: bool,
 }
 
 impl Me {
     pub(crate) fn new(worker: usize) -> Self {
-        Self { worker, ticks: 0, searching: false }
+        Self { worker, ticks: 0, searching: false, injector_first: false }
     }
 }
 
@@ -34,13 +39,16 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             match self.find(me, local)? {
                 Item::Release(release) => {
                     self.release(*release, local, Some(me.worker));
-                    me.ticks = TURN - 1;
+                    // What lies behind it in the injector comes next, and then what the worker has itself: neither
+                    // waits for more than two parts. Due jobs go before both.
+                    me.injector_first = !me.injector_first;
                 }
                 Item::Job(task) => {
                     if self.begin(&task, me.worker) {
                         self.found(me);
                         return Some(Work::Task(task));
                     }
+                    discard([task]);
                 }
                 Item::Bare(job) => {
                     self.found(me);
@@ -69,7 +77,8 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             Some(local) => self.queues.take_batch(local, BATCH),
             None => self.queues.take(Lane::Plain),
         };
-        let mine = if is_plain { posted().or_else(own) } else { own().or_else(posted) };
+        let injector_first = is_plain || me.injector_first;
+        let mine = if injector_first { posted().or_else(own) } else { own().or_else(posted) };
         mine.or_else(|| self.steal(me.worker, local)).or_else(|| {
             let left = if is_due && is_plain { self.take_timed(false) } else { None };
             left.map(Item::Job)
@@ -91,12 +100,15 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     fn take_timed(&self, compulsory: bool) -> Option<TaskRef<'env>> {
+        let mut ended = Vec::new();
         let mut timed = lock(&self.timed);
         let now = self.now();
         self.take_in(&mut timed, now);
         timed.advance(now);
-        let task = timed.take(compulsory);
+        let task = timed.take(compulsory, &mut ended);
         self.set_hint(&timed);
+        drop(timed);
+        discard(ended);
         task
     }
 
@@ -110,28 +122,23 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             return false;
         }
         let late_after = task.late_after();
-        if late_after != NEVER || head.criticality == Criticality::Optional {
-            let now = self.now();
-            if now > late_after && !self.is_run_late(task, now, now - late_after, at) {
-                return false;
-            }
-            let shed_until = self.shed_until.load(Relaxed);
-            if head.criticality == Criticality::Optional && task.start() < shed_until {
-                self.drop_queued(task, Stage::Shed, at);
-                return false;
-            }
-        }
-        if !head.claim([Stage::Queued; 2], Stage::Running) {
-            return false;
-        }
-        if head.is_linked() {
+        let now = if late_after == NEVER { 0 } else { self.now() };
+        let begins = if now > late_after {
+            self.begin_late(task, now, now - late_after, at)
+        } else if self.is_shed(task) {
+            self.drop_queued(task, Stage::Shed, at);
+            false
+        } else {
+            head.claim([Stage::Queued; 2], Stage::Running)
+        };
+        if begins && head.is_linked() {
             lock(&self.running[worker]).push(Arc::clone(task));
         }
-        true
+        begins
     }
 
-    /// Whether a job runs that is too late. It is counted and told.
-    fn is_run_late(
+    /// Begins or drops a job that is too late; whether it begins. It is counted and told once, by the one that claims it.
+    fn begin_late(
         &self,
         task: &TaskRef<'env>,
         now: Nanos,
@@ -145,11 +152,14 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             Late::Drop => false,
             Late::Shed => is_compulsory,
         };
-        if !runs && !self.drop_queued(task, Stage::TooLate, at) {
+        let claimed = match runs {
+            true => head.claim([Stage::Queued; 2], Stage::Running),
+            false => self.drop_queued(task, Stage::TooLate, at),
+        };
+        if !claimed {
             return false;
         }
         if runs {
-            // Whoever cancels it meanwhile: it was too late all the same.
             head.was_late.store(true, Relaxed);
             if self.late == Late::Shed {
                 self.shed_until.fetch_max(now, SeqCst);
@@ -158,9 +168,17 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         self.counters.starts_late(at);
         if let Some(tell) = &self.hooks.late {
             let (stream, _) = task.stream();
-            tell(LateJob { stream, criticality: head.criticality, late_ns, runs });
+            let (criticality, late) = (head.criticality, Duration::from_nanos(late_ns));
+            let late = LateJob { stream, criticality, late };
+            contain(|| tell(late));
         }
         runs
+    }
+
+    /// Whether a job is shed, since a compulsory one was late.
+    fn is_shed(&self, task: &TaskRef<'env>) -> bool {
+        let is_optional = task.head().criticality == Criticality::Optional;
+        is_optional && task.start() < self.shed_until.load(Relaxed)
     }
 
     fn drop_queued(&self, task: &TaskRef<'env>, end: Stage, at: Option<usize>) -> bool {
@@ -197,6 +215,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
 
     /// A worker that searched has found a job: if it was the last one, it wakes another for what is left.
     fn found(&self, me: &mut Me) {
+        me.injector_first = false;
         if !me.searching {
             return;
         }

@@ -1,6 +1,6 @@
 //! Starts, deadlines, criticality.
 
-use schedlab_pool::{Criticality, JobError, Late, Options, Pool, Request};
+use schedlab_pool::{Criticality, JobError, JobState, Late, Options, Pool, Request};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ fn a_late_job_runs_is_dropped_or_shed_as_the_pool_says() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&told);
         let hook = move |job: schedlab_pool::LateJob| {
-            hears.lock().expect("no panic").push((job.criticality, job.runs));
+            hears.lock().expect("no panic").push((job.criticality, job.late));
         };
         let (pool, release) = busy(Options::new(1).late(late).on_late(hook));
         std::thread::sleep(Duration::from_millis(1));
@@ -90,8 +90,8 @@ fn a_late_job_runs_is_dropped_or_shed_as_the_pool_says() {
         assert_eq!(told.lock().expect("no panic").len(), 2);
         handles.map(|handle| match handle.wait() {
             Ok(()) => "ran",
-            Err(JobError::TooLate) => "too late",
-            Err(JobError::Shed) => "shed",
+            Err(JobError::NoValue(JobState::TooLate)) => "too late",
+            Err(JobError::NoValue(JobState::Shed)) => "shed",
             Err(_) => "another error",
         })
     };

@@ -1,6 +1,6 @@
 //! Cases in which pools go wrong.
 
-use schedlab_pool::{JobError, Options, Pool, Refusal, Request};
+use schedlab_pool::{JobError, JobState, Options, Pool, Refusal, Request};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -26,6 +26,18 @@ fn no_worker_means_one_for_each_cpu() {
     assert!(pool(0).load().workers >= 1);
 }
 
+/// Binding is Linux's, and Miri has none.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn a_cpu_that_is_not_there_is_an_error_of_the_start() {
+    for cpu in [1_000, 1_000_000] {
+        let why = Pool::start(Options::new(2).cpus(vec![cpu])).map(drop).expect_err("no such CPU");
+        assert!(why.to_string().contains(&format!("CPU {cpu}")), "{why}");
+        let scoped = Pool::scoped(Options::new(2).cpus(vec![cpu]), |_| ());
+        assert!(scoped.is_err());
+    }
+}
+
 #[test]
 fn full_means_the_backlog_and_the_function_comes_back() {
     let pool = Pool::start(Options::new(1).backlog_max(1)).expect("threads");
@@ -49,7 +61,7 @@ impl Drop for Noted {
 fn a_stop_drops_a_job_that_holds_its_pool_and_its_own_handle_and_wakes_its_waiter() {
     let pool = pool(1);
     let dropped = Arc::new(AtomicBool::new(false));
-    let (noted, own) = (Noted(Arc::clone(&dropped)), pool.spawner());
+    let (noted, own) = (Noted(Arc::clone(&dropped)), pool.clone());
     let itself = Arc::new(std::sync::Mutex::new(None));
     let held = Arc::clone(&itself);
     let job = move || drop((noted, own, held));
@@ -73,10 +85,10 @@ fn a_job_that_waits_for_a_later_one_of_its_burst_is_served() {
     pool.wait(Duration::MAX).expect("drained");
     let (send, receive) = mpsc::channel();
     let mut plan = pool.plan();
-    let waits = plan.add(move || receive.recv_timeout(Duration::from_secs(60)));
-    (0..4).for_each(|_| drop(plan.add(|| ())));
-    plan.add(move || send.send(()).expect("it waits"));
-    (0..400).for_each(|_| drop(plan.add(|| ())));
+    let waits = plan.add(Request::new(), move || receive.recv_timeout(Duration::from_secs(60)));
+    (0..4).for_each(|_| drop(plan.add(Request::new(), || ())));
+    plan.add(Request::new(), move || send.send(()).expect("it waits"));
+    (0..400).for_each(|_| drop(plan.add(Request::new(), || ())));
     plan.post().expect("room");
     waits.wait().expect("no panic").expect("another worker took the job that sends");
 }
@@ -95,7 +107,7 @@ fn a_stuck_worker_is_reported_and_what_depends_on_its_job_is_cancelled() {
     let then = pool.spawn_with(Request::new().after(&stuck), || ()).expect("room");
     let report = pool.stop(Duration::from_millis(20));
     assert_eq!(report.stuck.len(), 1);
-    assert!(matches!(then.wait(), Err(JobError::Cancelled)));
+    assert!(matches!(then.wait(), Err(JobError::NoValue(JobState::Cancelled))));
     drop(release);
     stuck.wait().expect("it ended after all");
 }
@@ -124,7 +136,7 @@ fn many_pools_stop_at_once() {
 fn posting_during_a_stop_is_refused_or_cancelled_and_never_lost() {
     for _ in 0..20 {
         let pool = pool(2);
-        let own = pool.spawner();
+        let own = pool.clone();
         let posted = std::thread::scope(|scope| {
             let poster = scope.spawn(move || {
                 let mut posted = 0;
@@ -151,10 +163,10 @@ fn a_job_of_a_stream_that_was_switched_off_does_not_run_even_if_the_stream_is_on
     let other = pool.spawn_with(Request::new().stream(1).start(soon), || ()).expect("room");
     pool.switch_off(2);
     let off = pool.spawn_with(Request::new().stream(2), || ()).expect("room");
-    assert!(matches!(off.wait(), Err(JobError::Cancelled)));
+    assert!(matches!(off.wait(), Err(JobError::NoValue(JobState::Cancelled))));
     pool.switch_on(2);
     let new = pool.spawn_with(Request::new().stream(2), || ()).expect("room");
     new.wait().expect("the stream is on");
-    assert!(matches!(old.wait(), Err(JobError::Cancelled)));
+    assert!(matches!(old.wait(), Err(JobError::NoValue(JobState::Cancelled))));
     other.wait().expect("its stream was on");
 }

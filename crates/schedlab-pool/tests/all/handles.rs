@@ -23,7 +23,7 @@ fn a_handle_gives_the_value_or_the_panic() {
         Err(JobError::Panicked(payload)) => assert_eq!(payload.downcast_ref(), Some(&7u32)),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(after.wait(), Err(JobError::DependencyFailed)));
+    assert!(matches!(after.wait(), Err(JobError::NoValue(JobState::DependencyFailed))));
     let counts = pool.stop(Duration::MAX).counts;
     assert_eq!((counts.done, counts.panicked, counts.dependency_failed), (1, 1, 1));
 }
@@ -33,7 +33,7 @@ fn a_job_without_a_handle_runs_and_its_panic_is_counted() {
     let pool = pool(2);
     let ran = Arc::new(AtomicU64::new(0));
     for number in 0..100 {
-        let (own, ran) = (pool.spawner(), Arc::clone(&ran));
+        let (own, ran) = (pool.clone(), Arc::clone(&ran));
         let inside = move || {
             ran.fetch_add(1, Relaxed);
             assert!(number % 10 > 0, "on purpose");
@@ -57,8 +57,8 @@ fn a_cancelled_job_and_its_dependents_do_not_run() {
     let id = first.id();
     assert_eq!(pool.state(id), JobState::Waiting);
     assert!(pool.cancel(id) && !pool.cancel(id), "the second time there is nothing to cancel");
-    assert!(matches!(first.wait(), Err(JobError::Cancelled)));
-    assert!(matches!(then.wait(), Err(JobError::DependencyFailed)));
+    assert!(matches!(first.wait(), Err(JobError::NoValue(JobState::Cancelled))));
+    assert!(matches!(then.wait(), Err(JobError::NoValue(JobState::DependencyFailed))));
     assert_eq!(pool.state(id), JobState::Ended);
     pool.wait(Duration::ZERO).expect("nothing is left");
 }
@@ -78,7 +78,7 @@ fn an_id_is_never_that_of_a_later_job_at_the_same_place() {
 #[test]
 fn waiting_inside_a_job_runs_other_jobs() {
     let pool = pool(1);
-    let own = pool.spawner();
+    let own = pool.clone();
     let tree = pool.spawn(move || sum(&own, 0, 64)).expect("room");
     assert_eq!(tree.wait().expect("a value"), (0..64).sum());
 }
@@ -97,7 +97,7 @@ fn sum(pool: &schedlab_pool::Spawner<'static>, from: u64, to: u64) -> u64 {
 #[test]
 fn beyond_the_depth_limit_a_wait_blocks_its_own_worker_and_the_load_says_so() {
     let pool = Pool::start(Options::new(1).depth_max(1)).expect("threads");
-    let (first, second) = (pool.spawner(), pool.spawner());
+    let (first, second) = (pool.clone(), pool.clone());
     // The outer job runs the inner one while it waits; the inner one may not run the innermost.
     let outer = pool.spawn(move || {
         let inner = move || second.spawn(|| ()).expect("room").wait().is_ok();
@@ -106,16 +106,55 @@ fn beyond_the_depth_limit_a_wait_blocks_its_own_worker_and_the_load_says_so() {
     while pool.load().blocked == 0 {
         std::thread::yield_now();
     }
-    assert_eq!((pool.load().blocked, pool.load().workers), (1, 1));
+    assert_eq!(pool.load().blocked, 1);
     let report = pool.stop(Duration::MAX);
     assert!(report.stuck.is_empty(), "the innermost job was cancelled, so all went on");
     assert!(outer.expect("room").wait().expect("a value"), "the inner job ended well");
 }
 
 #[test]
+fn a_job_that_waits_for_what_does_not_come_counts_as_blocked() {
+    let pool = pool(1);
+    let own = pool.clone();
+    let waits = move || own.spawn_with(in_an_hour(), || ()).expect("room").wait().is_err();
+    let waits = pool.spawn(waits).expect("room");
+    while pool.load().blocked == 0 {
+        std::thread::yield_now();
+    }
+    assert!(pool.stop(Duration::MAX).stuck.is_empty());
+    assert!(waits.wait().expect("the stop cancelled what it waits for"));
+}
+
+/// Panics when it goes, without a message.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("a drop"));
+    }
+}
+
+#[test]
+fn a_value_that_panics_when_it_goes_and_a_hook_that_panics_end_no_worker() {
+    fn panics<T>(_: T) {
+        std::panic::resume_unwind(Box::new("a hook"));
+    }
+    let options = Options::new(1).on_start(panics).on_late(panics);
+    let pool = Pool::start(options).expect("threads");
+    for _ in 0..2 {
+        drop(pool.spawn(|| Bomb).expect("room"));
+        let late = Request::new().deadline(Instant::now());
+        assert_eq!(pool.spawn_with(late, || 7).expect("room").wait().expect("a value"), 7);
+    }
+    pool.wait(Duration::MAX).expect("all end");
+    let report = pool.stop(Duration::MAX);
+    assert_eq!((report.counts.done, report.counts.late_starts, report.stuck.len()), (4, 2, 0));
+}
+
+#[test]
 fn waiting_for_the_pool_inside_a_job_is_an_error() {
     let pool = pool(2);
-    let own = pool.spawner();
+    let own = pool.clone();
     let inside = pool.spawn(move || own.wait(Duration::MAX)).expect("room");
     assert_eq!(inside.wait().expect("a value"), Err(WaitError::InsideJob));
 }
@@ -151,12 +190,15 @@ fn a_deferred_job_ends_with_its_completion() {
     assert!(handles.iter().all(|handle| handle.state() == JobState::Running));
     let mut completions = completions.into_iter();
     completions.next().expect("three").complete(5);
-    completions.next().expect("three").fail();
+    drop(completions.next());
     drop(completions);
     let mut results = handles.into_iter().map(schedlab_pool::Handle::wait);
     assert_eq!(results.next().expect("three").expect("a value"), 5);
-    assert!(matches!(results.next(), Some(Err(JobError::Failed))));
-    assert!(matches!(results.next(), Some(Err(JobError::Failed))), "dropped without a word");
+    assert!(matches!(results.next(), Some(Err(JobError::NoValue(JobState::Failed)))));
+    assert!(
+        matches!(results.next(), Some(Err(JobError::NoValue(JobState::Failed)))),
+        "dropped without a word"
+    );
     after.wait().expect("its predecessor ended well");
 }
 
@@ -176,6 +218,6 @@ fn a_stop_ends_jobs_whose_completion_is_never_told() {
     }
     let counts = pool.stop(Duration::MAX).counts;
     assert_eq!(counts.posted, counts.ended());
-    assert!(matches!(job.wait(), Err(JobError::Cancelled)));
+    assert!(matches!(job.wait(), Err(JobError::NoValue(JobState::Cancelled))));
     assert!(after.wait().is_err());
 }

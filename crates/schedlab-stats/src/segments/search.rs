@@ -100,6 +100,30 @@ impl<'p> Sweep<'p> {
         segments
     }
 
+    /// From where to where a segment may begin so that twice the logarithm of the likelihood is at most `sure` smaller
+    /// than the largest, the other places being as they are.
+    pub(super) fn likely_places(
+        &self,
+        segments: &[(usize, usize)],
+        at: usize,
+        sure: f64,
+    ) -> (f64, f64) {
+        let (from, before) = segments[at - 1];
+        let (chosen, lines) = segments[at];
+        let to = segments.get(at + 1).map_or(self.points.len(), |next| next.0);
+        let likelihood = |place: usize| {
+            let sides = self.fit(from, place, before).zip(self.fit(place, to, lines));
+            sides.map_or(f64::NEG_INFINITY, |(a, b)| a.1.likelihood + b.1.likelihood)
+        };
+        let all = from + SEGMENT_MIN * before..=to.saturating_sub(SEGMENT_MIN * lines);
+        let places = all.filter(|&place| self.is_place(place));
+        let all: Vec<(usize, f64)> = places.map(|place| (place, likelihood(place))).collect();
+        let most = all.iter().map(|one| one.1).fold(f64::NEG_INFINITY, f64::max);
+        let likely = all.iter().filter(|one| 2.0 * (most - one.1) <= sure).map(|one| one.0);
+        let (low, high) = likely.fold((chosen, chosen), |(low, high), p| (low.min(p), high.max(p)));
+        (self.points[low - 1].0, self.points[high].0)
+    }
+
     /// Moves each place to where the segments on both sides cost least, by at most `reach` points.
     pub(super) fn settle(&self, segments: &mut [(usize, usize)], reach: usize) {
         for at in 1..segments.len() {

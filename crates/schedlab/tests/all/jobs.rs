@@ -526,9 +526,18 @@ fn a_storm_of_posters_does_not_stop_the_pool() {
         let count = |key: &str| row[key].as_u64().unwrap();
         assert!(count("done") > 0 && count("done") <= count("posted"), "{row}");
         assert!(row["drained_ns"].is_u64() && row["start_ns_p99"].is_u64(), "{row}");
+        assert!(
+            row["later_ns"].is_u64(),
+            "the second worker runs what the first job waits for: {row}"
+        );
     }
     let paced = [&storm, ["--gap", "1ms", "--executor", "schedlab"].as_slice()].concat();
     assert!(json(&paced)["results"][0]["posted"].as_u64().unwrap() < 400);
+    let closed = [&storm, ["--closed", "--executor", "schedlab,lumiera,channel"].as_slice()];
+    for row in json(&closed.concat())["results"].as_array().unwrap() {
+        let (posted, done) = (row["posted"].as_u64().unwrap(), row["done"].as_u64().unwrap());
+        assert!(done > 0 && posted - done <= 1, "one job at a time: {row}");
+    }
     let out = jobs(&["storm", "--executor", "serial"]);
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
     assert!(said(&out).contains("'serial' takes no single jobs"), "{}", said(&out));

@@ -31,6 +31,8 @@ pub(super) const EXAMPLES: &[Example] = &[
     example!("jobs-break"),
     example!("jobs-stationary"),
     example!("jobs-host"),
+    example!("jobs-executors"),
+    example!("jobs-executors-host"),
     example!("schbench-calibrate"),
     example!("schbench-load"),
     example!("schbench-pipe"),

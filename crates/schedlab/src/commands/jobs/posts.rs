@@ -13,7 +13,7 @@ use crate::json;
 use anyhow::Context as _;
 use schedlab_jobs::profile::quantile;
 use schedlab_model::{Nanos, Pid};
-use schedlab_pool::{Options, Pool, Watch, current_worker};
+use schedlab_pool::{Options, Pool, current_worker};
 use schedlab_record::{Marks, Options as RecordOptions, Recorder, spool_of, stitch};
 use schedlab_sys::{clock, process};
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A wait beyond this must have a cause outside the pool.
 const LONG_NS: u64 = 1_000_000;
@@ -101,20 +101,14 @@ impl Parked {
     fn of(&self, worker: usize) -> std::sync::MutexGuard<'_, Vec<(u64, u64)>> {
         self.0[worker].lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Watch for Parked {
-    fn parks(&self, worker: usize, _: Option<Instant>) {
+    fn note(&self, worker: usize, sleeps: bool) {
         let now = clock::monotonic().0;
         let mut parks = self.of(worker);
-        if parks.len() < EVENTS_MAX {
+        if sleeps && parks.len() < EVENTS_MAX {
             parks.push((now, now));
-        }
-    }
-
-    fn unparked(&self, worker: usize) {
-        if let Some(last) = self.of(worker).last_mut() {
-            last.1 = clock::monotonic().0;
+        } else if !sleeps && let Some(last) = parks.last_mut() {
+            last.1 = now;
         }
     }
 }
@@ -138,8 +132,9 @@ fn post_all(args: &Args) -> anyhow::Result<Posted> {
     let pids = Arc::new(Mutex::new(vec![Pid::IDLE; workers]));
     let known = Arc::clone(&pids);
     let parked = Arc::new(Parked((0..workers).map(|_| Mutex::default()).collect()));
-    let watch: Arc<dyn Watch> = Arc::<Parked>::clone(&parked);
-    let options = Options::new(workers).watch(watch).on_start(move |worker| {
+    let notes = Arc::clone(&parked);
+    let sleep = move |worker: usize, sleeps: bool| notes.note(worker, sleeps);
+    let options = Options::new(workers).on_sleep(sleep).on_start(move |worker| {
         known.lock().unwrap_or_else(PoisonError::into_inner)[worker] = process::thread_id();
     });
     let pool = Pool::start(options)?;

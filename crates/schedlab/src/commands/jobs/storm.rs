@@ -6,7 +6,7 @@ use crate::json;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{POSTING, posting};
 use schedlab_model::Nanos;
-use schedlab_rig::{Storm, storm};
+use schedlab_rig::{Pace, Storm, storm, waits_for_later};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -27,9 +27,12 @@ pub(super) struct Args {
     /// Post jobs for this time
     #[arg(long, default_value = "1s")]
     time: Nanos,
-    /// Let each poster pause for TIME after a job; 0 posts as fast as the executor accepts
-    #[arg(long, value_name = "TIME", default_value = "0ns")]
-    gap: Nanos,
+    /// Let each poster post one job every TIME, whether earlier jobs have started or not (open loop)
+    #[arg(long, value_name = "TIME", conflicts_with = "closed")]
+    gap: Option<Nanos>,
+    /// Let each poster wait for the end of its job before it posts the next one (closed loop)
+    #[arg(long)]
+    closed: bool,
     /// Executors, in this order: schedlab, lumiera, rayon, tokio, channel
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = POSTING)]
     executor: Vec<String>,
@@ -42,6 +45,9 @@ pub(super) struct Args {
 #[derive(Serialize, JsonSchema)]
 struct Row {
     executor: String,
+    /// From the post of a burst whose first job waits for its last one, until the first has ended; null: it was not
+    /// served within 2 s, or there is one worker.
+    later_ns: Option<u64>,
     /// Jobs that the executor took.
     posted: u64,
     /// How often the executor had no room.
@@ -76,6 +82,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let what = format!("--executor: '{name}' takes no single jobs: use {}", POSTING.join(", "));
         return Err(UsageError(what).into());
     }
+    let pace = match args.gap.filter(|gap| gap.0 > 0) {
+        Some(gap) => Pace::Open(gap),
+        None if args.closed => Pace::Closed,
+        None => Pace::Flood,
+    };
     let mut results = Vec::new();
     for name in &args.executor {
         if super::interrupted() {
@@ -83,9 +94,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         let post = posting(name, args.workers.into()).with_context(|| name.clone())?;
         let post = post.with_context(|| format!("{name} is not built in"))?;
+        let later = if args.workers > 1 { waits_for_later(&post) } else { None };
         let posters = args.posters.into();
-        let storm = storm(&post, posters, args.time, args.gap, super::interrupted)?;
-        results.push(Row::of(name, &storm));
+        let storm = storm(&post, posters, args.time, pace, super::interrupted)?;
+        results.push(Row::of(name, later, &storm));
     }
     let interrupted = super::interrupted();
     let document = Document { posters: args.posters, workers: args.workers, interrupted, results };
@@ -98,9 +110,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Row {
-    fn of(executor: &str, storm: &Storm) -> Self {
+    fn of(executor: &str, later: Option<Nanos>, storm: &Storm) -> Self {
         Self {
             executor: executor.to_owned(),
+            later_ns: later.map(|time| time.0),
             posted: storm.posted,
             refused: storm.refused,
             done: storm.done,
@@ -124,10 +137,17 @@ impl Document {
                 row.executor
             );
         }
+        for row in self.results.iter().filter(|row| *workers > 1 && row.later_ns.is_none()) {
+            let _ = writeln!(
+                text,
+                "{} leaves a job of a burst to a worker whose job waits for it",
+                row.executor
+            );
+        }
         let partial = if self.interrupted { " (interrupted)" } else { "" };
         let _ = writeln!(text, "{posters} posters, {workers} workers{partial}");
         let head = ["executor", "posted", "done meanwhile", "share", "standstill"];
-        let more = ["post to start p50", "p99", "refused", "rest done after"];
+        let more = ["post to start p50", "p99", "refused", "rest done after", "waits for later"];
         let mut rows = vec![head.into_iter().chain(more).map(str::to_owned).collect()];
         let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| table::time(ns as f64));
         for row in &self.results {
@@ -142,6 +162,7 @@ impl Document {
                 time(row.start_ns_p99),
                 row.refused.to_string(),
                 time(row.drained_ns),
+                time(row.later_ns),
             ]);
         }
         text + &table::columns(&rows)
