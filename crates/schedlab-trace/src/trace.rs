@@ -139,7 +139,7 @@ impl EventSource for Trace {
 }
 
 /// Bytes of a text that decide whether it is refused.
-const JUDGED: usize = 1 << 18;
+const JUDGED: usize = 1 << 16;
 
 /// Why a text is not read, if it is not.
 fn refused(input: &Input) -> io::Result<Option<String>> {

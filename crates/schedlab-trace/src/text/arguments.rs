@@ -4,6 +4,7 @@
 //! Names of tasks contain spaces, colons and arrows, so a name ends only where the next key begins.
 
 use crate::states::{self, States};
+use memchr::{memchr, memchr_iter, memrchr_iter};
 use schedlab_model::{Cpu, Left, Phase, Pid, Prio, What};
 
 /// What a line says beside its event: names of tasks.
@@ -141,11 +142,11 @@ pub(super) fn mark(text: &str) -> Option<(Phase, &str, Pid, u32)> {
 }
 
 fn switch(text: &str) -> Option<(What, Named<'_>)> {
-    let (before, after) = text.split_once("next_comm=")?;
+    let (before, after) = at_first(text, "next_comm=")?;
     let prev = Pid(number(before, " prev_pid=")?);
     let next = Pid(number(after, " next_pid=")?);
-    let state = before.rsplit_once("prev_state=")?.1;
-    let state = state.split_once(" ==>").map_or(state, |parts| parts.0).trim();
+    let state = at_last(before, "prev_state=")?.1;
+    let state = memchr(b'=', state.as_bytes()).map_or(state, |arrow| &state[..arrow]).trim();
     let what = What::Switch {
         prev,
         prev_prio: prio(number(before, " prev_prio=")?),
@@ -154,13 +155,13 @@ fn switch(text: &str) -> Option<(What, Named<'_>)> {
         next_prio: prio(number(after, " next_prio=")?),
     };
     let prev_comm = between(before, "prev_comm=", " prev_pid=").map(|comm| (prev, comm));
-    let next_comm = after.rsplit_once(" next_pid=").map(|(comm, _)| (next, comm));
+    let next_comm = at_last(after, " next_pid=").map(|(comm, _)| (next, comm));
     Some((what, [prev_comm, next_comm]))
 }
 
 /// `comm:pid [prio] S ==> comm:pid [prio]`
 fn plugin_switch(text: &str) -> Option<(What, Named<'_>)> {
-    let (before, after) = text.rsplit_once(" ==> ")?;
+    let (before, after) = at_last(text, " ==>")?;
     let (before, state) = before.rsplit_once(' ')?;
     let (prev_comm, prev, prev_prio) = plugin_task(before)?;
     let (next_comm, next, next_prio) = plugin_task(after)?;
@@ -176,14 +177,15 @@ fn plugin_task(text: &str) -> Option<(&str, Pid, Prio)> {
 
 fn woken<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
     // Old kernels log wakeups of tasks that were awake already.
-    if text.contains("success=0") || text.contains("<CANT FIND FIELD") {
+    let is_awake = at_last(text, "success=").is_some_and(|(_, success)| success.starts_with('0'));
+    if is_awake || (text.contains('<') && text.contains("<CANT FIND FIELD")) {
         return None;
     }
     let (comm, pid, prio, at) = match task(text) {
         Some((comm, pid, prio)) => (comm, pid, prio, number(text, "target_cpu=")?),
         None => {
             // `comm:pid [prio] success=1 CPU:005`
-            let (before, at) = text.rsplit_once(" CPU:")?;
+            let (before, at) = at_last(text, " CPU:")?;
             let (before, after) = before.rsplit_once(']')?;
             if !after.is_empty() && !after.contains("success") {
                 return None;
@@ -210,7 +212,7 @@ fn task(text: &str) -> Option<(&str, Pid, Prio)> {
 
 /// The number behind the last `key`: names come before the numbers that belong to them.
 fn number(text: &str, key: &str) -> Option<i32> {
-    let (_, rest) = text.rsplit_once(key)?;
+    let (_, rest) = at_last(text, key)?;
     // The tracer's option `fields` prints `0x78 (120)`.
     if let Some(hex) = rest.strip_prefix("0x") {
         let end = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -221,8 +223,24 @@ fn number(text: &str, key: &str) -> Option<i32> {
 }
 
 fn between<'a>(text: &'a str, key: &str, end: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(key)?;
-    rest.rsplit_once(end).map(|(value, _)| value)
+    let (_, rest) = at_first(text, key)?;
+    at_last(rest, end).map(|(value, _)| value)
+}
+
+/// What stands before and behind the first `key`. By its last byte, which is rare in a line: all else takes longer.
+fn at_first<'a>(text: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
+    let last = *key.as_bytes().last()?;
+    let mut ends = memchr_iter(last, text.as_bytes()).map(|at| at + 1);
+    ends.find(|end| text.as_bytes()[..*end].ends_with(key.as_bytes()))
+        .map(|end| (&text[..end - key.len()], &text[end..]))
+}
+
+/// The same of the last `key`.
+fn at_last<'a>(text: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
+    let last = *key.as_bytes().last()?;
+    let mut ends = memrchr_iter(last, text.as_bytes()).map(|at| at + 1);
+    ends.find(|end| text.as_bytes()[..*end].ends_with(key.as_bytes()))
+        .map(|end| (&text[..end - key.len()], &text[end..]))
 }
 
 fn prio(value: i32) -> Prio {

@@ -53,7 +53,9 @@ pub(super) fn parse(line: &str) -> Option<Said<'_>> {
         return count.trim().parse().ok().map(Said::Cpus);
     }
     let (buffer, line) = buffer(line);
-    if let Some(found) = wakeup_tracer(line) {
+    if may_be_of_tracer(line)
+        && let Some(found) = wakeup_tracer(line)
+    {
         return Some(Said::Event(Line { buffer, ..found }));
     }
     match bracketed(line).or_else(|| latency(line)) {
@@ -138,6 +140,12 @@ pub(super) fn missing_column(line: &str) -> Option<(&'static str, &'static str)>
     let Some(cpu) = cpu else { return Some(("CPU", "cpu")) };
     let before = line.split_once(cpu).map_or("", |parts| parts.0);
     task(before).is_none().then_some(("task", "tid"))
+}
+
+/// Whether the sign of a line for [`wakeup_tracer`] stands in it, which it would search at length.
+fn may_be_of_tracer(line: &str) -> bool {
+    line.match_indices('[')
+        .any(|(at, _)| [" ==> ", " + "].iter().any(|sign| line[..at].ends_with(sign)))
 }
 
 /// `comm-pid 3d.h2. 2us : prev:prio:S ==> [cpu] next:prio:S comm`, or ` +` for a wakeup: how the latency tracers
@@ -230,6 +238,9 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
 
 /// Before the event `perf script -F +period` prints how much it stands for: `58267 sched:sched_stat_runtime:`.
 fn without_period(text: &str) -> &str {
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return text;
+    }
     match text.split_once(char::is_whitespace) {
         Some((period, rest)) if period.bytes().all(|byte| byte.is_ascii_digit()) => {
             rest.trim_start()

@@ -35,6 +35,8 @@ const NAMES_MAX: usize = 4096;
 /// A text as a source of events.
 pub(crate) struct TextReader {
     input: Input,
+    /// Where the text begins.
+    start: u64,
     offset: u64,
     window: Vec<u8>,
     at: usize,
@@ -51,6 +53,8 @@ pub(crate) struct TextReader {
     /// By the name of a scheduler's event: the buffer whose events of that name are reported, once one was met; `""` is
     /// the top one.
     owners: BTreeMap<String, String>,
+    /// Whether a line of a further buffer was met.
+    has_buffers: bool,
     /// Buffers whose events are reported while further ones hold the same.
     used: BTreeSet<String>,
     /// These further ones.
@@ -84,6 +88,7 @@ impl TextReader {
         info.kinds = KindSet::ALL;
         let mut reader = Self {
             input,
+            start: offset,
             offset,
             window: Vec::new(),
             at: 0,
@@ -95,6 +100,7 @@ impl TextReader {
             marks: BTreeMap::new(),
             open: BTreeMap::new(),
             owners: BTreeMap::new(),
+            has_buffers: false,
             used: BTreeSet::new(),
             counted: BTreeSet::new(),
             last: 0,
@@ -110,7 +116,6 @@ impl TextReader {
         };
         reader.head().map_err(|error| TraceError::io(reader.input.path(), error))?;
         let mut first = Vec::new();
-        reader.owners = reader.top().map_err(|error| TraceError::io(reader.input.path(), error))?;
         let more = reader.fill(&mut first);
         let more = more.map_err(|error| TraceError::io(reader.input.path(), error))?;
         reader.first = first;
@@ -120,7 +125,7 @@ impl TextReader {
     /// The scheduler's events that the top buffer holds in the first window.
     fn top(&self) -> io::Result<BTreeMap<String, String>> {
         let mut window = vec![0; WINDOW];
-        let count = self.input.read_at(self.offset, &mut window)?;
+        let count = self.input.read_at(self.start, &mut window)?;
         let text = String::from_utf8_lossy(&window[..count]);
         let sched = |said: Said<'_>| match said {
             Said::Event(line) if line.buffer.is_empty() => {
@@ -167,31 +172,12 @@ impl TextReader {
         let (mut lines, mut arguments) = (0, 0);
         while (lines < LINES && arguments < ARGUMENTS) || batch.is_empty() {
             let Some(end) = self.line()? else { break };
-            let bytes = self.window[self.at..end].to_vec();
-            self.at = (end + 1).min(self.window.len());
             lines += 1;
-            arguments += bytes.len();
-            let text = String::from_utf8_lossy(&bytes);
-            let said = parse(&text);
-            if text.contains("sched_") && tells_of_sched(&text) {
-                self.spelled += 1;
-                if !matches!(said, Some(Said::Event(_))) {
-                    self.unread += 1;
-                    self.info.coverage.left_out += 1;
-                    self.lacks = self.lacks.or_else(|| missing_column(&text));
-                }
-            }
-            match said {
-                Some(Said::Event(line)) => self.event(&line, batch),
-                Some(Said::Lost { cpu, count }) => {
-                    let (time, by, cpu) = (Nanos(self.last), Pid::IDLE, Cpu(cpu));
-                    let what = What::Lost { count: NonZeroU32::new(count) };
-                    batch.push(Event { time, by, cpu, context: Context::Task, what });
-                }
-                Some(Said::Cpus(count)) => self.info.cpus = CpuSet::first(count.into()),
-                Some(Said::Puzzle) => self.strange += 1,
-                None => {}
-            }
+            arguments += end - self.at;
+            let window = std::mem::take(&mut self.window);
+            self.read_line(&String::from_utf8_lossy(&window[self.at..end]), batch)?;
+            self.window = window;
+            self.at = (end + 1).min(self.window.len());
         }
         // A loss is reported before the events that follow it, whose time is not known yet.
         let mut next = None;
@@ -207,11 +193,42 @@ impl TextReader {
         Ok(!batch.is_empty())
     }
 
+    fn read_line(&mut self, text: &str, batch: &mut Vec<Event>) -> io::Result<()> {
+        let said = parse(text);
+        if let Some(Said::Event(line)) = &said {
+            self.spelled += u64::from(is_of_sched(line));
+        } else if tells_of_sched(text) {
+            self.spelled += 1;
+            self.unread += 1;
+            self.info.coverage.left_out += 1;
+            self.lacks = self.lacks.or_else(|| missing_column(text));
+        }
+        match said {
+            Some(Said::Event(line)) => {
+                if !line.buffer.is_empty() && !self.has_buffers {
+                    self.has_buffers = true;
+                    let top = self.top()?;
+                    self.owners.extend(top);
+                }
+                self.event(&line, batch);
+            }
+            Some(Said::Lost { cpu, count }) => {
+                let (time, by, cpu) = (Nanos(self.last), Pid::IDLE, Cpu(cpu));
+                let what = What::Lost { count: NonZeroU32::new(count) };
+                batch.push(Event { time, by, cpu, context: Context::Task, what });
+            }
+            Some(Said::Cpus(count)) => self.info.cpus = CpuSet::first(count.into()),
+            Some(Said::Puzzle) => self.strange += 1,
+            None => {}
+        }
+        Ok(())
+    }
+
     /// The end of the next line in the window; `None` at the end of the text.
     fn line(&mut self) -> io::Result<Option<usize>> {
         loop {
             let rest = &self.window[self.at..];
-            if let Some(length) = rest.iter().position(|&byte| byte == b'\n') {
+            if let Some(length) = memchr::memchr(b'\n', rest) {
                 return Ok(Some(self.at + length));
             }
             if self.ended {
@@ -395,14 +412,31 @@ fn remedy((what, option): (&str, &str)) -> String {
     format!("the lines name no {what}: print the text with `perf script -F +{option}`")
 }
 
+/// Whether a line is an event of the scheduler.
+fn is_of_sched(line: &Line<'_>) -> bool {
+    line.event.starts_with("sched_")
+}
+
 /// Why a text cannot be read as a trace, if most lines of the scheduler's events in its first part give none, or none are
 /// there.
 pub(crate) fn refusal(start: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(start);
     let (mut spelled, mut unread, mut lacks) = (0_u64, 0_u64, None);
-    for line in text.lines().filter(|line| tells_of_sched(line)) {
-        spelled += 1;
-        if !matches!(parse(line), Some(Said::Event(_))) {
+    // The first line that is no event, and whether any line says anything or is an event.
+    let (mut strange, mut says, mut has_event) = (None, false, false);
+    for line in text.lines() {
+        let said = parse(line);
+        says |= said.is_some();
+        if let Some(Said::Event(line)) = said {
+            has_event = true;
+            spelled += u64::from(is_of_sched(&line));
+            continue;
+        }
+        if !line.starts_with('#') && !line.trim().is_empty() {
+            strange = strange.or(Some(line));
+        }
+        if tells_of_sched(line) {
+            spelled += 1;
             unread += 1;
             lacks = lacks.or_else(|| missing_column(line));
         }
@@ -412,9 +446,8 @@ pub(crate) fn refusal(start: &[u8]) -> Option<String> {
         return Some(lacks.map_or_else(default, remedy));
     }
     let is_ftrace = text.trim_start_matches('\u{feff}').starts_with("# tracer:");
-    let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-    let Some(line) = lines.find(|line| !matches!(parse(line), Some(Said::Event(_)))) else {
-        let empty = is_ftrace && !text.lines().any(|line| parse(line).is_some());
+    let Some(line) = strange else {
+        let empty = is_ftrace && !says;
         return empty.then(|| "the buffer was empty: it holds no events".to_owned());
     };
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -429,12 +462,11 @@ pub(crate) fn refusal(start: &[u8]) -> Option<String> {
         }
         _ => return None,
     };
-    let no_event = !text.lines().any(|line| matches!(parse(line), Some(Said::Event(_))));
     let remedy = format!(
         "it was printed with ftrace's option `{form}`: `echo no{form} > trace_options`, then read \
          the buffer again"
     );
-    no_event.then_some(remedy)
+    (!has_event).then_some(remedy)
 }
 
 /// What a latency tracer found: `# latency: 1689 us, ... CPU#0 | ...` and `#    | task: cyclictest-100 (...`.
