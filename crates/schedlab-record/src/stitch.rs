@@ -59,12 +59,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     let marks = &with_requests(marks, &head);
     let grown: Grown = spool::read(&spool::counters(dir)).unwrap_or_default();
     let known = Known { counted: grown.groups, ..known };
-    let (version, compression) = match head.no_compress {
-        true => (Version::V6, Compression::None),
-        false => (Version::V7, Compression::Zstd),
-    };
-    let header = header(tasks, &head, known, marks, mark_id);
-    let mut header = Header { version, compression, kallsyms: symbols, ..header };
+    let mut header = Header { kallsyms: symbols, ..header(tasks, &head, known, marks, mark_id) };
     let processes = header.companion.as_ref().and_then(|it| it.processes.clone());
     let processes = processes.unwrap_or_default();
     let mut hits = Hits::new(&head.requests, &head.tracepoints);
@@ -218,7 +213,13 @@ fn header(all: Vec<spool::Seen>, head: &Head, known: Known, marks: &Marks, mark_
         conditions,
         ..Companion::default()
     };
+    let (version, compression) = match head.no_compress {
+        true => (Version::V6, Compression::None),
+        false => (Version::V7, Compression::Zstd),
+    };
     Header {
+        version,
+        compression,
         page_size: head.page_size,
         header_page: head.header_page.clone(),
         header_event: head.header_event.clone(),
