@@ -119,7 +119,9 @@ impl OffCpuStacks {
             self.of(task).seen = true;
         }
         if let (Some(_), true) = (switch.left, switch.prev.is_some()) {
-            *self.of(switch.prev) = Sleeper { seen: true, ..Sleeper::default() };
+            // A task that is only seen to leave is not among the tasks of a trace.
+            let of = self.of(switch.prev);
+            *of = Sleeper { seen: of.seen, ..Sleeper::default() };
             self.listener.left(switch.cpu, switch.prev);
         }
         if let Occupant::Task(task) = switch.is {

@@ -69,3 +69,14 @@ fn the_sum_is_the_time_asleep_of_tasks() {
         assert!((share - 1.0).abs() < 1e-9, "{share}");
     }
 }
+
+#[test]
+fn who_is_only_seen_to_leave_is_not_among_the_tasks() {
+    let mut source = fired::source(TEXT, &fired());
+    // B's last switch alone is left, after which it sleeps.
+    source.events.retain(|(event, _)| event.time >= Nanos(13_500));
+    let both = (WithArguments(OffCpuStacks::default()), Tasks::new());
+    let cut = Cut { from: None, to: Some(Nanos(3_000)) };
+    let (off, tasks) = ask_within(&mut source, cut, both).unwrap().answer;
+    assert!(off.rows.is_empty() && tasks.rows.is_empty(), "{off:?} {:?}", tasks.rows);
+}
