@@ -21,6 +21,7 @@ pub mod choice;
 mod colour;
 pub mod cores;
 mod event_filter;
+pub mod flame;
 mod font;
 pub mod levels;
 pub mod marks;

@@ -14,6 +14,7 @@ mod copy;
 mod counters;
 mod error;
 mod ftrace;
+mod function_names;
 mod groups;
 mod hit_cost;
 mod hits;
@@ -38,6 +39,7 @@ mod tracepoints;
 mod watch;
 
 pub use error::RecordError;
+pub use function_names::names_here;
 pub use options::{Filter, Full, Options, Snapshot, Via, Watched};
 pub use recorder::Recorder;
 pub use request_probes::list as requestable;

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A file that is read as it is needed.
-type Elf<'a> = object::File<'a, &'a ReadCache<File>>;
+pub(crate) type Elf<'a> = object::File<'a, &'a ReadCache<File>>;
 
 /// What can be named in a file.
 #[derive(Debug)]
@@ -51,16 +51,22 @@ const PLACES_MAX: usize = 32;
 
 /// A loaded part of the file: its addresses begin at `address`, its bytes at `offset`.
 #[derive(Clone, Copy)]
-struct Segment {
+pub(crate) struct Segment {
     address: u64,
     offset: u64,
     bytes: u64,
 }
 
 /// By the address in memory, where a byte is in the file.
-fn file_offset(segments: &[Segment], address: u64) -> Option<u64> {
+pub(crate) fn file_offset(segments: &[Segment], address: u64) -> Option<u64> {
     let within = |one: &&Segment| address.checked_sub(one.address).is_some_and(|at| at < one.bytes);
     segments.iter().find(within).map(|one| address - one.address + one.offset)
+}
+
+/// A loaded part of a file.
+pub(crate) fn segment<'a>(of: &object::Segment<'a, '_, &'a ReadCache<File>>) -> Segment {
+    let (offset, bytes) = of.file_range();
+    Segment { address: of.address(), offset, bytes }
 }
 
 impl Program {
@@ -74,11 +80,7 @@ impl Program {
         let cache = ReadCache::new(file);
         let elf = object::File::parse(&cache)
             .map_err(|_| wrong("not an ELF program or library (a script?)".into()))?;
-        let part = |segment: object::Segment<'_, '_, &ReadCache<File>>| {
-            let (offset, bytes) = segment.file_range();
-            Segment { address: segment.address(), offset, bytes }
-        };
-        let segments: Vec<Segment> = elf.segments().map(part).collect();
+        let segments: Vec<Segment> = elf.segments().map(|of| segment(&of)).collect();
         let mut functions = BTreeMap::new();
         add(&elf, &segments, &mut functions);
         let build_id = elf.build_id().ok().flatten().map(hex);
@@ -260,12 +262,17 @@ fn is_called(mangled: &str, name: &str) -> bool {
     shown(mangled) == name || cpp(mangled, false).is_some_and(|it| it == name)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// A name as in the source, without the parameters of C++.
+pub(crate) fn without_parameters(name: &str) -> String {
+    cpp(name, false).unwrap_or_else(|| shown(name))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// The debug file of a program: by its build id, else by its `.gnu_debuglink` (a file of the same build).
-fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<PathBuf> {
+pub(crate) fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<PathBuf> {
     let root = Path::new("/usr/lib/debug");
     let by_id = build_id.filter(|id| id.len() > 2).map(|id| {
         let (start, rest) = id.split_at(2);
@@ -282,7 +289,7 @@ fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<Path
     places.into_iter().find(|place| place != path && has_build_id(place, build_id))
 }
 
-fn has_build_id(path: &Path, wanted: Option<&str>) -> bool {
+pub(crate) fn has_build_id(path: &Path, wanted: Option<&str>) -> bool {
     let Ok(file) = regular_file::open(path) else { return false };
     let cache = ReadCache::new(file);
     let Ok(elf) = object::File::parse(&cache) else { return false };

@@ -52,6 +52,7 @@ mod missing_events;
 mod names;
 pub mod notation;
 mod occupants;
+mod off_cpu;
 mod open_waits;
 mod pids;
 mod power;
@@ -96,6 +97,9 @@ pub use longest_waits::{Worst, WorstWait};
 pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Moves};
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
+pub use off_cpu::{
+    FoldedStack, NO_STACK, OffCpuAnswer, OffCpuStack, OffCpuStacks, RUN_DELAY, StackRow,
+};
 pub use open_waits::Open;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};
 pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_within, span_of};

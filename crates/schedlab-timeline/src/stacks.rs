@@ -22,7 +22,7 @@ pub fn tells_where_tasks_block(tracepoint: &str) -> bool {
     matches!(tracepoint, STACK | REASON)
 }
 /// Functions between these: `<-` leads to the caller.
-const CALLER: &str = "<-";
+pub(crate) const CALLER: &str = "<-";
 /// Callers that are reported of the function in which a task blocked.
 const CALLERS_MAX: usize = 5;
 
@@ -104,14 +104,14 @@ impl Row for Blocked<'_> {
     }
 }
 
-/// The functions of a stack from the one that called the scheduler on.
-fn waited_in(arguments: &str) -> String {
+/// The functions of a stack from the one that called the scheduler on, at most so many.
+fn waited_in(arguments: &str, most: usize) -> String {
     let stack = arguments.strip_prefix("stack=").unwrap_or(arguments);
     let all: Vec<&str> = stack.split(CALLER).collect();
     let own = all.iter().rposition(|function| is_schedulers(function)).map_or(0, |last| last + 1);
     // A task that ends has the scheduler's functions alone below the system call.
     let rest = if own < all.len() { &all[own..] } else { &all[..] };
-    let callers = rest.iter().take(CALLERS_MAX + 1).copied();
+    let callers = rest.iter().take(most).copied();
     callers.collect::<Vec<_>>().join(CALLER)
 }
 
@@ -146,6 +146,8 @@ fn reason(arguments: &str) -> Option<(Pid, String)> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listener {
     pub(crate) stacks: Stacks,
+    /// Whether stacks are kept up to their outermost function, not for a table only.
+    whole: bool,
     /// By format: what it tells, where it tells where tasks block.
     formats: Vec<Option<Tells>>,
     /// By CPU: who left it last, as long as no stack has come.
@@ -153,6 +155,11 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
+    /// One that keeps stacks up to their outermost function.
+    pub(crate) fn whole() -> Self {
+        Self { whole: true, ..Self::default() }
+    }
+
     pub(crate) fn wants(&mut self, format: u16, state: &State) -> bool {
         let formats = state.others();
         let learnt = self.formats.len().min(formats.len());
@@ -189,7 +196,8 @@ impl Listener {
             state.task_of(told.by).filter(sleeps)
         };
         let task = left.filter(is_its).or_else(asleep)?;
-        Some((task, self.stacks.number(waited_in(told.arguments))))
+        let most = if self.whole { usize::MAX } else { CALLERS_MAX + 1 };
+        Some((task, self.stacks.number(waited_in(told.arguments, most))))
     }
 }
 
@@ -211,14 +219,15 @@ mod tests {
                      futex_do_wait<-__futex_wait<-futex_wait<-do_futex<-__x64_sys_futex<-do_syscall_64<-entry";
         let told =
             "futex_do_wait<-__futex_wait<-futex_wait<-do_futex<-__x64_sys_futex<-do_syscall_64";
-        assert_eq!(waited_in(stack), told);
+        assert_eq!(waited_in(stack, 6), told);
+        assert_eq!(waited_in(stack, usize::MAX), format!("{told}<-entry"));
         assert_eq!(
             reason("pid=7 iowait=1 caller=io_schedule+0x12/0x40"),
             Some((Pid(7), "io_schedule (I/O)".to_owned()))
         );
         assert_eq!(reason("pid=7 iowait=0 caller=0x12"), Some((Pid(7), "0x12".to_owned())));
         assert_eq!(reason("pid=x caller=a"), None);
-        assert_eq!(waited_in("stack=__schedule<-schedule"), "__schedule<-schedule");
-        assert_eq!(waited_in("stack=0xffffffff81000000<-0x1"), "0xffffffff81000000<-0x1");
+        assert_eq!(waited_in("stack=__schedule<-schedule", 6), "__schedule<-schedule");
+        assert_eq!(waited_in("stack=0xffffffff81000000<-0x1", 6), "0xffffffff81000000<-0x1");
     }
 }

@@ -4,11 +4,14 @@
 //! Bodies are kept with their batch and formatted only for the events that a caller asks for. The
 //! scheduler's own events are never formatted here.
 
+use crate::chain_names::ChainNames;
 use crate::encoding::Encoding;
 use crate::format::{Field, Format, Place};
 use crate::symbols::Symbols;
+use schedlab_model::{Pid, Warning};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// The field in which our own trace.dat holds what a text told.
 const ARGUMENTS: &str = "arguments";
@@ -27,6 +30,8 @@ pub(crate) struct Spelling {
     /// The id of stacks.
     stack: Option<u16>,
     symbols: Symbols,
+    /// Names of what lies in the call chains of a perf.data.
+    chains: Option<Arc<ChainNames>>,
 }
 
 impl Spelling {
@@ -43,12 +48,22 @@ impl Spelling {
             fields.into_iter().filter(|field| !field.name.starts_with("common_")).collect()
         };
         let fields = formats.into_iter().map(|format| (format.id, own(format.fields))).collect();
-        Self { encoding, fields, stack, symbols: Symbols::default() }
+        Self { encoding, fields, stack, symbols: Symbols::default(), chains: None }
     }
 
     /// The same, with names for the addresses of stacks: text of `/proc/kallsyms`.
     pub(crate) fn with_symbols(self, kallsyms: &[u8]) -> Self {
         Self { symbols: Symbols::parse(kallsyms), ..self }
+    }
+
+    /// The same, with names for the functions of call chains.
+    pub(crate) fn with_chains(self, chains: Arc<ChainNames>) -> Self {
+        Self { chains: Some(chains), ..self }
+    }
+
+    /// Why functions have no names so far; of files, when all was spelt.
+    pub(crate) fn notes(&self, ended: bool) -> Vec<Warning> {
+        self.chains.as_ref().map_or_else(Vec::new, |chains| chains.notes(ended))
     }
 
     /// A record's own fields; empty where it has none, or no format.
@@ -86,6 +101,17 @@ impl Spelling {
         let long = usize::from(self.encoding.long);
         let addresses = body.get(callers.offset as usize..).unwrap_or_default();
         let mut text = String::from("stack=");
+        if let Some(chains) = &self.chains {
+            let process =
+                field("process").and_then(|field| self.content(field, body)?.first_chunk());
+            let process = process.map_or(0, |pid| self.encoding.u32(*pid).cast_signed());
+            let time = field("time").and_then(|field| self.content(field, body)?.first_chunk());
+            let time = time.map_or(0, |time| self.encoding.u64(*time));
+            let words = addresses.as_chunks().0.iter().take(count);
+            let words = words.map(|word| self.encoding.u64(*word));
+            chains.spell((Pid(process), time), words, &mut text);
+            return text;
+        }
         for (index, bytes) in addresses.chunks_exact(long).take(count.min(FRAMES_MAX)).enumerate() {
             let address = match bytes.first_chunk::<8>() {
                 Some(bytes) => self.encoding.u64(*bytes),

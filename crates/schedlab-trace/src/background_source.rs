@@ -45,6 +45,8 @@ pub(crate) struct Ahead {
     info: TraceInfo,
     warnings: Vec<Warning>,
     spelling: Option<Arc<Spelling>>,
+    /// Why functions have no names.
+    notes: Vec<Warning>,
     bodies: Kept,
     /// `None` once the source has ended.
     line: Option<Line>,
@@ -65,7 +67,8 @@ pub(crate) fn ahead(mut source: impl Portable) -> Box<dyn EventSource> {
             match give.send(source) {
                 Ok(()) => {
                     let line = Some(Line { full, empty, thread });
-                    Box::new(Ahead { info, warnings, spelling, bodies, line })
+                    let notes = Vec::new();
+                    Box::new(Ahead { info, warnings, spelling, notes, bodies, line })
                 }
                 Err(mut unsent) => {
                     *unsent.0.info_mut() = info;
@@ -108,6 +111,16 @@ fn read(
     (take_info(&mut source), source.warnings().to_vec())
 }
 
+impl Ahead {
+    /// Takes note of why functions have no names. All that was handed out before has been spelt.
+    fn note(&mut self, ended: bool) {
+        let notes = self.spelling.as_ref().map(|spelling| spelling.notes(ended));
+        let notes = notes.unwrap_or_default();
+        self.warnings.extend_from_slice(&notes);
+        self.notes.extend(notes);
+    }
+}
+
 impl EventSource for Ahead {
     fn info(&self) -> &TraceInfo {
         &self.info
@@ -115,6 +128,7 @@ impl EventSource for Ahead {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         batch.clear();
+        self.note(false);
         let Some(line) = &self.line else { return Ok(false) };
         if let Ok(message) = line.full.recv() {
             let mut read = message?;
@@ -132,6 +146,8 @@ impl EventSource for Ahead {
                     self.info.processes.get_or_insert_default().extend(processes);
                 }
                 self.warnings = warnings;
+                self.warnings.append(&mut self.notes);
+                self.note(true);
             }
         }
         Ok(false)

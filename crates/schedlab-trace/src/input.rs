@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Bytes that a [`Cursor`] reads at once.
 const WINDOW: usize = 1 << 16;
@@ -69,6 +70,14 @@ impl Input {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// When the file was changed last; `None` in memory.
+    pub(crate) fn modified(&self) -> Option<SystemTime> {
+        match &self.bytes {
+            Bytes::File(file) => file.metadata().ok()?.modified().ok(),
+            Bytes::Memory(_) => None,
+        }
     }
 
     /// The length when it was opened.

@@ -19,6 +19,7 @@ mod background_source;
 mod budget;
 mod buffers;
 mod census;
+mod chain_names;
 mod conversion_loss;
 mod convert;
 pub mod dat;
@@ -35,6 +36,7 @@ mod event_writer;
 mod fast_decode;
 mod fast_layout;
 pub mod format;
+mod function_names;
 mod input;
 pub mod live;
 pub mod mark;
@@ -66,6 +68,7 @@ pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use event_writer::EventWriter;
+pub use function_names::{Function, FunctionNames, KernelId, MappedFile, Names};
 pub use new_file::{NewFile, remove_unfinished, replace, write_file};
 pub use record::open_records;
 pub use selection::Part;
@@ -99,6 +102,8 @@ pub struct Options {
     /// Whether [`EventSource::arguments`] gives those of tracepoints beyond the scheduler's from
     /// records too, not from texts only. One thread then decodes: with several it is not the caller's.
     pub arguments: bool,
+    /// Who knows the names of functions in the call chains of a perf.data; without it, they are addresses.
+    pub names: Option<Names>,
 }
 
 /// Beyond this many threads, the one that asks something of the events is slower than they come.
@@ -116,7 +121,7 @@ impl Options {
 impl Default for Options {
     /// The caller's thread alone, scheduler events without the arguments of others.
     fn default() -> Self {
-        Self { threads: 1, portion: None, arguments: false }
+        Self { threads: 1, portion: None, arguments: false, names: None }
     }
 }
 

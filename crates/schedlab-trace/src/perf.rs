@@ -7,6 +7,7 @@
 //! Source of truth: `tools/perf/Documentation/perf.data-file-format.txt` of the kernel, the manual
 //! page `perf_event_open(2)`, and what perf does with the same files.
 
+mod chains;
 mod cpu_backlog;
 mod directory;
 mod feature;

@@ -46,6 +46,16 @@ impl Symbols {
         self.all.iter().find(|symbol| symbol.1 == name).map(|symbol| symbol.0)
     }
 
+    /// Where the symbol with this name begins, of any kind, in a text of `/proc/kallsyms`: several may begin at one address.
+    pub(crate) fn beginning(text: &[u8], name: &str) -> Option<u64> {
+        let address_of = |line: &[u8]| {
+            let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            (words.nth(1)? == name).then_some(address)
+        };
+        text.split(|byte| *byte == b'\n').find_map(address_of)
+    }
+
     fn at(&self, address: u64) -> Option<&(u64, String)> {
         let behind = self.all.partition_point(|symbol| symbol.0 <= address);
         self.all.get(behind.checked_sub(1)?)

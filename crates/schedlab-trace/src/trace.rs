@@ -42,7 +42,7 @@ impl Trace {
         match form(&path, &start)? {
             Form::Dat => Self::dat(input, options),
             Form::Perf => {
-                let reader = PerfReader::open(input, options.arguments, options.threads)?;
+                let reader = PerfReader::open(input, options)?;
                 Ok(Self(Reader::Perf(Box::new(reader))))
             }
             Form::Perfetto => {

@@ -10,7 +10,7 @@ use std::io;
 /// A trace whose other tracepoints have arguments.
 pub(crate) struct Source {
     info: TraceInfo,
-    events: Vec<(Event, String)>,
+    pub(crate) events: Vec<(Event, String)>,
     at: usize,
     batch: usize,
 }

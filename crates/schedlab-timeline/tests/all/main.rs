@@ -14,6 +14,7 @@ mod conservation_scan;
 mod fired;
 mod moves;
 mod mute_idle;
+mod off_cpu;
 mod planted;
 mod power;
 mod requests;

@@ -3,7 +3,7 @@
 use super::report::arguments;
 use super::row::context;
 use crate::event_sink::TaskNames;
-use crate::{Options, Part, TraceError, open_with};
+use crate::{Names, Options, Part, TraceError, open_with};
 use schedlab_model::table::{At, Column, Row};
 use schedlab_model::{Cpu, Event, Nanos, Pid, Point, TraceInfo, Warning, What, columns};
 use std::path::Path;
@@ -64,7 +64,8 @@ pub struct List {
 }
 
 /// Lists events of a part of the trace at `path`: `limit` of them behind the first `skip`. `wanted` is given the
-/// system (empty for what no kernel has) and the name of each event. Names of tasks are not events.
+/// system (empty for what no kernel has) and the name of each event. Names of tasks are not events. `names` are those of
+/// functions in the call chains of a perf.data.
 ///
 /// # Errors
 /// As [`crate::open`].
@@ -73,9 +74,11 @@ pub fn list(
     part: &Part,
     wanted: &dyn Fn(&str, &str) -> bool,
     (skip, limit): (u64, usize),
+    names: Option<Names>,
 ) -> Result<List, TraceError> {
     let failed = |error| TraceError::io(path, error);
-    let mut source = open_with(path, &Options { arguments: true, ..Options::default() })?;
+    let options = Options { arguments: true, names, ..Options::default() };
+    let mut source = open_with(path, &options)?;
     let mut names = TaskNames::new(source.info().comms.clone());
     let (mut list, mut batch, mut passed) = (List::default(), Vec::new(), 0);
     let end = part.span.map_or(Nanos::MAX, |span| span.end);

@@ -5,6 +5,7 @@ use schedlab_model::{Cpu, CpuSet, Place, Topology};
 use std::collections::BTreeMap;
 
 pub(crate) const TRACING_DATA: u32 = 1;
+pub(crate) const BUILD_ID: u32 = 2;
 pub(crate) const OSRELEASE: u32 = 4;
 pub(crate) const NRCPUS: u32 = 7;
 pub(crate) const CPU_TOPOLOGY: u32 = 13;

@@ -20,6 +20,8 @@ const TRACEPOINT: u32 = 2;
 const SOFTWARE: u32 = 1;
 const SOFTWARE_DUMMY: u64 = 9;
 
+/// Bytes that a build id takes beside its path.
+const BUILD_ID: u64 = 96;
 /// Bytes that an id takes in its map.
 const ID: usize = 48;
 
@@ -34,6 +36,8 @@ pub(crate) struct Head {
     pub(crate) clock: Clock,
     pub(crate) hardware: Hardware,
     pub(crate) release: Option<String>,
+    /// Build ids of files: whether it is the kernel's, path, id.
+    pub(crate) build_ids: Vec<(bool, String, Vec<u8>)>,
     pub(crate) cpus: u32,
     pub(crate) span: Option<Span>,
     /// Formats, from the miniature trace.dat.
@@ -59,6 +63,7 @@ impl Head {
             clock: Clock::Nanoseconds("perf".into()),
             hardware: Hardware::default(),
             release: None,
+            build_ids: Vec::new(),
             cpus: 0,
             span: None,
             tracing: None,
@@ -129,6 +134,7 @@ impl Head {
         let wanted = matches!(
             bit,
             feature::TRACING_DATA
+                | feature::BUILD_ID
                 | feature::OSRELEASE
                 | feature::NRCPUS
                 | feature::CPU_TOPOLOGY
@@ -151,6 +157,7 @@ impl Head {
         match bit {
             feature::TRACING_DATA => self.tracing = Some(read_embedded(content)?),
             feature::OSRELEASE => self.release = Some(feature::string(&mut cursor)?),
+            feature::BUILD_ID => self.build_ids(&mut cursor, content.len())?,
             feature::NRCPUS => self.cpus = cursor.u32()?,
             feature::SAMPLE_TIME => {
                 let (first, last) = (cursor.u64()?, cursor.u64()?);
@@ -160,6 +167,33 @@ impl Head {
             other => self.hardware.read(other, &mut cursor)?,
         }
         Ok(())
+    }
+
+    /// Takes in build ids, each in a record of its own.
+    fn build_ids(&mut self, cursor: &mut Cursor<'_>, end: u64) -> Result<(), Stop> {
+        while cursor.offset() < end {
+            let (_, misc, size) = (cursor.u32()?, cursor.u16()?, cursor.u16()?);
+            let content = cursor.bytes(u64::from(size).saturating_sub(HEAD as u64))?;
+            cursor.take(BUILD_ID + content.len() as u64)?;
+            self.build_id(misc, &content);
+        }
+        Ok(())
+    }
+
+    /// Takes in what a record says of a build id: a pid, 20 bytes, their number, and the path.
+    pub(crate) fn build_id(&mut self, misc: u16, content: &[u8]) {
+        const IN_KERNEL: u16 = 1;
+        const IN_USER: u16 = 2;
+        /// Whether the number of bytes is told.
+        const SIZED: u16 = 1 << 15;
+        let Some((head, path)) = content.split_at_checked(28) else { return };
+        let size = if misc & SIZED != 0 { usize::from(head[24]).min(20) } else { 20 };
+        let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+        let path = String::from_utf8_lossy(path).into_owned();
+        // A guest's files are nobody's here.
+        if matches!(misc & 7, IN_KERNEL | IN_USER) {
+            self.build_ids.push((misc & 7 == IN_KERNEL, path, head[4..4 + size].to_vec()));
+        }
     }
 
     /// The layout of a sample by its event's id; the only one when there is but one.

@@ -32,6 +32,8 @@ pub(crate) struct Layout {
     cpu: usize,
     /// Where the variable part (or the raw part) begins.
     rest: usize,
+    /// Where process and thread lie; 0: nowhere.
+    task: usize,
     /// Whether records that are no samples end with time and CPU too.
     trailer: bool,
     /// Whether its event is a tracepoint.
@@ -71,14 +73,14 @@ impl Layout {
         };
         offset(IDENTIFIER);
         offset(IP);
-        offset(TID);
+        let task = offset(TID);
         let time = offset(TIME);
         offset(ADDR);
         offset(ID);
         offset(STREAM_ID);
         let cpu = offset(CPU);
         offset(PERIOD);
-        Self { sample_type, read_format, time, cpu, rest: at, trailer, tracepoint: true }
+        Self { sample_type, read_format, time, cpu, rest: at, task, trailer, tracepoint: true }
     }
 
     /// The same of an event that is not a tracepoint, for all samples.
@@ -175,6 +177,23 @@ impl Layout {
             at = at.checked_add(8)?.checked_add(count.checked_mul(8)?)?;
         }
         Some(at)
+    }
+
+    /// The words of a sample's call chain; `None` when there is none, or its length makes no sense.
+    pub(crate) fn chain<'a>(&self, record: &'a [u8], encoding: Encoding) -> Option<&'a [u8]> {
+        if !self.has_chain() {
+            return None;
+        }
+        let counters = Self { sample_type: self.sample_type & !CALLCHAIN, ..*self };
+        let at = counters.variable(record, self.rest, encoding)?;
+        let count = usize::try_from(encoding.u64(*record.get(at..)?.first_chunk()?)).ok()?;
+        record.get(at.checked_add(8)?..)?.get(..count.checked_mul(8)?)
+    }
+
+    /// The process of a sample's task; `None` when it does not tell.
+    pub(crate) fn process(&self, record: &[u8], encoding: Encoding) -> Option<u32> {
+        let at = Some(self.task).filter(|at| *at > 0)?;
+        Some(encoding.u32(*record.get(at..)?.first_chunk()?))
     }
 
     /// Time and CPU at the end of a record that is no sample; missing parts are 0 and `u32::MAX`.

@@ -30,7 +30,7 @@ pub(crate) struct PerfRecords {
 
 impl PerfRecords {
     pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
-        let (mut intake, round) = Intake::open(input, false)?;
+        let (mut intake, round) = Intake::open(input, false, None)?;
         // All is read again, but for the head.
         intake.head.warnings.extend(round.ended.into_iter().flat_map(|ended| ended.warnings));
         let told = round.told.expect("the first round tells the head");

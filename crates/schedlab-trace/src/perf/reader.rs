@@ -8,6 +8,7 @@ use super::pending::Waiting;
 use super::round::{Ended, Round, Told};
 use super::round_reader::Intake;
 use super::round_source::Supply;
+use crate::Options;
 use crate::argument_text::{Kept, Spelling};
 use crate::background_source::{Portable, ahead};
 use crate::budget::Budget;
@@ -46,6 +47,8 @@ pub(crate) struct PerfReader {
     warnings: Vec<Warning>,
     /// How other tracepoints' arguments are spelt, if anybody asks.
     spelling: Option<Arc<Spelling>>,
+    /// Whether another source hands out its events.
+    is_ahead: bool,
     /// The time that was handed out last, and how many events came too late for it.
     last: u64,
     late: u64,
@@ -102,8 +105,9 @@ impl Lanes for Due<'_> {
 
 impl PerfReader {
     /// With a second thread, that one takes records up while the caller's puts them in order.
-    pub(crate) fn open(input: Input, arguments: bool, threads: usize) -> Result<Self, TraceError> {
-        let (intake, mut round) = Intake::open(input, arguments)?;
+    pub(crate) fn open(input: Input, options: &Options) -> Result<Self, TraceError> {
+        let Options { arguments, threads, .. } = *options;
+        let (intake, mut round) = Intake::open(input, arguments, options.names.clone())?;
         let (path, pipe) = (intake.path().to_owned(), intake.is_pipe());
         let budget = Arc::clone(intake.input.budget());
         let Told { info, decoder, spelling, warnings } =
@@ -123,6 +127,7 @@ impl PerfReader {
             info,
             warnings,
             spelling: spelling.map(Arc::new),
+            is_ahead: false,
             last: 0,
             late: 0,
             ended: None,
@@ -140,6 +145,7 @@ impl PerfReader {
             return self;
         }
         self.helpers -= 1;
+        self.is_ahead = true;
         ahead(*self)
     }
 
@@ -184,6 +190,13 @@ impl PerfReader {
         self.waiting.accept(round, self.over);
         self.late += self.waiting.raise(self.last);
         self.merge.restart();
+    }
+
+    /// Takes note of why functions have no names. All that was handed out before has been spelt.
+    fn note(&mut self, ended: bool) {
+        if let (Some(spelling), false) = (&self.spelling, self.is_ahead) {
+            self.warnings.append(&mut spelling.notes(ended));
+        }
     }
 
     fn report(&mut self) {
@@ -257,6 +270,7 @@ impl EventSource for PerfReader {
     }
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        self.note(false);
         loop {
             let Self { waiting, decoder, names, .. } = self;
             let mut due = Due { waiting, decoder, names };
@@ -266,6 +280,7 @@ impl EventSource for PerfReader {
             }
             if self.over {
                 self.report();
+                self.note(true);
                 return Ok(false);
             }
             self.round()?;

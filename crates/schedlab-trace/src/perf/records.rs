@@ -14,13 +14,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
+pub(crate) const MMAP: u32 = 1;
 pub(crate) const LOST: u32 = 2;
 pub(crate) const COMM: u32 = 3;
 pub(crate) const FORK: u32 = 7;
+pub(crate) const MMAP2: u32 = 10;
 pub(crate) const LOST_SAMPLES: u32 = 13;
 pub(crate) const SWITCH_CPU_WIDE: u32 = 15;
 pub(crate) const HEADER_ATTR: u32 = 64;
 pub(crate) const HEADER_TRACING_DATA: u32 = 66;
+pub(crate) const HEADER_BUILD_ID: u32 = 67;
 pub(crate) const FINISHED_ROUND: u32 = 68;
 pub(crate) const ID_INDEX: u32 = 69;
 pub(crate) const AUXTRACE: u32 = 71;

@@ -3,15 +3,18 @@
 //! This half fetches, unpacks and reduces records (`reduced_record`). The other half (`reader`) puts them in
 //! the order of time and may run on another thread. All that the other half needs travels with the rounds.
 
+use super::chains::{self, Chains};
 use super::cpu_backlog::Held;
 use super::head::{Head, attr_take};
 use super::layout::{HEAD, Layout, When};
 use super::records::{self, Records};
 use super::round::{Ended, Round, Told};
 use super::{MAGIC_BIG, feature};
-use crate::argument_text::Spelling;
+use crate::argument_text::{STACK, Spelling};
+use crate::chain_names::ChainNames;
 use crate::encoding::Encoding;
 use crate::error::TraceError;
+use crate::function_names::Names;
 use crate::input::{Input, Stop};
 use crate::name_numbers::Numbers;
 use crate::names;
@@ -56,6 +59,8 @@ pub(crate) struct Intake {
     /// Whether arguments of other tracepoints are asked for, and how they are spelt.
     arguments: bool,
     spelling: Option<Spelling>,
+    /// Takes up call chains, if arguments are asked for.
+    chains: Option<Chains>,
     /// Why figures are bounds or unknown.
     notes: Vec<Warning>,
     /// Whether switches are records of their own, and no tracepoint tells them.
@@ -72,7 +77,11 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Opens a perf.data and takes up its first round.
-    pub(crate) fn open(input: Input, arguments: bool) -> Result<(Self, Round), TraceError> {
+    pub(crate) fn open(
+        input: Input,
+        arguments: bool,
+        names: Option<Names>,
+    ) -> Result<(Self, Round), TraceError> {
         let path = input.path().to_owned();
         let broken = |stop: Stop| TraceError::Broken {
             path: path.clone(),
@@ -96,6 +105,9 @@ impl Intake {
         let pipe = size == 16;
         let data = if pipe { 16..input.len() } else { head.read(&input).map_err(broken)? };
         let form = if pipe { "perf.data (pipe)" } else { "perf.data" };
+        let recorded = input.modified();
+        let names = arguments.then(|| Arc::new(ChainNames::new(budget, names, recorded)));
+        let chains = names.map(|names| Chains { names, id: None });
         let mut intake = Self {
             records: Records::new(encoding, data.clone()),
             data,
@@ -106,6 +118,7 @@ impl Intake {
             warnings: Vec::new(),
             arguments,
             spelling: None,
+            chains,
             notes: Vec::new(),
             by_records: false,
             told: false,
@@ -164,12 +177,21 @@ impl Intake {
     /// Makes plans from what the head says so far.
     fn compile(&mut self) {
         if let Some(tracing) = &self.head.tracing {
+            let stack = chains::format(&self.head);
             let formats =
                 tracing.formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
+            let stacks = stack.iter().map(|(_, text)| (STACK.0, text.as_str()));
+            let formats = formats.chain(stacks);
             let encoding = Encoding { long: tracing.encoding.long, ..self.head.encoding };
             let mut decoder = Decoder::new(encoding, formats.clone());
             decoder.keeps = self.arguments;
             self.spelling = self.arguments.then(|| Spelling::new(encoding, formats));
+            if let Some(chains) = &mut self.chains {
+                chains.id = stack.as_ref().map(|(id, _)| *id);
+                chains.names.tell_head(&self.head.build_ids, self.head.release.as_deref());
+                let names = Arc::clone(&chains.names);
+                self.spelling = self.spelling.take().map(|spelling| spelling.with_chains(names));
+            }
             self.info.others = decoder.others().to_vec();
             self.info.kinds = decoder.kinds().with(Kind::Comm).with(Kind::Lost);
             self.decoder = Arc::new(decoder);
@@ -260,10 +282,16 @@ impl Intake {
             match kind {
                 records::SAMPLE => self.sample(round),
                 records::FINISHED_ROUND => break,
+                records::MMAP | records::MMAP2 => self.tell_chains(kind),
                 records::FORK => {
+                    self.tell_chains(kind);
                     round.threads.extend(thread(kind, self.records.get(), self.head.encoding));
                 }
-                records::COMM | records::LOST | records::LOST_SAMPLES => self.aside(kind, round),
+                records::COMM | records::LOST | records::LOST_SAMPLES => {
+                    self.tell_chains(kind);
+                    self.aside(kind, round);
+                }
+                records::HEADER_BUILD_ID => self.build_id(),
                 records::ID_INDEX => {
                     self.head.id_index(self.records.get());
                     self.compile();
@@ -355,6 +383,35 @@ impl Intake {
         let taken = sample
             .is_some_and(|(when, body)| round.sample(when, body, &self.decoder, &mut self.numbers));
         self.broken += u64::from(!taken);
+        if let (Some(chains), Some((when, body)), true) = (&self.chains, sample, taken) {
+            let of = (&layout, &*self.decoder, self.head.encoding);
+            let stack = chains.record(self.records.get(), of, (when, body));
+            if let (Some(stack), Ok(cpu)) = (stack, u16::try_from(when.cpu)) {
+                round.body(cpu, when.time, &stack);
+            }
+        }
+    }
+
+    /// Takes note of mappings and processes, if anybody asks for stacks.
+    fn tell_chains(&self, kind: u32) {
+        if let Some(chains) = self.chains.as_ref().filter(|chains| chains.id.is_some()) {
+            let record = self.records.get();
+            let time = self.placed().map_or(0, |(_, time)| time);
+            chains.tell(kind, record, time, self.head.encoding);
+        }
+    }
+
+    /// A build id that comes through a pipe.
+    fn build_id(&mut self) {
+        let record = self.records.get();
+        let misc = record.get(4..).and_then(|rest| rest.first_chunk());
+        let misc = misc.map_or(0, |bytes| self.head.encoding.u16(*bytes));
+        let content = record.get(HEAD..).unwrap_or_default().to_vec();
+        self.heads += 1;
+        if self.heads <= HEADS_MAX {
+            self.head.build_id(misc, &content);
+            self.stale = true;
+        }
     }
 
     /// Records beside the samples: names and losses.

@@ -12,7 +12,7 @@ const V6: Target = Target::Dat(Version::V6, Compression::None);
 
 /// Name, time and arguments of every event beyond the scheduler's.
 fn told(path: &Path) -> Vec<(String, u64, String)> {
-    let options = Options { arguments: true, threads: 3, portion: Some(1) };
+    let options = Options { arguments: true, threads: 3, portion: Some(1), names: None };
     let mut source = open_with(path, &options).unwrap();
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while source.next(&mut batch).unwrap() {

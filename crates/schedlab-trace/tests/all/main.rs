@@ -7,6 +7,7 @@ mod any_to_any;
 mod arguments;
 #[path = "../../../../fuzz/bodies.rs"]
 mod bodies;
+mod chains;
 mod clocks;
 mod common;
 mod convert;

@@ -155,8 +155,39 @@ const MAGIC: u64 = 0x3245_4c49_4652_4550;
 /// IDENTIFIER, TID, TIME, CPU.
 const BASE: u64 = 1 << 16 | 2 | 4 | 1 << 7;
 
+/// The kernel's text in [`chains`], and where its first symbol lay.
+const KERNEL_AT: u64 = 0xffff_ffff_8100_0000;
+
+/// A perf.data whose switches have these call chains: the number that says how many words there are, and the words. Tasks
+/// 5 and 6 leave in turn, to sleep. Process 5 has 4 KiB of /x/prog mapped at 0x1000, from 0x400 in the file on.
+pub(crate) fn chains(big_endian: bool, chains: &[(u64, &[u64])]) -> Vec<u8> {
+    let encoding = Encoding { big_endian, long: 8 };
+    let (p, bodies) = (Put(encoding), Bodies(encoding));
+    let end = [p.u32(5), p.u32(5), p.u64(0), p.u32(0), p.u32(0), p.u64(100)].concat();
+    let place = |start: u64, offset: u64| [p.u64(start), p.u64(0x1000), p.u64(offset)].concat();
+    let kernel = [p.u32(u32::MAX), p.u32(0), place(KERNEL_AT, KERNEL_AT)].concat();
+    let kernel = [kernel, b"[kernel.kallsyms]_text\0\0".to_vec(), end.clone()].concat();
+    let program = [p.u32(5), p.u32(5), place(0x1000, 0x400)].concat();
+    let inode = [p.u32(8), p.u32(1), p.u64(77), p.u64(0), p.u32(5), p.u32(2)].concat();
+    let program = [program, inode, b"/x/prog\0".to_vec(), end].concat();
+    let mut data = [p.record(1, &kernel), p.record(10, &program)].concat();
+    for (index, (count, words)) in chains.iter().enumerate() {
+        let pair = if index % 2 == 0 { (5, 6) } else { (6, 5) };
+        let body = bodies.switch(pair.0, 1, pair.1);
+        let chain = words.iter().map(|word| p.u64(*word)).collect::<Vec<_>>().concat();
+        let stamp = p.stamp(100, 10 + 10 * index as u64, 0);
+        data.extend(p.record(9, &[stamp, p.u64(*count), chain, p.raw(&body)].concat()));
+    }
+    file_of(encoding, &data, 1 << 5)
+}
+
 /// The head of a perf.data, records behind it, and the formats. Samples of id 100 are tracepoints.
 fn file(encoding: Encoding, data: &[u8]) -> Vec<u8> {
+    file_of(encoding, data, 0)
+}
+
+/// The same, where samples of id 100 hold something more.
+fn file_of(encoding: Encoding, data: &[u8], more: u64) -> Vec<u8> {
     let p = Put(encoding);
     let tracing = tracing_data(encoding);
     let entry = 112 + 16u64;
@@ -171,7 +202,7 @@ fn file(encoding: Encoding, data: &[u8]) -> Vec<u8> {
     file.extend([p.u64(0), p.u64(0), p.u64(2), p.u64(0), p.u64(0), p.u64(0)].concat());
     file.extend([p.u64(100), p.u64(200)].concat());
     // One of the two has RAW.
-    for (index, sample_type) in [BASE | 1 << 10, BASE].into_iter().enumerate() {
+    for (index, sample_type) in [BASE | 1 << 10 | more, BASE].into_iter().enumerate() {
         file.extend(p.attr(if index == 0 { 2 } else { 0 }, sample_type));
         file.extend([p.u64(ids_at + index as u64 * 8), p.u64(8)].concat());
     }

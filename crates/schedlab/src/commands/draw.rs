@@ -3,6 +3,7 @@
 mod charts;
 mod cores;
 mod csv;
+mod flame;
 mod latency;
 mod names;
 mod recipe;
@@ -42,6 +43,8 @@ enum Picture {
     Waiting(waiting::Args),
     /// Draw how long tasks waited for a CPU: a histogram or cumulative curves
     Latency(latency::Args),
+    /// Draw where tasks were blocked: a flame graph of time off the CPU by call stack
+    Flame(flame::Args),
     /// Draw one episode of lost CPU time: who woke the task, and which CPUs were idle
     Wakeup(wakeup::Args),
     /// Draw a map of values over two axes, from a CSV table
@@ -82,6 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Picture::Tasks(args) => tasks::run(&args),
         Picture::Waiting(args) => waiting::run(&args),
         Picture::Latency(args) => latency::run(&args),
+        Picture::Flame(args) => flame::run(&args),
         Picture::Wakeup(args) => wakeup::run(&args),
         Picture::Heatmap(args) => charts::heatmap(&args),
         Picture::Sweep(args) => charts::sweep(&args),

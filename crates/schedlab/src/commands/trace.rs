@@ -20,6 +20,7 @@ mod locality;
 mod migrations;
 mod power;
 mod ran_instead;
+pub(crate) mod stacks;
 mod tasks;
 mod waiting;
 pub(crate) mod why;
@@ -43,6 +44,8 @@ enum Question {
     Latency(latency::Args),
     /// Print run time, slices, switches and migrations of each task
     Tasks(tasks::Args),
+    /// Print time off the CPU by call stack: where tasks blocked, for flame graphs too
+    Stacks(stacks::Args),
     /// Print utilisation, idle, unknown and overloaded time of each CPU
     Cpus(cpus::Args),
     /// Print how many tasks ran and waited over time
@@ -75,6 +78,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<info::Document>(),
         json::of::<latency::Document<'_>>(),
         json::of::<tasks::Document<'_>>(),
+        json::of::<stacks::Document<'_>>(),
         json::of::<cpus::Document<'_>>(),
         json::of::<waiting::Document<'_>>(),
         json::of::<conservation::Document<'_>>(),
@@ -98,6 +102,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Info(args) => info::run(&args),
         Question::Latency(args) => latency::run(&args),
         Question::Tasks(args) => tasks::run(&args),
+        Question::Stacks(args) => stacks::run(&args),
         Question::Cpus(args) => cpus::run(&args),
         Question::Waiting(args) => waiting::run(&args),
         Question::Conservation(args) => conservation::run(&args),
@@ -133,6 +138,7 @@ mod tests {
         vec![
             table::<timeline::Waited<'_>>("latency"),
             table::<InReply<'_, timeline::TaskRow, timeline::TasksAnswer>>("tasks"),
+            table::<timeline::StackRow>("stacks"),
             table::<timeline::CpuRow>("cpus"),
             table::<timeline::PlacedBin>("waiting"),
             table::<InReply<'_, timeline::Episode, timeline::ConservationAnswer>>("conservation"),

@@ -35,6 +35,7 @@ mod load_dies;
 mod load_site;
 mod machine_lock;
 mod machines;
+mod off_cpu;
 mod page_faults;
 mod page_numbers;
 mod parsers;

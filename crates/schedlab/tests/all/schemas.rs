@@ -37,6 +37,7 @@ fn the_index_lists_the_schemas_of_this_program() {
 /// Needs no rights. Each line is here for a schema, or for another form of its objects.
 const EVERYWHERE: &[&str] = &[
     "trace info a.dat --json",
+    "trace stacks a.dat --json",
     "trace latency a.dat --by comm --histogram --worst 3 --json",
     "trace latency a.dat --by cpu --json",
     "trace tasks a.dat --json",

@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.events.is_empty() || args.events.iter().any(is)
     };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let list = list(&args.file, &part, &wanted, (args.skip, limit))?;
+    let names = Some(schedlab_record::names_here());
+    let list = list(&args.file, &part, &wanted, (args.skip, limit), names)?;
     if list.lines.is_empty() {
         nothing(args, &list)?;
     }

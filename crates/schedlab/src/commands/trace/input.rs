@@ -91,7 +91,8 @@ impl Part {
         question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
         let cut = self.cut(path)?;
-        let options = Options { arguments: Q::ARGUMENTS, ..self.options() };
+        let names = Q::ARGUMENTS.then(schedlab_record::names_here);
+        let options = Options { arguments: Q::ARGUMENTS, names, ..self.options() };
         let mut source = self.open(path, &options)?;
         let question = question(source.info());
         let reply = ask_within(&mut *source, cut, question);

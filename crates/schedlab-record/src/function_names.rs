@@ -1,0 +1,219 @@
+//! Names of functions as this machine knows them: its kernel's symbols, and those of its programs and libraries.
+//!
+//! A trace may come from elsewhere. Only the very kernel and the very files give names: by their build ids, or, where a
+//! trace tells none, by release, device and inode.
+
+use super::symbols::{
+    self, Elf, Segment, debug_file, file_offset, has_build_id, hex, without_parameters,
+};
+use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
+use schedlab_sys::regular_file;
+use schedlab_trace::{Function, FunctionNames, KernelId, MappedFile, Names};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// The names that this machine knows.
+#[must_use]
+pub fn names_here() -> Names {
+    Names(Arc::new(Here))
+}
+
+#[derive(Debug)]
+struct Here;
+
+impl FunctionNames for Here {
+    fn kernel(&self, kernel: &KernelId<'_>) -> Result<Vec<u8>, (String, String)> {
+        let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
+        let here = build_id_of(&notes).map(hex);
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        is_same(kernel, here.as_deref(), release.trim())
+            .map_err(|why| (why, "read the trace on the machine that recorded it".to_owned()))?;
+        let kallsyms = std::fs::read("/proc/kallsyms");
+        let kallsyms = kallsyms.map_err(|error| {
+            (format!("/proc/kallsyms: {error}"), "run schedlab as root".to_owned())
+        })?;
+        // Where addresses are hidden, all of them are 0.
+        match kallsyms
+            .split(|byte| *byte == b' ')
+            .next()
+            .is_some_and(|of| of.iter().all(|digit| *digit == b'0'))
+        {
+            true => Err((
+                "this kernel hides its symbols".to_owned(),
+                "set kernel.kptr_restrict to 0, or run schedlab as root".to_owned(),
+            )),
+            false => Ok(kallsyms),
+        }
+    }
+
+    fn functions(&self, file: &MappedFile<'_>) -> Option<Vec<Function>> {
+        let id = file.build_id.map(hex);
+        let mut places = vec![file.path.to_owned()];
+        places.extend(id.as_deref().and_then(kept_by_perf));
+        let place = places.into_iter().find(|place| is_this(place, file, id.as_deref()))?;
+        functions_of(&place)
+    }
+
+    fn readable(&self, name: &str) -> String {
+        without_parameters(name)
+    }
+}
+
+/// Whether a trace is of this kernel; if not, why.
+fn is_same(kernel: &KernelId<'_>, here: Option<&str>, release: &str) -> Result<(), String> {
+    match (kernel.build_id.map(hex), here, kernel.release) {
+        (Some(there), Some(here), _) if there == here => Ok(()),
+        (Some(there), here, _) => {
+            let here = here.unwrap_or("unknown");
+            Err(format!(
+                "the trace is of the kernel with build id {there}, and this one has {here}"
+            ))
+        }
+        (None, _, Some(there)) if there == release => Ok(()),
+        (None, _, Some(there)) => {
+            Err(format!("the trace is of kernel {there}, and this one is {release}"))
+        }
+        (None, _, None) => Err("the trace does not tell its kernel".to_owned()),
+    }
+}
+
+/// The GNU build id among ELF notes.
+fn build_id_of(mut notes: &[u8]) -> Option<&[u8]> {
+    const NT_GNU_BUILD_ID: usize = 3;
+    while let Some((head, body)) = notes.split_first_chunk::<12>() {
+        let word = |at: usize| {
+            u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
+        };
+        let (begin, size) = (word(0).next_multiple_of(4), word(4));
+        let content = body.get(begin..begin.checked_add(size)?)?;
+        if word(8) == NT_GNU_BUILD_ID && body.starts_with(b"GNU\0") {
+            return Some(content);
+        }
+        notes = body.get(begin + size.next_multiple_of(4)..)?;
+    }
+    None
+}
+
+/// Where `perf record` keeps a copy of a file.
+fn kept_by_perf(build_id: &str) -> Option<PathBuf> {
+    let (start, rest) = build_id.split_at_checked(2)?;
+    let home = PathBuf::from(std::env::var_os("HOME")?);
+    Some(home.join(".debug/.build-id").join(start).join(rest).join("elf"))
+}
+
+/// Whether the file at `place` is the one that was mapped.
+fn is_this(place: &Path, file: &MappedFile<'_>, build_id: Option<&str>) -> bool {
+    if build_id.is_some() {
+        return has_build_id(place, build_id);
+    }
+    let (Some((major, minor, inode)), Some(recorded), Ok(meta)) =
+        (file.inode, file.recorded, std::fs::metadata(place))
+    else {
+        return false;
+    };
+    let changed = u64::try_from(meta.ctime()).unwrap_or(0);
+    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(changed);
+    // A file that was written anew may have the number of the old one.
+    (numbers(meta.dev()), meta.ino()) == ((major, minor), inode) && inode > 0 && changed < recorded
+}
+
+/// The numbers of a device in a `dev_t`.
+const fn numbers(device: u64) -> (u32, u32) {
+    let major = device >> 8 & 0xfff | device >> 32 & !0xfff;
+    let minor = device & 0xff | device >> 12 & !0xff;
+    (major as u32, minor as u32)
+}
+
+/// The functions of a file and of its debug file, by their places in the file.
+fn functions_of(path: &Path) -> Option<Vec<Function>> {
+    let cache = ReadCache::new(regular_file::open(path).ok()?);
+    let elf = object::File::parse(&cache).ok()?;
+    let segments: Vec<Segment> = elf.segments().map(|of| symbols::segment(&of)).collect();
+    let mut all = Vec::new();
+    add(&elf, &segments, &mut all);
+    if elf.symbol_table().is_none() {
+        let build_id = elf.build_id().ok().flatten().map(hex);
+        let debug = debug_file(path, &elf, build_id.as_deref());
+        if let Some(debug) = debug.and_then(|path| regular_file::open(&path).ok()) {
+            let cache: ReadCache<File> = ReadCache::new(debug);
+            if let Ok(debug) = object::File::parse(&cache) {
+                add(&debug, &segments, &mut all);
+            }
+        }
+    }
+    // Of several names of one function, the one that programs call it by.
+    let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
+    all.sort_by(|a: &Function, b| {
+        let key =
+            |of: &Function| (of.offset, std::cmp::Reverse(of.size > 0), underscores(&of.name));
+        key(a).cmp(&key(b)).then_with(|| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)))
+    });
+    all.dedup_by_key(|of| of.offset);
+    Some(all)
+}
+
+/// Adds the functions of a file's tables.
+fn add(elf: &Elf<'_>, segments: &[Segment], into: &mut Vec<Function>) {
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        let is_function = symbol.kind() == SymbolKind::Text && !symbol.is_undefined();
+        let Some(Ok(name)) = is_function.then(|| symbol.name()) else { continue };
+        // `.symtab` holds versions with the name.
+        let name = name.split('@').next().unwrap_or(name);
+        if let (Some(offset), false) = (file_offset(segments, symbol.address()), name.is_empty()) {
+            into.push(Function { offset, size: symbol.size(), name: name.to_owned() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_is_the_same_by_its_build_id_and_else_by_its_release() {
+        let of = |build_id, release| KernelId { build_id, release };
+        let same = |id: &KernelId<'_>| is_same(id, Some("0aff"), "6.1");
+        assert_eq!(same(&of(Some(&[10, 255]), None)), Ok(()));
+        assert_eq!(same(&of(None, Some("6.1"))), Ok(()));
+        let other = same(&of(Some(&[10, 254]), Some("6.1"))).unwrap_err();
+        assert!(other.contains("0afe") && other.contains("0aff"), "{other}");
+        assert!(same(&of(None, Some("6.2"))).unwrap_err().contains("6.2"));
+        assert!(same(&of(None, None)).is_err());
+        assert!(is_same(&of(Some(&[1]), None), None, "").is_err());
+    }
+
+    #[test]
+    fn the_build_id_is_the_note_of_gnu_among_others() {
+        let note = |name: &[u8; 4], kind: u32, content: &[u8]| {
+            let numbers = [4, content.len() as u32, kind].map(u32::to_ne_bytes).concat();
+            [numbers, name.to_vec(), content.to_vec()].concat()
+        };
+        let notes = [note(b"Xen\0", 3, &[9; 4]), note(b"GNU\0", 3, &[1, 2, 3, 4])].concat();
+        assert_eq!(build_id_of(&notes), Some(&[1, 2, 3, 4][..]));
+        for end in 0..notes.len() {
+            assert_eq!(build_id_of(&notes[..end]), None, "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn functions_are_those_of_this_very_file() {
+        let me = std::env::current_exe().unwrap();
+        let meta = std::fs::metadata(&me).unwrap();
+        let (major, minor) = numbers(meta.dev());
+        let inode = Some((major, minor, meta.ino()));
+        let recorded = Some(SystemTime::now() + Duration::from_secs(1));
+        let file = MappedFile { path: &me, build_id: None, inode, recorded };
+        let functions = Here.functions(&file).unwrap();
+        assert!(functions.iter().any(|of| of.name == "main" && of.size > 0));
+        assert!(functions.is_sorted_by_key(|of| of.offset));
+        let old = MappedFile { recorded: Some(SystemTime::UNIX_EPOCH), ..file };
+        assert!(Here.functions(&old).is_none(), "it was written after the recording");
+        let other = MappedFile { build_id: Some(&[1; 20]), ..file };
+        assert!(Here.functions(&other).is_none(), "its build id is another");
+        let unknown = MappedFile { inode: None, ..file };
+        assert!(Here.functions(&unknown).is_none(), "the trace does not tell which file it is");
+    }
+}

@@ -1,0 +1,500 @@
+//! Names for the call chains of a perf.data: which file lay at an address, and what its functions are called.
+//!
+//! The reader says what was mapped where and when, in the file's order; chains are spelt when somebody asks for their
+//! text. Memory comes out of the file's budget: what it refuses has no name.
+
+use crate::budget::Budget;
+use crate::function_names::{Function, KERNEL, KernelId, MappedFile, Names};
+use crate::symbols::Symbols;
+use schedlab_model::{Pid, Warning};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+/// Perf puts marks between addresses of different kinds: the last 4,095 numbers.
+pub(crate) const CONTEXTS: u64 = u64::MAX - 4_095;
+const IN_KERNEL: u64 = -128_i64 as u64;
+const IN_USER: u64 = -512_i64 as u64;
+
+/// Bytes that a mapping, a process or a file takes beside its name.
+const ENTRY: u64 = 112;
+/// Mappings that may cover an address: a later one may lie on a part of an older one.
+const COVERING_MAX: usize = 16;
+/// Functions that begin before an address and may hold it: small ones lie inside large ones.
+const HOLDING_MAX: usize = 8;
+/// Forks from one process to the next that mappings are followed through.
+const ANCESTORS_MAX: usize = 64;
+
+/// A file that was mapped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Source {
+    pub(crate) path: String,
+    pub(crate) build_id: Option<Vec<u8>>,
+    pub(crate) inode: Option<(u32, u32, u64)>,
+}
+
+/// Where a part of a file was mapped.
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    end: u64,
+    offset: u64,
+    since: u64,
+    file: usize,
+}
+
+/// What is known of one process.
+#[derive(Debug, Default)]
+struct Process {
+    /// By address, then by age.
+    mappings: BTreeMap<u64, Vec<Mapping>>,
+    /// When it began or ran another program, and whose mappings it had then.
+    begun: Vec<(u64, Option<Pid>)>,
+}
+
+#[derive(Debug)]
+struct MappedSource {
+    source: Source,
+    /// `None`: nobody asked yet. Ascending.
+    functions: Option<Vec<Function>>,
+}
+
+/// The kernel's own text.
+#[derive(Debug, Default)]
+struct Kernel {
+    build_id: Option<Vec<u8>>,
+    release: Option<String>,
+    /// Where its text begins and ends, and the symbol at its beginning with its address there.
+    text: Option<(u64, u64)>,
+    reference: Option<(String, u64)>,
+    /// `None`: nobody asked yet.
+    symbols: Option<Symbols>,
+    /// To be added to an address, for the one in `symbols`.
+    moved: u64,
+    /// Functions of each module.
+    modules: BTreeMap<String, Symbols>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    processes: BTreeMap<Pid, Process>,
+    files: Vec<MappedSource>,
+    numbers: BTreeMap<Source, usize>,
+    build_ids: BTreeMap<String, Vec<u8>>,
+    kernel: Kernel,
+    /// Names as in the source, by file and function.
+    readable: BTreeMap<(usize, usize), Arc<str>>,
+    /// Files without names that addresses lay in.
+    unnamed: BTreeSet<usize>,
+    notes: Vec<Warning>,
+}
+
+/// Names of what lies in the chains of one perf.data. Shared by who reads and who spells.
+#[derive(Debug)]
+pub(crate) struct ChainNames {
+    budget: Arc<Budget>,
+    names: Option<Names>,
+    recorded: Option<SystemTime>,
+    known: Mutex<Known>,
+}
+
+impl ChainNames {
+    pub(crate) fn new(
+        budget: &Arc<Budget>,
+        names: Option<Names>,
+        recorded: Option<SystemTime>,
+    ) -> Self {
+        Self { budget: Arc::clone(budget), names, recorded, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // What a panic left behind is still a list of mappings.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the head says of the kernel and of files.
+    pub(crate) fn tell_head(&self, build_ids: &[(bool, String, Vec<u8>)], release: Option<&str>) {
+        let mut known = self.known();
+        known.kernel.release = release.map(str::to_owned);
+        for (in_kernel, path, id) in build_ids {
+            if *in_kernel && path.starts_with('[') {
+                known.kernel.build_id = Some(id.clone());
+            } else if !known.build_ids.contains_key(path)
+                && self.budget.take(ENTRY + path.len() as u64)
+            {
+                known.build_ids.insert(path.clone(), id.clone());
+            }
+        }
+    }
+
+    /// A process, or the kernel, mapped a part of a file.
+    pub(crate) fn mapped(&self, pid: Pid, since: u64, range: (u64, u64), offset: u64, of: Source) {
+        let mut known = self.known();
+        let known = &mut *known;
+        let (start, end) = (range.0, range.0.saturating_add(range.1));
+        if pid == KERNEL
+            && let Some((_, symbol)) = of.path.split_once("[kernel.kallsyms]")
+        {
+            known.kernel.text = Some((start, end));
+            known.kernel.reference = Some((symbol.to_owned(), offset));
+            known.kernel.build_id = of.build_id.or(known.kernel.build_id.take());
+            return;
+        }
+        if !self.budget.take(ENTRY) {
+            return;
+        }
+        let file = match known.numbers.get(&of) {
+            Some(file) => *file,
+            None if self.budget.take(2 * (ENTRY + of.path.len() as u64)) => {
+                known.numbers.insert(of.clone(), known.files.len());
+                known.files.push(MappedSource { source: of, functions: None });
+                known.files.len() - 1
+            }
+            None => return,
+        };
+        let mapping = Mapping { end, offset, since, file };
+        known.processes.entry(pid).or_default().mappings.entry(start).or_default().push(mapping);
+    }
+
+    /// A process began, with the mappings of its parent, or ran another program, without any.
+    pub(crate) fn began(&self, pid: Pid, at: u64, parent: Option<Pid>) {
+        // Perf tells of those that were there before, without a time.
+        if at > 0 && self.budget.take(ENTRY) {
+            self.known().processes.entry(pid).or_default().begun.push((at, parent));
+        }
+    }
+
+    /// The names of a chain's functions, `<-` between them: the kernel's, then the process's.
+    pub(crate) fn spell(
+        &self,
+        (pid, time): (Pid, u64),
+        chain: impl Iterator<Item = u64>,
+        text: &mut String,
+    ) {
+        let mut known = self.known();
+        let (mut context, mut first) = (None, true);
+        for word in chain {
+            if word >= CONTEXTS {
+                context = Some(word);
+                continue;
+            }
+            let in_kernel = match context {
+                Some(IN_KERNEL) => true,
+                Some(IN_USER) => false,
+                // A guest's, or what is told later.
+                Some(_) => continue,
+                None => word >> 63 == 1,
+            };
+            text.push_str(if first { "" } else { "<-" });
+            first = false;
+            let named = match in_kernel {
+                true => self.in_kernel(&mut known, word, time, text),
+                false => self.in_process(&mut known, word, (pid, time), text),
+            };
+            if named.is_none() {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "{word:#x}");
+            }
+        }
+    }
+
+    fn in_kernel(
+        &self,
+        known: &mut Known,
+        address: u64,
+        time: u64,
+        text: &mut String,
+    ) -> Option<()> {
+        if known.kernel.symbols.is_none() {
+            let symbols = self.kernel(known, None);
+            known.kernel.symbols = Some(symbols);
+        }
+        let kernel = &known.kernel;
+        let (start, end) = kernel.text?;
+        if (start..end).contains(&address) {
+            let name = kernel.symbols.as_ref()?.name(address.wrapping_add(kernel.moved))?;
+            push(name, text);
+            return Some(());
+        }
+        if kernel.symbols.as_ref()?.is_empty() {
+            return None;
+        }
+        let (file, _) = find(&known.processes, KERNEL, address, time)?;
+        let path = &known.files.get(file)?.source.path;
+        let module = module_of(path)?;
+        if !known.kernel.modules.contains_key(&module) {
+            let symbols = self.kernel(known, Some(&module));
+            known.kernel.modules.insert(module.clone(), symbols);
+        }
+        let name = known.kernel.modules.get(&module)?.name(address)?;
+        push(name, text);
+        Some(())
+    }
+
+    /// The kernel's functions, or a module's. Notes why there are none.
+    fn kernel(&self, known: &mut Known, module: Option<&str>) -> Symbols {
+        let Some(Names(names)) = &self.names else { return Symbols::default() };
+        let Kernel { build_id, release, reference, .. } = &known.kernel;
+        let id = KernelId { build_id: build_id.as_deref(), release: release.as_deref() };
+        let unnamed = |why: &str, remedy: &str| {
+            let what = format!("the kernel's functions in stacks are addresses: {why}");
+            Warning::new("stacks-unnamed", what, remedy)
+        };
+        let mut kallsyms = match names.kernel(&id) {
+            Ok(text) => text,
+            Err((why, remedy)) => {
+                known.notes.push(unnamed(&why, &remedy));
+                return Symbols::default();
+            }
+        };
+        if let Some(module) = module {
+            let end = format!("[{module}]");
+            let is_its = |line: &&[u8]| line.ends_with(end.as_bytes());
+            let lines: Vec<&[u8]> = kallsyms.split(|byte| *byte == b'\n').filter(is_its).collect();
+            kallsyms = lines.join(&b'\n');
+        }
+        // An entry beside its line.
+        if !self.budget.take(2 * kallsyms.len() as u64) {
+            return Symbols::default();
+        }
+        let symbols = Symbols::parse(&kallsyms);
+        if module.is_some() {
+            return symbols;
+        }
+        let there = reference.as_ref().and_then(|(name, there)| {
+            let here = Symbols::beginning(&kallsyms, name)?;
+            Some(here.wrapping_sub(*there))
+        });
+        match there {
+            Some(moved) => {
+                known.kernel.moved = moved;
+                symbols
+            }
+            None => {
+                let why = "the trace does not say where the kernel lay";
+                known.notes.push(unnamed(why, "record as root, with kernel.kptr_restrict at 0"));
+                Symbols::default()
+            }
+        }
+    }
+
+    fn in_process(
+        &self,
+        known: &mut Known,
+        address: u64,
+        (pid, time): (Pid, u64),
+        text: &mut String,
+    ) -> Option<()> {
+        let (file, offset) = find(&known.processes, pid, address, time)?;
+        if known.files.get(file)?.functions.is_none() {
+            let functions = self.functions(known, file);
+            known.files[file].functions = Some(functions);
+        }
+        let MappedSource { source, functions } = &known.files[file];
+        let functions = functions.as_deref().unwrap_or_default();
+        let Some(index) = holding(functions, offset) else {
+            if functions.is_empty() && source.path.starts_with('/') {
+                known.unnamed.insert(file);
+            }
+            push(short(&source.path), text);
+            let _ = write!(text, "+{offset:#x}");
+            return Some(());
+        };
+        if let Some(name) = known.readable.get(&(file, index)) {
+            text.push_str(name);
+            return Some(());
+        }
+        let mut spelt = String::new();
+        let name = &functions[index].name;
+        match &self.names {
+            Some(Names(names)) => push(&names.readable(name), &mut spelt),
+            None => push(name, &mut spelt),
+        }
+        text.push_str(&spelt);
+        if self.budget.take(ENTRY + spelt.len() as u64) {
+            known.readable.insert((file, index), spelt.into());
+        }
+        Some(())
+    }
+
+    fn functions(&self, known: &Known, file: usize) -> Vec<Function> {
+        let (Some(Names(names)), Some(of)) = (&self.names, known.files.get(file)) else {
+            return Vec::new();
+        };
+        let Source { path, build_id, inode } = &of.source;
+        if !path.starts_with('/') {
+            return Vec::new();
+        }
+        let build_id = build_id.as_deref().or(known.build_ids.get(path).map(Vec::as_slice));
+        let path = PathBuf::from(path);
+        let recorded = self.recorded;
+        let asked = MappedFile { path: &path, build_id, inode: *inode, recorded };
+        let mut functions = names.functions(&asked).unwrap_or_default();
+        let bytes = |of: &Function| (size_of::<Function>() + of.name.capacity()) as u64;
+        if !self.budget.take(functions.iter().map(bytes).sum()) {
+            return Vec::new();
+        }
+        functions.sort_unstable();
+        functions
+    }
+
+    /// Why functions have no names, each reason once; of files, when all chains were spelt.
+    pub(crate) fn notes(&self, ended: bool) -> Vec<Warning> {
+        let mut known = self.known();
+        let mut notes = std::mem::take(&mut known.notes);
+        if !ended {
+            return notes;
+        }
+        let unnamed = std::mem::take(&mut known.unnamed);
+        let names: BTreeSet<&str> =
+            unnamed.iter().map(|file| short(&known.files[*file].source.path)).collect();
+        if self.names.is_some() && !names.is_empty() {
+            let listed = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+            let more = names.len().saturating_sub(5);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let what = format!(
+                "functions of {listed}{more} are addresses: this machine does not have these files, or they have no symbols"
+            );
+            let remedy = "install their debug symbols; record with `perf record --buildid-all` to tell the files";
+            notes.push(Warning::new("files-unnamed", what, remedy));
+        }
+        notes
+    }
+}
+
+/// The file at an address of a process at a time, and the place in it.
+fn find(
+    processes: &BTreeMap<Pid, Process>,
+    mut pid: Pid,
+    address: u64,
+    mut time: u64,
+) -> Option<(usize, u64)> {
+    for _ in 0..ANCESTORS_MAX {
+        let process = processes.get(&pid)?;
+        let begun = process.begun.iter().rev().find(|(at, _)| *at <= time);
+        let since = begun.map_or(0, |(at, _)| *at);
+        let at_hand = |of: &&Mapping| (since..=time).contains(&of.since) && address < of.end;
+        let below = process.mappings.range(..=address).rev().take(COVERING_MAX);
+        let newest = below
+            .filter_map(|(start, all)| Some((*start, all.iter().rev().find(at_hand)?)))
+            .max_by_key(|(start, of)| (of.since, *start));
+        if let Some((start, of)) = newest {
+            return Some((of.file, (address - start).wrapping_add(of.offset)));
+        }
+        (time, pid) = (since, begun?.1?);
+    }
+    None
+}
+
+/// The function that holds a place of its file.
+fn holding(functions: &[Function], offset: u64) -> Option<usize> {
+    let behind = functions.partition_point(|of| of.offset <= offset);
+    let holds = |index: &usize| offset - functions[*index].offset < functions[*index].size.max(1);
+    (behind.saturating_sub(HOLDING_MAX)..behind).rev().find(holds)
+}
+
+/// The name of a file without its folders.
+fn short(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.strip_suffix(" (deleted)").unwrap_or(name)
+}
+
+/// The module whose file this is, as `/proc/kallsyms` calls it.
+fn module_of(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next()?;
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    let name = name.split(".ko").next()?;
+    (!name.is_empty()).then(|| name.replace('-', "_"))
+}
+
+/// Adds a name without what separates names.
+fn push(name: &str, text: &mut String) {
+    let mut rest = name;
+    while let Some((before, behind)) = rest.split_once("<-") {
+        text.extend(before.chars().map(plain));
+        text.push_str("< -");
+        rest = behind;
+    }
+    text.extend(rest.chars().map(plain));
+}
+
+fn plain(c: char) -> char {
+    if c.is_control() || c == ';' { ' ' } else { c }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> ChainNames {
+        ChainNames::new(&Budget::new(0), None, None)
+    }
+
+    fn map(names: &ChainNames, pid: i32, since: u64, start: u64, path: &str) {
+        let source = Source { path: path.into(), build_id: None, inode: None };
+        names.mapped(Pid(pid), since, (start, 0x1000), 0, source);
+    }
+
+    fn at(names: &ChainNames, pid: i32, time: u64, address: u64) -> String {
+        let mut text = String::new();
+        names.spell((Pid(pid), time), [IN_USER, address].into_iter(), &mut text);
+        text
+    }
+
+    #[test]
+    fn an_address_belongs_to_what_was_mapped_there_at_the_time() {
+        let names = names();
+        map(&names, 7, 0, 0x1000, "/bin/old");
+        map(&names, 7, 50, 0x1000, "/bin/new");
+        map(&names, 7, 60, 0x1800, "/bin/above");
+        assert_eq!(at(&names, 7, 49, 0x1010), "old+0x10");
+        assert_eq!(at(&names, 7, 50, 0x1010), "new+0x10");
+        assert_eq!(at(&names, 7, 59, 0x1900), "new+0x900");
+        assert_eq!(at(&names, 7, 60, 0x1900), "above+0x100", "it lies on a part of the other");
+        assert_eq!(at(&names, 7, 60, 0x2800), "0x2800");
+        assert_eq!(at(&names, 8, 60, 0x1010), "0x1010", "another process");
+    }
+
+    #[test]
+    fn a_process_begins_with_its_parents_mappings_and_a_program_without() {
+        let names = names();
+        map(&names, 7, 10, 0x1000, "/bin/sh");
+        names.began(Pid(8), 20, Some(Pid(7)));
+        map(&names, 7, 30, 0x1000, "/lib/late");
+        names.began(Pid(8), 40, None);
+        map(&names, 8, 41, 0x5000, "/bin/ls");
+        assert_eq!(at(&names, 8, 35, 0x1004), "sh+0x4", "as it was when it began");
+        assert_eq!(at(&names, 8, 45, 0x1004), "0x1004");
+        assert_eq!(at(&names, 8, 45, 0x5004), "ls+0x4");
+        // The number is given to another process.
+        names.began(Pid(8), 60, Some(Pid(9)));
+        assert_eq!(at(&names, 8, 61, 0x5004), "0x5004");
+        names.began(Pid(9), 60, Some(Pid(9)));
+        assert_eq!(at(&names, 9, 61, 0x5004), "0x5004", "a process is not its own parent");
+    }
+
+    #[test]
+    fn what_the_budget_refuses_has_no_name() {
+        let budget = Budget::new(0);
+        let names = ChainNames::new(&budget, None, None);
+        map(&names, 7, 0, 0x1000, "/bin/sh");
+        assert!(budget.take(budget.left()));
+        map(&names, 7, 0, 0x9000, "/bin/sh");
+        map(&names, 7, 0, 0xa000, "/bin/ls");
+        names.began(Pid(7), 10, None);
+        assert_eq!(at(&names, 7, 20, 0x1004), "sh+0x4");
+        assert_eq!(
+            [0x9004, 0xa004].map(|address| at(&names, 7, 20, address)),
+            ["0x9004", "0xa004"]
+        );
+    }
+
+    #[test]
+    fn a_module_is_called_as_the_kernel_calls_it() {
+        let of = |path| module_of(path);
+        assert_eq!(of("/lib/modules/6.1/kernel/nf-tables.ko.xz").as_deref(), Some("nf_tables"));
+        assert_eq!(of("[kvm_intel]").as_deref(), Some("kvm_intel"));
+        assert_eq!(of(""), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! Call chains of switches as records of their own: the stack with which a task went to sleep.
+//!
+//! Other traces hold a record of the tracepoint `kernel_stack` behind such a switch. Here it is made of the switch's
+//! sample, so that nobody behind the reader can tell the two apart. Beside the addresses it holds what naming them
+//! needs: process and time.
+
+use super::head::Head;
+use super::layout::{Layout, When};
+use super::records;
+use crate::chain_names::{ChainNames, Source};
+use crate::encoding::Encoding;
+use crate::entry::{Plan, Slot};
+use crate::format::identify;
+use crate::plan::Decoder;
+use schedlab_model::Pid;
+use std::sync::Arc;
+
+/// The bits of a state in which a task sleeps; one that stays runnable has none.
+const SLEEPS: u64 = 255;
+/// Addresses of a chain that are kept: `kernel.perf_event_max_stack` is 127 unless somebody raised it.
+const WORDS_MAX: usize = 512;
+/// Bits of a record's head: the task ran another program, a mapping tells a build id in place of an inode.
+const COMM_EXEC: u16 = 1 << 13;
+const MMAP_BUILD_ID: u16 = 1 << 14;
+
+/// What a stack's record holds before its addresses, in bytes.
+const HEAD: usize = 24;
+
+/// The format of a stack's record, under an id that no other has.
+pub(super) fn format(head: &Head) -> Option<(u16, String)> {
+    let formats = &head.tracing.as_ref()?.formats;
+    if !head.layouts.iter().any(|of| of.is_tracepoint() && of.has_chain()) {
+        return None;
+    }
+    let ids = formats.iter().filter_map(|(_, text)| identify(text)).map(|(_, id)| id);
+    let id = ids.max().unwrap_or(0).checked_add(1)?;
+    let field = |declaration: &str, offset: u32, size: u32| {
+        format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:0;\n")
+    };
+    let fields = [
+        field("unsigned short common_type", 0, 2),
+        field("unsigned char common_flags", 2, 1),
+        field("unsigned char common_preempt_count", 3, 1),
+        field("int common_pid", 4, 4),
+        field("int size", 8, 4),
+        field("int process", 12, 4),
+        field("u64 time", 16, 8),
+        field("unsigned long caller[8]", 24, 64),
+    ];
+    Some((id, format!("name: kernel_stack\nID: {id}\nformat:\n{}", fields.concat())))
+}
+
+/// Makes the records, and tells [`ChainNames`] what lay where.
+pub(super) struct Chains {
+    pub(super) names: Arc<ChainNames>,
+    /// The id of the records; `None` while no event has chains.
+    pub(super) id: Option<u16>,
+}
+
+impl Chains {
+    /// The record of a sample's stack, if the sample is a switch after which its task sleeps.
+    pub(super) fn record(
+        &self,
+        sample: &[u8],
+        (layout, decoder, encoding): (&Layout, &Decoder, Encoding),
+        (when, raw): (When, &[u8]),
+    ) -> Option<Vec<u8>> {
+        let id = self.id?;
+        let switch = decoder.entry(encoding.u16(*raw.first_chunk()?));
+        let Plan::Switch { prev_state, .. } = switch.plan else { return None };
+        if number(raw, prev_state, encoding)? & SLEEPS == 0 {
+            return None;
+        }
+        let chain = layout.chain(sample, encoding)?;
+        let count = (chain.len() / 8).min(WORDS_MAX);
+        if count == 0 {
+            return None;
+        }
+        // Where the sample does not tell, its task's number is that of most.
+        let common = || raw.get(4..)?.first_chunk().map(|pid| encoding.u32(*pid));
+        let process = layout.process(sample, encoding).or_else(common)?;
+        let mut body = Vec::with_capacity(HEAD + count * 8);
+        body.extend(encoding.put_u16(id));
+        body.extend(raw.get(2..8)?);
+        body.extend(encoding.put_u32(count as u32));
+        body.extend(encoding.put_u32(process));
+        body.extend(encoding.put_u64(when.time));
+        body.extend(&chain[..count * 8]);
+        Some(body)
+    }
+
+    /// Takes in a record that tells of mappings and processes, if it is one.
+    pub(super) fn tell(&self, kind: u32, record: &[u8], time: u64, encoding: Encoding) {
+        let _ = self.told(kind, record, time, encoding);
+    }
+
+    fn told(&self, kind: u32, record: &[u8], time: u64, encoding: Encoding) -> Option<()> {
+        let u32_at = |at: usize| Some(encoding.u32(*record.get(at..)?.first_chunk()?));
+        let u64_at = |at: usize| Some(encoding.u64(*record.get(at..)?.first_chunk()?));
+        let pid = |at: usize| Some(Pid(u32_at(at)?.cast_signed()));
+        let misc = encoding.u16(*record.get(4..)?.first_chunk()?);
+        match kind {
+            records::COMM if misc & COMM_EXEC != 0 => self.names.began(pid(8)?, time, None),
+            // A thread has the mappings of its process.
+            records::FORK if u32_at(8)? != u32_at(12)? => {
+                self.names.began(pid(8)?, u64_at(24)?, Some(pid(12)?));
+            }
+            records::MMAP | records::MMAP2 => {
+                let (range, offset) = ((u64_at(16)?, u64_at(24)?), u64_at(32)?);
+                let (mut build_id, mut inode) = (None, None);
+                if kind == records::MMAP2 {
+                    let size = usize::from(*record.get(40)?).min(20);
+                    match misc & MMAP_BUILD_ID != 0 {
+                        true => build_id = Some(record.get(44..44 + size)?.to_vec()),
+                        false => inode = Some((u32_at(40)?, u32_at(44)?, u64_at(48)?)),
+                    }
+                }
+                let name = record.get(if kind == records::MMAP2 { 72 } else { 40 }..)?;
+                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+                let path = String::from_utf8_lossy(name).into_owned();
+                let source = Source { path, build_id, inode };
+                self.names.mapped(pid(8)?, time, range, offset, source);
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn number(body: &[u8], slot: Slot, encoding: Encoding) -> Option<u64> {
+    let rest = body.get(usize::from(slot.at)..)?;
+    Some(match slot.size {
+        8 => encoding.u64(*rest.first_chunk()?),
+        4 => encoding.u32(*rest.first_chunk()?).into(),
+        2 => encoding.u16(*rest.first_chunk()?).into(),
+        _ => (*rest.first()?).into(),
+    })
+}

@@ -1,0 +1,116 @@
+//! `schedlab trace stacks`: time off the CPU by call stack.
+
+use super::input::{self, Head, Input, Selection};
+use crate::json;
+use schedlab_model::table::Rows;
+use schedlab_model::{Need, Unit, Warning, readable};
+use schedlab_timeline::{OffCpuAnswer, OffCpuStacks, Reply, StackRow};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Options of `schedlab trace stacks`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A task is off the CPU from the switch after which it sleeps until it is woken. Then it waits for a
+CPU (run delay). Both times go to the stack with which it went to sleep. A task that was displaced
+did not go to sleep: its waits are in `schedlab trace latency`.
+
+Stacks come from `schedlab record --stacks` (the kernel's functions), or from
+`perf record -g -a -e sched:sched_switch,sched:sched_waking` or `perf sched record -g` (the kernel's
+and the program's).
+
+Examples:
+  schedlab trace stacks x.dat --comm postgres
+  schedlab trace stacks perf.data --folded > off.folded   for speedscope, inferno, flamegraph.pl
+  schedlab draw flame perf.data -o off.svg")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    selection: Selection,
+    /// Print a line for each stack, outermost function first, with its microseconds
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    folded: bool,
+    /// Print at most N rows, longest time first; 0 prints all
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    top: usize,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let reply = ask(&args.input, &args.selection)?;
+    if args.folded {
+        return folded(&reply);
+    }
+    let rows = reply.answer.by_name(&reply.state);
+    let table = Rows::new(&rows, reply.origin).known(&reply.known);
+    let document = Document { head: Head::of(&reply), stacks: table };
+    let form = args.input.part.form;
+    form.print(&reply.warnings, &document, &document.stacks, || {
+        let mut table = document.stacks.text(form.room(), &[]);
+        table.first(args.top);
+        format!("{}\n\n", headline(&reply)) + &table.print(args.top)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The time off the CPU of chosen tasks, by stack.
+pub(crate) fn ask(input: &Input, selection: &Selection) -> anyhow::Result<Reply<OffCpuAnswer>> {
+    let mut reply = input.ask_with_stacks(|_| OffCpuStacks::default())?;
+    if selection.is_any() {
+        reply.answer = reply.answer.only(&input.chosen(selection)?);
+    }
+    let (blocked, waited, unstacked) = reply.answer.sums();
+    if unstacked > schedlab_model::Nanos::ZERO && unstacked == blocked + waited {
+        let what = format!("{}: the trace holds no stacks", input.shown());
+        let remedy = "record with `schedlab record --stacks`, or `perf sched record -g`";
+        reply.warnings.push(Warning::new("stacks-missing", what, remedy));
+    }
+    Ok(reply)
+}
+
+/// What was looked at, and what of it has no stack.
+pub(crate) fn headline(reply: &Reply<OffCpuAnswer>) -> String {
+    let (blocked, waited, unstacked) = reply.answer.sums();
+    let whole = (blocked + waited).0.max(1) as f64;
+    format!(
+        "{}: {} off CPU, then {} of run delay; {} of both without a stack",
+        input::looked_at(reply),
+        input::figure(&reply.known, Need::SleepTime, blocked.readable()),
+        input::figure(&reply.known, Need::WaitTime, waited.readable()),
+        readable(unstacked.0 as f64 / whole, Unit::Fraction),
+    )
+}
+
+/// The form that tools for flame graphs read. Its notes go to stderr.
+fn folded(reply: &Reply<OffCpuAnswer>) -> anyhow::Result<ExitCode> {
+    let mut out = crate::output::stdout();
+    for stack in reply.answer.folded(&reply.state) {
+        // A sleep of less is none for tools that read whole numbers.
+        let micros = (stack.time.0 + 500) / 1_000;
+        if micros > 0 {
+            writeln!(out, "{} {micros}", stack.frames.join(";"))?;
+        }
+    }
+    let mut err = crate::output::stderr();
+    for warning in &reply.warnings {
+        writeln!(err, "schedlab: {warning}")?;
+    }
+    writeln!(err, "schedlab: {}", headline(reply))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `schedlab trace stacks --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    #[serde(flatten)]
+    head: Head,
+    /// Sleeps by command and stack, longest time first.
+    stacks: Rows<'a, StackRow>,
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/trace-stacks/1";
+}
