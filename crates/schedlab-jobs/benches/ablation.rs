@@ -1,4 +1,4 @@
-//! Each rule of lumiera's pool taken out on its own: the table of docs/jobs.md, in Markdown. With 4, 8 and 64 workers in
+//! Each rule of lumiera's pool taken out on its own, as a table in Markdown. With 4, 8 and 64 workers in
 //! virtual time, which gives the same figures everywhere; `-- real` adds two workers of this machine, in turns.
 //! `cargo bench -p schedlab-jobs --bench ablation [-- real]`.
 #![expect(clippy::print_stdout, reason = "a benchmark's figures are its result")]
