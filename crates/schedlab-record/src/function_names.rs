@@ -155,9 +155,15 @@ fn functions_of(path: &Path) -> Option<Vec<Function>> {
     Some(all)
 }
 
+/// Functions of a file at most: a browser has a million.
+const FUNCTIONS_MAX: usize = 4 << 20;
+
 /// Adds the functions of a file's tables.
 fn add(elf: &Elf<'_>, segments: &[Segment], into: &mut Vec<Function>) {
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        if into.len() == FUNCTIONS_MAX {
+            break;
+        }
         let is_function = symbol.kind() == SymbolKind::Text && !symbol.is_undefined();
         let Some(Ok(name)) = is_function.then(|| symbol.name()) else { continue };
         // `.symtab` holds versions with the name.

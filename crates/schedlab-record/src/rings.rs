@@ -203,10 +203,13 @@ impl State {
     fn open_more(&mut self, cpu: Cpu, options: &Options, head: &Head) -> Result<Ring, RecordError> {
         self.forget(cpu);
         let (first, bytes) = (self.events.len(), options.ring(head.cpus.len()));
-        let opened = self.open_cpu(cpu, &head.tracepoints, options, bytes).and_then(|(ring, _)| {
+        let opened = self.open_cpu(cpu, &head.tracepoints, options, bytes);
+        let opened = opened.and_then(|(mut ring, _)| {
             let mut events = self.events[first..].iter();
             let started = events.try_for_each(|(_, event)| event.enable());
-            started.map(|()| ring).map_err(RecordError::io("starting the events"))
+            started.map_err(RecordError::io("starting the events"))?;
+            ring.start();
+            Ok(ring)
         });
         if opened.is_err() {
             self.events.truncate(first);
@@ -272,8 +275,9 @@ fn source(point: &Tracepoint, options: &Options) -> Source {
 pub(crate) fn watch_cpu(cpu: Cpu) -> Result<Ring, RecordError> {
     let tasks = open_event(Source::Tasks, cpu, u32::MAX >> 1, false)?;
     let watch = Ring::map(&tasks, WATCH_BYTES, false);
-    let watch = watch.map_err(|error| map_error(error, WATCH_BYTES))?;
+    let mut watch = watch.map_err(|error| map_error(error, WATCH_BYTES))?;
     tasks.enable().map_err(RecordError::io("watching for new tasks"))?;
+    watch.start();
     Ok(watch)
 }
 

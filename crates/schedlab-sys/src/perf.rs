@@ -252,7 +252,9 @@ pub struct Ring {
     /// Keeps the event alive as long as its ring.
     event: Option<OwnedFd>,
     /// For how long the event had been enabled at the last look.
-    enabled: u64,
+    enabled: Option<u64>,
+    /// Whether the event was enabled.
+    has_started: bool,
 }
 
 // SAFETY: the mapping belongs to this value alone on our side; the kernel's side is reached only
@@ -275,7 +277,7 @@ impl Ring {
         let fd = event.fd.try_clone()?;
         let map = || map(Some(event.fd.as_fd()), page + size, overwrite);
         let base = capability::with(Need::PerfEvents, map)?;
-        Ok(Self { base, header: page, size, event: Some(fd), enabled: 0 })
+        Ok(Self { base, header: page, size, event: Some(fd), enabled: None, has_started: false })
     }
 
     /// Bytes of data that the ring holds at most.
@@ -310,13 +312,19 @@ impl Ring {
         usize::try_from(head.wrapping_sub(tail)).unwrap_or(self.size).min(self.size)
     }
 
+    /// Notes that the event was enabled: if no time passes for it, it has ended. One that was opened while its CPU went out
+    /// of use never begins.
+    pub const fn start(&mut self) {
+        self.has_started = true;
+    }
+
     /// Whether the event has ended before the last such look: the kernel ends it when its CPU goes out of use, for good.
     /// One that was stopped looks the same. Interrupts its CPU.
     pub fn has_ended(&mut self) -> bool {
         let enabled = self.event.as_ref().and_then(|event| read_word(event, 1));
         let enabled = enabled.unwrap_or_default();
-        let before = std::mem::replace(&mut self.enabled, enabled);
-        enabled > 0 && before == enabled
+        let before = self.enabled.replace(enabled);
+        before == Some(enabled) && (enabled > 0 || self.has_started)
     }
 
     /// Hands all waiting bytes to `sink`, in one or (at the wrap) two pieces, then releases them.
@@ -395,7 +403,8 @@ mod tests {
             header,
             size,
             event: None,
-            enabled: 0,
+            enabled: None,
+            has_started: false,
         }
     }
 

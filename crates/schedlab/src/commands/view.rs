@@ -159,7 +159,8 @@ struct Made {
 fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let name = || file.display().to_string();
     let input = Input::part_of(file, args.from, args.to).anonymised(args.anonymise);
-    let names = Some(schedlab_record::names_here());
+    // Names of functions are those of programs.
+    let names = (!args.anonymise).then(schedlab_record::names_here);
     let options = Options { arguments: true, names, ..Options::all_cpus() };
     let mut source = input.part.open(file, &options)?;
     let mut info = source.info().clone();

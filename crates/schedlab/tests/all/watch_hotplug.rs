@@ -37,8 +37,9 @@ schedlab record --via perf -o all.dat > /dev/null 2> all.err & all=$!
 schedlab record --via perf --snapshot 60s --keep 8s -o end.dat > /dev/null 2> end.err & end=$!
 for via in all end; do until_said 'end with Ctrl-C'; done
 echo 0 > $cpu1; sleep 1.5; echo 1 > $cpu1; sleep 2.5
-# So fast that no look sees it.
-echo 0 > $cpu1; echo 1 > $cpu1; switches 2; sleep 6
+# So fast that no look sees it, or that a look comes while the CPU is on its way.
+for again in 1 2 3 4 5 6; do echo 0 > $cpu1; echo 1 > $cpu1; sleep 0.$again; done
+switches 2; sleep 6
 read -r up rest < /proc/uptime; sleep 2
 kill $all $end; wait $all $end
 for file in all end; do

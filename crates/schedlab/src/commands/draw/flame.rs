@@ -10,9 +10,10 @@ use std::process::ExitCode;
 /// Options of `schedlab draw flame`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A box is a function, as wide as the time for which tasks were off their CPUs in it. Boxes of callers
-are below. `[run delay]` is the time from the wakeup until the task ran. In a browser, each box of an
-SVG tells its name and its time. `schedlab trace stacks --folded` prints the same for other tools.
+A box is a function, as wide as the time for which tasks were off their CPUs in it. Boxes of
+callers are below. `[run delay]` is the time from the wakeup until the task ran. In a browser, each
+box of an SVG tells its name and its time. `schedlab trace stacks --folded` prints the same for
+other tools.
 
 Examples:
   perf sched record -g -- sleep 5 && schedlab draw flame perf.data -o off.svg
