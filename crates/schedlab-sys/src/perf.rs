@@ -82,7 +82,7 @@ const SOFTWARE_DUMMY: u64 = 9;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_RAW: u64 = 1 << 10;
-const FORMAT_ENABLED: u64 = 1 << 0;
+const FORMAT_RUNNING: u64 = 1 << 1;
 const FORMAT_LOST: u64 = 1 << 4;
 const FLAG_DISABLED: u64 = 1 << 0;
 const FLAG_COMM: u64 = 1 << 9;
@@ -136,7 +136,7 @@ impl Event {
             sample_period: 1,
             // The ring tells the CPU, the raw bytes the event and the task: time is all that is missing.
             sample_type: SAMPLE_TIME | SAMPLE_RAW | stack,
-            read_format: FORMAT_ENABLED | FORMAT_LOST,
+            read_format: FORMAT_RUNNING | FORMAT_LOST,
             flags: FLAG_DISABLED
                 | FLAG_WATERMARK
                 | FLAG_SAMPLE_ID_ALL
@@ -151,7 +151,7 @@ impl Event {
             Ok(fd) => Ok(Self { fd, counts_lost: true }),
             // Before Linux 6.0 an event cannot be asked for its losses; the ring still tells them.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let fd = open(&Attr { read_format: FORMAT_ENABLED, ..attr }, cpu)?;
+                let fd = open(&Attr { read_format: FORMAT_RUNNING, ..attr }, cpu)?;
                 Ok(Self { fd, counts_lost: false })
             }
             Err(error) => Err(error),
@@ -198,7 +198,7 @@ impl Event {
     }
 }
 
-/// A word that reading an event gives: its count, the time in which it was enabled, how much was lost.
+/// A word that reading an event gives: its count, the time in which it counted, how much was lost.
 fn read_word(fd: &OwnedFd, place: usize) -> Option<u64> {
     let mut bytes = [0u8; 24];
     let length = rustix::io::read(fd, &mut bytes).ok()?;
@@ -251,8 +251,8 @@ pub struct Ring {
     size: usize,
     /// Keeps the event alive as long as its ring.
     event: Option<OwnedFd>,
-    /// For how long the event had been enabled at the last look.
-    enabled: Option<u64>,
+    /// For how long the event had counted at the last look. Time goes on for one that is enabled and has no CPU.
+    counted: Option<u64>,
     /// Whether the event was enabled.
     has_started: bool,
 }
@@ -277,7 +277,7 @@ impl Ring {
         let fd = event.fd.try_clone()?;
         let map = || map(Some(event.fd.as_fd()), page + size, overwrite);
         let base = capability::with(Need::PerfEvents, map)?;
-        Ok(Self { base, header: page, size, event: Some(fd), enabled: None, has_started: false })
+        Ok(Self { base, header: page, size, event: Some(fd), counted: None, has_started: false })
     }
 
     /// Bytes of data that the ring holds at most.
@@ -312,8 +312,8 @@ impl Ring {
         usize::try_from(head.wrapping_sub(tail)).unwrap_or(self.size).min(self.size)
     }
 
-    /// Notes that the event was enabled: if no time passes for it, it has ended. One that was opened while its CPU went out
-    /// of use never begins.
+    /// Notes that the event was enabled: if it does not count from now on, it has ended. One that was opened while its CPU
+    /// went out of use never begins.
     pub const fn start(&mut self) {
         self.has_started = true;
     }
@@ -321,10 +321,10 @@ impl Ring {
     /// Whether the event has ended before the last such look: the kernel ends it when its CPU goes out of use, for good.
     /// One that was stopped looks the same. Interrupts its CPU.
     pub fn has_ended(&mut self) -> bool {
-        let enabled = self.event.as_ref().and_then(|event| read_word(event, 1));
-        let enabled = enabled.unwrap_or_default();
-        let before = self.enabled.replace(enabled);
-        before == Some(enabled) && (enabled > 0 || self.has_started)
+        let counted = self.event.as_ref().and_then(|event| read_word(event, 1));
+        let counted = counted.unwrap_or_default();
+        let before = self.counted.replace(counted);
+        before == Some(counted) && (counted > 0 || self.has_started)
     }
 
     /// Hands all waiting bytes to `sink`, in one or (at the wrap) two pieces, then releases them.
@@ -403,7 +403,7 @@ mod tests {
             header,
             size,
             event: None,
-            enabled: None,
+            counted: None,
             has_started: false,
         }
     }

@@ -386,7 +386,8 @@ fn what_a_launcher_leaves_is_named_when_it_ends_and_goes_on_with_keep() {
         let mark = format!("SCHEDLAB_SLOW_TEST=launcher-{keep}-{}", std::process::id());
         let (key, value) = mark.split_once('=').unwrap();
         let options = if keep { &["--keep"][..] } else { &[] };
-        let script = "sleep 600 > /dev/null 2>&1 & exit 3";
+        // By then the child has its own name.
+        let script = "sleep 600 > /dev/null 2>&1 & sleep 0.5; exit 3";
         let all = [options, &["--no-measure", "--cpu", &cpu, "--", "sh", "-c", script]].concat();
         let output = slow(&all).env(key, value).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
