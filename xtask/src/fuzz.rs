@@ -34,9 +34,8 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
         }
         let limit = format!("-max_total_time={}", if measures { seconds.max(60) } else { seconds });
         arguments.extend(["--", limit.as_str(), "-rss_limit_mb=2048"]);
-        // Each of its bytes is a choice; short inputs make the same few files. It judges memory: a perf.data that names many
-        // thousand CPUs takes a minute and more with every comparison counted.
-        let how = ["-timeout=600", "-len_control=0", "-max_len=512"];
+        // Each of its bytes is a choice; short inputs make the same few files.
+        let how = ["-timeout=60", "-len_control=0", "-max_len=512"];
         arguments.extend(if measures { &how[..] } else { &["-timeout=10"] });
         let mut command = Command::new("cargo");
         // What is freed goes back at once: else nobody can tell what one file took.

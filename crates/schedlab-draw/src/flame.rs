@@ -134,7 +134,7 @@ fn colour(frame: &Placed<'_>, theme: &Theme) -> Colour {
     match frame.name {
         RUN_DELAY => theme.waiting,
         NO_STACK => theme.unknown,
-        _ if frame.level == 0 => theme.panel.mix(theme.muted, 130),
+        _ if frame.level == 0 => of_commands(theme),
         name => {
             // FNV-1a: the same name has the same tint in every picture.
             let fold = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
@@ -144,10 +144,14 @@ fn colour(frame: &Placed<'_>, theme: &Theme) -> Colour {
     }
 }
 
+fn of_commands(theme: &Theme) -> Colour {
+    theme.panel.mix(theme.muted, 130)
+}
+
 fn entries(theme: &Theme, placed: &[Placed<'_>], left_out: usize) -> Vec<(Colour, String)> {
     let has = |name: &str| placed.iter().any(|frame| frame.name == name);
     let mut entries = vec![
-        (theme.panel.mix(theme.muted, 130), "command".to_owned()),
+        (of_commands(theme), "command".to_owned()),
         (theme.panel.mix(theme.running, 120), "function in which it was blocked".to_owned()),
     ];
     if has(RUN_DELAY) {

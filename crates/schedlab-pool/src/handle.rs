@@ -179,7 +179,8 @@ impl<'env, T> Handle<'env, T> {
     }
 }
 
-/// Ends a job that [`Spawner::spawn_deferred`](crate::Spawner::spawn_deferred) posted. Dropping it fails the job. The job ends when its function has returned and this was called.
+/// Ends a job that [`Spawner::spawn_deferred`](crate::Spawner::spawn_deferred) posted. The job ends when its function has
+/// returned and this was called or dropped. Dropping it fails the job.
 pub struct Completion<'env, T> {
     job: Option<Arc<dyn Valued<'env, T> + 'env>>,
     shared: Arc<Lease<'env>>,

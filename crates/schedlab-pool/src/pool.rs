@@ -22,7 +22,8 @@ pub struct Report {
     pub stuck: Vec<usize>,
 }
 
-/// A running pool. Its clones are [`Spawner`]s, which can be kept and taken into jobs. Dropped without [`Pool::stop`], it cancels what has not started and does not wait.
+/// A running pool. Its clones are [`Spawner`]s, which can be kept and taken into jobs. Dropped without [`Pool::stop`], it
+/// cancels what has not started and does not wait.
 pub struct Pool {
     spawner: Spawner<'static>,
 }

@@ -4,12 +4,11 @@
 //! trace tells none, by release, device and inode.
 
 use super::symbols::{
-    self, Elf, Segment, debug_file, file_offset, has_build_id, hex, without_parameters,
+    self, Elf, Segment, file_offset, has_build_id, hex, with_debug_file, without_parameters,
 };
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use schedlab_sys::regular_file;
 use schedlab_trace::{Function, FunctionNames, KernelId, MappedFile, Names};
-use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,17 +35,14 @@ impl FunctionNames for Here {
             (format!("/proc/kallsyms: {error}"), "run schedlab as root".to_owned())
         })?;
         // Where addresses are hidden, all of them are 0.
-        match kallsyms
-            .split(|byte| *byte == b' ')
-            .next()
-            .is_some_and(|of| of.iter().all(|digit| *digit == b'0'))
-        {
-            true => Err((
+        let first = kallsyms.split(|byte| *byte == b' ').next().unwrap_or_default();
+        if first.iter().all(|digit| *digit == b'0') {
+            return Err((
                 "this kernel hides its symbols".to_owned(),
                 "set kernel.kptr_restrict to 0, or run schedlab as root".to_owned(),
-            )),
-            false => Ok(kallsyms),
+            ));
         }
+        Ok(kallsyms)
     }
 
     fn functions(&self, file: &MappedFile<'_>) -> Option<Vec<Function>> {
@@ -134,16 +130,7 @@ fn functions_of(path: &Path) -> Option<Vec<Function>> {
     let segments: Vec<Segment> = elf.segments().map(|of| symbols::segment(&of)).collect();
     let mut all = Vec::new();
     add(&elf, &segments, &mut all);
-    if elf.symbol_table().is_none() {
-        let build_id = elf.build_id().ok().flatten().map(hex);
-        let debug = debug_file(path, &elf, build_id.as_deref());
-        if let Some(debug) = debug.and_then(|path| regular_file::open(&path).ok()) {
-            let cache: ReadCache<File> = ReadCache::new(debug);
-            if let Ok(debug) = object::File::parse(&cache) {
-                add(&debug, &segments, &mut all);
-            }
-        }
-    }
+    with_debug_file(path, &elf, |debug| add(debug, &segments, &mut all));
     // Of several names of one function, the one that programs call it by.
     let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
     all.sort_by(|a: &Function, b| {

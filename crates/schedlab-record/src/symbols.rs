@@ -69,6 +69,21 @@ pub(crate) fn segment<'a>(of: &object::Segment<'a, '_, &'a ReadCache<File>>) -> 
     Segment { address: of.address(), offset, bytes }
 }
 
+/// Hands over the debug file of one without a table of its own; `None` if there is none.
+pub(crate) fn with_debug_file<T>(
+    path: &Path,
+    elf: &Elf<'_>,
+    read: impl FnOnce(&Elf<'_>) -> T,
+) -> Option<T> {
+    if elf.symbol_table().is_some() {
+        return None;
+    }
+    let build_id = elf.build_id().ok().flatten().map(hex);
+    let debug = regular_file::open(&debug_file(path, elf, build_id.as_deref())?).ok()?;
+    let cache = ReadCache::new(debug);
+    object::File::parse(&cache).ok().map(|debug| read(&debug))
+}
+
 impl Program {
     /// Reads a file's symbols, and those of its debug file if there is one.
     ///
@@ -85,15 +100,10 @@ impl Program {
         add(&elf, &segments, &mut functions);
         let build_id = elf.build_id().ok().flatten().map(hex);
         let has_table = elf.symbol_table().is_some();
-        let debug = (!has_table).then(|| debug_file(path, &elf, build_id.as_deref())).flatten();
-        let mut is_stripped = !has_table;
-        if let Some(debug) = debug.and_then(|path| regular_file::open(&path).ok()) {
-            let cache = ReadCache::new(debug);
-            if let Ok(debug) = object::File::parse(&cache) {
-                add(&debug, &segments, &mut functions);
-                is_stripped = debug.symbol_table().is_none();
-            }
-        }
+        let has_debug_table = with_debug_file(path, &elf, |debug| {
+            add(debug, &segments, &mut functions);
+            debug.symbol_table().is_some()
+        });
         let functions = functions.into_iter().map(|((name, offset), is_chooser)| Function {
             name,
             offset,
@@ -107,7 +117,7 @@ impl Program {
             functions: functions.collect(),
             probes: static_probes(&elf, &segments),
             build_id,
-            is_stripped,
+            is_stripped: !has_table && has_debug_table != Some(true),
         })
     }
 
@@ -272,7 +282,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The debug file of a program: by its build id, else by its `.gnu_debuglink` (a file of the same build).
-pub(crate) fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<PathBuf> {
+fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<PathBuf> {
     let root = Path::new("/usr/lib/debug");
     let by_id = build_id.filter(|id| id.len() > 2).map(|id| {
         let (start, rest) = id.split_at(2);

@@ -3,7 +3,8 @@
 //! - [`Lines`] and [`Library`] are executors of others (a process that speaks JSON lines, a shared library with a C
 //!   function) behind the trait of [`schedlab_jobs::executor`];
 //! - [`soak()`] runs a graph again and again, perhaps with faults, and watches memory and counts;
-//! - [`storm()`] lets threads post jobs without a pause, at a rate or one after another, and watches whether jobs are done meanwhile;
+//! - [`storm()`] lets threads post jobs without a pause, at a rate or one after another, and watches whether jobs are
+//!   done meanwhile;
 //! - [`Jitter`] is what a machine does to threads that do nothing;
 //! - [`Recording`] records the kernel's events while an executor runs, and [`Stalls`] puts each moment of each worker
 //!   down to one cause;

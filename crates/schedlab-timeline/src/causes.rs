@@ -170,7 +170,7 @@ struct Limits {
     soon: u32,
     /// The CPU that runs tasks of a lower class before it.
     overtaken_on: Option<Cpu>,
-    /// As what it waited last.
+    /// The kind of task that it was in its last wait.
     kind: Option<(Kind, KindId)>,
 }
 

@@ -135,6 +135,7 @@ impl Feed {
                 return completion.complete(());
             };
             let until = feed.run.clock().now() + io.ns;
+            // A completion that is dropped fails its job.
             let end = move |well| {
                 if well {
                     completion.complete(());

@@ -186,7 +186,6 @@ fn post_at_random(pool: &schedlab_pool::Spawner<'static>, ran: &Arc<AtomicU64>, 
                 let deferred = move |completion: schedlab_pool::Completion<'static, u64>| {
                     std::thread::spawn(move || match how {
                         0 => completion.complete(1),
-                        1 => drop(completion),
                         _ => drop(completion),
                     });
                 };

@@ -74,9 +74,14 @@ impl PerfRecords {
                 round.ended = Some(Box::new(intake.ended()));
                 return Ok(());
             };
+            if kind == records::FINISHED_ROUND {
+                if intake.ends(round) {
+                    return Ok(());
+                }
+                continue;
+            }
             let record = intake.records.get();
             match kind {
-                records::FINISHED_ROUND => return Ok(()),
                 records::HEADER_TRACING_DATA => {
                     let size = record.get(8..).and_then(|rest| rest.first_chunk());
                     let size = size.map_or(0, |bytes| encoding.u32(*bytes));
@@ -106,6 +111,7 @@ impl PerfRecords {
                 _ => {}
             }
         }
+        intake.was_empty = false;
         Ok(())
     }
 

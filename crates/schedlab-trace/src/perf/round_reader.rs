@@ -70,6 +70,8 @@ pub(crate) struct Intake {
     /// Whether plans must be made anew before the next sample, and how many records the head had.
     stale: bool,
     heads: usize,
+    /// Whether the last round held nothing.
+    pub(super) was_empty: bool,
     /// Samples that carry no tracepoint, and records that make no sense.
     pub(super) foreign: u64,
     pub(super) broken: u64,
@@ -124,6 +126,7 @@ impl Intake {
             told: false,
             stale: false,
             heads: 0,
+            was_empty: false,
             foreign: 0,
             broken: 0,
             head,
@@ -281,7 +284,7 @@ impl Intake {
             }
             match kind {
                 records::SAMPLE => self.sample(round),
-                records::FINISHED_ROUND => break,
+                records::FINISHED_ROUND if self.ends(round) => break,
                 records::MMAP | records::MMAP2 => self.tell_chains(kind),
                 records::FORK => {
                     self.tell_chains(kind);
@@ -301,6 +304,7 @@ impl Intake {
                 _ => {}
             }
             if round.weight() + self.numbers.fresh() * NEWS >= limit {
+                self.was_empty = false;
                 break;
             }
         }
@@ -316,6 +320,13 @@ impl Intake {
             }));
         }
         Ok(())
+    }
+
+    /// Whether a mark ends this round. After an empty one, all that came before is handed out: a further empty one would
+    /// only have all CPUs looked at again.
+    pub(super) fn ends(&mut self, round: &Round) -> bool {
+        let is_empty = round.weight() == 0;
+        !(std::mem::replace(&mut self.was_empty, is_empty) && is_empty)
     }
 
     /// Bytes after which a round is taken to end.
@@ -499,7 +510,7 @@ impl Intake {
     /// Goes back to the first record; what was found wrong is found again.
     pub(super) fn rewind(&mut self) {
         self.records = Records::new(self.head.encoding, self.data.clone());
-        (self.foreign, self.broken) = (0, 0);
+        (self.foreign, self.broken, self.was_empty) = (0, 0, false);
     }
 }
 

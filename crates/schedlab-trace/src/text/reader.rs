@@ -65,10 +65,8 @@ pub(crate) struct TextReader {
     puzzling: u64,
     /// Lines that look like events and are of no known form.
     strange: u64,
-    /// Lines of the scheduler's events, those among them that gave none, and the first of those.
-    spelled: u64,
-    unread: u64,
-    lacks: Option<(&'static str, &'static str)>,
+    /// Lines of the scheduler's events.
+    tally: Tally,
     ended: bool,
     /// Arguments of tracepoints beyond the scheduler's, by their place in the last batch, ascending.
     arguments: Vec<(usize, String)>,
@@ -107,9 +105,7 @@ impl TextReader {
             raised: 0,
             puzzling: 0,
             strange: 0,
-            spelled: 0,
-            unread: 0,
-            lacks: None,
+            tally: Tally::default(),
             ended: false,
             arguments: Vec::new(),
             first: Vec::new(),
@@ -195,14 +191,7 @@ impl TextReader {
 
     fn read_line(&mut self, text: &str, batch: &mut Vec<Event>) -> io::Result<()> {
         let said = parse(text);
-        if let Some(Said::Event(line)) = &said {
-            self.spelled += u64::from(is_of_sched(line));
-        } else if tells_of_sched(text) {
-            self.spelled += 1;
-            self.unread += 1;
-            self.info.coverage.left_out += 1;
-            self.lacks = self.lacks.or_else(|| missing_column(text));
-        }
+        self.info.coverage.left_out += u64::from(self.tally.leaves_out(text, said.as_ref()));
         match said {
             Some(Said::Event(line)) => {
                 if !line.buffer.is_empty() && !self.has_buffers {
@@ -371,16 +360,15 @@ impl TextReader {
             let remedy = "each of them got the time of the event before it";
             self.warnings.push(Warning::new("time-goes-back", what, remedy));
         }
-        if self.unread > 0 {
-            let (unread, spelled) = (self.unread, self.spelled);
+        let Tally { spelled, unread, lacks } = std::mem::take(&mut self.tally);
+        if unread > 0 {
             let share = schedlab_model::readable(unread as f64 / spelled as f64, Unit::Fraction);
             let what = format!(
                 "{path}: {unread} of {spelled} lines with scheduler events ({share}) are not understood: \
                  figures are bounds or unknown"
             );
-            let remedy = self.lacks.map_or_else(String::new, remedy);
+            let remedy = lacks.map_or_else(String::new, remedy);
             self.warnings.push(Warning::new("text-not-understood", what, remedy));
-            self.unread = 0;
             self.strange = 0;
         }
         let strange = std::mem::take(&mut self.strange);
@@ -412,35 +400,49 @@ fn remedy((what, option): (&str, &str)) -> String {
     format!("the lines name no {what}: print the text with `perf script -F +{option}`")
 }
 
-/// Whether a line is an event of the scheduler.
-fn is_of_sched(line: &Line<'_>) -> bool {
-    line.event.starts_with("sched_")
+/// Lines of the scheduler's events, those among them that gave none, and what the first of those lacks.
+#[derive(Default)]
+struct Tally {
+    spelled: u64,
+    unread: u64,
+    lacks: Option<(&'static str, &'static str)>,
+}
+
+impl Tally {
+    /// Counts a line of which this was understood; whether it spells an event of the scheduler and gave none.
+    fn leaves_out(&mut self, text: &str, said: Option<&Said<'_>>) -> bool {
+        if let Some(Said::Event(line)) = said {
+            self.spelled += u64::from(line.event.starts_with("sched_"));
+            return false;
+        }
+        if !tells_of_sched(text) {
+            return false;
+        }
+        self.spelled += 1;
+        self.unread += 1;
+        self.lacks = self.lacks.or_else(|| missing_column(text));
+        true
+    }
 }
 
 /// Why a text cannot be read as a trace, if most lines of the scheduler's events in its first part give none, or none are
 /// there.
 pub(crate) fn refusal(start: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(start);
-    let (mut spelled, mut unread, mut lacks) = (0_u64, 0_u64, None);
+    let mut tally = Tally::default();
     // The first line that is no event, and whether any line says anything or is an event.
     let (mut strange, mut says, mut has_event) = (None, false, false);
     for line in text.lines() {
         let said = parse(line);
+        let is_event = matches!(said, Some(Said::Event(_)));
         says |= said.is_some();
-        if let Some(Said::Event(line)) = said {
-            has_event = true;
-            spelled += u64::from(is_of_sched(&line));
-            continue;
-        }
-        if !line.starts_with('#') && !line.trim().is_empty() {
+        has_event |= is_event;
+        if !is_event && !line.starts_with('#') && !line.trim().is_empty() {
             strange = strange.or(Some(line));
         }
-        if tells_of_sched(line) {
-            spelled += 1;
-            unread += 1;
-            lacks = lacks.or_else(|| missing_column(line));
-        }
+        tally.leaves_out(line, said.as_ref());
     }
+    let Tally { spelled, unread, lacks } = tally;
     if unread * 2 > spelled {
         let default = || "its lines have columns that schedlab does not know".to_owned();
         return Some(lacks.map_or_else(default, remedy));

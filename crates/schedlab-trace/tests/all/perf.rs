@@ -1,7 +1,9 @@
 //! perf.data: counts equal `perf script`'s, and damage is never fatal.
 
 use crate::common::{Bodies, data, peer};
-use crate::perf_file::{late, made, made_with, many_rounds, packed_names, packed_rounds, piped};
+use crate::perf_file::{
+    late, made, made_with, many_rounds, packed_names, packed_rounds, piped, with_empty_rounds,
+};
 use schedlab_model::{Event, EventSource, What};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Census, Encoding, TraceError, open, open_bytes};
@@ -146,6 +148,26 @@ fn no_round_is_lost_between_others() {
     let census = Census::of(source.as_mut()).unwrap();
     assert!(census.per_cpu.values().all(|names| names["sched_switch"] == 20 * 30));
     assert_eq!((census.per_cpu.len(), source.warnings().len()), (3, 0));
+}
+
+#[test]
+fn empty_rounds_change_nothing() {
+    let read = |empty: u64| {
+        let whole = with_empty_rounds(empty);
+        let all = events(open_bytes(Path::new("x"), whole.clone()).unwrap().as_mut());
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("x.data"), folder.path().join("x.dat"));
+        std::fs::write(&from, whole).unwrap();
+        let target = schedlab_trace::Target::Dat(Version::V6, Compression::None);
+        schedlab_trace::convert(&from, &to, target).unwrap();
+        (all, events(open(&to).unwrap().as_mut()))
+    };
+    let none = read(0);
+    let switches = none.0.iter().filter(|event| matches!(event.what, What::Switch { .. }));
+    assert_eq!(switches.count(), 3 * 20 * 3);
+    for empty in [1, 2, 500] {
+        assert!(read(empty) == none, "{empty}");
+    }
 }
 
 /// Writes a file's records as the folder of `perf record --threads` has them: those of each CPU in a file of their own.

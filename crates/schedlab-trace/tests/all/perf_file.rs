@@ -44,6 +44,14 @@ pub(crate) fn many_rounds(rounds: u64, each: u64, cpus: u32) -> Vec<u8> {
     file(Encoding::default(), &rounds.collect::<Vec<u8>>())
 }
 
+/// A perf.data of three rounds, with so many empty ones after the first and after the second.
+pub(crate) fn with_empty_rounds(empty: u64) -> Vec<u8> {
+    let nothing = || (0..empty).flat_map(|_| round(0, 0, 0, 1));
+    let some = |start| round(start, 1_000, 20, 3).into_iter();
+    let rounds = some(0).chain(nothing()).chain(some(20_000)).chain(nothing()).chain(some(40_000));
+    file(Encoding::default(), &rounds.collect::<Vec<u8>>())
+}
+
 /// A perf.data of four rounds with one sample each, at 10, 20, 30 and 5 ns: the last one comes too late.
 pub(crate) fn late() -> Vec<u8> {
     let rounds = [10, 20, 30, 5].into_iter().flat_map(|time| round(time, 0, 1, 1));
