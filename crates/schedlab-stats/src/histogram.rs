@@ -143,12 +143,12 @@ impl Histogram {
         if other.count == 0 {
             return;
         }
+        if self.count == 0 {
+            return self.clone_from(other);
+        }
         let count = self.count;
         let sum = self.sum;
-        let (min, max) = match count {
-            0 => (other.min, other.max),
-            _ => (self.min.min(other.min), self.max.max(other.max)),
-        };
+        let (min, max) = (self.min.min(other.min), self.max.max(other.max));
         if other.carried.is_empty() {
             for (block, &used) in other.table.iter().enumerate().filter(|(_, used)| **used != 0) {
                 let from = (used as usize - 1) * BLOCK;
@@ -170,6 +170,14 @@ impl Histogram {
             Some(&used) if used != 0 => (used as usize - 1) * BLOCK,
             _ => self.allocate(block * BLOCK),
         };
+        let slots = &mut self.counts[start..start + BLOCK];
+        // Without a way out of the loop the compiler adds many at once.
+        let carries =
+            slots.iter().zip(counts).fold(false, |any, (a, b)| any | a.checked_add(*b).is_none());
+        if !carries {
+            slots.iter_mut().zip(counts).for_each(|(slot, count)| *slot += count);
+            return;
+        }
         for (slot, &count) in (start..).zip(counts) {
             match self.counts[slot].checked_add(count) {
                 Some(sum) => self.counts[slot] = sum,

@@ -129,6 +129,7 @@ impl Check {
         sums.ran_at_an_end |= holds(from) || holds(to);
     }
 
+    #[cold]
     pub(crate) fn see(&mut self, change: &Change, state: &State) {
         let Change::Switch(Switch { at, was, since, is, wait, left, .. }) = *change else { return };
         if let Occupant::Task(task) = was {

@@ -286,7 +286,9 @@ impl Latency {
         Self::default()
     }
 
-    #[inline]
+    // Apart, so that `see` is small enough to be compiled into each place that tells a change: most are none of its
+    // business and then cost nothing.
+    #[inline(never)]
     fn add(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
         let (Ok(wait_ns), Some(whose)) = (u32::try_from(wait_ns), task.0.checked_mul(2)) else {
             return self.add_strange(task, wait_ns, woken);
@@ -295,6 +297,12 @@ impl Latency {
             self.flush();
         }
         self.pending.push(Pending { whose: whose + u32::from(woken), wait_ns });
+    }
+
+    /// A wait was not seen to end.
+    #[cold]
+    fn unfinished(&mut self, task: TaskId) {
+        self.of(task).unfinished += 1;
     }
 
     /// A wait of more than four seconds.
@@ -363,7 +371,7 @@ impl Question for Latency {
                 }
             }
             Change::Forgotten { task, was: Activity::Waiting { .. }, .. } => {
-                self.of(task).unfinished += 1;
+                self.unfinished(task);
             }
             _ => {}
         }

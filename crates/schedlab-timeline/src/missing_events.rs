@@ -55,13 +55,53 @@ impl State {
         self.vacate(cpu, self.now, see);
     }
 
+    /// Whether an event moves a task that the trace is not about.
+    #[cold]
+    pub(crate) fn is_foreign(&self, what: &What) -> bool {
+        match *what {
+            What::Waking { pid, .. } | What::Wakeup { pid, .. } | What::Migrate { pid, .. } => {
+                !self.tells(pid)
+            }
+            _ => false,
+        }
+    }
+
+    /// Somebody logs an event whom the state does not have there, or in a trace that tells of some tasks only.
+    #[cold]
+    pub(crate) fn unexpected(
+        &mut self,
+        logged: Logged,
+        what: &What,
+        before: Nanos,
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
+        let Logged { cpu, by, .. } = logged;
+        if !self.tells(by) {
+            return;
+        }
+        if self.partial {
+            return self.logged(logged, what, before, see);
+        }
+        match self.cpus[cpu.index()].occupant {
+            Occupant::Task(id) if self.tasks[id.index()].pid == by => {}
+            Occupant::Idle if by.is_idle() => {}
+            Occupant::Unknown if self.cpus[cpu.index()].blind => {}
+            _ => self.current(logged, what, before, see),
+        }
+    }
+
+    /// Whether the trace tells what the task that comes to a CPU next does there.
+    #[cold]
+    pub(crate) fn is_told(&mut self, next: Pid, see: &mut impl FnMut(&Change, &Self)) -> bool {
+        self.tells(next) && (!self.partial || self.stays(next, see))
+    }
+
     /// An event names a task other than the one that the state has on its CPU. The kernel takes that pid when it
     /// logs the event, so it is right, and a switch is missing since the CPU's event `before`.
     ///
     /// A switch is handled by itself ([`Self::correct`]). A reader adds names and marks, and an execution changes the pid.
     /// The idle task's number is also what some tools print for a task that they do not know, so it disproves nothing.
-    #[cold]
-    pub(crate) fn current(
+    fn current(
         &mut self,
         logged: Logged,
         what: &What,
@@ -94,8 +134,7 @@ impl State {
     }
 
     /// The same where only some switches are logged: whoever logs an event runs, if its switches away are logged.
-    #[cold]
-    pub(crate) fn logged(
+    fn logged(
         &mut self,
         logged: Logged,
         what: &What,
@@ -112,8 +151,7 @@ impl State {
 
     /// Whether the task that comes to a CPU next stays there until its own switch away is logged. Where only some are,
     /// nothing is known of the others after this instant.
-    #[cold]
-    pub(crate) fn stays(&mut self, next: Pid, see: &mut impl FnMut(&Change, &Self)) -> bool {
+    fn stays(&mut self, next: Pid, see: &mut impl FnMut(&Change, &Self)) -> bool {
         let id = if next.is_idle() { TaskId::NONE } else { self.living(next) };
         if id.is_some() && self.logs(id) {
             return true;

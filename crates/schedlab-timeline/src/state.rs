@@ -162,6 +162,8 @@ pub struct State {
     pub(crate) renamed: Option<(TaskId, Nanos, CommId)>,
     /// The tasks that the trace is about, where events of others were filtered away.
     pub(crate) only: Option<BTreeSet<Pid>>,
+    /// Whether the trace is about all tasks, and each switch is logged: neither `only` nor `partial`.
+    pub(crate) tells_all: bool,
 }
 
 impl State {
@@ -201,6 +203,7 @@ impl State {
             tally: Tally::default(),
             renamed: None,
             only: info.only.clone(),
+            tells_all: info.only.is_none() && !info.coverage.is_partial(Kind::Switch),
         };
         if let Some(last) = info.cpus.iter().last() {
             state.grow(last);

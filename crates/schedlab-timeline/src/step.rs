@@ -47,20 +47,12 @@ impl State {
         if here.waking != Nanos::ZERO {
             self.tally.misplaced += at - std::mem::take(&mut here.waking);
         }
-        if let What::Waking { pid, .. } | What::Wakeup { pid, .. } | What::Migrate { pid, .. } =
-            event.what
-            && !self.tells(pid)
-        {
-            return;
-        }
         // Who logs an event is current there.
         match self.cpus[cpu.index()].occupant {
-            _ if !self.tells(logged.by) => {}
-            _ if self.partial => self.logged(logged, &event.what, before, see),
-            Occupant::Task(id) if self.tasks[id.index()].pid == logged.by => {}
-            Occupant::Idle if logged.by.is_idle() => {}
-            Occupant::Unknown if self.cpus[cpu.index()].blind => {}
-            _ => self.current(logged, &event.what, before, see),
+            Occupant::Task(id) if self.tells_all && self.tasks[id.index()].pid == logged.by => {}
+            Occupant::Idle if self.tells_all && logged.by.is_idle() => {}
+            _ if self.is_foreign(&event.what) => return,
+            _ => self.unexpected(logged, &event.what, before, see),
         }
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
@@ -122,19 +114,17 @@ impl State {
     ) {
         let at = self.now;
         let idled = prev.is_idle();
+        let tells_all = self.tells_all;
         // What others do before and after is not known.
-        let prev = match self.tells(prev) {
+        let prev = match tells_all || self.tells(prev) {
             true => self.leave(cpu, prev, prev_prio, left, see),
             false => TaskId::NONE,
         };
-        let (tells_all, tells_next) = (self.only.is_none(), self.tells(next));
         let here = &mut self.cpus[cpu.index()];
         let (was, since) = (here.occupant, here.since);
         here.blind = false;
         here.yields = false;
         here.mute_idle &= !idled;
-        let unclear = here.mute_idle || here.offline || !tells_all;
-        let idles = if unclear { Occupant::Unknown } else { Occupant::Idle };
         here.observed = true;
         here.since = at;
         if let Occupant::Task(task) = was {
@@ -147,13 +137,18 @@ impl State {
             since,
             prev,
             left: Some(left),
-            is: idles,
+            is: Occupant::Idle,
             wait: None,
             last_cpu: None,
         };
-        if !tells_next || self.partial && !self.stays(next, see) {
+        if !tells_all && !self.is_told(next, see) {
             switch.is = Occupant::Unknown;
-        } else if !next.is_idle() {
+        } else if next.is_idle() {
+            let here = &self.cpus[cpu.index()];
+            if here.mute_idle || here.offline || self.only.is_some() {
+                switch.is = Occupant::Unknown;
+            }
+        } else {
             let id = self.living(next);
             self.running_elsewhere(id, see);
             let task = &mut self.tasks[id.index()];

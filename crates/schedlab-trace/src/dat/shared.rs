@@ -13,8 +13,16 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The decoder of a lane: one of those that pass events on, if it has such.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decoder_of(&self, passing: Option<usize>) -> &Decoder {
-        passing.and_then(|index| self.passing.get(index)).unwrap_or(&self.decoder)
+        match passing {
+            None => &self.decoder,
+            Some(index) => self.passing_on(index),
+        }
+    }
+
+    #[cold]
+    fn passing_on(&self, index: usize) -> &Decoder {
+        self.passing.get(index).unwrap_or(&self.decoder)
     }
 }

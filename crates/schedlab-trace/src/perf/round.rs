@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Bytes that each of these takes: a reduced record, what is no record beside it, a name or a thread.
 const GIST: usize = 32;
-/// Bytes of memory that a round keeps when it is handed back, to be filled again.
+/// Bytes of memory that a round keeps when it is handed back, to be filled again, above twice what rounds hold.
 const SPARE_MAX: usize = 2 << 20;
 
 /// The records of one round, by CPU.
@@ -27,6 +27,8 @@ pub(super) struct Round {
     pub(super) count: usize,
     /// The number of bytes of all bodies, and of what is no record.
     bytes: usize,
+    /// The weight of the largest round of late.
+    usual: usize,
     /// Numbers of names that were given out in it.
     pub(super) news: Vec<News>,
     /// Names of tasks that were there before.
@@ -141,10 +143,13 @@ impl Round {
         self.lanes.iter().map(Held::last).max().unwrap_or(0)
     }
 
-    /// Makes it empty, but for what its lanes hold. A large one gives its memory back: else each lane would keep what
-    /// its largest round took.
+    /// Makes it empty, but for what its lanes hold. One that has much more memory than rounds need gives it back: else
+    /// each lane would keep what its largest round took.
     pub(super) fn clear(&mut self) {
-        if self.lanes.iter().map(Held::room).sum::<usize>() > SPARE_MAX {
+        let room: usize = self.lanes.iter().map(Held::room).sum();
+        // Large rounds and nearly empty ones take turns.
+        self.usual = self.weight().max(self.usual - self.usual / 8);
+        if room > 2 * self.usual + SPARE_MAX {
             self.lanes.iter_mut().for_each(|lane| *lane = Held::default());
         }
         (self.count, self.bytes) = (0, 0);
@@ -169,15 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn a_large_round_gives_its_memory_back() {
+    fn a_round_gives_memory_back_that_it_no_longer_needs() {
         let mut round = Round::default();
-        let room = |round: &Round| round.lanes.iter().map(Held::room).sum::<usize>();
-        round.body(1, 20, &[0; 100]);
-        round.clear();
-        assert!(room(&round) > 0);
-        round.body(0, 20, &[0; SPARE_MAX]);
-        round.clear();
-        assert_eq!(room(&round), 0);
+        let mut filled = |cpu, bytes: usize| {
+            round.body(cpu, 20, &vec![0; bytes]);
+            round.lanes.iter_mut().for_each(Held::clear);
+            round.clear();
+            round.lanes.iter().map(Held::room).sum::<usize>()
+        };
+        assert!(filled(1, 100) > 0);
+        for cpu in [0, 0, 1] {
+            assert!(
+                filled(cpu, 2 * SPARE_MAX) >= 2 * SPARE_MAX,
+                "perhaps one of the same size follows"
+            );
+        }
+        let rooms: Vec<usize> = (0..8).map(|_| filled(2, 100)).collect();
+        assert!(rooms[0] > SPARE_MAX && rooms[7] < SPARE_MAX, "{rooms:?}");
     }
 
     #[test]

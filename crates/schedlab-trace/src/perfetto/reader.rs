@@ -33,6 +33,8 @@ use std::sync::Arc;
 const BATCH: usize = 1024;
 /// A packet is no larger: Perfetto itself stops at 64 MiB.
 const PACKET_MAX: u64 = 1 << 26;
+/// Bytes of a packet whose memory is used again for the next one.
+const SPARE_MAX: usize = 1 << 20;
 /// Bytes of the largest tag and length of a packet.
 const PACKET_HEAD: usize = 16;
 /// Bytes that a bundle, a mark, a tracepoint or a task takes in its list, beside its name.
@@ -80,6 +82,8 @@ struct Lanes {
     cpus: usize,
     raised: u64,
     of: OfTrace,
+    /// Memory for a packet.
+    content: Vec<u8>,
 }
 
 /// What holds for all bundles.
@@ -193,7 +197,7 @@ impl PerfettoReader {
         }
         let runs = Runs::new(lanes.len());
         let of = OfTrace { states, told, symbols, keeps, from };
-        let lanes = Lanes { input, lanes, cpus, raised: 0, of };
+        let lanes = Lanes { input, lanes, cpus, raised: 0, of, content: Vec::new() };
         let (arguments, open, requests) = Default::default();
         Ok(Self { lanes, runs, info, warnings, arguments, open, requests })
     }
@@ -338,8 +342,8 @@ struct Scan {
 struct Told {
     /// The indexes of users' marks, by name.
     marks: BTreeMap<String, u32>,
-    /// The indexes of other tracepoints, by name.
-    others: BTreeMap<String, u16>,
+    /// The indexes of other tracepoints, by the bytes of their names: looked up for each event.
+    others: BTreeMap<Vec<u8>, u16>,
 }
 
 /// Different names of generic events that are distinguished; further ones are counted as `other`.
@@ -517,7 +521,7 @@ impl Scan {
     }
 
     fn events_of_other_kernel(&mut self) -> BTreeMap<u16, super::generic_kernel::Ready> {
-        let frequency = self.told.others.get("cpu_frequency").copied().unwrap_or(0);
+        let frequency = self.told.others.get(&b"cpu_frequency"[..]).copied().unwrap_or(0);
         let other = std::mem::take(&mut self.other_kernel);
         self.renumbered = other.renumbered();
         other.events(frequency)
@@ -646,16 +650,20 @@ impl Scan {
 
     fn generic(&mut self, content: &[u8]) {
         let Some(name) = generic(content) else { return };
-        self.named(name);
+        if !self.told.others.contains_key(name)
+            && let Ok(name) = std::str::from_utf8(name)
+        {
+            self.named(name);
+        }
     }
 
     /// Gives a tracepoint its place among those beyond the scheduler's.
     fn named(&mut self, name: &str) {
         let next = self.info.others.len();
-        let is_new = next < OTHERS_MAX && !self.told.others.contains_key(name);
+        let is_new = next < OTHERS_MAX && !self.told.others.contains_key(name.as_bytes());
         if is_new && self.budget.take(ENTRY + OF_NAME * name.len() as u64) {
             self.info.others.push(OtherFormat { system: String::new(), name: name.to_owned() });
-            self.told.others.insert(name.to_owned(), u16::try_from(next).expect("bounded"));
+            self.told.others.insert(name.into(), u16::try_from(next).expect("bounded"));
         }
     }
 
@@ -747,7 +755,8 @@ impl Refill for Lanes {
         let Some((_, range)) = lane.packets.get(lane.at) else { return Ok(false) };
         let offset = range.start;
         lane.at += 1;
-        let mut content = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+        let mut content = std::mem::take(&mut self.content);
+        content.resize(usize::try_from(range.end - range.start).unwrap_or(0), 0);
         let count = self.input.read_at(range.start, &mut content)?;
         content.truncate(count);
         if let Some(bundle) = bundle_of(&content) {
@@ -765,6 +774,9 @@ impl Refill for Lanes {
         let (last, raised) = ascend(out, lane.last);
         lane.last = last;
         self.raised += raised;
+        if content.capacity() <= SPARE_MAX {
+            self.content = content;
+        }
         Ok(true)
     }
 }

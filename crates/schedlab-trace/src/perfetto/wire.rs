@@ -93,6 +93,17 @@ impl<'a> Iterator for Fields<'a> {
 /// A number from the front of `bytes`.
 #[inline]
 pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    // Most tags and lengths are one byte.
+    if let [byte, rest @ ..] = *bytes
+        && *byte < 0x80
+    {
+        *bytes = rest;
+        return Some(u64::from(*byte));
+    }
+    long_varint(bytes)
+}
+
+fn long_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;

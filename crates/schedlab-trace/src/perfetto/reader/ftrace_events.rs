@@ -162,7 +162,10 @@ pub(super) fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Opt
 }
 
 fn mark_event(field: u32, content: &[u8], told: &Told) -> Option<What> {
-    let (phase, pid, name, request) = mark(content).filter(|_| field == event::PRINT)?;
+    if field != event::PRINT {
+        return None;
+    }
+    let (phase, pid, name, request) = mark(content)?;
     Some(What::Mark { pid, id: *told.marks.get(&name)?, phase, request })
 }
 
@@ -193,17 +196,17 @@ pub(super) fn spelt(content: &[u8]) -> String {
     text
 }
 
-/// The name of a generic event.
-pub(super) fn generic(content: &[u8]) -> Option<&str> {
+/// The name of a generic event, which may be no text.
+pub(super) fn generic(content: &[u8]) -> Option<&[u8]> {
     let name = Fields(content).find(|(field, _)| *field == 1)?.1.bytes();
-    std::str::from_utf8(name).ok().filter(|name| !name.is_empty() && name.len() <= 256)
+    (!name.is_empty() && name.len() <= 256).then_some(name)
 }
 
 /// A tracepoint beyond the scheduler's: by name where it is a generic event.
 fn other(field: u32, content: &[u8], told: &Told) -> What {
     let name = match native::by_field(field) {
-        Some(Native { name, .. }) => Some(*name),
-        None if field == event::PRINT => Some("print"),
+        Some(Native { name, .. }) => Some(name.as_bytes()),
+        None if field == event::PRINT => Some(&b"print"[..]),
         None => generic(content).filter(|_| field == event::GENERIC),
     };
     let format = name.and_then(|name| told.others.get(name)).copied().unwrap_or(0);

@@ -339,7 +339,8 @@ fn other_tracepoints_keep_their_names_and_arguments() {
 }
 
 fn generic_name(name: &str) -> Option<String> {
-    super::generic(&message().text(1, name).0).map(str::to_owned)
+    let content = message().text(1, name).0;
+    super::generic(&content).map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
 #[test]
