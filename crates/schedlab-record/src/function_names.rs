@@ -101,7 +101,7 @@ fn kept_by_perf(build_id: &str) -> Option<PathBuf> {
 }
 
 /// Whether the file at `place` is the one that was mapped.
-fn is_this(place: &Path, file: &MappedFile<'_>, build_id: Option<&str>) -> bool {
+pub(crate) fn is_this(place: &Path, file: &MappedFile<'_>, build_id: Option<&str>) -> bool {
     if build_id.is_some() {
         return has_build_id(place, build_id);
     }

@@ -57,6 +57,19 @@ pub(crate) struct Segment {
     bytes: u64,
 }
 
+impl Segment {
+    /// The address behind its last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes)
+    }
+
+    /// By the place in the file, the address in memory.
+    pub(crate) fn address_of(&self, offset: u64) -> Option<u64> {
+        let at = offset.checked_sub(self.offset).filter(|at| *at < self.bytes)?;
+        self.address.checked_add(at)
+    }
+}
+
 /// By the address in memory, where a byte is in the file.
 pub(crate) fn file_offset(segments: &[Segment], address: u64) -> Option<u64> {
     let within = |one: &&Segment| address.checked_sub(one.address).is_some_and(|at| at < one.bytes);
@@ -274,7 +287,11 @@ fn is_called(mangled: &str, name: &str) -> bool {
 
 /// A name as in the source, without the parameters of C++.
 pub(crate) fn without_parameters(name: &str) -> String {
-    cpp(name, false).unwrap_or_else(|| shown(name))
+    // The older names of Rust look like those of C++, with a hash as their last part.
+    match rustc_demangle::try_demangle(name) {
+        Ok(rust) => format!("{rust:#}"),
+        Err(_) => cpp(name, false).unwrap_or_else(|| name.to_owned()),
+    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -300,11 +317,15 @@ fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<Path
 }
 
 pub(crate) fn has_build_id(path: &Path, wanted: Option<&str>) -> bool {
-    let Ok(file) = regular_file::open(path) else { return false };
-    let cache = ReadCache::new(file);
-    let Ok(elf) = object::File::parse(&cache) else { return false };
-    let id = elf.build_id().ok().flatten().map(hex);
+    let id = build_id_of_file(path).map(|id| hex(&id));
     id.is_some() && id.as_deref() == wanted
+}
+
+/// The build id of a file; `None` if it has none, or is no ELF file.
+pub(crate) fn build_id_of_file(path: &Path) -> Option<Vec<u8>> {
+    let cache = ReadCache::new(regular_file::open(path).ok()?);
+    let elf = object::File::parse(&cache).ok()?;
+    elf.build_id().ok().flatten().map(<[u8]>::to_vec)
 }
 
 /// The notes of `<sys/sdt.h>`: three addresses (the place, the base that a prelinker moves, the count of users), then
@@ -443,6 +464,13 @@ pub(crate) const GOROUTINE: &str = if cfg!(target_arch = "x86_64") { "%r14" } el
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn older_names_of_rust_lose_their_hash_and_those_of_cpp_their_parameters() {
+        assert_eq!(without_parameters("_ZN3std2io4read17h0123456789abcdefE"), "std::io::read");
+        assert_eq!(without_parameters("_ZN3std2io4readEi"), "std::io::read");
+        assert_eq!(without_parameters("read"), "read");
+    }
 
     #[test]
     #[cfg(target_arch = "x86_64")]

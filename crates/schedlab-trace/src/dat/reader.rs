@@ -18,7 +18,9 @@ use super::written_head::{Header, Instance, Version};
 use crate::Options;
 use crate::argument_text::{Kept, STACK, Spelling};
 use crate::background_source::Portable;
+use crate::budget::Budget;
 use crate::buffers::several;
+use crate::chain_names::ChainNames;
 use crate::error::TraceError;
 use crate::format::identify;
 use crate::input::Input;
@@ -108,7 +110,7 @@ impl DatReader {
         }
         let spelling = options
             .arguments
-            .then(|| Spelling::new(header.encoding, formats(&header)).with_symbols(&symbols))
+            .then(|| spelling(&header, &symbols, (input.budget(), options)))
             .map(Arc::new);
         header.kallsyms = if all { symbols } else { Vec::new() };
         let mut info = info(&header, &decoder, time.tsc.is_some());
@@ -172,6 +174,7 @@ impl EventSource for DatReader {
         };
         if !more {
             self.lanes.report(&mut self.warnings);
+            self.warnings.extend(self.spelling.iter().flat_map(|of| of.notes(true)));
         }
         Ok(more)
     }
@@ -272,6 +275,21 @@ impl Visit for Pass<'_, '_> {
         if self.result.is_ok() {
             self.result = (self.sink)(self.buffer, self.cpu, Piece::Lost(NonZeroU32::new(count)));
         }
+    }
+}
+
+/// How other tracepoints are spelt, with names for the functions in stacks.
+fn spelling(
+    header: &Header,
+    symbols: &[u8],
+    (budget, options): (&Arc<Budget>, &Options),
+) -> Spelling {
+    let spelling = Spelling::new(header.encoding, formats(header)).with_symbols(symbols);
+    match header.companion.as_ref().and_then(|companion| companion.code.as_ref()) {
+        Some(code) => {
+            spelling.with_chains(Arc::new(ChainNames::of_code(budget, options.names.clone(), code)))
+        }
+        None => spelling,
     }
 }
 

@@ -17,9 +17,9 @@ A task is off the CPU from the switch after which it sleeps until it is woken. T
 CPU (run delay). Both times go to the stack with which it went to sleep. A task that was displaced
 did not go to sleep: its waits are in `schedlab trace latency`.
 
-Stacks come from `schedlab record --stacks` (the kernel's functions), or from
-`perf record -g -a -e sched:sched_switch,sched:sched_waking` or `perf sched record -g` (the kernel's
-and the program's).
+Stacks come from `schedlab record --stacks user,kernel` (without WHOSE: the kernel's functions
+alone), from `perf record -g -a -e sched:sched_switch,sched:sched_waking`, or from
+`perf sched record -g`.
 
 Examples:
   schedlab trace stacks x.dat --comm postgres
@@ -65,7 +65,8 @@ pub(crate) fn ask(input: &Input, selection: &Selection) -> anyhow::Result<Reply<
     let (blocked, waited, unstacked) = reply.answer.sums();
     if unstacked > schedlab_model::Nanos::ZERO && unstacked == blocked + waited {
         let what = format!("{}: the trace holds no stacks", input.shown());
-        let remedy = "record with `schedlab record --stacks`, or `perf sched record -g`";
+        let remedy =
+            "record with `schedlab record --stacks user,kernel`, or `perf sched record -g`";
         reply.warnings.push(Warning::new("stacks-missing", what, remedy));
     }
     Ok(reply)
