@@ -43,7 +43,7 @@ mod user_stacks;
 mod watch;
 
 pub use error::RecordError;
-pub use function_names::names_here;
+pub use function_names::{names_here, names_here_and_in};
 pub use options::{Filter, Full, Options, Snapshot, UserStacks, Via, Watched};
 pub use recorder::Recorder;
 pub use request_probes::list as requestable;

@@ -4,14 +4,13 @@
 //! All files lie in one made-up address space, each once: how a frame is unwound depends on the place in its file, not on
 //! where its process had the file. So files and rules are shared by all processes.
 
-use super::symbols::{Segment, segment};
+use super::symbols::{Content, Segment, segment};
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
     UnwindRegsNative, Unwinder as _, UnwinderNative,
 };
-use object::{CompressionFormat, Object as _, ObjectSection, ReadCache};
+use object::{CompressionFormat, Object as _, ObjectSection};
 use schedlab_sys::perf::UserStack;
-use schedlab_sys::regular_file;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
@@ -55,7 +54,7 @@ impl Unwinder {
 
     /// Reads the tables of the file with this number.
     pub(crate) fn add(&mut self, file: usize, path: &Path) -> Option<()> {
-        let cache = ReadCache::new(regular_file::open(path).ok()?);
+        let cache = Content::open(path).ok()?;
         let elf = object::File::parse(&cache).ok()?;
         let segments: Vec<Segment> = elf.segments().map(|of| segment(&of)).collect();
         let end = segments.iter().map(Segment::end).max()?.min(SPAN - 1);

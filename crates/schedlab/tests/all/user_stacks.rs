@@ -20,7 +20,7 @@ fn app(dir: &Path, name: &str) -> Option<PathBuf> {
     let app = dir.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/user_stacks/app.c");
     let mut cc = Command::new("cc");
-    cc.args(["-O2", "-fomit-frame-pointer", "-fno-ipa-icf", "-pthread", "-o"])
+    cc.args(["-O2", "-fomit-frame-pointer", "-fno-ipa-icf", "-Wl,--build-id", "-pthread", "-o"])
         .arg(&app)
         .arg(&source);
     match cc.output() {
@@ -142,6 +142,49 @@ fn a_program_that_is_gone_has_places_in_its_file_and_the_rest_its_names() {
     // Another file at its path names nothing.
     std::fs::copy("/bin/sh", &app).expect("there is a shell");
     assert_eq!(read(&app), folded);
+}
+
+/// Whether the stacks of x.dat name a function of the program that it does not export.
+fn is_named(dir: &Path, options: &[&str]) -> bool {
+    let output = schedlab(
+        dir,
+        &[&["trace", "stacks", "x.dat", "--json", "--comm", "app-bare"], options].concat(),
+    );
+    let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut rows = reply["stacks"].as_array().expect("rows").iter();
+    rows.any(|row| row["stack"].as_str().is_some_and(|it| it.contains("leaf<-middle<-middle")))
+}
+
+#[test]
+fn a_stripped_program_has_names_by_a_folder_or_by_what_is_packed_in_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = app(dir.path(), "app-bare") else { return };
+    let command = app.display().to_string();
+    if stacks(&app, &BOTH, &command).is_none() {
+        return;
+    }
+    let shell = |line: &str| {
+        let done = Command::new("sh").args(["-ec", line]).current_dir(dir.path()).output();
+        done.expect("there is a shell").status.success()
+    };
+    if !shell("command -v objcopy strip xz") {
+        return missing!("objcopy, strip and xz (apt-get install binutils xz-utils)");
+    }
+    assert!(is_named(dir.path(), &[]));
+    let split =
+        "mkdir kept; objcopy --only-keep-debug app-bare kept/app-bare.debug; strip app-bare";
+    assert!(shell(split));
+    assert!(!is_named(dir.path(), &[]), "nothing names them");
+    assert!(is_named(dir.path(), &["--symbols", "kept"]));
+    assert!(!is_named(dir.path(), &["--symbols", "."]), "the folder has none");
+    let move_it = "id=$(readelf -n app-bare | sed -n 's/.*Build ID: //p'); rest=${id#??}; \
+        mkdir -p by-id/.build-id/${id%$rest}; cp kept/app-bare.debug by-id/.build-id/${id%$rest}/$rest.debug";
+    assert!(shell(move_it) && is_named(dir.path(), &["--symbols", "by-id"]));
+    // As Fedora packs them.
+    let pack = "objcopy -S --remove-section .comment --keep-symbol=leaf --keep-symbol=middle kept/app-bare.debug mini; \
+        xz mini; objcopy --add-section .gnu_debugdata=mini.xz app-bare";
+    assert!(shell(pack));
+    assert!(is_named(dir.path(), &[]), "the table is in the program");
 }
 
 #[test]

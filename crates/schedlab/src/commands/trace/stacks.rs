@@ -1,6 +1,6 @@
 //! `schedlab trace stacks`: time off the CPU by call stack.
 
-use super::input::{self, Head, Input, Selection};
+use super::input::{self, Head, Input, Selection, Symbols};
 use crate::json;
 use schedlab_model::table::Rows;
 use schedlab_model::{Need, Unit, Warning, readable};
@@ -30,6 +30,8 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    symbols: Symbols,
     /// Print a line for each stack, outermost function first, with its microseconds
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     folded: bool,
@@ -40,7 +42,8 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let reply = ask(&args.input, &args.selection)?;
+    let input = args.input.clone().with_symbols(&args.symbols);
+    let reply = ask(&input, &args.selection)?;
     if args.folded {
         return folded(&reply);
     }
