@@ -70,13 +70,16 @@ pub(crate) struct DatReader {
     header: Header,
     /// How other tracepoints' arguments are spelt, if anybody asks.
     spelling: Option<Arc<Spelling>>,
+    /// Whether another thread reads, and the caller of that one spells.
+    is_ahead: bool,
 }
 
 impl DatReader {
     /// Whether one of the threads is left to read ahead of the caller, and the source.
     pub(crate) fn open(input: Input, options: &Options) -> Result<(bool, Self), TraceError> {
-        let reader = Self::open_as(input, options, false)?;
-        Ok((reads_ahead(reader.lanes.is_packed(), options), reader))
+        let mut reader = Self::open_as(input, options, false)?;
+        reader.is_ahead = reads_ahead(reader.lanes.is_packed(), options);
+        Ok((reader.is_ahead, reader))
     }
 
     /// `all`: also what is large and only passed on.
@@ -135,7 +138,8 @@ impl DatReader {
         let together =
             divided.then(|| Together::new(&lanes, options.threads, options.portion)).flatten();
         let (merge, together) = (Merge::default(), together.map(Box::new));
-        Ok(Self { info, warnings, merge, lanes, together, header, spelling })
+        let is_ahead = false;
+        Ok(Self { info, warnings, merge, lanes, together, header, spelling, is_ahead })
     }
 }
 
@@ -174,7 +178,8 @@ impl EventSource for DatReader {
         };
         if !more {
             self.lanes.report(&mut self.warnings);
-            self.warnings.extend(self.spelling.iter().flat_map(|of| of.notes(true)));
+            let spells = self.spelling.as_ref().filter(|_| !self.is_ahead);
+            self.warnings.extend(spells.iter().flat_map(|of| of.notes(true)));
         }
         Ok(more)
     }

@@ -138,7 +138,7 @@ fn a_program_that_is_gone_has_places_in_its_file_and_the_rest_its_names() {
     assert!(!folded.contains("outer") && folded.contains(";app-gone+0x"), "{folded}");
     has(&folded, ";usleep;");
     let output = schedlab(dir.path(), &["trace", "stacks", "x.dat", "--comm", "app-gone"]);
-    assert!(stderr(&output).contains("functions of app-gone"), "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("functions of app-gone").count(), 1, "{}", stderr(&output));
     // Another file at its path names nothing.
     std::fs::copy("/bin/sh", &app).expect("there is a shell");
     assert_eq!(read(&app), folded);

@@ -1,6 +1,8 @@
 //! `schedlab trace stacks`: time off the CPU by call stack.
 
 use super::input::{self, Head, Input, Selection, Symbols};
+use super::pprof;
+use crate::commands::result_file::save;
 use crate::json;
 use schedlab_model::table::Rows;
 use schedlab_model::{Need, Unit, Warning, readable};
@@ -8,6 +10,7 @@ use schedlab_timeline::{OffCpuAnswer, OffCpuStacks, Reply, StackRow};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Options of `schedlab trace stacks`.
@@ -24,6 +27,7 @@ alone), from `perf record -g -a -e sched:sched_switch,sched:sched_waking`, or fr
 Examples:
   schedlab trace stacks x.dat --comm postgres
   schedlab trace stacks perf.data --folded > off.folded   for speedscope, inferno, flamegraph.pl
+  schedlab trace stacks x.dat --pprof off.pb.gz && go tool pprof -top off.pb.gz
   schedlab draw flame perf.data -o off.svg")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -35,6 +39,9 @@ pub(crate) struct Args {
     /// Print a line for each stack, outermost function first, with its microseconds
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     folded: bool,
+    /// Write the stacks to FILE for pprof (`go tool pprof FILE`), and print no table
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "folded"])]
+    pprof: Option<PathBuf>,
     /// Print at most N rows, longest time first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
@@ -46,6 +53,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let reply = ask(&input, &args.selection)?;
     if args.folded {
         return folded(&reply);
+    }
+    if let Some(path) = &args.pprof {
+        let stacks = reply.answer.folded(&reply.state);
+        save(path, &pprof::profile(&stacks, reply.observed.duration().0)?)?;
+        notes(&reply)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let rows = reply.answer.by_name(&reply.state);
     let table = Rows::new(&rows, reply.origin).known(&reply.known);
@@ -98,12 +111,17 @@ fn folded(reply: &Reply<OffCpuAnswer>) -> anyhow::Result<ExitCode> {
             writeln!(out, "{} {micros}", stack.frames.join(";"))?;
         }
     }
+    notes(reply)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a table would say around itself.
+fn notes(reply: &Reply<OffCpuAnswer>) -> std::io::Result<()> {
     let mut err = crate::output::stderr();
     for warning in &reply.warnings {
         writeln!(err, "schedlab: {warning}")?;
     }
-    writeln!(err, "schedlab: {}", headline(reply))?;
-    Ok(ExitCode::SUCCESS)
+    writeln!(err, "schedlab: {}", headline(reply))
 }
 
 /// `schedlab trace stacks --json`.
