@@ -27,7 +27,7 @@ alone), from `perf record -g -a -e sched:sched_switch,sched:sched_waking`, or fr
 Examples:
   schedlab trace stacks x.dat --comm postgres
   schedlab trace stacks perf.data --folded > off.folded   for speedscope, inferno, flamegraph.pl
-  schedlab trace stacks x.dat --pprof off.pb.gz && go tool pprof -top off.pb.gz
+  schedlab trace stacks x.dat --pprof off.pb.gz           for go tool pprof
   schedlab draw flame perf.data -o off.svg")]
 pub(crate) struct Args {
     #[command(flatten)]
