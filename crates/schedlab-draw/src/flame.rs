@@ -5,7 +5,7 @@ use crate::colour::{Colour, Theme};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Rect, Scene, Style, at};
 use schedlab_model::{Nanos, Unit, readable};
-use schedlab_timeline::{FoldedStack, NO_STACK, RUN_DELAY};
+use schedlab_timeline::{CUT, FoldedStack, NO_STACK, RUN_DELAY};
 use std::collections::BTreeMap;
 
 /// The height of a box.
@@ -133,7 +133,7 @@ fn draw(scene: &mut Scene, theme: &Theme, frame: &Placed<'_>, of: Rect, whole: u
 fn colour(frame: &Placed<'_>, theme: &Theme) -> Colour {
     match frame.name {
         RUN_DELAY => theme.waiting,
-        NO_STACK => theme.unknown,
+        NO_STACK | CUT => theme.unknown,
         _ if frame.level == 0 => of_commands(theme),
         name => {
             // FNV-1a: the same name has the same tint in every picture.
@@ -160,6 +160,9 @@ fn entries(theme: &Theme, placed: &[Placed<'_>], left_out: usize) -> Vec<(Colour
     }
     if has(NO_STACK) {
         entries.push((theme.unknown, format!("{NO_STACK}: the trace holds none of these sleeps")));
+    }
+    if has(CUT) {
+        entries.push((theme.unknown, format!("{CUT}: the trace does not know these callers")));
     }
     entries.push((WORDS, "width: time off the CPU; functions stand on their callers".to_owned()));
     if left_out > 0 {

@@ -5,7 +5,7 @@
 //! Pages of ftrace are in order. Memory: one window, for any length of the recording.
 
 use super::RecordError;
-use super::sample::Sample;
+use super::sample::{Sample, SampleLayout};
 use super::spool::Source;
 use super::stacks::Stacks;
 use schedlab_model::Nanos;
@@ -22,7 +22,18 @@ const WINDOW: usize = 4 << 20;
 /// Records that wait for the next window: more than an interrupt ever logs.
 const LATE: usize = 4096;
 
-type Sink<'a> = dyn FnMut(Piece<'_>) -> io::Result<()> + 'a;
+/// What a ring file holds.
+pub(crate) enum Found<'a> {
+    /// An event.
+    Record(Nanos, &'a [u8]),
+    /// The sample of the switch before it: its task goes to sleep, and its stack is kept.
+    Stack(&'a Sample<'a>),
+    Lost(Option<NonZeroU32>),
+    /// A record of mappings or processes: its kind, all of it, its time.
+    Beside(u32, &'a [u8], u64),
+}
+
+type Sink<'a> = dyn FnMut(Found<'_>) -> io::Result<()> + 'a;
 
 /// How a ring file is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +43,7 @@ pub(crate) struct Layout {
     pub(crate) page: usize,
     /// Where samples of perf hold stacks.
     pub(crate) stacks: Option<Stacks>,
+    pub(crate) samples: SampleLayout,
 }
 
 /// Hands all of a ring file to `sink`; `false` when its end is cut. A file that is not there is
@@ -42,7 +54,7 @@ pub(crate) fn read(path: &Path, layout: Layout, sink: &mut Sink<'_>) -> Result<b
         opened => opened.map_err(RecordError::file(path))?,
     };
     match layout.source {
-        Source::Perf => read_records(file, path, layout.stacks, sink),
+        Source::Perf => read_records(file, path, layout, sink),
         Source::Ftrace => read_pages(file, layout.page, sink).map_err(RecordError::file(path)),
     }
 }
@@ -58,7 +70,7 @@ struct At {
 fn read_records(
     mut file: File,
     path: &Path,
-    stacks: Option<Stacks>,
+    layout: Layout,
     sink: &mut Sink<'_>,
 ) -> Result<bool, RecordError> {
     let mut window = Vec::with_capacity(WINDOW);
@@ -66,15 +78,17 @@ fn read_records(
     loop {
         let read = (&mut file).take((WINDOW - window.len()) as u64).read_to_end(&mut window);
         let last = read.map_err(RecordError::file(path))? == 0;
-        let used = walk(&window, &mut index).map_err(|offset| RecordError::Spool {
-            path: path.to_owned(),
-            what: format!("no record at byte {offset} of a window"),
-        })?;
+        let used =
+            walk(&window, layout.samples, &mut index).map_err(|offset| RecordError::Spool {
+                path: path.to_owned(),
+                what: format!("no record at byte {offset} of a window"),
+            })?;
         index.sort_by_key(|at| at.time);
-        let keep = if last { 0 } else { index.len().min(LATE) };
+        // Copied stacks are long: a window may hold fewer records than wait.
+        let keep = if last { 0 } else { LATE.min(index.len() / 2) };
         for at in index.drain(..index.len() - keep) {
-            let bytes = &window[at.start + record::HEADER..at.start + at.len];
-            hand_on(at.kind, bytes, stacks, sink).map_err(RecordError::file(path))?;
+            let bytes = &window[at.start..at.start + at.len];
+            hand_on(&at, bytes, layout, sink).map_err(RecordError::file(path))?;
         }
         if last {
             return Ok(used == window.len());
@@ -90,7 +104,7 @@ fn read_records(
 }
 
 /// Indexes the whole records of a window; returns how many bytes they are, or where nonsense begins.
-fn walk(window: &[u8], index: &mut Vec<At>) -> Result<usize, usize> {
+fn walk(window: &[u8], samples: SampleLayout, index: &mut Vec<At>) -> Result<usize, usize> {
     index.clear();
     let mut start = 0;
     let mut time = Nanos::ZERO;
@@ -103,7 +117,11 @@ fn walk(window: &[u8], index: &mut Vec<At>) -> Result<usize, usize> {
         let Some(body) = window.get(start + record::HEADER..start + len) else { break };
         // A loss carries no time of its own here: it belongs behind what came before it.
         if kind == record::SAMPLE {
-            let own = body.first_chunk().ok_or(start)?;
+            let own = body.get(samples.time_at()..).and_then(|rest| rest.first_chunk());
+            time = Nanos(u64::from_ne_bytes(*own.ok_or(start)?));
+        } else if samples.has_task && kind != record::LOST {
+            // The trailer ends with it.
+            let own = body.last_chunk().ok_or(start)?;
             time = Nanos(u64::from_ne_bytes(*own));
         }
         index.push(At { time, kind, start, len });
@@ -112,15 +130,16 @@ fn walk(window: &[u8], index: &mut Vec<At>) -> Result<usize, usize> {
     Ok(start)
 }
 
-/// Hands on what a record says: its event and the stack behind it, or a loss.
-fn hand_on(kind: u32, body: &[u8], stacks: Option<Stacks>, sink: &mut Sink<'_>) -> io::Result<()> {
-    match kind {
+/// Hands on what a record says: its event and the stack behind it, a loss, or a mapping.
+fn hand_on(at: &At, record: &[u8], layout: Layout, sink: &mut Sink<'_>) -> io::Result<()> {
+    let body = &record[record::HEADER..];
+    match at.kind {
         record::SAMPLE => {
-            let Some(sample) = Sample::parse(body, stacks.is_some()) else { return Ok(()) };
-            sink(Piece::Record(sample.time, sample.raw))?;
-            match stacks.and_then(|stacks| stacks.record(&sample)) {
-                Some(stack) => sink(Piece::Record(sample.time, &stack)),
-                None => Ok(()),
+            let Some(sample) = Sample::parse(body, layout.samples) else { return Ok(()) };
+            sink(Found::Record(sample.time, sample.raw))?;
+            match layout.stacks.is_some_and(|stacks| stacks.goes_to_sleep(&sample)) {
+                true => sink(Found::Stack(&sample)),
+                false => Ok(()),
             }
         }
         record::LOST => {
@@ -128,8 +147,9 @@ fn hand_on(kind: u32, body: &[u8], stacks: Option<Stacks>, sink: &mut Sink<'_>) 
                 return Ok(());
             };
             let count = u32::try_from(u64::from_ne_bytes(*count)).unwrap_or(u32::MAX);
-            sink(Piece::Lost(NonZeroU32::new(count)))
+            sink(Found::Lost(NonZeroU32::new(count)))
         }
+        kind if layout.samples.has_task => sink(Found::Beside(kind, record, at.time.0)),
         _ => Ok(()),
     }
 }
@@ -145,13 +165,16 @@ fn read_pages(mut file: File, page: usize, sink: &mut Sink<'_>) -> io::Result<bo
         let mut result = Ok(());
         let walked = walk_page(&bytes, &mut |piece| {
             if result.is_ok() {
-                result = sink(piece);
+                result = sink(match piece {
+                    Piece::Record(time, body) => Found::Record(time, body),
+                    Piece::Lost(count) => Found::Lost(count),
+                });
             }
         });
         result?;
         // A page that makes no sense further in: what follows on it is missing.
         if walked.is_err() {
-            sink(Piece::Lost(None))?;
+            sink(Found::Lost(None))?;
         }
     }
 }
@@ -189,11 +212,13 @@ mod tests {
         let path = dir.path().join("ring");
         std::fs::write(&path, bytes).unwrap();
         let mut seen = Vec::new();
-        let layout = Layout { source: Source::Perf, page: 4096, stacks: None };
+        let samples = SampleLayout::default();
+        let layout = Layout { source: Source::Perf, page: 4096, stacks: None, samples };
         let whole = read(&path, layout, &mut |piece| {
             seen.push(match piece {
-                Piece::Record(time, body) => (time.0, body.len()),
-                Piece::Lost(count) => (0, count.map_or(0, |count| count.get() as usize)),
+                Found::Record(time, body) => (time.0, body.len()),
+                Found::Lost(count) => (0, count.map_or(0, |count| count.get() as usize)),
+                Found::Stack(_) | Found::Beside(..) => return Ok(()),
             });
             Ok(())
         })?;
@@ -214,6 +239,15 @@ mod tests {
             (0..count / 2).flat_map(|i| [sample(2 * i + 1, &[7; 80]), sample(2 * i, &[7; 80])]);
         let (seen, whole) = all(&pairs.collect::<Vec<_>>().concat()).unwrap();
         assert!(whole && seen.len() as u64 == count / 2 * 2);
+        assert!(seen.iter().zip(0..).all(|((time, _), index)| *time == index));
+    }
+
+    #[test]
+    fn long_records_of_which_a_window_holds_few_come_out_whole_and_in_order() {
+        let count = 3 * WINDOW as u64 / 60_000 / 2 * 2;
+        let all: Vec<_> = (0..count).map(|i| sample(i ^ 1, &[7; 60_000])).collect();
+        let (seen, whole) = self::all(&all.concat()).unwrap();
+        assert_eq!((seen.len() as u64, whole), (count, true));
         assert!(seen.iter().zip(0..).all(|((time, _), index)| *time == index));
     }
 

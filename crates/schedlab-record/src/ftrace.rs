@@ -305,6 +305,7 @@ mod tests {
 
     fn head() -> Head {
         Head {
+            user_stacks: None,
             schema: spool::SCHEMA,
             source: Source::Ftrace,
             overwrites: false,

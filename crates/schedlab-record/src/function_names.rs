@@ -4,10 +4,10 @@
 //! trace tells none, by release, device and inode.
 
 use super::symbols::{
-    self, Elf, Segment, file_offset, has_build_id, hex, with_debug_file, without_parameters,
+    self, Content, Elf, Segment, by_build_id, file_offset, has_build_id, hex, with_debug_file,
+    without_parameters,
 };
-use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
-use schedlab_sys::regular_file;
+use object::{Object, ObjectSymbol, SymbolKind};
 use schedlab_trace::{Function, FunctionNames, KernelId, MappedFile, Names};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,19 @@ use std::time::{Duration, SystemTime};
 /// The names that this machine knows.
 #[must_use]
 pub fn names_here() -> Names {
-    Names(Arc::new(Here))
+    names_here_and_in(Vec::new())
 }
 
-#[derive(Debug)]
-struct Here;
+/// The same, also by the programs and debug files in these folders: below `.build-id`, by their names, or by their paths.
+#[must_use]
+pub fn names_here_and_in(folders: Vec<PathBuf>) -> Names {
+    Names(Arc::new(Here { folders }))
+}
+
+#[derive(Debug, Default)]
+struct Here {
+    folders: Vec<PathBuf>,
+}
 
 impl FunctionNames for Here {
     fn kernel(&self, kernel: &KernelId<'_>) -> Result<Vec<u8>, (String, String)> {
@@ -49,8 +57,14 @@ impl FunctionNames for Here {
         let id = file.build_id.map(hex);
         let mut places = vec![file.path.to_owned()];
         places.extend(id.as_deref().and_then(kept_by_perf));
+        let below = file.path.strip_prefix("/").unwrap_or(file.path);
+        for folder in &self.folders {
+            places.extend(id.as_deref().and_then(|id| by_build_id(folder, id, "")));
+            places.extend(file.path.file_name().map(|name| folder.join(name)));
+            places.push(folder.join(below));
+        }
         let place = places.into_iter().find(|place| is_this(place, file, id.as_deref()))?;
-        functions_of(&place)
+        functions_of(&place, &self.folders)
     }
 
     fn readable(&self, name: &str) -> String {
@@ -101,7 +115,7 @@ fn kept_by_perf(build_id: &str) -> Option<PathBuf> {
 }
 
 /// Whether the file at `place` is the one that was mapped.
-fn is_this(place: &Path, file: &MappedFile<'_>, build_id: Option<&str>) -> bool {
+pub(crate) fn is_this(place: &Path, file: &MappedFile<'_>, build_id: Option<&str>) -> bool {
     if build_id.is_some() {
         return has_build_id(place, build_id);
     }
@@ -124,13 +138,13 @@ const fn numbers(device: u64) -> (u32, u32) {
 }
 
 /// The functions of a file and of its debug file, by their places in the file.
-fn functions_of(path: &Path) -> Option<Vec<Function>> {
-    let cache = ReadCache::new(regular_file::open(path).ok()?);
+fn functions_of(path: &Path, folders: &[PathBuf]) -> Option<Vec<Function>> {
+    let cache = Content::open(path).ok()?;
     let elf = object::File::parse(&cache).ok()?;
     let segments: Vec<Segment> = elf.segments().map(|of| symbols::segment(&of)).collect();
     let mut all = Vec::new();
     add(&elf, &segments, &mut all);
-    with_debug_file(path, &elf, |debug| add(debug, &segments, &mut all));
+    with_debug_file(path, &elf, folders, |debug| add(debug, &segments, &mut all));
     // Of several names of one function, the one that programs call it by.
     let underscores = |name: &str| name.len() - name.trim_start_matches('_').len();
     all.sort_by(|a: &Function, b| {
@@ -199,14 +213,17 @@ mod tests {
         let inode = Some((major, minor, meta.ino()));
         let recorded = Some(SystemTime::now() + Duration::from_secs(1));
         let file = MappedFile { path: &me, build_id: None, inode, recorded };
-        let functions = Here.functions(&file).unwrap();
+        let functions = Here::default().functions(&file).unwrap();
         assert!(functions.iter().any(|of| of.name == "main" && of.size > 0));
         assert!(functions.is_sorted_by_key(|of| of.offset));
         let old = MappedFile { recorded: Some(SystemTime::UNIX_EPOCH), ..file };
-        assert!(Here.functions(&old).is_none(), "it was written after the recording");
+        assert!(Here::default().functions(&old).is_none(), "it was written after the recording");
         let other = MappedFile { build_id: Some(&[1; 20]), ..file };
-        assert!(Here.functions(&other).is_none(), "its build id is another");
+        assert!(Here::default().functions(&other).is_none(), "its build id is another");
         let unknown = MappedFile { inode: None, ..file };
-        assert!(Here.functions(&unknown).is_none(), "the trace does not tell which file it is");
+        assert!(
+            Here::default().functions(&unknown).is_none(),
+            "the trace does not tell which file it is"
+        );
     }
 }

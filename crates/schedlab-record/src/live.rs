@@ -15,7 +15,7 @@ use super::ftrace::{Instance, read_pages};
 use super::queued::Queued;
 use super::recorder::{begin, create, head};
 use super::rings::{Rings, out_of_use};
-use super::sample::{self, Sample};
+use super::sample::{self, Sample, SampleLayout};
 use super::shared::be_prompt;
 use super::spool::{self, Head, Source, Tail};
 use super::watch::records;
@@ -528,7 +528,9 @@ impl Live {
         for (kind, body) in records(&all) {
             match kind {
                 record::SAMPLE => {
-                    let Some(sample) = Sample::parse(body, false) else { continue };
+                    let Some(sample) = Sample::parse(body, SampleLayout::default()) else {
+                        continue;
+                    };
                     let before = lane.pending.len();
                     self.decoder.decode(sample.time, lane.cpu, sample.raw, &mut lane.pending);
                     let mut new = lane.pending[before..].iter();

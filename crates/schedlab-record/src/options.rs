@@ -5,7 +5,9 @@ use super::request_probes;
 use super::shared::RECORDER;
 use super::tracepoints::Tracepoint;
 use schedlab_model::{Pid, Warning};
-pub use schedlab_workload::{Filter, Full, RecordSpec as Options, Snapshot, Via, Watched};
+pub use schedlab_workload::{
+    Filter, Full, RecordSpec as Options, Snapshot, UserStacks, Via, Watched,
+};
 
 /// What an [`Options`] means to a recorder.
 pub(crate) trait Meaning {
@@ -17,6 +19,8 @@ pub(crate) trait Meaning {
     fn ring(&self, cpus: usize) -> usize;
     /// The kernel's filter for a tracepoint; `None` for none.
     fn filter(&self, point: &Tracepoint) -> Option<String>;
+    /// Whether stacks of any kind are kept.
+    fn keeps_stacks(&self) -> bool;
     /// What a filter costs the answers.
     fn doubts(&self) -> Vec<Warning>;
 }
@@ -38,6 +42,10 @@ impl Meaning for Options {
             _ => asked,
         };
         usize::try_from(bytes).unwrap_or(usize::MAX >> 1)
+    }
+
+    fn keeps_stacks(&self) -> bool {
+        self.stacks || self.user_stacks.is_some()
     }
 
     fn filter(&self, point: &Tracepoint) -> Option<String> {

@@ -11,6 +11,7 @@ use super::queued::Queued;
 use super::request_probes::{self, Defined, HitCost};
 use super::rings::{self, Rings};
 use super::shared::{Ended, Shared, Spike, spawn};
+use super::spaces;
 use super::spool::{self, Head, Source, Tail};
 use super::stacks;
 use super::trace_marker;
@@ -22,6 +23,7 @@ use schedlab_sys::guard::Guard;
 use schedlab_sys::perf::Ring;
 use schedlab_sys::{clock, process, topology, tracefs::Tracefs};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,6 +81,8 @@ impl Recorder {
             Via::Ftrace => Self::ftrace(options, dir),
             // Watching for a spike takes rings that can be read while they are written.
             Via::Auto if options.snapshot.is_some() => Self::perf(options, dir, marks),
+            // A stack of a program is told with its switch, in one sample.
+            Via::Auto if options.user_stacks.is_some() => Self::perf(options, dir, marks),
             Via::Auto => Self::ftrace(options, dir).or_else(|error| match error {
                 RecordError::Right { .. } => {
                     Self::perf(options, dir, marks).map_err(|e| error.and(e))
@@ -113,6 +117,10 @@ impl Recorder {
         threads.extend(Rings::threads(&rings, drains, dir, marks, &shared)?);
         let queued = options.keeps_begin().then(Queued::now);
         rings.enable().map_err(RecordError::io("starting the events"))?;
+        if options.user_stacks.is_some() {
+            // The kernel tells of what is mapped from now on.
+            spaces::keep(&spool::maps(dir))?;
+        }
         let backend = Backend::Perf(rings);
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
         let counters = Counters::at_begin(queued.as_ref());
@@ -124,6 +132,12 @@ impl Recorder {
             return Err(RecordError::Unsupported {
                 what: "--snapshot".into(),
                 why: "--snapshot needs the rings of perf events: use --via perf".into(),
+            });
+        }
+        if options.user_stacks.is_some() {
+            return Err(RecordError::Unsupported {
+                what: "--stacks user".into(),
+                why: "--stacks user needs the samples of perf events: use --via perf".into(),
             });
         }
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
@@ -218,6 +232,10 @@ impl Recorder {
         let counters = std::mem::take(&mut self.counters);
         spool::write(&spool::counters(&self.dir), &counters.growth())?;
         self.pause();
+        if self.options.user_stacks.is_some() && !self.options.keeps_begin() {
+            // What the kernel told of mappings was not kept.
+            spaces::keep(&spool::maps_at_end(&self.dir))?;
+        }
         let stopped = clock::monotonic();
         self.shared.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
@@ -300,7 +318,7 @@ pub(crate) fn head(
     let text = |file: &str| tracefs.read(file).map_err(|error| tracefs_right(&error));
     let sys = Path::new("/sys");
     let mut tracepoints = tracepoints::choose(tracefs, &options.events)?;
-    if options.stacks {
+    if options.keeps_stacks() {
         tracepoints.push(stacks::tracepoint(tracefs)?);
     }
     for filter in &options.filters {
@@ -319,6 +337,7 @@ pub(crate) fn head(
         header_event: text("events/header_event")?,
         tracepoints,
         requests: Vec::new(),
+        user_stacks: options.user_stacks,
         cpus: topology::online(sys).map_err(RecordError::io("reading the online CPUs"))?,
         topology: topology::read(sys).ok(),
         uname: uname(),
@@ -331,7 +350,8 @@ pub(crate) fn head(
 
 /// Makes the spool directory; one that is there is somebody's recording.
 pub(crate) fn create(dir: &Path) -> Result<(), RecordError> {
-    std::fs::create_dir(dir).map_err(|error| match error.kind() {
+    // It can hold what was on the stacks of other users' programs.
+    std::fs::DirBuilder::new().mode(0o700).create(dir).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => RecordError::Spool {
             path: dir.to_owned(),
             what: "holds an unfinished recording: use `schedlab record --salvage`, or remove it"

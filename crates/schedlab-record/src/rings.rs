@@ -11,7 +11,7 @@ use super::spool::{self, Head};
 use super::tracepoints::Tracepoint;
 use super::{Options, RecordError};
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
-use schedlab_sys::perf::{Event, Ring, Source, record};
+use schedlab_sys::perf::{Event, Ring, Source, UserStack, record};
 use schedlab_sys::tracefs::Tracefs;
 use schedlab_sys::{clock, process};
 use std::collections::BTreeMap;
@@ -127,8 +127,9 @@ impl Rings {
             let nests = timed.iter().any(|it| it.nests);
             let requests = requests.map(|requests| requests.nesting(nests));
             let hits = Hits::new(&timed, points);
+            let laid_out = (points.as_slice(), head.samples());
             let watch =
-                snapshot::Watch::new(snapshot, points, drained, dir, requests, hits, watched)?;
+                snapshot::Watch::new(snapshot, laid_out, drained, dir, requests, hits, watched)?;
             let body = move || watch.run(&shared, || all.disable(), |cpu| all.open_again(cpu));
             return Ok(vec![spawn("snapshot", body)?]);
         }
@@ -264,10 +265,15 @@ pub(crate) fn out_of_use(missed: &CpuSet) -> Option<Warning> {
 /// A tracepoint, in samples that are laid out alike for all tracepoints of a recording.
 fn source(point: &Tracepoint, options: &Options) -> Source {
     let id = point.id.into();
-    match (options.stacks, point.name.as_str()) {
-        (false, _) => Source::Tracepoint(id),
-        (true, "sched_switch") => Source::WithStack(id),
-        (true, _) => Source::WithoutStack(id),
+    let is_switch = point.name == "sched_switch";
+    match (options.user_stacks, options.stacks) {
+        (Some(user), kernel) if is_switch => {
+            Source::WithUserStack(id, UserStack { kernel, copy: user.copy_bytes })
+        }
+        (Some(_), _) => Source::BesideUserStack(id),
+        (None, true) if is_switch => Source::WithStack(id),
+        (None, true) => Source::WithoutStack(id),
+        (None, false) => Source::Tracepoint(id),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::hits::Hits;
 use super::requests::{self, Requests};
-use super::sample::{self, BETWEEN_ASKING, Sample};
+use super::sample::{self, BETWEEN_ASKING, Sample, SampleLayout};
 use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
@@ -35,8 +35,7 @@ pub(crate) struct Watch {
     snapshot: Snapshot,
     dir: PathBuf,
     decoder: LiveDecoder,
-    /// Whether samples hold stacks.
-    has_stacks: bool,
+    samples: SampleLayout,
     kept: Vec<Kept>,
     /// Decoded, and waiting until nothing earlier can come.
     pending: Vec<Event>,
@@ -63,7 +62,7 @@ struct Kept {
 impl Watch {
     pub(crate) fn new(
         snapshot: Snapshot,
-        tracepoints: &[Tracepoint],
+        (tracepoints, samples): (&[Tracepoint], SampleLayout),
         rings: Vec<(Cpu, Ring)>,
         dir: &Path,
         requests: Option<Requests>,
@@ -76,7 +75,7 @@ impl Watch {
             snapshot,
             dir: dir.to_owned(),
             decoder: LiveDecoder::new(formats),
-            has_stacks: tracepoints.iter().any(Tracepoint::is_stack),
+            samples,
             kept: kept.collect(),
             pending: Vec::new(),
             waits: Waits::new(snapshot.bound, watched),
@@ -145,7 +144,7 @@ impl Watch {
             let looks = decodes || !self.hits.is_empty();
             let samples = records(&bytes).filter(|(kind, _)| looks && *kind == record::SAMPLE);
             for (_, body) in samples {
-                let Some(sample) = Sample::parse(body, self.has_stacks) else { continue };
+                let Some(sample) = Sample::parse(body, self.samples) else { continue };
                 if decodes {
                     self.decoder.decode(sample.time, kept.cpu, sample.raw, &mut self.pending);
                     continue;

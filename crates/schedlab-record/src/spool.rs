@@ -5,6 +5,7 @@
 //! recording was cut, and is salvaged as far as it goes.
 
 use super::RecordError;
+use super::sample::SampleLayout;
 use super::tracepoints::Tracepoint;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology, Trigger, Warning};
 use schedlab_sys::regular_file;
@@ -50,9 +51,20 @@ pub(crate) struct Head {
     /// The number of the hierarchy of control groups that divides CPU time; `None` where events name other paths.
     #[serde(default)]
     pub(crate) hierarchy: Option<u32>,
+    /// How the stacks of programs are recorded.
+    #[serde(default)]
+    pub(crate) user_stacks: Option<schedlab_workload::UserStacks>,
     /// The tasks whose events alone are recorded; empty if all are.
     #[serde(default)]
     pub(crate) only: BTreeSet<Pid>,
+}
+
+impl Head {
+    /// How the samples of perf are laid out.
+    pub(crate) fn samples(&self) -> SampleLayout {
+        let has_chain = self.tracepoints.iter().any(Tracepoint::is_stack);
+        SampleLayout { has_task: self.user_stacks.is_some(), has_chain }
+    }
 }
 
 /// What is known after the last event.
@@ -171,6 +183,21 @@ pub(crate) fn counters(dir: &Path) -> PathBuf {
 /// A copy of `/proc/kallsyms`, where stacks are recorded.
 pub(crate) fn symbols(dir: &Path) -> PathBuf {
     dir.join("kallsyms")
+}
+
+/// What processes had mapped when the recording began.
+pub(crate) fn maps(dir: &Path) -> PathBuf {
+    dir.join("maps.jsonl")
+}
+
+/// What they have mapped at its end, where the begin is not kept.
+pub(crate) fn maps_at_end(dir: &Path) -> PathBuf {
+    dir.join("maps-end.jsonl")
+}
+
+/// The program's part of the stacks of a CPU's samples.
+pub(crate) fn chains(dir: &Path, cpu: Cpu) -> PathBuf {
+    dir.join(format!("cpu{cpu}.chains"))
 }
 
 pub(crate) fn records(dir: &Path, cpu: Cpu) -> PathBuf {

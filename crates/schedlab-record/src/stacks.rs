@@ -22,6 +22,15 @@ pub(crate) const TRIGGER: (&str, &str) =
 const SLEEPS: u64 = 255;
 /// Perf puts marks between addresses of different kinds: the last 4,095 numbers.
 const CONTEXTS: u64 = u64::MAX - 4_095;
+const IN_USER: u64 = -512_i64 as u64;
+/// The first address of the kernel.
+const KERNEL: u64 = 1 << 63;
+
+/// The program's addresses in a chain that the kernel made by frame pointers.
+pub(crate) fn by_frame_pointers(chain: &[u8]) -> impl Iterator<Item = u64> {
+    let behind = chain.chunks_exact(8).map(number).skip_while(|word| *word != IN_USER).skip(1);
+    behind.take_while(|word| *word < KERNEL)
+}
 
 /// The format of a stack's record.
 pub(crate) fn tracepoint(tracefs: &Tracefs) -> Result<Tracepoint, RecordError> {
@@ -111,21 +120,23 @@ impl Stacks {
         })
     }
 
-    /// The record of a sample's stack, if the sample is a switch after which its task sleeps.
-    pub(crate) fn record(&self, sample: &Sample<'_>) -> Option<Vec<u8>> {
-        let raw = sample.raw;
-        let is_switch = u16::from_ne_bytes(*raw.first_chunk()?) == self.switch;
-        let state = number(raw.get(self.state.0..self.state.0 + self.state.1)?);
-        if !is_switch || state & SLEEPS == 0 {
-            return None;
-        }
+    /// Whether a sample is a switch after which its task sleeps.
+    pub(crate) fn goes_to_sleep(&self, sample: &Sample<'_>) -> bool {
+        let id = sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        let state = sample.raw.get(self.state.0..self.state.0 + self.state.1).map(number);
+        id == Some(self.switch) && state.is_some_and(|state| state & SLEEPS != 0)
+    }
+
+    /// The record of such a sample's stack: the kernel's functions, then these words for the program's.
+    pub(crate) fn record(&self, sample: &Sample<'_>, user: &[u64]) -> Option<Vec<u8>> {
         let words = sample.chain.chunks_exact(8).map(number);
-        let addresses: Vec<u64> = words.filter(|address| *address < CONTEXTS).collect();
+        let kernel = words.filter(|address| (KERNEL..CONTEXTS).contains(address));
+        let addresses: Vec<u64> = kernel.chain(user.iter().copied()).collect();
         if addresses.is_empty() {
             return None;
         }
         let mut body = vec![0; self.callers_at];
-        let common = raw.get(..8)?;
+        let common = sample.raw.get(..8)?;
         body.get_mut(..8)?.copy_from_slice(common);
         body.get_mut(..2)?.copy_from_slice(&self.id.to_ne_bytes());
         let count = u32::try_from(addresses.len()).ok()?;
@@ -134,13 +145,14 @@ impl Stacks {
         Some(body)
     }
 
-    /// The addresses of a stack's record; none of another record.
+    /// The kernel's addresses in a stack's record; none of another record.
     pub(crate) fn addresses<'a>(&self, body: &'a [u8]) -> impl Iterator<Item = u64> + use<'a> {
         let is_stack = body.first_chunk().is_some_and(|id| u16::from_ne_bytes(*id) == self.id);
         let callers = if is_stack { body.get(self.callers_at..) } else { None };
         let size = body.get(self.size_at..).and_then(|rest| rest.first_chunk());
         let count = size.map_or(0, |size| u32::from_ne_bytes(*size) as usize);
-        callers.unwrap_or_default().chunks_exact(8).take(count).map(number)
+        let words = callers.unwrap_or_default().chunks_exact(8).take(count).map(number);
+        words.filter(|word| *word >= KERNEL)
     }
 }
 
@@ -158,8 +170,8 @@ fn number(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::SampleLayout;
     use super::*;
-    use schedlab_model::Nanos;
 
     fn points() -> Vec<Tracepoint> {
         let point = |system: &str, name: &str, id, format: &str| Tracepoint {
@@ -186,6 +198,18 @@ mod tests {
     }
 
     #[test]
+    fn the_programs_part_of_a_chain_is_behind_its_mark() {
+        let of = |words: &[u64]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            by_frame_pointers(&bytes).collect::<Vec<_>>()
+        };
+        let kernel = [u64::MAX - 127, 0xffff_ffff_8100_0010];
+        assert_eq!(of(&[&kernel[..], &[IN_USER, 0x10, 0x20]].concat()), [0x10, 0x20]);
+        assert_eq!(of(&[&[IN_USER, 0x10], &kernel[..]].concat()), [0x10]);
+        assert!(of(&kernel).is_empty() && of(&[]).is_empty());
+    }
+
+    #[test]
     fn a_sample_of_a_task_that_sleeps_gives_the_record_that_ftrace_would_write() {
         let stacks = Stacks::of(&points()).unwrap();
         let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
@@ -196,16 +220,29 @@ mod tests {
         };
         let asleep = raw(1);
         let preempted = raw(0x100);
-        let sample = |raw| Sample { time: Nanos(1), chain: &chain, raw };
-        let body = stacks.record(&sample(&asleep)).unwrap();
-        assert_eq!(body[..2], 4u16.to_ne_bytes());
-        assert_eq!((body[4..8].to_vec(), body.len()), (7u32.to_ne_bytes().to_vec(), 32));
-        let addresses: Vec<u64> = stacks.addresses(&body).collect();
+        let body = |raw: &[u8]| {
+            let time = [1u64, 3].map(u64::to_ne_bytes).concat();
+            let size = u32::try_from(raw.len()).unwrap().to_ne_bytes();
+            [&time, &chain, size.as_slice(), raw].concat()
+        };
+        let layout = SampleLayout { has_task: false, has_chain: true };
+        let record = |raw: &[u8], user: &[u64]| {
+            let body = body(raw);
+            let sample = Sample::parse(&body, layout).unwrap();
+            stacks.goes_to_sleep(&sample).then(|| stacks.record(&sample, user)).flatten()
+        };
+        let made = record(&asleep, &[]).unwrap();
+        assert_eq!(made[..2], 4u16.to_ne_bytes());
+        assert_eq!((made[4..8].to_vec(), made.len()), (7u32.to_ne_bytes().to_vec(), 32));
+        let addresses: Vec<u64> = stacks.addresses(&made).collect();
         assert_eq!(addresses, [0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020]);
         assert_eq!(stacks.addresses(&asleep).count(), 0, "a switch is no stack");
-        assert_eq!(stacks.record(&sample(&preempted)), None, "it was preempted");
+        let made = record(&asleep, &[0x10, 0x20]).unwrap();
+        assert_eq!((made.len(), &made[8..12]), (48, &4u32.to_ne_bytes()[..]));
+        assert_eq!(stacks.addresses(&made).count(), 2, "the program's are no addresses");
+        assert_eq!(record(&preempted, &[]), None, "it was preempted");
         for length in 0..asleep.len() {
-            assert_eq!(stacks.record(&sample(&asleep[..length])), None);
+            assert_eq!(record(&asleep[..length], &[]), None);
         }
         assert!(Stacks::of(&points()[..1]).is_none());
     }

@@ -1,19 +1,21 @@
 //! From a spool directory to a trace.dat: two passes over the ring files, the first for the names of
 //! tasks (the head of the file wants them), the second for the records.
 
+use super::copy::Found;
 use super::counters::Grown;
 use super::groups::{Attached, Moves, Renamed};
 use super::hits::Hits;
 use super::request_probes::{HitCost, Probed};
 use super::rings::OUT_OF_USE;
+use super::spaces::Spaces;
 use super::spool::{self, Head, Seen, Source, Tail};
 use super::stacks::{self, Stacks};
 use super::tracepoints::Tracepoint;
+use super::user_stacks::{self, Chains};
 use super::watch::{Tasks, gather};
 use super::{Mark, Marks, RecordError, Via, copy, mark_file};
 use schedlab_model::{Comm, Cpu, Nanos, Phase, Pid, Span, Warning};
 use schedlab_trace::dat::{Companion, Compression, Header, Version, Writer};
-use schedlab_trace::live::Piece;
 use schedlab_workload::{Recorded, RecordedRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -48,7 +50,10 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     summary.warnings.extend(tail.iter().flat_map(|tail| tail.doubts.clone()));
     let marks = &with_heard(marks, dir)?;
     let layout = layout(&head);
-    let known = Known::of(dir, &head, layout)?;
+    let mut known = Known::of(dir, &head, layout)?;
+    let spaces = std::mem::take(&mut known.spaces);
+    let (code, told) = user_stacks::make_if_asked(dir, &head, layout, spaces)?.unzip();
+    summary.user_stacks = told;
     let mark_id = free_id(&head.tracepoints);
     let symbols = stacks::symbols(dir, &known.addresses).unwrap_or_else(|warning| {
         summary.warnings.push(warning);
@@ -67,6 +72,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     // Read from the formats once: for each record it took most of the time.
     let lengths: Vec<_> = head.tracepoints.iter().map(Tracepoint::fixed_len).collect();
     if let Some(companion) = &mut header.companion {
+        companion.code = code;
         companion.trigger = tail.as_ref().and_then(|tail| tail.trigger);
         companion.counters = Some(grown.tasks).filter(|all| !all.is_empty());
         let is_kept = |pid: Pid| head.only.is_empty() || head.only.contains(&pid);
@@ -83,6 +89,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
             marks.sort_by_key(|mark| mark.time);
             let kernel_lost = tail.as_ref().and_then(|tail| tail.lost.get(&cpu).copied());
             let mut stitched = Stitched {
+                cpu,
                 out: writer.cpu(cpu).map_err(RecordError::file(out))?,
                 kinds: &head.tracepoints,
                 lengths: &lengths,
@@ -99,15 +106,11 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
                 lost: 0,
                 span: None,
             };
-            let path = spool::records(dir, cpu);
-            let whole = copy::read(&path, layout, &mut |piece| match piece {
-                Piece::Record(time, body) => stitched.record(time, body),
-                Piece::Lost(count) => stitched.lost(count),
-            })?;
+            let whole = stitched.all(dir, layout)?;
             if !whole {
                 summary.warnings.push(cut_file(cpu));
             }
-            stitched.finish(cpu, kernel_lost, &mut summary).map_err(RecordError::file(out))?;
+            stitched.finish(kernel_lost, &mut summary).map_err(RecordError::file(out))?;
         }
         writer.finish().map_err(RecordError::file(out))?;
         Ok::<(), RecordError>(())
@@ -172,7 +175,8 @@ fn with_heard(marks: &Marks, dir: &Path) -> Result<Marks, RecordError> {
 
 fn layout(head: &Head) -> copy::Layout {
     let stacks = Stacks::of(&head.tracepoints);
-    copy::Layout { source: head.source, page: head.page_size as usize, stacks }
+    let samples = head.samples();
+    copy::Layout { source: head.source, page: head.page_size as usize, stacks, samples }
 }
 
 fn cut_file(cpu: Cpu) -> Warning {
@@ -241,6 +245,7 @@ fn free_id(tracepoints: &[Tracepoint]) -> u16 {
 
 /// One CPU's part of the trace.
 struct Stitched<'a, W: io::Write + io::Seek> {
+    cpu: Cpu,
     out: schedlab_trace::dat::CpuWriter<'a, W>,
     kinds: &'a [Tracepoint],
     /// Of their records; `None` where they differ.
@@ -264,6 +269,21 @@ struct Stitched<'a, W: io::Write + io::Seek> {
 }
 
 impl<W: io::Write + io::Seek> Stitched<'_, W> {
+    /// Takes all that the CPU's file of the spool holds; `false` if its end is cut.
+    fn all(&mut self, dir: &Path, layout: copy::Layout) -> Result<bool, RecordError> {
+        let mut chains = Chains::open(dir, self.cpu);
+        copy::read(&spool::records(dir, self.cpu), layout, &mut |found| match found {
+            Found::Record(time, body) => self.record(time, body),
+            Found::Lost(count) => self.lost(count),
+            Found::Beside(..) => Ok(()),
+            Found::Stack(sample) => {
+                let user = chains.next()?;
+                let record = layout.stacks.and_then(|stacks| stacks.record(sample, &user));
+                record.map_or(Ok(()), |record| self.record(sample.time, &record))
+            }
+        })
+    }
+
     fn record(&mut self, time: Nanos, body: &[u8]) -> io::Result<()> {
         self.marks_until(time)?;
         let id = body.first_chunk().map(|id| u16::from_ne_bytes(*id));
@@ -318,7 +338,7 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         *span = Span::new(span.start.min(time), span.end.max(end));
     }
 
-    fn finish(mut self, cpu: Cpu, kernel_lost: Option<u64>, all: &mut Recorded) -> io::Result<()> {
+    fn finish(mut self, kernel_lost: Option<u64>, all: &mut Recorded) -> io::Result<()> {
         self.marks_until(Nanos::MAX)?;
         // What was lost last is only in the kernel's count: the ring tells a loss with the record
         // that follows it.
@@ -333,9 +353,9 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         if self.marked > 0 {
             counts.insert(schedlab_trace::mark::NAME.into(), self.marked);
         }
-        all.per_cpu.insert(cpu, counts);
+        all.per_cpu.insert(self.cpu, counts);
         if self.lost > 0 {
-            all.lost.insert(cpu, self.lost);
+            all.lost.insert(self.cpu, self.lost);
         }
         if let Some(mine) = self.span {
             let span = all.span.get_or_insert(mine);
@@ -355,6 +375,8 @@ struct Known {
     moves: Moves,
     /// Counters of groups with a quota, read while events were written.
     counted: Vec<Seen>,
+    /// What processes had mapped.
+    spaces: Spaces,
 }
 
 impl Known {
@@ -362,19 +384,33 @@ impl Known {
         let mut addresses = BTreeSet::new();
         let mut names = Names::new(&head.tracepoints);
         let (moved, renamed) = (PathEvent::attach(head), PathEvent::rename(head));
-        let mut moves = Moves::default();
+        let (mut moves, mut spaces) = (Moves::default(), Spaces::default());
+        spaces.read(&spool::maps(dir))?;
+        spaces.read(&spool::maps_at_end(dir))?;
         for cpu in head.cpus.iter() {
-            copy::read(&spool::records(dir, cpu), layout, &mut |piece| {
-                if let Piece::Record(time, body) = piece {
-                    names.see(time, body);
-                    moves.attached.extend(moved.iter().filter_map(|of| of.attached(time, body)));
-                    moves.renamed.extend(renamed.iter().filter_map(|of| of.renamed(time, body)));
-                    addresses.extend(layout.stacks.iter().flat_map(|of| of.addresses(body)));
+            copy::read(&spool::records(dir, cpu), layout, &mut |found| {
+                match found {
+                    Found::Record(time, body) => {
+                        names.see(time, body);
+                        let (moved, renamed) = (moved.iter(), renamed.iter());
+                        moves.attached.extend(moved.filter_map(|of| of.attached(time, body)));
+                        moves.renamed.extend(renamed.filter_map(|of| of.renamed(time, body)));
+                        addresses.extend(layout.stacks.iter().flat_map(|of| of.addresses(body)));
+                    }
+                    Found::Stack(sample) => {
+                        let stacks = layout.stacks.iter();
+                        let records = stacks.filter_map(|of| Some((of, of.record(sample, &[])?)));
+                        for (of, record) in records {
+                            addresses.extend(of.addresses(&record));
+                        }
+                    }
+                    Found::Beside(kind, record, time) => spaces.see(kind, record, time),
+                    Found::Lost(_) => {}
                 }
                 Ok(())
             })?;
         }
-        Ok(Self { names: names.last(), addresses, moves, counted: Vec::new() })
+        Ok(Self { names: names.last(), addresses, moves, counted: Vec::new(), spaces })
     }
 }
 
@@ -506,6 +542,7 @@ mod tests {
             page_size: 4096,
             started: Nanos::ZERO,
             hierarchy: None,
+            user_stacks: None,
             only: BTreeSet::new(),
         }
     }

@@ -8,10 +8,45 @@ use schedlab_sys::regular_file;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use xz4rust::{DICT_SIZE_PROFILE_9, XzDecoder, XzReader};
 
-/// A file that is read as it is needed.
-pub(crate) type Elf<'a> = object::File<'a, &'a ReadCache<File>>;
+/// A file that is read as it is needed, or what was packed in one.
+pub(crate) type Elf<'a> = object::File<'a, &'a ReadCache<Content>>;
+
+/// Where an ELF file's bytes are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    File(File),
+    Memory(Cursor<Vec<u8>>),
+}
+
+impl Content {
+    /// Opens a regular file.
+    pub(crate) fn open(path: &Path) -> io::Result<ReadCache<Self>> {
+        Ok(ReadCache::new(Self::File(regular_file::open(path)?)))
+    }
+}
+
+impl Read for Content {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(into),
+            Self::Memory(bytes) => bytes.read(into),
+        }
+    }
+}
+
+impl Seek for Content {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.seek(to),
+            Self::Memory(bytes) => bytes.seek(to),
+        }
+    }
+}
 
 /// What can be named in a file.
 #[derive(Debug)]
@@ -57,6 +92,19 @@ pub(crate) struct Segment {
     bytes: u64,
 }
 
+impl Segment {
+    /// The address behind its last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.bytes)
+    }
+
+    /// By the place in the file, the address in memory.
+    pub(crate) fn address_of(&self, offset: u64) -> Option<u64> {
+        let at = offset.checked_sub(self.offset).filter(|at| *at < self.bytes)?;
+        self.address.checked_add(at)
+    }
+}
+
 /// By the address in memory, where a byte is in the file.
 pub(crate) fn file_offset(segments: &[Segment], address: u64) -> Option<u64> {
     let within = |one: &&Segment| address.checked_sub(one.address).is_some_and(|at| at < one.bytes);
@@ -64,24 +112,47 @@ pub(crate) fn file_offset(segments: &[Segment], address: u64) -> Option<u64> {
 }
 
 /// A loaded part of a file.
-pub(crate) fn segment<'a>(of: &object::Segment<'a, '_, &'a ReadCache<File>>) -> Segment {
+pub(crate) fn segment<'a>(of: &object::Segment<'a, '_, &'a ReadCache<Content>>) -> Segment {
     let (offset, bytes) = of.file_range();
     Segment { address: of.address(), offset, bytes }
 }
 
-/// Hands over the debug file of one without a table of its own; `None` if there is none.
+/// Hands over the debug file of one without a table of its own, or else the small one that is packed in it; `None` if
+/// there is none. `folders` are looked into before those of the system.
 pub(crate) fn with_debug_file<T>(
     path: &Path,
     elf: &Elf<'_>,
+    folders: &[PathBuf],
     read: impl FnOnce(&Elf<'_>) -> T,
 ) -> Option<T> {
     if elf.symbol_table().is_some() {
         return None;
     }
     let build_id = elf.build_id().ok().flatten().map(hex);
-    let debug = regular_file::open(&debug_file(path, elf, build_id.as_deref())?).ok()?;
-    let cache = ReadCache::new(debug);
+    let cache = match debug_file(path, elf, build_id.as_deref(), folders) {
+        Some(debug) => Content::open(&debug).ok()?,
+        None => ReadCache::new(Content::Memory(Cursor::new(packed_symbols(elf)?))),
+    };
     object::File::parse(&cache).ok().map(|debug| read(&debug))
+}
+
+/// Bytes of a packed debug file that are unpacked at most: those of a browser have 10 MiB.
+const PACKED_MAX: u64 = 256 << 20;
+
+/// The ELF file in `.gnu_debugdata`, with which Fedora ships its programs: the names of functions that are not exported.
+fn packed_symbols(elf: &Elf<'_>) -> Option<Vec<u8>> {
+    let section = elf.section_by_name(".gnu_debugdata")?;
+    unpacked(section.data().ok()?.to_vec())
+}
+
+fn unpacked(packed: Vec<u8>) -> Option<Vec<u8>> {
+    let decoder = XzDecoder::in_heap_with_alloc_dict_size(1 << 20, DICT_SIZE_PROFILE_9);
+    let room = NonZeroUsize::new(1 << 16)?;
+    let packed = Cursor::new(packed);
+    let unpacking = XzReader::new_with_buffer_size_and_decoder(packed, room, decoder);
+    let mut bytes = Vec::new();
+    unpacking.take(PACKED_MAX).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 impl Program {
@@ -91,8 +162,7 @@ impl Program {
     /// A sentence: it cannot be read, or is no ELF file.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let wrong = |why: String| format!("{}: {why}", path.display());
-        let file = regular_file::open(path).map_err(|error| wrong(error.to_string()))?;
-        let cache = ReadCache::new(file);
+        let cache = Content::open(path).map_err(|error| wrong(error.to_string()))?;
         let elf = object::File::parse(&cache)
             .map_err(|_| wrong("not an ELF program or library (a script?)".into()))?;
         let segments: Vec<Segment> = elf.segments().map(|of| segment(&of)).collect();
@@ -100,7 +170,7 @@ impl Program {
         add(&elf, &segments, &mut functions);
         let build_id = elf.build_id().ok().flatten().map(hex);
         let has_table = elf.symbol_table().is_some();
-        let has_debug_table = with_debug_file(path, &elf, |debug| {
+        let has_debug_table = with_debug_file(path, &elf, &[], |debug| {
             add(debug, &segments, &mut functions);
             debug.symbol_table().is_some()
         });
@@ -274,20 +344,44 @@ fn is_called(mangled: &str, name: &str) -> bool {
 
 /// A name as in the source, without the parameters of C++.
 pub(crate) fn without_parameters(name: &str) -> String {
-    cpp(name, false).unwrap_or_else(|| shown(name))
+    // The older names of Rust look like those of C++, with a hash as their last part.
+    match rustc_demangle::try_demangle(name) {
+        Ok(rust) => format!("{rust:#}"),
+        Err(_) => cpp(name, false).unwrap_or_else(|| name.to_owned()),
+    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// The debug file of a program: by its build id, else by its `.gnu_debuglink` (a file of the same build).
-fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<PathBuf> {
+/// Where a file with this build id may lie below a folder, under its own name or that of its debug file.
+pub(crate) fn by_build_id(folder: &Path, id: &str, ending: &str) -> Option<PathBuf> {
+    let (start, rest) = id.split_at_checked(2)?;
+    Some(folder.join(".build-id").join(start).join(format!("{rest}{ending}")))
+}
+
+/// The debug file of a program: by its build id, else by its name or `.gnu_debuglink` (a file of the same build).
+fn debug_file(
+    path: &Path,
+    elf: &Elf<'_>,
+    build_id: Option<&str>,
+    folders: &[PathBuf],
+) -> Option<PathBuf> {
     let root = Path::new("/usr/lib/debug");
-    let by_id = build_id.filter(|id| id.len() > 2).map(|id| {
-        let (start, rest) = id.split_at(2);
-        root.join(".build-id").join(start).join(format!("{rest}.debug"))
-    });
+    if let (Some(id), Some(name)) = (build_id, path.file_name()) {
+        let mut debug = name.to_owned();
+        debug.push(".debug");
+        let of = |folder: &PathBuf| {
+            let by_id = by_build_id(folder, id, ".debug");
+            by_id.into_iter().chain([folder.join(&debug), folder.join(name)])
+        };
+        let mut asked = folders.iter().flat_map(of);
+        if let Some(found) = asked.find(|place| has_build_id(place, build_id)) {
+            return Some(found);
+        }
+    }
+    let by_id = build_id.and_then(|id| by_build_id(root, id, ".debug"));
     if let Some(found) = by_id.filter(|path| path.is_file()) {
         return Some(found);
     }
@@ -300,11 +394,15 @@ fn debug_file(path: &Path, elf: &Elf<'_>, build_id: Option<&str>) -> Option<Path
 }
 
 pub(crate) fn has_build_id(path: &Path, wanted: Option<&str>) -> bool {
-    let Ok(file) = regular_file::open(path) else { return false };
-    let cache = ReadCache::new(file);
-    let Ok(elf) = object::File::parse(&cache) else { return false };
-    let id = elf.build_id().ok().flatten().map(hex);
+    let id = build_id_of_file(path).map(|id| hex(&id));
     id.is_some() && id.as_deref() == wanted
+}
+
+/// The build id of a file; `None` if it has none, or is no ELF file.
+pub(crate) fn build_id_of_file(path: &Path) -> Option<Vec<u8>> {
+    let cache = Content::open(path).ok()?;
+    let elf = object::File::parse(&cache).ok()?;
+    elf.build_id().ok().flatten().map(<[u8]>::to_vec)
 }
 
 /// The notes of `<sys/sdt.h>`: three addresses (the place, the base that a prelinker moves, the count of users), then
@@ -443,6 +541,30 @@ pub(crate) const GOROUTINE: &str = if cfg!(target_arch = "x86_64") { "%r14" } el
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_packed_comes_out_and_nonsense_is_none() {
+        // `printf ELF | xz`
+        let packed = [
+            0xfd, 0x37, 0x7a, 0x58, 0x5a, 0, 0, 4, 0xe6, 0xd6, 0xb4, 0x46, 2, 0, 0x21, 1, 0x16, 0,
+            0, 0, 0x74, 0x2f, 0xe5, 0xa3, 1, 0, 2, 0x45, 0x4c, 0x46, 0, 0, 0xe4, 0xed, 0x94, 0x13,
+            0xed, 0x0b, 0xfd, 0xe3, 0, 1, 0x1b, 3, 0x0b, 0x2f, 0xb9, 0x10, 0x1f, 0xb6, 0xf3, 0x7d,
+            1, 0, 0, 0, 0, 4, 0x59, 0x5a,
+        ];
+        assert_eq!(unpacked(packed.to_vec()).as_deref(), Some(&b"ELF"[..]));
+        for cut in 0..packed.len() {
+            // What is whole before the cut may come out; nothing panics.
+            let _ = unpacked(packed[..cut].to_vec());
+        }
+        assert_eq!(unpacked(b"no such thing".to_vec()), None);
+    }
+
+    #[test]
+    fn older_names_of_rust_lose_their_hash_and_those_of_cpp_their_parameters() {
+        assert_eq!(without_parameters("_ZN3std2io4read17h0123456789abcdefE"), "std::io::read");
+        assert_eq!(without_parameters("_ZN3std2io4readEi"), "std::io::read");
+        assert_eq!(without_parameters("read"), "read");
+    }
 
     #[test]
     #[cfg(target_arch = "x86_64")]

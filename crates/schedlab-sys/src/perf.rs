@@ -27,21 +27,56 @@ pub enum Source {
     WithStack(u64),
     /// The same with stacks of no length, in a ring that [`Self::WithStack`] shares: samples of a ring are laid out alike.
     WithoutStack(u64),
+    /// The same as a tracepoint; each sample also holds the call stack of the program. Tells of mappings and processes too.
+    WithUserStack(u64, UserStack),
+    /// The same with stacks of no length, in a ring that [`Self::WithUserStack`] shares.
+    BesideUserStack(u64),
     /// No samples, only the records of created, ended and renamed tasks.
     Tasks,
 }
 
+/// Which parts of the call stack a sample holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserStack {
+    /// Whether the functions of the kernel are in it.
+    pub kernel: bool,
+    /// Bytes of the program's stack that are copied, a multiple of 8 up to [`Self::COPY_MAX`], with
+    /// [`Self::REGISTERS`] registers. With 0 the kernel follows frame pointers.
+    pub copy: u32,
+}
+
+impl UserStack {
+    /// A record has at most 64 KiB.
+    pub const COPY_MAX: u32 = 60 << 10;
+    /// The registers that unwinding takes, by their numbers in the kernel's `asm/perf_regs.h`.
+    #[cfg(target_arch = "x86_64")]
+    const MASK: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+    #[cfg(target_arch = "aarch64")]
+    const MASK: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    const MASK: u64 = 0;
+    /// How many registers a sample holds, in this order: on x86-64 the frame pointer, the stack pointer and the address;
+    /// on AArch64 the frame pointer, the return address, the stack pointer and the address. 0: no stack can be copied.
+    pub const REGISTERS: usize = Self::MASK.count_ones() as usize;
+}
+
 /// Record types that a ring of ours can hold.
 pub mod record {
+    /// `PERF_RECORD_MMAP`, which older kernels write in place of [`MMAP2`].
+    pub const MMAP: u32 = 1;
     /// The type of a record of losses (`PERF_RECORD_LOST`): id, count.
     pub const LOST: u32 = 2;
     /// `PERF_RECORD_COMM`: pid, tid, name.
     pub const COMM: u32 = 3;
     /// `PERF_RECORD_FORK`: pid, parent's pid, tid, parent's tid, time.
     pub const FORK: u32 = 7;
-    /// `PERF_RECORD_SAMPLE`: time; addresses of the stack behind their number (for [`super::Source::WithStack`] and
-    /// [`super::Source::WithoutStack`]); raw size, raw bytes.
+    /// `PERF_RECORD_SAMPLE`: process and thread (with [`super::Source::WithUserStack`] and
+    /// [`super::Source::BesideUserStack`]); time; addresses of the stack behind their number (not for
+    /// [`super::Source::Tracepoint`]); raw size, raw bytes; registers and the stack's copy, if [`super::UserStack::copy`] is
+    /// not 0.
     pub const SAMPLE: u32 = 9;
+    /// `PERF_RECORD_MMAP2`: a process mapped a part of a file to run it.
+    pub const MMAP2: u32 = 10;
     /// Length of the header that every record starts with: type u32, misc u16, size u16.
     pub const HEADER: usize = 8;
 }
@@ -79,20 +114,30 @@ const _: () = assert!(size_of::<Attr>() == 128);
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
 const SOFTWARE_DUMMY: u64 = 9;
+const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_RAW: u64 = 1 << 10;
+const SAMPLE_REGS_USER: u64 = 1 << 12;
+const SAMPLE_STACK_USER: u64 = 1 << 13;
 const FORMAT_RUNNING: u64 = 1 << 1;
 const FORMAT_LOST: u64 = 1 << 4;
 const FLAG_DISABLED: u64 = 1 << 0;
+const FLAG_MMAP: u64 = 1 << 8;
 const FLAG_COMM: u64 = 1 << 9;
 const FLAG_TASK: u64 = 1 << 13;
 const FLAG_WATERMARK: u64 = 1 << 14;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const FLAG_NO_KERNEL_STACK: u64 = 1 << 21;
 const FLAG_NO_USER_STACK: u64 = 1 << 22;
+const FLAG_MMAP2: u64 = 1 << 23;
+const FLAG_COMM_EXEC: u64 = 1 << 24;
 const FLAG_USE_CLOCKID: u64 = 1 << 25;
 const FLAG_WRITE_BACKWARD: u64 = 1 << 27;
+const FLAG_BUILD_ID: u64 = 1 << 34;
+/// The records of mappings and processes.
+const FLAGS_BESIDE: u64 =
+    FLAG_MMAP | FLAG_MMAP2 | FLAG_COMM | FLAG_COMM_EXEC | FLAG_TASK | FLAG_BUILD_ID;
 const OPEN_CLOEXEC: libc::c_ulong = 8;
 /// The requests' numbers are packed differently on some architectures.
 const IOC_ENABLE: Opcode = opcode::none(b'$', 0);
@@ -119,14 +164,25 @@ impl Event {
         let (kind, config, extra) = match source {
             Source::Tracepoint(id) => (TYPE_TRACEPOINT, id, 0),
             Source::WithStack(id) => (TYPE_TRACEPOINT, id, FLAG_NO_USER_STACK),
-            Source::WithoutStack(id) => {
+            Source::WithoutStack(id) | Source::BesideUserStack(id) => {
                 (TYPE_TRACEPOINT, id, FLAG_NO_USER_STACK | FLAG_NO_KERNEL_STACK)
+            }
+            Source::WithUserStack(id, UserStack { kernel, copy }) => {
+                let kernel = if kernel { 0 } else { FLAG_NO_KERNEL_STACK };
+                let user = if copy == 0 { 0 } else { FLAG_NO_USER_STACK };
+                (TYPE_TRACEPOINT, id, kernel | user | FLAGS_BESIDE)
             }
             Source::Tasks => (TYPE_SOFTWARE, SOFTWARE_DUMMY, FLAG_COMM | FLAG_TASK),
         };
-        let stack = match source {
-            Source::WithStack(_) | Source::WithoutStack(_) => SAMPLE_CALLCHAIN,
-            Source::Tracepoint(_) | Source::Tasks => 0,
+        let (stack, copy) = match source {
+            Source::WithStack(_) | Source::WithoutStack(_) => (SAMPLE_CALLCHAIN, 0),
+            Source::WithUserStack(_, UserStack { copy: copy @ 1.., .. }) => {
+                (SAMPLE_TID | SAMPLE_CALLCHAIN | SAMPLE_REGS_USER | SAMPLE_STACK_USER, copy)
+            }
+            Source::WithUserStack(..) | Source::BesideUserStack(_) => {
+                (SAMPLE_TID | SAMPLE_CALLCHAIN, 0)
+            }
+            Source::Tracepoint(_) | Source::Tasks => (0, 0),
         };
         let backward = if backward { FLAG_WRITE_BACKWARD } else { 0 };
         let attr = Attr {
@@ -144,14 +200,18 @@ impl Event {
                 | extra
                 | backward,
             wakeup: wakeup_bytes,
+            sample_regs_user: if copy == 0 { 0 } else { UserStack::MASK },
+            sample_stack_user: copy,
             clockid: libc::CLOCK_MONOTONIC,
             ..Attr::default()
         };
         match open(&attr, cpu) {
             Ok(fd) => Ok(Self { fd, counts_lost: true }),
-            // Before Linux 6.0 an event cannot be asked for its losses; the ring still tells them.
+            // Before Linux 6.0 an event cannot be asked for its losses; the ring still tells them. Before 5.12 mappings
+            // tell no build ids.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let fd = open(&Attr { read_format: FORMAT_RUNNING, ..attr }, cpu)?;
+                let flags = attr.flags & !FLAG_BUILD_ID;
+                let fd = open(&Attr { read_format: FORMAT_RUNNING, flags, ..attr }, cpu)?;
                 Ok(Self { fd, counts_lost: false })
             }
             Err(error) => Err(error),

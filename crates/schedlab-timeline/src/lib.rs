@@ -98,7 +98,7 @@ pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Mo
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use off_cpu::{
-    FoldedStack, NO_STACK, OffCpuAnswer, OffCpuStack, OffCpuStacks, RUN_DELAY, StackRow,
+    CUT, FoldedStack, NO_STACK, OffCpuAnswer, OffCpuStack, OffCpuStacks, RUN_DELAY, StackRow,
 };
 pub use open_waits::Open;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 
 /// The frame in place of a stack that the trace does not hold.
 pub const NO_STACK: &str = "[no stack]";
+/// The frame in place of callers that the trace does not know.
+pub const CUT: &str = "[cut]";
 /// The frame on top of a stack for the time from the wakeup until the task ran.
 pub const RUN_DELAY: &str = "[run delay]";
 

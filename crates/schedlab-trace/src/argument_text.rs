@@ -19,6 +19,8 @@ const ARGUMENTS: &str = "arguments";
 pub(crate) const STACK: (&str, &str) = ("ftrace", "kernel_stack");
 /// Functions of a stack that are reported.
 const FRAMES_MAX: usize = 64;
+/// The same, of the kernel and the program together.
+const PROGRAM_FRAMES_MAX: usize = 512;
 /// Elements of an array beyond which the rest is cut.
 const ELEMENTS_MAX: usize = 64;
 
@@ -30,7 +32,7 @@ pub(crate) struct Spelling {
     /// The id of stacks.
     stack: Option<u16>,
     symbols: Symbols,
-    /// Names of what lies in the call chains of a perf.data.
+    /// Names of what lies in the call chains of a perf.data, or in the stacks of our own recordings.
     chains: Option<Arc<ChainNames>>,
 }
 
@@ -101,9 +103,8 @@ impl Spelling {
         let long = usize::from(self.encoding.long);
         let addresses = body.get(callers.offset as usize..).unwrap_or_default();
         let mut text = String::from("stack=");
-        if let Some(chains) = &self.chains {
-            let process =
-                field("process").and_then(|field| self.content(field, body)?.first_chunk());
+        if let (Some(chains), Some(process)) = (&self.chains, field("process")) {
+            let process = self.content(process, body).and_then(|bytes| bytes.first_chunk());
             let process = process.map_or(0, |pid| self.encoding.u32(*pid).cast_signed());
             let time = field("time").and_then(|field| self.content(field, body)?.first_chunk());
             let time = time.map_or(0, |time| self.encoding.u64(*time));
@@ -112,7 +113,9 @@ impl Spelling {
             chains.spell((Pid(process), time), words, &mut text);
             return text;
         }
-        for (index, bytes) in addresses.chunks_exact(long).take(count.min(FRAMES_MAX)).enumerate() {
+        let most = if self.chains.is_some() { PROGRAM_FRAMES_MAX } else { FRAMES_MAX };
+        let mut is_return = false;
+        for (index, bytes) in addresses.chunks_exact(long).take(count.min(most)).enumerate() {
             let address = match bytes.first_chunk::<8>() {
                 Some(bytes) => self.encoding.u64(*bytes),
                 None => bytes.first_chunk().map_or(0, |bytes| self.encoding.u32(*bytes).into()),
@@ -122,6 +125,11 @@ impl Spelling {
                 break;
             }
             text.push_str(if index > 0 { "<-" } else { "" });
+            if let Some(chains) = self.chains.as_ref().filter(|_| address >> 63 == 0) {
+                chains.spell_word(address, is_return, &mut text);
+                is_return = true;
+                continue;
+            }
             match self.symbols.name(address) {
                 Some(name) => text.push_str(name),
                 None => {

@@ -3,7 +3,9 @@
 //! The reader says what was mapped where and when, in the file's order; chains are spelt when somebody asks for their
 //! text. Memory comes out of the file's budget: what it refuses has no name.
 
+use crate::address_spaces::{AddressSpaces, SourceFile};
 use crate::budget::Budget;
+use crate::code::{CUT, Code, Word};
 use crate::function_names::{Function, KERNEL, KernelId, MappedFile, Names};
 use crate::symbols::Symbols;
 use schedlab_model::{Pid, Warning};
@@ -11,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Perf puts marks between addresses of different kinds: the last 4,095 numbers.
 pub(crate) const CONTEXTS: u64 = u64::MAX - 4_095;
@@ -20,42 +22,12 @@ const IN_USER: u64 = -512_i64 as u64;
 
 /// Bytes that a mapping, a process or a file takes beside its name.
 const ENTRY: u64 = 112;
-/// Mappings that may cover an address: a later one may lie on a part of an older one.
-const COVERING_MAX: usize = 16;
 /// Functions that begin before an address and may hold it: small ones lie inside large ones.
 const HOLDING_MAX: usize = 8;
-/// Forks from one process to the next that mappings are followed through.
-const ANCESTORS_MAX: usize = 64;
-
-/// A file that was mapped.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Source {
-    pub(crate) path: String,
-    pub(crate) build_id: Option<Vec<u8>>,
-    pub(crate) inode: Option<(u32, u32, u64)>,
-}
-
-/// Where a part of a file was mapped.
-#[derive(Clone, Copy, Debug)]
-struct Mapping {
-    end: u64,
-    offset: u64,
-    since: u64,
-    file: usize,
-}
-
-/// What is known of one process.
-#[derive(Debug, Default)]
-struct Process {
-    /// By address, then by age.
-    mappings: BTreeMap<u64, Vec<Mapping>>,
-    /// When it began or ran another program, and whose mappings it had then.
-    begun: Vec<(u64, Option<Pid>)>,
-}
 
 #[derive(Debug)]
 struct MappedSource {
-    source: Source,
+    source: SourceFile,
     /// `None`: nobody asked yet. Ascending.
     functions: Option<Vec<Function>>,
 }
@@ -78,11 +50,14 @@ struct Kernel {
 
 #[derive(Debug, Default)]
 struct Known {
-    processes: BTreeMap<Pid, Process>,
+    spaces: AddressSpaces,
     files: Vec<MappedSource>,
-    numbers: BTreeMap<Source, usize>,
+    numbers: BTreeMap<SourceFile, usize>,
     build_ids: BTreeMap<String, Vec<u8>>,
     kernel: Kernel,
+    /// Functions that lie in no file, in the order of our own recording.
+    listed: Vec<String>,
+    is_own: bool,
     /// Names as in the source, by file and function.
     readable: BTreeMap<(usize, usize), Arc<str>>,
     /// Files without names that addresses lay in.
@@ -108,6 +83,15 @@ impl ChainNames {
         Self { budget: Arc::clone(budget), names, recorded, known: Mutex::default() }
     }
 
+    /// Names for the words of our own recordings.
+    pub(crate) fn of_code(budget: &Arc<Budget>, names: Option<Names>, code: &Code) -> Self {
+        let recorded = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(code.recorded));
+        let files = code.files.iter().cloned();
+        let files = files.map(|source| MappedSource { source, functions: None }).collect();
+        let known = Known { files, listed: code.names.clone(), is_own: true, ..Known::default() };
+        Self { known: Mutex::new(known), ..Self::new(budget, names, recorded) }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         // What a panic left behind is still a list of mappings.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -129,14 +113,20 @@ impl ChainNames {
     }
 
     /// A process, or the kernel, mapped a part of a file.
-    pub(crate) fn mapped(&self, pid: Pid, since: u64, range: (u64, u64), offset: u64, of: Source) {
+    pub(crate) fn mapped(
+        &self,
+        pid: Pid,
+        since: u64,
+        range: (u64, u64),
+        offset: u64,
+        of: SourceFile,
+    ) {
         let mut known = self.known();
         let known = &mut *known;
-        let (start, end) = (range.0, range.0.saturating_add(range.1));
         if pid == KERNEL
             && let Some((_, symbol)) = of.path.split_once("[kernel.kallsyms]")
         {
-            known.kernel.text = Some((start, end));
+            known.kernel.text = Some((range.0, range.0.saturating_add(range.1)));
             known.kernel.reference = Some((symbol.to_owned(), offset));
             known.kernel.build_id = of.build_id.or(known.kernel.build_id.take());
             return;
@@ -153,15 +143,14 @@ impl ChainNames {
             }
             None => return,
         };
-        let mapping = Mapping { end, offset, since, file };
-        known.processes.entry(pid).or_default().mappings.entry(start).or_default().push(mapping);
+        known.spaces.mapped(pid, since, range, (offset, file));
     }
 
     /// A process began, with the mappings of its parent, or ran another program, without any.
     pub(crate) fn began(&self, pid: Pid, at: u64, parent: Option<Pid>) {
         // Perf tells of those that were there before, without a time.
         if at > 0 && self.budget.take(ENTRY) {
-            self.known().processes.entry(pid).or_default().begun.push((at, parent));
+            self.known().spaces.began(pid, at, parent);
         }
     }
 
@@ -173,7 +162,7 @@ impl ChainNames {
         text: &mut String,
     ) {
         let mut known = self.known();
-        let (mut context, mut first) = (None, true);
+        let (mut context, mut first, mut is_return) = (None, true, false);
         for word in chain {
             if word >= CONTEXTS {
                 context = Some(word);
@@ -190,11 +179,30 @@ impl ChainNames {
             first = false;
             let named = match in_kernel {
                 true => self.in_kernel(&mut known, word, time, text),
-                false => self.in_process(&mut known, word, (pid, time), text),
+                false => self.in_process(&mut known, word, (pid, time), is_return, text),
             };
+            is_return |= !in_kernel;
             if named.is_none() {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "{word:#x}");
+            }
+        }
+    }
+
+    /// The name of a word of our own recordings that lies in a program; the first one of a stack is no return address.
+    pub(crate) fn spell_word(&self, word: u64, is_return: bool, text: &mut String) {
+        let mut known = self.known();
+        match Word::of(word) {
+            Word::File { file, offset } => {
+                if self.in_file(&mut known, (file, offset), is_return, text).is_none() {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "{offset:#x}");
+                }
+            }
+            Word::Name(name) => push(known.listed.get(name).map_or("?", String::as_str), text),
+            Word::Cut => text.push_str(CUT),
+            Word::Kernel(address) | Word::Address(address) => {
+                let _ = write!(text, "{address:#x}");
             }
         }
     }
@@ -220,7 +228,7 @@ impl ChainNames {
         if kernel.symbols.as_ref()?.is_empty() {
             return None;
         }
-        let (file, _) = find(&known.processes, KERNEL, address, time)?;
+        let (file, _) = known.spaces.find(KERNEL, address, time)?;
         let path = &known.files.get(file)?.source.path;
         let module = module_of(path)?;
         if !known.kernel.modules.contains_key(&module) {
@@ -284,16 +292,28 @@ impl ChainNames {
         known: &mut Known,
         address: u64,
         (pid, time): (Pid, u64),
+        is_return: bool,
         text: &mut String,
     ) -> Option<()> {
-        let (file, offset) = find(&known.processes, pid, address, time)?;
+        let (file, offset) = known.spaces.find(pid, address, time)?;
+        self.in_file(known, (file, offset), is_return, text)
+    }
+
+    /// A return address may lie behind the function that called: the call is before it.
+    fn in_file(
+        &self,
+        known: &mut Known,
+        (file, offset): (usize, u64),
+        is_return: bool,
+        text: &mut String,
+    ) -> Option<()> {
         if known.files.get(file)?.functions.is_none() {
             let functions = self.functions(known, file);
             known.files[file].functions = Some(functions);
         }
         let MappedSource { source, functions } = &known.files[file];
         let functions = functions.as_deref().unwrap_or_default();
-        let Some(index) = holding(functions, offset) else {
+        let Some(index) = holding(functions, offset.saturating_sub(is_return.into())) else {
             if functions.is_empty() && source.path.starts_with('/') {
                 known.unnamed.insert(file);
             }
@@ -322,7 +342,7 @@ impl ChainNames {
         let (Some(Names(names)), Some(of)) = (&self.names, known.files.get(file)) else {
             return Vec::new();
         };
-        let Source { path, build_id, inode } = &of.source;
+        let SourceFile { path, build_id, inode } = &of.source;
         if !path.starts_with('/') {
             return Vec::new();
         }
@@ -356,35 +376,16 @@ impl ChainNames {
             let what = format!(
                 "functions of {listed}{more} are addresses: this machine does not have these files, or they have no symbols"
             );
-            let remedy = "install their debug symbols; record with `perf record --buildid-all` to tell the files";
+            let remedy = match known.is_own {
+                true => "install their debug symbols, or read the trace where it was recorded",
+                false => {
+                    "install their debug symbols; record with `perf record --buildid-all` to tell the files"
+                }
+            };
             notes.push(Warning::new("files-unnamed", what, remedy));
         }
         notes
     }
-}
-
-/// The file at an address of a process at a time, and the place in it.
-fn find(
-    processes: &BTreeMap<Pid, Process>,
-    mut pid: Pid,
-    address: u64,
-    mut time: u64,
-) -> Option<(usize, u64)> {
-    for _ in 0..ANCESTORS_MAX {
-        let process = processes.get(&pid)?;
-        let begun = process.begun.iter().rev().find(|(at, _)| *at <= time);
-        let since = begun.map_or(0, |(at, _)| *at);
-        let at_hand = |of: &&Mapping| (since..=time).contains(&of.since) && address < of.end;
-        let below = process.mappings.range(..=address).rev().take(COVERING_MAX);
-        let newest = below
-            .filter_map(|(start, all)| Some((*start, all.iter().rev().find(at_hand)?)))
-            .max_by_key(|(start, of)| (of.since, *start));
-        if let Some((start, of)) = newest {
-            return Some((of.file, (address - start).wrapping_add(of.offset)));
-        }
-        (time, pid) = (since, begun?.1?);
-    }
-    None
 }
 
 /// The function that holds a place of its file.
@@ -432,7 +433,7 @@ mod tests {
     }
 
     fn map(names: &ChainNames, pid: i32, since: u64, start: u64, path: &str) {
-        let source = Source { path: path.into(), build_id: None, inode: None };
+        let source = SourceFile { path: path.into(), build_id: None, inode: None };
         names.mapped(Pid(pid), since, (start, 0x1000), 0, source);
     }
 

@@ -14,12 +14,14 @@
 /// The types of events, times and CPUs.
 pub use schedlab_model as model;
 
+mod address_spaces;
 mod argument_text;
 mod background_source;
 mod budget;
 mod buffers;
 mod census;
 mod chain_names;
+mod code;
 mod conversion_loss;
 mod convert;
 pub mod dat;
@@ -61,7 +63,9 @@ pub mod synthetic;
 mod text;
 mod trace;
 
+pub use address_spaces::{AddressSpaces, SourceFile};
 pub use census::Census;
+pub use code::{Code, Word};
 pub use convert::{Converted, Line, List, Target, convert, convert_ticks, cut, list, tick_hz};
 pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
@@ -70,6 +74,7 @@ pub use error::TraceError;
 pub use event_writer::EventWriter;
 pub use function_names::{Function, FunctionNames, KernelId, MappedFile, Names};
 pub use new_file::{NewFile, remove_unfinished, replace, write_file};
+pub use perf::SpaceChange;
 pub use record::open_records;
 pub use selection::Part;
 pub use trace::Trace;
@@ -102,7 +107,7 @@ pub struct Options {
     /// Whether [`EventSource::arguments`] gives those of tracepoints beyond the scheduler's from
     /// records too, not from texts only. One thread then decodes: with several it is not the caller's.
     pub arguments: bool,
-    /// Who knows the names of functions in the call chains of a perf.data; without it, they are addresses.
+    /// Who knows the names of functions in call chains; without it, they are addresses.
     pub names: Option<Names>,
 }
 

@@ -13,6 +13,7 @@ mod directory;
 mod feature;
 mod head;
 mod layout;
+mod mappings;
 mod pending;
 mod raw_records;
 mod reader;
@@ -22,6 +23,7 @@ mod round_reader;
 mod round_source;
 
 pub(crate) use directory::joined;
+pub use mappings::SpaceChange;
 pub(crate) use raw_records::PerfRecords;
 pub(crate) use reader::PerfReader;
 

@@ -54,7 +54,10 @@ pub use memory_output::Observed;
 pub use nemesis::{Cluster, Event, Happening, Pair};
 pub use nodes::{Change, Node, Step};
 pub use noise::Noise;
-pub use record::{Filter, Full, RecordSpec, Recorded, RecordedRequest, Snapshot, Via, Watched};
+pub use record::{
+    Filter, Full, RecordSpec, Recorded, RecordedRequest, RecordedStacks, Snapshot, UserStacks, Via,
+    Watched,
+};
 pub use requested::{CALLS, Edge, Requested};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
 pub use speed::{Assignment, PROFILES_GONE, Speed, Speeds, speeds};

@@ -154,6 +154,9 @@ pub struct RecordSpec {
     /// Whether to keep the kernel's call stacks of tasks that leave their CPUs to sleep.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stacks: bool,
+    /// Whether to keep the program's call stacks of these tasks, and how.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub user_stacks: Option<UserStacks>,
     /// Whether to keep, as marks, what programs write into `trace_marker`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trace_marker: bool,
@@ -166,6 +169,15 @@ pub struct RecordSpec {
     /// Whether the run is worth nothing without its trace: then it is not begun without the right.
     #[serde(default, skip_serializing_if = "is_default")]
     pub required: bool,
+}
+
+/// How the call stacks of programs are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserStacks {
+    /// Bytes of each stack that are copied, to be unwound when the recording ends. With 0 the kernel follows frame
+    /// pointers.
+    pub copy_bytes: u32,
 }
 
 /// What a recording holds, as its machine counted it.
@@ -182,8 +194,24 @@ pub struct Recorded {
     /// The requests that were asked for, as they were seen.
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: Vec<RecordedRequest>,
+    /// The call stacks of programs, if they were asked for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub user_stacks: Option<RecordedStacks>,
     /// What is wrong with the recording.
     pub warnings: Vec<Warning>,
+}
+
+/// What a recording saw of the call stacks of programs ([`UserStacks`]).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize,
+)]
+pub struct RecordedStacks {
+    /// Sleeps whose stack is known up to the outermost function of the program.
+    pub whole: u64,
+    /// Sleeps whose stack ends early.
+    pub cut: u64,
+    /// What all events took in the rings.
+    pub ring_bytes: u64,
 }
 
 /// What a recording saw of one kind of request ([`Requested`]).

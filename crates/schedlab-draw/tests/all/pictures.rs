@@ -6,11 +6,12 @@
 use crate::golden::{check, reads_well};
 use schedlab_draw::choice::{Choice, choice};
 use schedlab_draw::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores, stacked};
+use schedlab_draw::flame::Flame;
 use schedlab_draw::power::{LaneKind, lane};
 use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
 use schedlab_draw::{Colour, PALETTE, Theme};
 use schedlab_model::{Cpu, Nanos, Place, Span};
-use schedlab_timeline::{PowerAnswer, PowerSpan, Step, Within};
+use schedlab_timeline::{FoldedStack, PowerAnswer, PowerSpan, Step, Within};
 
 fn span(start: u64, end: u64) -> Span {
     Span::new(Nanos(start), Nanos(end))
@@ -153,6 +154,28 @@ fn traces_stand_under_each_other_on_one_axis() {
     short.rows.truncate(2);
     let size = Size { width_px: 700, row_px: Some(16) };
     check("cores-stacked", &stacked(&[small(), short], size, &Theme::light()));
+}
+
+#[test]
+fn functions_stand_on_their_callers() {
+    let stack = |frames: &str, us: u64| FoldedStack {
+        frames: frames.split(';').map(str::to_owned).collect(),
+        time: Nanos(us * 1_000),
+    };
+    let flame = Flame {
+        title: "Off-CPU time".into(),
+        notes: vec!["1.00 s of 4 CPUs: 900 ms off CPU, then 100 ms of run delay".into()],
+        stacks: vec![
+            stack("server;main;serve;accept;do_syscall_64;inet_csk_accept", 400_000),
+            stack("server;main;serve;accept;do_syscall_64;inet_csk_accept;[run delay]", 60_000),
+            stack("server;main;serve;std::vector<int>::reserve;page_fault", 90_000),
+            stack("server;[cut];worker;pthread_cond_wait;futex_wait", 200_000),
+            stack("server;[cut];worker;pthread_cond_wait;futex_wait;[run delay]", 40_000),
+            stack("logger;[no stack]", 210_000),
+        ],
+    };
+    check("flame", &flame.scene(900, &Theme::light()));
+    check("flame-dark", &flame.scene(600, &Theme::dark()));
 }
 
 #[test]

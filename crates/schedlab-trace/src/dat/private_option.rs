@@ -3,6 +3,7 @@
 //! The option holds JSON. `trace-cmd report` skips options that it does not know.
 
 use crate::budget::Budget;
+use crate::code::Code;
 use crate::names::may_be;
 use schedlab_model::{
     Affinity, AtStart, Conditions, Counted, CpuSet, Groups, Nanos, Pid, Place, Span, Topology,
@@ -45,6 +46,8 @@ pub struct Companion {
     pub only: Option<BTreeSet<Pid>>,
     /// Whether the flags of the records do not say if an interrupt logged them.
     pub no_contexts: bool,
+    /// Where the functions of programs in stacks lie; `None` if stacks hold none.
+    pub code: Option<Code>,
 }
 
 impl Companion {
@@ -94,6 +97,9 @@ impl Companion {
         }
         if self.no_contexts {
             root["no_contexts"] = json!(true);
+        }
+        if let Some(code) = &self.code {
+            root["code"] = json!(code);
         }
         root.to_string().into_bytes()
     }
@@ -163,6 +169,7 @@ impl Companion {
             chosen,
             only: serde_json::from_value(take(&mut root, "only")).ok().flatten(),
             no_contexts,
+            code: serde_json::from_value(take(&mut root, "code")).ok().flatten(),
         })
     }
 }
@@ -206,6 +213,7 @@ fn without_nul(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address_spaces::SourceFile;
 
     fn read(text: &[u8]) -> Option<Companion> {
         Companion::from_json(text, &Budget::new(0))
@@ -308,6 +316,15 @@ mod tests {
             chosen: Some(2),
             no_contexts: true,
             at_start: Some(at_start()),
+            code: Some(Code {
+                files: vec![SourceFile {
+                    path: "/bin/x".into(),
+                    build_id: Some(vec![1, 255]),
+                    inode: Some((8, 1, u64::MAX)),
+                }],
+                names: vec!["ü".into()],
+                recorded: 5,
+            }),
         };
         assert_eq!(read(&companion.to_json()), Some(companion));
         assert_eq!(read(&Companion::default().to_json()), Some(Companion::default()));

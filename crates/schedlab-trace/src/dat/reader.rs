@@ -18,7 +18,9 @@ use super::written_head::{Header, Instance, Version};
 use crate::Options;
 use crate::argument_text::{Kept, STACK, Spelling};
 use crate::background_source::Portable;
+use crate::budget::Budget;
 use crate::buffers::several;
+use crate::chain_names::ChainNames;
 use crate::error::TraceError;
 use crate::format::identify;
 use crate::input::Input;
@@ -68,13 +70,16 @@ pub(crate) struct DatReader {
     header: Header,
     /// How other tracepoints' arguments are spelt, if anybody asks.
     spelling: Option<Arc<Spelling>>,
+    /// Whether another thread reads, and the caller of that one spells.
+    is_ahead: bool,
 }
 
 impl DatReader {
     /// Whether one of the threads is left to read ahead of the caller, and the source.
     pub(crate) fn open(input: Input, options: &Options) -> Result<(bool, Self), TraceError> {
-        let reader = Self::open_as(input, options, false)?;
-        Ok((reads_ahead(reader.lanes.is_packed(), options), reader))
+        let mut reader = Self::open_as(input, options, false)?;
+        reader.is_ahead = reads_ahead(reader.lanes.is_packed(), options);
+        Ok((reader.is_ahead, reader))
     }
 
     /// `all`: also what is large and only passed on.
@@ -108,7 +113,7 @@ impl DatReader {
         }
         let spelling = options
             .arguments
-            .then(|| Spelling::new(header.encoding, formats(&header)).with_symbols(&symbols))
+            .then(|| spelling(&header, &symbols, (input.budget(), options)))
             .map(Arc::new);
         header.kallsyms = if all { symbols } else { Vec::new() };
         let mut info = info(&header, &decoder, time.tsc.is_some());
@@ -133,7 +138,8 @@ impl DatReader {
         let together =
             divided.then(|| Together::new(&lanes, options.threads, options.portion)).flatten();
         let (merge, together) = (Merge::default(), together.map(Box::new));
-        Ok(Self { info, warnings, merge, lanes, together, header, spelling })
+        let is_ahead = false;
+        Ok(Self { info, warnings, merge, lanes, together, header, spelling, is_ahead })
     }
 }
 
@@ -172,6 +178,8 @@ impl EventSource for DatReader {
         };
         if !more {
             self.lanes.report(&mut self.warnings);
+            let spells = self.spelling.as_ref().filter(|_| !self.is_ahead);
+            self.warnings.extend(spells.iter().flat_map(|of| of.notes(true)));
         }
         Ok(more)
     }
@@ -272,6 +280,21 @@ impl Visit for Pass<'_, '_> {
         if self.result.is_ok() {
             self.result = (self.sink)(self.buffer, self.cpu, Piece::Lost(NonZeroU32::new(count)));
         }
+    }
+}
+
+/// How other tracepoints are spelt, with names for the functions in stacks.
+fn spelling(
+    header: &Header,
+    symbols: &[u8],
+    (budget, options): (&Arc<Budget>, &Options),
+) -> Spelling {
+    let spelling = Spelling::new(header.encoding, formats(header)).with_symbols(symbols);
+    match header.companion.as_ref().and_then(|companion| companion.code.as_ref()) {
+        Some(code) => {
+            spelling.with_chains(Arc::new(ChainNames::of_code(budget, options.names.clone(), code)))
+        }
+        None => spelling,
     }
 }
 

@@ -6,22 +6,18 @@
 
 use super::head::Head;
 use super::layout::{Layout, When};
-use super::records;
-use crate::chain_names::{ChainNames, Source};
+use super::mappings::SpaceChange;
+use crate::chain_names::ChainNames;
 use crate::encoding::Encoding;
 use crate::entry::{Plan, Slot};
 use crate::format::identify;
 use crate::plan::Decoder;
-use schedlab_model::Pid;
 use std::sync::Arc;
 
 /// The bits of a state in which a task sleeps; one that stays runnable has none.
 const SLEEPS: u64 = 255;
 /// Addresses of a chain that are kept: `kernel.perf_event_max_stack` is 127 unless somebody raised it.
 const WORDS_MAX: usize = 512;
-/// Bits of a record's head: the task ran another program, a mapping tells a build id in place of an inode.
-const COMM_EXEC: u16 = 1 << 13;
-const MMAP_BUILD_ID: u16 = 1 << 14;
 
 /// What a stack's record holds before its addresses, in bytes.
 const HEAD: usize = 24;
@@ -91,39 +87,13 @@ impl Chains {
 
     /// Takes in a record that tells of mappings and processes, if it is one.
     pub(super) fn tell(&self, kind: u32, record: &[u8], time: u64, encoding: Encoding) {
-        let _ = self.told(kind, record, time, encoding);
-    }
-
-    fn told(&self, kind: u32, record: &[u8], time: u64, encoding: Encoding) -> Option<()> {
-        let u32_at = |at: usize| Some(encoding.u32(*record.get(at..)?.first_chunk()?));
-        let u64_at = |at: usize| Some(encoding.u64(*record.get(at..)?.first_chunk()?));
-        let pid = |at: usize| Some(Pid(u32_at(at)?.cast_signed()));
-        let misc = encoding.u16(*record.get(4..)?.first_chunk()?);
-        match kind {
-            records::COMM if misc & COMM_EXEC != 0 => self.names.began(pid(8)?, time, None),
-            // A thread has the mappings of its process.
-            records::FORK if u32_at(8)? != u32_at(12)? => {
-                self.names.began(pid(8)?, u64_at(24)?, Some(pid(12)?));
+        match SpaceChange::of(kind, record, time, encoding) {
+            Some(SpaceChange::Began { pid, at, parent }) => self.names.began(pid, at, parent),
+            Some(SpaceChange::Mapped { pid, range, offset, source }) => {
+                self.names.mapped(pid, time, range, offset, source);
             }
-            records::MMAP | records::MMAP2 => {
-                let (range, offset) = ((u64_at(16)?, u64_at(24)?), u64_at(32)?);
-                let (mut build_id, mut inode) = (None, None);
-                if kind == records::MMAP2 {
-                    let size = usize::from(*record.get(40)?).min(20);
-                    match misc & MMAP_BUILD_ID != 0 {
-                        true => build_id = Some(record.get(44..44 + size)?.to_vec()),
-                        false => inode = Some((u32_at(40)?, u32_at(44)?, u64_at(48)?)),
-                    }
-                }
-                let name = record.get(if kind == records::MMAP2 { 72 } else { 40 }..)?;
-                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-                let path = String::from_utf8_lossy(name).into_owned();
-                let source = Source { path, build_id, inode };
-                self.names.mapped(pid(8)?, time, range, offset, source);
-            }
-            _ => {}
+            None => {}
         }
-        Some(())
     }
 }
 

@@ -13,12 +13,14 @@ use crate::machines;
 use anyhow::Context as _;
 use schedlab_model::{Bytes, Cpu, Event, Nanos, Pid, TraceInfo, Warning};
 use schedlab_record::mark_file as marks;
-use schedlab_record::{Filter, Full, Options, Recorder, Snapshot, Via, Watched, spool_of, stitch};
+use schedlab_record::{
+    Filter, Full, Options, Recorder, Snapshot, UserStacks, Via, Watched, spool_of, stitch,
+};
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
 use schedlab_workload::{
-    Figure, MachineName, Output, Recorded, RecordedRequest, Requested, RunSpec, Stream,
-    WorkloadSpec,
+    Figure, MachineName, Output, Recorded, RecordedRequest, RecordedStacks, Requested, RunSpec,
+    Stream, WorkloadSpec,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -48,6 +50,7 @@ Examples:
   schedlab record --request 'syscall:accept4%return($retval)..close($arg1)'
   schedlab record --request-list libc.so.6 malloc
   schedlab record --stacks -- make; schedlab trace tasks trace.dat
+  schedlab record --stacks user,kernel -- ./server; schedlab draw flame trace.dat -o off.svg
   schedlab record --time 10s; schedlab why trace.dat
   schedlab record --ssh root@host --time 10s -o x.dat
   trace-cmd report x.dat; kernelshark x.dat")]
@@ -129,9 +132,21 @@ pub(crate) struct Args {
     /// Write the trace without compression, for trace-cmd before 3.0; it takes 4 to 12 times the space
     #[arg(long, conflicts_with = "salvage")]
     no_compress: bool,
-    /// Store the kernel functions in which tasks blocked, for `trace why` and `trace tasks`
-    #[arg(long)]
-    stacks: bool,
+    /// Store the call stacks with which tasks went to sleep, for `trace stacks`, `trace why` and `trace
+    /// tasks`: the kernel's functions, or those of programs too
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHOSE",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        default_missing_value = "kernel"
+    )]
+    stacks: Vec<Whose>,
+    /// Copy this much of a program's stack at each switch, to find its functions when the recording ends;
+    /// with 0 the kernel follows frame pointers, which costs less and which most programs do not have
+    #[arg(long, value_name = "SIZE", default_value = "16KiB", requires = "stacks")]
+    stack_copy: Bytes,
     /// Keep the events of this time before a snapshot
     #[arg(long, value_name = "DURATION", default_value = "100ms", requires = "snapshot")]
     keep: Nanos,
@@ -167,6 +182,14 @@ impl From<Interface> for Via {
             Interface::Ftrace => Self::Ftrace,
         }
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Whose {
+    /// Functions of the kernel
+    Kernel,
+    /// Functions of the programs
+    User,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -519,13 +542,31 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
         watch: args.watch.clone(),
         between: args.between.clone(),
-        stacks: args.stacks,
+        stacks: args.stacks.contains(&Whose::Kernel),
+        user_stacks: user_stacks(args)?,
         trace_marker: args.trace_marker,
         no_compress: args.no_compress,
         requests: args.requests.clone(),
         time: args.time,
         required: true,
     })
+}
+
+/// Bytes of a stack that a sample has room for.
+const STACK_COPY_MAX: u64 = 60 << 10;
+
+fn user_stacks(args: &Args) -> anyhow::Result<Option<UserStacks>> {
+    if !args.stacks.contains(&Whose::User) {
+        return Ok(None);
+    }
+    let asked = args.stack_copy.0;
+    let copy_bytes = u32::try_from(asked.next_multiple_of(8)).ok();
+    let copy_bytes = copy_bytes.filter(|bytes| u64::from(*bytes) <= STACK_COPY_MAX);
+    let Some(copy_bytes) = copy_bytes else {
+        let what = format!("invalid --stack-copy {}: use at most 60KiB", args.stack_copy);
+        return Err(UsageError(what).into());
+    };
+    Ok(Some(UserStacks { copy_bytes }))
 }
 
 /// Fails if a trace cannot be written there: a recording is not lost to its path.
@@ -606,6 +647,9 @@ fn tell(summary: &Recorded, output: &Path) {
             note(&format!("lost: {}", list.join(", ")));
         }
     }
+    if let Some(stacks) = summary.user_stacks {
+        note(&said_of_stacks(stacks, total - events.get("kernel_stack").unwrap_or(&0)));
+    }
     let all = summary.span.map_or(0, |span| span.duration().0) as f64 * cpus.max(1) as f64;
     for request in &summary.requests {
         let (name, begun, ended) = (&request.name, request.begun, request.ended);
@@ -623,6 +667,15 @@ fn tell(summary: &Recorded, output: &Path) {
     for warning in &summary.warnings {
         note(&format!("warning: {warning}"));
     }
+}
+
+/// How many stacks of programs there are, and what they took.
+fn said_of_stacks(stacks: RecordedStacks, events: u64) -> String {
+    let RecordedStacks { whole, cut, ring_bytes } = stacks;
+    let all = whole + cut;
+    let share = 100.0 * cut as f64 / all.max(1) as f64;
+    let each = ring_bytes as f64 / 1024.0 / events.max(1) as f64;
+    format!("stacks of programs: {all}, {share:.1} % of them cut; {each:.1} KiB an event")
 }
 
 /// `schedlab record --json`.
@@ -643,6 +696,8 @@ pub(crate) struct Document {
     lost: u64,
     /// The requests of --request, as they were seen.
     requests: Vec<RecordedRequest>,
+    /// The call stacks of programs, if they were asked for.
+    user_stacks: Option<RecordedStacks>,
     warnings: Vec<Warning>,
 }
 
@@ -661,6 +716,7 @@ impl Document {
             per_cpu: summary.per_cpu.clone(),
             lost: summary.lost_total(),
             requests: summary.requests.clone(),
+            user_stacks: summary.user_stacks,
             warnings: summary.warnings.clone(),
         }
     }

@@ -19,6 +19,7 @@ mod latency;
 mod locality;
 mod migrations;
 mod power;
+mod pprof;
 mod ran_instead;
 pub(crate) mod stacks;
 mod tasks;

@@ -61,6 +61,7 @@ mod trace_answers;
 mod trace_convert;
 mod trace_cut;
 mod tune;
+mod user_stacks;
 mod validation;
 mod vm;
 mod vm_build;

@@ -79,6 +79,20 @@ fn stacks_are_those_of_perf_script_and_sum_up_to_the_time_off_the_cpu() {
     let whole = sum(&stacks, "stacks", &["off_cpu_ns", "run_delay_ns"]) / 1_000;
     assert!(in_text.abs_diff(whole) * 100 <= whole, "{in_text} and {whole} µs");
 
+    let pprof = dir.path().join("off.pb.gz");
+    ours(&["stacks", "--pprof", pprof.to_str().expect("a temporary path is UTF-8")], &file);
+    match output("go", &["tool", "pprof", "-raw", pprof.to_str().expect("the same")]) {
+        None => missing!("go tool pprof: what --pprof writes was not read by its tool"),
+        Some(raw) => {
+            // A sample is its value, a colon, and the numbers of its functions.
+            let samples = raw.lines().skip_while(|line| *line != "Samples:");
+            let value = |line: &str| line.split_once(':')?.0.trim().parse::<u64>().ok();
+            let theirs = samples.filter_map(value).sum::<u64>() / 1_000;
+            assert!(theirs.abs_diff(whole) * 1_000 <= whole, "{theirs} and {whole} µs: {raw}");
+            assert!(raw.contains("off_cpu/nanoseconds"), "{raw}");
+        }
+    }
+
     let theirs = of_perf(&file);
     let events = json(&["events", "--event", "kernel_stack", "--limit", "100000", "--json"], &file);
     let (mut compared, mut differ) = (0, Vec::new());

@@ -1,7 +1,7 @@
 //! `schedlab draw flame`: time off the CPU by call stack.
 
 use super::{Common, Drawn};
-use crate::commands::trace::input::{Input, Selection};
+use crate::commands::trace::input::{Input, Selection, Symbols};
 use crate::commands::trace::stacks;
 use schedlab_draw::flame::Flame;
 use std::path::PathBuf;
@@ -24,13 +24,15 @@ pub(crate) struct Args {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
+    symbols: Symbols,
+    #[command(flatten)]
     common: Common,
 }
 
 /// Draws it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
-    let input = Input::part_of(&args.file, common.min, common.max);
+    let input = Input::part_of(&args.file, common.min, common.max).with_symbols(&args.symbols);
     let reply = stacks::ask(&input, &args.selection)?;
     let mut tasks: Vec<_> = reply.answer.rows.iter().map(|row| row.task).collect();
     tasks.dedup();

@@ -44,6 +44,18 @@ pub(crate) struct Part {
     /// Whether names of the trace and its file are replaced.
     #[arg(skip)]
     pub(crate) anonymise: bool,
+    /// Folders with files that name functions, beside those of this machine.
+    #[arg(skip)]
+    pub(crate) symbols: Vec<PathBuf>,
+}
+
+/// Where functions in stacks have their names from.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Symbols {
+    /// Look for programs and debug files in DIR too, by build id: as .build-id/xx/REST, or by name or path
+    /// (repeatable)
+    #[arg(long, value_name = "DIR")]
+    symbols: Vec<PathBuf>,
 }
 
 impl Part {
@@ -91,7 +103,7 @@ impl Part {
         question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
         let cut = self.cut(path)?;
-        let names = Q::ARGUMENTS.then(schedlab_record::names_here);
+        let names = Q::ARGUMENTS.then(|| schedlab_record::names_here_and_in(self.symbols.clone()));
         let options = Options { arguments: Q::ARGUMENTS, names, ..self.options() };
         let mut source = self.open(path, &options)?;
         let question = question(source.info());
@@ -114,13 +126,20 @@ impl Part {
 impl Input {
     /// The part of a file, for an answer that is printed elsewhere.
     pub(crate) fn part_of(file: &Path, from: Option<Point>, to: Option<Point>) -> Self {
-        let part = Part { from, to, threads: None, form: Form::default(), anonymise: false };
+        let (form, symbols) = (Form::default(), Vec::new());
+        let part = Part { from, to, threads: None, form, anonymise: false, symbols };
         Self { file: file.to_owned(), part }
     }
 
     /// The same with other names.
     pub(crate) fn anonymised(mut self, anonymise: bool) -> Self {
         self.part.anonymise = anonymise;
+        self
+    }
+
+    /// The same with more files that name functions.
+    pub(crate) fn with_symbols(mut self, Symbols { symbols }: &Symbols) -> Self {
+        self.part.symbols.clone_from(symbols);
         self
     }
 

@@ -1,6 +1,8 @@
 //! `schedlab trace stacks`: time off the CPU by call stack.
 
-use super::input::{self, Head, Input, Selection};
+use super::input::{self, Head, Input, Selection, Symbols};
+use super::pprof;
+use crate::commands::result_file::save;
 use crate::json;
 use schedlab_model::table::Rows;
 use schedlab_model::{Need, Unit, Warning, readable};
@@ -8,6 +10,7 @@ use schedlab_timeline::{OffCpuAnswer, OffCpuStacks, Reply, StackRow};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Options of `schedlab trace stacks`.
@@ -17,22 +20,28 @@ A task is off the CPU from the switch after which it sleeps until it is woken. T
 CPU (run delay). Both times go to the stack with which it went to sleep. A task that was displaced
 did not go to sleep: its waits are in `schedlab trace latency`.
 
-Stacks come from `schedlab record --stacks` (the kernel's functions), or from
-`perf record -g -a -e sched:sched_switch,sched:sched_waking` or `perf sched record -g` (the kernel's
-and the program's).
+Stacks come from `schedlab record --stacks user,kernel` (without WHOSE: the kernel's functions
+alone), from `perf record -g -a -e sched:sched_switch,sched:sched_waking`, or from
+`perf sched record -g`.
 
 Examples:
   schedlab trace stacks x.dat --comm postgres
   schedlab trace stacks perf.data --folded > off.folded   for speedscope, inferno, flamegraph.pl
+  schedlab trace stacks x.dat --pprof off.pb.gz           for go tool pprof
   schedlab draw flame perf.data -o off.svg")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    symbols: Symbols,
     /// Print a line for each stack, outermost function first, with its microseconds
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     folded: bool,
+    /// Write the stacks to FILE for pprof (`go tool pprof FILE`), and print no table
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "folded"])]
+    pprof: Option<PathBuf>,
     /// Print at most N rows, longest time first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
@@ -40,9 +49,16 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let reply = ask(&args.input, &args.selection)?;
+    let input = args.input.clone().with_symbols(&args.symbols);
+    let reply = ask(&input, &args.selection)?;
     if args.folded {
         return folded(&reply);
+    }
+    if let Some(path) = &args.pprof {
+        let stacks = reply.answer.folded(&reply.state);
+        save(path, &pprof::profile(&stacks, reply.observed.duration().0)?)?;
+        notes(&reply)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let rows = reply.answer.by_name(&reply.state);
     let table = Rows::new(&rows, reply.origin).known(&reply.known);
@@ -65,7 +81,8 @@ pub(crate) fn ask(input: &Input, selection: &Selection) -> anyhow::Result<Reply<
     let (blocked, waited, unstacked) = reply.answer.sums();
     if unstacked > schedlab_model::Nanos::ZERO && unstacked == blocked + waited {
         let what = format!("{}: the trace holds no stacks", input.shown());
-        let remedy = "record with `schedlab record --stacks`, or `perf sched record -g`";
+        let remedy =
+            "record with `schedlab record --stacks user,kernel`, or `perf sched record -g`";
         reply.warnings.push(Warning::new("stacks-missing", what, remedy));
     }
     Ok(reply)
@@ -94,12 +111,17 @@ fn folded(reply: &Reply<OffCpuAnswer>) -> anyhow::Result<ExitCode> {
             writeln!(out, "{} {micros}", stack.frames.join(";"))?;
         }
     }
+    notes(reply)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a table would say around itself.
+fn notes(reply: &Reply<OffCpuAnswer>) -> std::io::Result<()> {
     let mut err = crate::output::stderr();
     for warning in &reply.warnings {
         writeln!(err, "schedlab: {warning}")?;
     }
-    writeln!(err, "schedlab: {}", headline(reply))?;
-    Ok(ExitCode::SUCCESS)
+    writeln!(err, "schedlab: {}", headline(reply))
 }
 
 /// `schedlab trace stacks --json`.

@@ -1,0 +1,164 @@
+//! From a copied stack to its callers, by the tables that compilers leave for exceptions (`.eh_frame`), with the crate
+//! `framehop`; where a file has none, by frame pointers.
+//!
+//! All files lie in one made-up address space, each once: how a frame is unwound depends on the place in its file, not on
+//! where its process had the file. So files and rules are shared by all processes.
+
+use super::symbols::{Content, Segment, segment};
+use framehop::{
+    CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
+    UnwindRegsNative, Unwinder as _, UnwinderNative,
+};
+use object::{CompressionFormat, Object as _, ObjectSection};
+use schedlab_sys::perf::UserStack;
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Addresses of the made-up space that each file has; what lies higher in a file is not unwound.
+const SPAN: u64 = 1 << 32;
+/// Programs have no address from here on.
+const FIRST: u64 = 1 << 48;
+/// Bytes of tables that are held, over all files.
+const TABLES_MAX: u64 = 512 << 20;
+
+/// The registers behind a frame.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame(UnwindRegsNative);
+
+/// What follows a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The address to which the function returns.
+    Returns(u64),
+    /// It is the outermost one.
+    None,
+    /// Nobody knows: the copy ends, or a table is missing.
+    Unknown,
+}
+
+/// Tables of files.
+pub(crate) struct Unwinder {
+    inner: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
+    cache: CacheNative<MayAllocateDuringUnwind>,
+    /// Of files that could be read.
+    segments: BTreeMap<usize, Vec<Segment>>,
+    room: u64,
+}
+
+impl Unwinder {
+    pub(crate) fn new() -> Self {
+        let (inner, cache) = (UnwinderNative::new(), CacheNative::new());
+        Self { inner, cache, segments: BTreeMap::new(), room: TABLES_MAX }
+    }
+
+    /// Reads the tables of the file with this number.
+    pub(crate) fn add(&mut self, file: usize, path: &Path) -> Option<()> {
+        let cache = Content::open(path).ok()?;
+        let elf = object::File::parse(&cache).ok()?;
+        let segments: Vec<Segment> = elf.segments().map(|of| segment(&of)).collect();
+        let end = segments.iter().map(Segment::end).max()?.min(SPAN - 1);
+        let mut section = |name: &str| {
+            let section = elf.section_by_name(name)?;
+            self.room = self.room.checked_sub(section.size())?;
+            let data = unpacked(&section, &mut self.room)?;
+            let start = section.address();
+            Some((start..start.checked_add(data.len() as u64)?, data))
+        };
+        let (eh_frame_svma, eh_frame) = section(".eh_frame").unzip();
+        let (eh_frame_hdr_svma, eh_frame_hdr) = section(".eh_frame_hdr").unzip();
+        let debug_frame = section(".debug_frame").map(|(_, data)| data);
+        let sections = ExplicitModuleSectionInfo {
+            base_svma: 0,
+            eh_frame_svma,
+            eh_frame,
+            eh_frame_hdr_svma,
+            eh_frame_hdr,
+            debug_frame,
+            ..ExplicitModuleSectionInfo::default()
+        };
+        let base = base(file)?;
+        let name = path.display().to_string();
+        self.inner.add_module(Module::new(name, base..base + end, base, sections));
+        self.segments.insert(file, segments);
+        Some(())
+    }
+
+    /// The address of a place in the made-up space; `None` where its file has no tables.
+    fn placed(&self, (file, offset): (usize, u64)) -> Option<u64> {
+        let segments = self.segments.get(&file)?;
+        let address = segments.iter().find_map(|of| of.address_of(offset))?;
+        (address < SPAN).then(|| base(file)?.checked_add(address)).flatten()
+    }
+
+    /// The address at which a program went into the kernel, and its registers.
+    pub(crate) fn innermost(registers: &[u64; UserStack::REGISTERS]) -> Option<(u64, Frame)> {
+        #[cfg(target_arch = "x86_64")]
+        let (address, regs) = match *registers {
+            [frame, stack, address] => (address, UnwindRegsNative::new(address, stack, frame)),
+        };
+        #[cfg(target_arch = "aarch64")]
+        let (address, regs) = match *registers {
+            [frame, back, stack, address] => (address, UnwindRegsNative::new(back, stack, frame)),
+        };
+        Some((address, Frame(regs)))
+    }
+
+    /// What follows a frame of which nothing but its address is known.
+    pub(crate) fn after(&mut self, address: (u64, bool), place: Option<(usize, u64)>) -> Caller {
+        // With registers that lead nowhere, what has a caller cannot tell it.
+        match Self::innermost(&[FIRST; UserStack::REGISTERS]) {
+            Some((_, mut frame)) => self.step(address, place, &mut frame, (0, &[])),
+            None => Caller::Unknown,
+        }
+    }
+
+    /// Goes from a frame to its caller. `place` is where its address lies, `None` outside files.
+    pub(crate) fn step(
+        &mut self,
+        (address, is_first): (u64, bool),
+        place: Option<(usize, u64)>,
+        Frame(regs): &mut Frame,
+        (stack_at, stack): (u64, &[u8]),
+    ) -> Caller {
+        let placed = place.and_then(|place| self.placed(place)).unwrap_or(address);
+        let at = match is_first {
+            true => FrameAddress::from_instruction_pointer(placed),
+            false => match FrameAddress::from_return_address(placed) {
+                Some(at) => at,
+                None => return Caller::None,
+            },
+        };
+        let mut read = |address: u64| {
+            let from = usize::try_from(address.checked_sub(stack_at).ok_or(())?).map_err(drop)?;
+            let word = stack.get(from..).and_then(|rest| rest.first_chunk()).ok_or(())?;
+            Ok(u64::from_ne_bytes(*word))
+        };
+        match self.inner.unwind_frame(at, regs, &mut self.cache, &mut read) {
+            Ok(Some(address)) => Caller::Returns(address),
+            Ok(None) => Caller::None,
+            Err(_) => Caller::Unknown,
+        }
+    }
+}
+
+/// A section's bytes. Those of Go's `.debug_frame` are packed.
+fn unpacked<'a>(section: &impl ObjectSection<'a>, room: &mut u64) -> Option<Vec<u8>> {
+    let packed = section.compressed_data().ok()?;
+    match packed.format {
+        CompressionFormat::None => Some(packed.data.to_vec()),
+        CompressionFormat::Zlib => {
+            *room = room.checked_sub(packed.uncompressed_size)?;
+            let mut data = Vec::new();
+            let unpacking = flate2::read::ZlibDecoder::new(packed.data);
+            unpacking.take(packed.uncompressed_size).read_to_end(&mut data).ok()?;
+            Some(data)
+        }
+        _ => None,
+    }
+}
+
+/// Where the file with this number begins.
+fn base(file: usize) -> Option<u64> {
+    (file as u64).checked_mul(SPAN)?.checked_add(FIRST)
+}

@@ -1,0 +1,205 @@
+//! `schedlab record --stacks user,kernel`: the functions of a program in C whose callers are known. It is compiled
+//! without frame pointers.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn schedlab(dir: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(arguments).current_dir(dir).stdin(Stdio::null());
+    command.output().expect("the built command starts")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The program, compiled into `dir` under a name that no other test has: a recording holds the tasks of all. `None` where
+/// something is missing.
+fn app(dir: &Path, name: &str) -> Option<PathBuf> {
+    let app = dir.join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/user_stacks/app.c");
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-fomit-frame-pointer", "-fno-ipa-icf", "-Wl,--build-id", "-pthread", "-o"])
+        .arg(&app)
+        .arg(&source);
+    match cc.output() {
+        Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
+        Err(_) => {
+            missing!("cc: stacks of programs were not checked");
+            return None;
+        }
+    }
+    Some(app)
+}
+
+/// Records a command; the stacks of tasks that run the program, and what was said of them.
+fn stacks(app: &Path, options: &[&str], command: &str) -> Option<(String, String)> {
+    let dir = app.parent().expect("the temporary directory");
+    let base = ["record", "-o", "x.dat", "--for", "scheduling"];
+    let output = schedlab(dir, &[&base[..], options, &["--", "sh", "-c", command]].concat());
+    let said = stderr(&output);
+    if said.contains("CAP_PERFMON") {
+        missing!(
+            "the right to record perf events of all tasks: stacks of programs were not checked"
+        );
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some((read(app), said))
+}
+
+/// The stacks of x.dat, a line each, outermost function first. Not those of `trace stacks`: where a virtual machine logs no
+/// wakeup of an idle CPU, a sleep has no time there.
+fn read(app: &Path) -> String {
+    let dir = app.parent().expect("the temporary directory");
+    let name = app.file_name().and_then(|name| name.to_str()).expect("a name");
+    let events =
+        ["trace", "events", "x.dat", "--event", "kernel_stack", "--limit", "100000", "--json"];
+    let output = schedlab(dir, &events);
+    let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let events = reply["events"].as_array().expect("events").iter();
+    let line = |event: &serde_json::Value| {
+        let stack = event["arguments"].as_str()?.strip_prefix("stack=")?;
+        let mut functions: Vec<&str> = stack.split("<-").chain([name]).collect();
+        functions.reverse();
+        Some(functions.join(";") + "\n")
+    };
+    events.filter(|event| event["comm"] == name).filter_map(line).collect()
+}
+
+#[track_caller]
+fn has(folded: &str, functions: &str) {
+    assert!(folded.lines().any(|line| line.contains(functions)), "no {functions} in\n{folded}");
+}
+
+const BOTH: [&str; 2] = ["--stacks", "user,kernel"];
+
+#[test]
+fn sleeps_have_the_callers_that_the_source_has() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = app(dir.path(), "app-whole") else { return };
+    let command = format!("{} & echo $! > pid; wait", app.display());
+    let Some((folded, said)) = stacks(&app, &BOTH, &command) else { return };
+    let pid = std::fs::read_to_string(dir.path().join("pid")).expect("the shell wrote it");
+    let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", pid.trim()));
+    let inner = "outer;middle;middle;middle;leaf;usleep;";
+    has(&folded, &format!(";main;{inner}"));
+    has(&folded, &format!(";worker;{inner}"));
+    has(&folded, &format!(";main;child;{inner}"));
+    // All the way from what the loader called to where the kernel waits.
+    has(&folded, "app-whole;_start;");
+    assert!(said.contains("stacks of programs: "), "{said}");
+    assert!(said.contains("KiB an event"), "{said}");
+    if cfg!(target_arch = "x86_64") {
+        has(&folded, ";main;run;made while it ran;leaf;usleep;");
+    }
+    let cut: Vec<&str> = folded.lines().filter(|line| line.contains("[cut];")).collect();
+    assert!(cut.is_empty(), "{cut:?}");
+    if !said.contains("without names") {
+        has(&folded, ";do_syscall_64;");
+    }
+    // `trace stacks` has them too; one that lasts under a microsecond has no line.
+    let output =
+        schedlab(dir.path(), &["trace", "stacks", "x.dat", "--comm", "app-whole", "--json"]);
+    let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut rows = reply["stacks"].as_array().expect("rows").iter();
+    let is_it = |stack: &str| stack.contains("leaf<-middle<-middle<-middle<-outer<-");
+    assert!(rows.any(|row| row["stack"].as_str().is_some_and(is_it)), "{reply:#}");
+}
+
+#[test]
+fn what_frame_pointers_cannot_tell_is_cut_and_a_wrong_caller_is_not_made_up() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = app(dir.path(), "app-cut") else { return };
+    let options = [&BOTH[..], &["--stack-copy", "0"]].concat();
+    let command = app.display().to_string();
+    let Some((folded, said)) = stacks(&app, &options, &command) else { return };
+    has(&folded, "app-cut;[cut];");
+    assert!(!folded.contains("main;outer"), "{folded}");
+    assert!(!said.contains(" 0.0 % of them cut"), "{said}");
+    // A copy that ends within the stack.
+    let options = [&BOTH[..], &["--stack-copy", "512"]].concat();
+    let Some((folded, _)) = stacks(&app, &options, &command) else { return };
+    has(&folded, "app-cut;[cut];");
+    has(&folded, ";middle;leaf;usleep;");
+    assert!(!folded.contains("main;outer"), "{folded}");
+}
+
+#[test]
+fn a_program_that_is_gone_has_places_in_its_file_and_the_rest_its_names() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = app(dir.path(), "app-gone") else { return };
+    let command = app.display().to_string();
+    let Some((folded, _)) = stacks(&app, &BOTH, &command) else { return };
+    has(&folded, ";main;outer;");
+    std::fs::remove_file(&app).expect("it was there");
+    let folded = read(&app);
+    assert!(!folded.contains("outer") && folded.contains(";app-gone+0x"), "{folded}");
+    has(&folded, ";usleep;");
+    let output = schedlab(dir.path(), &["trace", "stacks", "x.dat", "--comm", "app-gone"]);
+    assert_eq!(stderr(&output).matches("functions of app-gone").count(), 1, "{}", stderr(&output));
+    // Another file at its path names nothing.
+    std::fs::copy("/bin/sh", &app).expect("there is a shell");
+    assert_eq!(read(&app), folded);
+}
+
+/// Whether the stacks of x.dat name a function of the program that it does not export.
+fn is_named(dir: &Path, options: &[&str]) -> bool {
+    let output = schedlab(
+        dir,
+        &[&["trace", "stacks", "x.dat", "--json", "--comm", "app-bare"], options].concat(),
+    );
+    let reply: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut rows = reply["stacks"].as_array().expect("rows").iter();
+    rows.any(|row| row["stack"].as_str().is_some_and(|it| it.contains("leaf<-middle<-middle")))
+}
+
+#[test]
+fn a_stripped_program_has_names_by_a_folder_or_by_what_is_packed_in_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = app(dir.path(), "app-bare") else { return };
+    let command = app.display().to_string();
+    if stacks(&app, &BOTH, &command).is_none() {
+        return;
+    }
+    let shell = |line: &str| {
+        let done = Command::new("sh").args(["-ec", line]).current_dir(dir.path()).output();
+        done.expect("there is a shell").status.success()
+    };
+    if !shell("command -v objcopy strip xz") {
+        return missing!("objcopy, strip and xz (apt-get install binutils xz-utils)");
+    }
+    assert!(is_named(dir.path(), &[]));
+    let split =
+        "mkdir kept; objcopy --only-keep-debug app-bare kept/app-bare.debug; strip app-bare";
+    assert!(shell(split));
+    assert!(!is_named(dir.path(), &[]), "nothing names them");
+    assert!(is_named(dir.path(), &["--symbols", "kept"]));
+    assert!(!is_named(dir.path(), &["--symbols", "."]), "the folder has none");
+    let move_it = "id=$(readelf -n app-bare | sed -n 's/.*Build ID: //p'); rest=${id#??}; \
+        mkdir -p by-id/.build-id/${id%$rest}; cp kept/app-bare.debug by-id/.build-id/${id%$rest}/$rest.debug";
+    assert!(shell(move_it) && is_named(dir.path(), &["--symbols", "by-id"]));
+    // As Fedora packs them.
+    let pack = "objcopy -S --remove-section .comment --keep-symbol=leaf --keep-symbol=middle kept/app-bare.debug mini; \
+        xz mini; objcopy --add-section .gnu_debugdata=mini.xz app-bare";
+    assert!(shell(pack));
+    assert!(is_named(dir.path(), &[]), "the table is in the program");
+}
+
+#[test]
+fn rings_that_are_overwritten_have_stacks_too_and_ftrace_has_none() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = app(dir.path(), "app-ring") else { return };
+    let command = format!("{}; sleep 0.2 & wait", app.display());
+    let options = [&BOTH[..], &["--size", "64MiB", "--full", "overwrite"]].concat();
+    let Some((folded, _)) = stacks(&app, &options, &command) else { return };
+    has(&folded, ";main;outer;middle;middle;middle;leaf;usleep;");
+    let output =
+        schedlab(dir.path(), &["record", "--stacks", "user", "--via", "ftrace", "--time", "1s"]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("use --via perf"), "{}", stderr(&output));
+    let output = schedlab(dir.path(), &["record", "--stacks", "user", "--stack-copy", "64KiB"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("at most 60KiB"), "{}", stderr(&output));
+}
