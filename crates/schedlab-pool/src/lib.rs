@@ -155,7 +155,7 @@ pub use job::Criticality;
 #[cfg(all(not(loom), any(test, feature = "model")))]
 pub use model::{End, Model, ModelJob, ModelRequest, Step};
 #[cfg(not(loom))]
-pub use options::Options;
+pub use options::{Options, Sleep};
 #[cfg(not(loom))]
 pub use plan::Plan;
 pub use policy::{Late, LateJob};

@@ -183,6 +183,7 @@ fn core_with_a_clock() -> (Core<'static, Lists<Item<'static>>>, Vec<usize>, Arc<
     let hooks = Hooks {
         clock: Box::new(move || clock.fetch_add(1, SeqCst)),
         wake: Box::new(|_| {}),
+        says_when: false,
         late: None,
     };
     let (core, locals) = Core::new(1, 1 << 24, Late::Run, hooks);
