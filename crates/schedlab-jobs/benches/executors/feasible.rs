@@ -1,0 +1,42 @@
+//! Jobs that end late though a schedule without costs ends each 2 ms before its deadline, and what they waited for.
+
+#[path = "../../tests/all/feasible/play.rs"]
+mod play;
+
+use play::{Asked, frames, independent, play};
+use schedlab_jobs::load::{Burner, Kind};
+use schedlab_jobs::rig::Cause;
+
+const WORKERS: usize = 2;
+
+pub(super) fn measure(repeats: usize) {
+    let burner = Burner::calibrate_at(Kind::Cpu, WORKERS);
+    println!(
+        "| set | jobs before | jobs | late | by busy workers | by the kernel | by the pool | lost | pool, longest |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let sets: [(&str, fn(u64) -> Vec<Asked>); 3] = [
+        ("40 %", |seed| independent(WORKERS, 0.4, 300, seed)),
+        ("90 %", |seed| independent(WORKERS, 0.9, 300, seed)),
+        ("decode, filter, encode", |_| frames(25)),
+    ];
+    for (name, set) in sets {
+        for past in [0, 20_000] {
+            let (mut jobs, mut by, mut pool_ns) = (0, [0; Cause::ALL.len()], 0);
+            for seed in 1..=repeats as u64 {
+                let set = set(seed);
+                let run_delay = || schedlab_sys::task::own_run_delay().map(|delay| delay.0);
+                let played = play(&set, WORKERS, past, burner, run_delay);
+                jobs += set.len();
+                played.late().iter().for_each(|&(_, cause)| by[cause as usize] += 1);
+                pool_ns = pool_ns.max(played.longest(Cause::Pool));
+            }
+            let [busy, kernel, pool, lost] = by;
+            let late = by.iter().sum::<usize>();
+            let us = pool_ns / 1000;
+            println!(
+                "| {name} | {past} | {jobs} | {late} | {busy} | {kernel} | {pool} | {lost} | {us} us |"
+            );
+        }
+    }
+}
