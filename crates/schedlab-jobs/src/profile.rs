@@ -2,7 +2,7 @@
 
 use crate::graph::Node;
 use crate::policy::Nanos;
-use crate::run::{Run, Span};
+use crate::run::{Run, Span, Stopped};
 use std::collections::BTreeMap;
 
 /// Figures of a run. Times in nanoseconds.
@@ -33,8 +33,8 @@ pub struct Profile {
     pub post_to_start_ns: Vec<Nanos>,
     /// How long after a job could have started it was posted, ascending; only jobs that were posted late.
     pub posted_late_ns: Vec<Nanos>,
-    /// The longest time for which a job that was due and posted waited while a worker had no job.
-    pub starved_ns: Nanos,
+    /// The longest wait of a job that was due and posted while a worker had no job.
+    pub starved: Starved,
     /// Between two jobs of a worker while the next one was ready already, ascending.
     pub gaps_ns: Vec<Nanos>,
     /// First begin until all workers run a job for the first time; `None` when they never do.
@@ -49,6 +49,18 @@ pub struct Profile {
     /// Offered load: planned work over the time in which it was to arrive, in workers; `None` when all
     /// arrives at once.
     pub offered: Option<f64>,
+}
+
+/// The longest wait of a due job while a worker had no job and could run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Starved {
+    /// How long that was.
+    pub ns: Nanos,
+    /// What was deducted from this wait: the threads of all workers without a job were runnable without running, or their
+    /// CPUs were stolen.
+    pub stopped_ns: Nanos,
+    /// The longest such wait of any job, without a deduction.
+    pub whole_ns: Nanos,
 }
 
 /// Times of the jobs of one kind of work, summed.
@@ -123,7 +135,13 @@ impl Profile {
             lateness_ns,
             post_to_start_ns,
             posted_late_ns,
-            starved_ns: starved(run, &spans, &ready, &steps.unfilled(workers)),
+            starved: starved(
+                run,
+                &spans,
+                &ready,
+                &steps.unfilled(workers),
+                &Idle::of(&spans, workers, &run.stopped()),
+            ),
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
@@ -271,8 +289,14 @@ fn postings(run: &Run, spans: &[Span], ready: &[Nanos]) -> (Vec<Nanos>, Vec<Nano
     (starts, late)
 }
 
-/// The longest time for which a due job waited while fewer jobs ran than there are workers.
-fn starved(run: &Run, spans: &[Span], ready: &[Nanos], unfilled: &[(Nanos, Nanos, bool)]) -> Nanos {
+/// The longest time for which a due job waited while fewer jobs ran than there are workers, less what stopped these.
+fn starved(
+    run: &Run,
+    spans: &[Span],
+    ready: &[Nanos],
+    unfilled: &[(Nanos, Nanos, bool)],
+    idle: &[Idle],
+) -> Starved {
     let up_to = |time: Nanos| match unfilled.partition_point(|step| step.0 <= time).checked_sub(1) {
         None => time,
         Some(at) => {
@@ -282,9 +306,91 @@ fn starved(run: &Run, spans: &[Span], ready: &[Nanos], unfilled: &[(Nanos, Nanos
     };
     let waited = |span: &Span| {
         let due = ready[span.node as usize].max(run.posted(span.node).unwrap_or(0));
-        up_to(span.begin).saturating_sub(up_to(due))
+        (up_to(span.begin).saturating_sub(up_to(due)), due, span.begin)
     };
-    spans.iter().map(waited).max().unwrap_or(0)
+    let mut waits: Vec<_> = spans.iter().map(waited).collect();
+    waits.sort_unstable_by_key(|&wait| std::cmp::Reverse(wait));
+    let mut longest =
+        Starved { whole_ns: waits.first().map_or(0, |wait| wait.0), ..Starved::default() };
+    for (whole, due, begin) in waits {
+        if whole <= longest.ns {
+            break;
+        }
+        let could_run = idle.iter().map(|idle| idle.could_run(due, begin)).sum();
+        let ns = if idle.is_empty() { whole } else { whole.min(could_run) };
+        if ns > longest.ns {
+            longest = Starved { ns, stopped_ns: whole - ns, ..longest };
+        }
+    }
+    longest
+}
+
+/// When a worker had no job, and for how much of it the worker could not run.
+#[derive(Default)]
+struct Idle {
+    /// From, to, and for how long the worker could run without a job before.
+    gaps: Vec<(Nanos, Nanos, Nanos)>,
+    /// In order of [`Stopped::from`], which is that of the gap.
+    stopped: Vec<Stopped>,
+}
+
+impl Idle {
+    /// By worker; empty if nothing stopped any of them.
+    fn of(spans: &[Span], workers: usize, stopped: &[Stopped]) -> Vec<Self> {
+        let mut all = Vec::new();
+        if stopped.is_empty() {
+            return all;
+        }
+        all.resize_with(workers, Self::default);
+        for &stop in stopped.iter().filter(|stop| stop.worker < workers) {
+            all[stop.worker].stopped.push(stop);
+        }
+        let mut jobs = vec![Vec::new(); workers];
+        for span in spans.iter().filter(|span| (span.worker as usize) < workers) {
+            jobs[span.worker as usize].push((span.begin, span.end));
+        }
+        for (idle, jobs) in all.iter_mut().zip(&mut jobs) {
+            idle.stopped.sort_unstable_by_key(|stop| stop.from);
+            jobs.sort_unstable();
+            let (mut from, mut sum) = (0, 0);
+            for &(begin, end) in jobs.iter().chain([&(Nanos::MAX, Nanos::MAX)]) {
+                idle.gaps.push((from, begin, sum));
+                sum = idle.could_run_in((from, begin, sum), 0, begin).saturating_add(sum);
+                from = end;
+            }
+        }
+        all
+    }
+
+    /// Time of a gap between two moments in which the worker could run.
+    fn could_run_in(
+        &self,
+        (begin, end, _): (Nanos, Nanos, Nanos),
+        from: Nanos,
+        to: Nanos,
+    ) -> Nanos {
+        let within = |begin: Nanos, end: Nanos| end.min(to).saturating_sub(begin.max(from));
+        let first = self.stopped.partition_point(|stop| stop.from < begin);
+        let stops = self.stopped[first..].iter().take_while(|stop| stop.from == begin);
+        // Several looks at one gap: the longest has the others in it.
+        let stopped = stops.map(|stop| stop.ns.min(within(stop.from, stop.to))).max().unwrap_or(0);
+        within(begin, end).saturating_sub(stopped)
+    }
+
+    /// Time between two moments in which the worker had no job and could run.
+    fn could_run(&self, from: Nanos, to: Nanos) -> Nanos {
+        let first = self.gaps.partition_point(|gap| gap.1 <= from);
+        let gaps = &self.gaps[first..self.gaps.partition_point(|gap| gap.0 < to).max(first)];
+        let part = |gap: &(Nanos, Nanos, Nanos)| self.could_run_in(*gap, from, to);
+        match gaps {
+            [] => 0,
+            [only] => part(only),
+            [head, next, ..] => {
+                let tail = &gaps[gaps.len() - 1];
+                part(head) + (tail.2 - next.2) + part(tail)
+            }
+        }
+    }
 }
 
 /// Gaps beside a job whose CPU time was read are left out: reading it takes about as long as the gap.
@@ -334,19 +440,43 @@ mod tests {
         }
     }
 
+    /// Two workers with jobs from 100 to 200 and to 300, and a third job.
+    fn three(begin: Nanos) -> Run {
+        let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
+        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::still());
+        run.set_base(100);
+        run.log(0, 0, 100, Some(200));
+        run.log(1, 1, 100, Some(300));
+        run.log(2, 0, begin, Some(begin + 50));
+        run
+    }
+
     #[test]
     fn a_due_job_beside_an_idle_worker_is_starved_and_one_beside_busy_workers_is_not() {
-        let starved = |begin: Nanos| {
-            let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
-            let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::still());
-            run.set_base(100);
-            run.log(0, 0, 100, Some(200));
-            run.log(1, 1, 100, Some(300));
-            run.log(2, 0, begin, Some(begin + 50));
-            Profile::of(&run, 2).starved_ns
-        };
+        let starved = |begin: Nanos| Profile::of(&three(begin), 2).starved.ns;
         // Both workers run jobs until 200.
         assert_eq!([starved(200), starved(260), starved(400)], [0, 60, 200]);
+    }
+
+    #[test]
+    fn time_in_which_idle_workers_could_not_run_is_not_the_executors() {
+        let stop = |worker, from, to, ns| Stopped { worker, from, to, ns };
+        let starved = |stopped: Vec<Stopped>| {
+            let run = three(400);
+            let spans = run.spans();
+            let (steps, ready) = (Steps::of(&spans), ready_times(&run, &spans));
+            let idle = Idle::of(&spans, 2, &stopped);
+            super::starved(&run, &spans, &ready, &steps.unfilled(2), &idle)
+        };
+        // Worker 0 is idle from 200 to 400, worker 1 from 300 on: together 300, of which 200 starve the job.
+        let found = |ns, stopped_ns| Starved { ns, stopped_ns, whole_ns: 200 };
+        assert_eq!(starved(vec![]), found(200, 0));
+        assert_eq!(starved(vec![stop(0, 200, 400, 90)]), found(200, 0));
+        assert_eq!(starved(vec![stop(0, 200, 400, 190)]), found(110, 90));
+        assert_eq!(starved(vec![stop(0, 200, 400, 190), stop(1, 300, 420, 100)]), found(10, 190));
+        // Two looks at one time, and one that ends before.
+        assert_eq!(starved(vec![stop(0, 200, 350, 120), stop(0, 200, 400, 190)]), found(110, 90));
+        assert_eq!(starved(vec![stop(0, 20, 90, 50)]), found(200, 0));
     }
 
     #[test]

@@ -12,4 +12,4 @@ pub use grain::{GrainPoint, Jobs, grain_at, metg};
 pub use queueing::waiting;
 pub use replay::replay;
 pub use stall_shadow::{Shadow, Stall};
-pub use waits::{Cause, Ran, Slept, Wait, waits};
+pub use waits::{Cause, Ran, Slept, Wait, waits, waits_of};

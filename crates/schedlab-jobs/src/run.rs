@@ -12,6 +12,7 @@ pub use self::clock::Clock;
 use self::count::Counted;
 pub use self::dropping::{Dropped, Unfit};
 use self::watching::Watching;
+pub use self::watching::{Machine, Slept, Stopped};
 use crate::graph::{Graph, Node};
 use crate::policy::{NEVER, Nanos, Significance, StreamId};
 use crate::worker_stalls::Held;
@@ -144,6 +145,8 @@ pub struct Run {
     /// Whether some of that fails.
     fails: bool,
     dropped: Mutex<Dropped>,
+    /// The sleeps of each worker, if the executor tells.
+    sleeps: Mutex<Option<Vec<Vec<Slept>>>>,
     entries: Vec<Entry>,
     further: Vec<Further>,
     /// How many jobs ran, by worker.
@@ -224,6 +227,7 @@ impl Run {
             io: Vec::new(),
             fails: false,
             dropped,
+            sleeps: Mutex::default(),
             entries,
             further,
             counted: Counted::default(),
@@ -252,19 +256,44 @@ impl Run {
         self
     }
 
-    /// The same, looking for jobs that were held up ([`Run::held`]): for executors whose workers are not ours. This reads
-    /// how long the calling thread waited for a CPU while other tasks had it, over its life. A thread reads it when it
-    /// begins its first job, and then once in 0.1 ms of planned work.
+    /// The run, looking for jobs that were held up ([`Run::held`]) and for workers that could not run
+    /// ([`Run::stopped`]). A thread reads its run delay when it begins its first job, after 0.1 ms without one, and
+    /// once in `look_ns` of planned work.
     #[must_use]
-    pub fn with_run_delay(mut self, run_delay: fn() -> Option<Nanos>) -> Self {
-        self.watching = Some(Watching::new(run_delay));
+    pub fn with_machine(mut self, machine: Machine, look_ns: Nanos) -> Self {
+        self.watching = Some(Watching::new(machine, look_ns));
         self
     }
 
     /// Jobs that took a quarter and 0.1 ms longer than planned, each with its worker. Empty without
-    /// [`Run::with_run_delay`].
+    /// [`Run::with_machine`].
     pub fn held(&self) -> Vec<(usize, Held)> {
         self.watching.as_ref().map_or_else(Vec::new, Watching::held)
+    }
+
+    /// Times in which workers without a job could not run. Empty without [`Run::with_machine`].
+    pub fn stopped(&self) -> Vec<Stopped> {
+        self.watching.as_ref().map_or_else(Vec::new, Watching::stopped)
+    }
+
+    /// The files by which the kernel would tell of such times, and that it does not have; `None`: nobody looked.
+    pub fn missing(&self) -> Option<Vec<&'static str>> {
+        self.watching.as_ref().map(Watching::missing)
+    }
+
+    /// Keeps the sleeps of each worker, on the run's clock, if the run is watched.
+    pub fn set_sleeps(&self, sleeps: Vec<Vec<Slept>>) {
+        *self.sleeps.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(sleeps);
+    }
+
+    /// The sleeps of each worker; `None`: the executor does not tell.
+    pub fn sleeps(&self) -> Option<Vec<Vec<Slept>>> {
+        self.sleeps.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Whether somebody looks at the machine meanwhile.
+    pub fn is_watched(&self) -> bool {
+        self.watching.is_some()
     }
 
     /// The run, asking `stop` before each job whether the user has ended it: the remaining jobs
@@ -420,7 +449,10 @@ impl Run {
         worker: usize,
         cpu_clock: Option<fn() -> Nanos>,
     ) -> Option<Io> {
-        self.watching.iter().for_each(Watching::begin);
+        if let Some(watching) = &self.watching {
+            let now = self.clock.now();
+            watching.begin(worker, now, self.due(node, now));
+        }
         let cpu_before = cpu_clock.map(|clock| clock());
         let (begin, io) = self.perform_timed(node, worker);
         if let (Some(clock), Some(before)) = (cpu_clock, cpu_before) {
@@ -431,6 +463,13 @@ impl Run {
             watching.end(worker, begin, took_ns, self.work.expected_ns(node));
         }
         io
+    }
+
+    /// Since when a job could have begun, if its start has passed.
+    fn due(&self, node: Node, now: Nanos) -> Option<Nanos> {
+        let start = self.base() + self.schedule.start(node);
+        let before = || self.graph.predecessors(node).iter().map(|&before| self.done(before)).max();
+        (start < now).then(|| start.max(self.posted(node).unwrap_or(0)).max(before().unwrap_or(0)))
     }
 
     /// Logs a job that was run elsewhere, or in virtual time, from and until then; `None` is now.

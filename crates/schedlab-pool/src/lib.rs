@@ -155,7 +155,9 @@ pub use job::Criticality;
 #[cfg(all(not(loom), any(test, feature = "model")))]
 pub use model::{End, Model, ModelJob, ModelRequest, Step};
 #[cfg(not(loom))]
-pub use options::{Options, Sleep};
+pub use options::Options;
+#[cfg(all(not(loom), any(test, feature = "model")))]
+pub use options::Sleep;
 #[cfg(not(loom))]
 pub use plan::Plan;
 pub use policy::{Late, LateJob};

@@ -14,6 +14,10 @@ type OnLate = Arc<dyn Fn(LateJob) + Send + Sync>;
 /// A sleep of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(
+    not(any(test, feature = "model")),
+    expect(unreachable_pub, reason = "without a rig, nobody asks")
+)]
 pub struct Sleep {
     /// From when on others could wake the worker.
     pub from: Instant,
@@ -126,7 +130,9 @@ impl Options {
         self
     }
 
-    /// The options with a hook that each worker calls after each of its sleeps, with its number. It must not panic.
+    /// The options with a hook that each worker calls after each of its sleeps, with its number. It must not panic. For a
+    /// rig, as the model is.
+    #[cfg(any(test, feature = "model"))]
     #[must_use]
     pub fn on_sleep(mut self, hook: impl Fn(usize, Sleep) + Send + Sync + 'static) -> Self {
         self.on_sleep = Some(Arc::new(hook));

@@ -7,6 +7,9 @@ use play::{Asked, frames, independent, play};
 use schedlab_jobs::load::{Burner, Kind};
 use schedlab_jobs::rig::Cause;
 
+/// A set by its name, from a seed.
+type Named = (&'static str, fn(u64) -> Vec<Asked>);
+
 const WORKERS: usize = 2;
 
 pub(super) fn measure(repeats: usize) {
@@ -15,7 +18,7 @@ pub(super) fn measure(repeats: usize) {
         "| set | jobs before | jobs | late | by busy workers | by the kernel | by the pool | lost | pool, longest |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    let sets: [(&str, fn(u64) -> Vec<Asked>); 3] = [
+    let sets: [Named; 3] = [
         ("40 %", |seed| independent(WORKERS, 0.4, 300, seed)),
         ("90 %", |seed| independent(WORKERS, 0.9, 300, seed)),
         ("decode, filter, encode", |_| frames(25)),

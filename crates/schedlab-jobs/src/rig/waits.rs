@@ -4,7 +4,12 @@
 //! a job is due, with a worker asleep and nobody on the way, has lost that job: that must not be, and the log shows it
 //! exactly. All else is the wait for busy workers, for the kernel, or for a worker that is on its way to the job.
 
-use crate::policy::Nanos;
+use crate::graph::Node;
+use crate::policy::{NEVER, Nanos};
+use crate::profile::ready_times;
+pub use crate::run::Slept;
+use crate::run::{Run, Span};
+use crate::worker_stalls::{HELD_NS, lost_in_job};
 
 /// A job as the log has it, on one clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,17 +24,6 @@ pub struct Ran {
     pub end: Nanos,
     /// How long it should have taken; 0: nobody knows.
     pub planned: Nanos,
-}
-
-/// A sleep of a worker, on the same clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slept {
-    /// From when on others could wake the worker.
-    pub from: Nanos,
-    /// When the worker was woken, or its timer ended; never: it slept on.
-    pub woken: Nanos,
-    /// When the worker was awake.
-    pub to: Nanos,
 }
 
 /// What a due job waits for.
@@ -65,6 +59,11 @@ impl Wait {
         self.0[cause as usize]
     }
 
+    /// For how long the job waited in all.
+    pub fn sum(&self) -> Nanos {
+        self.0.iter().sum()
+    }
+
     /// What the job waited for longest; of equal ones the last in order.
     pub fn cause(&self) -> Cause {
         Cause::ALL.into_iter().max_by_key(|&cause| self.of(cause)).unwrap_or(Cause::Busy)
@@ -96,7 +95,7 @@ fn changes(jobs: &[Ran], sleeps: &[Vec<Slept>]) -> Vec<(Nanos, usize, State)> {
         let planned_end = job.begin.saturating_add(job.planned);
         all.push((job.begin, job.worker, State::InJob));
         all.push((job.end, job.worker, State::Awake));
-        if job.planned > 0 && planned_end < job.end {
+        if lost_in_job(job.end - job.begin, job.planned) > HELD_NS {
             all.push((planned_end, job.worker, State::Over));
         }
     }
@@ -143,6 +142,43 @@ pub fn waits(jobs: &[Ran], sleeps: &[Vec<Slept>]) -> Vec<Wait> {
     jobs.iter().map(wait).collect()
 }
 
+/// The waits of the jobs of a run whose executor tells the sleeps of its workers, and of those that were dropped because
+/// they were too late.
+pub fn waits_of(run: &Run) -> Option<Vec<(Node, Wait)>> {
+    let sleeps = run.sleeps()?;
+    let spans = run.spans();
+    let ready = ready_times(run, &spans);
+    let mut ran = vec![false; ready.len()];
+    spans.iter().for_each(|span| ran[span.node as usize] = true);
+    // Work of another kind takes longer for other reasons.
+    let planned = |node| if run.kind(node) == "cpu" { run.expected_ns(node) } else { 0 };
+    let of = |&Span { node, worker, begin, end, .. }: &Span| {
+        let (worker, due) = (worker as usize, ready[node as usize].min(begin));
+        (node, Ran { worker, due, begin, end, planned: planned(node) })
+    };
+    let missed = |node: Node| {
+        let latest = run.schedule().deadline(node);
+        let before = run.graph().predecessors(node);
+        let is_missed = !ran[node as usize] && before.iter().all(|&before| ran[before as usize]);
+        let due = ready[node as usize];
+        (is_missed && latest != NEVER).then(|| {
+            let begin = due.max(run.base() + latest);
+            (node, Ran { worker: 0, due, begin, end: begin, planned: 0 })
+        })
+    };
+    let jobs = spans.iter().map(of).chain((0..run.graph().len()).filter_map(missed));
+    let (nodes, jobs): (Vec<Node>, Vec<Ran>) = jobs.unzip();
+    let stopped = run.stopped();
+    let mut waits = waits(&jobs, &sleeps);
+    for (wait, job) in waits.iter_mut().zip(&jobs) {
+        let within = stopped
+            .iter()
+            .map(|stop| stop.ns.min(stop.to.min(job.begin).saturating_sub(stop.from.max(job.due))));
+        wait.held_up(within.max().unwrap_or(0));
+    }
+    Some(nodes.into_iter().zip(waits).collect())
+}
+
 /// What a due job waits for while so many workers are in each state.
 fn cause(counts: &[usize; 5]) -> Cause {
     let any = |state: State| counts[state as usize] > 0;
@@ -162,7 +198,8 @@ fn cause(counts: &[usize; 5]) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::NEVER;
+    use crate::graph::{Rules, Shape};
+    use crate::run::{Clock, Nothing, Schedule};
 
     fn job(worker: usize, due: Nanos, begin: Nanos, end: Nanos) -> Ran {
         Ran { worker, due, begin, end, planned: 0 }
@@ -210,13 +247,32 @@ mod tests {
 
     #[test]
     fn a_job_beyond_its_planned_time_and_a_worker_that_could_not_run_are_the_kernels() {
-        let long = Ran { planned: 60, ..job(0, 0, 0, 100) };
-        let mut found = waits(&[long, job(0, 10, 120, 130)], &[vec![]])[1];
-        assert_eq!(parts(&found), [50, 40, 20, 0]);
-        found.held_up(15);
-        assert_eq!(parts(&found), [50, 55, 5, 0]);
-        found.held_up(15);
-        assert_eq!((parts(&found), found.cause()), ([50, 60, 0, 0], Cause::Kernel));
+        let long = Ran { planned: 600_000, ..job(0, 0, 0, 1_000_000) };
+        let mut found = waits(&[long, job(0, 100_000, 1_200_000, 1_300_000)], &[vec![]])[1];
+        assert_eq!(parts(&found), [500_000, 400_000, 200_000, 0]);
+        found.held_up(150_000);
+        assert_eq!(parts(&found), [500_000, 550_000, 50_000, 0]);
+        found.held_up(150_000);
+        assert_eq!((parts(&found), found.cause()), ([500_000, 600_000, 0, 0], Cause::Kernel));
+        // A little longer than planned is no stall.
+        let longer = Ran { planned: 950_000, ..long };
+        let found = waits(&[longer, job(0, 100_000, 1_200_000, 1_300_000)], &[vec![]])[1];
+        assert_eq!(parts(&found), [900_000, 0, 200_000, 0]);
+    }
+
+    #[test]
+    fn a_run_tells_the_waits_of_its_jobs_and_of_those_that_were_dropped_as_too_late() {
+        let graph = Shape::Isolated.build(&Rules { nodes: 2, ..Rules::default() });
+        let schedule = Schedule { life_ns: Some(50), ..Schedule::default() };
+        let run = Run::new(graph, schedule, Box::new(Nothing), Clock::still());
+        run.set_base(100);
+        run.log(0, 0, 100, Some(400));
+        assert_eq!(waits_of(&run), None, "nobody tells of sleeps");
+        run.set_sleeps(vec![vec![]]);
+        let found = waits_of(&run).expect("sleeps are known");
+        let found: Vec<_> =
+            found.iter().map(|(node, wait)| (*node, parts(wait), wait.sum())).collect();
+        assert_eq!(found, [(0, [0; 4], 0), (1, [50, 0, 0, 0], 50)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use schedlab_jobs::planning::Planning;
 use schedlab_jobs::policy::{Nanos, Order, Policy, Significance, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Dropped, Io, Nothing, Run, Schedule, Work};
+use schedlab_jobs::run::{Clock, Dropped, Io, Machine, Nothing, Run, Schedule, Work};
 use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use std::sync::Arc;
@@ -265,8 +265,10 @@ fn a_job_that_was_held_up_is_found_whichever_executor_ran_it() {
             let graph = Shape::Isolated.build(&Rules { nodes: 16, ..Rules::default() });
             let run = Run::new(graph, Schedule::default(), Box::new(OneLong), Clock::start());
             // Without the kernel's account, nobody is accused.
-            let run_delay: fn() -> Option<Nanos> = if by_machine { || Some(0) } else { || None };
-            let run = Arc::new(run.with_run_delay(run_delay));
+            let own_delay: fn() -> Option<Nanos> = if by_machine { || Some(0) } else { || None };
+            let (thread, delay, stolen) = (|| 1, |_| None, || None);
+            let run = run.with_machine(Machine { thread, own_delay, delay, stolen }, 100_000);
+            let run = Arc::new(run);
             executor.run(&run).expect("the run ends");
             assert_eq!(run.verify(), Ok(()));
             let long = run.spans()[7];

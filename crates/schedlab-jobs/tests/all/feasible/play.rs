@@ -1,13 +1,14 @@
 //! Sets of jobs that can end in time, played on the pool's threads, with the log of it.
 
+use schedlab_jobs::adaptors::SleepLog;
 use schedlab_jobs::graph::{Rules, Shape};
 use schedlab_jobs::load::{Burner, Length, Load};
 use schedlab_jobs::policy::{NEVER, Nanos};
-use schedlab_jobs::rig::{Cause, Ran, Slept, Wait, waits};
+use schedlab_jobs::rig::{Cause, Ran, Wait, waits};
 use schedlab_jobs::run::Work;
 use schedlab_pool::{Handle, Options, Pool, Request, current_worker};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What a job of a set asks for; times are relative to the begin of the set.
@@ -121,15 +122,7 @@ pub(crate) fn play(
     // The log begins before the set does.
     let origin = base - Duration::from_secs(1);
     let since = move |at: Instant| at.saturating_duration_since(origin).as_nanos() as Nanos;
-    let sleeps: Arc<Vec<Mutex<Vec<Slept>>>> =
-        Arc::new((0..workers).map(|_| Mutex::default()).collect());
-    let log = Arc::clone(&sleeps);
-    let options = Options::new(workers).on_sleep(move |worker, sleep| {
-        let timer = sleep.until.filter(|&until| until < sleep.to);
-        let woken = sleep.woken.into_iter().chain(timer).map(since).min().unwrap_or(NEVER);
-        let slept = Slept { from: since(sleep.from), woken, to: since(sleep.to) };
-        log[worker].lock().expect("no panic").push(slept);
-    });
+    let (options, log) = SleepLog::keep(Options::new(workers), workers, (origin, 0));
     let pool = Pool::start(options).expect("threads");
     for _ in 0..past {
         pool.post(|| ()).expect("room");
@@ -183,8 +176,7 @@ pub(crate) fn play(
             planned: load.expected_ns(number as u32),
         })
         .collect();
-    let sleeps: Vec<_> = sleeps.iter().map(|own| own.lock().expect("no panic").clone()).collect();
-    let mut waits = waits(&ran, &sleeps);
+    let mut waits = waits(&ran, &log.take());
     for (wait, entry) in waits.iter_mut().zip(entries.iter()) {
         wait.held_up(entry.held_up.load(Relaxed));
     }
