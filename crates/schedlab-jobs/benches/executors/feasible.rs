@@ -3,6 +3,7 @@
 #[path = "../../tests/all/feasible/play.rs"]
 mod play;
 
+use super::mark::Middle;
 use play::{Asked, frames, independent, play};
 use schedlab_jobs::load::{Burner, Kind};
 use schedlab_jobs::rig::Cause;
@@ -13,11 +14,10 @@ type Named = (&'static str, fn(u64) -> Vec<Asked>);
 const WORKERS: usize = 2;
 
 pub(super) fn measure(repeats: usize) {
-    let burner = Burner::calibrate_at(Kind::Cpu, WORKERS);
     println!(
-        "| set | jobs before | jobs | late | by busy workers | by the kernel | by the pool | lost | pool, longest |"
+        "| set | jobs before | sets in time | job time over planned | jobs | late | by busy workers | by the kernel | by the pool | lost, longest |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let sets: [Named; 3] = [
         ("40 %", |seed| independent(WORKERS, 0.4, 300, seed)),
         ("90 %", |seed| independent(WORKERS, 0.9, 300, seed)),
@@ -25,20 +25,25 @@ pub(super) fn measure(repeats: usize) {
     ];
     for (name, set) in sets {
         for past in [0, 20_000] {
-            let (mut jobs, mut by, mut pool_ns) = (0, [0; Cause::ALL.len()], 0);
+            let (mut jobs, mut by, mut long) = (0, [0; Cause::ALL.len()], Vec::new());
+            let (mut kept, mut lost_ns) = (0, 0);
             for seed in 1..=repeats as u64 {
                 let set = set(seed);
+                let burner = Burner::calibrate_at(Kind::Cpu, WORKERS);
                 let run_delay = || schedlab_sys::task::own_run_delay().map(|delay| delay.0);
                 let played = play(&set, WORKERS, past, burner, run_delay);
                 jobs += set.len();
-                played.late().iter().for_each(|&(_, cause)| by[cause as usize] += 1);
-                pool_ns = pool_ns.max(played.longest(Cause::Pool));
+                let late = played.late();
+                late.iter().for_each(|&(_, cause)| by[cause as usize] += 1);
+                kept += usize::from(late.is_empty());
+                lost_ns = lost_ns.max(played.longest(Cause::Lost));
+                long.push(played.inflation());
             }
-            let [busy, kernel, pool, lost] = by;
+            let [busy, kernel, pool, _] = by;
             let late = by.iter().sum::<usize>();
-            let us = pool_ns / 1000;
+            let long = Middle::of(long);
             println!(
-                "| {name} | {past} | {jobs} | {late} | {busy} | {kernel} | {pool} | {lost} | {us} us |"
+                "| {name} | {past} | {kept} of {repeats} | {long} | {jobs} | {late} | {busy} | {kernel} | {pool} | {lost_ns} ns |"
             );
         }
     }

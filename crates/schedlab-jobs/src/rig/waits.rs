@@ -8,7 +8,7 @@ use crate::graph::Node;
 use crate::policy::{NEVER, Nanos};
 use crate::profile::ready_times;
 pub use crate::run::Slept;
-use crate::run::{Run, Span};
+use crate::run::{Run, Span, Stopped};
 use crate::worker_stalls::{HELD_NS, lost_in_job};
 
 /// A job as the log has it, on one clock.
@@ -68,13 +68,6 @@ impl Wait {
     pub fn cause(&self) -> Cause {
         Cause::ALL.into_iter().max_by_key(|&cause| self.of(cause)).unwrap_or(Cause::Busy)
     }
-
-    /// Puts time for which workers that were awake could not run down to the kernel.
-    pub fn held_up(&mut self, ns: Nanos) {
-        let ns = ns.min(self.of(Cause::Pool));
-        self.0[Cause::Pool as usize] -= ns;
-        self.0[Cause::Kernel as usize] += ns;
-    }
 }
 
 /// What a worker is at a moment: the later of two goes.
@@ -89,7 +82,7 @@ enum State {
 }
 
 /// When workers changed their states. At one time what ends sorts before what begins.
-fn changes(jobs: &[Ran], sleeps: &[Vec<Slept>]) -> Vec<(Nanos, usize, State)> {
+fn changes(jobs: &[Ran], sleeps: &[Vec<Slept>], stopped: &[Stopped]) -> Vec<(Nanos, usize, State)> {
     let mut all = Vec::with_capacity(2 * jobs.len());
     for job in jobs.iter().filter(|job| job.begin < job.end) {
         let planned_end = job.begin.saturating_add(job.planned);
@@ -99,29 +92,38 @@ fn changes(jobs: &[Ran], sleeps: &[Vec<Slept>]) -> Vec<(Nanos, usize, State)> {
             all.push((planned_end, job.worker, State::Over));
         }
     }
-    let sleeps = sleeps
-        .iter()
-        .enumerate()
-        .flat_map(|(worker, own)| own.iter().map(move |sleep| (worker, sleep)));
-    for (worker, sleep) in sleeps.filter(|(_, sleep)| sleep.from < sleep.to) {
+    let each = sleeps.iter().enumerate();
+    let each = each.flat_map(|(worker, own)| own.iter().map(move |sleep| (worker, sleep)));
+    for (worker, sleep) in each.filter(|(_, sleep)| sleep.from < sleep.to) {
         all.push((sleep.from, worker, State::Asleep));
         all.push((sleep.to, worker, State::Awake));
         if sleep.woken < sleep.to {
             all.push((sleep.woken.max(sleep.from), worker, State::Woken));
         }
     }
+    for stop in stopped.iter().filter(|stop| stop.worker < sleeps.len()) {
+        // A worker that is awake waits for its CPU most often just before it goes on.
+        let own = &sleeps[stop.worker];
+        let slept = own[..own.partition_point(|sleep| sleep.to <= stop.to)].last();
+        let from = stop.from.max(stop.to.saturating_sub(stop.ns)).max(slept.map_or(0, |s| s.to));
+        if from < stop.to {
+            all.push((from, stop.worker, State::Woken));
+            all.push((stop.to, stop.worker, State::Awake));
+        }
+    }
     all.sort_unstable();
     all
 }
 
-/// The waits of all jobs, in their order. `sleeps` are those of each worker.
-pub fn waits(jobs: &[Ran], sleeps: &[Vec<Slept>]) -> Vec<Wait> {
+/// The waits of all jobs, in their order. `sleeps` are those of each worker, in order; `stopped` are times in which workers
+/// without a job could not run.
+pub fn waits(jobs: &[Ran], sleeps: &[Vec<Slept>], stopped: &[Stopped]) -> Vec<Wait> {
     let mut states = vec![State::Awake; sleeps.len()];
     let mut counts = [0usize; 5];
     counts[State::Awake as usize] = states.len();
     // From each time on the cause, and how long each has been until then.
     let mut sums = vec![(0, cause(&counts), Wait::default())];
-    for (time, worker, state) in changes(jobs, sleeps) {
+    for (time, worker, state) in changes(jobs, sleeps, stopped) {
         counts[states[worker] as usize] -= 1;
         counts[state as usize] += 1;
         states[worker] = state;
@@ -168,14 +170,7 @@ pub fn waits_of(run: &Run) -> Option<Vec<(Node, Wait)>> {
     };
     let jobs = spans.iter().map(of).chain((0..run.graph().len()).filter_map(missed));
     let (nodes, jobs): (Vec<Node>, Vec<Ran>) = jobs.unzip();
-    let stopped = run.stopped();
-    let mut waits = waits(&jobs, &sleeps);
-    for (wait, job) in waits.iter_mut().zip(&jobs) {
-        let within = stopped
-            .iter()
-            .map(|stop| stop.ns.min(stop.to.min(job.begin).saturating_sub(stop.from.max(job.due))));
-        wait.held_up(within.max().unwrap_or(0));
-    }
+    let waits = waits(&jobs, &sleeps, &run.stopped());
     Some(nodes.into_iter().zip(waits).collect())
 }
 
@@ -217,12 +212,15 @@ mod tests {
     fn a_wait_is_divided_among_busy_workers_the_kernel_and_the_pool() {
         // Due at 20: both workers are in jobs until 100; worker 1 is awake until 130, and runs it then.
         let jobs = [job(0, 0, 0, 200), job(1, 0, 0, 100), job(1, 20, 130, 140)];
-        let found = waits(&jobs, &[vec![], vec![]]);
+        let found = waits(&jobs, &[vec![], vec![]], &[]);
         assert_eq!(parts(&found[2]), [80, 0, 30, 0]);
         assert_eq!(found[2].cause(), Cause::Busy);
         // Woken at 40 and awake at 90; its own timer counts in the same way.
-        let found =
-            waits(&[job(0, 0, 0, 200), job(1, 40, 95, 99)], &[vec![], vec![slept(10, 40, 90)]]);
+        let found = waits(
+            &[job(0, 0, 0, 200), job(1, 40, 95, 99)],
+            &[vec![], vec![slept(10, 40, 90)]],
+            &[],
+        );
         assert_eq!(parts(&found[1]), [0, 50, 5, 0]);
         assert_eq!(found[1].cause(), Cause::Kernel);
     }
@@ -231,7 +229,7 @@ mod tests {
     fn a_job_that_is_due_while_a_worker_sleeps_and_nobody_is_on_the_way_is_lost() {
         let run = |woken| {
             let jobs = [job(0, 0, 0, 200), job(0, 50, 200, 210)];
-            parts(&waits(&jobs, &[vec![], vec![slept(10, woken, 300)]])[1])
+            parts(&waits(&jobs, &[vec![], vec![slept(10, woken, 300)]], &[])[1])
         };
         // Not woken at all, 30 later, at once, and before it slept.
         assert_eq!(run(NEVER), [0, 0, 0, 150]);
@@ -241,22 +239,26 @@ mod tests {
         // Beside a worker that is awake or on the way, another may sleep on.
         let jobs = [job(0, 50, 70, 80)];
         let other = vec![slept(0, NEVER, 300)];
-        assert_eq!(parts(&waits(&jobs, &[vec![], other.clone()])[0]), [0, 0, 20, 0]);
-        assert_eq!(parts(&waits(&jobs, &[vec![slept(0, 50, 65)], other])[0]), [0, 15, 5, 0]);
+        assert_eq!(parts(&waits(&jobs, &[vec![], other.clone()], &[])[0]), [0, 0, 20, 0]);
+        assert_eq!(parts(&waits(&jobs, &[vec![slept(0, 50, 65)], other], &[])[0]), [0, 15, 5, 0]);
     }
 
     #[test]
     fn a_job_beyond_its_planned_time_and_a_worker_that_could_not_run_are_the_kernels() {
         let long = Ran { planned: 600_000, ..job(0, 0, 0, 1_000_000) };
-        let mut found = waits(&[long, job(0, 100_000, 1_200_000, 1_300_000)], &[vec![]])[1];
-        assert_eq!(parts(&found), [500_000, 400_000, 200_000, 0]);
-        found.held_up(150_000);
-        assert_eq!(parts(&found), [500_000, 550_000, 50_000, 0]);
-        found.held_up(150_000);
-        assert_eq!((parts(&found), found.cause()), ([500_000, 600_000, 0, 0], Cause::Kernel));
+        let jobs = [long, job(0, 100_000, 1_200_000, 1_300_000)];
+        let found =
+            |sleeps: Vec<Slept>, stopped: &[Stopped]| parts(&waits(&jobs, &[sleeps], stopped)[1]);
+        assert_eq!(found(vec![], &[]), [500_000, 400_000, 200_000, 0]);
+        let stop = |ns| [Stopped { worker: 0, from: 1_000_000, to: 1_200_000, ns }];
+        assert_eq!(found(vec![], &stop(150_000)), [500_000, 550_000, 50_000, 0]);
+        assert_eq!(found(vec![], &stop(900_000)), [500_000, 600_000, 0, 0]);
+        // The way from the wakeup to the CPU counts once.
+        let sleep = slept(1_010_000, 1_020_000, 1_100_000);
+        assert_eq!(found(vec![sleep], &stop(180_000)), [500_000, 580_000, 10_000, 10_000]);
         // A little longer than planned is no stall.
         let longer = Ran { planned: 950_000, ..long };
-        let found = waits(&[longer, job(0, 100_000, 1_200_000, 1_300_000)], &[vec![]])[1];
+        let found = waits(&[longer, job(0, 100_000, 1_200_000, 1_300_000)], &[vec![]], &[])[1];
         assert_eq!(parts(&found), [900_000, 0, 200_000, 0]);
     }
 
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_job_of_no_length_leaves_its_worker_awake() {
-        let found = waits(&[job(0, 0, 10, 10), job(0, 10, 30, 40)], &[vec![]]);
+        let found = waits(&[job(0, 0, 10, 10), job(0, 10, 30, 40)], &[vec![]], &[]);
         assert_eq!(found.iter().map(parts).collect::<Vec<_>>(), [[0, 0, 10, 0], [0, 0, 20, 0]]);
     }
 }

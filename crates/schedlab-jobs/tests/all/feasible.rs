@@ -15,7 +15,11 @@ fn loses_none(sets: &[Vec<Asked>]) {
             for set in sets {
                 let played = play(set, workers, past, burner, || None);
                 let (lost, late) = (played.longest(Cause::Lost), played.late());
-                assert_eq!(lost, 0, "{workers} workers, {past} jobs before, late: {late:?}");
+                let took = played.inflation();
+                assert_eq!(
+                    lost, 0,
+                    "{workers} workers, {past} jobs before, {took}, late: {late:?}"
+                );
             }
         }
     }

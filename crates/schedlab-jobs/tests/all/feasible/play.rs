@@ -5,7 +5,7 @@ use schedlab_jobs::graph::{Rules, Shape};
 use schedlab_jobs::load::{Burner, Length, Load};
 use schedlab_jobs::policy::{NEVER, Nanos};
 use schedlab_jobs::rig::{Cause, Ran, Wait, waits};
-use schedlab_jobs::run::Work;
+use schedlab_jobs::run::{Stopped, Work};
 use schedlab_pool::{Handle, Options, Pool, Request, current_worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -94,6 +94,12 @@ impl Played {
             .collect()
     }
 
+    /// How long the jobs took, over what was planned.
+    pub(crate) fn inflation(&self) -> f64 {
+        let sum = |of: fn(&Ran) -> Nanos| self.ran.iter().map(of).sum::<Nanos>() as f64;
+        sum(|ran| ran.end - ran.begin) / sum(|ran| ran.planned)
+    }
+
     /// For how long a due job waited for this cause at most.
     pub(crate) fn longest(&self, cause: Cause) -> Nanos {
         self.waits.iter().map(|wait| wait.of(cause)).max().unwrap_or(0)
@@ -106,8 +112,9 @@ struct Entry {
     begin: AtomicU64,
     end: AtomicU64,
     worker: AtomicUsize,
-    /// For how long its worker could not run since its job of before, as far as the kernel tells.
-    held_up: AtomicU64,
+    /// When its worker had ended its job of before, and for how long the worker could not run since then.
+    before: AtomicU64,
+    stopped: AtomicU64,
 }
 
 /// Plays a set on a pool that has `past` tiny jobs before it. `run_delay` is that of the calling thread.
@@ -132,7 +139,9 @@ pub(crate) fn play(
     let load = Load::new(&graph, burner, 1, Length::Fixed, 1).with_lengths(lengths);
     let entries: Arc<Vec<Entry>> = Arc::new(set.iter().map(|_| Entry::default()).collect());
     let load = Arc::new(load);
-    let delays: Arc<Vec<AtomicU64>> = Arc::new((0..workers).map(|_| AtomicU64::new(0)).collect());
+    // When each worker ended its last job, and its run delay then.
+    let delays: Arc<Vec<(AtomicU64, AtomicU64)>> =
+        Arc::new((0..workers).map(|_| Default::default()).collect());
     let at = |time: Nanos| base + Duration::from_nanos(time);
     let mut handles: Vec<Handle<'static, ()>> = Vec::new();
     let mut posted = Vec::new();
@@ -149,14 +158,18 @@ pub(crate) fn play(
             (Arc::clone(&entries), Arc::clone(&load), Arc::clone(&delays));
         let run = move || {
             let worker = current_worker().expect("a worker");
-            let delay = run_delay().unwrap_or(0);
             let entry = &entries[number];
-            entry.held_up.store(delay - delays[worker].load(Relaxed).min(delay), Relaxed);
+            let (ended, last) = (&delays[worker].0, &delays[worker].1);
+            let delay = run_delay().unwrap_or(0);
+            entry.before.store(ended.load(Relaxed), Relaxed);
+            entry.stopped.store(delay.saturating_sub(last.load(Relaxed)), Relaxed);
             entry.worker.store(worker, Relaxed);
             entry.begin.store(since(Instant::now()), Relaxed);
             load.perform(number as u32);
-            entry.end.store(since(Instant::now()), Relaxed);
-            delays[worker].store(run_delay().unwrap_or(0), Relaxed);
+            let end = since(Instant::now());
+            entry.end.store(end, Relaxed);
+            ended.store(end, Relaxed);
+            last.store(run_delay().unwrap_or(0), Relaxed);
         };
         handles.push(pool.spawn_with(request, run).expect("room"));
         posted.push(since(Instant::now()));
@@ -176,10 +189,17 @@ pub(crate) fn play(
             planned: load.expected_ns(number as u32),
         })
         .collect();
-    let mut waits = waits(&ran, &log.take());
-    for (wait, entry) in waits.iter_mut().zip(entries.iter()) {
-        wait.held_up(entry.held_up.load(Relaxed));
-    }
+    let stopped: Vec<_> = ran
+        .iter()
+        .zip(entries.iter())
+        .map(|(ran, entry)| Stopped {
+            worker: ran.worker,
+            from: entry.before.load(Relaxed),
+            to: ran.begin,
+            ns: entry.stopped.load(Relaxed),
+        })
+        .collect();
+    let waits = waits(&ran, &log.take(), &stopped);
     let deadlines =
         set.iter().map(|job| job.deadline).map(|deadline| deadline.saturating_add(since(base)));
     Played { ran, waits, deadlines: deadlines.collect() }
