@@ -14,7 +14,7 @@ pub use self::dropping::{Dropped, Unfit};
 use self::watching::Watching;
 pub use self::watching::{Machine, Slept, Stopped};
 use crate::graph::{Graph, Node};
-use crate::policy::{NEVER, Nanos, Significance, StreamId};
+use crate::policy::{Criticality, NEVER, Nanos, StreamId};
 use crate::worker_stalls::Held;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -137,7 +137,7 @@ pub struct Run {
     /// Whether the user has ended the run.
     stop: Option<fn() -> bool>,
     /// Per node; empty: all normal.
-    significance: Vec<Significance>,
+    criticality: Vec<Criticality>,
     /// Per node; empty: all in the first one.
     streams: Vec<StreamId>,
     /// Per node; empty: none.
@@ -222,7 +222,7 @@ impl Run {
             cpu_clock: None,
             watching: None,
             stop: None,
-            significance: Vec::new(),
+            criticality: Vec::new(),
             streams: Vec::new(),
             io: Vec::new(),
             fails: false,
@@ -311,8 +311,8 @@ impl Run {
 
     /// The run with how much each job matters, in order of nodes.
     #[must_use]
-    pub fn with_significance(mut self, significance: Vec<Significance>) -> Self {
-        self.significance = significance;
+    pub fn with_criticality(mut self, criticality: Vec<Criticality>) -> Self {
+        self.criticality = criticality;
         self
     }
 
@@ -347,13 +347,13 @@ impl Run {
     }
 
     /// How much a job matters.
-    pub fn significance(&self, node: Node) -> Significance {
-        self.significance.get(node as usize).copied().unwrap_or_default()
+    pub fn criticality(&self, node: Node) -> Criticality {
+        self.criticality.get(node as usize).copied().unwrap_or_default()
     }
 
     /// Whether no job matters more or less than another.
     pub fn is_normal(&self) -> bool {
-        self.significance.iter().all(|&significance| significance == Significance::Normal)
+        self.criticality.iter().all(|&criticality| criticality == Criticality::Normal)
     }
 
     /// The stream of a job.

@@ -5,7 +5,6 @@ use super::pace::plan_by_posters;
 use crate::bundle::{Asked, Bundle, Share};
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
-use crate::modelled::criticality;
 use crate::planning::{Planner, Planning};
 use crate::policy::{NEVER, Nanos};
 use crate::run::{Dropped, Run, Slept};
@@ -134,7 +133,7 @@ impl Feed {
         let mut request = Request::new()
             .expected(Duration::from_nanos(run.expected_ns(node)))
             .stream(run.stream(node).0)
-            .criticality(criticality(run.significance(node)));
+            .criticality(run.criticality(node));
         if schedule.is_timed() {
             request = request.start(self.instant(run.base() + schedule.start(node)));
         }

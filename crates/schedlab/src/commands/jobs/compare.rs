@@ -134,7 +134,7 @@ impl json::Document for Document {
 struct Entered {
     executor: String,
     /// What it can do: `start times` (by itself, or paced by the rig), `deadlines` (by itself, or looked at by the rig as
-    /// each job begins), `significance`, `dependencies`, `cancellation`, `asynchronous I/O`, `jobs that fail`.
+    /// each job begins), `criticality`, `dependencies`, `cancellation`, `asynchronous I/O`, `jobs that fail`.
     offers: Vec<&'static str>,
     /// What it was asked and cannot do.
     not_offered: Option<String>,
@@ -171,7 +171,7 @@ fn offered(offers: Offers) -> Vec<&'static str> {
         (offers.paced, "start times (paced by the rig)"),
         (offers.deadlines && !offers.looked_at, "deadlines"),
         (offers.looked_at, "deadlines (looked at by the rig)"),
-        (offers.significance, "significance"),
+        (offers.criticality, "criticality"),
         (offers.dependencies, "dependencies"),
         (offers.cancellation, "cancellation"),
         (offers.asynchronous, "asynchronous I/O"),
