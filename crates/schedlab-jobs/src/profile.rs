@@ -3,6 +3,7 @@
 use crate::graph::Node;
 use crate::policy::Nanos;
 use crate::run::{Run, Span, Stopped};
+use crate::waits::{Cause, Ran, waits};
 use std::collections::BTreeMap;
 
 /// Figures of a run. Times in nanoseconds.
@@ -135,13 +136,7 @@ impl Profile {
             lateness_ns,
             post_to_start_ns,
             posted_late_ns,
-            starved: starved(
-                run,
-                &spans,
-                &ready,
-                &steps.unfilled(workers),
-                &Idle::of(&spans, workers, &run.stopped()),
-            ),
+            starved: starved(run, &spans, &ready, workers, &run.stopped()),
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
@@ -238,17 +233,6 @@ impl Steps {
         times
     }
 
-    /// Up to each step, for how long fewer jobs ran than there are workers.
-    fn unfilled(&self, workers: usize) -> Vec<(Nanos, Nanos, bool)> {
-        let (mut sum, mut since, mut is_unfilled) = (0, 0, true);
-        let step = |&(time, level): &(Nanos, usize)| {
-            sum += if is_unfilled { time - since } else { 0 };
-            (since, is_unfilled) = (time, level < workers);
-            (time, sum, is_unfilled)
-        };
-        self.0.iter().map(step).collect()
-    }
-
     fn first_at(&self, level: usize) -> Option<Nanos> {
         self.0.iter().find(|step| step.1 >= level).map(|step| step.0)
     }
@@ -289,108 +273,30 @@ fn postings(run: &Run, spans: &[Span], ready: &[Nanos]) -> (Vec<Nanos>, Vec<Nano
     (starts, late)
 }
 
-/// The longest time for which a due job waited while fewer jobs ran than there are workers, less what stopped these.
+/// The longest time for which a due job waited while a worker had no job and could run.
 fn starved(
     run: &Run,
     spans: &[Span],
     ready: &[Nanos],
-    unfilled: &[(Nanos, Nanos, bool)],
-    idle: &[Idle],
+    workers: usize,
+    stopped: &[Stopped],
 ) -> Starved {
-    let up_to = |time: Nanos| match unfilled.partition_point(|step| step.0 <= time).checked_sub(1) {
-        None => time,
-        Some(at) => {
-            let (from, sum, is_unfilled) = unfilled[at];
-            sum + if is_unfilled { time - from } else { 0 }
-        }
-    };
-    let waited = |span: &Span| {
+    let ran = |span: &Span| {
         let due = ready[span.node as usize].max(run.posted(span.node).unwrap_or(0));
-        (up_to(span.begin).saturating_sub(up_to(due)), due, span.begin)
+        let (worker, begin, end) = (span.worker as usize, span.begin, span.end);
+        Ran { worker, due, begin, end, planned: 0 }
     };
-    let mut waits: Vec<_> = spans.iter().map(waited).collect();
-    waits.sort_unstable_by_key(|&wait| std::cmp::Reverse(wait));
-    let mut longest =
-        Starved { whole_ns: waits.first().map_or(0, |wait| wait.0), ..Starved::default() };
-    for (whole, due, begin) in waits {
-        if whole <= longest.ns {
-            break;
-        }
-        let could_run = idle.iter().map(|idle| idle.could_run(due, begin)).sum();
-        let ns = if idle.is_empty() { whole } else { whole.min(could_run) };
+    let jobs: Vec<Ran> = spans.iter().map(ran).filter(|job| job.worker < workers).collect();
+    // Nobody asks for sleeps here: a worker that sleeps has no job either.
+    let mut longest = Starved::default();
+    for wait in waits(&jobs, &vec![Vec::new(); workers], stopped) {
+        let (ns, stopped_ns) = (wait.of(Cause::Pool), wait.of(Cause::Kernel));
+        longest.whole_ns = longest.whole_ns.max(ns + stopped_ns);
         if ns > longest.ns {
-            longest = Starved { ns, stopped_ns: whole - ns, ..longest };
+            longest = Starved { ns, stopped_ns, ..longest };
         }
     }
     longest
-}
-
-/// When a worker had no job, and for how much of it the worker could not run.
-#[derive(Default)]
-struct Idle {
-    /// From, to, and for how long the worker could run without a job before.
-    gaps: Vec<(Nanos, Nanos, Nanos)>,
-    /// In order of [`Stopped::from`], which is that of the gap.
-    stopped: Vec<Stopped>,
-}
-
-impl Idle {
-    /// By worker; empty if nothing stopped any of them.
-    fn of(spans: &[Span], workers: usize, stopped: &[Stopped]) -> Vec<Self> {
-        let mut all = Vec::new();
-        if stopped.is_empty() {
-            return all;
-        }
-        all.resize_with(workers, Self::default);
-        for &stop in stopped.iter().filter(|stop| stop.worker < workers) {
-            all[stop.worker].stopped.push(stop);
-        }
-        let mut jobs = vec![Vec::new(); workers];
-        for span in spans.iter().filter(|span| (span.worker as usize) < workers) {
-            jobs[span.worker as usize].push((span.begin, span.end));
-        }
-        for (idle, jobs) in all.iter_mut().zip(&mut jobs) {
-            idle.stopped.sort_unstable_by_key(|stop| stop.from);
-            jobs.sort_unstable();
-            let (mut from, mut sum) = (0, 0);
-            for &(begin, end) in jobs.iter().chain([&(Nanos::MAX, Nanos::MAX)]) {
-                idle.gaps.push((from, begin, sum));
-                sum = idle.could_run_in((from, begin, sum), 0, begin).saturating_add(sum);
-                from = end;
-            }
-        }
-        all
-    }
-
-    /// Time of a gap between two moments in which the worker could run.
-    fn could_run_in(
-        &self,
-        (begin, end, _): (Nanos, Nanos, Nanos),
-        from: Nanos,
-        to: Nanos,
-    ) -> Nanos {
-        let within = |begin: Nanos, end: Nanos| end.min(to).saturating_sub(begin.max(from));
-        let first = self.stopped.partition_point(|stop| stop.from < begin);
-        let stops = self.stopped[first..].iter().take_while(|stop| stop.from == begin);
-        // Several looks at one gap: the longest has the others in it.
-        let stopped = stops.map(|stop| stop.ns.min(within(stop.from, stop.to))).max().unwrap_or(0);
-        within(begin, end).saturating_sub(stopped)
-    }
-
-    /// Time between two moments in which the worker had no job and could run.
-    fn could_run(&self, from: Nanos, to: Nanos) -> Nanos {
-        let first = self.gaps.partition_point(|gap| gap.1 <= from);
-        let gaps = &self.gaps[first..self.gaps.partition_point(|gap| gap.0 < to).max(first)];
-        let part = |gap: &(Nanos, Nanos, Nanos)| self.could_run_in(*gap, from, to);
-        match gaps {
-            [] => 0,
-            [only] => part(only),
-            [head, next, ..] => {
-                let tail = &gaps[gaps.len() - 1];
-                part(head) + (tail.2 - next.2) + part(tail)
-            }
-        }
-    }
 }
 
 /// Gaps beside a job whose CPU time was read are left out: reading it takes about as long as the gap.
@@ -461,22 +367,20 @@ mod tests {
     #[test]
     fn time_in_which_idle_workers_could_not_run_is_not_the_executors() {
         let stop = |worker, from, to, ns| Stopped { worker, from, to, ns };
-        let starved = |stopped: Vec<Stopped>| {
+        let starved = |stopped: &[Stopped]| {
             let run = three(400);
             let spans = run.spans();
-            let (steps, ready) = (Steps::of(&spans), ready_times(&run, &spans));
-            let idle = Idle::of(&spans, 2, &stopped);
-            super::starved(&run, &spans, &ready, &steps.unfilled(2), &idle)
+            super::starved(&run, &spans, &ready_times(&run, &spans), 2, stopped)
         };
-        // Worker 0 is idle from 200 to 400, worker 1 from 300 on: together 300, of which 200 starve the job.
+        // Worker 0 is idle from 200 to 400, worker 1 from 300 on.
         let found = |ns, stopped_ns| Starved { ns, stopped_ns, whole_ns: 200 };
-        assert_eq!(starved(vec![]), found(200, 0));
-        assert_eq!(starved(vec![stop(0, 200, 400, 90)]), found(200, 0));
-        assert_eq!(starved(vec![stop(0, 200, 400, 190)]), found(110, 90));
-        assert_eq!(starved(vec![stop(0, 200, 400, 190), stop(1, 300, 420, 100)]), found(10, 190));
-        // Two looks at one time, and one that ends before.
-        assert_eq!(starved(vec![stop(0, 200, 350, 120), stop(0, 200, 400, 190)]), found(110, 90));
-        assert_eq!(starved(vec![stop(0, 20, 90, 50)]), found(200, 0));
+        assert_eq!(starved(&[]), found(200, 0));
+        // Stopped from 310 on, when the other one could run; from 210 on, while the other had a job until 300.
+        assert_eq!(starved(&[stop(0, 200, 400, 90)]), found(200, 0));
+        assert_eq!(starved(&[stop(0, 200, 400, 190)]), found(110, 90));
+        assert_eq!(starved(&[stop(0, 200, 400, 190), stop(1, 300, 400, 100)]), found(10, 190));
+        // One that ends before, and one of a worker that is not there.
+        assert_eq!(starved(&[stop(0, 20, 90, 50), stop(2, 200, 400, 190)]), found(200, 0));
     }
 
     #[test]

@@ -450,8 +450,7 @@ impl Run {
         cpu_clock: Option<fn() -> Nanos>,
     ) -> Option<Io> {
         if let Some(watching) = &self.watching {
-            let now = self.clock.now();
-            watching.begin(worker, now, self.due(node, now));
+            watching.begin(worker, self.clock.now());
         }
         let cpu_before = cpu_clock.map(|clock| clock());
         let (begin, io) = self.perform_timed(node, worker);
@@ -463,13 +462,6 @@ impl Run {
             watching.end(worker, begin, took_ns, self.work.expected_ns(node));
         }
         io
-    }
-
-    /// Since when a job could have begun, if its start has passed.
-    fn due(&self, node: Node, now: Nanos) -> Option<Nanos> {
-        let start = self.base() + self.schedule.start(node);
-        let before = || self.graph.predecessors(node).iter().map(|&before| self.done(before)).max();
-        (start < now).then(|| start.max(self.posted(node).unwrap_or(0)).max(before().unwrap_or(0)))
     }
 
     /// Logs a job that was run elsewhere, or in virtual time, from and until then; `None` is now.

@@ -4,7 +4,6 @@
 use schedlab_jobs::pool::{During, Held, Report, WorkerReport};
 use schedlab_jobs::rig::{Shadow, Stall};
 use schedlab_jobs::run::{Machine, Run};
-use schedlab_model::Pid;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -178,14 +177,9 @@ const CPUS_MAX: usize = 1 << 16;
 
 /// What a run asks this machine about the threads of its workers.
 pub fn machine() -> Machine {
-    use schedlab_sys::{process, sched, task};
+    use schedlab_sys::{sched, task};
     Machine {
-        thread: || process::thread_id().0,
         own_delay: || task::own_run_delay().map(|delay| delay.0),
-        delay: |thread| {
-            task::run_delay(Pid(std::process::id().cast_signed()), Pid(thread))
-                .map(|(delay, _)| delay.0)
-        },
         stolen: || stolen_by_cpu().map(|all| (sched::current_cpu().0 as usize, all)),
     }
 }

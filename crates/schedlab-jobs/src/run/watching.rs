@@ -3,7 +3,7 @@
 use crate::policy::Nanos;
 use crate::worker_stalls::{During, HELD_MAX, Held, Watch, lost_in_job};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 /// How many runs there were: each has a number.
@@ -12,12 +12,10 @@ static RUNS: AtomicU64 = AtomicU64::new(0);
 const GAP_NS: Nanos = 100_000;
 /// Workers that could not run for a shorter time are not noted.
 const STOPPED_NS: Nanos = 20_000;
-/// A job that begins so late looks at the other workers too. Stolen time is read after gaps of this length.
+/// Stolen time is read after a longer time without a job.
 const LATE_NS: Nanos = 5_000_000;
 /// Stolen time is read this often while workers are in jobs: a reading takes some ten microseconds.
 const STOLEN_NS: Nanos = 50_000_000;
-/// Workers beyond these are not looked at by others.
-const LANES: usize = 64;
 
 std::thread_local! {
     /// What the calling thread keeps of the run that it works for.
@@ -27,12 +25,8 @@ std::thread_local! {
 /// What a run asks the machine about the threads of its workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// The number of the calling thread.
-    pub thread: fn() -> i32,
     /// For how long the calling thread has waited for a CPU while other tasks had it; `None`: the kernel does not tell.
     pub own_delay: fn() -> Option<Nanos>,
-    /// The same of the thread with this number.
-    pub delay: fn(i32) -> Option<Nanos>,
     /// The CPU of the calling thread, and for how long each CPU was stolen; `None`: the kernel does not tell.
     pub stolen: fn() -> Option<(usize, Vec<Nanos>)>,
 }
@@ -71,16 +65,6 @@ struct Own {
     ended: Nanos,
 }
 
-/// What other workers know of one.
-#[derive(Debug, Default)]
-struct Lane {
-    thread: AtomicI32,
-    /// Since when it has no job; 0: it has one.
-    idle_since: AtomicU64,
-    /// Its run delay when it was read last.
-    delay: AtomicU64,
-}
-
 /// Looks for jobs and workers that were held up.
 #[derive(Debug)]
 pub(super) struct Watching {
@@ -89,7 +73,6 @@ pub(super) struct Watching {
     /// A thread reads its run delay after jobs that were planned to take this long together: a reading takes some
     /// microseconds.
     look_ns: Nanos,
-    lanes: Vec<Lane>,
     /// When stolen time was read, and that of each CPU.
     stolen: Mutex<(Nanos, Vec<Nanos>)>,
     /// The stalls that were seen, each with its worker.
@@ -114,15 +97,14 @@ impl Watching {
             run: RUNS.fetch_add(1, Relaxed),
             machine,
             look_ns,
-            lanes: (0..LANES).map(|_| Lane::default()).collect(),
             stolen: Mutex::new((0, (machine.stolen)().map_or_else(Vec::new, |(_, all)| all))),
             held: Mutex::default(),
             stopped: Mutex::default(),
         }
     }
 
-    /// A worker is about to begin a job. `due`: since when the job waited, if that is long.
-    pub(super) fn begin(&self, worker: usize, now: Nanos, due: Option<Nanos>) {
+    /// A worker is about to begin a job.
+    pub(super) fn begin(&self, worker: usize, now: Nanos) {
         OWN.with_borrow_mut(|own| {
             let is_new = own.as_ref().is_none_or(|own| own.run != self.run);
             if is_new {
@@ -130,51 +112,21 @@ impl Watching {
                 let last = own.as_ref().map_or(Some(0), |own| own.watch.last());
                 let watch = Watch::since(self.machine.own_delay, last);
                 *own = Some(Own { run: self.run, watch, planned_ns: 0, ended: 0 });
-                if let Some(lane) = self.lanes.get(worker) {
-                    lane.thread.store((self.machine.thread)(), Relaxed);
-                }
             }
             let Some(Own { watch, ended, .. }) = own else { return };
             if is_new || now.saturating_sub(*ended) >= GAP_NS {
                 self.look_back(worker, *ended, now, watch);
             }
         });
-        if let Some(lane) = self.lanes.get(worker) {
-            lane.idle_since.store(0, Relaxed);
-        }
-        if due.is_some_and(|due| now >= due + LATE_NS) {
-            self.look_around(worker, now);
-        }
     }
 
     /// Whether the worker could run since its job before.
     fn look_back(&self, worker: usize, from: Nanos, now: Nanos, watch: &mut Watch) {
         let delayed = watch.look().unwrap_or(0);
-        self.keep(worker, watch);
         let stolen = if now.saturating_sub(from) >= LATE_NS { self.stolen_since(now) } else { 0 };
         let ns = delayed + stolen;
         if ns >= STOPPED_NS {
             push(&self.stopped, Stopped { worker, from, to: now, ns });
-        }
-    }
-
-    fn keep(&self, worker: usize, watch: &Watch) {
-        if let Some(lane) = self.lanes.get(worker) {
-            lane.delay.store(watch.last().unwrap_or(0), Relaxed);
-        }
-    }
-
-    /// Whether the workers without a job could run.
-    fn look_around(&self, worker: usize, now: Nanos) {
-        for (other, lane) in self.lanes.iter().enumerate().filter(|&(other, _)| other != worker) {
-            let from = lane.idle_since.load(Relaxed);
-            if from > 0 && now.saturating_sub(from) >= GAP_NS {
-                let delay = (self.machine.delay)(lane.thread.load(Relaxed)).unwrap_or(0);
-                let ns = delay.saturating_sub(lane.delay.load(Relaxed));
-                if ns >= STOPPED_NS {
-                    push(&self.stopped, Stopped { worker: other, from, to: now, ns });
-                }
-            }
         }
     }
 
@@ -204,15 +156,11 @@ impl Watching {
                 watch.look();
             }
             *since = 0;
-            self.keep(worker, watch);
             let read = lock(&self.stolen).0;
             if ended >= read + STOLEN_NS {
                 self.stolen_since(ended);
             }
         });
-        if let Some(lane) = self.lanes.get(worker) {
-            lane.idle_since.store(ended.max(1), Relaxed);
-        }
         if let Some(held) = held.pop() {
             push(&self.held, (worker, held));
         }
@@ -253,18 +201,14 @@ mod tests {
         Some(DELAY_NS.get())
     }
 
-    const MACHINE: Machine = Machine {
-        thread: || 7,
-        own_delay: read,
-        delay: |_| Some(DELAY_NS.get()),
-        stolen: || Some((1, vec![0, STOLEN_NS.get()])),
-    };
+    const MACHINE: Machine =
+        Machine { own_delay: read, stolen: || Some((1, vec![0, STOLEN_NS.get()])) };
 
     #[test]
     fn a_job_that_took_much_longer_than_planned_was_held_up_by_whoever_had_the_cpu() {
         let watching = Watching::new(MACHINE, 100_000);
         let job = |worker, begin, took_ns, delay_ns| {
-            watching.begin(worker, begin, None);
+            watching.begin(worker, begin);
             DELAY_NS.set(DELAY_NS.get() + delay_ns);
             watching.end(worker, begin, took_ns, 400_000);
         };
@@ -289,59 +233,44 @@ mod tests {
         let watching = Watching::new(MACHINE, 100_000);
         let jobs = |count| {
             for _ in 0..count {
-                watching.begin(0, 0, None);
+                watching.begin(0, 0);
                 watching.end(0, 0, 10_000, 10_000);
             }
             READINGS.get()
         };
         assert_eq!((jobs(1), jobs(8), jobs(1), jobs(10)), (1, 1, 2, 3));
         // Another run begins with a reading of its own.
-        Watching::new(MACHINE, 100_000).begin(0, 0, None);
+        Watching::new(MACHINE, 100_000).begin(0, 0);
         assert_eq!(READINGS.get(), 4);
     }
 
     #[test]
-    fn a_worker_without_a_job_that_could_not_run_is_seen_at_its_next_job_or_by_another_worker() {
+    fn a_worker_without_a_job_that_could_not_run_is_seen_at_its_next_job() {
         let watching = Watching::new(MACHINE, 100_000);
-        let job = |worker, begin, due| {
-            watching.begin(worker, begin, due);
-            watching.end(worker, begin, 50_000, 50_000);
+        let job = |begin| {
+            watching.begin(0, begin);
+            watching.end(0, begin, 50_000, 50_000);
         };
-        job(0, 1_000_000, None);
+        job(1_000_000);
         // 30 ms in which another task had the CPU for 20, and the hypervisor for 4.
         DELAY_NS.set(DELAY_NS.get() + 20_000_000);
         STOLEN_NS.set(STOLEN_NS.get() + 4_000_000);
-        job(0, 31_050_000, None);
+        job(31_050_000);
         let first = Stopped { worker: 0, from: 1_050_000, to: 31_050_000, ns: 24_000_000 };
         assert_eq!(watching.stopped(), [first]);
-        // A short gap is not looked into; a job that is late looks at the other worker.
+        // A short gap is not looked into.
         DELAY_NS.set(DELAY_NS.get() + 9_000_000);
-        job(0, 31_150_000, None);
+        job(31_150_000);
         assert_eq!(watching.stopped().len(), 1);
-        watching.keep(1, &Watch::since(read, Some(DELAY_NS.get())));
-        DELAY_NS.set(DELAY_NS.get() + 8_000_000);
-        let late = std::thread::scope(|scope| {
-            let (delay, watching) = (DELAY_NS.get(), &watching);
-            let other = move || {
-                DELAY_NS.set(delay);
-                watching.begin(1, 60_000_000, Some(50_000_000));
-            };
-            std::thread::Builder::new().spawn_scoped(scope, other).expect("a thread").join()
-        });
-        late.expect("no panic");
-        let others: Vec<_> =
-            watching.stopped().into_iter().filter(|s| s.from > 31_100_000).collect();
-        assert_eq!(others.len(), 1, "{others:?}");
-        assert_eq!((others[0].worker, others[0].to), (0, 60_000_000));
     }
 
     #[test]
     fn what_the_kernel_does_not_tell_is_named_and_not_guessed() {
-        let nothing = Machine { own_delay: || None, delay: |_| None, stolen: || None, ..MACHINE };
+        let nothing = Machine { own_delay: || None, stolen: || None };
         let watching = Watching::new(nothing, 100_000);
-        watching.begin(0, 0, None);
+        watching.begin(0, 0);
         watching.end(0, 0, 10, 10);
-        watching.begin(0, 90_000_000, Some(0));
+        watching.begin(0, 90_000_000);
         assert_eq!(watching.stopped(), []);
         assert_eq!(watching.missing(), ["/proc/PID/schedstat", "/proc/stat"]);
         assert!(Watching::new(MACHINE, 1).missing().is_empty());

@@ -266,8 +266,7 @@ fn a_job_that_was_held_up_is_found_whichever_executor_ran_it() {
             let run = Run::new(graph, Schedule::default(), Box::new(OneLong), Clock::start());
             // Without the kernel's account, nobody is accused.
             let own_delay: fn() -> Option<Nanos> = if by_machine { || Some(0) } else { || None };
-            let (thread, delay, stolen) = (|| 1, |_| None, || None);
-            let run = run.with_machine(Machine { thread, own_delay, delay, stolen }, 100_000);
+            let run = run.with_machine(Machine { own_delay, stolen: || None }, 100_000);
             let run = Arc::new(run);
             executor.run(&run).expect("the run ends");
             assert_eq!(run.verify(), Ok(()));

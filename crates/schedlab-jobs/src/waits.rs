@@ -4,11 +4,8 @@
 //! a job is due, with a worker asleep and nobody on the way, has lost that job: that must not be, and the log shows it
 //! exactly. All else is the wait for busy workers, for the kernel, or for a worker that is on its way to the job.
 
-use crate::graph::Node;
-use crate::policy::{NEVER, Nanos};
-use crate::profile::ready_times;
-pub use crate::run::Slept;
-use crate::run::{Run, Span, Stopped};
+use crate::policy::Nanos;
+use crate::run::{Slept, Stopped};
 use crate::worker_stalls::{HELD_NS, lost_in_job};
 
 /// A job as the log has it, on one clock.
@@ -144,36 +141,6 @@ pub fn waits(jobs: &[Ran], sleeps: &[Vec<Slept>], stopped: &[Stopped]) -> Vec<Wa
     jobs.iter().map(wait).collect()
 }
 
-/// The waits of the jobs of a run whose executor tells the sleeps of its workers, and of those that were dropped because
-/// they were too late.
-pub fn waits_of(run: &Run) -> Option<Vec<(Node, Wait)>> {
-    let sleeps = run.sleeps()?;
-    let spans = run.spans();
-    let ready = ready_times(run, &spans);
-    let mut ran = vec![false; ready.len()];
-    spans.iter().for_each(|span| ran[span.node as usize] = true);
-    // Work of another kind takes longer for other reasons.
-    let planned = |node| if run.kind(node) == "cpu" { run.expected_ns(node) } else { 0 };
-    let of = |&Span { node, worker, begin, end, .. }: &Span| {
-        let (worker, due) = (worker as usize, ready[node as usize].min(begin));
-        (node, Ran { worker, due, begin, end, planned: planned(node) })
-    };
-    let missed = |node: Node| {
-        let latest = run.schedule().deadline(node);
-        let before = run.graph().predecessors(node);
-        let is_missed = !ran[node as usize] && before.iter().all(|&before| ran[before as usize]);
-        let due = ready[node as usize];
-        (is_missed && latest != NEVER).then(|| {
-            let begin = due.max(run.base() + latest);
-            (node, Ran { worker: 0, due, begin, end: begin, planned: 0 })
-        })
-    };
-    let jobs = spans.iter().map(of).chain((0..run.graph().len()).filter_map(missed));
-    let (nodes, jobs): (Vec<Node>, Vec<Ran>) = jobs.unzip();
-    let waits = waits(&jobs, &sleeps, &run.stopped());
-    Some(nodes.into_iter().zip(waits).collect())
-}
-
 /// What a due job waits for while so many workers are in each state.
 fn cause(counts: &[usize; 5]) -> Cause {
     let any = |state: State| counts[state as usize] > 0;
@@ -193,8 +160,7 @@ fn cause(counts: &[usize; 5]) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Rules, Shape};
-    use crate::run::{Clock, Nothing, Schedule};
+    use crate::policy::NEVER;
 
     fn job(worker: usize, due: Nanos, begin: Nanos, end: Nanos) -> Ran {
         Ran { worker, due, begin, end, planned: 0 }
@@ -260,21 +226,6 @@ mod tests {
         let longer = Ran { planned: 950_000, ..long };
         let found = waits(&[longer, job(0, 100_000, 1_200_000, 1_300_000)], &[vec![]], &[])[1];
         assert_eq!(parts(&found), [900_000, 0, 200_000, 0]);
-    }
-
-    #[test]
-    fn a_run_tells_the_waits_of_its_jobs_and_of_those_that_were_dropped_as_too_late() {
-        let graph = Shape::Isolated.build(&Rules { nodes: 2, ..Rules::default() });
-        let schedule = Schedule { life_ns: Some(50), ..Schedule::default() };
-        let run = Run::new(graph, schedule, Box::new(Nothing), Clock::still());
-        run.set_base(100);
-        run.log(0, 0, 100, Some(400));
-        assert_eq!(waits_of(&run), None, "nobody tells of sleeps");
-        run.set_sleeps(vec![vec![]]);
-        let found = waits_of(&run).expect("sleeps are known");
-        let found: Vec<_> =
-            found.iter().map(|(node, wait)| (*node, parts(wait), wait.sum())).collect();
-        assert_eq!(found, [(0, [0; 4], 0), (1, [50, 0, 0, 0], 50)]);
     }
 
     #[test]
