@@ -4,7 +4,9 @@
 //! that worker. The searcher that finds a job and leaves others behind wakes the next one.
 
 use crate::job::{NEVER, Nanos};
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, fence, lock};
+use crate::sync::{AtomicUsize, Mutex, fence, lock};
+// Nothing is decided by it, so loom need not try its orders.
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 struct Sleeper {
