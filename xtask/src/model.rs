@@ -21,8 +21,8 @@ const LISTS: [&str; 4] = [
 ];
 
 /// Loom over the token and the life of the pool, then Miri over the unit tests of what is shared (some 20 s), the
-/// threads of the pool (30 s), a pool that grows and shrinks (two minutes), and schedlab-pool over plain lists (a
-/// minute).
+/// threads of the pool (30 s), a pool that grows and shrinks (two minutes), and schedlab-pool over plain lists (some
+/// minutes).
 pub(crate) fn run() -> Result<()> {
     loom()?;
     if has_miri()? {
