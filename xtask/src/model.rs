@@ -12,15 +12,26 @@ const MIRI_LIMIT_S: &str = "280";
 /// in safe code, where Miri sees nothing that the compiler does not, and take it half an hour.
 const SHARED: [&str; 5] = ["pool::", "run::", "executor::", "profile::", "rig::"];
 
+/// Decisions of schedlab-pool over plain lists: of random sequences too. Its threads use crossbeam's queues.
+const LISTS: [&str; 4] = [
+    "model::tests::a_compulsory",
+    "model::tests::a_job_beside",
+    "model::tests::both_bodies",
+    "model::tests::due_timed",
+];
+
 /// Loom over the token and the life of the pool, then Miri over the unit tests of what is shared (some 20 s), the
-/// threads of the pool (30 s) and a pool that grows and shrinks (two minutes).
+/// threads of the pool (30 s), a pool that grows and shrinks (two minutes), and schedlab-pool over plain lists (some
+/// minutes).
 pub(crate) fn run() -> Result<()> {
     loom()?;
     if has_miri()? {
         pool()?;
         // These read the environment and a file or two.
-        miri(&[&["--lib", "--"], SHARED.as_slice()].concat(), "-Zmiri-disable-isolation")?;
-        miri(&["--test", "all", "growth::"], "")?;
+        let shared = [&["--lib", "--"], SHARED.as_slice()].concat();
+        miri("schedlab-jobs", &shared, "-Zmiri-disable-isolation")?;
+        miri("schedlab-jobs", &["--test", "all", "growth::"], "")?;
+        miri("schedlab-pool", &[&["--lib", "--"], LISTS.as_slice()].concat(), "")?;
     }
     Ok(())
 }
@@ -43,7 +54,7 @@ fn loom() -> Result<()> {
 /// Isolated, time is Miri's own: it passes with the steps of the program, so that waits end when they would on a slow
 /// machine, and each time in the same way.
 fn pool() -> Result<()> {
-    miri(&["--test", "all", "pool::"], "")
+    miri("schedlab-jobs", &["--test", "all", "pool::"], "")
 }
 
 /// Where there is no nightly toolchain, it says that Miri did not run.
@@ -60,9 +71,9 @@ fn has_miri() -> Result<bool> {
     Ok(true)
 }
 
-fn miri(tests: &[&str], flags: &str) -> Result<()> {
+fn miri(package: &str, tests: &[&str], flags: &str) -> Result<()> {
     let mut miri = Command::new("timeout");
-    miri.args([MIRI_LIMIT_S, "cargo", "+nightly", "miri", "test", "-p", "schedlab-jobs"]);
+    miri.args([MIRI_LIMIT_S, "cargo", "+nightly", "miri", "test", "-p", package]);
     miri.args(tests).env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", "target/miri");
     steps::run(miri.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO"))
 }

@@ -27,6 +27,12 @@ pub struct Posting {
 unsafe impl sized::Sized for Posting {}
 
 impl Posting {
+    /// Whether the job asks for nothing.
+    pub(crate) fn is_plain(&self) -> bool {
+        let times = self.start_ns | self.deadline_ns | self.latest_start_ns;
+        times == 0 && self.stream == 0 && self.criticality == 0 && self.deferred == 0
+    }
+
     /// The job and what it asks for, if the values mean something.
     pub(crate) fn split(self, origin: Instant) -> Option<(Job, Request<'static>)> {
         let criticality = match self.criticality {

@@ -111,6 +111,31 @@ fn what_is_refused_stays_the_callers() {
 }
 
 #[test]
+fn a_plain_job_without_a_handle_is_counted_and_its_data_dropped_like_any_other() {
+    let drops = AtomicU32::new(0);
+    let pool = pool(&OptionsC { backlog_max: 2, ..options() });
+    let good = counted(&drops);
+    let bad = Posting { run: Some(fails), ..good };
+    // SAFETY: all are what they are called.
+    let post = |posting: &Posting| unsafe { schedlab_post(pool, posting, null(), 0, null_mut()) };
+    for posting in [&good, &bad] {
+        assert_eq!(post(posting), 0);
+        // SAFETY: the pool is there.
+        assert_eq!(unsafe { schedlab_pool_wait(pool, u64::MAX) }, 0);
+    }
+    assert_eq!(drops.load(SeqCst), 2);
+    let later = Posting { start_ns: u64::MAX / 2, ..good };
+    assert_eq!((post(&later), post(&later)), (0, 0));
+    assert_eq!((post(&good), drops.load(SeqCst)), (Code::Full as i32, 2));
+    // SAFETY: the pool is there.
+    unsafe { schedlab_pool_close(pool) };
+    assert_eq!((post(&good), drops.load(SeqCst)), (Code::Closed as i32, 4));
+    let counts = stop(pool);
+    assert_eq!((counts.posted, counts.done, counts.failed, counts.cancelled), (4, 1, 1, 2));
+    assert_eq!(drops.load(SeqCst), 4);
+}
+
+#[test]
 fn what_finds_no_room_or_a_closed_pool_stays_the_callers_and_what_was_taken_is_dropped() {
     let (far, drops) = (AtomicU32::new(0), AtomicU32::new(0));
     let pool = pool(&OptionsC { backlog_max: 1, ..options() });

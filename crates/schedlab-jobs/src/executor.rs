@@ -13,7 +13,7 @@ pub struct Offers {
     /// The executor has no deadlines: the rig looks at the clock as each job begins.
     pub looked_at: bool,
     /// Jobs may matter more or less than others.
-    pub significance: bool,
+    pub criticality: bool,
     /// Knows dependencies; otherwise the adaptor counts predecessors.
     pub dependencies: bool,
     /// Jobs can be cancelled.
@@ -34,7 +34,7 @@ impl Offers {
         start_times: false,
         deadlines: false,
         looked_at: false,
-        significance: false,
+        criticality: false,
         dependencies: false,
         cancellation: false,
         asynchronous: false,
@@ -47,7 +47,7 @@ impl Offers {
     pub const ALL: Self = Self {
         start_times: true,
         deadlines: true,
-        significance: true,
+        criticality: true,
         dependencies: true,
         cancellation: true,
         asynchronous: true,
@@ -145,8 +145,8 @@ pub fn refuse_times(executor: &dyn Executor, run: &Run) -> Result<(), ExecutorEr
     if run.schedule().has_deadlines() && !offers.deadlines {
         return Err(ExecutorError::NotOffered { executor: name(), what: "deadlines" });
     }
-    if !run.is_normal() && !offers.significance {
-        return Err(ExecutorError::NotOffered { executor: name(), what: "significance" });
+    if !run.is_normal() && !offers.criticality {
+        return Err(ExecutorError::NotOffered { executor: name(), what: "criticality" });
     }
     if run.has_io() && !offers.asynchronous {
         return Err(ExecutorError::NotOffered { executor: name(), what: "asynchronous I/O" });

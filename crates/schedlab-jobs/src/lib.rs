@@ -66,6 +66,7 @@ pub mod sync;
 mod sync;
 pub mod token;
 pub mod virtual_time;
+mod waits;
 mod worker_stalls;
 
 /// The examples of README.md are tested with those of the documentation.

@@ -5,7 +5,7 @@
 
 use crate::graph::Node;
 use crate::planning::{Planner, Planning};
-use crate::policy::{NEVER, Nanos, Significance};
+use crate::policy::{NEVER, Nanos};
 use crate::run::{Dropped, Run};
 use schedlab_pool::{
     Counts, Criticality, End, Late, Model, ModelJob, ModelRequest, Step as PoolStep,
@@ -171,17 +171,8 @@ fn asks(run: &Run, node: Node) -> ModelRequest {
         deadline: latest.map_or(NEVER, |latest| latest.saturating_add(expected)),
         latest_start: latest,
         expected,
-        criticality: criticality(run.significance(node)),
+        criticality: run.criticality(node),
         stream: run.stream(node).0,
-    }
-}
-
-/// The same word in the pool.
-pub(crate) fn criticality(significance: Significance) -> Criticality {
-    match significance {
-        Significance::Optional => Criticality::Optional,
-        Significance::Normal => Criticality::Normal,
-        Significance::Compulsory => Criticality::Compulsory,
     }
 }
 

@@ -2,7 +2,7 @@
 //! pool itself or by threads beside it. The one that plans too slowly posts jobs after their start time.
 
 use crate::graph::Node;
-use crate::policy::{JobId, Nanos, Plan, Posting, Significance};
+use crate::policy::{Criticality, JobId, Nanos, Plan, Posting};
 use crate::run::Run;
 use std::ops::Range;
 
@@ -63,8 +63,8 @@ impl Planning {
 
     /// The job that plans a chunk.
     pub(crate) fn posting<J>(&self, run: &Run, base: Nanos, chunk: u32, job: J) -> Posting<J> {
-        let significance = Significance::Compulsory;
-        Posting { significance, ..Posting::new(job, self.due(run, base, chunk)) }
+        let criticality = Criticality::Compulsory;
+        Posting { criticality, ..Posting::new(job, self.due(run, base, chunk)) }
     }
 }
 
@@ -88,9 +88,9 @@ pub(crate) fn plan_range<J>(
     for node in range {
         let deadline = schedule.deadline(node).saturating_add(base);
         let posting = Posting::new(job(node), base + schedule.start(node)).deadline(deadline);
-        let (significance, stream) = (run.significance(node), run.stream(node));
+        let (criticality, stream) = (run.criticality(node), run.stream(node));
         let expected_ns = run.expected_ns(node);
-        let to = plan.add(Posting { expected_ns, significance, stream, ..posting });
+        let to = plan.add(Posting { expected_ns, criticality, stream, ..posting });
         for &p in run.graph().predecessors(node) {
             if p < first {
                 plan.after(id(p), to);

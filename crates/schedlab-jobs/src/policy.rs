@@ -37,7 +37,7 @@ pub use epochs::JobId;
 pub use load::{Capacity, Distance, LoadControl};
 pub use outcome::Fate;
 pub use pull::{Asker, Pull, Pulled, Verdict};
-pub use record::{Significance, StreamId};
+pub use record::{Criticality, StreamId};
 pub use size::Growth;
 
 /// Time since the executor's origin, in nanoseconds.

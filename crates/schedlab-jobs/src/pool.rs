@@ -51,7 +51,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// ([`WorkerReport::notice_panics`]). It may post, cancel and switch streams off:
     ///
     /// ```
-    /// use schedlab_jobs::policy::{Notice, Posting, Significance, StreamId};
+    /// use schedlab_jobs::policy::{Notice, Posting, Criticality, StreamId};
     /// use schedlab_jobs::pool::{Context, Flow, Handle, Options, Pool, Runner};
     /// use schedlab_jobs::run::Clock;
     /// use std::time::Duration;
@@ -71,7 +71,7 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// pool.handle().post(preview).expect("room");
     /// // Its deadline has passed already.
     /// let late = Posting::new(2, 0).deadline(now.saturating_sub(1));
-    /// pool.handle().post(Posting { significance: Significance::Compulsory, ..late }).expect("room");
+    /// pool.handle().post(Posting { criticality: Criticality::Compulsory, ..late }).expect("room");
     /// assert!(pool.handle().wait(Duration::from_secs(10)));
     /// let counts = pool.stop(Duration::from_secs(1)).counts;
     /// assert_eq!((counts.done, counts.emergencies, counts.cancelled), (1, 1, 1));

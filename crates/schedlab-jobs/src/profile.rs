@@ -2,7 +2,8 @@
 
 use crate::graph::Node;
 use crate::policy::Nanos;
-use crate::run::{Run, Span};
+use crate::run::{Run, Span, Stopped};
+use crate::waits::{Cause, Ran, waits};
 use std::collections::BTreeMap;
 
 /// Figures of a run. Times in nanoseconds.
@@ -33,8 +34,8 @@ pub struct Profile {
     pub post_to_start_ns: Vec<Nanos>,
     /// How long after a job could have started it was posted, ascending; only jobs that were posted late.
     pub posted_late_ns: Vec<Nanos>,
-    /// The longest time for which a job that was due and posted waited while a worker had no job.
-    pub starved_ns: Nanos,
+    /// The longest wait of a job that was due and posted while a worker had no job.
+    pub starved: Starved,
     /// Between two jobs of a worker while the next one was ready already, ascending.
     pub gaps_ns: Vec<Nanos>,
     /// First begin until all workers run a job for the first time; `None` when they never do.
@@ -49,6 +50,18 @@ pub struct Profile {
     /// Offered load: planned work over the time in which it was to arrive, in workers; `None` when all
     /// arrives at once.
     pub offered: Option<f64>,
+}
+
+/// The longest wait of a due job while a worker had no job and could run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Starved {
+    /// How long that was.
+    pub ns: Nanos,
+    /// What was deducted from this wait: the threads of all workers without a job were runnable without running, or their
+    /// CPUs were stolen.
+    pub stopped_ns: Nanos,
+    /// The longest such wait of any job, without a deduction.
+    pub whole_ns: Nanos,
 }
 
 /// Times of the jobs of one kind of work, summed.
@@ -123,7 +136,7 @@ impl Profile {
             lateness_ns,
             post_to_start_ns,
             posted_late_ns,
-            starved_ns: starved(run, &spans, &ready, &steps.unfilled(workers)),
+            starved: starved(run, &spans, &ready, workers, &run.stopped()),
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
@@ -220,17 +233,6 @@ impl Steps {
         times
     }
 
-    /// Up to each step, for how long fewer jobs ran than there are workers.
-    fn unfilled(&self, workers: usize) -> Vec<(Nanos, Nanos, bool)> {
-        let (mut sum, mut since, mut is_unfilled) = (0, 0, true);
-        let step = |&(time, level): &(Nanos, usize)| {
-            sum += if is_unfilled { time - since } else { 0 };
-            (since, is_unfilled) = (time, level < workers);
-            (time, sum, is_unfilled)
-        };
-        self.0.iter().map(step).collect()
-    }
-
     fn first_at(&self, level: usize) -> Option<Nanos> {
         self.0.iter().find(|step| step.1 >= level).map(|step| step.0)
     }
@@ -271,20 +273,30 @@ fn postings(run: &Run, spans: &[Span], ready: &[Nanos]) -> (Vec<Nanos>, Vec<Nano
     (starts, late)
 }
 
-/// The longest time for which a due job waited while fewer jobs ran than there are workers.
-fn starved(run: &Run, spans: &[Span], ready: &[Nanos], unfilled: &[(Nanos, Nanos, bool)]) -> Nanos {
-    let up_to = |time: Nanos| match unfilled.partition_point(|step| step.0 <= time).checked_sub(1) {
-        None => time,
-        Some(at) => {
-            let (from, sum, is_unfilled) = unfilled[at];
-            sum + if is_unfilled { time - from } else { 0 }
-        }
-    };
-    let waited = |span: &Span| {
+/// The longest time for which a due job waited while a worker had no job and could run.
+fn starved(
+    run: &Run,
+    spans: &[Span],
+    ready: &[Nanos],
+    workers: usize,
+    stopped: &[Stopped],
+) -> Starved {
+    let ran = |span: &Span| {
         let due = ready[span.node as usize].max(run.posted(span.node).unwrap_or(0));
-        up_to(span.begin).saturating_sub(up_to(due))
+        let (worker, begin, end) = (span.worker as usize, span.begin, span.end);
+        Ran { worker, due, begin, end, planned: 0 }
     };
-    spans.iter().map(waited).max().unwrap_or(0)
+    let jobs: Vec<Ran> = spans.iter().map(ran).filter(|job| job.worker < workers).collect();
+    // Nobody asks for sleeps here: a worker that sleeps has no job either.
+    let mut longest = Starved::default();
+    for wait in waits(&jobs, &vec![Vec::new(); workers], stopped) {
+        let (ns, stopped_ns) = (wait.of(Cause::Pool), wait.of(Cause::Kernel));
+        longest.whole_ns = longest.whole_ns.max(ns + stopped_ns);
+        if ns > longest.ns {
+            longest = Starved { ns, stopped_ns, ..longest };
+        }
+    }
+    longest
 }
 
 /// Gaps beside a job whose CPU time was read are left out: reading it takes about as long as the gap.
@@ -334,19 +346,41 @@ mod tests {
         }
     }
 
+    /// Two workers with jobs from 100 to 200 and to 300, and a third job.
+    fn three(begin: Nanos) -> Run {
+        let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
+        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::still());
+        run.set_base(100);
+        run.log(0, 0, 100, Some(200));
+        run.log(1, 1, 100, Some(300));
+        run.log(2, 0, begin, Some(begin + 50));
+        run
+    }
+
     #[test]
     fn a_due_job_beside_an_idle_worker_is_starved_and_one_beside_busy_workers_is_not() {
-        let starved = |begin: Nanos| {
-            let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
-            let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::still());
-            run.set_base(100);
-            run.log(0, 0, 100, Some(200));
-            run.log(1, 1, 100, Some(300));
-            run.log(2, 0, begin, Some(begin + 50));
-            Profile::of(&run, 2).starved_ns
-        };
+        let starved = |begin: Nanos| Profile::of(&three(begin), 2).starved.ns;
         // Both workers run jobs until 200.
         assert_eq!([starved(200), starved(260), starved(400)], [0, 60, 200]);
+    }
+
+    #[test]
+    fn time_in_which_idle_workers_could_not_run_is_not_the_executors() {
+        let stop = |worker, from, to, ns| Stopped { worker, from, to, ns };
+        let starved = |stopped: &[Stopped]| {
+            let run = three(400);
+            let spans = run.spans();
+            super::starved(&run, &spans, &ready_times(&run, &spans), 2, stopped)
+        };
+        // Worker 0 is idle from 200 to 400, worker 1 from 300 on.
+        let found = |ns, stopped_ns| Starved { ns, stopped_ns, whole_ns: 200 };
+        assert_eq!(starved(&[]), found(200, 0));
+        // Stopped from 310 on, when the other one could run; from 210 on, while the other had a job until 300.
+        assert_eq!(starved(&[stop(0, 200, 400, 90)]), found(200, 0));
+        assert_eq!(starved(&[stop(0, 200, 400, 190)]), found(110, 90));
+        assert_eq!(starved(&[stop(0, 200, 400, 190), stop(1, 300, 400, 100)]), found(10, 190));
+        // One that ends before, and one of a worker that is not there.
+        assert_eq!(starved(&[stop(0, 20, 90, 50), stop(2, 200, 400, 190)]), found(200, 0));
     }
 
     #[test]

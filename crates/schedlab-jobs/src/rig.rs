@@ -2,12 +2,15 @@
 
 mod breaking;
 mod grain;
+mod late;
 mod queueing;
 mod replay;
 mod stall_shadow;
 
+pub use crate::waits::{Cause, Ran, Wait, waits};
 pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
 pub use grain::{GrainPoint, Jobs, grain_at, metg};
+pub use late::waits_of;
 pub use queueing::waiting;
 pub use replay::replay;
 pub use stall_shadow::{Shadow, Stall};

@@ -12,8 +12,9 @@ pub use self::clock::Clock;
 use self::count::Counted;
 pub use self::dropping::{Dropped, Unfit};
 use self::watching::Watching;
+pub use self::watching::{Machine, Slept, Stopped};
 use crate::graph::{Graph, Node};
-use crate::policy::{NEVER, Nanos, Significance, StreamId};
+use crate::policy::{Criticality, NEVER, Nanos, StreamId};
 use crate::worker_stalls::Held;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -136,7 +137,7 @@ pub struct Run {
     /// Whether the user has ended the run.
     stop: Option<fn() -> bool>,
     /// Per node; empty: all normal.
-    significance: Vec<Significance>,
+    criticality: Vec<Criticality>,
     /// Per node; empty: all in the first one.
     streams: Vec<StreamId>,
     /// Per node; empty: none.
@@ -144,6 +145,8 @@ pub struct Run {
     /// Whether some of that fails.
     fails: bool,
     dropped: Mutex<Dropped>,
+    /// The sleeps of each worker, if the executor tells.
+    sleeps: Mutex<Option<Vec<Vec<Slept>>>>,
     entries: Vec<Entry>,
     further: Vec<Further>,
     /// How many jobs ran, by worker.
@@ -219,11 +222,12 @@ impl Run {
             cpu_clock: None,
             watching: None,
             stop: None,
-            significance: Vec::new(),
+            criticality: Vec::new(),
             streams: Vec::new(),
             io: Vec::new(),
             fails: false,
             dropped,
+            sleeps: Mutex::default(),
             entries,
             further,
             counted: Counted::default(),
@@ -252,19 +256,44 @@ impl Run {
         self
     }
 
-    /// The same, looking for jobs that were held up ([`Run::held`]): for executors whose workers are not ours. This reads
-    /// how long the calling thread waited for a CPU while other tasks had it, over its life. A thread reads it when it
-    /// begins its first job, and then once in 0.1 ms of planned work.
+    /// The run, looking for jobs that were held up ([`Run::held`]) and for workers that could not run
+    /// ([`Run::stopped`]). A thread reads its run delay when it begins its first job, after 0.1 ms without one, and
+    /// once in `look_ns` of planned work.
     #[must_use]
-    pub fn with_run_delay(mut self, run_delay: fn() -> Option<Nanos>) -> Self {
-        self.watching = Some(Watching::new(run_delay));
+    pub fn with_machine(mut self, machine: Machine, look_ns: Nanos) -> Self {
+        self.watching = Some(Watching::new(machine, look_ns));
         self
     }
 
     /// Jobs that took a quarter and 0.1 ms longer than planned, each with its worker. Empty without
-    /// [`Run::with_run_delay`].
+    /// [`Run::with_machine`].
     pub fn held(&self) -> Vec<(usize, Held)> {
         self.watching.as_ref().map_or_else(Vec::new, Watching::held)
+    }
+
+    /// Times in which workers without a job could not run. Empty without [`Run::with_machine`].
+    pub fn stopped(&self) -> Vec<Stopped> {
+        self.watching.as_ref().map_or_else(Vec::new, Watching::stopped)
+    }
+
+    /// The files by which the kernel would tell of such times, and that it does not have; `None`: nobody looked.
+    pub fn missing(&self) -> Option<Vec<&'static str>> {
+        self.watching.as_ref().map(Watching::missing)
+    }
+
+    /// Keeps the sleeps of each worker, on the run's clock, if the run is watched.
+    pub fn set_sleeps(&self, sleeps: Vec<Vec<Slept>>) {
+        *self.sleeps.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(sleeps);
+    }
+
+    /// The sleeps of each worker; `None`: the executor does not tell.
+    pub fn sleeps(&self) -> Option<Vec<Vec<Slept>>> {
+        self.sleeps.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Whether somebody looks at the machine meanwhile.
+    pub fn is_watched(&self) -> bool {
+        self.watching.is_some()
     }
 
     /// The run, asking `stop` before each job whether the user has ended it: the remaining jobs
@@ -282,8 +311,8 @@ impl Run {
 
     /// The run with how much each job matters, in order of nodes.
     #[must_use]
-    pub fn with_significance(mut self, significance: Vec<Significance>) -> Self {
-        self.significance = significance;
+    pub fn with_criticality(mut self, criticality: Vec<Criticality>) -> Self {
+        self.criticality = criticality;
         self
     }
 
@@ -318,13 +347,13 @@ impl Run {
     }
 
     /// How much a job matters.
-    pub fn significance(&self, node: Node) -> Significance {
-        self.significance.get(node as usize).copied().unwrap_or_default()
+    pub fn criticality(&self, node: Node) -> Criticality {
+        self.criticality.get(node as usize).copied().unwrap_or_default()
     }
 
     /// Whether no job matters more or less than another.
     pub fn is_normal(&self) -> bool {
-        self.significance.iter().all(|&significance| significance == Significance::Normal)
+        self.criticality.iter().all(|&criticality| criticality == Criticality::Normal)
     }
 
     /// The stream of a job.
@@ -420,7 +449,9 @@ impl Run {
         worker: usize,
         cpu_clock: Option<fn() -> Nanos>,
     ) -> Option<Io> {
-        self.watching.iter().for_each(Watching::begin);
+        if let Some(watching) = &self.watching {
+            watching.begin(worker, self.clock.now());
+        }
         let cpu_before = cpu_clock.map(|clock| clock());
         let (begin, io) = self.perform_timed(node, worker);
         if let (Some(clock), Some(before)) = (cpu_clock, cpu_before) {

@@ -10,7 +10,7 @@ pub enum Stealing {
     /// The pool hands out each job.
     #[default]
     Never,
-    /// In runs that ask for no start times, deadlines, significance, I/O or planning meanwhile.
+    /// In runs that ask for no start times, deadlines, criticality, I/O or planning meanwhile.
     WherePossible,
     /// As before; other runs are refused.
     Always,
@@ -26,7 +26,7 @@ impl Stealing {
         let plain = !schedule.is_timed() && !schedule.has_deadlines() && !run.has_io();
         let possible = plain && run.is_normal() && planning.planner == Planner::Ahead;
         if self == Self::Always && !possible {
-            let what = "work stealing beside start times, deadlines, significance, I/O, or planning during the run";
+            let what = "work stealing beside start times, deadlines, criticality, I/O, or planning during the run";
             return Err(ExecutorError::NotOffered { executor: "schedlab".to_owned(), what });
         }
         Ok(self != Self::Never && possible)

@@ -63,6 +63,15 @@ impl Watch {
         Self { run_delay, last: run_delay.and_then(|read| read()) }
     }
 
+    /// A watch that read this last.
+    pub(crate) fn since(run_delay: fn() -> Option<Nanos>, last: Option<Nanos>) -> Self {
+        Self { run_delay: Some(run_delay), last }
+    }
+
+    pub(crate) fn last(&self) -> Option<Nanos> {
+        self.last
+    }
+
     /// Reads run delay, so that what comes next has little before it.
     pub(crate) fn look(&mut self) -> Option<Nanos> {
         let now = self.run_delay.and_then(|read| read());

@@ -2,97 +2,17 @@
 //!
 //! `cargo bench -p schedlab-pool --bench peers [-- ROUNDS [POSTERS WORKERS]]`
 
-#![expect(
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "a benchmark prints what it measured, and ends if it gets no thread"
-)]
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
-use schedlab_pool::{Options, Pool};
+mod common;
+#[path = "common/storm.rs"]
+mod storm;
+
+use common::{median, ratios};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-const PEERS: [&str; 3] = ["schedlab-pool", "rayon", "tokio"];
-
-/// Posts an empty job that counts itself; false if there is no room.
-type Post = Box<dyn Fn(&Arc<AtomicU64>) -> bool + Send + Sync>;
-
-fn executor(name: &str, workers: usize) -> Post {
-    match name {
-        "rayon" => {
-            let pool =
-                rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("threads");
-            Box::new(move |done| {
-                let done = Arc::clone(done);
-                pool.spawn(move || {
-                    done.fetch_add(1, Relaxed);
-                });
-                true
-            })
-        }
-        "tokio" => {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(workers)
-                .build()
-                .expect("threads");
-            Box::new(move |done| {
-                let done = Arc::clone(done);
-                runtime.spawn(async move { done.fetch_add(1, Relaxed) });
-                true
-            })
-        }
-        _ => {
-            let pool = Pool::start(Options::new(workers)).expect("threads");
-            Box::new(move |done| {
-                let done = Arc::clone(done);
-                let job = move || {
-                    done.fetch_add(1, Relaxed);
-                };
-                pool.post(job).is_ok()
-            })
-        }
-    }
-}
-
-/// Jobs done and jobs posted while posters post for `length`, and how often there was no room.
-fn storm(name: &str, posters: usize, workers: usize, length: Duration) -> [f64; 3] {
-    let post = executor(name, workers);
-    let done = Arc::new(AtomicU64::new(0));
-    let stop = AtomicBool::new(false);
-    let counted = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..posters)
-            .map(|_| {
-                scope.spawn(|| {
-                    let (mut posted, mut refused) = (0u64, 0u64);
-                    while !stop.load(Relaxed) {
-                        if post(&done) {
-                            posted += 1;
-                        } else {
-                            refused += 1;
-                            std::thread::yield_now();
-                        }
-                    }
-                    (posted, refused)
-                })
-            })
-            .collect();
-        std::thread::sleep(length);
-        let while_posting = done.load(Relaxed);
-        stop.store(true, Relaxed);
-        let mut sums = [while_posting as f64, 0.0, 0.0];
-        for thread in threads {
-            let (posted, refused) = thread.join().expect("no panic");
-            sums[1] += posted as f64;
-            sums[2] += refused as f64;
-        }
-        sums
-    });
-    while done.load(Relaxed) < counted[1] as u64 {
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    counted
-}
+use storm::{PEERS, executor, storm};
 
 /// Nanoseconds a job, from the first spawn until all have ended.
 fn burst(name: &str, workers: usize, jobs: u64) -> f64 {
@@ -108,24 +28,6 @@ fn burst(name: &str, workers: usize, jobs: u64) -> f64 {
         std::hint::spin_loop();
     }
     begun.elapsed().as_nanos() as f64 / jobs as f64
-}
-
-/// The median of ratios, and the order statistics that hold it with 95 %.
-fn ratios(of: &[f64], to: &[f64]) -> String {
-    let mut ratios: Vec<f64> = of.iter().zip(to).map(|(a, b)| a / b).collect();
-    ratios.sort_by(f64::total_cmp);
-    let count = ratios.len() as f64;
-    let off = (0.98 * count.sqrt()) as usize;
-    let middle = ratios.len() / 2;
-    let low = ratios[middle.saturating_sub(off)];
-    let high = ratios[(middle + off).min(ratios.len() - 1)];
-    format!("{:.2} ({low:.2} to {high:.2})", ratios[middle])
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
 }
 
 fn main() {

@@ -24,6 +24,22 @@ pub enum Criticality {
     Compulsory,
 }
 
+impl std::str::FromStr for Criticality {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "optional" => Self::Optional,
+            "normal" => Self::Normal,
+            "compulsory" => Self::Compulsory,
+            _ => {
+                let what = "use optional, normal or compulsory";
+                return Err(format!("unknown criticality '{text}': {what}"));
+            }
+        })
+    }
+}
+
 /// Where a job is in its life. The last ones are its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

@@ -117,9 +117,9 @@
 //! The unit tests run the policy in virtual time, and compare both bodies of the queues over 10,000 random sequences.
 //! A release build runs 10,000 rounds of random plans, cancels, panics and stops, and a job with 3 million dependents:
 //! `cargo test -p schedlab-pool --release --test all plans::`.
-//! Loom tries all interleavings with two preemptions of two workers and a poster:
-//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-pool --release --lib loom::`. The policy over plain lists under Miri:
-//! `cargo +nightly miri test -p schedlab-pool --lib model::tests::a_job_beside`.
+//! Loom tries all interleavings with two preemptions of two workers and a poster, and with one preemption for four jobs:
+//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-pool --release --lib loom::`. Miri runs the policy over plain lists, on
+//! random sequences too: `cargo xtask model` has both.
 #![warn(missing_docs)]
 
 mod counts;
@@ -156,6 +156,8 @@ pub use job::Criticality;
 pub use model::{End, Model, ModelJob, ModelRequest, Step};
 #[cfg(not(loom))]
 pub use options::Options;
+#[cfg(all(not(loom), any(test, feature = "model")))]
+pub use options::Sleep;
 #[cfg(not(loom))]
 pub use plan::Plan;
 pub use policy::{Late, LateJob};

@@ -85,7 +85,8 @@ fn check_with(preemptions: usize, post: impl Poster, jobs: usize) {
         let sleeps: Arc<Vec<Sleep>> = Arc::new((0..WORKERS).map(|_| Sleep::default()).collect());
         let known = Arc::clone(&sleeps);
         let wake = move |worker: usize| known[worker].wake();
-        let hooks = Hooks { clock: Box::new(|| 1), wake: Box::new(wake), late: None };
+        let (clock, wake) = (Box::new(|| 1), Box::new(wake));
+        let hooks = Hooks { clock, wake, says_when: true, late: None };
         let (core, _) = Core::new(WORKERS, 100, Late::Run, hooks);
         let core = Arc::new(core);
         let ran = Arc::new(Mutex::new(vec![0; jobs]));

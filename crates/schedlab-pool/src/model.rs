@@ -117,6 +117,7 @@ impl<Q: Queues<Item<'static>>> Machine<Q> {
         let hooks = Hooks {
             clock: Box::new(move || clock.load(SeqCst)),
             wake: Box::new(move |worker| lock(&wakes).push(worker)),
+            says_when: false,
             late: Some(Box::new(move |job| lock(&tells).push(job))),
         };
         let (core, locals) = Core::new(workers, backlog_max, late, hooks);

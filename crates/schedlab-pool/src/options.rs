@@ -2,14 +2,32 @@
 
 use crate::policy::{Late, LateJob};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Called on a worker's thread, with the number of the worker.
 type OnStart = Arc<dyn Fn(usize) + Send + Sync>;
-/// Called with the number of a worker, and whether it sleeps.
-type OnSleep = Arc<dyn Fn(usize, bool) + Send + Sync>;
+/// Called with the number of a worker, and how it slept.
+type OnSleep = Arc<dyn Fn(usize, Sleep) + Send + Sync>;
 /// Called for each job that is too late.
 type OnLate = Arc<dyn Fn(LateJob) + Send + Sync>;
+
+/// A sleep of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(
+    not(any(test, feature = "model")),
+    expect(unreachable_pub, reason = "without a rig, nobody asks")
+)]
+pub struct Sleep {
+    /// From when on others could wake the worker.
+    pub from: Instant,
+    /// The start for which the worker was to be awake by itself, if there was one.
+    pub until: Option<Instant>,
+    /// When another thread decided to wake the worker; `None`: none did.
+    pub woken: Option<Instant>,
+    /// When the worker was awake.
+    pub to: Instant,
+}
 
 /// How a pool is set up.
 #[derive(Clone)]
@@ -33,7 +51,7 @@ pub struct Options {
     pub(crate) on_start: Option<OnStart>,
     /// Called when a job is too late, by the worker that finds it. The hook may post and cancel.
     pub(crate) on_late: Option<OnLate>,
-    /// Called on a worker's thread when it goes to sleep and when it is awake again.
+    /// Called on a worker's thread after each sleep.
     pub(crate) on_sleep: Option<OnSleep>,
 }
 
@@ -112,10 +130,11 @@ impl Options {
         self
     }
 
-    /// The options with a hook that each worker calls with its number and `true` before it goes to sleep, and with
-    /// `false` when it is awake again. It must not panic.
+    /// The options with a hook that each worker calls after each of its sleeps, with its number. It must not panic. For a
+    /// rig, as the model is.
+    #[cfg(any(test, feature = "model"))]
     #[must_use]
-    pub fn on_sleep(mut self, hook: impl Fn(usize, bool) + Send + Sync + 'static) -> Self {
+    pub fn on_sleep(mut self, hook: impl Fn(usize, Sleep) + Send + Sync + 'static) -> Self {
         self.on_sleep = Some(Arc::new(hook));
         self
     }

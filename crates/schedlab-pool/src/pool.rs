@@ -131,3 +131,42 @@ impl Drop for Closing<'_, '_> {
         self.0.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Request;
+    use std::time::Instant;
+
+    #[test]
+    fn a_sleep_says_for_which_start_it_was_and_whether_another_thread_ended_it() {
+        let (tell, told) = mpsc::channel();
+        let hook = move |worker, sleep| {
+            let _ = tell.send((worker, sleep));
+        };
+        let pool = Pool::start(Options::new(1).on_sleep(hook)).expect("threads");
+        let in_an_hour = Instant::now() + Duration::from_secs(3600);
+        pool.spawn_with(Request::new().start(in_an_hour), || ()).expect("room");
+        let (worker, sleep) = loop {
+            pool.post(|| ()).expect("room");
+            match told.recv_timeout(Duration::from_millis(10)) {
+                Ok((worker, sleep)) if sleep.until.is_some() => break (worker, sleep),
+                _ => {}
+            }
+        };
+        assert_eq!((worker, sleep.until), (0, Some(in_an_hour)));
+        assert!(sleep.from <= sleep.to && sleep.woken.is_some_and(|woken| woken <= sleep.to));
+        // Its own timer ends a sleep before a start, unless the thread was held up before it slept.
+        loop {
+            let soon = Instant::now() + Duration::from_millis(5);
+            pool.spawn_with(Request::new().start(soon), || ())
+                .expect("room")
+                .wait()
+                .expect("it ran");
+            let mut sleeps = told.try_iter().map(|(_, sleep)| sleep);
+            if sleeps.any(|sleep| sleep.until == Some(soon) && sleep.woken.is_none()) {
+                break;
+            }
+        }
+    }
+}

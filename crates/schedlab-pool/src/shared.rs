@@ -54,6 +54,7 @@ impl<'env> Shared<'env> {
         let hooks = Hooks {
             clock: Box::new(move || ns(origin.elapsed())),
             wake: Box::new(wake),
+            says_when: options.on_sleep.is_some(),
             late: late.map(|late| Box::new(move |job| late(job)) as Box<_>),
         };
         let (core, locals) = Core::new(workers, options.backlog_max, options.late, hooks);

@@ -1,6 +1,7 @@
 //! A worker's thread.
 
 use crate::job::{Item, Nanos, Stage, Work, contain, discard};
+use crate::options::Sleep;
 use crate::policy::Me;
 use crate::queues::{Deques, Queues};
 use crate::shared::Shared;
@@ -80,8 +81,7 @@ pub(crate) fn work<'env>(
         if begun.elapsed() < SPIN {
             std::hint::spin_loop();
         } else if let Some(until) = core.park(&mut me) {
-            sleep(shared, worker, until);
-            core.unparked(&mut me);
+            sleep(shared, &mut me, until, || true);
             since = None;
         }
     }
@@ -105,18 +105,24 @@ fn run<'env>(shared: &Shared<'env>, work: Work<'env>, me: &Me, local: Option<&Lo
     }
 }
 
-fn sleep(shared: &Shared<'_>, worker: usize, until: Nanos) {
-    let tell = |sleeps| {
-        if let Some(hook) = &shared.options.on_sleep {
-            hook(worker, sleeps);
+/// Sleeps, if that is still wanted, as one that others can wake.
+fn sleep(shared: &Shared<'_>, me: &mut Me, until: Nanos, wants: impl Fn() -> bool) {
+    let hook = shared.options.on_sleep.as_ref();
+    let from = hook.map(|_| Instant::now());
+    let end = shared.instant(until);
+    if wants() {
+        match end {
+            Some(end) => {
+                std::thread::park_timeout(end.saturating_duration_since(Instant::now()));
+            }
+            None => std::thread::park(),
         }
-    };
-    tell(true);
-    match shared.instant(until) {
-        Some(end) => std::thread::park_timeout(end.saturating_duration_since(Instant::now())),
-        None => std::thread::park(),
     }
-    tell(false);
+    let woken = shared.core.unparked(me);
+    if let Some((hook, from)) = hook.zip(from) {
+        let woken = if woken == 0 { None } else { shared.instant(woken) };
+        hook(me.worker, Sleep { from, until: end, woken, to: Instant::now() });
+    }
 }
 
 /// Waits inside a job: runs other jobs until `is_over`, which an unpark of this thread announces. Beyond the depth
@@ -134,10 +140,7 @@ pub(crate) fn wait_inside(shared: &Shared<'_>, is_over: impl Fn() -> bool) {
         }
         core.search(&mut me);
         if let Some(until) = core.park(&mut me) {
-            if !is_over() {
-                shared.block(|| sleep(shared, current.worker, until));
-            }
-            core.unparked(&mut me);
+            shared.block(|| sleep(shared, &mut me, until, || !is_over()));
         }
     }
     core.leave(&mut me);

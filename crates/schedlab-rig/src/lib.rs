@@ -25,7 +25,7 @@ mod threads;
 pub use error::RigError;
 pub use external::{Library, Lines, read_events};
 pub use jitter::Jitter;
-pub use machine_stalls::{Witness, steal};
+pub use machine_stalls::{Witness, machine, steal};
 pub use recording::{Account, Recorded, Recording};
 pub use soak::{Faulty, Soak, soak};
 pub use stalls::{Cause, Stalls};

@@ -3,7 +3,7 @@
 
 use schedlab_jobs::pool::{During, Held, Report, WorkerReport};
 use schedlab_jobs::rig::{Shadow, Stall};
-use schedlab_jobs::run::Run;
+use schedlab_jobs::run::{Machine, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -74,7 +74,7 @@ impl Witness {
     }
 
     /// The stalls of a finished run of another executor in this process. Only stalls inside of jobs are known
-    /// ([`Run::with_run_delay`]); `before` is [`steal`] as it was before the run.
+    /// ([`Run::with_machine`]); `before` is [`steal`] as it was before the run.
     pub fn of_others(run: &Run, workers: usize, before: Option<u64>) -> Self {
         let not_offered = vec![During::Awake, During::Timer];
         Self::seen(run, workers, run.held(), not_offered, before)
@@ -149,8 +149,52 @@ impl Witness {
 
 /// Time stolen from all CPUs since the machine's start, in nanoseconds; `None` where the kernel does not tell.
 pub fn steal() -> Option<u64> {
+    stolen_by_cpu().map(|all| all.iter().sum())
+}
+
+fn stolen_by_cpu() -> Option<Vec<u64>> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: u64 = line.split_whitespace().nth(7)?.parse().ok()?;
-    Some(ticks * schedlab_sys::clock::tick().0)
+    stolen_in(&stat, schedlab_sys::clock::tick().0)
+}
+
+/// Stolen time by the number of the CPU, from the text of `/proc/stat`. A CPU that is out of use has none.
+fn stolen_in(stat: &str, tick: u64) -> Option<Vec<u64>> {
+    let mut all = Vec::new();
+    for line in stat.lines().filter_map(|line| line.strip_prefix("cpu")) {
+        let mut fields = line.split_whitespace();
+        // The first line is the sum: it has no number.
+        let Some(cpu) = (!line.starts_with(' ')).then(|| fields.next()).flatten() else { continue };
+        let cpu: usize = cpu.parse().ok().filter(|&cpu| cpu < CPUS_MAX)?;
+        let ticks: u64 = fields.nth(7)?.parse().ok()?;
+        all.resize(all.len().max(cpu + 1), 0);
+        all[cpu] = ticks * tick;
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// More CPUs than Linux has.
+const CPUS_MAX: usize = 1 << 16;
+
+/// What a run asks this machine about the threads of its workers.
+pub fn machine() -> Machine {
+    use schedlab_sys::{sched, task};
+    Machine {
+        own_delay: || task::own_run_delay().map(|delay| delay.0),
+        stolen: || stolen_by_cpu().map(|all| (sched::current_cpu().0 as usize, all)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_read_by_cpu_and_a_kernel_without_it_tells_nothing() {
+        let stat = "cpu  9 9 9 9 9 9 9 40 0 0\ncpu0 1 2 3 4 5 6 7 30 0 0\ncpu2 1 2 3 4 5 6 7 10 0 0\nintr 5\n";
+        assert_eq!(stolen_in(stat, 1_000), Some(vec![30_000, 0, 10_000]));
+        // Before Linux 2.6.11 there was no such column.
+        assert_eq!(stolen_in("cpu  9 9 9 9\ncpu0 1 2 3 4\n", 1_000), None);
+        assert_eq!(stolen_in("", 1_000), None);
+        assert_eq!(stolen_in("cpu99999999 1 2 3 4 5 6 7 30\n", 1_000), None);
+    }
 }

@@ -26,6 +26,9 @@ const REMOVED: &[(&str, &str)] = &[
         "`schedlab slow 40%`, with the ratio of a program's times on both machines as the speed",
     ),
     ("report", "`schedlab run report DIR`"),
+    ("jobs run --significance", "`schedlab jobs run --criticality`"),
+    ("jobs compare --significance", "`schedlab jobs compare --criticality`"),
+    ("jobs peak --significance", "`schedlab jobs peak --criticality`"),
     ("record --cgroup", "`schedlab record`: it always stores control groups"),
     ("vm compare", "`schedlab compare --side vm:kernel=NAME --side vm:kernel=NAME -- LOAD`"),
     (

@@ -1,12 +1,14 @@
 //! The marks of the pool, each beside peers or a bound in the same run: time per job without load, the smallest job at
 //! which half of the time is work (METG), concurrency, breaking point, lateness. One line `mark` each, with its verdict;
 //! under three minutes on an idle machine: `cargo bench -p schedlab-jobs --bench executors --features rayon,tokio --
-//! 10`. The number is that of repeats; names (zero-load, grain, concurrency, break, lateness, pairs, empty) choose some of
-//! them. `pairs` takes a minute, `empty` is a part of it; both are measured only if they are named.
+//! 10`. The number is that of repeats; names (zero-load, grain, concurrency, break, lateness, feasible, pairs, empty)
+//! choose some of them. `pairs` takes a minute, `empty` is a part of it; these and `feasible` are measured only if they
+//! are named.
 #![expect(clippy::print_stdout, reason = "a benchmark's figures are its result")]
 
 mod breaking;
 mod concurrency;
+mod feasible;
 mod grain;
 mod lateness;
 mod mark;
@@ -24,17 +26,18 @@ use schedlab_jobs::stealing::Stealing;
 type Section = (&'static str, fn(usize));
 
 /// Parts that are measured only if they are named.
-const NAMED: [&str; 2] = ["pairs", "empty"];
+const NAMED: [&str; 3] = ["pairs", "empty", "feasible"];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let repeats = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(10).max(5);
-    let sections: [Section; 7] = [
+    let sections: [Section; 8] = [
         ("zero-load", zero_load::measure),
         ("grain", |repeats| grain::measure(repeats.min(7))),
         ("concurrency", concurrency::measure),
         ("break", |_| breaking::measure(3)),
         ("lateness", |_| lateness::measure(3)),
+        ("feasible", feasible::measure),
         ("pairs", pairs::measure),
         ("empty", pairs::measure_empty),
     ];

@@ -88,7 +88,7 @@ fn grains(pairs: usize) {
                 middle(found.iter().map(|pair| pair.1)),
             );
             let ratio = middle(found.iter().map(|(ours, theirs)| ours / theirs));
-            let bound = (marked && shape != Shape::Isolated).then_some(1.1);
+            let bound = (marked && shape != Shape::Isolated).then_some(0.87);
             mark_upper(&format!("METG at 50 %, {shape}, over that of {name}"), ratio, bound);
         }
     }

@@ -5,10 +5,9 @@ use super::pace::plan_by_posters;
 use crate::bundle::{Asked, Bundle, Share};
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
-use crate::modelled::criticality;
 use crate::planning::{Planner, Planning};
 use crate::policy::{NEVER, Nanos};
-use crate::run::{Dropped, Run};
+use crate::run::{Dropped, Run, Slept};
 use crate::stealing::Stealing;
 use schedlab_pool::{
     Completion, Criticality, Handle, Late, Options, Plan, Pool, Refusal, Request, Spawner,
@@ -69,6 +68,37 @@ impl Ours {
     }
 }
 
+/// Keeps the sleeps of a pool's workers.
+#[derive(Clone, Debug)]
+pub struct SleepLog(Arc<Vec<Mutex<Vec<Slept>>>>);
+
+impl SleepLog {
+    /// Options with a hook that fills the log, and the log. `anchor`: a moment, and the time of the log's clock then.
+    pub fn keep(options: Options, workers: usize, anchor: (Instant, Nanos)) -> (Options, Self) {
+        let log = Self(Arc::new((0..workers).map(|_| Mutex::default()).collect()));
+        let own = log.clone();
+        let on_clock = move |at: Instant| {
+            let since = at.saturating_duration_since(anchor.0).as_nanos();
+            anchor.1 + Nanos::try_from(since).unwrap_or(NEVER)
+        };
+        let options = options.on_sleep(move |worker, sleep| {
+            let timer = sleep.until.filter(|&until| until < sleep.to);
+            let woken = sleep.woken.into_iter().chain(timer).map(on_clock).min().unwrap_or(NEVER);
+            let slept = Slept { from: on_clock(sleep.from), woken, to: on_clock(sleep.to) };
+            own.0[worker].lock().unwrap_or_else(PoisonError::into_inner).push(slept);
+        });
+        (options, log)
+    }
+
+    /// The sleeps of each worker. Those that ended with the pool are in it once the pool has stopped.
+    pub fn take(&self) -> Vec<Vec<Slept>> {
+        let take = |own: &Mutex<Vec<Slept>>| {
+            std::mem::take(&mut *own.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        self.0.iter().map(take).collect()
+    }
+}
+
 #[derive(Default)]
 struct Planned {
     /// By node: chunks are planned in their order, since jobs wait for those of earlier ones.
@@ -103,7 +133,7 @@ impl Feed {
         let mut request = Request::new()
             .expected(Duration::from_nanos(run.expected_ns(node)))
             .stream(run.stream(node).0)
-            .criticality(criticality(run.significance(node)));
+            .criticality(run.criticality(node));
         if schedule.is_timed() {
             request = request.start(self.instant(run.base() + schedule.start(node)));
         }
@@ -302,9 +332,18 @@ impl Executor for Ours {
         let options = self.options.clone().on_late(move |job| {
             hears.fetch_add(u64::from(job.criticality == Criticality::Compulsory), Relaxed);
         });
+        // In this order: no job starts before its time on the run's clock.
+        let now = run.clock().now();
+        let anchor = (Instant::now(), now);
+        let ahead = self.planning.planner == Planner::Ahead && !steals;
+        let tells = ahead && run.is_watched() && !run.has_io();
+        let (options, sleeps) =
+            match tells.then(|| SleepLog::keep(options.clone(), self.workers, anchor)) {
+                Some((options, sleeps)) => (options, Some(sleeps)),
+                None => (options, None),
+            };
         let pool = Pool::start(options).map_err(no_threads)?;
         let planned = run.clock().now();
-        let ahead = self.planning.planner == Planner::Ahead && !steals;
         let parts = u64::from(run.graph().len()) + run.graph().edges() as u64;
         run.set_base(planned + PRE_ROLL_NS + if ahead { parts * PLAN_NS } else { 0 });
         let feed = Arc::new(Feed {
@@ -312,7 +351,7 @@ impl Executor for Ours {
             planning: self.planning,
             device,
             bundle,
-            anchor: (Instant::now(), run.clock().now()),
+            anchor,
             planned: Mutex::default(),
             further: Condvar::new(),
         });
@@ -320,6 +359,7 @@ impl Executor for Ours {
         let planning_ns = if ahead { run.clock().now() - planned } else { bundling_ns };
         let drained = fed.is_ok() && drain(&pool, run, self.patience);
         let counts = pool.stop(self.patience.min(Duration::from_secs(10))).counts;
+        sleeps.iter().for_each(|sleeps| run.set_sleeps(sleeps.take()));
         run.set_dropped(Dropped::of_pool(&counts, emergencies.load(Relaxed)));
         if run.is_stopped() {
             return Err(ExecutorError::Interrupted);

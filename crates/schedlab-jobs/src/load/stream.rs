@@ -1,11 +1,11 @@
-//! Streams: jobs of one graph that differ in length, deadline, significance and I/O, as those of a preview and of a final
+//! Streams: jobs of one graph that differ in length, deadline, criticality and I/O, as those of a preview and of a final
 //! render do.
 
 use super::arrivals::duration;
 use super::mix::percent;
 use super::{Length, Random};
 use crate::graph::{Graph, Node};
-use crate::policy::{Nanos, Significance, StreamId};
+use crate::policy::{Criticality, Nanos, StreamId};
 use crate::run::{Io, Run, Schedule};
 use std::str::FromStr;
 
@@ -48,7 +48,7 @@ pub struct Stream {
     /// The distribution of lives; the load's if absent.
     pub spread: Option<Length>,
     /// How much its jobs matter.
-    pub significance: Option<Significance>,
+    pub criticality: Option<Criticality>,
     /// I/O of its jobs.
     pub io: Option<IoLoad>,
 }
@@ -56,7 +56,7 @@ pub struct Stream {
 impl FromStr for Stream {
     type Err = String;
 
-    /// Reads a stream such as `preview:share=30%,time=100us,life=5ms,significance=optional,io=2ms:1%`.
+    /// Reads a stream such as `preview:share=30%,time=100us,life=5ms,criticality=optional,io=2ms:1%`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text
             .split_once(':')
@@ -72,7 +72,7 @@ impl FromStr for Stream {
             length: None,
             life_ns: None,
             spread: None,
-            significance: None,
+            criticality: None,
             io: None,
         };
         for part in rest.split(',') {
@@ -85,12 +85,12 @@ impl FromStr for Stream {
                 "length" => stream.length = Some(value.parse()?),
                 "life" => stream.life_ns = Some(duration(value)?),
                 "life-spread" => stream.spread = Some(value.parse()?),
-                "significance" => stream.significance = Some(value.parse()?),
+                "criticality" => stream.criticality = Some(value.parse()?),
                 "io" => stream.io = Some(value.parse()?),
                 _ => {
                     return Err(format!(
                         "unknown key '{key}' in stream {name}: use share, time, length, life, \
-                         life-spread, significance or io"
+                         life-spread, criticality or io"
                     ));
                 }
             }
@@ -215,8 +215,8 @@ impl Streams {
     }
 
     /// How much a job matters, by its stream; `None` if the stream says nothing.
-    pub fn significance(&self, node: Node) -> Option<Significance> {
-        self.of(node)?.significance
+    pub fn criticality(&self, node: Node) -> Option<Criticality> {
+        self.of(node)?.criticality
     }
 
     /// Puts streams and I/O into a run.
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn streams_are_read_drawn_by_share_and_differ() {
         let preview: Stream =
-            "preview:share=25%,time=100us,life=2ms,significance=optional,io=1ms:50%"
+            "preview:share=25%,time=100us,life=2ms,criticality=optional,io=1ms:50%"
                 .parse()
                 .unwrap();
         let usual = Usual { time_ns: 500_000, life_ns: None, ..Usual::default() };
@@ -258,7 +258,7 @@ mod tests {
             let preview = streams.id(node) == StreamId(1);
             assert_eq!(lengths[node as usize], if preview { 100_000 } else { 500_000 });
             assert_eq!(schedule.deadline(node) == 2_000_000, preview);
-            assert_eq!(streams.significance(node), preview.then_some(Significance::Optional));
+            assert_eq!(streams.criticality(node), preview.then_some(Criticality::Optional));
             assert_eq!(streams.io(node).is_some(), preview);
         }
         let failing = of_preview.iter().filter(|&&node| streams.io(node).unwrap().fails).count();

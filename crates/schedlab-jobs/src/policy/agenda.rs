@@ -5,7 +5,7 @@ use super::epochs::Epochs;
 use super::load::LoadControl;
 use super::outcome::{Failures, Fate, Names};
 use super::ready_queue::Lines;
-use super::record::{Record, Significance, State, StreamId};
+use super::record::{Criticality, Record, State, StreamId};
 use super::size::Staff;
 use super::{JobId, NEVER, Nanos, Order, Policy};
 
@@ -23,15 +23,15 @@ pub struct Posting<J> {
     /// The stream to which the job belongs.
     pub stream: StreamId,
     /// How much it matters.
-    pub significance: Significance,
+    pub criticality: Criticality,
 }
 
 impl<J> Posting<J> {
     /// A job that may start from `start` on, however late.
     pub fn new(job: J, start: Nanos) -> Self {
         let stream = StreamId::default();
-        let significance = Significance::default();
-        Self { job, start, deadline: NEVER, expected_ns: 0, stream, significance }
+        let criticality = Criticality::default();
+        Self { job, start, deadline: NEVER, expected_ns: 0, stream, criticality }
     }
 
     /// The posting with a latest start: the job is dropped if it could not start by then.
@@ -417,7 +417,7 @@ impl<J> Agenda<J> {
     }
 
     fn record(&mut self, posting: Posting<J>) -> JobId {
-        let Posting { job, start, deadline, expected_ns, stream, significance } = posting;
+        let Posting { job, start, deadline, expected_ns, stream, criticality } = posting;
         self.counts.posted += 1;
         let id = self.epochs.add(Record {
             job: Some(job),
@@ -427,7 +427,7 @@ impl<J> Agenda<J> {
             pending: 0,
             successors: NONE,
             stream,
-            significance,
+            criticality,
             state: State::Waiting,
             told: false,
             word: None,
@@ -471,7 +471,7 @@ impl<J> Agenda<J> {
             return;
         };
         record.state = State::Queued;
-        let (start, significance) = (record.start, record.significance);
-        self.lines.of(significance).future.push(start, id);
+        let (start, criticality) = (record.start, record.criticality);
+        self.lines.of(criticality).future.push(start, id);
     }
 }

@@ -251,7 +251,7 @@ impl<J> Epochs<J> {
 #[cfg(test)]
 mod tests {
     use super::super::edges::NONE;
-    use super::super::record::{Significance, State, StreamId};
+    use super::super::record::{Criticality, State, StreamId};
     use super::*;
     use std::collections::VecDeque;
 
@@ -266,7 +266,7 @@ mod tests {
             pending: 0,
             successors: NONE,
             stream: StreamId(0),
-            significance: Significance::default(),
+            criticality: Criticality::default(),
             state: State::Queued,
             told: false,
             word: None,

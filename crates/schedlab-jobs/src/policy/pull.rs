@@ -2,7 +2,7 @@
 
 use super::agenda::Notice;
 use super::load::{Capacity, LoadControl};
-use super::record::{Record, Significance, State};
+use super::record::{Criticality, Record, State};
 use super::{Agenda, Emergency, JobId, NEVER, Nanos, Order};
 
 /// A job that a worker may run now.
@@ -156,11 +156,11 @@ impl<J> Agenda<J> {
     fn still_wanted(&mut self, now: Nanos, id: JobId) -> bool {
         let Some(record) = self.epochs.get_mut(id) else { return false };
         let late_ns = now.saturating_sub(record.deadline);
-        let (stream, significance) = (record.stream, record.significance);
+        let (stream, criticality) = (record.stream, record.criticality);
         if late_ns == 0 {
-            return self.wanted_in_emergency(id, significance);
+            return self.wanted_in_emergency(id, criticality);
         }
-        if significance < Significance::Compulsory {
+        if criticality < Criticality::Compulsory {
             self.counts.missed += 1;
             // It has left the queue already, so nothing stale stays behind.
             record.state = State::Waiting;
@@ -184,9 +184,9 @@ impl<J> Agenda<J> {
         true
     }
 
-    fn wanted_in_emergency(&mut self, id: JobId, significance: Significance) -> bool {
+    fn wanted_in_emergency(&mut self, id: JobId, criticality: Criticality) -> bool {
         match self.policy.emergency {
-            Emergency::Shed if significance == Significance::Optional => {
+            Emergency::Shed if criticality == Criticality::Optional => {
                 self.counts.shed += 1;
                 if let Some(record) = self.epochs.get_mut(id) {
                     record.state = State::Waiting;

@@ -2,7 +2,7 @@
 
 use super::epochs::Epochs;
 use super::ordered_queue::Ordered;
-use super::record::{Record, Significance, State};
+use super::record::{Criticality, Record, State};
 use super::{JobId, Nanos, Order, Policy};
 
 /// Jobs by start, and those that are due by the rule. Under [`Order::Start`] the first holds all.
@@ -76,10 +76,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn of(&mut self, significance: Significance) -> &mut Line {
-        match significance {
-            Significance::Compulsory => &mut self.compulsory,
-            Significance::Normal | Significance::Optional => &mut self.others,
+    pub(super) fn of(&mut self, criticality: Criticality) -> &mut Line {
+        match criticality {
+            Criticality::Compulsory => &mut self.compulsory,
+            Criticality::Normal | Criticality::Optional => &mut self.others,
         }
     }
 

@@ -1,39 +1,11 @@
 //! What the agenda knows of one job.
 
 use super::{NEVER, Nanos, Order};
+pub use schedlab_pool::Criticality;
 
 /// A stream of jobs that can be switched off as a whole. Stream 0 is always on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u16);
-
-/// How much a job matters when not all can be done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Significance {
-    /// The first to be shed.
-    Optional,
-    /// Dropped when it cannot start before its deadline.
-    #[default]
-    Normal,
-    /// Missing its deadline is an emergency.
-    Compulsory,
-}
-
-impl std::str::FromStr for Significance {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "optional" => Self::Optional,
-            "normal" => Self::Normal,
-            "compulsory" => Self::Compulsory,
-            _ => {
-                return Err(format!(
-                    "unknown significance '{text}': use optional, normal or compulsory"
-                ));
-            }
-        })
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -56,7 +28,7 @@ pub(super) struct Record<J> {
     pub(super) pending: u32,
     pub(super) successors: u32,
     pub(super) stream: StreamId,
-    pub(super) significance: Significance,
+    pub(super) criticality: Criticality,
     pub(super) state: State,
     /// Its emergency was reported.
     pub(super) told: bool,

@@ -2,15 +2,15 @@
 
 use proptest::prelude::*;
 use schedlab_jobs::policy::{
-    Agenda, Asker, Emergency, Finished, JobId, Order, Outcome, Plan, Policy, Posting, Pulled,
-    Significance, StreamId,
+    Agenda, Asker, Criticality, Emergency, Finished, JobId, Order, Outcome, Plan, Policy, Posting,
+    Pulled, StreamId,
 };
 
 #[derive(Clone, Debug)]
 struct Job {
     start: u64,
     life: Option<u64>,
-    significance: u8,
+    criticality: u8,
     stream: u16,
     /// Depends on the job so many places before it.
     back: Vec<usize>,
@@ -33,7 +33,7 @@ fn job() -> impl Strategy<Value = Job> {
     let life = prop::option::of(0u64..2_000_000);
     let back = prop::collection::vec(1usize..6, 0..3);
     (0u64..3_000_000, life, 0u8..3, 0u16..3, back).prop_map(
-        |(start, life, significance, stream, back)| Job { start, life, significance, stream, back },
+        |(start, life, criticality, stream, back)| Job { start, life, criticality, stream, back },
     )
 }
 
@@ -88,9 +88,9 @@ impl Books {
                 posting = posting.deadline(start + life);
             }
             posting.stream = StreamId(job.stream);
-            posting.significance =
-                [Significance::Optional, Significance::Normal, Significance::Compulsory]
-                    [usize::from(job.significance)];
+            posting.criticality =
+                [Criticality::Optional, Criticality::Normal, Criticality::Compulsory]
+                    [usize::from(job.criticality)];
             let to = plan.add(posting);
             let mut before: Vec<usize> =
                 job.back.iter().filter_map(|back| (base + i).checked_sub(*back)).collect();

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Hashing, Node};
-use schedlab_jobs::policy::{Emergency, Policy, Significance};
+use schedlab_jobs::policy::{Criticality, Emergency, Policy};
 use schedlab_jobs::run::{Clock, Run, Schedule, Span, Work};
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ struct Job {
     start: u64,
     length: u64,
     life: u64,
-    significance: Significance,
+    criticality: Criticality,
 }
 
 struct Lengths(Vec<u64>);
@@ -41,13 +41,13 @@ fn run(jobs: &[Job]) -> Arc<Run> {
     };
     let lengths = Lengths(jobs.iter().map(|job| job.length).collect());
     let run = Run::new(graph, schedule, Box::new(lengths), Clock::start());
-    Arc::new(run.with_significance(jobs.iter().map(|job| job.significance).collect()))
+    Arc::new(run.with_criticality(jobs.iter().map(|job| job.criticality).collect()))
 }
 
 /// When a compulsory job starts at the latest, with all other jobs removed but one longest on each worker: that begins with the
 /// last other job that really began before this one, on each worker that then ran nothing compulsory.
 fn latest(jobs: &[Job], ran: &[Option<Span>], of: usize, workers: usize) -> u64 {
-    let compulsory = |i: &usize| jobs[*i].significance == Significance::Compulsory;
+    let compulsory = |i: &usize| jobs[*i].criticality == Criticality::Compulsory;
     let begin = |i: usize| ran[i].map_or(u64::MAX, |span| span.begin);
     let others: Vec<usize> = (0..jobs.len()).filter(|i| !compulsory(i)).collect();
     let from = others.iter().map(|&i| begin(i)).filter(|&at| at < begin(of)).max();
@@ -75,15 +75,15 @@ fn latest(jobs: &[Job], ran: &[Option<Span>], of: usize, workers: usize) -> u64 
 }
 
 fn job() -> impl Strategy<Value = Job> {
-    let significance = prop_oneof![
-        1 => Just(Significance::Compulsory),
-        2 => Just(Significance::Normal),
-        2 => Just(Significance::Optional)
+    let criticality = prop_oneof![
+        1 => Just(Criticality::Compulsory),
+        2 => Just(Criticality::Normal),
+        2 => Just(Criticality::Optional)
     ];
-    (0..4_000u64, 1..300u64, 0..400u64, significance).prop_map(
-        |(start, length, life, significance)| {
+    (0..4_000u64, 1..300u64, 0..400u64, criticality).prop_map(
+        |(start, length, life, criticality)| {
             let (start, length, life) = (start * US, length * US, life * US);
-            Job { start, length, life, significance }
+            Job { start, length, life, criticality }
         },
     )
 }
@@ -111,7 +111,7 @@ proptest! {
         let ran = ran(&jobs, policy);
         let look = LOOK * jobs.len() as u64;
         for (i, job) in jobs.iter().enumerate() {
-            if job.significance < Significance::Compulsory {
+            if job.criticality < Criticality::Compulsory {
                 continue;
             }
             let start = ran[i].expect("a compulsory job is not dropped").begin;
@@ -121,7 +121,7 @@ proptest! {
             let deadline = job.start + job.life;
             prop_assert!(start <= deadline + look || latest > deadline, "job {i} missed {deadline}");
             // And no other job began while it waited.
-            let passed = jobs.iter().zip(&ran).filter(|(other, _)| other.significance < job.significance);
+            let passed = jobs.iter().zip(&ran).filter(|(other, _)| other.criticality < job.criticality);
             let mut began = passed.filter_map(|(_, span)| Some((*span)?.begin));
             let waits = (job.start + LOOK)..start;
             prop_assert!(!began.any(|at| waits.contains(&at)), "another job passed job {i}");

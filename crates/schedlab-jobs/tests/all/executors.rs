@@ -4,10 +4,10 @@ use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, Serial};
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
 use schedlab_jobs::planning::Planning;
-use schedlab_jobs::policy::{Nanos, Order, Policy, Significance, Step};
+use schedlab_jobs::policy::{Criticality, Nanos, Order, Policy, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Dropped, Io, Nothing, Run, Schedule, Work};
+use schedlab_jobs::run::{Clock, Dropped, Io, Machine, Nothing, Run, Schedule, Work};
 use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualPool, VirtualTime};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn no_job_starts_before_its_time() {
     }
 }
 
-/// Each executor once, with what it offers: start times, deadlines, asynchronous I/O, jobs that fail, and significance.
+/// Each executor once, with what it offers: start times, deadlines, asynchronous I/O, jobs that fail, and criticality.
 fn offering() -> Vec<(Box<dyn Executor>, [bool; 5])> {
     let virtual_time = VirtualTime::new(Policy::new(2), Costs::USUAL);
     let mut all: Vec<(Box<dyn Executor>, [bool; 5])> = vec![
@@ -153,13 +153,13 @@ fn asking() -> [(Arc<Run>, &'static str); 5] {
     let hour_ns = Some(3_600_000_000_000);
     let mortal = Schedule { life_ns: hour_ns, ..Schedule::default() };
     let io = |fails| vec![Some(Io { ns: 1_000, fails }), None, None];
-    let optional = vec![Significance::Optional; 3];
+    let optional = vec![Criticality::Optional; 3];
     [
         (chain(timed, Vec::new()), "start times"),
         (chain(mortal, Vec::new()), "deadlines"),
         (chain(Schedule::default(), io(false)), "asynchronous I/O"),
         (chain(Schedule::default(), io(true)), "jobs that fail"),
-        (Arc::new(plain(Schedule::default()).with_significance(optional)), "significance"),
+        (Arc::new(plain(Schedule::default()).with_criticality(optional)), "criticality"),
     ]
 }
 
@@ -168,7 +168,7 @@ fn an_executor_does_what_it_offers_and_refuses_the_rest() {
     for (mut executor, offered) in offering() {
         let offers = executor.offers();
         let io = [offers.asynchronous, offers.failures];
-        let told = [offers.start_times, offers.deadlines, io[0], io[1], offers.significance];
+        let told = [offers.start_times, offers.deadlines, io[0], io[1], offers.criticality];
         let name = executor.name();
         assert_eq!(told, offered, "{name}");
         for ((run, asked), offered) in asking().into_iter().zip(offered) {
@@ -265,8 +265,9 @@ fn a_job_that_was_held_up_is_found_whichever_executor_ran_it() {
             let graph = Shape::Isolated.build(&Rules { nodes: 16, ..Rules::default() });
             let run = Run::new(graph, Schedule::default(), Box::new(OneLong), Clock::start());
             // Without the kernel's account, nobody is accused.
-            let run_delay: fn() -> Option<Nanos> = if by_machine { || Some(0) } else { || None };
-            let run = Arc::new(run.with_run_delay(run_delay));
+            let own_delay: fn() -> Option<Nanos> = if by_machine { || Some(0) } else { || None };
+            let run = run.with_machine(Machine { own_delay, stolen: || None }, 100_000);
+            let run = Arc::new(run);
             executor.run(&run).expect("the run ends");
             assert_eq!(run.verify(), Ok(()));
             let long = run.spans()[7];

@@ -3,7 +3,7 @@
 
 use loom::sync::Mutex;
 use loom::thread;
-use schedlab_jobs::policy::{Fate, JobId, Notice, Plan, Policy, Posting, Significance, Step};
+use schedlab_jobs::policy::{Criticality, Fate, JobId, Notice, Plan, Policy, Posting, Step};
 use schedlab_jobs::pool::{Completion, Context, Flow, Handle, Options, Pool, Report, Runner};
 use schedlab_jobs::run::Clock;
 use schedlab_jobs::sync;
@@ -258,7 +258,7 @@ fn a_completion_that_is_lost_fails_its_job() {
 fn notices() {
     let life = |model: &Model, pool: &Pool<Jobs>| {
         let late = Posting::new((0, Does::Nothing), 0).deadline(NOW - 1);
-        let late = Posting { significance: Significance::Compulsory, ..late };
+        let late = Posting { criticality: Criticality::Compulsory, ..late };
         pool.handle().post(late).expect("room");
         model.until(|model| model.has_run(0));
         post(pool.handle(), 1, Does::Nothing);

@@ -11,6 +11,8 @@ mod compulsory;
 #[cfg(not(loom))]
 mod executors;
 #[cfg(not(loom))]
+mod feasible;
+#[cfg(not(loom))]
 mod growth;
 #[cfg(loom)]
 mod life;

@@ -1,7 +1,7 @@
 //! Claims about the pool: what happens to jobs that panic, hang, are cancelled or come too late.
 
 use schedlab_jobs::policy::{
-    Emergency, Fate, Notice, Plan, Policy, Posting, Significance, StreamId,
+    Criticality, Emergency, Fate, Notice, Plan, Policy, Posting, StreamId,
 };
 use schedlab_jobs::pool::{
     Closure, Closures, Completion, Context, Flow, Handle, Options, Pool, PostError, Runner,
@@ -202,8 +202,8 @@ fn overload(emergency: Emergency) -> (schedlab_jobs::policy::Counts, Vec<Notice>
     let now = pool.handle().now();
     let mut plan = Plan::default();
     let compulsory = Posting::new(false, now + 1).deadline(now + 1_000_000);
-    plan.add(Posting { significance: Significance::Compulsory, ..compulsory });
-    plan.add(Posting { significance: Significance::Optional, ..Posting::new(false, now + 2) });
+    plan.add(Posting { criticality: Criticality::Compulsory, ..compulsory });
+    plan.add(Posting { criticality: Criticality::Optional, ..Posting::new(false, now + 2) });
     plan.add(Posting::new(false, now + 3));
     pool.handle().plan(plan).expect("room");
     gate.open_after(&pool, now + 1_000_000);
@@ -262,7 +262,7 @@ fn a_callback_can_answer_an_emergency_by_pausing_a_stream() {
     let mut plan = Plan::default();
     let late =
         Posting { stream: StreamId(1), ..Posting::new(false, now + 1).deadline(now + 1_000_000) };
-    plan.add(Posting { significance: Significance::Compulsory, ..late });
+    plan.add(Posting { criticality: Criticality::Compulsory, ..late });
     for _ in 0..7 {
         plan.add(Posting { stream: StreamId(5), ..Posting::new(false, now + 3_600_000_000_000) });
     }
@@ -439,7 +439,7 @@ fn a_pool_of_one_outlives_a_notice_and_a_start_that_panic() {
     let pool = Pool::start(Careless, options, Clock::start()).unwrap();
     until(|| pool.handle().now() > 1_000);
     let late = Posting::new((), 0).deadline(pool.handle().now() - 1);
-    pool.handle().post(Posting { significance: Significance::Compulsory, ..late }).unwrap();
+    pool.handle().post(Posting { criticality: Criticality::Compulsory, ..late }).unwrap();
     assert!(pool.handle().wait(LONG));
     pool.handle().post(Posting::new((), 0)).unwrap();
     assert!(pool.handle().wait(LONG));

@@ -99,7 +99,7 @@ fn a_job_beside_jobs_that_post_themselves_starts_within_200_jobs() {
     let again = |model: &Model, inside| drop(model.spawn(0, &plain(), &[], inside));
     again(&model, None);
     again(&model, None);
-    for round in 0..20 {
+    for round in 0..if cfg!(miri) { 2 } else { 20 } {
         model.spawn(1, &plain(), &[], None).expect("room");
         let mut jobs = 0;
         loop {
@@ -183,6 +183,7 @@ fn core_with_a_clock() -> (Core<'static, Lists<Item<'static>>>, Vec<usize>, Arc<
     let hooks = Hooks {
         clock: Box::new(move || clock.fetch_add(1, SeqCst)),
         wake: Box::new(|_| {}),
+        says_when: false,
         late: None,
     };
     let (core, locals) = Core::new(1, 1 << 24, Late::Run, hooks);
@@ -425,11 +426,14 @@ fn decisions<Q: Queues<Item<'static>>>(seed: u64) -> Vec<String> {
 #[test]
 fn both_bodies_of_the_queues_decide_alike() {
     let mut ran = 0;
-    for seed in 1..=10_000 {
+    // Under Miri the lists alone.
+    let seeds = if cfg!(miri) { 3 } else { 10_000 };
+    for seed in 1..=seeds {
         let lists = decisions::<Lists<Item<'static>>>(seed);
-        let deques = decisions::<Deques<Item<'static>>>(seed);
         ran += lists.iter().filter(|said| said.contains("Run(")).count();
-        assert_eq!(lists, deques, "seed {seed}");
+        if !cfg!(miri) {
+            assert_eq!(lists, decisions::<Deques<Item<'static>>>(seed), "seed {seed}");
+        }
     }
-    assert!(ran > 100_000, "{ran} jobs ran: the sequences test something");
+    assert!(ran > 5 * seeds as usize, "{ran} jobs ran: the sequences test something");
 }

@@ -46,6 +46,8 @@ pub(crate) struct Hooks<'env> {
     pub(crate) clock: Box<dyn Fn() -> Nanos + Send + Sync + 'env>,
     /// Wakes a worker that sleeps.
     pub(crate) wake: Box<dyn Fn(usize) + Send + Sync + 'env>,
+    /// Whether workers hear when they were woken: that takes a look at the clock.
+    pub(crate) says_when: bool,
     pub(crate) late: Option<Box<dyn Fn(LateJob) + Send + Sync + 'env>>,
 }
 
@@ -106,7 +108,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
             arriving: AtomicUsize::new(0),
             stale: AtomicUsize::new(0),
             shed_until: AtomicU64::new(0),
-            parking: Apart(Parking::new()),
+            parking: Apart(Parking::new(workers)),
             streams: Streams::new(),
             late,
             counters: Counters::new(workers, backlog_max),
@@ -131,9 +133,20 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     }
 
     pub(super) fn announce(&self) {
-        if let Some(worker) = self.parking.0.announce() {
+        if let Some(worker) = self.parking.0.announce(|| self.when()) {
             (self.hooks.wake)(worker);
         }
+    }
+
+    /// When a worker is woken, if that is asked for.
+    fn when(&self) -> Nanos {
+        if self.hooks.says_when { self.now().max(1) } else { 1 }
+    }
+
+    /// Wakes a worker, if one sleeps.
+    pub(super) fn wake_one(&self) -> bool {
+        let woken = self.parking.0.wake_one(|| self.when());
+        woken.inspect(|&worker| (self.hooks.wake)(worker)).is_some()
     }
 
     /// Takes a job for which there is a place in the backlog. `at`: the worker inside whose job this happens.
@@ -491,9 +504,7 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
     /// Posting is over. What has not started is cancelled.
     pub(crate) fn close(&self) {
         self.closed.store(true, SeqCst);
-        while let Some(worker) = self.parking.0.wake_one() {
-            (self.hooks.wake)(worker);
-        }
+        while self.wake_one() {}
         self.cancel_all();
     }
 

@@ -5,7 +5,9 @@
 
 use crate::job::{NEVER, Nanos};
 use crate::sync::{AtomicUsize, Mutex, fence, lock};
-use std::sync::atomic::Ordering::SeqCst;
+// Nothing is decided by it, so loom need not try its orders.
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 struct Sleeper {
     worker: usize,
@@ -18,30 +20,36 @@ pub(crate) struct Parking {
     idle: AtomicUsize,
     searching: AtomicUsize,
     sleepers: Mutex<Vec<Sleeper>>,
+    /// By worker, when another took it off the list since it went to sleep; 0: none did. Written with the list locked.
+    called: Vec<AtomicU64>,
 }
 
 impl Parking {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         Self {
             idle: AtomicUsize::new(0),
             searching: AtomicUsize::new(0),
             sleepers: Mutex::new(Vec::new()),
+            called: (0..workers).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     /// Who has to be woken because there is a new job. Call it after the job is where workers look.
-    pub(crate) fn announce(&self) -> Option<usize> {
+    pub(crate) fn announce(&self, now: impl Fn() -> Nanos) -> Option<usize> {
         // A worker that goes to sleep says so, and then looks once more: one of both sees the other.
         fence(SeqCst);
         let asleep = self.idle.load(SeqCst) > 0;
-        (asleep && self.searching.load(SeqCst) == 0).then(|| self.wake_one()).flatten()
+        (asleep && self.searching.load(SeqCst) == 0).then(|| self.wake_one(now)).flatten()
     }
 
     /// Takes one worker off the list: one without a start to keep, or else that of the latest. It counts as searching.
-    pub(crate) fn wake_one(&self) -> Option<usize> {
+    /// `now` is the time that the worker hears ([`Parking::unpark`]).
+    pub(crate) fn wake_one(&self, now: impl Fn() -> Nanos) -> Option<usize> {
         let mut sleepers = lock(&self.sleepers);
         let latest = (0..sleepers.len()).max_by_key(|&at| sleepers[at].until)?;
         let worker = sleepers.remove(latest).worker;
+        // Before anybody can see that it searches, and leaves a job to it.
+        self.called[worker].store(now(), Relaxed);
         self.searching.fetch_add(1, SeqCst);
         self.idle.fetch_sub(1, SeqCst);
         Some(worker)
@@ -68,6 +76,7 @@ impl Parking {
         let until = ranked.find(|&(rank, &start)| kept_by(start) <= rank);
         let until = until.map_or(NEVER, |(_, &start)| start);
         sleepers.push(Sleeper { worker, until });
+        self.called[worker].store(0, Relaxed);
         self.idle.fetch_add(1, SeqCst);
         self.searching.fetch_sub(1, SeqCst);
         drop(sleepers);
@@ -75,14 +84,16 @@ impl Parking {
         until
     }
 
-    /// Takes a worker off the list that was not woken by another. It searches in any case.
-    pub(crate) fn unpark(&self, worker: usize) {
+    /// Takes a worker off the list that was not woken by another. It searches in any case. When it was woken by another;
+    /// 0: it was not.
+    pub(crate) fn unpark(&self, worker: usize) -> Nanos {
         let mut sleepers = lock(&self.sleepers);
         if let Some(at) = sleepers.iter().position(|sleeper| sleeper.worker == worker) {
             sleepers.remove(at);
             self.searching.fetch_add(1, SeqCst);
             self.idle.fetch_sub(1, SeqCst);
         }
+        self.called[worker].load(Relaxed)
     }
 
     /// Whether a sleeper has to be woken to keep this start, since nobody does.

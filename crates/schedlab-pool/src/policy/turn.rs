@@ -225,12 +225,6 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         }
     }
 
-    fn wake_one(&self) {
-        if let Some(worker) = self.parking.0.wake_one() {
-            (self.hooks.wake)(worker);
-        }
-    }
-
     fn has_more(&self) -> bool {
         self.parking.0.asleep() > 0
             && (!self.queues.is_empty(Lane::Plain)
@@ -283,9 +277,9 @@ impl<'env, Q: Queues<Item<'env>>> Core<'env, Q> {
         self.found(me);
     }
 
-    /// A worker that slept is awake.
-    pub(crate) fn unparked(&self, me: &mut Me) {
-        self.parking.0.unpark(me.worker);
+    /// A worker that slept is awake: when it was woken by another; 0: it was not.
+    pub(crate) fn unparked(&self, me: &mut Me) -> Nanos {
         me.searching = true;
+        self.parking.0.unpark(me.worker)
     }
 }

@@ -122,7 +122,7 @@ impl Executor for SimulatedPool {
         Offers {
             start_times: true,
             deadlines: true,
-            significance: true,
+            criticality: true,
             dependencies: true,
             cancellation: true,
             real: false,

@@ -30,7 +30,7 @@ pub fn figures(
         count("concurrency", Higher, profile.concurrency()),
         seconds("idle_s", Lower, profile.idle_ns(workers)),
         seconds("impeded_s", Lower, profile.impeded_ns()),
-        figure("starved_ns_max", Unit::Nanoseconds, Lower, profile.starved_ns as f64),
+        figure("starved_ns_max", Unit::Nanoseconds, Lower, profile.starved.ns as f64),
     ];
     all.extend(kernel);
     all.extend(profile.inflation().map(|times| count("inflation", Lower, times)));

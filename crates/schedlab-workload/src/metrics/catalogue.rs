@@ -210,7 +210,7 @@ pub const ENTRIES: &[Entry] = &[
         "starved_ns_max",
         Nanoseconds,
         Lower,
-        "The longest time for which a due job waited while a worker had no job.",
+        "The longest time for which a due job waited while a worker had no job and could run.",
     ),
     value(
         "inflation",

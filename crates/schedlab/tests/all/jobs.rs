@@ -237,9 +237,9 @@ fn what_an_executor_does_not_offer_is_shown_not_faked() {
     assert!(compared["results"][0]["not_offered"].is_null(), "{compared}");
     let offers = compared["results"][0]["offers"].as_array().unwrap();
     assert!(offers.contains(&"deadlines (looked at by the rig)".into()), "{offers:?}");
-    let matter = ["--significance", "optional=50%"];
+    let matter = ["--criticality", "optional=50%"];
     let compared = json(&[rayon.as_slice(), &life, &matter].concat());
-    assert_eq!(compared["results"][0]["not_offered"], "significance");
+    assert_eq!(compared["results"][0]["not_offered"], "criticality");
 }
 
 #[test]
@@ -622,8 +622,8 @@ fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
     let load = ["run", "--json", "--workers", "1", "--shape", "isolated"];
     let simulated = ["--executor", "lumiera", "--on", "sim:cpus=1"];
     let times = ["--nodes", "200", "--time", "1ms", "--arrivals", "gap:500us", "--life", "5ms"];
-    let of = |significance: &str, emergency: &str| {
-        let matter = ["--significance", significance, "--emergency", emergency];
+    let of = |criticality: &str, emergency: &str| {
+        let matter = ["--criticality", criticality, "--emergency", emergency];
         json(&[load.as_slice(), &simulated, &times, &matter].concat())
     };
     // As few as fit are not an emergency: they go first.
@@ -639,8 +639,8 @@ fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
     assert!(count(dropped, "missed") > 0 && count(dropped, "shed") > 0, "{dropped}");
     assert!(count(dropped, "emergencies") > 0, "{dropped}");
     let ran = |dropped: &Value, of: &str| {
-        let all = dropped["by_significance"].as_array().unwrap();
-        let one = all.iter().find(|one| one["significance"] == of).unwrap();
+        let all = dropped["by_criticality"].as_array().unwrap();
+        let one = all.iter().find(|one| one["criticality"] == of).unwrap();
         (one["ran"].as_u64().unwrap(), one["jobs"].as_u64().unwrap())
     };
     let (compulsory, all) = ran(dropped, "compulsory");
@@ -650,7 +650,7 @@ fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
     let (compulsory, all) = ran(&run("drop")["dropped"], "compulsory");
     assert!(compulsory < all);
     // schedlab's pool: in virtual time, as tasks of a simulated machine, and on threads.
-    let matter = ["--significance", "compulsory=45%,optional=30%"];
+    let matter = ["--criticality", "compulsory=45%,optional=30%"];
     for on in [&["--executor", "virtual"][..], &["--on", "sim:cpus=1"], &[]] {
         let pool = json(&[load.as_slice(), &times, &matter, on].concat());
         assert_eq!(pool["proved"], true, "{on:?}");
@@ -659,7 +659,7 @@ fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
         let dropped = &pool["dropped"];
         assert!(count(dropped, "missed") + count(dropped, "shed") > 0, "{on:?}: {dropped}");
     }
-    let out = jobs(&["run", "--significance", "optional"]);
+    let out = jobs(&["run", "--criticality", "optional"]);
     assert_eq!(out.status.code(), Some(2), "without --life nothing can be late: {}", said(&out));
 }
 

@@ -49,6 +49,8 @@ struct Ran {
     took_ns: u64,
     /// Jobs that were too late, and those that waited for them; `None` where none can be.
     dropped: Option<u64>,
+    /// What the kernel does not tell of workers that could not run; `None`: the jobs did not run in this process.
+    missing: Option<Vec<&'static str>>,
 }
 
 impl Entrant {
@@ -79,7 +81,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     'turns: for turn in 0..args.repeat.max(1) {
         for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
             let seed = args.setup.graph.seed.unwrap_or(0) + turn as u64;
-            let one = Arc::new(args.setup.load.run(graph.clone(), burner, seed)?);
+            let one = args.setup.load.run(graph.clone(), burner, seed)?;
+            let one = Arc::new(super::run::watched(one));
             match entrant.executor.run(&one) {
                 Ok(told) => {
                     let name = entrant.executor.name();
@@ -91,7 +94,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     let planning_ns = if ahead { told.planning_ns } else { 0 };
                     let took_ns = profile.covered_ns + planning_ns;
                     let dropped = one.schedule().has_deadlines().then(|| one.dropped().jobs());
-                    entrant.runs.push(Ran { profile, figures, took_ns, dropped });
+                    let missing = one.missing().filter(|_| !name.starts_with("cmd:"));
+                    entrant.runs.push(Ran { profile, figures, took_ns, dropped, missing });
                 }
                 Err(ExecutorError::NotOffered { what, .. }) => {
                     entrant.refused = Some(what.to_owned());
@@ -130,7 +134,7 @@ impl json::Document for Document {
 struct Entered {
     executor: String,
     /// What it can do: `start times` (by itself, or paced by the rig), `deadlines` (by itself, or looked at by the rig as
-    /// each job begins), `significance`, `dependencies`, `cancellation`, `asynchronous I/O`, `jobs that fail`.
+    /// each job begins), `criticality`, `dependencies`, `cancellation`, `asynchronous I/O`, `jobs that fail`.
     offers: Vec<&'static str>,
     /// What it was asked and cannot do.
     not_offered: Option<String>,
@@ -167,7 +171,7 @@ fn offered(offers: Offers) -> Vec<&'static str> {
         (offers.paced, "start times (paced by the rig)"),
         (offers.deadlines && !offers.looked_at, "deadlines"),
         (offers.looked_at, "deadlines (looked at by the rig)"),
-        (offers.significance, "significance"),
+        (offers.criticality, "criticality"),
         (offers.dependencies, "dependencies"),
         (offers.cancellation, "cancellation"),
         (offers.asynchronous, "asynchronous I/O"),
@@ -181,8 +185,8 @@ fn offered(offers: Offers) -> Vec<&'static str> {
 /// Of each executor, the run in which a due job waited longest though a worker had none.
 fn findings(entrants: &[Entrant]) -> String {
     let worst = |entrant: &Entrant| {
-        let ran = entrant.runs.iter().max_by_key(|ran| ran.profile.starved_ns)?;
-        figures::starved(&entrant.executor.name(), &ran.profile)
+        let ran = entrant.runs.iter().max_by_key(|ran| ran.profile.starved.ns)?;
+        figures::starved(&entrant.executor.name(), &ran.profile, ran.missing.as_deref())
     };
     entrants.iter().filter_map(worst).collect()
 }
@@ -235,7 +239,7 @@ fn text(entrants: &[Entrant]) -> String {
             number(entrant.middle(|ran| Some(ran.profile.concurrency()))),
             time(entrant.middle(|ran| whole(ran.profile.lateness(0.99)))),
             time(entrant.middle(|ran| whole(ran.profile.gap(0.5)))),
-            time(entrant.middle(|ran| Some(ran.profile.starved_ns as f64))),
+            time(entrant.middle(|ran| Some(ran.profile.starved.ns as f64))),
             number(entrant.middle(|ran| whole(ran.dropped))),
             offered(offers).join(", "),
         ]));

@@ -1,10 +1,11 @@
 //! Every figure of a run, for `--json`.
 
 use schedlab_jobs::executor::Told;
-use schedlab_jobs::profile::{KindTimes, Profile};
+use schedlab_jobs::profile::{KindTimes, Profile, Starved};
 use schedlab_jobs::rig::waiting;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::fmt::Write;
 
 /// The figures of a run; `docs/jobs.md` defines them.
 #[derive(Clone, Serialize, JsonSchema)]
@@ -47,8 +48,10 @@ pub(super) struct Figures {
     /// Jobs that were posted after they were due.
     posted_late: usize,
     posted_late_ns_max: Option<u64>,
-    /// The longest time for which a due job waited while a worker had no job.
+    /// The longest time for which a due job waited while a worker had no job and could run.
     starved_ns_max: u64,
+    /// The same, with time in which the workers without a job were runnable or their CPUs were stolen.
+    starved_whole_ns_max: u64,
     gap_ns_p50: Option<u64>,
     gap_ns_p99: Option<u64>,
     ramp_up_ns: Option<u64>,
@@ -86,11 +89,35 @@ impl Kind {
 /// From here on, a due job that waits beside a worker without one is worth the first line.
 const STARVED_NS: u64 = 10_000_000;
 
-/// The finding that a due job waited though a worker had none, for the first line of an answer.
-pub(super) fn starved(executor: &str, profile: &Profile) -> Option<String> {
-    let time = super::table::time(profile.starved_ns as f64);
-    let text = format!("{executor}: a due job waited {time} while a worker had no job\n");
-    (profile.starved_ns >= STARVED_NS).then_some(text)
+/// The finding that a due job waited though a worker had none, for the first line of an answer. `missing`: the files by
+/// which the kernel would tell when workers could not run; `None`: nobody looked.
+pub(super) fn starved(
+    executor: &str,
+    profile: &Profile,
+    missing: Option<&[&str]>,
+) -> Option<String> {
+    let Starved { ns, stopped_ns, .. } = profile.starved;
+    let time = |ns: u64| super::table::time(ns as f64);
+    let mut text = format!("{executor}: a due job waited {} while a worker had no job", time(ns));
+    if stopped_ns > 0 {
+        let took = time(stopped_ns);
+        let _ = write!(
+            text,
+            "; {took} more are the machine's: its thread was runnable, or its CPU stolen"
+        );
+    }
+    match missing {
+        None => text += "; nothing is deducted for the machine: the executor is not watched",
+        Some([]) => {}
+        Some(files) => {
+            let files = files.join(" and ");
+            let _ = write!(
+                text,
+                "; the machine's part is unknown: this kernel does not tell it in {files}"
+            );
+        }
+    }
+    (ns >= STARVED_NS).then_some(text + "\n")
 }
 
 /// The mean; none of no jobs.
@@ -131,7 +158,8 @@ impl Figures {
             post_to_start_ns_max: profile.post_to_start_ns.last().copied(),
             posted_late: profile.posted_late_ns.len(),
             posted_late_ns_max: profile.posted_late_ns.last().copied(),
-            starved_ns_max: profile.starved_ns,
+            starved_ns_max: profile.starved.ns,
+            starved_whole_ns_max: profile.starved.whole_ns,
             gap_ns_p50: profile.gap(0.5),
             gap_ns_p99: profile.gap(0.99),
             ramp_up_ns: profile.ramp_up_ns,
@@ -140,5 +168,34 @@ impl Figures {
             management_ns: told.management_ns,
             back_off_ns: told.back_off_ns,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_starved_job_is_a_finding_that_says_what_was_deducted_or_why_nothing_was() {
+        let found = |ns, stopped_ns, missing: Option<&[&str]>| {
+            let starved = Starved { ns, stopped_ns, whole_ns: ns + stopped_ns };
+            starved_text(&Profile { starved, ..Profile::default() }, missing)
+        };
+        assert_eq!(found(9_999_999, 50_000_000, Some(&[])), None);
+        let text = |found: Option<String>| found.expect("a finding");
+        let plain = "pool: a due job waited 20.0 ms while a worker had no job";
+        assert_eq!(text(found(20_000_000, 0, Some(&[]))), format!("{plain}\n"));
+        let deducted = text(found(20_000_000, 5_000_000, Some(&[])));
+        assert!(
+            deducted.starts_with(&format!("{plain}; 5.00 ms more are the machine's")),
+            "{deducted}"
+        );
+        let unknown = text(found(20_000_000, 0, Some(&["/proc/stat"])));
+        assert!(unknown.ends_with("this kernel does not tell it in /proc/stat\n"), "{unknown}");
+        assert!(text(found(20_000_000, 0, None)).ends_with("the executor is not watched\n"));
+    }
+
+    fn starved_text(profile: &Profile, missing: Option<&[&str]>) -> Option<String> {
+        starved("pool", profile, missing)
     }
 }

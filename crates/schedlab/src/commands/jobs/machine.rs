@@ -2,9 +2,65 @@
 
 use super::table;
 use schedlab_jobs::pool::{During, Held};
+use schedlab_jobs::rig::{Cause as WaitedFor, Wait, waits_of};
+use schedlab_jobs::run::Run;
 use schedlab_rig::recording::LONGEST;
 use schedlab_rig::{Cause, Jitter, Stalls, Witness};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt::Write;
+
+/// A job that begins so long after it was due is late.
+const LATE_NS: u64 = 1_000_000;
+
+/// Jobs that were late, by what they waited for longest.
+#[derive(Clone, Serialize, JsonSchema)]
+pub(super) struct Late {
+    /// Their number.
+    jobs: usize,
+    /// Jobs for which all workers were in jobs.
+    busy: usize,
+    /// Jobs for which a worker was woken and did not run yet, or a job before took longer than planned.
+    kernel: usize,
+    /// Jobs for which a worker was awake without a job.
+    pool: usize,
+    /// Jobs that waited at all while a worker slept and nobody was on the way: the pool must have none.
+    lost: usize,
+    lost_ns_max: u64,
+}
+
+impl Late {
+    pub(super) fn of(run: &Run) -> Option<Self> {
+        let waits = waits_of(run)?;
+        let ran: BTreeSet<_> = run.spans().iter().map(|span| span.node).collect();
+        let is_late = |(node, wait): &&(u32, Wait)| wait.sum() > LATE_NS || !ran.contains(node);
+        let mut by = [0; WaitedFor::ALL.len()];
+        waits.iter().filter(is_late).for_each(|(_, wait)| by[wait.cause() as usize] += 1);
+        let lost = || waits.iter().map(|(_, wait)| wait.of(WaitedFor::Lost)).filter(|&ns| ns > 0);
+        let [busy, kernel, pool, _] = by;
+        let (jobs, lost_ns_max) = (by.iter().sum(), lost().max().unwrap_or(0));
+        Some(Self { jobs, busy, kernel, pool, lost: lost().count(), lost_ns_max })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let row = |name: &str, count: usize| vec![name.to_owned(), count.to_string()];
+        table::columns(&[
+            row("jobs late by over 1 ms", self.jobs),
+            row("  by busy workers", self.busy),
+            row("  by the kernel", self.kernel),
+            row("  by the pool", self.pool),
+        ])
+    }
+}
+
+/// The finding that a due job waited while a worker slept and nobody was on the way.
+pub(super) fn lost(executor: &str, late: Option<&Late>) -> String {
+    late.filter(|late| late.lost > 0).map_or_else(String::new, |late| {
+        let (jobs, time) = (late.lost, table::time(late.lost_ns_max as f64));
+        format!("{executor} lost {jobs} due jobs, for up to {time}: a worker slept, and none was woken\n")
+    })
+}
 
 fn maybe(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64))

@@ -9,7 +9,7 @@ use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial,
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_dot, parse_stg};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Mix, Streams};
-use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Significance, Step};
+use schedlab_jobs::policy::{Cpus, Criticality, Emergency, Order, Policy, Step};
 use schedlab_jobs::pool::{OnStart, Options, binding};
 use schedlab_jobs::run::{Clock, Run};
 use schedlab_jobs::stealing::Stealing;
@@ -203,10 +203,10 @@ pub(super) struct LoadArgs {
     /// Drop a job that cannot start within this time of its start time, and all jobs that wait for it
     #[arg(long)]
     pub(super) life: Option<Nanos>,
-    /// Significance of jobs, a mix as in --load: optional, normal (the rest) or compulsory. A compulsory job that
+    /// Criticality of jobs, a mix as in --load: optional, normal (the rest) or compulsory. A compulsory job that
     /// misses its deadline is an --emergency
-    #[arg(long, value_name = "SIGNIFICANCE[@CATEGORY][=SHARE],...", requires = "life")]
-    pub(super) significance: Option<Mix<Significance>>,
+    #[arg(long, value_name = "CRITICALITY[@CATEGORY][=SHARE],...", requires = "life")]
+    pub(super) criticality: Option<Mix<Criticality>>,
     #[command(flatten)]
     pub(super) streams: StreamArgs,
 }
@@ -240,12 +240,12 @@ impl LoadArgs {
             Some(file) => Arrivals::Trace(times(file)?).starts(&graph, seed),
         };
         let schedule = streams.schedule(&graph, starts);
-        let usual = |node| self.significance.map(|mix| mix.of(&graph, seed, node));
-        let significance = |node| streams.significance(node).or_else(|| usual(node));
-        let significance =
-            (0..graph.len()).map(|node| significance(node).unwrap_or_default()).collect();
+        let usual = |node| self.criticality.map(|mix| mix.of(&graph, seed, node));
+        let criticality = |node| streams.criticality(node).or_else(|| usual(node));
+        let criticality =
+            (0..graph.len()).map(|node| criticality(node).unwrap_or_default()).collect();
         let run = Run::new(graph, schedule, Box::new(load), Clock::start());
-        let run = run.with_significance(significance).with_stop(super::interrupted);
+        let run = run.with_criticality(criticality).with_stop(super::interrupted);
         let run = streams.apply(run);
         Ok(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0))
     }
@@ -307,7 +307,7 @@ pub(super) struct ExecutorArgs {
     /// For lumiera and ideal: the due job that goes first: start, deadline, laxity or path (the most work after it)
     #[arg(long, default_value = "start")]
     order: OrderName,
-    /// For schedlab: with stealing, the graph is one bundle of jobs without start time, deadline and significance. With
+    /// For schedlab: with stealing, the graph is one bundle of jobs without start time, deadline and criticality. With
     /// auto, that is used if possible, else the queues of the pool
     #[arg(long, default_value = "auto")]
     queues: QueuesName,

@@ -1,30 +1,30 @@
-//! What became of the jobs of a run: its proof, its figures by kind of work, and what was dropped, by significance.
+//! What became of the jobs of a run: its proof, its figures by kind of work, and what was dropped, by criticality.
 
 use super::table;
-use schedlab_jobs::policy::Significance;
+use schedlab_jobs::policy::Criticality;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Flaw, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
 
-const SIGNIFICANCES: [(Significance, &str); 3] = [
-    (Significance::Optional, "optional"),
-    (Significance::Normal, "normal"),
-    (Significance::Compulsory, "compulsory"),
+const CRITICALITIES: [(Criticality, &str); 3] = [
+    (Criticality::Optional, "optional"),
+    (Criticality::Normal, "normal"),
+    (Criticality::Compulsory, "compulsory"),
 ];
 
-/// Jobs of one significance: all, and those that ran.
-fn by_significance(run: &Run) -> Vec<(&'static str, u64, u64)> {
+/// Jobs of one criticality: all, and those that ran.
+fn by_criticality(run: &Run) -> Vec<(&'static str, u64, u64)> {
     let mut ran = vec![false; run.graph().len() as usize];
     run.spans().iter().for_each(|span| ran[span.node as usize] = true);
-    let of = |(significance, name): (Significance, &'static str)| {
-        let those = (0..run.graph().len()).filter(|&node| run.significance(node) == significance);
+    let of = |(criticality, name): (Criticality, &'static str)| {
+        let those = (0..run.graph().len()).filter(|&node| run.criticality(node) == criticality);
         let (all, done) =
             those.fold((0, 0), |(all, done), node| (all + 1, done + u64::from(ran[node as usize])));
         (name, all, done)
     };
-    SIGNIFICANCES.into_iter().map(of).filter(|&(_, all, _)| all > 0).collect()
+    CRITICALITIES.into_iter().map(of).filter(|&(_, all, _)| all > 0).collect()
 }
 
 /// What was dropped, for `--json`.
@@ -39,13 +39,13 @@ pub(super) struct Dropped {
     /// They ran, and their I/O failed.
     failed: u64,
     emergencies: u64,
-    by_significance: Vec<Significant>,
+    by_criticality: Vec<Critical>,
 }
 
-/// The jobs of one significance.
+/// The jobs of one criticality.
 #[derive(Serialize, JsonSchema)]
-struct Significant {
-    significance: &'static str,
+struct Critical {
+    criticality: &'static str,
     jobs: u64,
     ran: u64,
 }
@@ -56,14 +56,14 @@ pub(super) fn dropped(run: &Run) -> Option<Dropped> {
         return None;
     }
     let dropped = run.dropped();
-    let of = |(significance, jobs, ran)| Significant { significance, jobs, ran };
+    let of = |(criticality, jobs, ran)| Critical { criticality, jobs, ran };
     Some(Dropped {
         missed: dropped.missed,
         shed: dropped.shed,
         abandoned: dropped.abandoned,
         failed: dropped.failed,
         emergencies: dropped.emergencies,
-        by_significance: by_significance(run).into_iter().map(of).collect(),
+        by_criticality: by_criticality(run).into_iter().map(of).collect(),
     })
 }
 
@@ -122,7 +122,7 @@ fn format_dropped(run: &Run, jobs: u64) -> String {
         run.dropped();
     let all = run.graph().len();
     let of = |(name, all, ran): (&str, u64, u64)| format!("{name} {ran} of {all}");
-    let ran: Vec<String> = by_significance(run).into_iter().map(of).collect();
+    let ran: Vec<String> = by_criticality(run).into_iter().map(of).collect();
     format!(
         "dropped {jobs} of {all} jobs: {missed} missed their deadline, {shed} were shed, {abandoned} waited for a \
          dropped or failed one; failed: {failed}; emergencies: {emergencies}\nran: {}\n",

@@ -13,7 +13,7 @@ use crate::json;
 use anyhow::Context as _;
 use schedlab_jobs::profile::quantile;
 use schedlab_model::{Nanos, Pid};
-use schedlab_pool::{Options, Pool, current_worker};
+use schedlab_pool::{Options, Pool, Sleep, current_worker};
 use schedlab_record::{Marks, Options as RecordOptions, Recorder, spool_of, stitch};
 use schedlab_sys::{clock, process};
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A wait beyond this must have a cause outside the pool.
 const LONG_NS: u64 = 1_000_000;
@@ -94,21 +94,32 @@ impl Noted {
     }
 }
 
-/// When each worker was parked: since when, and until when, which is the begin while it is.
-struct Parked(Vec<Mutex<Vec<(u64, u64)>>>);
+/// When each worker was parked: from and to, by the machine's clock.
+struct Parked {
+    /// A moment, and the machine's clock then.
+    anchor: (Instant, u64),
+    workers: Vec<Mutex<Parks>>,
+}
 
 impl Parked {
-    fn of(&self, worker: usize) -> std::sync::MutexGuard<'_, Vec<(u64, u64)>> {
-        self.0[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    fn new(workers: usize) -> Self {
+        let anchor = (Instant::now(), clock::monotonic().0);
+        Self { anchor, workers: (0..workers).map(|_| Mutex::default()).collect() }
     }
 
-    fn note(&self, worker: usize, sleeps: bool) {
-        let now = clock::monotonic().0;
+    fn of(&self, worker: usize) -> std::sync::MutexGuard<'_, Parks> {
+        self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, worker: usize, sleep: Sleep) {
+        let (moment, time) = self.anchor;
+        let at = |instant: Instant| {
+            let since = instant.saturating_duration_since(moment).as_nanos();
+            time + u64::try_from(since).unwrap_or(u64::MAX)
+        };
         let mut parks = self.of(worker);
-        if sleeps && parks.len() < EVENTS_MAX {
-            parks.push((now, now));
-        } else if !sleeps && let Some(last) = parks.last_mut() {
-            last.1 = now;
+        if parks.len() < EVENTS_MAX {
+            parks.push((at(sleep.from), at(sleep.to)));
         }
     }
 }
@@ -131,9 +142,9 @@ fn post_all(args: &Args) -> anyhow::Result<Posted> {
     });
     let pids = Arc::new(Mutex::new(vec![Pid::IDLE; workers]));
     let known = Arc::clone(&pids);
-    let parked = Arc::new(Parked((0..workers).map(|_| Mutex::default()).collect()));
+    let parked = Arc::new(Parked::new(workers));
     let notes = Arc::clone(&parked);
-    let sleep = move |worker: usize, sleeps: bool| notes.note(worker, sleeps);
+    let sleep = move |worker: usize, sleep: Sleep| notes.note(worker, sleep);
     let options = Options::new(workers).on_sleep(sleep).on_start(move |worker| {
         known.lock().unwrap_or_else(PoisonError::into_inner)[worker] = process::thread_id();
     });

@@ -10,7 +10,7 @@ use schedlab_jobs::executor::{Executor, ExecutorError, Told};
 use schedlab_jobs::graph::Graph;
 use schedlab_jobs::policy::Growth;
 use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
-use schedlab_jobs::profile::{Profile, concurrency_steps};
+use schedlab_jobs::profile::{Profile, Starved, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
@@ -80,8 +80,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seed = args.setup.graph.seed.unwrap_or(0);
     let streams = args.setup.load.streams(args.setup.load.time, seed)?;
     let run = args.setup.load.run(graph, burner, seed)?;
-    let watched = is_watched(args) && run.schedule().is_timed();
-    let run = Arc::new(if watched { run.with_run_delay(own_run_delay) } else { run });
+    let run = Arc::new(if is_watched(args) { watched(run) } else { run });
     let jitter = own_jitter(args, &run, workers)?;
     let before = steal();
     let Ran { name, workers, told, report, stalls, interrupted } = execute(args, &run)?;
@@ -96,6 +95,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         save_trace(file, &run, workers, report.as_ref())?;
     }
     let profile = Profile::of(&run, workers);
+    let late = machine::Late::of(&run);
     draw(args, &run, workers, &name, (&profile, stalls.as_ref()))?;
     if args.setup.json {
         let replayed = if complete { replay(&run, workers)?.lateness(0.99) } else { None };
@@ -105,6 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             jitter: jitter.as_ref().map(Jitter::figures),
             machine: witness.as_ref().map(Witness::figures),
             stalls: stalls.as_ref().map(|s| Account::of(s, run.base())),
+            late,
             pool: report.as_ref().map(|report| Pool::of(&report.growth)),
             interrupted,
             values_recomputed: told.recomputed,
@@ -116,11 +117,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             hash: format!("{:016X}", run.graph().hash()),
         })?;
     } else {
-        table::say(&figures::starved(&name, &profile).unwrap_or_default())?;
+        let missing = run.missing();
+        table::say(&figures::starved(&name, &profile, missing.as_deref()).unwrap_or_default())?;
+        table::say(&machine::lost(&name, late.as_ref()))?;
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
         table::say(&streams::text(&streams::Figures::of(&run, &streams)))?;
         table::say(&recomputed(&run, &told))?;
+        table::say(&late.as_ref().map_or_else(String::new, machine::Late::text))?;
         if let Some(report) = &report {
             table::say(&lost(report, &profile, &told, workers))?;
         }
@@ -163,11 +167,17 @@ fn own_run_delay() -> Option<u64> {
     schedlab_sys::task::own_run_delay().map(|delay| delay.0)
 }
 
-/// Whether the run itself looks for jobs that were held up: an executor of others performs them in this process.
+/// Whether the run itself looks for jobs and workers that were held up: an executor performs them in this process.
 fn is_watched(args: &Args) -> bool {
     let here = args.events.is_none() && args.setup.executor.on.is_none();
     let name = args.executor.as_str();
-    here && !matches!(name, "lumiera" | "virtual" | "ideal") && !name.starts_with("cmd:")
+    here && !matches!(name, "virtual" | "ideal") && !name.starts_with("cmd:")
+}
+
+/// The run, looking for jobs and workers that were held up: closely if it has start times.
+pub(super) fn watched(run: Run) -> Run {
+    let look_ns = if run.schedule().is_timed() { 100_000 } else { 5_000_000 };
+    run.with_machine(schedlab_rig::machine(), look_ns)
 }
 
 /// The jitter of this machine, where a run with start times is about to happen on it.
@@ -395,6 +405,11 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
     let ns = |value: u64| table::time(value as f64);
     let maybe = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), ns);
     let jobs = profile.jobs.max(1) as u64;
+    let Starved { ns: starved, whole_ns, .. } = profile.starved;
+    let starved = match whole_ns > starved {
+        true => format!("{} ({} with what the machine took)", ns(starved), ns(whole_ns)),
+        false => ns(starved),
+    };
     let mut rows = vec![
         vec!["executor".to_owned(), name.to_owned()],
         vec!["jobs".to_owned(), format!("{} on {workers} workers", profile.jobs)],
@@ -412,7 +427,7 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
         vec!["post to start p50".to_owned(), maybe(profile.post_to_start(0.5))],
         vec!["post to start p99".to_owned(), maybe(profile.post_to_start(0.99))],
         vec!["gap p50".to_owned(), maybe(profile.gap(0.5))],
-        vec!["starved, longest".to_owned(), ns(profile.starved_ns)],
+        vec!["starved, longest".to_owned(), starved],
         vec!["ramp-up".to_owned(), maybe(profile.ramp_up_ns)],
         vec!["shutdown".to_owned(), maybe(profile.shutdown_ns)],
         vec!["planning a job".to_owned(), ns(told.planning_ns / jobs)],
@@ -474,6 +489,9 @@ pub(super) struct Document {
     machine: Option<machine_stalls::Figures>,
     /// Where all time of all workers went, with `--record`.
     stalls: Option<Account>,
+    /// Jobs that began over a millisecond after they were due, or were too late, by what they waited for; `null` if the
+    /// executor does not tell when its workers slept.
+    late: Option<machine::Late>,
     /// How the pool grew.
     pool: Option<Pool>,
     interrupted: bool,

@@ -16,7 +16,7 @@ pub(super) struct StreamArgs {
     /// Distribution of lives around --life: fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
     #[arg(long, value_name = "LENGTH", default_value = "fixed", requires = "life")]
     life_spread: Length,
-    /// Give a part of the jobs its own values, as in preview:share=30%,time=100us,life=5ms,significance=optional,
+    /// Give a part of the jobs its own values, as in preview:share=30%,time=100us,life=5ms,criticality=optional,
     /// io=2ms:1%; also length and life-spread. Shares are drawn from seed and job (repeatable)
     #[arg(long = "stream", value_name = "NAME:share=PART,KEY=VALUE,...")]
     streams: Vec<Stream>,
@@ -46,11 +46,11 @@ impl StreamArgs {
         let usual =
             Usual { time_ns: time.0, length, life_ns, spread: self.life_spread, io: self.io };
         let lifeless = self.streams.iter().find(|stream| {
-            let matters = stream.significance.is_some() || stream.spread.is_some();
+            let matters = stream.criticality.is_some() || stream.spread.is_some();
             matters && stream.life_ns.is_none() && life.is_none()
         });
         if let Some(stream) = lifeless {
-            let what = format!("--stream {}: significance needs a life", stream.name);
+            let what = format!("--stream {}: criticality needs a life", stream.name);
             return Err(UsageError(what).into());
         }
         let streams = Streams::new(usual, self.streams.clone(), seed);

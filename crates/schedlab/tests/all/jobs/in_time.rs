@@ -11,7 +11,7 @@ fn streams_have_figures_of_their_own_and_orders_differ() {
     let load = ["run", "--json", "--executor", "virtual", "--workers", "2", "--shape", "isolated"];
     let arrivals = ["--nodes", "400", "--time", "500us", "--arrivals", "poisson:260us"];
     let life = ["--life", "5ms", "--life-spread", "exponential", "--length", "exponential"];
-    let preview = "preview:share=40%,time=100us,life=500us,significance=optional";
+    let preview = "preview:share=40%,time=100us,life=500us,criticality=optional";
     let of = |order| {
         let rules = ["run", "--json", "--executor", "lumiera", "--on", "sim:cpus=2"];
         let order = ["--shape", "isolated", "--stream", preview, "--order", order];

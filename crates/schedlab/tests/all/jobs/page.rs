@@ -187,7 +187,7 @@ fn what_the_table_of_the_page_says_is_what_each_executor_does() {
         (2, &["--io", "1ms"], "asynchronous I/O"),
         (3, &["--io", "1ms:50%"], "jobs that fail"),
         (4, &["--life", "60s"], "deadlines"),
-        (5, &["--life", "60s", "--significance", "compulsory=50%"], "significance"),
+        (5, &["--life", "60s", "--criticality", "compulsory=50%"], "criticality"),
     ];
     for (name, on) in &all {
         let named = |row: &&Vec<&str>| row[0].split(", ").any(|one| one == *name);
