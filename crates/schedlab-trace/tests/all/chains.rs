@@ -67,7 +67,7 @@ const CHAIN: [u64; 9] = [
     0xffff_ffff_8100_0210,
     USER,
     0x1010,
-    0x1020,
+    0x1021,
     0x1085,
     0x9000,
     0xffff_ffff,
@@ -80,11 +80,16 @@ fn a_chain_is_the_kernels_functions_then_the_programs() {
         let (mut source, known) = opened(bytes, true, threads);
         let (stacks, warnings) = told(&mut *source);
         // An address beyond its function's size has the module alone, and one beyond all modules nothing.
-        let first = "10 5 stack=wait<-call<-MAIN<-prog+0x420<-A< -B C<-0x9000<-0xffffffff";
+        let first = "10 5 stack=wait<-call<-MAIN<-prog+0x421<-A< -B C<-0x9000<-0xffffffff";
         assert_eq!(stacks, [first, "30 5 stack=wait<-call"], "{big_endian} {threads}");
         assert!(warnings.is_empty(), "{warnings:?}");
         assert_eq!(known.asked.load(Ordering::Relaxed), 2, "the kernel once, the file once");
     }
+    // A call that never returns may be a function's last instruction: its return address lies behind it.
+    let (mut source, _) = opened(chains(false, &[(3, &[USER, 0x1010, 0x1020])]), true, 1);
+    assert_eq!(told(&mut *source).0, ["10 5 stack=MAIN<-MAIN"]);
+    let (mut source, _) = opened(chains(false, &[(2, &[USER, 0x1020])]), true, 1);
+    assert_eq!(told(&mut *source).0, ["10 5 stack=prog+0x420"], "it is at that place itself");
 }
 
 #[test]
@@ -107,7 +112,7 @@ fn without_names_stacks_are_addresses_and_a_note_says_why() {
     let bytes = chains(false, &[(9, &CHAIN)]);
     let mut source = open_bytes_with(Path::new("x"), bytes, &options).unwrap();
     let (stacks, warnings) = told(&mut *source);
-    assert!(stacks[0].contains("<-prog+0x410<-prog+0x420<-prog+0x485<-0x9000"), "{stacks:?}");
+    assert!(stacks[0].contains("<-prog+0x410<-prog+0x421<-prog+0x485<-0x9000"), "{stacks:?}");
     assert!(warnings.is_empty(), "nobody offered names");
 }
 
