@@ -5,6 +5,7 @@ use super::RecordError;
 use super::spool;
 use super::symbols::build_id_of_file;
 use schedlab_model::Pid;
+use schedlab_sys::process;
 use schedlab_trace::{AddressSpaces, Encoding, SourceFile, SpaceChange};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,18 +27,13 @@ pub(crate) struct Mapped {
 pub(crate) fn keep(path: &Path) -> Result<(), RecordError> {
     let mut out = BufWriter::new(spool::create(path)?);
     let mut build_ids = BTreeMap::new();
-    for pid in processes() {
+    for pid in process::all() {
         for mapped in of_process(pid, &mut build_ids) {
             let line = serde_json::to_string(&mapped).expect("plain values can be written as JSON");
             writeln!(out, "{line}").map_err(RecordError::file(path))?;
         }
     }
     out.flush().map_err(RecordError::file(path))
-}
-
-fn processes() -> impl Iterator<Item = Pid> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid))
 }
 
 /// Build ids of files by device and inode.

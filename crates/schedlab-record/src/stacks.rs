@@ -9,6 +9,7 @@ use super::tracepoints::{STACK, Tracepoint};
 use super::{RecordError, spool};
 use schedlab_model::Warning;
 use schedlab_sys::tracefs::Tracefs;
+use schedlab_trace::call_chain::{CONTEXTS, IN_USER, SLEEPS};
 use schedlab_trace::symbols::Symbols;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,12 +20,13 @@ use std::path::Path;
 /// tasks; a task that stays runnable has none.
 pub(crate) const TRIGGER: (&str, &str) =
     ("events/sched/sched_switch/trigger", "stacktrace if prev_state & 255");
-const SLEEPS: u64 = 255;
-/// Perf puts marks between addresses of different kinds: the last 4,095 numbers.
-const CONTEXTS: u64 = u64::MAX - 4_095;
-const IN_USER: u64 = -512_i64 as u64;
 /// The first address of the kernel.
 const KERNEL: u64 = 1 << 63;
+
+/// The kernel's addresses in a chain.
+pub(crate) fn in_kernel(chain: &[u8]) -> impl Iterator<Item = u64> {
+    chain.chunks_exact(8).map(number).filter(|word| (KERNEL..CONTEXTS).contains(word))
+}
 
 /// The program's addresses in a chain that the kernel made by frame pointers.
 pub(crate) fn by_frame_pointers(chain: &[u8]) -> impl Iterator<Item = u64> {
@@ -129,9 +131,7 @@ impl Stacks {
 
     /// The record of such a sample's stack: the kernel's functions, then these words for the program's.
     pub(crate) fn record(&self, sample: &Sample<'_>, user: &[u64]) -> Option<Vec<u8>> {
-        let words = sample.chain.chunks_exact(8).map(number);
-        let kernel = words.filter(|address| (KERNEL..CONTEXTS).contains(address));
-        let addresses: Vec<u64> = kernel.chain(user.iter().copied()).collect();
+        let addresses: Vec<u64> = in_kernel(sample.chain).chain(user.iter().copied()).collect();
         if addresses.is_empty() {
             return None;
         }

@@ -52,7 +52,8 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     let layout = layout(&head);
     let mut known = Known::of(dir, &head, layout)?;
     let spaces = std::mem::take(&mut known.spaces);
-    let (code, told) = user_stacks::make_if_asked(dir, &head, layout, spaces)?.unzip();
+    let made = head.user_stacks.map(|_| user_stacks::make(dir, &head, layout, spaces));
+    let (code, told) = made.transpose()?.unzip();
     summary.user_stacks = told;
     let mark_id = free_id(&head.tracepoints);
     let symbols = stacks::symbols(dir, &known.addresses).unwrap_or_else(|warning| {
@@ -397,13 +398,7 @@ impl Known {
                         moves.renamed.extend(renamed.filter_map(|of| of.renamed(time, body)));
                         addresses.extend(layout.stacks.iter().flat_map(|of| of.addresses(body)));
                     }
-                    Found::Stack(sample) => {
-                        let stacks = layout.stacks.iter();
-                        let records = stacks.filter_map(|of| Some((of, of.record(sample, &[])?)));
-                        for (of, record) in records {
-                            addresses.extend(of.addresses(&record));
-                        }
-                    }
+                    Found::Stack(sample) => addresses.extend(stacks::in_kernel(sample.chain)),
                     Found::Beside(kind, record, time) => spaces.see(kind, record, time),
                     Found::Lost(_) => {}
                 }

@@ -92,7 +92,7 @@ impl Unwinder {
     }
 
     /// The address at which a program went into the kernel, and its registers.
-    pub(crate) fn innermost(registers: &[u64; UserStack::REGISTERS]) -> Option<(u64, Frame)> {
+    pub(crate) fn innermost(registers: &[u64; UserStack::REGISTERS]) -> (u64, Frame) {
         #[cfg(target_arch = "x86_64")]
         let (address, regs) = match *registers {
             [frame, stack, address] => (address, UnwindRegsNative::new(address, stack, frame)),
@@ -101,16 +101,14 @@ impl Unwinder {
         let (address, regs) = match *registers {
             [frame, back, stack, address] => (address, UnwindRegsNative::new(back, stack, frame)),
         };
-        Some((address, Frame(regs)))
+        (address, Frame(regs))
     }
 
     /// What follows a frame of which nothing but its address is known.
     pub(crate) fn after(&mut self, address: (u64, bool), place: Option<(usize, u64)>) -> Caller {
         // With registers that lead nowhere, what has a caller cannot tell it.
-        match Self::innermost(&[FIRST; UserStack::REGISTERS]) {
-            Some((_, mut frame)) => self.step(address, place, &mut frame, (0, &[])),
-            None => Caller::Unknown,
-        }
+        let (_, mut frame) = Self::innermost(&[FIRST; UserStack::REGISTERS]);
+        self.step(address, place, &mut frame, (0, &[]))
     }
 
     /// Goes from a frame to its caller. `place` is where its address lies, `None` outside files.

@@ -17,7 +17,7 @@ use super::unwind::{Caller, Unwinder};
 use schedlab_model::{Cpu, Pid};
 use schedlab_trace::{Code, MappedFile, SourceFile, Word};
 use schedlab_workload::RecordedStacks;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -25,16 +25,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Functions of a program in a stack at most; the kernel's own limit is 127.
 const FRAMES_MAX: usize = 127;
-
-/// The same, if stacks of programs were recorded.
-pub(crate) fn make_if_asked(
-    dir: &Path,
-    head: &Head,
-    layout: copy::Layout,
-    spaces: Spaces,
-) -> Result<Option<(Code, RecordedStacks)>, RecordError> {
-    head.user_stacks.map(|_| make(dir, head, layout, spaces)).transpose()
-}
 
 /// Makes the chains of all samples; gives where their words lead, and how many stacks are whole.
 pub(crate) fn make(
@@ -91,8 +81,8 @@ impl Chains {
 struct Maker<'a> {
     spaces: &'a Spaces,
     unwinder: Unwinder,
-    /// Whether the tables of a file were looked for.
-    loaded: BTreeMap<usize, bool>,
+    /// Files whose tables were looked for.
+    loaded: BTreeSet<usize>,
     /// Files in words, by their numbers in `spaces`.
     numbers: BTreeMap<usize, usize>,
     files: Vec<SourceFile>,
@@ -107,7 +97,7 @@ impl<'a> Maker<'a> {
         Self {
             spaces,
             unwinder: Unwinder::new(),
-            loaded: BTreeMap::new(),
+            loaded: BTreeSet::new(),
             numbers: BTreeMap::new(),
             files: Vec::new(),
             jit: JitNames::default(),
@@ -127,9 +117,7 @@ impl<'a> Maker<'a> {
         let mut words = Vec::new();
         match sample.user_copy() {
             Some(copy) => {
-                let Some((mut address, mut frame)) = Unwinder::innermost(&copy.registers) else {
-                    return words;
-                };
+                let (mut address, mut frame) = Unwinder::innermost(&copy.registers);
                 let stack = (copy.registers[1], copy.stack);
                 loop {
                     let is_first = words.is_empty();
@@ -211,12 +199,12 @@ impl<'a> Maker<'a> {
 
     /// Looks for the tables of a file, once.
     fn load(&mut self, file: usize, process: Pid) {
-        if self.loaded.contains_key(&file) {
-            return;
+        if self.loaded.insert(file)
+            && let Some(place) = place_of(&self.spaces.files[file], process)
+        {
+            // Without tables its callers are found by frame pointers.
+            let _ = self.unwinder.add(file, &place);
         }
-        let place = place_of(&self.spaces.files[file], process);
-        let is_there = place.and_then(|place| self.unwinder.add(file, &place)).is_some();
-        self.loaded.insert(file, is_there);
     }
 }
 

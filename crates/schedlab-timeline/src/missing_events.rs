@@ -79,10 +79,17 @@ impl State {
         if !self.tells(by) {
             return;
         }
+        let occupant = self.cpus[cpu.index()].occupant;
         if self.partial {
-            return self.logged(logged, what, before, see);
+            // Where only some switches are logged, whoever logs an event runs, if its switches away are logged.
+            self.logged_by(by);
+            let id = self.pids.get(by);
+            if id.is_some() && self.logs(id) && occupant != Occupant::Task(id) {
+                self.current(logged, what, before, see);
+            }
+            return;
         }
-        match self.cpus[cpu.index()].occupant {
+        match occupant {
             Occupant::Task(id) if self.tasks[id.index()].pid == by => {}
             Occupant::Idle if by.is_idle() => {}
             Occupant::Unknown if self.cpus[cpu.index()].blind => {}
@@ -131,22 +138,6 @@ impl State {
             self.disproved(cpu, see);
         }
         self.discover(cpu, by, see);
-    }
-
-    /// The same where only some switches are logged: whoever logs an event runs, if its switches away are logged.
-    fn logged(
-        &mut self,
-        logged: Logged,
-        what: &What,
-        before: Nanos,
-        see: &mut impl FnMut(&Change, &Self),
-    ) {
-        self.logged_by(logged.by);
-        let id = self.pids.get(logged.by);
-        let here = self.cpus[logged.cpu.index()].occupant;
-        if id.is_some() && self.logs(id) && here != Occupant::Task(id) {
-            self.current(logged, what, before, see);
-        }
     }
 
     /// Whether the task that comes to a CPU next stays there until its own switch away is logged. Where only some are,

@@ -5,6 +5,7 @@
 
 use crate::address_spaces::{AddressSpaces, SourceFile};
 use crate::budget::Budget;
+use crate::call_chain::{CONTEXTS, IN_KERNEL, IN_USER};
 use crate::code::{CUT, Code, Word};
 use crate::function_names::{Function, KERNEL, KernelId, MappedFile, Names};
 use crate::symbols::Symbols;
@@ -14,11 +15,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
-
-/// Perf puts marks between addresses of different kinds: the last 4,095 numbers.
-pub(crate) const CONTEXTS: u64 = u64::MAX - 4_095;
-const IN_KERNEL: u64 = -128_i64 as u64;
-const IN_USER: u64 = -512_i64 as u64;
 
 /// Bytes that a mapping, a process or a file takes beside its name.
 const ENTRY: u64 = 112;

@@ -7,7 +7,6 @@ mod generic_kernel;
 mod native;
 mod reader;
 mod track_event;
-mod wire;
 mod writer;
 
 pub(crate) use reader::{PerfettoReader, looks_like};

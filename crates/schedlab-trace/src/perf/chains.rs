@@ -7,6 +7,7 @@
 use super::head::Head;
 use super::layout::{Layout, When};
 use super::mappings::SpaceChange;
+use crate::call_chain::SLEEPS;
 use crate::chain_names::ChainNames;
 use crate::encoding::Encoding;
 use crate::entry::{Plan, Slot};
@@ -14,8 +15,6 @@ use crate::format::identify;
 use crate::plan::Decoder;
 use std::sync::Arc;
 
-/// The bits of a state in which a task sleeps; one that stays runnable has none.
-const SLEEPS: u64 = 255;
 /// Addresses of a chain that are kept: `kernel.perf_event_max_stack` is 127 unless somebody raised it.
 const WORDS_MAX: usize = 512;
 

@@ -4,8 +4,8 @@
 //! not at all: then the reason is [`Left::Other`]. Where a task leaves and nobody is told to come, the CPU is unknown from
 //! there on.
 
-use super::wire::{Fields, Value};
 use crate::names::{self, PIDS_MAX};
+use crate::protobuf::{Fields, Value};
 use schedlab_model::{Comm, Context, Cpu, Event, Left, Nanos, Pid, Prio, What};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Tracepoints beyond the scheduler's that Perfetto has messages for: which field of `FtraceEvent` holds them, and what
 //! their own fields are called in the kernel's text. Perfetto's viewer draws these, and shows others as plain events.
 
-use super::wire::{Fields, bytes, number};
+use crate::protobuf::{Fields, bytes, number};
 use std::fmt::Write as _;
 
 /// How a field is spelled in text.

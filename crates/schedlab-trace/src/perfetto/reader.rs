@@ -10,7 +10,6 @@ mod ftrace_events;
 use super::generic_kernel::{OF_STEP, OtherKernel};
 use super::native;
 use super::track_event::{Mark, OF_MARK, Tracks};
-use super::wire::{Fields, Value, packed, packed_count};
 use super::{CLOCK_GLOBAL, KERNEL_SYMBOLS, bundle, compact, event, packet, system, trace};
 use crate::budget::{Budget, Share};
 use crate::decoded_runs::{Refill, Runs};
@@ -18,6 +17,7 @@ use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::ascend;
 use crate::names;
+use crate::protobuf::{Fields, Value, packed, packed_count, take_varint};
 use crate::states::States;
 use ftrace_events::{Found, compact_sched, ftrace, generic, mark, printed, spelt};
 use schedlab_model::{
@@ -379,8 +379,8 @@ impl Scan {
             let mut head = [0; PACKET_HEAD];
             let count = input.read_at(at, &mut head)?;
             let mut rest = &head[..count];
-            let tag = super::wire::take_varint(&mut rest);
-            let length = super::wire::take_varint(&mut rest);
+            let tag = take_varint(&mut rest);
+            let length = take_varint(&mut rest);
             let (Some(tag), Some(length)) = (tag, length) else {
                 return Ok(Some((at, "the file ends inside a packet's head".into())));
             };

@@ -3,8 +3,8 @@
 //! A slice of a thread's track is that thread's. On other tracks (systing's and wprof's queues and requests) the track's
 //! number is the request, so that a begin finds its end whoever ended it. Counters are passed over.
 
-use super::wire::{Fields, Value};
 use super::{BUILTIN_BOOTTIME, packet};
+use crate::protobuf::{Fields, Value};
 use schedlab_model::{Phase, Pid};
 use std::collections::BTreeMap;
 

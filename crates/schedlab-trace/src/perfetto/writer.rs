@@ -7,7 +7,6 @@
 //! Memory: one bundle of events for each CPU, and the names of tasks: as told so far, and for the process
 //! tree at the end.
 
-use super::wire::{bytes, number, signed, varint};
 use super::{
     BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, KERNEL_SYMBOLS, bundle, compact, event,
     native, packet, system, trace,
@@ -16,6 +15,7 @@ use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
 use crate::encode::state;
 use crate::event_sink::{EventSink, TaskNames};
 use crate::order::Order;
+use crate::protobuf::{bytes, number, signed, varint};
 use schedlab_model::{
     Clock, Context, Cpu, Event, Left, OtherFormat, Phase, Pid, Prio, TraceInfo, Warning, What,
     kernel_version,

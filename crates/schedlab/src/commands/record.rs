@@ -16,6 +16,7 @@ use schedlab_record::mark_file as marks;
 use schedlab_record::{
     Filter, Full, Options, Recorder, Snapshot, UserStacks, Via, Watched, spool_of, stitch,
 };
+use schedlab_sys::perf::UserStack;
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
 use schedlab_workload::{
@@ -552,21 +553,17 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     })
 }
 
-/// Bytes of a stack that a sample has room for.
-const STACK_COPY_MAX: u64 = 60 << 10;
-
 fn user_stacks(args: &Args) -> anyhow::Result<Option<UserStacks>> {
     if !args.stacks.contains(&Whose::User) {
         return Ok(None);
     }
-    let asked = args.stack_copy.0;
-    let copy_bytes = u32::try_from(asked.next_multiple_of(8)).ok();
-    let copy_bytes = copy_bytes.filter(|bytes| u64::from(*bytes) <= STACK_COPY_MAX);
-    let Some(copy_bytes) = copy_bytes else {
-        let what = format!("invalid --stack-copy {}: use at most 60KiB", args.stack_copy);
+    let most = UserStack::COPY_MAX;
+    let Some(asked) = u32::try_from(args.stack_copy.0).ok().filter(|bytes| *bytes <= most) else {
+        let (asked, most) = (args.stack_copy, Bytes(most.into()));
+        let what = format!("invalid --stack-copy {asked}: use at most {most}");
         return Err(UsageError(what).into());
     };
-    Ok(Some(UserStacks { copy_bytes }))
+    Ok(Some(UserStacks { copy_bytes: asked.next_multiple_of(8) }))
 }
 
 /// Fails if a trace cannot be written there: a recording is not lost to its path.

@@ -1,18 +1,10 @@
 //! `schedlab record --stacks user,kernel`: the functions of a program in C whose callers are known. It is compiled
 //! without frame pointers.
 
+use crate::machines::run as schedlab;
+use crate::vm_fake::stderr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-fn schedlab(dir: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(arguments).current_dir(dir).stdin(Stdio::null());
-    command.output().expect("the built command starts")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use std::process::Command;
 
 /// The program, compiled into `dir` under a name that no other test has: a recording holds the tasks of all. `None` where
 /// something is missing.
@@ -195,7 +187,9 @@ fn rings_that_are_overwritten_have_stacks_too_and_ftrace_has_none() {
         schedlab(dir.path(), &["record", "--stacks", "user", "--via", "ftrace", "--time", "1s"]);
     assert!(!output.status.success());
     assert!(stderr(&output).contains("use --via perf"), "{}", stderr(&output));
-    let output = schedlab(dir.path(), &["record", "--stacks", "user", "--stack-copy", "64KiB"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("at most 60KiB"), "{}", stderr(&output));
+    for size in ["64KiB", "18446744073709551615"] {
+        let output = schedlab(dir.path(), &["record", "--stacks", "user", "--stack-copy", size]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("at most 60KiB"), "{}", stderr(&output));
+    }
 }

@@ -1,10 +1,10 @@
 //! Reads the events of a bundle: messages of one event each, and the columns of switches and wakings.
 
 use super::super::native::{self, Native};
-use super::super::wire::{Fields, Value, packed};
 use super::super::{compact, event};
 use super::Told;
 use crate::names;
+use crate::protobuf::{Fields, Value, packed};
 use crate::states::States;
 use schedlab_model::{Context, Cpu, Phase, Pid, Prio, What};
 

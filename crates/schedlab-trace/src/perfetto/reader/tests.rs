@@ -1,9 +1,9 @@
 //! Small traces made field by field: what other writers say, and ours does not.
 
-use super::super::wire::{bytes, number, signed};
 use super::ftrace_events::context;
 use super::*;
 use crate::names::comm;
+use crate::protobuf::{bytes, number, signed};
 use schedlab_model::Left;
 use std::path::Path;
 

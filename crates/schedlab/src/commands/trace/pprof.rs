@@ -7,6 +7,7 @@
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use schedlab_timeline::FoldedStack;
+use schedlab_trace::protobuf::{bytes, number, varint};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
@@ -64,26 +65,6 @@ pub(super) fn profile(stacks: &[FoldedStack], duration_ns: u64) -> io::Result<Ve
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     packed.write_all(&out)?;
     packed.finish()
-}
-
-/// A number of 7 bits a byte, the lowest first.
-fn varint(into: &mut Vec<u8>, mut value: u64) {
-    while value > 0x7f {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
-
-fn number(into: &mut Vec<u8>, field: u32, value: u64) {
-    varint(into, u64::from(field) << 3);
-    varint(into, value);
-}
-
-fn bytes(into: &mut Vec<u8>, field: u32, content: &[u8]) {
-    varint(into, u64::from(field) << 3 | 2);
-    varint(into, content.len() as u64);
-    into.extend_from_slice(content);
 }
 
 #[cfg(test)]

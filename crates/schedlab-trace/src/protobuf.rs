@@ -1,7 +1,7 @@
 //! Protobuf's wire format: numbers as varints, messages with their length before them.
 
 /// Appends a number, seven bits a byte.
-pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -10,18 +10,18 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// A field that is a number.
-pub(super) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
+pub fn number(out: &mut Vec<u8>, field: u32, value: u64) {
     varint(out, u64::from(field) << 3);
     varint(out, value);
 }
 
 /// A signed number as protobuf's `int32` spells it: sign-extended to 64 bits.
-pub(super) fn signed(out: &mut Vec<u8>, field: u32, value: i32) {
+pub(crate) fn signed(out: &mut Vec<u8>, field: u32, value: i32) {
     number(out, field, i64::from(value).cast_unsigned());
 }
 
 /// A field that is bytes: a text, a message, packed numbers.
-pub(super) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
+pub fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     varint(out, u64::from(field) << 3 | 2);
     varint(out, value.len() as u64);
     out.extend_from_slice(value);
@@ -29,13 +29,13 @@ pub(super) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
 
 /// The value of a protobuf field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         match self {
             Self::Number(value) => value,
             Self::Bytes(_) => 0,
@@ -43,11 +43,11 @@ impl<'a> Value<'a> {
     }
 
     /// A signed number, of either spelling.
-    pub(super) fn signed(self) -> i32 {
+    pub(crate) fn signed(self) -> i32 {
         self.number().cast_signed() as i32
     }
 
-    pub(super) fn bytes(self) -> &'a [u8] {
+    pub(crate) fn bytes(self) -> &'a [u8] {
         match self {
             Self::Number(_) => &[],
             Self::Bytes(bytes) => bytes,
@@ -57,7 +57,7 @@ impl<'a> Value<'a> {
 
 /// The fields of a message, in its order; ends where it makes no sense.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
     type Item = (u32, Value<'a>);
@@ -92,7 +92,7 @@ impl<'a> Iterator for Fields<'a> {
 
 /// A number from the front of `bytes`.
 #[inline]
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     // Most tags and lengths are one byte.
     if let [byte, rest @ ..] = *bytes
         && *byte < 0x80
@@ -117,12 +117,12 @@ fn long_varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// How many numbers a packed field has.
-pub(super) fn packed_count(bytes: &[u8]) -> usize {
+pub(crate) fn packed_count(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte < 0x80).count()
 }
 
 /// The numbers of a packed field.
-pub(super) fn packed(bytes: &[u8]) -> impl Iterator<Item = u64> {
+pub(crate) fn packed(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let mut rest = bytes;
     std::iter::from_fn(move || take_varint(&mut rest))
 }
