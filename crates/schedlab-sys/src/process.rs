@@ -267,6 +267,12 @@ pub fn is_above_us(pid: Pid) -> bool {
     std::iter::successors(Some(us), parent).take(1_000).any(|one| one == pid)
 }
 
+/// All processes that this one can see.
+pub fn all() -> impl Iterator<Item = Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid))
+}
+
 /// A process and all its living descendants, each after its parent. Reads a file for each process there is.
 #[must_use]
 pub fn family(root: Pid) -> Vec<Pid> {
@@ -274,9 +280,7 @@ pub fn family(root: Pid) -> Vec<Pid> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         i32::try_from(stat_field(&stat, 4)?).ok().map(Pid)
     };
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid));
-    let parents: Vec<(Pid, Pid)> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let parents: Vec<(Pid, Pid)> = all().filter_map(|pid| Some((pid, parent(pid)?))).collect();
     let mut family = vec![root];
     let mut at = 0;
     while let Some(&pid) = family.get(at) {

@@ -73,8 +73,14 @@ impl Ours {
 pub struct SleepLog(Arc<Vec<Mutex<Vec<Slept>>>>);
 
 impl SleepLog {
-    /// Options with a hook that fills the log, and the log. `anchor`: a moment, and the time of the log's clock then.
-    pub fn keep(options: Options, workers: usize, anchor: (Instant, Nanos)) -> (Options, Self) {
+    /// Options with a hook that fills the log, and the log. `most`: sleeps of each worker that are kept. `anchor`: a
+    /// moment, and the time of the log's clock then.
+    pub fn keep(
+        options: Options,
+        workers: usize,
+        most: usize,
+        anchor: (Instant, Nanos),
+    ) -> (Options, Self) {
         let log = Self(Arc::new((0..workers).map(|_| Mutex::default()).collect()));
         let own = log.clone();
         let on_clock = move |at: Instant| {
@@ -85,7 +91,10 @@ impl SleepLog {
             let timer = sleep.until.filter(|&until| until < sleep.to);
             let woken = sleep.woken.into_iter().chain(timer).map(on_clock).min().unwrap_or(NEVER);
             let slept = Slept { from: on_clock(sleep.from), woken, to: on_clock(sleep.to) };
-            own.0[worker].lock().unwrap_or_else(PoisonError::into_inner).push(slept);
+            let mut log = own.0[worker].lock().unwrap_or_else(PoisonError::into_inner);
+            if log.len() < most {
+                log.push(slept);
+            }
         });
         (options, log)
     }
@@ -337,11 +346,12 @@ impl Executor for Ours {
         let anchor = (Instant::now(), now);
         let ahead = self.planning.planner == Planner::Ahead && !steals;
         let tells = ahead && run.is_watched() && !run.has_io();
-        let (options, sleeps) =
-            match tells.then(|| SleepLog::keep(options.clone(), self.workers, anchor)) {
-                Some((options, sleeps)) => (options, Some(sleeps)),
-                None => (options, None),
-            };
+        let (options, sleeps) = if tells {
+            let (options, log) = SleepLog::keep(options, self.workers, usize::MAX, anchor);
+            (options, Some(log))
+        } else {
+            (options, None)
+        };
         let pool = Pool::start(options).map_err(no_threads)?;
         let planned = run.clock().now();
         let parts = u64::from(run.graph().len()) + run.graph().edges() as u64;

@@ -435,5 +435,6 @@ fn both_bodies_of_the_queues_decide_alike() {
             assert_eq!(lists, decisions::<Deques<Item<'static>>>(seed), "seed {seed}");
         }
     }
-    assert!(ran > 5 * seeds as usize, "{ran} jobs ran: the sequences test something");
+    let least = if cfg!(miri) { 0 } else { 100_000 };
+    assert!(ran > least, "{ran} jobs ran: the sequences test something");
 }

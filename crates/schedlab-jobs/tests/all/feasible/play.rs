@@ -7,6 +7,7 @@ use schedlab_jobs::policy::{NEVER, Nanos};
 use schedlab_jobs::rig::{Cause, Ran, Wait, waits};
 use schedlab_jobs::run::{Stopped, Work};
 use schedlab_pool::{Handle, Options, Pool, Request, current_worker};
+use schedlab_random::Random;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -22,12 +23,8 @@ pub(crate) struct Asked {
 
 /// Independent jobs that earliest deadline first, without preemption and cost, ends 2 ms before each deadline.
 pub(crate) fn independent(workers: usize, load: f64, jobs: usize, seed: u64) -> Vec<Asked> {
-    let mut state = seed;
-    let mut random = move |below: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut numbers = Random::new(seed);
+    let mut random = |below: usize| numbers.below(below) as Nanos;
     let mut start = 0;
     let mut set: Vec<Asked> = (0..jobs)
         .map(|_| {
@@ -129,7 +126,7 @@ pub(crate) fn play(
     // The log begins before the set does.
     let origin = base - Duration::from_secs(1);
     let since = move |at: Instant| at.saturating_duration_since(origin).as_nanos() as Nanos;
-    let (options, log) = SleepLog::keep(Options::new(workers), workers, (origin, 0));
+    let (options, log) = SleepLog::keep(Options::new(workers), workers, usize::MAX, (origin, 0));
     let pool = Pool::start(options).expect("threads");
     for _ in 0..past {
         pool.post(|| ()).expect("room");

@@ -103,7 +103,7 @@ pub(super) fn starved(
         let took = time(stopped_ns);
         let _ = write!(
             text,
-            "; {took} more are the machine's: its thread was runnable, or its CPU stolen"
+            "; {took} more are the machine's: the thread of the worker was runnable, or its CPU stolen"
         );
     }
     match missing {

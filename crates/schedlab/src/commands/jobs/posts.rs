@@ -11,9 +11,11 @@ use super::table;
 use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use anyhow::Context as _;
+use schedlab_jobs::adaptors::SleepLog;
 use schedlab_jobs::profile::quantile;
+use schedlab_jobs::run::Slept;
 use schedlab_model::{Nanos, Pid};
-use schedlab_pool::{Options, Pool, Sleep, current_worker};
+use schedlab_pool::{Options, Pool, current_worker};
 use schedlab_record::{Marks, Options as RecordOptions, Recorder, spool_of, stitch};
 use schedlab_sys::{clock, process};
 use schemars::JsonSchema;
@@ -28,8 +30,8 @@ use std::time::{Duration, Instant};
 
 /// A wait beyond this must have a cause outside the pool.
 const LONG_NS: u64 = 1_000_000;
-/// Events of each worker that are kept at most.
-const EVENTS_MAX: usize = 1 << 20;
+/// Sleeps of each worker that are kept at most.
+const SLEEPS_MAX: usize = 1 << 20;
 /// Posts that are kept at most: 32 bytes each.
 const POSTS_MAX: usize = 1 << 22;
 
@@ -94,36 +96,6 @@ impl Noted {
     }
 }
 
-/// When each worker was parked: from and to, by the machine's clock.
-struct Parked {
-    /// A moment, and the machine's clock then.
-    anchor: (Instant, u64),
-    workers: Vec<Mutex<Parks>>,
-}
-
-impl Parked {
-    fn new(workers: usize) -> Self {
-        let anchor = (Instant::now(), clock::monotonic().0);
-        Self { anchor, workers: (0..workers).map(|_| Mutex::default()).collect() }
-    }
-
-    fn of(&self, worker: usize) -> std::sync::MutexGuard<'_, Parks> {
-        self.workers[worker].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, worker: usize, sleep: Sleep) {
-        let (moment, time) = self.anchor;
-        let at = |instant: Instant| {
-            let since = instant.saturating_duration_since(moment).as_nanos();
-            time + u64::try_from(since).unwrap_or(u64::MAX)
-        };
-        let mut parks = self.of(worker);
-        if parks.len() < EVENTS_MAX {
-            parks.push((at(sleep.from), at(sleep.to)));
-        }
-    }
-}
-
 /// What the poster and the pool know.
 struct Posted {
     posts: Vec<Post>,
@@ -142,10 +114,9 @@ fn post_all(args: &Args) -> anyhow::Result<Posted> {
     });
     let pids = Arc::new(Mutex::new(vec![Pid::IDLE; workers]));
     let known = Arc::clone(&pids);
-    let parked = Arc::new(Parked::new(workers));
-    let notes = Arc::clone(&parked);
-    let sleep = move |worker: usize, sleep: Sleep| notes.note(worker, sleep);
-    let options = Options::new(workers).on_sleep(sleep).on_start(move |worker| {
+    let anchor = (Instant::now(), clock::monotonic().0);
+    let (options, sleeps) = SleepLog::keep(Options::new(workers), workers, SLEEPS_MAX, anchor);
+    let options = options.on_start(move |worker| {
         known.lock().unwrap_or_else(PoisonError::into_inner)[worker] = process::thread_id();
     });
     let pool = Pool::start(options)?;
@@ -174,10 +145,11 @@ fn post_all(args: &Args) -> anyhow::Result<Posted> {
         posts.push(Post { posted, visible, started, worker });
     }
     pool.stop(Duration::from_secs(1));
-    let parks = (0..workers).map(|worker| parked.of(worker).clone()).collect();
+    let parked = |slept: Slept| (slept.from, slept.to);
+    let parks = sleeps.take().into_iter().map(|own| own.into_iter().map(parked).collect());
     let mut pids = pids.lock().unwrap_or_else(PoisonError::into_inner).clone();
     pids.push(process::thread_id());
-    Ok(Posted { posts, pids, parks })
+    Ok(Posted { posts, pids, parks: parks.collect() })
 }
 
 fn threads(trace: &Path, pids: &[Pid], parks: Vec<Parks>) -> anyhow::Result<Threads> {

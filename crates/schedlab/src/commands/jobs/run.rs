@@ -162,11 +162,6 @@ fn witness(
     }
 }
 
-/// How long the calling thread waited for a CPU while other tasks had it.
-fn own_run_delay() -> Option<u64> {
-    schedlab_sys::task::own_run_delay().map(|delay| delay.0)
-}
-
 /// Whether the run itself looks for jobs and workers that were held up: an executor performs them in this process.
 fn is_watched(args: &Args) -> bool {
     let here = args.events.is_none() && args.setup.executor.on.is_none();
@@ -325,7 +320,7 @@ fn lumiera(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     let events = if args.trace.is_some() || args.record.is_some() { EVENTS } else { 0 };
     let mut options = args.setup.executor.options(events)?;
     if run.schedule().is_timed() {
-        options.run_delay = Some(own_run_delay);
+        options.run_delay = Some(schedlab_rig::machine().own_delay);
     }
     let threads = Threads::default();
     if args.record.is_some() {
