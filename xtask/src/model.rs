@@ -20,9 +20,8 @@ const LISTS: [&str; 4] = [
     "model::tests::due_timed",
 ];
 
-/// Loom over the token and the life of the pool, then Miri over the unit tests of what is shared (some 20 s), the
-/// threads of the pool (30 s), a pool that grows and shrinks (two minutes), and schedlab-pool over plain lists (some
-/// minutes).
+/// Loom over the token, the bundle and schedlab-pool, then Miri over the unit tests of what is shared (some 20 s), the
+/// threads of lumiera's pool (30 s), and schedlab-pool over plain lists (some minutes).
 pub(crate) fn run() -> Result<()> {
     loom()?;
     if has_miri()? {
@@ -30,7 +29,6 @@ pub(crate) fn run() -> Result<()> {
         // These read the environment and a file or two.
         let shared = [&["--lib", "--"], SHARED.as_slice()].concat();
         miri("schedlab-jobs", &shared, "-Zmiri-disable-isolation")?;
-        miri("schedlab-jobs", &["--test", "all", "growth::"], "")?;
         miri("schedlab-pool", &[&["--lib", "--"], LISTS.as_slice()].concat(), "")?;
     }
     Ok(())
@@ -43,7 +41,7 @@ pub(crate) fn short() -> Result<()> {
 
 fn loom() -> Result<()> {
     let loom = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
-    let tests = ["--test", "all", "--", "loom::", "life::"];
+    let tests = ["--test", "all", "--", "loom::"];
     steps::cargo_with(
         &[&["test", "-p", "schedlab-jobs", "--release"], tests.as_slice()].concat(),
         loom,

@@ -22,18 +22,13 @@ struct Variant {
     change: fn(Policy) -> Policy,
 }
 
-const VARIANTS: [Variant; 8] = [
+const VARIANTS: [Variant; 6] = [
     Variant { name: "as it is", change: |policy| policy },
     Variant { name: "one job a pull", change: |p| Policy { batch_ns: 0, ..p } },
     Variant { name: "ladder: linear", change: |p| Policy { step: Step::Linear, ..p } },
     Variant { name: "ladder: none", change: |p| Policy { step: Step::None, ..p } },
     Variant { name: "no notifications", change: |p| Policy { notify: false, ..p } },
     Variant { name: "longest path first", change: |p| Policy { order: Order::Path, ..p } },
-    Variant { name: "grows from 1", change: |p| Policy { workers_min: 1, ..p } },
-    Variant {
-        name: "grows from 1, at any lag",
-        change: |p| Policy { workers_min: 1, grow_lag_ns: 0, ..p },
-    },
 ];
 
 /// What is run: jobs a worker, their length, and the share of the workers' time that arrives (`None`: all at once).

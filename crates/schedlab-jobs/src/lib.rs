@@ -26,7 +26,7 @@
 //! let first = plan.add(Posting::new(job("first"), in_a_millisecond));
 //! let then = plan.add(Posting::new(job("then"), 0));
 //! plan.link(first, then);
-//! pool.handle().plan(plan).expect("the backlog has room");
+//! pool.handle().plan(plan).expect("it is open");
 //! assert!(pool.handle().wait(Duration::from_secs(10)));
 //! assert_eq!(pool.stop(Duration::from_secs(1)).counts.done, 2);
 //! # Ok::<(), std::io::Error>(())
@@ -34,8 +34,7 @@
 //!
 //! # Checks beyond the tests
 //! The token under all interleavings of a poster and a worker, and those with three preemptions of two posters
-//! (`loom::`); the pool from its start to its end with a clock that the model moves (`life::`):
-//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test all -- loom:: life::`. The unit tests under Miri:
+//! (`loom::`): `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test all -- loom::`. The unit tests under Miri:
 //! `cargo +nightly miri test -p schedlab-jobs --lib`; the threads of the pool, in Miri's own time:
 //! `cargo +nightly miri test -p schedlab-jobs --test all pool::`. All are `cargo xtask model`.
 #![warn(missing_docs)]
@@ -52,6 +51,7 @@ pub mod load;
 pub mod modelled;
 pub mod planning;
 pub mod policy;
+#[cfg(not(loom))]
 pub mod pool;
 pub mod profile;
 pub mod proof;
@@ -60,14 +60,11 @@ pub mod rig;
 pub mod rounds;
 pub mod run;
 pub mod stealing;
-#[cfg(loom)]
-pub mod sync;
-#[cfg(not(loom))]
 mod sync;
 pub mod token;
 pub mod virtual_time;
+#[cfg(not(loom))]
 mod waits;
-mod worker_stalls;
 
 /// The examples of README.md are tested with those of the documentation.
 #[cfg(doctest)]

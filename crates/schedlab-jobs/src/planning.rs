@@ -88,9 +88,8 @@ pub(crate) fn plan_range<J>(
     for node in range {
         let deadline = schedule.deadline(node).saturating_add(base);
         let posting = Posting::new(job(node), base + schedule.start(node)).deadline(deadline);
-        let (criticality, stream) = (run.criticality(node), run.stream(node));
-        let expected_ns = run.expected_ns(node);
-        let to = plan.add(Posting { expected_ns, criticality, stream, ..posting });
+        let (criticality, expected_ns) = (run.criticality(node), run.expected_ns(node));
+        let to = plan.add(Posting { expected_ns, criticality, ..posting });
         for &p in run.graph().predecessors(node) {
             if p < first {
                 plan.after(id(p), to);

@@ -17,28 +17,19 @@
 
 mod agenda;
 mod backoff;
-mod cancel;
 mod cpus;
-mod edges;
-mod epochs;
-mod grow;
 mod load;
 mod ordered_queue;
-mod outcome;
 mod pull;
 mod ready_queue;
 mod record;
-mod size;
 
-pub use agenda::{Agenda, Counts, Finished, Notice, Outcome, Plan, Posting};
+pub use agenda::{Agenda, Counts, Finished, Outcome, Plan, Posting};
 pub use backoff::{Ladder, Pause};
 pub use cpus::Cpus;
-pub use epochs::JobId;
 pub use load::{Capacity, Distance, LoadControl};
-pub use outcome::Fate;
 pub use pull::{Asker, Pull, Pulled, Verdict};
-pub use record::{Criticality, StreamId};
-pub use size::Growth;
+pub use record::{Criticality, JobId, StreamId};
 
 /// Time since the executor's origin, in nanoseconds.
 pub type Nanos = u64;
@@ -76,7 +67,7 @@ pub enum Step {
     None,
 }
 
-/// What happens when a compulsory job missed its deadline. A callback hears of it in any case.
+/// What happens when a compulsory job missed its deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emergency {
     /// It runs late; every optional job that is due is shed.
@@ -93,14 +84,6 @@ pub enum Emergency {
 pub struct Policy {
     /// How many workers there are at most, at least 1.
     pub workers: usize,
-    /// The number of workers below which the pool never shrinks, at least 1. If it equals
-    /// [`Policy::workers`], the pool has a fixed size.
-    pub workers_min: usize,
-    /// The average lag beyond which a pool that may grow does. Lumiera: 400 µs.
-    pub grow_lag_ns: Nanos,
-    /// A worker beyond [`Policy::workers_min`] ends after this many nanoseconds without a job.
-    /// Lumiera: 2 s.
-    pub retire_ns: Nanos,
     /// Where the workers run.
     pub cpus: Cpus,
     /// Which due job goes first.
@@ -118,8 +101,6 @@ pub struct Policy {
     pub work_horizon_ns: Nanos,
     /// A head nearer than this is spun for, not slept for. Lumiera: 50 µs.
     pub near_horizon_ns: Nanos,
-    /// The lag at which load counts as 1. Lumiera: 200 µs.
-    pub lag_standard_ns: Nanos,
     /// Time between ticks. Lumiera: 50 ms.
     pub tick_ns: Nanos,
     /// Nanoseconds for which a worker without work asks again and again before it sleeps.
@@ -129,10 +110,6 @@ pub struct Policy {
     pub batch_ns: Nanos,
     /// The largest number of jobs that a pull takes.
     pub batch_max: usize,
-    /// The number of unfinished jobs beyond which posting is refused.
-    pub backlog_max: usize,
-    /// Length of the first time step that shares an epoch of records; then it follows the load.
-    pub epoch_ns: Nanos,
 }
 
 impl Policy {
@@ -140,9 +117,6 @@ impl Policy {
     pub fn new(workers: usize) -> Self {
         Self {
             workers: workers.max(1),
-            workers_min: workers.max(1),
-            grow_lag_ns: 400 * MICRO,
-            retire_ns: 2_000 * MILLI,
             cpus: Cpus::default(),
             order: Order::default(),
             step: Step::default(),
@@ -151,13 +125,10 @@ impl Policy {
             sleep_horizon_ns: 20 * MILLI,
             work_horizon_ns: 5 * MILLI,
             near_horizon_ns: 50 * MICRO,
-            lag_standard_ns: 200 * MICRO,
             tick_ns: 50 * MILLI,
             linger_ns: 20 * MICRO,
             batch_ns: 20 * MICRO,
             batch_max: 64,
-            backlog_max: 8 << 20,
-            epoch_ns: 400 * MILLI,
         }
     }
 }

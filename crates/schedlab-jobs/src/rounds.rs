@@ -1,8 +1,7 @@
 //! A worker's rounds over the agenda, without a thread and without a clock.
 //!
-//! Two drivers have them: [`crate::virtual_time`], in which a worker is an event, and the workload `jobs` of schedlab,
-//! in which it is a task that a simulated kernel schedules. The threads of [`crate::pool`] go the same rounds; they
-//! have their own loop, since each round there takes less time than a call of the clock.
+//! Three drivers have them: the threads of [`crate::pool`], [`crate::virtual_time`], in which a worker is an event, and the
+//! workload `jobs` of schedlab, in which it is a task that a simulated kernel schedules.
 
 use crate::policy::{
     Agenda, Asker, Finished, JobId, Ladder, Nanos, Outcome, Pause, Pull, Pulled, Step,
@@ -35,7 +34,7 @@ impl<J> Rounds<J> {
         }
     }
 
-    /// The worker begins, or begins anew after [`Verdict::Retire`](crate::policy::Verdict::Retire).
+    /// The worker begins.
     pub fn begin(&mut self, now: Nanos) {
         self.worked = now;
         self.slept = true;
@@ -65,11 +64,20 @@ impl<J> Rounds<J> {
     }
 
     /// A job that was taken has returned.
-    pub fn ran(&mut self, id: JobId, outcome: Outcome, begin: Nanos, end: Nanos) {
+    pub fn ran(&mut self, id: JobId, outcome: Outcome) {
         self.finished.push(Finished { id, outcome });
+    }
+
+    /// The worker was in jobs from `begin` to `end`.
+    pub fn worked(&mut self, begin: Nanos, end: Nanos) {
         self.busy_ns += end.saturating_sub(begin);
         self.worked = end;
         self.slept = false;
+    }
+
+    /// Whether the worker has given back all that it ran.
+    pub fn has_given_back(&self) -> bool {
+        self.finished.is_empty()
     }
 
     /// The worker has slept, or is about to.

@@ -6,16 +6,18 @@
 mod clock;
 mod count;
 mod dropping;
+mod held;
 mod watching;
 
 pub use self::clock::Clock;
 use self::count::Counted;
 pub use self::dropping::{Dropped, Unfit};
+pub use self::held::Held;
+pub(crate) use self::held::{HELD_NS, lost_in_job};
 use self::watching::Watching;
 pub use self::watching::{Machine, Slept, Stopped};
 use crate::graph::{Graph, Node};
 use crate::policy::{Criticality, NEVER, Nanos, StreamId};
-use crate::worker_stalls::Held;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 

@@ -15,18 +15,11 @@ pub trait Feed<M> {
     fn feed(&mut self, messages: &mut Vec<M>);
 }
 
-#[derive(Debug)]
-struct Entrance<M> {
-    messages: Vec<M>,
-    /// How many were left so far.
-    left: u64,
-}
-
 /// A value behind a token, with an entrance for messages to it.
 #[derive(Debug)]
 pub struct Token<A, M> {
     guarded: Owned<A>,
-    entrance: Mutex<Entrance<M>>,
+    entrance: Mutex<Vec<M>>,
     /// There is something at the entrance.
     waiting: AtomicBool,
     entrance_max: usize,
@@ -41,7 +34,7 @@ impl<A: Feed<M>, M> Token<A, M> {
     pub fn new(guarded: A, entrance_max: usize) -> Self {
         Self {
             guarded: Owned::new(guarded),
-            entrance: Mutex::new(Entrance { messages: Vec::new(), left: 0 }),
+            entrance: Mutex::new(Vec::new()),
             waiting: AtomicBool::new(false),
             entrance_max,
         }
@@ -83,23 +76,20 @@ impl<A: Feed<M>, M> Token<A, M> {
         work(&mut self.guarded.lock())
     }
 
-    /// Leaves a message; the number of messages that were left so far, this one included: they are fed in that
-    /// order. It is taken in by the time that this returns, and `late` done, or the token's holder will do so.
+    /// Leaves a message. It is taken in by the time that this returns, and `late` done, or the token's holder will do so.
     ///
     /// # Errors
     /// When the entrance is full; the message comes back.
-    pub fn leave(&self, message: M, late: impl FnMut(&mut A)) -> Result<u64, Full<M>> {
+    pub fn leave(&self, message: M, late: impl FnMut(&mut A)) -> Result<(), Full<M>> {
         let mut entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
-        if entrance.messages.len() >= self.entrance_max {
+        if entrance.len() >= self.entrance_max {
             return Err(Full(message));
         }
-        entrance.messages.push(message);
-        entrance.left += 1;
-        let number = entrance.left;
+        entrance.push(message);
         drop(entrance);
         self.waiting.store(true, Ordering::SeqCst);
         self.look_again(late);
-        Ok(number)
+        Ok(())
     }
 
     /// Takes in what waits at the entrance, unless another thread holds the token: that one looks here afterwards.
@@ -123,7 +113,7 @@ impl<A: Feed<M>, M> Token<A, M> {
         // A plain load first: the entrance is empty most of the time.
         if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::SeqCst) {
             let mut entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut messages = std::mem::take(&mut entrance.messages);
+            let mut messages = std::mem::take(&mut *entrance);
             drop(entrance);
             held.feed(&mut messages);
             return true;

@@ -32,8 +32,6 @@ pub struct Costs {
     pub wake_ns: Nanos,
     /// By how much a timer is late.
     pub timer_ns: Nanos,
-    /// From the wish for one more worker to its first step.
-    pub start_ns: Nanos,
     /// One turn of a spinning worker.
     pub spin_ns: Nanos,
     /// Planning a job while the run goes on, with the token.
@@ -49,7 +47,6 @@ impl Costs {
         job_ns: 0,
         wake_ns: 0,
         timer_ns: 0,
-        start_ns: 0,
         spin_ns: 1_000,
         plan_ns: 0,
         take_ns: 0,
@@ -61,7 +58,6 @@ impl Costs {
         job_ns: 60,
         wake_ns: 8_000,
         timer_ns: 60_000,
-        start_ns: 60_000,
         spin_ns: 200,
         plan_ns: 90,
         take_ns: 240,
@@ -190,7 +186,6 @@ impl World {
     fn new(policy: Policy, costs: Costs, planning: Planning) -> Self {
         let worker = |number| Worker { rounds: Rounds::new(number, policy.step), stamp: 0 };
         let workers: Vec<_> = (0..policy.workers).map(worker).collect();
-        let first = policy.workers_min.clamp(1, policy.workers);
         let mut world = Self {
             agenda: Agenda::new(policy),
             costs,
@@ -202,7 +197,7 @@ impl World {
             management_ns: 0,
             workers,
         };
-        for number in 0..first {
+        for number in 0..world.workers.len() {
             world.at(0, number);
         }
         world
@@ -266,11 +261,7 @@ impl World {
     fn end_io(&mut self, now: Nanos, node: Node, id: JobId, run: &Run) {
         let fails = run.io(node).is_some_and(|io| io.fails);
         run.end_io(node, fails, Some(now));
-        if fails {
-            self.agenda.fail(id);
-        } else {
-            self.agenda.complete(id);
-        }
+        self.agenda.complete(id, !fails);
         self.hold(now, self.costs.pull_ns + self.costs.job_ns);
         self.call(now);
     }
@@ -309,20 +300,11 @@ impl World {
         self.management_ns += ns;
     }
 
-    /// A caller that changed the agenda without being a worker wakes one, and starts those that are wanted.
+    /// A caller that changed the agenda without being a worker wakes one.
     fn call(&mut self, now: Nanos) {
         let free = self.token_free.max(now);
         if let Some(sleeper) = self.agenda.wake(now) {
             self.at(free + self.costs.wake_ns, sleeper);
-        }
-        self.start(free);
-    }
-
-    fn start(&mut self, free: Nanos) {
-        for newcomer in self.agenda.starts() {
-            let from = free + self.costs.start_ns;
-            self.workers[newcomer].rounds.begin(from);
-            self.at(from, newcomer);
         }
     }
 
@@ -348,10 +330,7 @@ impl World {
                 self.workers[number].rounds.slept();
                 self.at(until.max(free) + self.costs.timer_ns, number);
             }
-            // No event of its own is left: it steps no more until it is started again.
-            Verdict::Retire => {}
         }
-        self.start(free);
         if let Some(sleeper) = pull.wake {
             self.at(free + self.costs.wake_ns, sleeper);
         }
@@ -380,7 +359,8 @@ impl World {
                     now = end;
                 }
             }
-            self.workers[number].rounds.ran(pulled.id, outcome, begin, now);
+            self.workers[number].rounds.ran(pulled.id, outcome);
+            self.workers[number].rounds.worked(begin, now);
         }
         now
     }

@@ -5,8 +5,7 @@
 //! exactly. All else is the wait for busy workers, for the kernel, or for a worker that is on its way to the job.
 
 use crate::policy::Nanos;
-use crate::run::{Slept, Stopped};
-use crate::worker_stalls::{HELD_NS, lost_in_job};
+use crate::run::{HELD_NS, Slept, Stopped, lost_in_job};
 
 /// A job as the log has it, on one clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,8 @@
-//! What the machine did to a run with start times: stalls that the workers, or the run itself, saw, the shadow of each,
-//! and the lateness of jobs outside it.
+//! What the machine did to a run with start times: jobs that it held up, the shadow of each such stall, and the lateness of
+//! jobs outside it.
 
-use schedlab_jobs::pool::{During, Held, Report, WorkerReport};
 use schedlab_jobs::rig::{Shadow, Stall};
-use schedlab_jobs::run::{Machine, Run};
+use schedlab_jobs::run::{Held, Machine, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,8 +19,8 @@ pub struct Witness {
     pub stopped: Vec<Held>,
     /// Stalls of all workers that other tasks made, or whose cause is not known.
     pub held: Vec<Held>,
-    /// Phases of which nobody can tell whether a worker was held up.
-    pub not_offered: Vec<During>,
+    /// Whether stalls are known: of a job that waits for a lock, a timer or memory nobody can tell why it took longer.
+    pub known: bool,
     /// Stolen from all CPUs in nanoseconds, as the hypervisor told the kernel.
     pub steal_ns: Option<u64>,
 }
@@ -34,12 +33,8 @@ pub struct Figures {
     pub stalls: usize,
     /// The longest of these stalls.
     pub stall_ns_max: Option<u64>,
-    /// Lost to stalls in jobs, summed over the workers; `null`: not offered.
+    /// Lost to stalls in jobs, summed over the workers; `null`: not known.
     pub in_jobs_ns: Option<u64>,
-    /// Lost to stalls of workers that were awake without a job; `null`: not offered.
-    pub awake_ns: Option<u64>,
-    /// Lost to stalls of workers that slept past their timer; `null`: not offered.
-    pub timers_ns: Option<u64>,
     /// Stolen from all CPUs, as the hypervisor told the kernel.
     pub steal_ns: Option<u64>,
     /// How often other tasks, or nobody known, held a worker up.
@@ -63,35 +58,11 @@ pub struct Figures {
 }
 
 impl Witness {
-    /// The stalls of a finished run of schedlab's pool; `before` is [`steal`] as it was before the run.
-    pub fn of(run: &Run, workers: usize, report: &Report, before: Option<u64>) -> Self {
-        let of = |(worker, report): (usize, &Option<WorkerReport>)| {
-            let held = report.iter().flat_map(|report| report.held.clone());
-            held.map(move |held| (worker, held)).collect::<Vec<_>>()
-        };
-        let seen = report.workers.iter().enumerate().flat_map(of).collect();
-        Self::seen(run, workers, seen, Vec::new(), before)
-    }
-
-    /// The stalls of a finished run of another executor in this process. Only stalls inside of jobs are known
-    /// ([`Run::with_machine`]); `before` is [`steal`] as it was before the run.
-    pub fn of_others(run: &Run, workers: usize, before: Option<u64>) -> Self {
-        let not_offered = vec![During::Awake, During::Timer];
-        Self::seen(run, workers, run.held(), not_offered, before)
-    }
-
-    fn seen(
-        run: &Run,
-        workers: usize,
-        mut seen: Vec<(usize, Held)>,
-        mut not_offered: Vec<During>,
-        before: Option<u64>,
-    ) -> Self {
-        // A job that waits for a lock, a timer or memory takes longer for other reasons.
-        if (0..run.graph().len()).any(|node| run.kind(node) != "cpu") {
-            seen.retain(|(_, held)| held.during != During::Job);
-            not_offered.insert(0, During::Job);
-        }
+    /// The stalls inside of jobs of a finished run ([`Run::with_machine`]); `before` is [`steal`] as it was before the
+    /// run.
+    pub fn of(run: &Run, workers: usize, before: Option<u64>) -> Self {
+        let known = (0..run.graph().len()).all(|node| run.kind(node) == "cpu");
+        let mut seen = if known { run.held() } else { Vec::new() };
         let spans = run.spans();
         let first = spans.iter().map(|span| span.begin).min().unwrap_or(0);
         let last = spans.iter().map(|span| span.end).max().unwrap_or(0);
@@ -113,7 +84,7 @@ impl Witness {
         let steal_ns = steal().zip(before).map(|(after, before)| after.saturating_sub(before));
         let shadow = Shadow::of(run, workers, &stalls);
         let calm = Shadow::of(run, workers, &all);
-        Self { shadow, calm, jobs: spans.len(), stopped, held, not_offered, steal_ns }
+        Self { shadow, calm, jobs: spans.len(), stopped, held, known, steal_ns }
     }
 
     /// The share of jobs that a stall of the machine made late, from 0 to 1.
@@ -122,17 +93,10 @@ impl Witness {
     }
 
     pub fn figures(&self) -> Figures {
-        let lost = |during| {
-            let those = self.stopped.iter().filter(|held| held.during == during);
-            let offered = !self.not_offered.contains(&during);
-            offered.then(|| those.map(|held| held.lost_ns).sum())
-        };
         Figures {
             stalls: self.stopped.len(),
             stall_ns_max: self.stopped.iter().map(|held| held.lost_ns).max(),
-            in_jobs_ns: lost(During::Job),
-            awake_ns: lost(During::Awake),
-            timers_ns: lost(During::Timer),
+            in_jobs_ns: self.known.then(|| self.stopped.iter().map(|held| held.lost_ns).sum()),
             steal_ns: self.steal_ns,
             held_otherwise: self.held.len(),
             held_otherwise_ns: self.held.iter().map(|held| held.lost_ns).sum(),

@@ -1,11 +1,9 @@
 //! A recording of a run: the kernel's events while an executor runs, on the same clock, with a mark for every job; and
-//! what they say of each moment in which a worker ran none. When a worker is awake, our pool says what for, and the
-//! kernel's events tell when the threads of others sleep.
+//! what they say of each moment in which a worker ran none.
 
 use crate::RigError;
 use crate::error::While;
 use crate::stalls::{Cause, Demand, Lane, Stalls};
-use schedlab_jobs::pool::{Report, What};
 use schedlab_jobs::profile::ready_times;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Cpu, Nanos, Phase, Pid, Span, Warning};
@@ -48,17 +46,11 @@ impl Recording {
     }
 
     /// Ends the recording, writes the trace with the jobs as marks, and finds the cause of each span in which a worker
-    /// ran no job. `pids` are the threads of the workers. `report` is that of schedlab's pool; `None` for another
-    /// executor.
+    /// ran no job. `pids` are the threads of the workers.
     ///
     /// # Errors
     /// When the trace cannot be written or read.
-    pub fn finish(
-        self,
-        run: &Run,
-        pids: &[i32],
-        report: Option<&Report>,
-    ) -> Result<Recorded, RigError> {
+    pub fn finish(self, run: &Run, pids: &[i32]) -> Result<Recorded, RigError> {
         let dir = self.recorder.stop()?;
         // The run's clock and the trace's are one, with different origins.
         let origin = schedlab_sys::clock::monotonic().0 - run.clock().now();
@@ -79,11 +71,7 @@ impl Recording {
         std::fs::remove_dir_all(&dir)?;
         let delayed = delays_in(&reply.answer, &reply.state, pids, origin);
         let ran = runs_in(&reply.answer, &reply.state, pids, origin);
-        let stalls = match report {
-            Some(report) => account(run, report, delayed, &ran),
-            None => account_of_others(run, delayed, &ran),
-        };
-        Ok(Recorded { stalls, warnings })
+        Ok(Recorded { stalls: account(run, delayed, &ran), warnings })
     }
 }
 
@@ -207,33 +195,11 @@ fn sleeps(ran: &[Span], delayed: &[Span], window: Span) -> Vec<Span> {
     asleep
 }
 
-/// All time of all workers of an executor of which the kernel alone tells.
-fn account_of_others(run: &Run, delayed: Vec<Vec<Span>>, ran: &[Vec<Span>]) -> Stalls {
+/// All time of all workers. Sleeps are the kernel's: a worker that blocks on a lock sleeps too.
+fn account(run: &Run, delayed: Vec<Vec<Span>>, ran: &[Vec<Span>]) -> Stalls {
     let (mut lanes, demand, window) = jobs_of(run, delayed);
     for (lane, ran) in lanes.iter_mut().zip(ran) {
         lane.asleep = sleeps(ran, &lane.delayed, window);
-    }
-    Stalls::of_others(&lanes, &demand, window)
-}
-
-/// All time of all workers of our pool. Sleeps are the kernel's: a worker that blocks on a lock sleeps too, and does not
-/// know it.
-fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>, ran: &[Vec<Span>]) -> Stalls {
-    let (mut lanes, demand, window) = jobs_of(run, delayed);
-    for ((lane, worker), ran) in lanes.iter_mut().zip(&report.workers).zip(ran) {
-        lane.asleep = sleeps(ran, &lane.delayed, window);
-        for event in worker.iter().flat_map(|worker| worker.events.events()) {
-            match event.what {
-                What::Sleep { asked_ns, got_ns } => {
-                    let from = event.time.saturating_sub(got_ns);
-                    lane.overslept.push(between(from.saturating_add(asked_ns), event.time));
-                }
-                What::Contention { took_ns, .. } => {
-                    lane.back_off.push(between(event.time.saturating_sub(took_ns), event.time));
-                }
-                _ => {}
-            }
-        }
     }
     Stalls::of(&lanes, &demand, window)
 }
@@ -248,8 +214,6 @@ pub struct Account {
     pub window_ns: Nanos,
     /// Time by cause (`run_delay_ns`), summed over the workers.
     pub sums: BTreeMap<String, Nanos>,
-    /// Causes that this executor tells nothing of; their time is in `awake_ns` or `asleep_ns`.
-    pub not_offered: Vec<&'static str>,
     /// The longest stretches of one cause.
     pub longest: Vec<Stretch>,
 }
@@ -279,11 +243,7 @@ impl Account {
         let sum = |cause: Cause| (format!("{}_ns", cause.key()), stalls.sum(cause));
         Self {
             window_ns: stalls.window.duration(),
-            sums: stalls.causes().map(sum).collect(),
-            not_offered: match stalls.unknown.as_slice() {
-                [Cause::Awake] => Vec::new(),
-                unknown => unknown.iter().map(|cause| cause.key()).collect(),
-            },
+            sums: Cause::ALL.into_iter().map(sum).collect(),
             longest: longest.collect(),
         }
     }
@@ -293,8 +253,6 @@ impl Account {
 mod tests {
     use super::*;
     use schedlab_jobs::graph::{Rules, Shape};
-    use schedlab_jobs::policy::{Counts, Growth};
-    use schedlab_jobs::pool::WorkerReport;
     use schedlab_jobs::run::{Clock, Nothing, Schedule};
 
     /// Microseconds.
@@ -303,21 +261,17 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_blocks_on_a_lock_is_asleep_and_not_with_the_token() {
+    fn a_worker_that_blocks_on_a_lock_is_asleep_and_not_awake() {
         let graph = Shape::Isolated.build(&Rules { nodes: 2, ..Rules::default() });
         let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
         run.set_base(0);
         run.log(0, 0, 0, Some(100_000));
         run.log(1, 0, 300_000, Some(400_000));
-        // The pool tells of no sleep; the kernel of one from 120 to 250 us, and of 30 us until the worker ran again.
-        let workers = vec![Some(WorkerReport::default())];
-        let counts = Counts::default();
-        let growth = Growth::default();
-        let report = Report { workers, counts, stuck: Vec::new(), growth };
+        // It slept from 120 to 250 us, and waited for a CPU for 30 us.
         let ran = vec![vec![span(0, 120), span(280, 400)]];
-        let stalls = account(&run, &report, vec![vec![span(250, 280)]], &ran);
+        let stalls = account(&run, vec![vec![span(250, 280)]], &ran);
         let us = |cause| stalls.sum(cause).0 / 1000;
         assert_eq!((us(Cause::Job), us(Cause::RunDelay)), (200, 30));
-        assert_eq!((us(Cause::Asleep), us(Cause::Token)), (130, 40));
+        assert_eq!((us(Cause::Asleep), us(Cause::Awake)), (130, 40));
     }
 }

@@ -16,15 +16,9 @@ pub enum Cause {
     JobDelayed,
     /// Without a job, runnable, and some other task had the CPU.
     RunDelay,
-    /// Backing off from the token, which was taken.
-    BackOff,
-    /// Asleep past what was asked.
-    LateTimer,
-    /// Awake: with the token, or on the way to it.
-    Token,
-    /// Awake without a job; an executor of others does not tell what for.
+    /// Awake without a job: taking one, or looking for one.
     Awake,
-    /// Asleep as asked: nobody had called it yet.
+    /// Asleep: nobody had woken it, or its timer was not over.
     Asleep,
     /// No job was ready for it: what was due waited for predecessors.
     Dependency,
@@ -34,13 +28,10 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in the order of the table.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 7] = [
         Self::Job,
         Self::JobDelayed,
         Self::RunDelay,
-        Self::BackOff,
-        Self::LateTimer,
-        Self::Token,
         Self::Awake,
         Self::Asleep,
         Self::Dependency,
@@ -53,9 +44,6 @@ impl Cause {
             Self::Job => "in_jobs",
             Self::JobDelayed => "in_jobs_run_delay",
             Self::RunDelay => "run_delay",
-            Self::BackOff => "back_off",
-            Self::LateTimer => "late_timer",
-            Self::Token => "token",
             Self::Awake => "awake",
             Self::Asleep => "asleep",
             Self::Dependency => "dependency",
@@ -71,12 +59,8 @@ pub struct Lane {
     pub jobs: Vec<Span>,
     /// The spans in which the worker was runnable without running, as the kernel says.
     pub delayed: Vec<Span>,
-    /// The spans in which the worker paused because another one had the token.
-    pub back_off: Vec<Span>,
-    /// The spans in which the worker slept, those of [`Self::overslept`] included.
+    /// The spans in which the worker slept.
     pub asleep: Vec<Span>,
-    /// The parts of sleeps that were longer than the worker asked for.
-    pub overslept: Vec<Span>,
 }
 
 /// What is known of the jobs.
@@ -105,14 +89,12 @@ pub struct Stalls {
     pub window: Span,
     /// Per worker, in order of time, without gaps.
     pub stretches: Vec<Vec<Stall>>,
-    /// Causes that the executor does not report.
-    pub unknown: Vec<Cause>,
 }
 
 /// What begins or ends at a moment.
 #[derive(Clone, Copy)]
 enum Edge {
-    /// Of a worker, which of its five lists.
+    /// Of a worker, which of its lists.
     Lane(usize, usize),
     Ready,
     Blocked,
@@ -123,11 +105,10 @@ impl Stalls {
     pub fn of(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
         let mut edges = edges(lanes, demand, window);
         edges.sort_by_key(|&(time, ..)| time);
-        let mut state = vec![[0i64; 5]; lanes.len()];
+        let mut state = vec![[0i64; 3]; lanes.len()];
         let mut ready = 0i64;
         let mut blocked = 0i64;
-        let mut stalls =
-            Self { window, stretches: vec![Vec::new(); lanes.len()], unknown: vec![Cause::Awake] };
+        let mut stalls = Self { window, stretches: vec![Vec::new(); lanes.len()] };
         let mut since = window.start;
         for (time, edge, change) in edges.into_iter().chain([(window.end, Edge::Ready, 0)]) {
             if time > since {
@@ -143,17 +124,15 @@ impl Stalls {
         stalls
     }
 
-    fn pass(&mut self, span: Span, state: &[[i64; 5]], mut ready: i64, mut blocked: i64) {
+    fn pass(&mut self, span: Span, state: &[[i64; 3]], mut ready: i64, mut blocked: i64) {
         let mut idle: Vec<(Cause, usize)> = Vec::new();
-        for (worker, &[job, delayed, back_off, asleep, overslept]) in state.iter().enumerate() {
+        for (worker, &[job, delayed, asleep]) in state.iter().enumerate() {
             let cause = match (job > 0, delayed > 0) {
                 (true, true) => Cause::JobDelayed,
                 (true, false) => Cause::Job,
                 (false, true) => Cause::RunDelay,
-                _ if back_off > 0 => Cause::BackOff,
-                _ if overslept > 0 => Cause::LateTimer,
                 _ if asleep > 0 => Cause::Asleep,
-                _ => Cause::Token,
+                _ => Cause::Awake,
             };
             if job > 0 { self.add(worker, cause, span) } else { idle.push((cause, worker)) }
         }
@@ -178,24 +157,6 @@ impl Stalls {
             Some(last) if last.cause == cause => last.span.end = span.end,
             _ => self.stretches[worker].push(Stall { worker, cause, span }),
         }
-    }
-
-    /// As [`Self::of`], of an executor of others, which does not say what its workers are awake
-    /// for.
-    pub fn of_others(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
-        let mut stalls = Self::of(lanes, demand, window);
-        for stall in stalls.stretches.iter_mut().flatten() {
-            if stall.cause == Cause::Token {
-                stall.cause = Cause::Awake;
-            }
-        }
-        stalls.unknown = vec![Cause::BackOff, Cause::LateTimer, Cause::Token];
-        stalls
-    }
-
-    /// The causes that the executor's reports distinguish.
-    pub fn causes(&self) -> impl Iterator<Item = Cause> {
-        Cause::ALL.into_iter().filter(|cause| !self.unknown.contains(cause))
     }
 
     /// Time of a cause, over all workers.
@@ -227,7 +188,7 @@ fn edges(lanes: &[Lane], demand: &Demand, window: Span) -> Vec<(Nanos, Edge, i64
         }
     };
     for (worker, lane) in lanes.iter().enumerate() {
-        let lists = [&lane.jobs, &lane.delayed, &lane.back_off, &lane.asleep, &lane.overslept];
+        let lists = [&lane.jobs, &lane.delayed, &lane.asleep];
         for (list, spans) in lists.into_iter().enumerate() {
             add(spans, Edge::Lane(worker, list));
         }

@@ -29,6 +29,7 @@ const REMOVED: &[(&str, &str)] = &[
     ("jobs run --significance", "`schedlab jobs run --criticality`"),
     ("jobs compare --significance", "`schedlab jobs compare --criticality`"),
     ("jobs peak --significance", "`schedlab jobs peak --criticality`"),
+    ("jobs run --retire", "`schedlab jobs run --workers N`: no pool grows and shrinks any more"),
     ("record --cgroup", "`schedlab record`: it always stores control groups"),
     ("vm compare", "`schedlab compare --side vm:kernel=NAME --side vm:kernel=NAME -- LOAD`"),
     (

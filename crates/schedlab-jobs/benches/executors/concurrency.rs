@@ -2,41 +2,40 @@
 
 use super::graph;
 use super::mark::{Middle, mark};
-use schedlab_jobs::adaptors::Lumiera;
+use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load};
-use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Run, Schedule};
+use schedlab_jobs::run::{Clock, Machine, Run, Schedule};
 use std::sync::Arc;
 
 const JOB_NS: u64 = 200_000;
 
+/// What the kernel tells of the workers' threads; stolen time is in ticks, too coarse for this.
+const MACHINE: Machine = Machine {
+    own_delay: || schedlab_sys::task::own_run_delay().map(|delay| delay.0),
+    stolen: || None,
+};
+
 /// A finished run of so many jobs on a pool.
-pub(super) fn run(
-    options: Options,
-    burner: Burner,
-    jobs: u32,
-    arrivals: &Arrivals,
-) -> (Arc<Run>, Lumiera) {
+pub(super) fn run(workers: usize, burner: Burner, jobs: u32, arrivals: &Arrivals) -> Arc<Run> {
     let graph = graph(Shape::Isolated, jobs).with_weight(1);
     let load = Load::new(&graph, burner, JOB_NS, Length::Fixed, 0);
     let schedule =
         Schedule { starts: arrivals.starts(&graph, 0), life_ns: None, ..Schedule::default() };
-    let run = Arc::new(Run::new(graph, schedule, Box::new(load), Clock::start()));
-    let mut ours = Lumiera::new(options);
-    ours.run(&run).expect("the run ends");
+    let run = Run::new(graph, schedule, Box::new(load), Clock::start());
+    let run = Arc::new(run.with_machine(MACHINE, JOB_NS / 2));
+    Ours::new(workers, |_| {}).run(&run).expect("the run ends");
     run.verify().expect("every job ran once");
-    (run, ours)
+    run
 }
 
 pub(super) fn measure(repeats: usize) {
     let workers = 2;
     let burner = Burner::calibrate_at(Kind::Cpu, workers);
-    let profile = |arrivals: &Arrivals| {
-        Profile::of(&run(Options::new(workers), burner, 1_000, arrivals).0, workers)
-    };
+    let profile =
+        |arrivals: &Arrivals| Profile::of(&run(workers, burner, 1_000, arrivals), workers);
     let share = |_| profile(&Arrivals::AtOnce).concurrency() / workers as f64;
     let shares = Middle::of((0..repeats).map(share).collect());
     mark("concurrency of 200 us jobs at once, of the workers", shares, 0.95, false);

@@ -3,7 +3,6 @@
 use super::concurrency::run;
 use super::mark::{Middle, mark};
 use schedlab_jobs::load::{Burner, Kind};
-use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::rig::{Shadow, Stall};
 
@@ -15,21 +14,16 @@ pub(super) fn measure(repeats: usize) {
     let gap = "gap:143us".parse().expect("an arrival");
     let mut outside = Vec::new();
     for _ in 0..repeats {
-        let run_delay = || schedlab_sys::task::own_run_delay().map(|delay| delay.0);
-        let options = Options { run_delay: Some(run_delay), ..Options::new(workers) };
-        let (run, mut ours) = run(options, burner, JOBS, &gap);
+        let run = run(workers, burner, JOBS, &gap);
         let profile = Profile::of(&run, workers);
-        let report = ours.take_report().expect("it has just run");
         let (mut stalls, mut all, mut others) = (Vec::new(), Vec::new(), 0);
-        for (worker, report) in report.workers.iter().enumerate() {
-            for held in report.iter().flat_map(|report| &report.held) {
-                let stall = Stall::of(worker, held);
-                all.push(stall);
-                if held.by_machine() {
-                    stalls.push(stall);
-                } else {
-                    others += held.lost_ns;
-                }
+        for (worker, held) in run.held() {
+            let stall = Stall::of(worker, &held);
+            all.push(stall);
+            if held.by_machine() {
+                stalls.push(stall);
+            } else {
+                others += held.lost_ns;
             }
         }
         let shadow = Shadow::of(&run, workers, &stalls);

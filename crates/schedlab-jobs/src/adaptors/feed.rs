@@ -89,7 +89,7 @@ impl Feed {
         match pool.plan(plan) {
             Ok(new) => planned.ids.extend(new),
             // The user's end of the run closes the pool.
-            Err(PostError::Closed(_)) => return false,
+            Err(PostError::Closed) => return false,
             Err(error) => planned.refused = Some(error.to_string()),
         }
         further.notify_all();

@@ -5,7 +5,7 @@ use super::feed::{Feed, Order};
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::planning::{Planner, Planning};
 use crate::policy::Nanos;
-use crate::pool::{Context, Flow, Handle, Options, Pool, Report, Runner, WorkerReport};
+use crate::pool::{Context, Flow, Handle, Options, Pool, Runner};
 use crate::run::Run;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Runner for GraphRunner {
                 let io = self.run.perform_io(node, context.worker());
                 let (Some(io), Some(device)) = (io, &self.device) else { return Flow::Done };
                 let completion = context.completion();
-                let end = move |well| if well { completion.complete() } else { completion.fail() };
+                let end = move |well| completion.end(well);
                 device.begin(node, io, self.run.clock().now() + io.ns, Box::new(end));
                 Flow::Pending
             }
@@ -54,14 +54,13 @@ pub struct Lumiera {
     options: Options,
     planning: Planning,
     patience: Duration,
-    last: Option<Report>,
 }
 
 impl Lumiera {
     /// A pool with these options.
     pub fn new(options: Options) -> Self {
         let (planning, patience) = (Planning::default(), Duration::from_secs(600));
-        Self { options, planning, patience, last: None }
+        Self { options, planning, patience }
     }
 
     /// The executor with jobs that are planned in this way.
@@ -76,12 +75,6 @@ impl Lumiera {
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
-    }
-
-    /// How the last run's pool ended: counts, the workers' sums and events. `None` if there was no
-    /// run since the last call.
-    pub fn take_report(&mut self) -> Option<Report> {
-        self.last.take()
     }
 }
 
@@ -127,12 +120,6 @@ impl Executor for Lumiera {
         let drained = fed.is_ok() && drain(pool.handle(), run, self.patience);
         let report = pool.stop(self.patience.min(Duration::from_secs(10)));
         let counts = report.counts;
-        let sum = |of: fn(&WorkerReport) -> Nanos| {
-            Some(report.workers.iter().flatten().map(of).sum::<Nanos>())
-        };
-        let management_ns = sum(|worker| worker.management_ns);
-        let back_off_ns = sum(|worker| worker.back_off_ns);
-        self.last = Some(report);
         run.set_dropped(counts.into());
         if run.is_stopped() {
             return Err(ExecutorError::Interrupted);
@@ -145,6 +132,8 @@ impl Executor for Lumiera {
         if counts.panicked > 0 {
             return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
         }
+        let (management_ns, back_off_ns) =
+            (Some(report.spent.management_ns), Some(report.spent.back_off_ns));
         Ok(Told { planning_ns, management_ns, back_off_ns, ..Told::default() })
     }
 }

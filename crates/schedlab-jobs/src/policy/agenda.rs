@@ -1,13 +1,10 @@
 //! The agenda: all jobs that were posted and have not ended, with their gates.
 
-use super::edges::{Edges, NONE};
-use super::epochs::Epochs;
 use super::load::LoadControl;
-use super::outcome::{Failures, Fate, Names};
 use super::ready_queue::Lines;
-use super::record::{Criticality, Record, State, StreamId};
-use super::size::Staff;
-use super::{JobId, NEVER, Nanos, Order, Policy};
+use super::record::{Criticality, JobId, Record, Records, State};
+use super::{NEVER, Nanos, Order, Policy};
+use std::collections::BTreeSet;
 
 /// A job to be run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +17,6 @@ pub struct Posting<J> {
     pub deadline: Nanos,
     /// How long it is expected to run; [`Order::Laxity`] and [`Order::Path`] ask.
     pub expected_ns: Nanos,
-    /// The stream to which the job belongs.
-    pub stream: StreamId,
     /// How much it matters.
     pub criticality: Criticality,
 }
@@ -29,9 +24,8 @@ pub struct Posting<J> {
 impl<J> Posting<J> {
     /// A job that may start from `start` on, however late.
     pub fn new(job: J, start: Nanos) -> Self {
-        let stream = StreamId::default();
         let criticality = Criticality::default();
-        Self { job, start, deadline: NEVER, expected_ns: 0, stream, criticality }
+        Self { job, start, deadline: NEVER, expected_ns: 0, criticality }
     }
 
     /// The posting with a latest start: the job is dropped if it could not start by then.
@@ -144,8 +138,6 @@ pub struct Counts {
     pub missed: u64,
     /// Number of jobs that the emergency policy dropped.
     pub shed: u64,
-    /// Dropped on request, alone or with their stream.
-    pub cancelled: u64,
     /// Number of jobs that were dropped because a predecessor was.
     pub abandoned: u64,
     /// Number of jobs that ended in a panic.
@@ -160,90 +152,53 @@ impl Counts {
     /// Number of jobs that ended, well or not. If it equals [`Counts::posted`] at the end, no job
     /// was lost.
     pub fn ended(&self) -> u64 {
-        let dropped = self.missed + self.shed + self.cancelled + self.abandoned;
+        let dropped = self.missed + self.shed + self.abandoned;
         self.done + dropped + self.panicked + self.failed
     }
-}
-
-/// Something that the user of the executor should hear of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A compulsory job missed its deadline.
-    Emergency {
-        /// The job that is late.
-        id: JobId,
-        /// The stream of the job.
-        stream: StreamId,
-        /// How late the job is, in nanoseconds.
-        late_ns: Nanos,
-    },
-    /// The emergency is over: nothing compulsory is late.
-    Calm,
 }
 
 /// The state machine. See the module for how data passes through it.
 #[derive(Debug)]
 pub struct Agenda<J> {
     pub(super) policy: Policy,
-    pub(super) epochs: Epochs<J>,
-    pub(super) edges: Edges,
+    pub(super) records: Records<J>,
     pub(super) lines: Lines,
     pub(super) load: LoadControl,
-    pub(super) staff: Staff,
     /// Until when each worker sleeps.
     pub(super) sleepers: Vec<Option<Nanos>>,
-    pub(super) off: Vec<StreamId>,
     pub(super) in_emergency: bool,
     pub(super) tick: Nanos,
     pub(super) job_ns: Nanos,
-    /// Queue entries whose job has ended meanwhile.
-    pub(super) stale: usize,
     pub(super) counts: Counts,
-    pub(super) notices: Vec<Notice>,
-    pub(super) failures: Failures,
-    pub(super) names: Names,
-    /// Jobs that were dropped without having run.
-    pub(super) discarded: Vec<J>,
+    /// Jobs that ended badly: what is planned after one of them is dropped.
+    failed: BTreeSet<JobId>,
 }
 
 impl<J> Agenda<J> {
     /// An agenda without jobs.
     pub fn new(policy: Policy) -> Self {
         Self {
-            epochs: Epochs::new(policy.epoch_ns),
-            edges: Edges::new(),
+            records: Records::default(),
             lines: Lines::default(),
             load: LoadControl::default(),
             sleepers: vec![None; policy.workers],
-            off: Vec::new(),
             in_emergency: false,
             tick: 0,
             job_ns: policy.batch_ns,
-            stale: 0,
             counts: Counts::default(),
-            notices: Vec::new(),
-            failures: Failures::default(),
-            names: Names::default(),
-            discarded: Vec::new(),
-            staff: Staff::new(&policy),
+            failed: BTreeSet::new(),
             policy,
         }
     }
 
-    /// The policy of the agenda.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
     /// Posts a job without dependencies.
-    pub fn post(&mut self, posting: Posting<J>) -> JobId {
+    pub fn post(&mut self, posting: Posting<J>) {
         let id = self.record(posting);
         self.enqueue(id);
-        id
     }
 
     /// Posts all jobs of a plan; their ids, in its order. An edge from a number that the plan does not
-    /// have, and one to itself or backwards in a circle, would never open; such jobs end by their deadline.
+    /// have, and one to itself or backwards in a circle, would never open: such jobs never end.
     pub fn plan(&mut self, mut plan: Plan<J>) -> Vec<JobId> {
         if self.policy.order == Order::Path {
             plan.expect_paths();
@@ -253,14 +208,10 @@ impl<J> Agenda<J> {
             self.gate(ids[from as usize], ids[to as usize]);
         }
         for (from, to) in plan.after {
-            match self.live(from) {
-                Some(from) => self.gate(from, ids[to as usize]),
-                None if self.fate(from) == Fate::Done => {}
-                None => self.abandon(ids[to as usize]),
-            }
+            self.gate(from, ids[to as usize]);
         }
         for &id in &ids {
-            if self.epochs.get(id).is_some_and(|r| r.pending == 0) {
+            if self.records.get(id).is_some_and(|r| r.pending == 0) {
                 self.enqueue(id);
             }
         }
@@ -287,100 +238,62 @@ impl<J> Agenda<J> {
 
     /// A job that returned goes on elsewhere, unless that has ended already.
     fn returned(&mut self, id: JobId) {
-        let Some(record) = self.epochs.get_mut(id).filter(|r| r.state == State::Running) else {
+        let Some(record) = self.records.get_mut(id).filter(|r| r.state == State::Running) else {
             return;
         };
         record.state = State::Pending;
         if let Some(well) = record.word {
-            self.tell(id, well);
+            self.complete(id, well);
         }
     }
 
-    /// A job that returned, or will, with [`Outcome::Pending`] has ended well. The first word counts; of a job that
-    /// has ended, or never asked for it, none does.
-    pub fn complete(&mut self, id: JobId) {
-        self.tell(id, true);
-    }
-
-    /// As [`Agenda::complete`], for one that has failed: its dependents are dropped.
-    pub fn fail(&mut self, id: JobId) {
-        self.tell(id, false);
-    }
-
-    fn tell(&mut self, id: JobId, well: bool) {
-        let Some(record) = self.epochs.get_mut(id) else { return };
+    /// A job that returned, or will, with [`Outcome::Pending`] has ended, well or not. The first word counts; of a job
+    /// that has ended, or never asked for it, none does.
+    pub fn complete(&mut self, id: JobId, well: bool) {
+        let Some(record) = self.records.get_mut(id) else { return };
         match record.state {
             // Its function may still panic, so it has not ended.
             State::Running => {
                 record.word.get_or_insert(well);
             }
             State::Pending if well => self.end_well(id),
-            State::Pending => {
-                self.end_badly(id, |counts| &mut counts.failed);
-            }
-            State::Waiting | State::Queued | State::Ended => {}
+            State::Pending => self.end_badly(id, |counts| &mut counts.failed),
+            State::Waiting | State::Queued => {}
         }
     }
 
     fn end_badly(&mut self, id: JobId, count: fn(&mut Counts) -> &mut u64) {
-        let runs = |r: &Record<J>| matches!(r.state, State::Running | State::Pending);
-        if self.epochs.get(id).is_some_and(runs) {
-            *count(&mut self.counts) += 1;
-            self.drop_job(id);
-        }
+        *count(&mut self.counts) += 1;
+        self.drop_job(id);
     }
 
     /// Opens the gates of a job's successors.
     fn end_well(&mut self, id: JobId) {
-        let runs = |r: &&mut Record<J>| matches!(r.state, State::Running | State::Pending);
-        let Some(record) = self.epochs.get_mut(id).filter(runs) else { return };
-        record.state = State::Ended;
-        let ticketed = record.ticketed;
-        let mut list = std::mem::replace(&mut record.successors, NONE);
+        let Some(record) = self.records.end(id) else { return };
         self.counts.done += 1;
-        while let Some((to, rest)) = self.edges.take(list) {
-            list = rest;
-            let Some(next) = self.epochs.get_mut(to) else { continue };
+        for to in record.successors.into_iter().rev() {
+            let Some(next) = self.records.get_mut(to) else { continue };
             next.pending -= 1;
-            if next.pending == 0 && next.state == State::Waiting {
+            if next.pending == 0 {
                 self.enqueue(to);
             }
         }
-        if ticketed {
-            self.names.end(id);
-        }
-        self.epochs.end(id);
     }
 
-    /// Posts a job that was left at the entrance: its poster knows it by its number there.
-    pub(crate) fn post_left(&mut self, posting: Posting<J>) {
-        let name = self.names.next();
-        let id = self.post(posting);
-        match self.epochs.get_mut(id).filter(|r| r.is_live()) {
-            Some(record) => {
-                record.ticketed = true;
-                self.names.bind(id);
+    /// Ends a job badly, and all that waits for it.
+    pub(super) fn drop_job(&mut self, id: JobId) {
+        let mut dropped = self.end_failed(id);
+        while let Some(id) = dropped.pop() {
+            if self.records.get(id).is_some() {
+                self.counts.abandoned += 1;
+                dropped.extend(self.end_failed(id));
             }
-            None => self.failures.add(name),
         }
     }
 
-    /// What became of a job.
-    pub fn fate(&self, id: JobId) -> Fate {
-        let known = id.ticket().map_or_else(|| self.epochs.issued(id), |t| self.names.knows(t));
-        if self.live(id).is_some() {
-            Fate::Live
-        } else if !known || self.failures.contains(id) {
-            Fate::Failed
-        } else {
-            Fate::Done
-        }
-    }
-
-    /// The record's id, by either name, of a job that has not ended.
-    pub(super) fn live(&self, id: JobId) -> Option<JobId> {
-        let id = self.names.record(id)?;
-        self.epochs.get(id).is_some_and(Record::is_live).then_some(id)
+    fn end_failed(&mut self, id: JobId) -> Vec<JobId> {
+        self.failed.insert(id);
+        self.records.end(id).map_or_else(Vec::new, |record| record.successors)
     }
 
     /// What became of the jobs so far.
@@ -390,86 +303,41 @@ impl<J> Agenda<J> {
 
     /// Jobs that have not ended.
     pub fn backlog(&self) -> usize {
-        self.epochs.live()
-    }
-
-    /// The load indicator: 1 is a lag of 200 µs with all workers awake.
-    pub fn load(&self) -> f64 {
-        let asleep = self.sleepers.iter().flatten().count();
-        let workers = self.staff.growth().now;
-        self.load.indicator(&self.policy, workers.saturating_sub(asleep))
-    }
-
-    /// Blocks of memory and edges ever needed at once: flat in a soak.
-    pub fn memory(&self) -> (usize, usize) {
-        (self.epochs.blocks(), self.edges.capacity())
-    }
-
-    /// What there is to tell since the last call.
-    pub fn notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
-    }
-
-    /// Jobs that were dropped since the last call without having run. A job's own drop may do anything, post and
-    /// complete others included: so not while anyone holds the token.
-    pub fn discarded(&mut self) -> Vec<J> {
-        std::mem::take(&mut self.discarded)
+        self.records.live()
     }
 
     fn record(&mut self, posting: Posting<J>) -> JobId {
-        let Posting { job, start, deadline, expected_ns, stream, criticality } = posting;
+        let Posting { job, start, deadline, expected_ns, criticality } = posting;
         self.counts.posted += 1;
-        let id = self.epochs.add(Record {
+        self.records.add(Record {
             job: Some(job),
             start,
             deadline,
             expected_ns,
             pending: 0,
-            successors: NONE,
-            stream,
+            successors: Vec::new(),
             criticality,
             state: State::Waiting,
-            told: false,
             word: None,
-            ticketed: false,
-        });
-        if !self.is_on(stream) {
-            self.counts.cancelled += 1;
-            self.drop_job(id);
-        }
-        id
+        })
     }
 
+    /// `to` waits for the end of `from`, or is dropped where that one has ended badly.
     fn gate(&mut self, from: JobId, to: JobId) {
-        let Some(next) = self.epochs.get_mut(to).filter(|next| next.state == State::Waiting) else {
+        if self.records.get(to).is_none() {
             return;
-        };
-        next.pending += 1;
-        let first = self.epochs.get(from).map(|r| (r.successors, r.is_live()));
-        match first {
-            Some((first, true)) => {
-                let list = self.edges.add(first, to);
-                if let Some(record) = self.epochs.get_mut(from) {
-                    record.successors = list;
-                }
-            }
-            // The predecessor was dropped when it was posted (its stream is off): so is this.
-            _ => self.abandon(to),
         }
-    }
-
-    /// Drops a job that has not started because a predecessor was.
-    fn abandon(&mut self, id: JobId) {
-        if self.droppable(id) {
+        if let Some(before) = self.records.get_mut(from) {
+            before.successors.push(to);
+            self.records.get_mut(to).into_iter().for_each(|next| next.pending += 1);
+        } else if self.failed.contains(&from) {
             self.counts.abandoned += 1;
-            self.drop_job(id);
+            self.drop_job(to);
         }
     }
 
-    pub(super) fn enqueue(&mut self, id: JobId) {
-        let Some(record) = self.epochs.get_mut(id).filter(|r| r.state == State::Waiting) else {
-            return;
-        };
+    fn enqueue(&mut self, id: JobId) {
+        let Some(record) = self.records.get_mut(id) else { return };
         record.state = State::Queued;
         let (start, criticality) = (record.start, record.criticality);
         self.lines.of(criticality).future.push(start, id);

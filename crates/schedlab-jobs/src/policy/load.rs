@@ -37,12 +37,11 @@ pub enum Capacity {
     Idle,
 }
 
-/// Decides which worker waits for the next start, and how late jobs are on average (in nanoseconds).
+/// Decides which worker waits for the next start.
 #[derive(Clone, Debug, Default)]
 pub struct LoadControl {
-    /// The start, and who sleeps until then.
+    /// The start that somebody sleeps for, and which worker.
     tended: Option<(Nanos, usize)>,
-    lag_ns: i64,
 }
 
 impl LoadControl {
@@ -117,26 +116,6 @@ impl LoadControl {
     pub fn untend(&mut self, worker: usize) {
         self.tended = self.tended.filter(|&(_, tender)| tender != worker);
     }
-
-    /// Takes in how late the head was at a pull; negative where it was early. Limited to -20..5 ms and
-    /// smoothed with 2 / (1 + workers), as Lumiera does.
-    pub fn sample(&mut self, policy: &Policy, lag_ns: i64) {
-        let limited = lag_ns.clamp(-20_000_000, 5_000_000);
-        self.lag_ns += (limited - self.lag_ns) * 2 / (1 + policy.workers as i64);
-    }
-
-    /// The average lag of starts, in nanoseconds.
-    pub fn lag_ns(&self) -> i64 {
-        self.lag_ns
-    }
-
-    /// Load, where 1 is a lag of [`Policy::lag_standard_ns`] with all of the workers awake: Lumiera's
-    /// indicator.
-    pub fn indicator(&self, policy: &Policy, awake: usize) -> f64 {
-        let x = (self.lag_ns as f64 - policy.lag_standard_ns as f64) / 5e6 * 10.0;
-        let pressure = if x >= 0.0 { 1.0 + x } else { 1.0 / (1.0 - x) };
-        pressure * awake as f64 / policy.workers as f64
-    }
 }
 
 /// A number below `range` that differs between workers and moments.
@@ -157,7 +136,7 @@ mod tests {
         let policy = Policy { notify: false, ..Policy::new(4) };
         let at = |head_us: Option<u64>, tended: bool, from_work| {
             let head = head_us.map(|us| 1_000_000 + us * US);
-            let load = LoadControl { tended: head.filter(|_| tended).map(|h| (h, 0)), lag_ns: 0 };
+            let load = LoadControl { tended: head.filter(|_| tended).map(|h| (h, 0)) };
             load.classify(&policy, 1_000_000, head, from_work)
         };
         let row = |head| {
@@ -170,16 +149,6 @@ mod tests {
         assert_eq!(row(Some(1_000)), [TendNext, NearTime, TendNext, NearTime]);
         assert_eq!(row(Some(20)), [Spin; 4]);
         assert_eq!(row(Some(0)), [Dispatch; 4]);
-    }
-
-    #[test]
-    fn the_indicator_agrees_with_the_published_points() {
-        let policy = Policy::new(4);
-        let load = |lag_us: i64| {
-            let load = LoadControl { tended: None, lag_ns: lag_us * 1000 };
-            load.indicator(&policy, 4)
-        };
-        assert_eq!([200, 700, 1200, -300].map(load), [1.0, 2.0, 3.0, 0.5]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Most jobs are posted in the order in which they start, so the queue is a sorted run, to which a
 //! larger key is appended in constant time, beside a heap for the rest.
 
-use super::JobId;
+use super::record::JobId;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -56,12 +56,6 @@ impl Ordered {
     pub(super) fn len(&self) -> usize {
         self.run.len() + self.heap.len()
     }
-
-    /// Keeps only the jobs that `keep` accepts.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(JobId) -> bool) {
-        self.run.retain(|entry| keep(entry.id));
-        self.heap.retain(|Reverse(entry)| keep(entry.id));
-    }
 }
 
 #[cfg(test)]
@@ -72,16 +66,15 @@ mod tests {
     fn keys_leave_in_order_and_equals_as_they_came() {
         let mut queue = Ordered::default();
         let keys = [5, 3, 9, 3, 5, 1, 9, 2];
-        for (slot, &key) in keys.iter().enumerate() {
-            queue.push(key, JobId::new(slot as u32, 0));
-        }
-        let mut expected: Vec<_> = keys.iter().copied().zip(0u32..).collect();
+        let mut records = super::super::record::Records::default();
+        let ids = keys.map(|key| records.add(super::super::record::tests::starting(key)));
+        keys.iter().zip(ids).for_each(|(&key, id)| queue.push(key, id));
+        let mut expected: Vec<_> = keys.into_iter().zip(ids).collect();
         expected.sort();
         let left: Vec<_> = std::iter::from_fn(|| {
             assert_eq!(queue.head().map(|h| h.0), queue.clone().pop().map(|h| h.0));
             queue.pop()
         })
-        .map(|(key, id)| (key, id.slot()))
         .collect();
         assert_eq!(left, expected);
     }

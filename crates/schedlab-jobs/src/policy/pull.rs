@@ -1,9 +1,8 @@
 //! A worker with the token asks for work: it gets jobs, or learns how to pass the time.
 
-use super::agenda::Notice;
-use super::load::{Capacity, LoadControl};
-use super::record::{Criticality, Record, State};
-use super::{Agenda, Emergency, JobId, NEVER, Nanos, Order};
+use super::load::{Capacity, Distance, LoadControl};
+use super::record::{Criticality, JobId, State};
+use super::{Agenda, Emergency, NEVER, Nanos, Order};
 
 /// A job that a worker may run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,10 +11,6 @@ pub struct Pulled<J> {
     pub id: JobId,
     /// The job that was pulled.
     pub job: J,
-    /// When it should have started.
-    pub start: Nanos,
-    /// How long it takes, as planned; 0: not known.
-    pub expected_ns: Nanos,
 }
 
 /// The worker that asks for work.
@@ -41,8 +36,6 @@ pub enum Verdict {
         /// The time at which the worker wakes.
         until: Nanos,
     },
-    /// End: the pool has become smaller by this worker.
-    Retire,
 }
 
 /// The answer to a pull.
@@ -50,75 +43,42 @@ pub enum Verdict {
 pub struct Pull {
     /// What the worker does next.
     pub verdict: Verdict,
-    /// Start of the earliest job that is left.
-    pub head: Option<Nanos>,
     /// The number of a sleeping worker that must be woken; `None` if no other worker is needed.
     pub wake: Option<usize>,
-    /// Whether the pull did the tick.
-    pub ticked: bool,
-    /// How many workers there are, where this pull changed that.
-    pub size: Option<u32>,
 }
 
 impl<J> Agenda<J> {
-    /// Takes due jobs for a worker into `into`, which must be empty. Workers to start are in [`Agenda::starts`].
+    /// Takes due jobs for a worker into `into`, which must be empty.
     pub fn pull(&mut self, now: Nanos, asker: Asker, into: &mut Vec<Pulled<J>>) -> Pull {
-        let arrived = self.arrive(asker.worker);
         if self.sleepers[asker.worker].take().is_some() {
             self.load.untend(asker.worker);
         }
         // A clock that was set back must not put off the tick for as long.
         self.tick = self.tick.min(now.saturating_add(self.policy.tick_ns));
-        let ticked = now >= self.tick;
-        if ticked {
-            self.maintain(now);
+        if now >= self.tick {
+            self.tick = now + self.policy.tick_ns;
+            self.in_emergency &= !self.is_calm(now);
         }
         if self.policy.order != Order::Start {
-            self.lines.compulsory.ripen(&self.policy, &self.epochs, now);
-            self.lines.others.ripen(&self.policy, &self.epochs, now);
+            self.lines.compulsory.ripen(&self.policy, &self.records, now);
+            self.lines.others.ripen(&self.policy, &self.records, now);
         }
-        let first = self.head(now);
         let room = self.share();
-        let mut ahead_ns = 0;
         while into.len() < room {
             let Some(pulled) = self.take_due(now) else { break };
-            ahead_ns += pulled.expected_ns;
             into.push(pulled);
-        }
-        // What is sorted by another rule than by start knows its start only when it is taken.
-        if let Some(start) = into.first().map(|pulled| pulled.start).or(first) {
-            self.load.sample(&self.policy, now as i64 - start as i64);
         }
         let head = self.head(now);
         let verdict = if into.is_empty() { self.rest(now, asker, head) } else { Verdict::Run };
-        let wake = self.whom_to_wake(now, head, verdict);
-        if wake.is_none() {
-            self.grow(now, head, ahead_ns, ticked);
-        }
-        let left = (verdict == Verdict::Retire).then(|| self.staff.filled());
-        Pull { verdict, head, wake, ticked, size: left.or(arrived) }
-    }
-
-    /// A sleeper to wake because of what was posted since, if one is needed.
-    pub fn wake(&mut self, now: Nanos) -> Option<usize> {
-        let head = self.head(now);
-        let wake = self.whom_to_wake(now, head, Verdict::Run);
-        if wake.is_none() {
-            let late_ns = head.map_or(0, |head| now.saturating_sub(head));
-            self.grow(now, head, late_ns, false);
-        }
-        wake
+        let wake = if verdict == Verdict::Run { self.wake(now) } else { None };
+        Pull { verdict, wake }
     }
 
     /// Start of the earliest job that may start then; `None` without jobs. A job that is due and
     /// sorted by another rule counts as due now.
-    pub fn head(&mut self, now: Nanos) -> Option<Nanos> {
-        let stale =
-            self.lines.compulsory.discard(&self.epochs) + self.lines.others.discard(&self.epochs);
-        self.stale = self.stale.saturating_sub(stale);
-        let first = self.lines.compulsory.head(now);
-        let others = self.lines.others.head(now);
-        first.map_or(others, |first| Some(others.map_or(first, |others| first.min(others))))
+    pub fn head(&self, now: Nanos) -> Option<Nanos> {
+        let (first, others) = (self.lines.compulsory.head(now), self.lines.others.head(now));
+        first.into_iter().chain(others).min()
     }
 
     /// How many jobs one pull may take: while compulsory ones are planned, one. Several would
@@ -137,89 +97,37 @@ impl<J> Agenda<J> {
             let order = self.policy.order;
             let compulsory = self.lines.compulsory.pop(order, now);
             let id = compulsory.or_else(|| self.lines.others.pop(order, now))?;
-            let Some(record) = self.epochs.get(id).filter(|r| r.state == State::Queued) else {
-                self.stale = self.stale.saturating_sub(1);
-                continue;
-            };
-            let (deadline, start) = (record.deadline, record.start);
-            if (now > deadline || self.in_emergency) && !self.still_wanted(now, id) {
+            let record = self.records.get(id)?;
+            if (now > record.deadline || self.in_emergency) && !self.is_still_wanted(now, id) {
+                self.drop_job(id);
                 continue;
             }
-            let record = self.epochs.get_mut(id)?;
+            let record = self.records.get_mut(id)?;
             record.state = State::Running;
-            let (job, expected_ns) = (record.job.take()?, record.expected_ns);
-            return Some(Pulled { id, job, start, expected_ns });
+            return Some(Pulled { id, job: record.job.take()? });
         }
     }
 
-    /// Whether a job that is late, or any during an emergency, shall still run. If not, it is dealt with.
-    fn still_wanted(&mut self, now: Nanos, id: JobId) -> bool {
-        let Some(record) = self.epochs.get_mut(id) else { return false };
-        let late_ns = now.saturating_sub(record.deadline);
-        let (stream, criticality) = (record.stream, record.criticality);
-        if late_ns == 0 {
-            return self.wanted_in_emergency(id, criticality);
+    /// Whether a job that is late, or any during an emergency, shall still run.
+    fn is_still_wanted(&mut self, now: Nanos, id: JobId) -> bool {
+        let Some(record) = self.records.get(id) else { return false };
+        let (is_late, criticality) = (now > record.deadline, record.criticality);
+        if !is_late {
+            let shed =
+                self.policy.emergency == Emergency::Shed && criticality == Criticality::Optional;
+            self.counts.shed += u64::from(shed);
+            return !shed;
         }
-        if criticality < Criticality::Compulsory {
-            self.counts.missed += 1;
-            // It has left the queue already, so nothing stale stays behind.
-            record.state = State::Waiting;
-            self.drop_job(id);
-            return false;
-        }
-        if !std::mem::replace(&mut record.told, true) {
-            self.counts.emergencies += 1;
-            let id = self.names.name(id);
-            self.notices.push(Notice::Emergency { id, stream, late_ns });
-        }
-        self.in_emergency = true;
-        if self.policy.emergency == Emergency::Drop {
-            self.counts.missed += 1;
-            if let Some(record) = self.epochs.get_mut(id) {
-                record.state = State::Waiting;
-            }
-            self.drop_job(id);
-            return false;
-        }
-        true
+        let is_emergency = criticality == Criticality::Compulsory;
+        self.counts.emergencies += u64::from(is_emergency);
+        self.in_emergency |= is_emergency;
+        let runs = is_emergency && self.policy.emergency != Emergency::Drop;
+        self.counts.missed += u64::from(!runs);
+        runs
     }
 
-    fn wanted_in_emergency(&mut self, id: JobId, criticality: Criticality) -> bool {
-        match self.policy.emergency {
-            Emergency::Shed if criticality == Criticality::Optional => {
-                self.counts.shed += 1;
-                if let Some(record) = self.epochs.get_mut(id) {
-                    record.state = State::Waiting;
-                }
-                self.drop_job(id);
-                false
-            }
-            _ => true,
-        }
-    }
-
-    /// The tick: ends what cannot start any more, recycles memory, ends an emergency.
-    fn maintain(&mut self, now: Nanos) {
-        self.tick = now + self.policy.tick_ns;
-        // Gates that never opened would wait for ever.
-        for id in self.epochs.ids(Some(now)) {
-            let waits =
-                |r: &Record<J>| r.state == State::Waiting && r.pending > 0 && r.deadline < now;
-            if self.epochs.get(id).is_some_and(waits) {
-                self.counts.missed += 1;
-                self.drop_job(id);
-            }
-        }
-        self.compact();
-        self.epochs.close(now);
-        if self.in_emergency && self.calm(now) {
-            self.in_emergency = false;
-            self.notices.push(Notice::Calm);
-        }
-    }
-
-    /// Whether the earliest job is not late by more than a tick, so that the paused may join.
-    fn calm(&mut self, now: Nanos) -> bool {
+    /// Whether the earliest job is not late by more than a tick, so that what was shed may join again.
+    fn is_calm(&self, now: Nanos) -> bool {
         let tick = self.policy.tick_ns;
         self.head(now).is_none_or(|head| head.saturating_add(tick) > now)
     }
@@ -229,9 +137,6 @@ impl<J> Agenda<J> {
         match self.load.classify(&self.policy, now, head, asker.from_work) {
             _ if asker.idle_ns < self.policy.linger_ns => Verdict::Spin,
             Capacity::Dispatch | Capacity::Spin => Verdict::Spin,
-            Capacity::WorkTime | Capacity::Idle if self.retire(worker, asker.idle_ns) => {
-                Verdict::Retire
-            }
             capacity => {
                 let delay = match head {
                     // Somebody will be called when there is something; the timer is for lost calls.
@@ -239,7 +144,7 @@ impl<J> Agenda<J> {
                     _ => self.load.delay(&self.policy, now, head, capacity, worker),
                 };
                 // Nobody may sleep past the tick while there is something to maintain.
-                let limit = if self.epochs.live() > 0 { self.tick.max(now + 1) } else { NEVER };
+                let limit = if self.records.live() > 0 { self.tick.max(now + 1) } else { NEVER };
                 let until = now.saturating_add(delay.max(1)).min(limit);
                 self.sleepers[worker] = Some(until);
                 Verdict::Sleep { until }
@@ -247,19 +152,16 @@ impl<J> Agenda<J> {
         }
     }
 
-    /// One sleeper, if the head is due, or will be before anyone wakes.
-    fn whom_to_wake(&mut self, now: Nanos, head: Option<Nanos>, verdict: Verdict) -> Option<usize> {
-        if !self.policy.notify || verdict != Verdict::Run {
+    /// A sleeper to wake, if the earliest job is due, or will be before anyone wakes.
+    pub fn wake(&mut self, now: Nanos) -> Option<usize> {
+        if !self.policy.notify {
             return None;
         }
-        let head = head?;
-        let distance = LoadControl::distance(&self.policy, now, Some(head));
-        let due = distance == super::load::Distance::Due;
-        if !due {
-            let tended = self.sleepers.iter().flatten().any(|&until| until <= head);
-            if tended {
-                return None;
-            }
+        let head = self.head(now)?;
+        if LoadControl::distance(&self.policy, now, Some(head)) != Distance::Due
+            && self.sleepers.iter().flatten().any(|&until| until <= head)
+        {
+            return None;
         }
         // The one that would sleep longest is the one that is needed least where it is.
         let (worker, _) = self

@@ -1,9 +1,8 @@
 //! Where jobs wait for their turn: compulsory ones in a line of their own, which goes first.
 
-use super::epochs::Epochs;
 use super::ordered_queue::Ordered;
-use super::record::{Criticality, Record, State};
-use super::{JobId, Nanos, Order, Policy};
+use super::record::{Criticality, JobId, Records};
+use super::{Nanos, Order, Policy};
 
 /// Jobs by start, and those that are due by the rule. Under [`Order::Start`] the first holds all.
 #[derive(Debug, Default)]
@@ -18,28 +17,13 @@ impl Line {
     }
 
     /// Moves what has become due to where the rule orders it.
-    pub(super) fn ripen<J>(&mut self, policy: &Policy, epochs: &Epochs<J>, now: Nanos) {
+    pub(super) fn ripen<J>(&mut self, policy: &Policy, records: &Records<J>, now: Nanos) {
         while self.future.head().is_some_and(|(start, _)| start <= now) {
             let Some((_, id)) = self.future.pop() else { break };
-            if let Some(record) = epochs.get(id) {
+            if let Some(record) = records.get(id) {
                 self.ready.push(record.key(policy.order), id);
             }
         }
-    }
-
-    /// Drops entries at the heads whose jobs ended meanwhile; how many.
-    pub(super) fn discard<J>(&mut self, epochs: &Epochs<J>) -> usize {
-        let is_stale = |(_, id): (u64, JobId)| {
-            epochs.get(id).is_none_or(|r: &Record<J>| r.state != State::Queued)
-        };
-        let mut stale = 0;
-        for queue in [&mut self.future, &mut self.ready] {
-            while queue.head().is_some_and(is_stale) {
-                queue.pop();
-                stale += 1;
-            }
-        }
-        stale
     }
 
     /// Start of the earliest job. One that is due and sorted by another rule counts as due now.
@@ -61,11 +45,6 @@ impl Line {
     pub(super) fn due(&self, order: Order) -> usize {
         if order == Order::Start { self.future.len() } else { self.ready.len() }
     }
-
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(JobId) -> bool) {
-        self.future.retain(&mut keep);
-        self.ready.retain(keep);
-    }
 }
 
 /// The two lines.
@@ -81,9 +60,5 @@ impl Lines {
             Criticality::Compulsory => &mut self.compulsory,
             Criticality::Normal | Criticality::Optional => &mut self.others,
         }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.compulsory.len() + self.others.len()
     }
 }

@@ -17,29 +17,17 @@ pub fn binding(cpus: &Cpus, workers: usize) -> OnStart {
     })
 }
 
-/// Does `work` while the calling thread may use all these CPUs, and binds it again as it was: a thread that it starts
-/// would else begin on the caller's CPU alone, and wait there until the caller sleeps.
-pub(super) fn unbound<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
-    let own = allowed().unwrap_or_default();
-    let widened = own != cpus && !cpus.is_empty() && bind(cpus).is_ok();
-    let done = work();
-    if widened {
-        let _ = bind(&own);
-    }
-    done
-}
-
 /// The CPUs that the calling thread may use, ascending.
 ///
 /// # Errors
 /// The system's, where it has no affinity.
-#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn bind(cpus: &[usize]) -> io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     for &cpu in cpus {
@@ -55,33 +43,12 @@ fn bind(cpus: &[usize]) -> io::Result<()> {
 ///
 /// # Errors
 /// Always.
-#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 pub fn allowed() -> io::Result<Vec<usize>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 fn bind(_: &[usize]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
-#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_bound_thread_starts_may_go_elsewhere_and_the_thread_stays() {
-        let all = allowed().expect("an affinity");
-        std::thread::spawn(move || {
-            let one = vec![*all.last().expect("one at least")];
-            bind(&one).expect("it is allowed");
-            let newcomer = || std::thread::spawn(|| allowed().expect("an affinity"));
-            assert_eq!(newcomer().join().expect("no panic"), one, "left alone, it inherits");
-            let theirs = unbound(&all, || newcomer().join().expect("no panic"));
-            assert_eq!((theirs, allowed().expect("an affinity")), (all, one));
-        })
-        .join()
-        .expect("no panic");
-    }
 }

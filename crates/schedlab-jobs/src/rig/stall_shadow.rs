@@ -9,9 +9,8 @@
 
 use crate::graph::Node;
 use crate::policy::Nanos;
-use crate::pool::Held;
 use crate::profile::{quantile, ready_times};
-use crate::run::Run;
+use crate::run::{Held, Run};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

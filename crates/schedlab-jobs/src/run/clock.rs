@@ -9,7 +9,6 @@ use crate::policy::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(
     /// `None`: it stands still.
-    #[cfg_attr(loom, expect(dead_code, reason = "a model has its own time"))]
     Option<Nanos>,
 );
 
@@ -25,28 +24,21 @@ impl Clock {
     }
 
     /// Time since the origin.
-    #[cfg(not(loom))]
     #[inline]
     pub fn now(&self) -> Nanos {
         self.0.map_or(0, |origin| monotonic().saturating_sub(origin))
     }
-
-    /// The current time of the model.
-    #[cfg(loom)]
-    pub fn now(&self) -> Nanos {
-        crate::sync::now()
-    }
 }
 
 /// The time on CLOCK_MONOTONIC, in nanoseconds.
-#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn monotonic() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
 }
 
 /// Nanoseconds since the first look.
-#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 fn monotonic() -> Nanos {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     FIRST.get_or_init(std::time::Instant::now).elapsed().as_nanos() as Nanos

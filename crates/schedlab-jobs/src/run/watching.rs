@@ -1,7 +1,7 @@
 //! Jobs that were held up, and workers without a job that could not run, as the run itself sees them.
 
+use super::held::{HELD_MAX, Held, Watch};
 use crate::policy::Nanos;
-use crate::worker_stalls::{During, HELD_MAX, Held, Watch, lost_in_job};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -142,17 +142,16 @@ impl Watching {
 
     /// Reads the clock after a job and notes a stall.
     pub(super) fn end(&self, worker: usize, begin: Nanos, took_ns: Nanos, planned_ns: Nanos) {
-        let mut held = Vec::new();
         let ended = begin + took_ns;
-        OWN.with_borrow_mut(|own| {
-            let Some(Own { watch, planned_ns: since, ended: last, .. }) = own else { return };
+        let held = OWN.with_borrow_mut(|own| {
+            let Own { watch, planned_ns: since, ended: last, .. } = own.as_mut()?;
             *last = ended;
             *since += planned_ns;
-            watch.note(&mut held, During::Job, begin, lost_in_job(took_ns, planned_ns));
-            if held.is_empty() && *since < self.look_ns {
-                return;
+            let held = watch.note(begin, took_ns, planned_ns);
+            if held.is_none() && *since < self.look_ns {
+                return None;
             }
-            if held.is_empty() {
+            if held.is_none() {
                 watch.look();
             }
             *since = 0;
@@ -160,8 +159,9 @@ impl Watching {
             if ended >= read + STOLEN_NS {
                 self.stolen_since(ended);
             }
+            held
         });
-        if let Some(held) = held.pop() {
+        if let Some(held) = held {
             push(&self.held, (worker, held));
         }
     }
@@ -225,7 +225,6 @@ mod tests {
             .map(|(worker, held)| (*worker, held.from, held.lost_ns, held.by_machine()))
             .collect();
         assert_eq!(found, [(0, 2_000_000, 1_000_000, false), (1, 3_000_000, 1_000_000, true)]);
-        assert!(watching.held().iter().all(|(_, held)| held.during == During::Job));
     }
 
     #[test]

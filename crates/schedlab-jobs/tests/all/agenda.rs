@@ -1,9 +1,9 @@
-//! Properties of the policy, whatever is posted, pulled, cancelled and however time passes.
+//! Properties of the policy, whatever is posted and pulled, and however time passes.
 
 use proptest::prelude::*;
 use schedlab_jobs::policy::{
     Agenda, Asker, Criticality, Emergency, Finished, JobId, Order, Outcome, Plan, Policy, Posting,
-    Pulled, StreamId,
+    Pulled,
 };
 
 #[derive(Clone, Debug)]
@@ -11,7 +11,6 @@ struct Job {
     start: u64,
     life: Option<u64>,
     criticality: u8,
-    stream: u16,
     /// Depends on the job so many places before it.
     back: Vec<usize>,
 }
@@ -24,17 +23,18 @@ enum Step {
         worker: usize,
         panics: bool,
     },
-    Cancel(usize),
-    SwitchOff(u16),
     Pass(u64),
 }
 
 fn job() -> impl Strategy<Value = Job> {
     let life = prop::option::of(0u64..2_000_000);
     let back = prop::collection::vec(1usize..6, 0..3);
-    (0u64..3_000_000, life, 0u8..3, 0u16..3, back).prop_map(
-        |(start, life, criticality, stream, back)| Job { start, life, criticality, stream, back },
-    )
+    (0u64..3_000_000, life, 0u8..3, back).prop_map(|(start, life, criticality, back)| Job {
+        start,
+        life,
+        criticality,
+        back,
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -42,8 +42,6 @@ fn step() -> impl Strategy<Value = Step> {
         2 => prop::collection::vec(job(), 1..12).prop_map(Step::Plan),
         8 => (0usize..3, prop::bool::weighted(0.1))
             .prop_map(|(worker, panics)| Step::Round { worker, panics }),
-        1 => (0usize..60).prop_map(Step::Cancel),
-        1 => (0u16..3).prop_map(Step::SwitchOff),
         3 => (0u64..1_000_000).prop_map(Step::Pass),
     ]
 }
@@ -87,7 +85,6 @@ impl Books {
             if let Some(life) = job.life {
                 posting = posting.deadline(start + life);
             }
-            posting.stream = StreamId(job.stream);
             posting.criticality =
                 [Criticality::Optional, Criticality::Normal, Criticality::Compulsory]
                     [usize::from(job.criticality)];
@@ -158,14 +155,6 @@ proptest! {
                 Step::Plan(jobs) => books.plan(&jobs),
                 Step::Round { worker, panics } => {
                     books.round(worker, panics);
-                }
-                Step::Cancel(job) => {
-                    if let Some(&id) = books.ids.get(job) {
-                        books.agenda.cancel(id);
-                    }
-                }
-                Step::SwitchOff(stream) => {
-                    books.agenda.switch_off(StreamId(stream));
                 }
                 Step::Pass(ns) => books.now += ns,
             }

@@ -31,7 +31,7 @@ fn seen(policy: Policy) -> Vec<(usize, Vec<usize>)> {
             all.wait();
             Flow::Done
         });
-        // Long ones, one a pull: a pool that may grow has a reason to.
+        // Long ones, one a pull.
         plan.add(Posting { expected_ns: 1_000_000_000, ..Posting::new(job, 0) });
     }
     pool.handle().plan(plan).expect("room");
@@ -69,14 +69,6 @@ fn a_pool_beyond_the_cpus_and_a_lone_worker_are_free() {
     let many = cpus.len() + 1;
     assert!(seen(Policy::new(many)).iter().all(|(_, mine)| *mine == cpus));
     assert_eq!(seen(Policy::new(1)), [(0, cpus)]);
-}
-
-#[test]
-fn a_worker_that_another_has_started_is_bound_to_its_own_cpu() {
-    let Some(cpus) = several() else { return };
-    let own: Vec<_> = (0..2).map(|worker| (worker, vec![cpus[worker]])).collect();
-    let policy = Policy { workers_min: 1, grow_lag_ns: 0, batch_ns: 0, ..Policy::new(2) };
-    assert_eq!(seen(policy), own);
 }
 
 /// Executors of others, each started by what its threads shall call first.

@@ -12,10 +12,6 @@ mod compulsory;
 mod executors;
 #[cfg(not(loom))]
 mod feasible;
-#[cfg(not(loom))]
-mod growth;
-#[cfg(loom)]
-mod life;
 #[cfg(loom)]
 mod loom;
 #[cfg(not(loom))]

@@ -36,18 +36,13 @@ fn a_worker_that_an_antagonist_displaced_lost_to_run_delay() {
             delayed: delayed[0].clone(),
             ..Lane::default()
         },
-        Lane {
-            jobs: vec![span(0, 2)],
-            delayed: delayed[1].clone(),
-            asleep: vec![span(2, 10)],
-            ..Lane::default()
-        },
+        Lane { jobs: vec![span(0, 2)], delayed: delayed[1].clone(), asleep: vec![span(2, 10)] },
     ];
     // The second job was ready from 3 on; nothing else was to be done.
     let demand = Demand { ready: vec![span(3, 8)], blocked: Vec::new() };
     let stalls = Stalls::of(&lanes, &demand, span(0, 10));
     conserved(&stalls);
-    let expected = [(Cause::Job, 7), (Cause::RunDelay, 4), (Cause::Token, 1), (Cause::NoWork, 8)];
+    let expected = [(Cause::Job, 7), (Cause::RunDelay, 4), (Cause::Awake, 1), (Cause::NoWork, 8)];
     assert_eq!(sums(&stalls), expected);
     let first = Stall { worker: 0, cause: Cause::RunDelay, span: span(4, 8) };
     assert_eq!(stalls.longest(1), [first]);
@@ -56,14 +51,8 @@ fn a_worker_that_an_antagonist_displaced_lost_to_run_delay() {
 #[test]
 fn every_cause_is_told_from_the_others() {
     let lanes = [
-        // Backs off at 0..2, oversleeps at 4..6 after a sleep from 3, is displaced in a job at 8..9.
-        Lane {
-            jobs: vec![span(6, 10)],
-            delayed: vec![span(8, 9)],
-            back_off: vec![span(0, 2)],
-            asleep: vec![span(3, 6)],
-            overslept: vec![span(4, 6)],
-        },
+        // Looks for a job at 0..3, sleeps at 3..6, is displaced in a job at 8..9.
+        Lane { jobs: vec![span(6, 10)], delayed: vec![span(8, 9)], asleep: vec![span(3, 6)] },
         // Sleeps all the while: at 0..6 one job is ready, which is the other's; then one waits for that.
         Lane { asleep: vec![span(0, 10)], ..Lane::default() },
     ];
@@ -73,10 +62,8 @@ fn every_cause_is_told_from_the_others() {
     let expected = [
         (Cause::Job, 3),
         (Cause::JobDelayed, 1),
-        (Cause::BackOff, 2),
-        (Cause::LateTimer, 2),
-        (Cause::Token, 1),
-        (Cause::Asleep, 1),
+        (Cause::Awake, 3),
+        (Cause::Asleep, 3),
         (Cause::Dependency, 4),
         (Cause::NoWork, 6),
     ];
@@ -85,5 +72,5 @@ fn every_cause_is_told_from_the_others() {
     let twice = Demand { ready: vec![span(0, 6), span(0, 6)], blocked: Vec::new() };
     let stalls = Stalls::of(&lanes, &twice, span(0, 10));
     conserved(&stalls);
-    assert_eq!(stalls.sum(Cause::Asleep), Nanos(7_000));
+    assert_eq!(stalls.sum(Cause::Asleep), Nanos(9_000));
 }

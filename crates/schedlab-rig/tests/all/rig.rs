@@ -173,19 +173,13 @@ fn a_recording_puts_each_moment_of_each_worker_down_to_one_cause() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("run.dat");
         let threads = Threads::default();
-        let options = Options {
-            events: 1 << 12,
-            on_start: Some(threads.told(None)),
-            run_delay: Some(|| schedlab_sys::task::own_run_delay().map(|delay| delay.0)),
-            ..Options::new(WORKERS)
-        };
+        let options = Options { on_start: Some(threads.told(None)), ..Options::new(WORKERS) };
         let recording = recording(&output)?;
         let (run, before) = (run(), steal());
         let mut ours = Lumiera::new(options);
         ours.run(&run).unwrap();
-        let report = ours.take_report().unwrap();
         let pids = threads.of(&[true; WORKERS]).unwrap();
-        let recorded = recording.finish(&run, &pids, Some(&report)).unwrap();
+        let recorded = recording.finish(&run, &pids).unwrap();
         let stalls = &recorded.stalls;
         let all: u64 = Cause::ALL.into_iter().map(|cause| stalls.sum(cause).0).sum();
         assert_eq!(all, WORKERS as u64 * stalls.window.duration().0);
@@ -195,7 +189,7 @@ fn a_recording_puts_each_moment_of_each_worker_down_to_one_cause() {
         let mut source = schedlab_trace::open(&output).unwrap();
         let slices = schedlab_timeline::Slices::new(1 << 16);
         assert!(schedlab_timeline::ask(source.as_mut(), slices).is_ok());
-        let figures = Witness::of(&run, WORKERS, &report, before).figures();
+        let figures = Witness::of(&run, WORKERS, before).figures();
         assert!((0.0..=1.0).contains(&figures.share_aside));
         Some(stalls.sum(Cause::Job))
     };

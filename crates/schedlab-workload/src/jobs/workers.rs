@@ -103,16 +103,13 @@ impl Workers {
         kinds: Vec<&'static str>,
     ) -> Arc<Self> {
         let workers = plan.tasks.len();
-        let (waiting, step, begin) = match rules {
-            Rules::Pool => (
-                Waiting::Pool(Box::new(PoolJobs::new(workers, Planning::default()))),
-                None,
-                workers,
-            ),
+        let (waiting, step) = match rules {
+            Rules::Pool => {
+                (Waiting::Pool(Box::new(PoolJobs::new(workers, Planning::default()))), None)
+            }
             Rules::Lumiera(policy) => {
-                let begin = policy.workers_min.clamp(1, policy.workers);
                 let step = policy.step;
-                (Waiting::Lumiera(Box::new(Agenda::new(*policy))), Some(step), begin)
+                (Waiting::Lumiera(Box::new(Agenda::new(*policy))), Some(step))
             }
         };
         let words: Vec<WordId> = (0..workers).map(|_| plan.word()).collect();
@@ -126,10 +123,7 @@ impl Workers {
         for (number, task) in plan.tasks.iter_mut().enumerate() {
             task.behaviour = match step {
                 None => Box::new(Steps(pool::Worker::new(crew.clone(), number))),
-                Some(step) => {
-                    let worker = lumiera::Worker::new(crew.clone(), number, step, number < begin);
-                    Box::new(Steps(worker))
-                }
+                Some(step) => Box::new(Steps(lumiera::Worker::new(crew.clone(), number, step))),
             };
         }
         crew

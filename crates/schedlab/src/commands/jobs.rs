@@ -2,6 +2,7 @@
 
 mod breaking;
 mod compare;
+mod events;
 mod figures;
 mod fit;
 mod generate;

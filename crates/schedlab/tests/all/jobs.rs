@@ -377,19 +377,6 @@ fn a_shared_library_with_the_c_function_is_an_executor() {
 }
 
 #[test]
-fn the_trace_of_the_pool_is_json_for_perfetto() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace.json");
-    let load = ["run", "--json", "--executor", "lumiera", "--nodes", "50", "--time", "1us"];
-    json(&[load.as_slice(), &["--trace", file.to_str().unwrap()]].concat());
-    let trace: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    let events = trace["traceEvents"].as_array().unwrap();
-    let names = |wanted: &str| events.iter().any(|event| event["name"] == wanted);
-    assert!(names("jobs") && names("pull") && names("begin") && names("end"), "{events:?}");
-    assert!((0..50).all(|job| names(&format!("job {job}"))), "jobs are named: {events:?}");
-}
-
-#[test]
 fn a_storm_of_posters_does_not_stop_the_pool() {
     let storm = ["storm", "--json", "--posters", "1", "--workers", "2", "--time", "300ms"];
     let found = json(&[&storm, ["--executor", "schedlab,channel"].as_slice()].concat());
@@ -415,34 +402,34 @@ fn a_storm_of_posters_does_not_stop_the_pool() {
 }
 
 #[test]
-fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
+fn a_trace_of_a_run_has_each_job_on_its_worker() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("trace.json");
-    let load = ["run", "--json", "--shape", "isolated", "--nodes", "200", "--load", "block"];
-    let growing =
-        [&load, ["--time", "1ms", "--retire", "1000s", "--workers", "1..4"].as_slice()].concat();
-    let lumiera = ["--executor", "lumiera"];
-    let run = json(&[&growing, &lumiera[..], &["--trace", file.to_str().unwrap()]].concat());
-    assert_eq!((&run["proved"], &run["pool"]["most"]), (&true.into(), &4.into()));
-    assert_eq!((&run["pool"]["started"], &run["pool"]["retired"]), (&3.into(), &0.into()));
-    let trace: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    let sizes: Vec<_> = trace["traceEvents"].as_array().unwrap().iter().collect();
-    let of = |size: u64| sizes.iter().any(|e| e["ph"] == "C" && e["args"]["workers"] == size);
-    assert!((1..=4).all(of) && !of(5), "{sizes:?}");
-    // A fixed pool stays as it is; who cannot grow says so.
-    let fixed = json(&[&load, &lumiera[..], &["--time", "1ms", "--workers", "3"]].concat());
-    assert_eq!((&fixed["pool"]["most"], &fixed["pool"]["started"]), (&3.into(), &0.into()));
-    for name in ["rayon", "schedlab"] {
-        let out = jobs(&[growing.as_slice(), &["--executor", name]].concat());
-        assert_eq!(out.status.code(), Some(2), "{}", said(&out));
-        let refusal = format!("{name} does not offer a pool that grows");
-        assert!(said(&out).contains(&refusal), "{}", said(&out));
+    let load = ["run", "--json", "--shape", "isolated", "--nodes", "200", "--time", "10us"];
+    for name in ["schedlab", "lumiera"] {
+        let (perfetto, lines) = (folder.path().join("trace.json"), folder.path().join("trace.txt"));
+        let run = [load.as_slice(), &["--workers", "3", "--executor", name]].concat();
+        let proved = json(&[run.as_slice(), &["--trace", perfetto.to_str().unwrap()]].concat());
+        assert_eq!(proved["proved"], true);
+        let trace: Value = serde_json::from_slice(&std::fs::read(&perfetto).unwrap()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        let named = |kind: &str| events.iter().filter(|event| event["ph"] == kind).count();
+        assert_eq!((named("X"), named("M")), (200, 4), "jobs; workers and their process");
+        assert!(events.iter().filter(|e| e["ph"] == "X").all(|e| e["tid"].as_u64() < Some(3)));
+        json(&[run.as_slice(), &["--trace", lines.to_str().unwrap()]].concat());
+        let text = std::fs::read_to_string(&lines).unwrap();
+        assert_eq!(text.lines().filter(|line| line.contains(" took ")).count(), 200, "{text}");
     }
+}
+
+#[test]
+fn rules_of_lumiera_are_refused_for_others_and_pools_do_not_grow() {
     let out = jobs(&["run", "--nodes", "4", "--order", "path"]);
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
     let refusal = "schedlab does not offer --order: use --executor lumiera";
     assert!(said(&out).contains(refusal), "{}", said(&out));
-    assert_eq!(jobs(&["run", "--workers", "4..2"]).status.code(), Some(2));
+    let out = jobs(&["run", "--executor", "lumiera", "--workers", "2..4"]);
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert!(said(&out).contains("no pool grows any more: give one number"), "{}", said(&out));
 }
 
 #[test]
@@ -500,23 +487,7 @@ fn each_cause_of_a_stall_is_provoked_and_seen() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.dat");
     let isolated = ["--shape", "isolated", "--jitter", "0ns"];
-    let all: [(&str, &[&str]); 6] = [
-        // Timers may be 20 ms late, and jobs come every 3 ms.
-        (
-            "late_timer",
-            &[
-                "--nodes",
-                "20",
-                "--time",
-                "20us",
-                "--arrivals",
-                "gap:3ms",
-                "--timer-slack",
-                "20ms",
-                "--workers",
-                "1",
-            ],
-        ),
+    let all: [(&str, &[&str]); 4] = [
         // One job every 3 ms for two workers.
         (
             "no_work",
@@ -540,8 +511,7 @@ fn each_cause_of_a_stall_is_provoked_and_seen() {
             ],
         ),
         // Eight workers that do little but ask for the next job.
-        ("token", &["--nodes", "20000", "--time", "100ns", "--workers", "8", "--no-batch"]),
-        ("back_off", &["--nodes", "100000", "--time", "100ns", "--workers", "8", "--no-batch"]),
+        ("awake", &["--nodes", "20000", "--time", "100ns", "--workers", "8", "--no-batch"]),
     ];
     for (cause, load) in all {
         // On a busy machine a worker may be displaced all the time that it would have slept: a few tries.

@@ -122,9 +122,8 @@ fn every_kind_of_work_is_proved_on_every_scheduler_and_the_same_each_time() {
 }
 
 #[test]
-fn more_workers_than_cpus_and_pools_that_grow_come_to_their_end() {
-    let growing = Policy { workers_min: 1, ..Policy::new(4) };
-    let policies = [Policy::new(9), growing, Policy { notify: false, ..Policy::new(3) }];
+fn more_workers_than_cpus_come_to_their_end() {
+    let policies = [Policy::new(9), Policy { notify: false, ..Policy::new(3) }];
     let lumiera = policies.map(|policy| By::Lumiera(Box::new(policy)));
     for by in lumiera.into_iter().chain([By::Pool]) {
         let run = run(Shape::ForkJoin, Kind::Cpu, &Arrivals::AtOnce);

@@ -18,8 +18,6 @@ pub(super) struct Worker {
 }
 
 enum Stage {
-    /// It waits until the pool grows.
-    Unstarted,
     Begin,
     /// It tries to take the token.
     Ask,
@@ -48,20 +46,14 @@ enum Stage {
 }
 
 impl Worker {
-    /// It begins at once, or when the pool grows.
-    pub(super) fn new(crew: Arc<Workers>, number: usize, step: Step, begins: bool) -> Self {
-        let stage = if begins { Stage::Begin } else { Stage::Unstarted };
-        Self { crew, number, rounds: Rounds::new(number, step), stage }
+    pub(super) fn new(crew: Arc<Workers>, number: usize, step: Step) -> Self {
+        Self { crew, number, rounds: Rounds::new(number, step), stage: Stage::Begin }
     }
 }
 
 impl Stepping for Worker {
     fn step(&mut self, now: Nanos, instruments: &mut dyn Instruments) -> Option<Op> {
         match std::mem::replace(&mut self.stage, Stage::Ask) {
-            Stage::Unstarted => {
-                self.stage = Stage::Begin;
-                Some(Op::Wait(self.crew.words[self.number]))
-            }
             Stage::Begin => {
                 self.rounds.begin(self.crew.since_base(now));
                 None
@@ -95,7 +87,8 @@ impl Stepping for Worker {
                 }
                 None => {
                     let end = at.end(&self.crew, self.number, now, instruments);
-                    self.rounds.ran(id, Outcome::Done, at.begin, end);
+                    self.rounds.ran(id, Outcome::Done);
+                    self.rounds.worked(at.begin, end);
                     self.stage = Stage::Perform;
                     None
                 }
@@ -125,16 +118,15 @@ impl Worker {
         }
         let Waiting::Lumiera(agenda) = &mut state.waiting else { return Some(Op::Exit) };
         let (pull, jobs) = self.rounds.manage(at, agenda);
-        let mut wakes = agenda.starts();
         let hold_ns = crew.costs.hold_ns(jobs);
         state.held = true;
         state.management_ns += hold_ns;
         state.over = state.left() == 0;
-        wakes.extend(pull.wake);
+        let mut wakes = Vec::from_iter(pull.wake);
         if state.over {
             wakes = crew.others(self.number);
+            wakes.reverse();
         }
-        wakes.reverse();
         self.stage = Stage::LetGo { verdict: pull.verdict, wakes };
         crew.compute(hold_ns)
     }
@@ -159,10 +151,6 @@ impl Worker {
             Verdict::Sleep { until } => {
                 self.rounds.slept();
                 Some(Op::WaitUntil { word, until: base + Nanos(until) })
-            }
-            Verdict::Retire => {
-                self.stage = Stage::Begin;
-                Some(Op::Wait(word))
             }
         }
     }

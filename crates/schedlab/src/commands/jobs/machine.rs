@@ -1,9 +1,8 @@
 //! What the rig found out about the machine and about workers, as text.
 
 use super::table;
-use schedlab_jobs::pool::{During, Held};
 use schedlab_jobs::rig::{Cause as WaitedFor, Wait, waits_of};
-use schedlab_jobs::run::Run;
+use schedlab_jobs::run::{Held, Run};
 use schedlab_rig::recording::LONGEST;
 use schedlab_rig::{Cause, Jitter, Stalls, Witness};
 use schemars::JsonSchema;
@@ -82,27 +81,20 @@ pub(super) fn jitter(jitter: &Jitter) -> Vec<Vec<String>> {
 
 /// Rows for a table: name, value.
 pub(super) fn witness(witness: &Witness) -> Vec<Vec<String>> {
-    let count = |all: &[Held], during: Option<During>| {
-        let some = all.iter().filter(|held| during.is_none_or(|during| held.during == during));
-        let (count, sum) = some.fold((0, 0), |(n, sum), held| (n + 1, sum + held.lost_ns));
-        format!("{count}, {}", table::time(sum as f64))
+    let count = |all: &[Held]| {
+        let sum: u64 = all.iter().map(|held| held.lost_ns).sum();
+        format!("{}, {}", all.len(), table::time(sum as f64))
     };
     let Witness { shadow, calm, stopped, held, .. } = witness;
-    let phase = |during| {
-        let lacks = witness.not_offered.contains(&during);
-        if lacks { "not offered".to_owned() } else { count(stopped, Some(during)) }
-    };
+    let stopped_in = if witness.known { count(stopped) } else { "not offered".to_owned() };
     let row = |name: &str, value: String| vec![format!("  {name}"), value];
     let aside = 100.0 * witness.share_aside();
     let outside = format!("{} jobs ({aside:.2} % set aside)", shadow.lateness_ns.len());
     vec![
-        vec!["the machine stopped workers".to_owned(), count(stopped, None)],
-        row("in jobs", phase(During::Job)),
-        row("awake without a job", phase(During::Awake)),
-        row("asleep past a timer", phase(During::Timer)),
+        vec!["the machine stopped workers in jobs".to_owned(), stopped_in],
         row("longest", maybe(stopped.iter().map(|held| held.lost_ns).max())),
         row("stolen, says the hypervisor", maybe(witness.steal_ns)),
-        vec!["held up by other tasks".to_owned(), count(held, None)],
+        vec!["held up by other tasks".to_owned(), count(held)],
         vec!["outside the shadow of stalls".to_owned(), outside],
         row("lateness p50", maybe(shadow.lateness(0.5))),
         row("lateness p99", maybe(shadow.lateness(0.99))),
@@ -120,14 +112,11 @@ pub(super) fn stalls(stalls: &Stalls, base: u64) -> String {
         let share = format!("{:.3}", ns as f64 / window);
         rows.push(vec![format!("  {name}"), table::time(ns as f64), share]);
     };
-    for cause in stalls.causes() {
+    for cause in Cause::ALL {
         row(&cause.key().replace('_', " "), stalls.sum(cause).0);
     }
-    row("sum", stalls.causes().map(|cause| stalls.sum(cause).0).sum());
+    row("sum", Cause::ALL.into_iter().map(|cause| stalls.sum(cause).0).sum());
     let mut text = table::columns(&rows);
-    if stalls.unknown.contains(&Cause::Token) {
-        text.push_str("  not offered: back off, late timer, token (awake and asleep hold them)\n");
-    }
     for stall in stalls.longest(LONGEST) {
         let at = stall.span.start.0 as f64 - base as f64;
         let took = table::time(stall.span.duration().0 as f64);

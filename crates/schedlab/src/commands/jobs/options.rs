@@ -281,13 +281,9 @@ pub(super) fn data_fits(data: Bytes, graph: &Graph) -> Result<(), UsageError> {
 /// The executor, and for ours its policy.
 #[derive(Clone, clap::Args)]
 pub(super) struct ExecutorArgs {
-    /// Number of workers; with MIN..MAX the pool of lumiera grows and shrinks with the load [default: one per
-    /// allowed CPU]
-    #[arg(long, value_name = "N|MIN..MAX")]
-    workers: Option<Workers>,
-    /// With MIN..MAX: end a worker that had no job for this time
-    #[arg(long, value_name = "TIME", default_value = "2s")]
-    retire: Nanos,
+    /// Number of workers [default: one per allowed CPU]
+    #[arg(long, value_name = "N", value_parser = workers)]
+    workers: Option<usize>,
     /// Bind workers: own binds worker i to the i-th CPU if there are enough; any leaves them to the kernel; a
     /// list binds them to these CPUs in turn
     #[arg(long, value_name = "own|any|LIST", default_value = "own", value_parser = cpus)]
@@ -359,28 +355,12 @@ enum EmergencyName {
     Drop,
 }
 
-/// How many workers: of the fixed pool as many at least as at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Workers {
-    min: usize,
-    max: usize,
-}
-
-impl std::str::FromStr for Workers {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (min, max) = text.split_once("..").unwrap_or((text, text));
-        let number = |text: &str| {
-            let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
-            number.ok_or_else(|| "1 to 1024 workers are possible, or a range as 1..8".to_owned())
-        };
-        let (min, max) = (number(min)?, number(max)?);
-        if min > max {
-            return Err(format!("the range ends before it begins; {max}..{min}?"));
-        }
-        Ok(Self { min, max })
+fn workers(text: &str) -> Result<usize, String> {
+    if text.contains("..") {
+        return Err("no pool grows any more: give one number".to_owned());
     }
+    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "1 to 1024 workers are possible".to_owned())
 }
 
 impl Setup {
@@ -417,15 +397,9 @@ impl ExecutorArgs {
         }
     }
 
-    /// Whether the pool may grow and shrink.
-    pub(super) fn grows(&self) -> bool {
-        self.workers.is_some_and(|workers| workers.min < workers.max)
-    }
-
     /// The same with another number of workers.
     pub(super) fn with_workers(&self, workers: usize) -> Self {
-        let min = self.workers.map_or(workers, |asked| asked.min.min(workers));
-        Self { workers: Some(Workers { min, max: workers }), ..self.clone() }
+        Self { workers: Some(workers), ..self.clone() }
     }
 
     /// What `--cpus` was.
@@ -441,7 +415,6 @@ impl ExecutorArgs {
     pub(super) fn workers(&self) -> anyhow::Result<usize> {
         let workers = self
             .workers
-            .map(|workers| workers.max)
             .or_else(|| self.on.as_ref().map(|model| model.topology.places().len()))
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1);
@@ -472,8 +445,6 @@ impl ExecutorArgs {
                 EmergencyName::RunLate => Emergency::RunLate,
                 EmergencyName::Drop => Emergency::Drop,
             },
-            workers_min: self.workers.map_or(usual.workers_min, |workers| workers.min),
-            retire_ns: self.retire.0,
             notify: !self.no_notify,
             batch_ns: if self.no_batch { 0 } else { usual.batch_ns },
             ..usual
@@ -506,17 +477,12 @@ impl ExecutorArgs {
             .stealing(self.stealing()))
     }
 
-    /// The options of lumiera's pool, with this many events kept per worker.
-    pub(super) fn options(&self, events: usize) -> anyhow::Result<Options> {
-        let policy = self.policy()?;
-        let options = Options { events, ..Options::new(policy.workers) };
-        let settle = self.settled()?;
-        Ok(Options { policy, on_start: Some(Arc::new(move |_| settle())), ..options })
-    }
-
-    /// Lumiera's pool with these options, and with the planning that was asked for.
-    pub(super) fn lumiera(&self, options: Options) -> Lumiera {
-        Lumiera::new(options).planning(self.planning.planning())
+    /// Lumiera's pool, with the planning that was asked for.
+    fn lumiera(&self, threads: &Threads) -> anyhow::Result<Lumiera> {
+        let (policy, settle) = (self.policy()?, self.settled()?);
+        let on_start = threads.told(Some(Arc::new(move |_| settle())));
+        let options = Options { on_start: Some(on_start), ..Options::new(policy.workers) };
+        Ok(Lumiera::new(Options { policy, ..options }).planning(self.planning.planning()))
     }
 
     fn stealing(&self) -> Stealing {
@@ -621,11 +587,6 @@ impl ExecutorArgs {
         let on_start = || Ok::<_, anyhow::Error>(threads.told(Some(self.on_start()?)));
         self.planning.check(name)?;
         self.check_rules(name)?;
-        if self.grows() && name != "lumiera" {
-            let what =
-                format!("{name} does not offer a pool that grows: give one number of --workers");
-            return Err(UsageError(what).into());
-        }
         if let Some(model) = &self.on {
             return simulated::executor(model, name, self.simulated(name)?);
         }
@@ -638,7 +599,7 @@ impl ExecutorArgs {
         }
         Ok(match name {
             "schedlab" => Box::new(self.schedlab(on_start()?)?),
-            "lumiera" => Box::new(self.lumiera(self.options(0)?)),
+            "lumiera" => Box::new(self.lumiera(threads)?),
             "rayon" => Box::new(RayonScope::start_with(workers, &on_start()?).context("rayon")?),
             "tokio" => Box::new(TokioTasks::start_with(workers, &on_start()?).context("tokio")?),
             "channel" => {

@@ -55,12 +55,9 @@ pub(super) fn graph(graph: &Graph, title: &str, theme: &Theme) -> GraphChart {
 }
 
 /// What the colours of a painted run mean; time without any work to do stays blank.
-const CAUSES: [(Cause, usize); 8] = [
+const CAUSES: [(Cause, usize); 5] = [
     (Cause::JobDelayed, 1),
     (Cause::RunDelay, 5),
-    (Cause::BackOff, 7),
-    (Cause::LateTimer, 9),
-    (Cause::Token, 2),
     (Cause::Awake, 6),
     (Cause::Asleep, 3),
     (Cause::Dependency, 8),

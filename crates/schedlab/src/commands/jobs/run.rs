@@ -2,14 +2,12 @@
 
 use super::figures::{Figures, mean};
 use super::options::Setup;
-use super::{figures, machine, outcome, picture, simulated, soak, streams, table};
+use super::{events, figures, machine, outcome, picture, simulated, soak, streams, table};
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
 use schedlab_jobs::graph::Graph;
-use schedlab_jobs::policy::Growth;
-use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
 use schedlab_jobs::profile::{Profile, Starved, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
@@ -65,9 +63,6 @@ pub(super) struct Args {
     stuck: bool,
 }
 
-/// Events kept per worker when they are asked for.
-const EVENTS: usize = 1 << 20;
-
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_names(args)?;
@@ -83,16 +78,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let run = Arc::new(if is_watched(args) { watched(run) } else { run });
     let jitter = own_jitter(args, &run, workers)?;
     let before = steal();
-    let Ran { name, workers, told, report, stalls, interrupted } = execute(args, &run)?;
+    let Ran { name, workers, told, stalls, interrupted } = execute(args, &run)?;
     let proof = run.verify();
     // What I/O fails, and what waits for it, a replay does not know.
     let complete = proof.is_ok() && run.dropped().jobs() == 0 && !run.has_io();
     // Events that another program wrote say when jobs ran, not that their work was done.
     let believed = args.events.is_some();
-    let timed = run.schedule().is_timed() && complete;
-    let witness = timed.then(|| witness(args, &run, (workers, before), report.as_ref())).flatten();
+    let timed = run.schedule().is_timed() && complete && is_watched(args);
+    let witness = timed.then(|| Witness::of(&run, workers, before));
     if let Some(file) = &args.trace {
-        save_trace(file, &run, workers, report.as_ref())?;
+        save_trace(file, &run, workers)?;
     }
     let profile = Profile::of(&run, workers);
     let late = machine::Late::of(&run);
@@ -106,7 +101,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             machine: witness.as_ref().map(Witness::figures),
             stalls: stalls.as_ref().map(|s| Account::of(s, run.base())),
             late,
-            pool: report.as_ref().map(|report| Pool::of(&report.growth)),
             interrupted,
             values_recomputed: told.recomputed,
             lateness_ns_p99_replayed: replayed,
@@ -125,9 +119,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         table::say(&streams::text(&streams::Figures::of(&run, &streams)))?;
         table::say(&recomputed(&run, &told))?;
         table::say(&late.as_ref().map_or_else(String::new, machine::Late::text))?;
-        if let Some(report) = &report {
-            table::say(&lost(report, &profile, &told, workers))?;
-        }
         // Without the jobs that were dropped, the others are no longer late for the same reasons.
         if complete {
             let replayed = replay(&run, workers)?;
@@ -146,20 +137,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     proof.context("the run failed its proof")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What the machine did to the jobs of a timed run, where somebody looked.
-fn witness(
-    args: &Args,
-    run: &Run,
-    (workers, before): (usize, Option<u64>),
-    report: Option<&Report>,
-) -> Option<Witness> {
-    match report {
-        Some(report) => Some(Witness::of(run, workers, report, before)),
-        None if is_watched(args) => Some(Witness::of_others(run, workers, before)),
-        None => None,
-    }
 }
 
 /// Whether the run itself looks for jobs and workers that were held up: an executor performs them in this process.
@@ -238,8 +215,6 @@ struct Ran {
     name: String,
     workers: usize,
     told: Told,
-    /// Lumiera's pool alone has one.
-    report: Option<Report>,
     /// Where it was recorded.
     stalls: Option<Stalls>,
     /// The user ended the run: what ran until then is measured.
@@ -247,11 +222,10 @@ struct Ran {
 }
 
 fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
-    let (report, stalls) = (None, None);
     if let Some(file) = &args.events {
         let workers = read_events(file, run)?;
         let (name, told) = (file.display().to_string(), Told::default());
-        return Ok(Ran { name, workers, told, report, stalls, interrupted: false });
+        return Ok(Ran { name, workers, told, stalls: None, interrupted: false });
     }
     let name = args.executor.as_str();
     let is_pool = matches!(name, "schedlab" | "lumiera");
@@ -260,10 +234,7 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         let workers = pool.workers();
         let (name, told) = simulated::run(pool, run, args.record.as_deref())?;
         let (told, interrupted) = unless_interrupted(told)?;
-        return Ok(Ran { name, workers, told, report, stalls, interrupted });
-    }
-    if args.executor == "lumiera" {
-        return lumiera(args, run);
+        return Ok(Ran { name, workers, told, stalls: None, interrupted });
     }
     let threads = Threads::default();
     let mut executor = args.setup.executor.named_telling(&args.executor, &threads)?;
@@ -279,7 +250,7 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         None => None,
     };
     let (told, interrupted) = told?;
-    Ok(Ran { name, workers, told, report, stalls, interrupted })
+    Ok(Ran { name, workers, told, stalls, interrupted })
 }
 
 /// The account of a recorded run; what it lacks is noted.
@@ -299,7 +270,7 @@ fn recorded(
     let mut ran = vec![false; workers];
     run.spans().iter().for_each(|span| ran[span.worker as usize] = true);
     match threads.of(&ran) {
-        Ok(pids) if ended => Ok(Some(stalls_of(recording.finish(run, &pids, None)?))),
+        Ok(pids) if ended => Ok(Some(stalls_of(recording.finish(run, &pids)?))),
         Ok(_) => {
             recording.discard()?;
             Ok(None)
@@ -310,40 +281,6 @@ fn recorded(
             if ended { Err(UsageError(what).into()) } else { Ok(None) }
         }
     }
-}
-
-fn lumiera(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
-    if args.record.is_some() && args.setup.executor.grows() {
-        let what = "--record needs a fixed pool: give one number of --workers";
-        return Err(UsageError(what.to_owned()).into());
-    }
-    let events = if args.trace.is_some() || args.record.is_some() { EVENTS } else { 0 };
-    let mut options = args.setup.executor.options(events)?;
-    if run.schedule().is_timed() {
-        options.run_delay = Some(schedlab_rig::machine().own_delay);
-    }
-    let threads = Threads::default();
-    if args.record.is_some() {
-        options.on_start = Some(threads.told(options.on_start.take()));
-    }
-    let recording = args.record.as_deref().map(Recording::start).transpose()?;
-    let workers = options.policy.workers;
-    let mut pool = args.setup.executor.lumiera(options);
-    let told = unless_interrupted(pool.run(run));
-    let report = pool.take_report();
-    let stalls = match (recording, &report) {
-        (Some(recording), Some(report)) if told.is_ok() => {
-            let pids = threads.of(&vec![false; workers]).map_err(anyhow::Error::msg)?;
-            Some(stalls_of(recording.finish(run, &pids, Some(report))?))
-        }
-        (Some(recording), _) => {
-            recording.discard()?;
-            None
-        }
-        _ => None,
-    };
-    let (told, interrupted) = told?;
-    Ok(Ran { name: pool.name(), workers: pool.workers(), told, report, stalls, interrupted })
 }
 
 fn draw(
@@ -379,21 +316,11 @@ fn draw(
     }
 }
 
-fn save_trace(
-    file: &Path,
-    run: &Run,
-    workers: usize,
-    report: Option<&Report>,
-) -> anyhow::Result<()> {
-    // Other executors have jobs alone.
-    let workers: Vec<Events> = match report {
-        Some(report) => report.workers.iter().flatten().map(|w| w.events.clone()).collect(),
-        None => vec![Events::default(); workers],
-    };
-    let jobs = run.spans();
+fn save_trace(file: &Path, run: &Run, workers: usize) -> anyhow::Result<()> {
     let json = file.extension().is_some_and(|end| end == "json");
-    let bytes = if json { perfetto(&workers, &jobs) } else { text(&workers, &jobs) };
-    table::save(file, bytes.as_bytes())
+    let spans = run.spans();
+    let text = if json { events::perfetto(workers, &spans) } else { events::text(&spans) };
+    table::save(file, text.as_bytes())
 }
 
 fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
@@ -487,8 +414,6 @@ pub(super) struct Document {
     /// Jobs that began over a millisecond after they were due, or were too late, by what they waited for; `null` if the
     /// executor does not tell when its workers slept.
     late: Option<machine::Late>,
-    /// How the pool grew.
-    pool: Option<Pool>,
     interrupted: bool,
     /// Of an executor outside, how many of its jobs' values were computed again.
     values_recomputed: Option<u32>,
@@ -508,42 +433,4 @@ pub(super) struct Document {
 
 impl json::Document for Document {
     const ID: &'static str = "schedlab/jobs-run/1";
-}
-
-/// How many workers the pool had.
-#[derive(Serialize, JsonSchema)]
-struct Pool {
-    most: usize,
-    end: usize,
-    /// Workers that were started beyond those of the beginning.
-    started: u64,
-    /// Workers that ended because nothing was left for them.
-    retired: u64,
-}
-
-impl Pool {
-    fn of(growth: &Growth) -> Self {
-        let Growth { now, most, started, retired } = *growth;
-        Self { most, end: now, started, retired }
-    }
-}
-
-/// Where the workers' time went that no job had.
-fn lost(report: &Report, profile: &Profile, told: &Told, workers: usize) -> String {
-    let all: Vec<&WorkerReport> = report.workers.iter().flatten().collect();
-    let sum =
-        |of: fn(&WorkerReport) -> u64| all.iter().map(|worker| of(worker)).sum::<u64>() as f64;
-    let mut rows = vec![vec!["time of all workers".to_owned(), String::new()]];
-    let mut row = |name: &str, ns: f64| rows.push(vec![format!("  {name}"), table::time(ns)]);
-    row("in jobs", profile.wall_ns as f64);
-    row("with the token, or awake for it", told.management_ns.unwrap_or(0) as f64);
-    row("backing off from contention", sum(|w| w.back_off_ns));
-    row("asleep (before and after the run as well)", sum(|w| w.asleep_ns));
-    row("without a job during the run", profile.idle_ns(workers) as f64);
-    let Growth { most, started, retired, .. } = report.growth;
-    if started > 0 || retired > 0 {
-        let what = format!("at most {most} at once; {started} started, {retired} ended");
-        rows.push(vec!["workers".to_owned(), what]);
-    }
-    table::columns(&rows)
 }

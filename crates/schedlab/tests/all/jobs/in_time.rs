@@ -165,7 +165,7 @@ fn jobs_that_wait_accuse_no_machine() {
         let out = jobs(&[load.as_slice(), &timed, &["--executor", on]].concat());
         let text = String::from_utf8_lossy(&out.stdout);
         let lacks =
-            |line: &str| line.trim_start().starts_with("in jobs") && line.ends_with("not offered");
+            |line: &str| line.starts_with("the machine stopped") && line.ends_with("not offered");
         assert!(text.lines().any(lacks), "{text}");
     }
 }
@@ -191,7 +191,7 @@ fn a_library_of_a_newer_version_is_refused() {
 }
 
 #[test]
-fn the_time_of_other_executors_is_put_down_to_causes_as_far_as_they_tell() {
+fn the_time_of_every_executor_is_put_down_to_causes() {
     let folder = tempfile::tempdir().unwrap();
     let (file, picture) = (folder.path().join("run.dat"), folder.path().join("run.svg"));
     let load = ["--shape", "fork-join", "--nodes", "40", "--time", "300us", "--workers", "2"];
@@ -199,7 +199,7 @@ fn the_time_of_other_executors_is_put_down_to_causes_as_far_as_they_tell() {
     let draw = ["-o", picture.to_str().unwrap()];
     let run = |on: &str| jobs(&[record.as_slice(), &load, &draw, &["--executor", on]].concat());
     let python = format!("cmd:python3 {}", example("futures.py").display());
-    let mut all = vec!["rayon", "tokio", "channel", "serial"];
+    let mut all = vec!["lumiera", "rayon", "tokio", "channel", "serial"];
     if has("python3") {
         all.push(&python);
     }
@@ -219,8 +219,7 @@ fn the_time_of_other_executors_is_put_down_to_causes_as_far_as_they_tell() {
         let all: u64 = sums.values().map(|ns| ns.as_u64().unwrap()).sum();
         let workers = value["workers"].as_u64().unwrap();
         assert_eq!(all, workers * stalls["window_ns"].as_u64().unwrap(), "{on}");
-        assert!(sums["in_jobs_ns"].as_u64().unwrap() > 0 && !sums.contains_key("token_ns"));
-        assert_eq!(stalls["not_offered"].to_string(), r#"["back_off","late_timer","token"]"#);
+        assert!(sums["in_jobs_ns"].as_u64().unwrap() > 0 && sums.len() == 7, "{on}: {sums:?}");
         let svg = std::fs::read_to_string(&picture).unwrap();
         assert!(svg.contains(">in jobs<") && svg.contains(">worker 0<"), "{on}");
     }
