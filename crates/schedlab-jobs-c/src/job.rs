@@ -33,6 +33,11 @@ impl Posting {
         times == 0 && self.stream == 0 && self.criticality == 0 && self.deferred == 0
     }
 
+    /// What to call, if that is said.
+    pub(crate) fn job(&self) -> Option<Job> {
+        Some(Job { run: self.run?, drop: self.drop, data: self.data })
+    }
+
     /// The job and what it asks for, if the values mean something.
     pub(crate) fn split(self, origin: Instant) -> Option<(Job, Request<'static>)> {
         let criticality = match self.criticality {
@@ -41,7 +46,7 @@ impl Posting {
             2 => Criticality::Compulsory,
             _ => return None,
         };
-        let job = Job { run: self.run?, drop: self.drop, data: self.data };
+        let job = self.job()?;
         let at = |ns: u64| origin.checked_add(Duration::from_nanos(ns));
         let expected = Duration::from_nanos(self.expected_ns);
         let mut request =

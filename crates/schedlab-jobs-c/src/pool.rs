@@ -252,6 +252,9 @@ pub unsafe extern "C" fn schedlab_post(
     if after.is_null() && after_count > 0 {
         return Code::Invalid as i32;
     }
+    if posted.is_null() && after_count == 0 && posting.is_plain() {
+        return post_plain(pool, &posting) as i32;
+    }
     let Some((job, mut request)) = posting.split(pool.origin) else {
         return Code::Invalid as i32;
     };
@@ -266,17 +269,6 @@ pub unsafe extern "C" fn schedlab_post(
             return Code::Invalid as i32;
         };
         request = request.after(before);
-    }
-    if posted.is_null() && after_count == 0 && posting.is_plain() {
-        // Nobody can ask for this job, so the pool need not know it. One that fails counts as failed all the same.
-        let run = move || {
-            if job.call(None).is_none() {
-                std::panic::resume_unwind(Box::new(()));
-            }
-        };
-        let Err(refused) = pool.post(run) else { return Code::Ok as i32 };
-        give_back(refused.what);
-        return code(refused.why) as i32;
     }
     let taken = if posting.deferred == 0 {
         let taken = pool.spawn_fallible(request, move || job.call(None));
@@ -301,6 +293,20 @@ pub unsafe extern "C" fn schedlab_post(
         }
         Err(why) => code(why) as i32,
     }
+}
+
+/// Posts a job that asks for nothing. Nobody can ask for it either, so the pool need not know it. One that fails counts
+/// as failed all the same.
+fn post_plain(pool: &Pool, posting: &Posting) -> Code {
+    let Some(job) = posting.job() else { return Code::Invalid };
+    let run = move || {
+        if job.call(None).is_none() {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    };
+    let Err(refused) = pool.post(run) else { return Code::Ok };
+    give_back(refused.what);
+    code(refused.why)
 }
 
 /// Why something was not taken, for C.

@@ -19,6 +19,10 @@ pub(crate) unsafe fn read<T: Sized + Copy>(from: *const T) -> Option<T> {
     let bytes = from.cast::<u8>();
     // SAFETY: the structure begins with its size.
     let size = unsafe { from.cast::<usize>().read_unaligned() };
+    if size == size_of::<T>() {
+        // SAFETY: the caller says that so many bytes are there, and each pattern is a value.
+        return Some(unsafe { from.read_unaligned() });
+    }
     if size < size_of::<usize>() {
         return None;
     }
