@@ -16,6 +16,7 @@ use crate::stacks::{BlockedIn, Stacks};
 use crate::state::State;
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
+use crate::throttling::Throttled;
 use crate::why_late::{Doing, Lives, Spent};
 use schedlab_model::{Nanos, Phase, Span};
 use std::collections::BTreeMap;
@@ -53,10 +54,14 @@ pub enum Part {
     Ran,
     /// That task waited for a CPU.
     Waited,
+    /// That task was throttled: the quota of its control group was used up.
+    Throttled,
     /// That task was blocked, and a task in its chain of wakers ran.
     WakerRan,
     /// That task was blocked, and a task in its chain of wakers waited for a CPU.
     WakerWaited,
+    /// That task was blocked, and a task in its chain of wakers was throttled.
+    WakerThrottled,
     /// It ended with an interrupt: a device or a timer.
     Interrupt,
     /// Blocked, and nothing ended it before the request did.
@@ -67,11 +72,13 @@ pub enum Part {
 
 impl Part {
     /// All parts. Each instant of a request is in exactly one.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Ran,
         Self::Waited,
+        Self::Throttled,
         Self::WakerRan,
         Self::WakerWaited,
+        Self::WakerThrottled,
         Self::Interrupt,
         Self::Blocked,
         Self::Unknown,
@@ -83,8 +90,10 @@ impl Part {
         match self {
             Self::Ran => "ran",
             Self::Waited => "runnable",
+            Self::Throttled => "throttled",
             Self::WakerRan => "waker_ran",
             Self::WakerWaited => "waker_runnable",
+            Self::WakerThrottled => "waker_throttled",
             Self::Interrupt => "interrupt",
             Self::Blocked => "blocked",
             Self::Unknown => "unknown",
@@ -97,8 +106,10 @@ impl Part {
         match self {
             Self::Ran => "it ran",
             Self::Waited => "it waited for a CPU",
+            Self::Throttled => "it was throttled by the quota of its group",
             Self::WakerRan => "blocked while a waker ran",
             Self::WakerWaited => "blocked while a waker waited for a CPU",
+            Self::WakerThrottled => "blocked while a waker was throttled",
             Self::Interrupt => "blocked until an interrupt (device or timer)",
             Self::Blocked => "blocked to the end",
             Self::Unknown => "unknown",
@@ -111,6 +122,8 @@ impl Part {
             (Doing::Runs, _) => Self::WakerRan,
             (Doing::Runnable(_), 0) => Self::Waited,
             (Doing::Runnable(_), _) => Self::WakerWaited,
+            (Doing::Throttled, 0) => Self::Throttled,
+            (Doing::Throttled, _) => Self::WakerThrottled,
             (Doing::Interrupt(_), _) => Self::Interrupt,
             (Doing::Blocked, _) => Self::Blocked,
             (Doing::Woken | Doing::Unknown, _) => Self::Unknown,
@@ -227,6 +240,13 @@ impl Requests {
     #[must_use]
     pub fn about(self, chosen: Chosen) -> Self {
         Self { chosen, ..self }
+    }
+
+    /// The question, knowing when tasks were throttled ([`crate::Throttling`]).
+    #[must_use]
+    pub fn throttled(mut self, throttled: &[Throttled]) -> Self {
+        self.lives.know(throttled);
+        self
     }
 
     fn mark(&mut self, mark: Begun, request: u32, phase: Phase) {

@@ -5,7 +5,8 @@
 //! the start of that block only, with the waker's own waits and blocks inside it. An interrupt ends the chain. A waker is
 //! evidence, not proof: the events tell who woke the task, not what the task waited for.
 //!
-//! What ran on a CPU while a task of the chain waited for it is looked up at the end ([`WhyLateAnswer::occupants`]).
+//! What ran on a CPU while a task of the chain waited for it is looked up at the end ([`WhyLateAnswer::occupants`]). A task
+//! that was throttled waited for its quota, whoever ran meanwhile: an earlier pass tells when ([`crate::Throttling`]).
 //!
 //! Memory: one entry for each change of a task's activity in the window, and one for each time that it ran.
 
@@ -15,6 +16,7 @@ use crate::question::{Question, Told};
 use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
+use crate::throttling::Throttled;
 use schedlab_model::{Context, Cpu, Nanos, Pid, Span};
 use std::collections::BTreeMap;
 
@@ -36,6 +38,8 @@ pub(crate) struct Lives {
     dark: Vec<(Cpu, Span)>,
     /// Where tasks blocked, where the trace tells.
     listener: Listener,
+    /// When tasks were throttled, in order of time.
+    throttled: BTreeMap<TaskId, Vec<Span>>,
 }
 
 /// What one task did so far.
@@ -66,6 +70,8 @@ pub enum Doing {
     Runs,
     /// The task was runnable and waited for this CPU; `None` while no CPU was chosen.
     Runnable(Option<Cpu>),
+    /// The task was runnable, and its control group had used up its CPU quota.
+    Throttled,
     /// The task was blocked, and an interrupt on this CPU woke it: a device or a timer.
     Interrupt(Cpu),
     /// The task was blocked, and the trace does not tell who woke it.
@@ -83,6 +89,7 @@ impl Doing {
         match self {
             Self::Runs => "runs",
             Self::Runnable(_) => "runnable",
+            Self::Throttled => "throttled",
             Self::Interrupt(_) => "interrupt",
             Self::Woken | Self::Blocked => "blocked",
             Self::Unknown => "unknown",
@@ -95,7 +102,7 @@ impl Doing {
         match self {
             Self::Runnable(cpu) => cpu,
             Self::Interrupt(cpu) => Some(cpu),
-            Self::Runs | Self::Woken | Self::Blocked | Self::Unknown => None,
+            Self::Runs | Self::Throttled | Self::Woken | Self::Blocked | Self::Unknown => None,
         }
     }
 
@@ -106,6 +113,7 @@ impl Doing {
             Self::Runs => format!("{who} ran"),
             Self::Runnable(Some(cpu)) => format!("{who} waited for CPU {cpu}"),
             Self::Runnable(None) => format!("{who} was woken and had no CPU yet"),
+            Self::Throttled => format!("{who} was throttled by the quota of its group"),
             Self::Interrupt(cpu) => {
                 format!("{who} was blocked until an interrupt on CPU {cpu} (device or timer)")
             }
@@ -165,9 +173,25 @@ impl WhyLate {
     pub fn new(pid: Pid) -> Self {
         Self { pid, lives: Lives::default() }
     }
+
+    /// The question, knowing when tasks were throttled.
+    #[must_use]
+    pub fn throttled(mut self, throttled: &[Throttled]) -> Self {
+        self.lives.know(throttled);
+        self
+    }
 }
 
 impl Lives {
+    /// When tasks were throttled.
+    pub(crate) fn know(&mut self, throttled: &[Throttled]) {
+        for one in throttled {
+            self.throttled.entry(one.task).or_default().push(one.span);
+        }
+        // A task that came to another CPU may be throttled there before the first one's refill.
+        self.throttled.values_mut().for_each(|spans| spans.sort_by_key(|span| span.start));
+    }
+
     pub(crate) fn begin(&mut self, state: &State) {
         for (id, task) in state.tasks() {
             let life = self.of(id, state);
@@ -305,7 +329,10 @@ impl Lives {
     fn explain(&self, task: TaskId, span: Span, piece: &Piece, depth: usize, out: &mut Vec<Spent>) {
         let doing = match (piece.activity, piece.waker) {
             (Activity::Running { .. }, _) => Doing::Runs,
-            (Activity::Waiting { cpu, placed, .. }, _) => Doing::Runnable(placed.then_some(cpu)),
+            (Activity::Waiting { cpu, placed, .. }, _) => {
+                let doing = Doing::Runnable(placed.then_some(cpu));
+                return self.wait(&Spent { span, task, doing, depth, stack: piece.stack }, out);
+            }
             (Activity::Sleeping { .. } | Activity::New, Some(waker)) => {
                 if waker.context == Context::Unknown {
                     let (doing, stack) = (Doing::Woken, piece.stack);
@@ -322,6 +349,27 @@ impl Lives {
             _ => Doing::Unknown,
         };
         out.push(Spent { span, task, doing, depth, stack: piece.stack });
+    }
+
+    /// A wait for a CPU, in which the task may have been throttled.
+    fn wait(&self, waited: &Spent, out: &mut Vec<Spent>) {
+        let mut told = waited.span.start;
+        let all = self.throttled.get(&waited.task).map_or(&[][..], Vec::as_slice);
+        for one in all {
+            let (start, end) = (one.start.max(told), one.end.min(waited.span.end));
+            if start >= end {
+                continue;
+            }
+            if start > told {
+                out.push(Spent { span: Span::new(told, start), ..*waited });
+            }
+            let span = Span::new(start, end);
+            out.push(Spent { span, doing: Doing::Throttled, ..*waited });
+            told = end;
+        }
+        if told < waited.span.end {
+            out.push(Spent { span: Span::new(told, waited.span.end), ..*waited });
+        }
     }
 
     /// What `task` was blocked in during `within`, the longest first; empty where no stack of it is known.

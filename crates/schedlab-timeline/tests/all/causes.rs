@@ -6,7 +6,8 @@ use schedlab_model::{
 };
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_timeline::{
-    Causes, CausesAnswer, Reply, State, Throttling, ThrottlingAnswer, WaitCause, WithArguments, ask,
+    Causes, CausesAnswer, Doing, Part, Reply, Requests, State, Throttling, ThrottlingAnswer,
+    WaitCause, WhyLate, WithArguments, ask,
 };
 use std::collections::BTreeMap;
 
@@ -170,7 +171,10 @@ fn throttled(
 
 /// The trace of the quota, with the events of its timer or without them.
 pub(crate) fn quota_source(kernel: &str, timers: bool, displaced: bool) -> fired::Source {
-    let text = quota_text(displaced);
+    quota_of(&quota_text(displaced), kernel, timers)
+}
+
+fn quota_of(text: &str, kernel: &str, timers: bool) -> fired::Source {
     let fired: Vec<fired::Fired<'_>> = [11_u64, 21, 31]
         .into_iter()
         .filter(|_| timers)
@@ -180,7 +184,7 @@ pub(crate) fn quota_source(kernel: &str, timers: bool, displaced: bool) -> fired
         })
         .collect();
     let groups = grouped(&[("/q", &[1], Some((20_000, 100_000))), ("/", &[2], None)]);
-    let mut source = fired::source(&text, &fired);
+    let mut source = fired::source(text, &fired);
     source.info_mut().groups = Some(groups);
     source.info_mut().kernel = Some(kernel.to_owned());
     source
@@ -206,6 +210,38 @@ fn a_task_without_budget_is_throttled_and_after_its_refill_it_competes() {
 }
 
 /// The kernel left out switches, so the model has 30 of 40 ms left.
+#[test]
+fn a_request_of_a_task_without_budget_waited_for_its_quota_and_not_for_who_ran() {
+    // A makes a request from 120 to 220 ms.
+    let marks = "\nat 12: A marks 0 begin\nat 22: A marks 0 end";
+    let source = || {
+        let mut source = quota_of(&(quota_text(true) + marks), "6.1.0-49-amd64", false);
+        source.info_mut().marks = vec!["request".to_owned()];
+        source
+    };
+    let question = WithArguments(Throttling::new(source().info()));
+    let throttled = ask(&mut source(), question).unwrap().answer.spans;
+    let ms = |time: Nanos| time.0 / 1_000_000;
+    let parts = |question: Requests| {
+        let answer = ask(&mut source(), question).unwrap().answer;
+        let parts = Part::ALL.into_iter().zip(answer.requests[0].parts);
+        parts
+            .filter(|(_, time)| time.0 > 0)
+            .map(|(part, time)| (part, ms(time)))
+            .collect::<Vec<_>>()
+    };
+    let known = Requests::new("request", 1).throttled(&throttled);
+    assert_eq!(parts(known), [(Part::Ran, 20), (Part::Throttled, 80)]);
+    let unknown = Requests::new("request", 1);
+    assert_eq!(parts(unknown), [(Part::Ran, 20), (Part::Waited, 80)]);
+    let life = WhyLate::new(Pid(1)).throttled(&throttled);
+    let spent = ask(&mut source(), life).unwrap().answer.unwrap().spent;
+    let stopped = spent.iter().filter(|one| one.doing == Doing::Throttled);
+    let stopped: Vec<u64> = stopped.map(|one| ms(one.span.duration())).collect();
+    assert_eq!(stopped, [80, 80, 80, 60], "from 320 and from 410 ms on it competes");
+    assert_eq!(spent.iter().map(|one| ms(one.span.duration())).sum::<u64>(), 440);
+}
+
 #[test]
 fn a_task_beside_an_idle_cpu_that_runs_after_the_timer_of_its_group_was_throttled() {
     let of = |fired: &[fired::Fired<'_>]| {

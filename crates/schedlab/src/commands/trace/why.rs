@@ -97,7 +97,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(pid) = args.pid else {
         return overview::run(&args.input, &selection, args.blame, args.top);
     };
-    let reply = args.input.ask_with_stacks(|_| WhyLate::new(Pid(pid)))?;
+    let throttled = overview::Limits::of(&args.input)?.throttled();
+    let question = WhyLate::new(Pid(pid)).throttled(&throttled);
+    let reply = args.input.ask_with_stacks(|_| question)?;
     let Some(answer) = &reply.answer else {
         let file = args.input.file.display();
         bail!(

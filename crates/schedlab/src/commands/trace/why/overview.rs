@@ -134,6 +134,11 @@ impl Limits {
         Ok(Self { info, throttling })
     }
 
+    /// When tasks were throttled, in order of time.
+    pub(super) fn throttled(self) -> Vec<Throttled> {
+        self.throttling.spans
+    }
+
     /// The question that a page asks in the same pass as its own.
     pub(crate) fn causes(&self) -> Causes {
         Causes::new(&self.info, &self.throttling.spans, WORST_OF_PAGE)
@@ -249,7 +254,7 @@ pub(super) fn run(
     let has_wait = subject.as_ref().is_some_and(|subject| subject.wait.is_some());
     let request = match has_wait || !input.part.form.is_text() {
         true => None,
-        false => requests::slowest(input, &chosen, reply.state.marks())?,
+        false => requests::slowest(input, &chosen, reply.state.marks(), &throttling.spans)?,
     };
     let tasks = reply.rows(&reply.answer.tasks);
     let blame = reply.rows(&reply.answer.blame);

@@ -1,6 +1,6 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
-use super::{Told, Walked};
+use super::{Told, Walked, overview};
 use crate::commands::trace::input::{self, Head, Input, Named, Selection, looked_at};
 use crate::commands::trace::ran_instead;
 use crate::json;
@@ -9,6 +9,7 @@ use schedlab_model::table::{Bound, TextTable};
 use schedlab_model::{Nanos, Unit, readable};
 use schedlab_timeline::{
     Chosen, Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer, State,
+    Throttled,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,7 +24,9 @@ pub(super) fn run(
     top: usize,
 ) -> anyhow::Result<ExitCode> {
     let chosen = input.chosen(selection)?;
-    let reply = input.ask_with_stacks(|_| Requests::new(name, nth).about(chosen.clone()))?;
+    let throttled = overview::Limits::of(input)?.throttled();
+    let question = Requests::new(name, nth).throttled(&throttled).about(chosen.clone());
+    let reply = input.ask_with_stacks(|_| question)?;
     check(input, name, nth, (&reply, &chosen))?;
     let RequestsAnswer { requests, spent, occupants, blocked, stacks, .. } = &reply.answer;
     let (asked, state, origin) = (requests[nth - 1].ended_by, &reply.state, reply.origin);
@@ -46,10 +49,12 @@ pub(super) fn slowest(
     input: &Input,
     chosen: &Chosen,
     marks: &[String],
+    throttled: &[Throttled],
 ) -> anyhow::Result<Option<String>> {
     let mut worst: Option<(Nanos, String)> = None;
     for name in marks.iter().take(KINDS_MAX) {
-        let reply = input.ask(|_| Requests::new(name, 1).about(chosen.clone()))?;
+        let question = Requests::new(name, 1).throttled(throttled).about(chosen.clone());
+        let reply = input.ask(|_| question)?;
         let RequestsAnswer { requests, instead, .. } = &reply.answer;
         let Some(first) = requests.first() else { continue };
         let length = first.span.duration();
@@ -157,7 +162,8 @@ struct Mean {
 
 #[derive(Serialize, JsonSchema)]
 struct MeanPart {
-    /// `ran`, `runnable`, `waker_ran`, `waker_runnable`, `interrupt`, `blocked` or `unknown`.
+    /// `ran`, `runnable`, `throttled`, `waker_ran`, `waker_runnable`, `waker_throttled`, `interrupt`, `blocked` or
+    /// `unknown`.
     part: &'static str,
     time_ns: f64,
     /// The part in words.
