@@ -1,7 +1,8 @@
 //! Control groups of the tasks, and what the kernel counts for them.
 //!
 //! A task's group is read when the task is first looked at, and once more at the end. A task that came and went in between
-//! was in its parent's. Counters and limits are read at the begin and at the end, also those of the groups above.
+//! was in its parent's. Counters and limits are read at the begin and at the end, also those of the groups above, and those
+//! of empty groups with a quota: tasks may be moved there and be gone before anybody looks again.
 
 use super::containers::Containers;
 use super::spool::Seen;
@@ -32,6 +33,9 @@ impl Groups {
         let all = self.hierarchy.all_members().unwrap_or_default();
         // Tasks of other namespaces have no number here.
         let tasks = |(group, pids): (String, Vec<Pid>)| {
+            if pids.is_empty() && self.hierarchy.has_quota(&group) {
+                return self.met(&group);
+            }
             let looked =
                 pids.into_iter().filter(|pid| !pid.is_idle()).map(|pid| self.found(pid, &group));
             looked.collect::<Vec<_>>().concat()

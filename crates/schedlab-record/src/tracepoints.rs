@@ -149,8 +149,8 @@ impl Tracepoint {
     fn fields(&self) -> impl Iterator<Item = (&str, usize, usize)> {
         self.format.lines().filter_map(|line| {
             let mut parts = line.trim().strip_prefix("field:")?.split(';');
-            let declaration = parts.next()?.split('[').next()?;
-            let name = declaration.rsplit([' ', '*']).next()?;
+            // The brackets stand behind the name, or, where the length differs from record to record, behind the type.
+            let name = parts.next()?.rsplit([' ', '*']).next()?.split('[').next()?;
             let mut numbers = parts.filter_map(|part| part.trim().split_once(':')?.1.parse().ok());
             Some((name, numbers.next()?, numbers.next()?))
         })
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_dynamic_string_has_no_fixed_length() {
         let text = "\tfield:__data_loc char[] comm;\toffset:8;\tsize:4;\tsigned:0;\n";
-        assert_eq!(point(text).fixed_len(), None);
+        assert_eq!((point(text).fixed_len(), point(text).field("comm")), (None, Some((8, 4))));
     }
 
     #[test]

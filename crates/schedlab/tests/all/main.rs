@@ -50,6 +50,7 @@ mod record_request;
 mod record_via;
 mod replay;
 mod report_print;
+mod request_plants;
 mod rt_app;
 mod schemas;
 mod second_count;

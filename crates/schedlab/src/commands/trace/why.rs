@@ -3,6 +3,7 @@
 pub(super) mod blame;
 pub(crate) mod overview;
 mod requests;
+mod throttled;
 
 use super::blocked;
 use super::input::{self, Head, Input, Named, Selection};
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(pid) = args.pid else {
         return overview::run(&args.input, &selection, args.blame, args.top);
     };
-    let throttled = overview::Limits::of(&args.input)?.throttled();
+    let throttled = throttled::throttled(&args.input)?;
     let question = WhyLate::new(Pid(pid)).throttled(&throttled);
     let reply = args.input.ask_with_stacks(|_| question)?;
     let Some(answer) = &reply.answer else {

@@ -13,13 +13,14 @@ use subject::{Subject, SubjectTold};
 use super::super::input::{self, Head, Input, Named, Selection};
 use super::blame::{self, By, Taken};
 use super::requests;
+use super::throttled::throttling;
 use crate::json;
 use schedlab_draw::Belongs;
 use schedlab_model::table::Rows;
 use schedlab_model::{Conditions, Groups, Nanos, Span, TraceInfo, Trigger, Warning};
 use schedlab_timeline::{
     Blame, Causes, CausesAnswer, Chosen, CommId, ExplainedWait, InReply, Parts, Reply, TaskCauses,
-    TaskId, Throttled, Throttling, ThrottlingAnswer, WaitCause, WithArguments,
+    TaskId, Throttled, ThrottlingAnswer, WaitCause,
 };
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -114,29 +115,8 @@ impl Limits {
     /// Asks a trace for them, in a pass of its own if a group has a quota.
     pub(crate) fn of(input: &Input) -> anyhow::Result<Self> {
         let info = input.part.open(&input.file, &Options::default())?.info().clone();
-        let limits = info.groups.iter().flat_map(|all| &all.limits);
-        let throttling = match limits.into_iter().any(|one| one.quota.is_some()) {
-            // From the beginning on, whatever part is asked about: what came before shows the budgets.
-            true => {
-                let mut whole = input.clone();
-                whole.part.from = None;
-                let first = whole.ask(|info| WithArguments(Throttling::new(info)))?.answer;
-                match first.timers.len() {
-                    0 | 1 => first,
-                    _ => {
-                        let ask = |info: &TraceInfo| Throttling::new(info).knowing(&first.timers);
-                        whole.ask(|info| WithArguments(ask(info)))?.answer
-                    }
-                }
-            }
-            false => ThrottlingAnswer::default(),
-        };
+        let throttling = throttling(input, &info)?;
         Ok(Self { info, throttling })
-    }
-
-    /// When tasks were throttled, in order of time.
-    pub(super) fn throttled(self) -> Vec<Throttled> {
-        self.throttling.spans
     }
 
     /// The question that a page asks in the same pass as its own.

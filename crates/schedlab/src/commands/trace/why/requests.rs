@@ -1,6 +1,7 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
-use super::{Told, Walked, overview};
+use super::throttled::throttled;
+use super::{Told, Walked};
 use crate::commands::trace::input::{self, Head, Input, Named, Selection, looked_at};
 use crate::commands::trace::ran_instead;
 use crate::json;
@@ -24,7 +25,7 @@ pub(super) fn run(
     top: usize,
 ) -> anyhow::Result<ExitCode> {
     let chosen = input.chosen(selection)?;
-    let throttled = overview::Limits::of(input)?.throttled();
+    let throttled = throttled(input)?;
     let question = Requests::new(name, nth).throttled(&throttled).about(chosen.clone());
     let reply = input.ask_with_stacks(|_| question)?;
     check(input, name, nth, (&reply, &chosen))?;
