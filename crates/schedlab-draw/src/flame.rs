@@ -268,7 +268,8 @@ fn changes(theme: &Theme, stacks: &[StackChange]) -> Vec<(Colour, String)> {
     let class =
         |(class, (_, words)): (usize, &(u64, &str))| (of_change(class, theme), (*words).to_owned());
     let mut entries: Vec<_> = classes.map(class).collect();
-    let width = "colour: time off the CPU in 1 s, beside the first trace; width: in the second";
+    let width =
+        "colour: time off the CPU in 1 s, divided by that of the first trace; width: in the second";
     entries.push((WORDS, width.to_owned()));
     let gone = stacks.iter().filter(|of| of.after == Nanos::ZERO).map(|of| of.before.0).sum();
     if gone > 0 {

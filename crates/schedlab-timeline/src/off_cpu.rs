@@ -36,6 +36,51 @@ pub struct OffCpuStacks {
     wakers: bool,
     sums: Sums,
     tasks: Vec<Sleeper>,
+    sleeps: Sleeps,
+}
+
+/// Sleeps one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Sleeps {
+    /// In order of their ends.
+    pub found: Vec<Sleep>,
+    /// How many more there were than are kept.
+    pub left_out: u64,
+    most: usize,
+}
+
+/// A time for which a task was off its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// The task.
+    pub task: TaskId,
+    /// Where it went to sleep; `None` where the trace holds no stack of it.
+    pub stack: Option<StackId>,
+    /// When it went to sleep, or the begin of the window.
+    pub since: Nanos,
+    /// How long it was not runnable.
+    pub blocked: Nanos,
+    /// How long it then waited for a CPU.
+    pub waited: Nanos,
+}
+
+impl Sleeps {
+    /// Keeps a sleep, if there is room; gives its place.
+    fn keep(
+        &mut self,
+        task: TaskId,
+        stack: Option<StackId>,
+        until: Nanos,
+        blocked: Nanos,
+    ) -> usize {
+        if self.found.len() < self.most {
+            let (since, waited) = (until - blocked, Nanos::ZERO);
+            self.found.push(Sleep { task, stack, since, blocked, waited });
+            return self.found.len() - 1;
+        }
+        self.left_out += u64::from(self.most > 0);
+        usize::MAX
+    }
 }
 
 /// Times by task, stack and waker.
@@ -108,7 +153,8 @@ impl Sums {
             OffCpuStack { task, stack, woken, count, blocked, waited }
         };
         let is_told = |of: &OffCpuStack| of.blocked + of.waited > Nanos::ZERO;
-        OffCpuAnswer { rows: self.0.into_iter().map(row).filter(is_told).collect(), stacks }
+        let rows = self.0.into_iter().map(row).filter(is_told).collect();
+        OffCpuAnswer { rows, stacks, sleeps: Sleeps::default() }
     }
 }
 
@@ -119,6 +165,8 @@ struct Sleeper {
     stack: Option<StackId>,
     /// The last sleep, until it leaves a CPU again: its stack and its waker's may come late.
     last: Option<(Key, Nanos)>,
+    /// Its place among the sleeps that are kept.
+    kept: usize,
     /// Whether it was woken and has not run yet.
     is_woken: bool,
     /// Whether an event of it was seen in the window.
@@ -149,6 +197,8 @@ pub struct OffCpuAnswer {
     pub rows: Vec<OffCpuStack>,
     /// The stacks by their numbers.
     pub stacks: Stacks,
+    /// Sleeps one by one, if they were asked for.
+    pub sleeps: Sleeps,
 }
 
 /// A path of frames, the outermost first, and the time that ends there.
@@ -162,8 +212,13 @@ pub struct FoldedStack {
 
 impl Default for OffCpuStacks {
     fn default() -> Self {
-        let (listener, sums, tasks) = (Listener::whole(), Sums::default(), Vec::new());
-        Self { listener, wakers: false, sums, tasks }
+        Self {
+            listener: Listener::whole(),
+            wakers: false,
+            sums: Sums::default(),
+            tasks: Vec::new(),
+            sleeps: Sleeps::default(),
+        }
     }
 }
 
@@ -174,6 +229,13 @@ impl OffCpuStacks {
         Self { wakers: true, ..Self::default() }
     }
 
+    /// The same, with the first `most` sleeps one by one.
+    #[must_use]
+    pub fn with_sleeps(mut self, most: usize) -> Self {
+        self.sleeps.most = most;
+        self
+    }
+
     fn of(&mut self, task: TaskId) -> &mut Sleeper {
         if task.index() >= self.tasks.len() {
             self.tasks.resize_with(task.index() + 1, Sleeper::default);
@@ -181,18 +243,23 @@ impl OffCpuStacks {
         &mut self.tasks[task.index()]
     }
 
-    fn slept(&mut self, task: TaskId, time: Nanos, by: WokenBy) {
+    fn slept(&mut self, task: TaskId, until: Nanos, time: Nanos, by: WokenBy) {
         let by = self.wakers.then_some(by);
+        let key = (self.of(task).stack.take(), by);
+        let kept = self.sleeps.keep(task, key.0, until, time);
         let of = self.of(task);
-        let key = (of.stack.take(), by);
-        (of.last, of.is_woken) = (Some((key, time)), true);
+        (of.last, of.is_woken, of.kept) = (Some((key, time)), true, kept);
         self.sums.slept(task, key, time);
     }
 
     fn waited(&mut self, task: TaskId, time: Nanos) {
         let of = self.of(task);
         if let (true, Some((key, _))) = (std::mem::take(&mut of.is_woken), of.last) {
+            let kept = of.kept;
             self.sums.waited(task, key, time);
+            if let Some(sleep) = self.sleeps.found.get_mut(kept) {
+                sleep.waited = time;
+            }
         }
     }
 
@@ -200,7 +267,12 @@ impl OffCpuStacks {
     fn learn(&mut self, task: TaskId, know: impl FnOnce(Key) -> Key) {
         let Some((was, time)) = self.of(task).last else { return };
         let is = know(was);
-        self.of(task).last = Some((is, time));
+        let of = self.of(task);
+        of.last = Some((is, time));
+        let kept = of.kept;
+        if let Some(sleep) = self.sleeps.found.get_mut(kept) {
+            sleep.stack = is.0;
+        }
         let less = self.sums.0.entry((task, was)).or_default();
         less.count -= 1;
         less.blocked -= time;
@@ -273,7 +345,7 @@ impl Question for OffCpuStacks {
                 self.of(task).seen = true;
                 if let Some((since, _)) = slept {
                     let by = WokenBy::of(waker);
-                    self.slept(task, at - since.max(from), by);
+                    self.slept(task, at, at - since.max(from), by);
                     let is_task = matches!(by, WokenBy::Task(..));
                     self.listener.woke(waker.cpu, if is_task { task } else { TaskId::NONE });
                 }
@@ -297,15 +369,17 @@ impl Question for OffCpuStacks {
                     // Who only sleeps tells nothing, but who is stuck in another state does.
                     let stuck = matches!(left, Left::Blocked | Left::Stopped | Left::Traced);
                     self.of(id).seen |= stuck && open > Nanos::ZERO;
-                    self.slept(id, open, WokenBy::Nobody);
+                    self.slept(id, window.end, open, WokenBy::Nobody);
                 }
                 _ => {}
             }
         }
-        let Self { listener, sums, tasks, .. } = self;
+        let Self { listener, sums, tasks, mut sleeps, .. } = self;
         let mut answer = sums.answer(listener.stacks);
         let seen = |task: TaskId| tasks.get(task.index()).is_some_and(|of| of.seen);
         answer.rows.retain(|row| seen(row.task) && state.logs(row.task));
+        sleeps.found.retain(|sleep| seen(sleep.task) && state.logs(sleep.task));
+        answer.sleeps = sleeps;
         answer
     }
 }
@@ -370,6 +444,17 @@ impl OffCpuAnswer {
             }
         }
         all.into_iter().map(|(frames, time)| FoldedStack { frames, time }).collect()
+    }
+
+    /// The frames of a sleep above its command, the outermost first.
+    #[must_use]
+    pub fn frames(&self, sleep: &Sleep) -> Vec<String> {
+        let mut frames = Vec::new();
+        match sleep.stack {
+            Some(stack) => self.outermost_first(stack, &mut frames),
+            None => frames.push(NO_STACK.to_owned()),
+        }
+        frames
     }
 
     fn outermost_first(&self, stack: StackId, frames: &mut Vec<String>) {

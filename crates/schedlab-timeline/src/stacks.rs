@@ -2,7 +2,7 @@
 //!
 //! A stack is a record of the tracepoint `kernel_stack` behind the switch on the same CPU (`schedlab record --stacks`,
 //! `trace-cmd record -T`, or the trigger `stacktrace` of `sched_switch`). Android tells the function alone, when the task is
-//! woken (`sched_blocked_reason`). Memory: each different stack once.
+//! woken (`sched_blocked_reason`). Behind a wakeup such a record is the stack of the waker. Memory: each different stack once.
 
 use crate::question::Told;
 use crate::state::State;
