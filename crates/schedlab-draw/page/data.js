@@ -19,7 +19,8 @@ import { noPower } from "./power.js";
  *   themes: {light: ThemeHead, dark: ThemeHead}, episodes: Note[], episodesCount: number,
  *   answer: {lines: string[], worst: [number, number, number]|null}|null,
  *   causes: {title: string, about: string, culprit: boolean, pattern: string, light: string, dark: string}[],
- *   open: [number, number, number, [number, number][]][], off: [number, number, number][]}} Head
+ *   open: [number, number, number, [number, number][]][], off: [number, number, number][],
+ *   flame: {stacks: number, sleeps: number, leftOut: number}}} Head
  * `worst` is the task of the worst wait, when it begins and ends. `causes` are those of waits by their numbers, less 1; `culprit` says
  * whether somebody else ran instead.
  * `open` are waits that did not end: task, since when, CPU or -1, causes with their times.

@@ -10,6 +10,7 @@ import { Painter } from "./paint.js";
 import { pointAt, pointText, readPoints } from "./points.js";
 import { EventList } from "./events.js";
 import { powerText, readPower } from "./power.js";
+import { readSleeps, showFlame } from "./flame.js";
 import { toSvg } from "./export.js";
 
 /** @param {string} id */
@@ -32,6 +33,8 @@ class Page {
     fromLink(trace, this.view, this.wanted);
     this.painter = new Painter(this.canvas, trace, this.view);
     this.pending = false;
+    /** Sleeps with their stacks, if the trace has any. @type {import("./flame.js").Sleeps|null} */
+    this.sleeps = null;
     /** What the page beside was told last, or what it said. @type {string} */
     this.heard = "";
     /** @type {number[]} */
@@ -182,6 +185,7 @@ class Page {
       if (!FRAMED) history.replaceState(null, "", toLink(this.view));
       this.tell({ window: [this.view.from, this.view.to] });
       this.sums();
+      this.flame();
       this.events.show(this.view);
     }, 200);
   }
@@ -232,6 +236,7 @@ class Page {
     });
     element("worst").addEventListener("click", () => { const worst = this.worst(); if (worst) this.goWait(worst); });
     element("fit").addEventListener("click", () => { look(this.trace, this.view, 0, this.trace.span); this.paint(); });
+    element("flame-button").addEventListener("click", () => this.toggleFlame());
     element("svg").addEventListener("click", () => this.save());
     element("link").addEventListener("click", () => this.copy());
     element("link").hidden = FRAMED;
@@ -368,6 +373,19 @@ class Page {
     this.paint();
   }
 
+  /** Shows or hides the time off the CPU by stack. */
+  toggleFlame() {
+    if (!this.sleeps) { element("chosen").textContent = "The trace holds no stacks: 'schedlab record --stacks user,kernel' stores them."; return; }
+    element("flame").toggleAttribute("hidden");
+    this.flame();
+  }
+
+  /** The time off the CPU of the chosen task, or of all, where it is shown. */
+  flame() {
+    const into = element("flame"), only = this.view.task > 0 ? this.view.task : this.wait()?.task ?? -1;
+    if (this.sleeps && !into.hidden) showFlame(this.trace, this.sleeps, this.view, only, into);
+  }
+
   /** Chooses a task and goes to its first slice. @param {number} task */
   follow(task) {
     const first = nextOf(this.trace, task, -1, 1);
@@ -477,10 +495,11 @@ class Page {
       m: () => { view.measure = view.measure && view.measure[0] === view.measure[1] ? [view.measure[0], chosen] : [chosen, chosen]; },
       k: () => this.point(1), K: () => this.point(-1),
       v: () => this.episode(event.shiftKey ? -1 : 1), V: () => this.episode(-1),
-      e: () => this.save(), l: () => this.copy(),
+      e: () => this.save(), l: () => this.copy(), i: () => this.toggleFlame(),
       "/": () => element("search").focus(), "?": () => element("keys").toggleAttribute("hidden"),
       Escape: () => {
         if (!element("keys").hidden) { element("keys").hidden = true; return; }
+        if (!element("flame").hidden) { element("flame").hidden = true; return; }
         view.measure = null;
         view.episode = -1;
         this.choose(-1, -1);
@@ -699,6 +718,11 @@ async function start() {
   document.body.dataset.first = String(Math.round(performance.now()));
   readPoints(trace, await unpack(await whenThere(() => element("points"))));
   readPower(trace, await unpack(await whenThere(() => element("power"))));
+  const sleeps = await unpack(await whenThere(() => element("sleeps")));
+  if (head.flame.stacks > 0) {
+    page.sleeps = readSleeps(trace, sleeps);
+    element("flame-button").hidden = false;
+  }
   const parts = document.getElementsByClassName("part");
   let shown = performance.now(), breathed = shown;
   for (const [index, [row, count, bytes]] of head.parts.entries()) {

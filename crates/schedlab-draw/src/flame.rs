@@ -1,11 +1,12 @@
 //! Flame graphs: time by call stack. A box is a function, as wide as its part of the time; what it called stands on it.
+//! Of two traces, boxes are as wide as in the second, and their colours tell how the time changed.
 
 use crate::axis::{WORDS, heading, legend};
-use crate::colour::{Colour, Theme};
+use crate::colour::{Colour, Theme, on_scale};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Rect, Scene, Style, at};
 use schedlab_model::{Nanos, Unit, readable};
-use schedlab_timeline::{CUT, FoldedStack, NO_STACK, RUN_DELAY};
+use schedlab_timeline::{CUT, FoldedStack, NO_STACK, RUN_DELAY, StackChange, WOKEN_BY};
 use std::collections::BTreeMap;
 
 /// The height of a box.
@@ -24,14 +25,25 @@ pub struct Flame {
     pub title: String,
     /// Lines under the title.
     pub notes: Vec<String>,
-    /// The stacks with their times.
-    pub stacks: Vec<FoldedStack>,
+    /// What is drawn.
+    pub stacks: FlameStacks,
+}
+
+/// What a flame graph shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlameStacks {
+    /// The stacks of one trace with their times.
+    Times(Vec<FoldedStack>),
+    /// Those of two, with their times in a second of each.
+    Changes(Vec<StackChange>),
 }
 
 /// A function with what it called.
 #[derive(Debug, Default)]
 struct Frame<'a> {
     time: u64,
+    /// In the first of two traces.
+    before: u64,
     called: BTreeMap<&'a str, Frame<'a>>,
 }
 
@@ -42,34 +54,87 @@ struct Placed<'a> {
     level: usize,
     start: u64,
     time: u64,
+    /// In the first of two traces.
+    before: u64,
+    /// Whether it is of who woke the task.
+    is_wakers: bool,
+}
+
+/// How the time of a box may have changed: up to this many hundredths of the time before, and the words for it.
+const CHANGES: [(u64, &str); 5] = [
+    (50, "at most half"),
+    (80, "0.5 to 0.8 times"),
+    (125, "0.8 to 1.25 times"),
+    (200, "1.25 to 2 times"),
+    (u64::MAX, "more than 2 times, or new"),
+];
+
+/// Which of [`CHANGES`] it is.
+fn class(before: u64, after: u64) -> usize {
+    let (before, after) = (u128::from(before), u128::from(after));
+    let is_within = |bound: u64| after * 100 <= before * u128::from(bound);
+    let all = &CHANGES[..CHANGES.len() - 1];
+    all.iter().position(|(bound, _)| is_within(*bound)).unwrap_or(all.len())
+}
+
+/// The colour of one of [`CHANGES`]: blue and orange, which eyes of all kinds tell apart.
+fn of_change(class: usize, theme: &Theme) -> Colour {
+    if *theme == Theme::grey() {
+        return on_scale(0.95 - 0.22 * class as f64);
+    }
+    match class {
+        0 => theme.panel.mix(theme.running, 230),
+        1 => theme.panel.mix(theme.running, 110),
+        2 => theme.panel.mix(theme.muted, 60),
+        3 => theme.panel.mix(theme.waiting, 120),
+        _ => theme.panel.mix(theme.waiting, 240),
+    }
 }
 
 impl<'a> Frame<'a> {
-    fn of(stacks: &'a [FoldedStack]) -> Self {
+    fn of(stacks: &'a FlameStacks) -> Self {
         let mut root = Self::default();
-        for stack in stacks {
-            root.time += stack.time.0;
-            let mut frame = &mut root;
-            for name in stack.frames.iter().take(LEVELS_MAX) {
-                frame = frame.called.entry(name).or_default();
-                frame.time += stack.time.0;
+        match stacks {
+            FlameStacks::Times(stacks) => {
+                stacks.iter().for_each(|of| root.add(&of.frames, of.time.0, 0));
+            }
+            FlameStacks::Changes(stacks) => {
+                stacks.iter().for_each(|of| root.add(&of.frames, of.after.0, of.before.0));
             }
         }
         root
     }
 
-    /// Places what this function called, the longest first.
-    fn place(&self, level: usize, mut start: u64, least: u64, into: &mut Vec<Placed<'a>>) -> usize {
+    fn add(&mut self, frames: &'a [String], time: u64, before: u64) {
+        let mut frame = self;
+        (frame.time, frame.before) = (frame.time + time, frame.before + before);
+        for name in frames.iter().take(LEVELS_MAX) {
+            frame = frame.called.entry(name).or_default();
+            (frame.time, frame.before) = (frame.time + time, frame.before + before);
+        }
+    }
+
+    /// Places what this function called, the longest first; gives how many boxes are too narrow.
+    fn place(
+        &self,
+        (level, is_wakers): (usize, bool),
+        mut start: u64,
+        least: u64,
+        into: &mut Vec<Placed<'a>>,
+    ) -> usize {
         let mut called: Vec<(&&str, &Frame<'a>)> = self.called.iter().collect();
         called.sort_by_key(|(name, frame)| (std::cmp::Reverse(frame.time), **name));
         let mut left_out = 0;
         for (name, frame) in called {
             if frame.time < least {
-                left_out += 1;
+                // What the second trace does not have is told in a sentence of its own.
+                left_out += usize::from(frame.time > 0);
                 continue;
             }
-            into.push(Placed { name, level, start, time: frame.time });
-            left_out += frame.place(level + 1, start, least, into);
+            let is_wakers = is_wakers || name.starts_with(WOKEN_BY);
+            let Frame { time, before, .. } = *frame;
+            into.push(Placed { name, level, start, time, before, is_wakers });
+            left_out += frame.place((level + 1, is_wakers), start, least, into);
             start += frame.time;
         }
         left_out
@@ -91,7 +156,7 @@ impl Flame {
         };
         let least = u64::try_from(u128::from(whole) * NARROWEST as u128 / width as u128);
         let mut placed = Vec::new();
-        let left_out = root.place(0, 0, least.unwrap_or(u64::MAX).max(1), &mut placed);
+        let left_out = root.place((0, false), 0, least.unwrap_or(u64::MAX).max(1), &mut placed);
         let levels = placed.iter().map(|frame| frame.level + 1).max().unwrap_or(1);
         let bottom = y + i32::try_from(levels).unwrap_or(i32::MAX).saturating_mul(ROW);
         for frame in &placed {
@@ -100,7 +165,7 @@ impl Flame {
             // A gap between neighbours, where there is room for one.
             let gap = if to - from > 2 * PX { PX / 2 } else { 0 };
             let of = Rect::new(x + from, top, to - from - gap, ROW - PX / 2);
-            draw(&mut scene, theme, frame, of, whole);
+            self.draw(&mut scene, theme, frame, of, whole);
         }
         if placed.is_empty() {
             let middle = at(x + width / 2, y + 12 * PX);
@@ -108,26 +173,51 @@ impl Flame {
             scene.text(middle, Anchor::Middle, style, "No task was off its CPU in this window");
         }
         let corner = at(x, bottom + 14 * PX);
-        let entries = entries(theme, &placed, left_out);
+        let entries = self.entries(theme, &placed, left_out);
         scene.height = legend(&mut scene, theme, corner, width, &entries) + 8 * PX;
         scene
     }
-}
 
-fn draw(scene: &mut Scene, theme: &Theme, frame: &Placed<'_>, of: Rect, whole: u64) {
-    let share = readable(frame.time as f64 / whole as f64, Unit::Fraction);
-    let label = format!("{}: {}, {share}", frame.name, Nanos(frame.time).readable());
-    let fill = colour(frame, theme);
-    scene.labelled(&label, |scene| {
-        scene.rect(fill, of);
-        let style = Style::regular(11, fill.ink());
-        let room = of.w - 6 * PX;
-        // Less than a few letters tell nothing.
-        if room > 18 * PX {
-            let name = shorten(frame.name, style.size, style.weight, room);
-            scene.text(at(of.x + 3 * PX, of.y + 12 * PX), Anchor::Start, style, &name);
+    fn draw(&self, scene: &mut Scene, theme: &Theme, frame: &Placed<'_>, of: Rect, whole: u64) {
+        let share = readable(frame.time as f64 / whole as f64, Unit::Fraction);
+        let (name, time) = (frame.name, Nanos(frame.time).readable());
+        let (label, fill) = match self.stacks {
+            FlameStacks::Times(_) => (format!("{name}: {time}, {share}"), colour(frame, theme)),
+            FlameStacks::Changes(_) => {
+                let before = Nanos(frame.before).readable();
+                let label = format!("{name}: {time} in 1 s, before {before}; {share}");
+                (label, of_change(class(frame.before, frame.time), theme))
+            }
+        };
+        scene.labelled(&label, |scene| {
+            scene.rect(fill, of);
+            let style = Style::regular(11, fill.ink());
+            let room = of.w - 6 * PX;
+            // Less than a few letters tell nothing.
+            if room > 18 * PX {
+                let name = shorten(name, style.size, style.weight, room);
+                scene.text(at(of.x + 3 * PX, of.y + 12 * PX), Anchor::Start, style, &name);
+            }
+        });
+    }
+
+    /// The legend.
+    fn entries(
+        &self,
+        theme: &Theme,
+        placed: &[Placed<'_>],
+        left_out: usize,
+    ) -> Vec<(Colour, String)> {
+        let mut entries = match &self.stacks {
+            FlameStacks::Times(_) => times(theme, placed),
+            FlameStacks::Changes(stacks) => changes(theme, stacks),
+        };
+        if left_out > 0 {
+            let count = readable(left_out as f64, Unit::Count);
+            entries.push((WORDS, format!("{count} boxes are too narrow to be drawn")));
         }
-    });
+        entries
+    }
 }
 
 fn colour(frame: &Placed<'_>, theme: &Theme) -> Colour {
@@ -139,7 +229,8 @@ fn colour(frame: &Placed<'_>, theme: &Theme) -> Colour {
             // FNV-1a: the same name has the same tint in every picture.
             let fold = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
             let tint = name.bytes().fold(2_166_136_261, fold) >> 8 & (TINTS - 1);
-            theme.panel.mix(theme.running, 70 + 14 * tint as u8)
+            let of = if frame.is_wakers { theme.moved } else { theme.running };
+            theme.panel.mix(of, 70 + 14 * tint as u8)
         }
     }
 }
@@ -148,12 +239,16 @@ fn of_commands(theme: &Theme) -> Colour {
     theme.panel.mix(theme.muted, 130)
 }
 
-fn entries(theme: &Theme, placed: &[Placed<'_>], left_out: usize) -> Vec<(Colour, String)> {
+fn times(theme: &Theme, placed: &[Placed<'_>]) -> Vec<(Colour, String)> {
     let has = |name: &str| placed.iter().any(|frame| frame.name == name);
     let mut entries = vec![
         (of_commands(theme), "command".to_owned()),
         (theme.panel.mix(theme.running, 120), "function in which it was blocked".to_owned()),
     ];
+    if placed.iter().any(|frame| frame.is_wakers) {
+        let what = format!("{WOKEN_BY}...: who ended the sleep, and its functions");
+        entries.push((theme.panel.mix(theme.moved, 120), what));
+    }
     if has(RUN_DELAY) {
         let what = "woken, and waited for a CPU";
         entries.push((theme.waiting, format!("{RUN_DELAY}: {what}")));
@@ -165,9 +260,22 @@ fn entries(theme: &Theme, placed: &[Placed<'_>], left_out: usize) -> Vec<(Colour
         entries.push((theme.unknown, format!("{CUT}: the trace does not know these callers")));
     }
     entries.push((WORDS, "width: time off the CPU; functions stand on their callers".to_owned()));
-    if left_out > 0 {
-        let count = readable(left_out as f64, Unit::Count);
-        entries.push((WORDS, format!("{count} boxes are too narrow to be drawn")));
+    entries
+}
+
+fn changes(theme: &Theme, stacks: &[StackChange]) -> Vec<(Colour, String)> {
+    let classes = CHANGES.iter().enumerate();
+    let class =
+        |(class, (_, words)): (usize, &(u64, &str))| (of_change(class, theme), (*words).to_owned());
+    let mut entries: Vec<_> = classes.map(class).collect();
+    let width =
+        "colour: time off the CPU in 1 s, divided by that of the first trace; width: in the second";
+    entries.push((WORDS, width.to_owned()));
+    let gone = stacks.iter().filter(|of| of.after == Nanos::ZERO).map(|of| of.before.0).sum();
+    if gone > 0 {
+        let gone = Nanos(gone).readable();
+        let what = "of the first trace are in stacks that the second does not have";
+        entries.push((WORDS, format!("{gone} in 1 s {what}")));
     }
     entries
 }
@@ -181,6 +289,7 @@ mod tests {
     }
 
     fn flame(stacks: Vec<FoldedStack>) -> Flame {
+        let stacks = FlameStacks::Times(stacks);
         Flame { title: "Off-CPU time".into(), notes: vec!["2 tasks".into()], stacks }
     }
 
@@ -192,9 +301,10 @@ mod tests {
             stack("a;main;poll", 100),
             stack("b;[no stack]", 200),
         ];
-        let root = Frame::of(&stacks);
+        let flame = flame(stacks);
+        let root = Frame::of(&flame.stacks);
         let mut placed = Vec::new();
-        assert_eq!(root.place(0, 0, 1, &mut placed), 0);
+        assert_eq!(root.place((0, false), 0, 1, &mut placed), 0);
         let told = placed.iter().map(|of| (of.name, of.level, of.start, of.time));
         let expected = [
             ("a", 0, 0, 800),
@@ -206,7 +316,7 @@ mod tests {
             ("[no stack]", 1, 800, 200),
         ];
         assert_eq!(told.collect::<Vec<_>>(), expected);
-        let scene = flame(stacks).scene(900, &Theme::light());
+        let scene = flame.scene(900, &Theme::light());
         let texts: Vec<&str> = scene.texts().iter().map(|text| text.content.as_str()).collect();
         assert!(texts.contains(&"main") && texts.contains(&"[run delay]"), "{texts:?}");
     }
@@ -218,5 +328,32 @@ mod tests {
         let svg = text(flame(stacks));
         assert!(svg.contains("1 boxes are too narrow"), "{svg}");
         assert!(text(flame(Vec::new())).contains("No task was off its CPU"));
+    }
+
+    #[test]
+    fn a_change_has_the_colour_of_its_ratio_and_the_width_of_the_second_trace() {
+        let of = |before, after| class(before, after);
+        assert_eq!([of(100, 50), of(100, 51), of(100, 80), of(100, 81)], [0, 1, 1, 2]);
+        assert_eq!([of(100, 125), of(100, 126), of(100, 200), of(100, 201)], [2, 3, 3, 4]);
+        assert_eq!([of(0, 1), of(1, 0), of(u64::MAX, u64::MAX)], [4, 0, 2]);
+        let change = |frames: &str, before, after| StackChange {
+            frames: frames.split(';').map(str::to_owned).collect(),
+            before: Nanos(before),
+            after: Nanos(after),
+        };
+        let stacks = vec![
+            change("a;main;read", 100, 300),
+            change("a;main;poll", 100, 100),
+            change("a;gone", 70, 0),
+        ];
+        let stacks = FlameStacks::Changes(stacks);
+        let flame = Flame { title: "Change".into(), notes: Vec::new(), stacks };
+        let svg = crate::svg(&flame.scene(600, &Theme::light()));
+        for told in
+            ["read: 300 ns in 1 s, before 100 ns; 75.0 %", "70 ns in 1 s of the first trace are"]
+        {
+            assert!(svg.contains(told), "{told} in {svg}");
+        }
+        assert!(!svg.contains(">gone<") && !svg.contains("too narrow"), "{svg}");
     }
 }

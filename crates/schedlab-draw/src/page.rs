@@ -15,6 +15,7 @@ mod arguments;
 mod columns;
 mod pair;
 mod power;
+mod sleeps;
 
 pub use anonymous::Anonymous;
 pub use arguments::{Listening, Said};
@@ -31,6 +32,7 @@ use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology};
 use schedlab_timeline::{
     Cell, ConservationAnswer, Episode, ExplainedWait, State, TaskId, WaitCause,
 };
+use sleeps::SleepData;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -145,7 +147,8 @@ pub fn page_from(
     };
     let length = crate::duration(data.window.duration());
     let note = format!("{}, {size}, {length}", crate::number_of(data.cpus.len(), "CPU"));
-    let page = Page { title: &title, data, cpus: &cpus, origin, topology };
+    let sleeps = SleepData::of(&data.sleeps, data.window.start);
+    let page = Page { title: &title, data, cpus: &cpus, origin, topology, sleeps: &sleeps };
     fill(
         include_str!("../page/page.html"),
         &[
@@ -157,6 +160,7 @@ pub fn page_from(
             ("script", &script()),
             ("points", &packed(&[&points(data, &cpus)])),
             ("power", &packed(&[&power::bytes(data, &cpus)])),
+            ("sleeps", &packed(&[&sleeps.bytes()])),
             ("parts", &parts(data, &cpus)),
         ],
     )
@@ -298,6 +302,7 @@ pub fn script() -> String {
         include_str!("../page/paint.js"),
         include_str!("../page/lists.js"),
         include_str!("../page/events.js"),
+        include_str!("../page/flame.js"),
         include_str!("../page/export.js"),
         include_str!("../page/main.js"),
     ];
@@ -319,11 +324,12 @@ struct Page<'a> {
     cpus: &'a [&'a (u16, Track)],
     origin: Nanos,
     topology: Option<&'a Topology>,
+    sleeps: &'a SleepData,
 }
 
 impl Page<'_> {
     fn head(&self, episodes: &[Note], episodes_count: u64) -> String {
-        let Self { title, data, cpus, origin, .. } = *self;
+        let Self { title, data, cpus, origin, sleeps, .. } = *self;
         let tasks: Vec<String> = data
             .tasks
             .iter()
@@ -345,7 +351,7 @@ impl Page<'_> {
              \"power\":{},\"processes\":[{}],\"groups\":[{}],\
              \"themes\":{{\"light\":{},\"dark\":{}}},\
              \"episodes\":[{}],\"episodesCount\":{episodes_count},\"answer\":{},\
-             \"causes\":[{}],\"open\":[{}],\"off\":[{}]}}",
+             \"causes\":[{}],\"open\":[{}],\"off\":[{}],\"flame\":{}}}",
             json(title),
             origin.0,
             (data.window.start - origin).0,
@@ -363,7 +369,8 @@ impl Page<'_> {
             self.answer(),
             causes(),
             self.open(),
-            self.off()
+            self.off(),
+            sleeps.head()
         )
     }
 

@@ -26,7 +26,7 @@ const LATE: usize = 4096;
 pub(crate) enum Found<'a> {
     /// An event.
     Record(Nanos, &'a [u8]),
-    /// The sample of the switch before it: its task goes to sleep, and its stack is kept.
+    /// The sample of the event before it: its task goes to sleep or wakes another, and its stack is kept.
     Stack(&'a Sample<'a>),
     Lost(Option<NonZeroU32>),
     /// A record of mappings or processes: its kind, all of it, its time.
@@ -137,7 +137,7 @@ fn hand_on(at: &At, record: &[u8], layout: Layout, sink: &mut Sink<'_>) -> io::R
         record::SAMPLE => {
             let Some(sample) = Sample::parse(body, layout.samples) else { return Ok(()) };
             sink(Found::Record(sample.time, sample.raw))?;
-            match layout.stacks.is_some_and(|stacks| stacks.goes_to_sleep(&sample)) {
+            match layout.stacks.is_some_and(|stacks| stacks.are_kept_of(&sample)) {
                 true => sink(Found::Stack(&sample)),
                 false => Ok(()),
             }

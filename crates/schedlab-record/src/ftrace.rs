@@ -96,8 +96,9 @@ impl Instance {
             }
             self.write(&format!("{dir}/enable"), "1")?;
         }
-        if options.stacks {
-            let (file, trigger) = stacks::TRIGGER;
+        let of_wakers = options.wakers.then_some(stacks::WAKERS);
+        let triggers = options.stacks.then_some(stacks::TRIGGER).into_iter().chain(of_wakers);
+        for (file, trigger) in triggers {
             self.write(file, trigger).map_err(|error| RecordError::Unsupported {
                 what: "--stacks".into(),
                 why: format!("the kernel takes no trigger 'stacktrace': {error}"),
@@ -306,6 +307,7 @@ mod tests {
     fn head() -> Head {
         Head {
             user_stacks: None,
+            wakers: false,
             schema: spool::SCHEMA,
             source: Source::Ftrace,
             overwrites: false,

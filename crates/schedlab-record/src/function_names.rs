@@ -3,15 +3,17 @@
 //! A trace may come from elsewhere. Only the very kernel and the very files give names: by their build ids, or, where a
 //! trace tells none, by release, device and inode.
 
+use super::jit_names::JitNames;
 use super::symbols::{
     self, Content, Elf, Segment, by_build_id, file_offset, has_build_id, hex, with_debug_file,
     without_parameters,
 };
 use object::{Object, ObjectSymbol, SymbolKind};
+use schedlab_model::Pid;
 use schedlab_trace::{Function, FunctionNames, KernelId, MappedFile, Names};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// The names that this machine knows.
@@ -23,20 +25,29 @@ pub fn names_here() -> Names {
 /// The same, also by the programs and debug files in these folders: below `.build-id`, by their names, or by their paths.
 #[must_use]
 pub fn names_here_and_in(folders: Vec<PathBuf>) -> Names {
-    Names(Arc::new(Here { folders }))
+    Names(Arc::new(Here { folders, ..Here::default() }))
 }
 
 #[derive(Debug, Default)]
 struct Here {
     folders: Vec<PathBuf>,
+    /// Code that compilers made while their programs ran.
+    made: Mutex<JitNames>,
+    /// The build id and the release of this kernel.
+    kernel: OnceLock<(Option<String>, String)>,
+}
+
+/// The build id and the release of this kernel.
+fn this_kernel() -> (Option<String>, String) {
+    let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    (build_id_of(&notes).map(hex), release.trim().to_owned())
 }
 
 impl FunctionNames for Here {
     fn kernel(&self, kernel: &KernelId<'_>) -> Result<Vec<u8>, (String, String)> {
-        let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
-        let here = build_id_of(&notes).map(hex);
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        is_same(kernel, here.as_deref(), release.trim())
+        let (here, release) = this_kernel();
+        is_same(kernel, here.as_deref(), &release)
             .map_err(|why| (why, "read the trace on the machine that recorded it".to_owned()))?;
         let kallsyms = std::fs::read("/proc/kallsyms");
         let kallsyms = kallsyms.map_err(|error| {
@@ -65,6 +76,20 @@ impl FunctionNames for Here {
         }
         let place = places.into_iter().find(|place| is_this(place, file, id.as_deref()))?;
         functions_of(&place, &self.folders)
+    }
+
+    fn made(
+        &self,
+        kernel: &KernelId<'_>,
+        process: Pid,
+        address: u64,
+        recorded: Option<SystemTime>,
+    ) -> Option<String> {
+        // On another machine the number is another process.
+        let (here, release) = self.kernel.get_or_init(this_kernel);
+        is_same(kernel, here.as_deref(), release).ok()?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.name(process, address, recorded)
     }
 
     fn readable(&self, name: &str) -> String {

@@ -1,7 +1,8 @@
 //! Names of functions that a compiler made while its program ran: the file `/tmp/perf-PID.map` of the process, which JIT
 //! compilers write for perf.
 //!
-//! Anybody can put such a file there. So it counts only if its owner is the user of the process, or this one.
+//! Anybody can put such a file there. So it counts only if its owner is the user of the process, or this one. A file that
+//! was made after a recording belongs to another process with the same number.
 
 use schedlab_model::Pid;
 use schedlab_sys::{process, regular_file};
@@ -10,6 +11,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Functions by process.
 #[derive(Debug, Default)]
@@ -25,9 +27,15 @@ pub(crate) struct Functions {
 }
 
 impl JitNames {
-    /// The function of a process that holds an address.
-    pub(crate) fn name(&mut self, pid: Pid, address: u64) -> Option<String> {
-        let functions = self.known.entry(pid).or_insert_with(|| read(pid).unwrap_or_default());
+    /// The function of a process that holds an address; `recorded`: when its recording was over, if it is.
+    pub(crate) fn name(
+        &mut self,
+        pid: Pid,
+        address: u64,
+        recorded: Option<SystemTime>,
+    ) -> Option<String> {
+        let functions =
+            self.known.entry(pid).or_insert_with(|| read(pid, recorded).unwrap_or_default());
         functions.name(address).map(str::to_owned)
     }
 }
@@ -63,7 +71,7 @@ impl Functions {
 }
 
 /// Reads the file of a process.
-fn read(pid: Pid) -> Option<Functions> {
+fn read(pid: Pid, recorded: Option<SystemTime>) -> Option<Functions> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     let user = field("Uid:").and_then(|ids| ids.split_ascii_whitespace().next()?.parse().ok());
@@ -72,14 +80,23 @@ fn read(pid: Pid) -> Option<Functions> {
     if let Some(inner) = field("NSpid:").and_then(|ids| ids.split_ascii_whitespace().last()) {
         places.push(PathBuf::from(format!("/proc/{pid}/root/tmp/perf-{inner}.map")));
     }
-    places.iter().find_map(|place| read_if_owned(place, user))
+    places.iter().find_map(|place| read_if_owned(place, user, recorded))
 }
 
-fn read_if_owned(path: &Path, user: Option<u32>) -> Option<Functions> {
+fn read_if_owned(
+    path: &Path,
+    user: Option<u32>,
+    recorded: Option<SystemTime>,
+) -> Option<Functions> {
     let file: File = regular_file::open(path).ok()?;
     let data = file.metadata().ok()?;
     let is_ours = data.uid() == process::user() || Some(data.uid()) == user;
     if !is_ours || data.len() > regular_file::TEXT_MAX {
+        return None;
+    }
+    // The program goes on writing after a recording, but began before.
+    let begun = data.created().or_else(|_| data.modified()).ok()?;
+    if recorded.is_some_and(|recorded| begun > recorded) {
         return None;
     }
     let mut text = Vec::new();
@@ -109,14 +126,16 @@ mod tests {
         let path = dir.path().join("perf-7.map");
         std::fs::write(&path, "1000 10 mine\n").unwrap();
         let owner = std::fs::metadata(&path).unwrap().uid();
-        assert!(read_if_owned(&path, None).is_some(), "it is ours");
+        assert!(read_if_owned(&path, None, None).is_some(), "it is ours");
+        let long_ago = Some(SystemTime::UNIX_EPOCH);
+        assert_eq!(read_if_owned(&path, None, long_ago), None, "it was made after the recording");
         if !process::is_root() {
             return;
         }
         let other = owner + 12_345;
         std::os::unix::fs::chown(&path, Some(other), None).unwrap();
-        assert_eq!(read_if_owned(&path, None), None);
-        assert_eq!(read_if_owned(&path, Some(other + 1)), None);
-        assert!(read_if_owned(&path, Some(other)).is_some(), "it is the process's user's");
+        assert_eq!(read_if_owned(&path, None, None), None);
+        assert_eq!(read_if_owned(&path, Some(other + 1), None), None);
+        assert!(read_if_owned(&path, Some(other), None).is_some(), "it is the process's user's");
     }
 }

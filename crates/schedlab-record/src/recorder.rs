@@ -338,6 +338,7 @@ pub(crate) fn head(
         tracepoints,
         requests: Vec::new(),
         user_stacks: options.user_stacks,
+        wakers: options.wakers,
         cpus: topology::online(sys).map_err(RecordError::io("reading the online CPUs"))?,
         topology: topology::read(sys).ok(),
         uname: uname(),

@@ -265,13 +265,13 @@ pub(crate) fn out_of_use(missed: &CpuSet) -> Option<Warning> {
 /// A tracepoint, in samples that are laid out alike for all tracepoints of a recording.
 fn source(point: &Tracepoint, options: &Options) -> Source {
     let id = point.id.into();
-    let is_switch = point.name == "sched_switch";
+    let has_stack = point.name == "sched_switch" || options.wakers && point.name == "sched_waking";
     match (options.user_stacks, options.stacks) {
-        (Some(user), kernel) if is_switch => {
+        (Some(user), kernel) if has_stack => {
             Source::WithUserStack(id, UserStack { kernel, copy: user.copy_bytes })
         }
         (Some(_), _) => Source::BesideUserStack(id),
-        (None, true) if is_switch => Source::WithStack(id),
+        (None, true) if has_stack => Source::WithStack(id),
         (None, true) => Source::WithoutStack(id),
         (None, false) => Source::Tracepoint(id),
     }

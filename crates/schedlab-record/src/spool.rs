@@ -54,6 +54,9 @@ pub(crate) struct Head {
     /// How the stacks of programs are recorded.
     #[serde(default)]
     pub(crate) user_stacks: Option<schedlab_workload::UserStacks>,
+    /// Whether stacks of tasks that wake others are recorded.
+    #[serde(default)]
+    pub(crate) wakers: bool,
     /// The tasks whose events alone are recorded; empty if all are.
     #[serde(default)]
     pub(crate) only: BTreeSet<Pid>,

@@ -1,6 +1,7 @@
-//! Call stacks of tasks that leave their CPUs to sleep: what a blocked task waits in.
+//! Call stacks of tasks that leave their CPUs to sleep: what a blocked task waits in. If asked for, also those of tasks that
+//! wake others.
 //!
-//! Ftrace logs them itself, behind the switch (its trigger `stacktrace`). Perf events add them to the sample of the switch;
+//! Ftrace logs them itself, behind the event (its trigger `stacktrace`). Perf events add them to the sample of the event;
 //! [`Stacks::record`] makes the same record of that. Names of functions come from a copy of `/proc/kallsyms` in the spool,
 //! of which the trace keeps the lines that its stacks need.
 
@@ -20,6 +21,11 @@ use std::path::Path;
 /// tasks; a task that stays runnable has none.
 pub(crate) const TRIGGER: (&str, &str) =
     ("events/sched/sched_switch/trigger", "stacktrace if prev_state & 255");
+/// The same of tasks that wake others. In an interrupt (bits of `common_flags`) the stack would be that of a bystander.
+pub(crate) const WAKERS: (&str, &str) =
+    ("events/sched/sched_waking/trigger", "stacktrace if !(common_flags & 88)");
+/// The bits of `common_flags` in a hardware interrupt, in a softirq and in an interrupt that cannot be masked.
+const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 /// The first address of the kernel.
 const KERNEL: u64 = 1 << 63;
 
@@ -106,24 +112,40 @@ pub(crate) struct Stacks {
     switch: u16,
     /// The offset and the size of the state.
     state: (usize, usize),
+    /// The wakeups with stacks, if these are recorded.
+    waking: Option<u16>,
 }
 
 impl Stacks {
-    /// `None` where no stacks are recorded.
-    pub(crate) fn of(tracepoints: &[Tracepoint]) -> Option<Self> {
+    /// `None` where no stacks are recorded; `wakers`: whether those of wakers are.
+    pub(crate) fn of(tracepoints: &[Tracepoint], wakers: bool) -> Option<Self> {
         let stack = tracepoints.iter().find(|point| point.is_stack())?;
         let switch = tracepoints.iter().find(|point| point.name == "sched_switch")?;
+        let waking = tracepoints.iter().find(|point| wakers && point.name == "sched_waking");
         Some(Self {
             id: stack.id,
             size_at: stack.field("size")?.0,
             callers_at: stack.field("caller")?.0,
             switch: switch.id,
             state: switch.field("prev_state")?,
+            waking: waking.map(|point| point.id),
         })
     }
 
+    /// Whether the stack of a sample is kept: its task goes to sleep, or wakes another.
+    pub(crate) fn are_kept_of(&self, sample: &Sample<'_>) -> bool {
+        self.goes_to_sleep(sample) || self.wakes(sample)
+    }
+
+    /// Whether a sample is a wakeup by its task; an interrupt's has the stack of a bystander.
+    fn wakes(&self, sample: &Sample<'_>) -> bool {
+        let id = sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        let is_tasks = |flags: &u8| flags & IN_INTERRUPT == 0;
+        id.is_some() && id == self.waking && sample.raw.get(2).is_some_and(is_tasks)
+    }
+
     /// Whether a sample is a switch after which its task sleeps.
-    pub(crate) fn goes_to_sleep(&self, sample: &Sample<'_>) -> bool {
+    fn goes_to_sleep(&self, sample: &Sample<'_>) -> bool {
         let id = sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id));
         let state = sample.raw.get(self.state.0..self.state.0 + self.state.1).map(number);
         id == Some(self.switch) && state.is_some_and(|state| state & SLEEPS != 0)
@@ -211,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_sample_of_a_task_that_sleeps_gives_the_record_that_ftrace_would_write() {
-        let stacks = Stacks::of(&points()).unwrap();
+        let stacks = Stacks::of(&points(), false).unwrap();
         let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
         let chain: Vec<u8> = chain.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let raw = |state: u64| {
@@ -229,7 +251,7 @@ mod tests {
         let record = |raw: &[u8], user: &[u64]| {
             let body = body(raw);
             let sample = Sample::parse(&body, layout).unwrap();
-            stacks.goes_to_sleep(&sample).then(|| stacks.record(&sample, user)).flatten()
+            stacks.are_kept_of(&sample).then(|| stacks.record(&sample, user)).flatten()
         };
         let made = record(&asleep, &[]).unwrap();
         assert_eq!(made[..2], 4u16.to_ne_bytes());
@@ -244,6 +266,30 @@ mod tests {
         for length in 0..asleep.len() {
             assert_eq!(record(&asleep[..length], &[]), None);
         }
-        assert!(Stacks::of(&points()[..1]).is_none());
+        assert!(Stacks::of(&points()[..1], false).is_none());
+    }
+
+    #[test]
+    fn a_wakers_stack_is_kept_if_it_was_asked_for_and_no_interrupt_woke() {
+        let mut points = points();
+        points.push(Tracepoint {
+            system: "sched".into(),
+            name: "sched_waking".into(),
+            id: 375,
+            format: String::new(),
+        });
+        let is_kept = |wakers: bool, flags: u8| {
+            let raw = [&375u16.to_ne_bytes()[..], &[flags, 0], &[0; 4]].concat();
+            let size = u32::try_from(raw.len()).unwrap().to_ne_bytes();
+            let body = [&[0; 16][..], &size, &raw].concat();
+            let layout = SampleLayout { has_task: false, has_chain: true };
+            let sample = Sample::parse(&body, layout).unwrap();
+            Stacks::of(&points, wakers).unwrap().are_kept_of(&sample)
+        };
+        assert_eq!(
+            [0, 1, 0x08, 0x10, 0x40].map(|flags| is_kept(true, flags)),
+            [true, true, false, false, false]
+        );
+        assert!(!is_kept(false, 0));
     }
 }

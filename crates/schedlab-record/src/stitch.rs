@@ -175,7 +175,7 @@ fn with_heard(marks: &Marks, dir: &Path) -> Result<Marks, RecordError> {
 }
 
 fn layout(head: &Head) -> copy::Layout {
-    let stacks = Stacks::of(&head.tracepoints);
+    let stacks = Stacks::of(&head.tracepoints, head.wakers);
     let samples = head.samples();
     copy::Layout { source: head.source, page: head.page_size as usize, stacks, samples }
 }
@@ -538,6 +538,7 @@ mod tests {
             started: Nanos::ZERO,
             hierarchy: None,
             user_stacks: None,
+            wakers: false,
             only: BTreeSet::new(),
         }
     }

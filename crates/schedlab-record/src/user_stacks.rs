@@ -171,7 +171,8 @@ impl<'a> Maker<'a> {
         let source = &self.spaces.files[file];
         if !spaces::is_file(source) {
             let is_return = u64::from(!words.is_empty());
-            let word = match self.jit.name(sample.process, address.saturating_sub(is_return)) {
+            let call = address.saturating_sub(is_return);
+            let word = match self.jit.name(sample.process, call, None) {
                 Some(name) => Word::Name(self.number_of(name)),
                 None => Word::Address(address),
             };

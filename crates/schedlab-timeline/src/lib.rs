@@ -61,6 +61,7 @@ mod queue;
 mod ran_instead;
 mod requests;
 mod slices;
+mod stack_change;
 mod stacks;
 mod state;
 mod step;
@@ -98,14 +99,19 @@ pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Mo
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use off_cpu::{
-    CUT, FoldedStack, NO_STACK, OffCpuAnswer, OffCpuStack, OffCpuStacks, RUN_DELAY, StackRow,
+    CUT, FoldedStack, NO_STACK, OffCpuAnswer, OffCpuStack, OffCpuStacks, RUN_DELAY, Sleep, Sleeps,
+    StackRow, WOKEN_BY, WokenBy,
 };
 pub use open_waits::Open;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};
 pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_within, span_of};
 pub use ran_instead::{Instead, Meanwhile};
-pub use requests::{Composition, Part, REQUESTS_MIN, Request, Requests, RequestsAnswer};
+pub use requests::{
+    Composition, Part, REQUESTS_MIN, Request, RequestStacks, RequestStacksAnswer, Requests,
+    RequestsAnswer,
+};
 pub use slices::{SleepSlice, Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
+pub use stack_change::{StackChange, stack_changes};
 pub use stacks::{Blocked, BlockedIn, STACK, StackId, Stacks, tells_where_tasks_block};
 pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};

@@ -2,16 +2,19 @@
 //!
 //! A task is off the CPU from the switch after which it sleeps until it is woken, and then until it runs. Both times go to
 //! the stack with which it went to sleep. A task that was displaced went to sleep nowhere: its waits are not in here.
-//! Memory: each different stack once, and a sum for each task and stack.
+//! With wakers, the time asleep also has who ended it: a task with its stack, if the trace holds it, or an interrupt. The
+//! task that an interrupt met is nobody's waker.
+//!
+//! Memory: each different stack once, and a sum for each task and stack; with wakers, for each of these and each waker.
 
-use crate::change::{Change, Moved, Runnable, Switch};
+use crate::change::{Change, Moved, Runnable, Switch, Waker};
 use crate::question::{Question, Told};
 use crate::stacks::{CALLER, Listener, StackId, Stacks};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
 use crate::task_filter::Chosen;
 use schedlab_model::table::{Column, Row, Share, column};
-use schedlab_model::{Left, Nanos, Need, columns};
+use schedlab_model::{Context, Left, Nanos, Need, columns};
 use std::collections::BTreeMap;
 
 /// The frame in place of a stack that the trace does not hold.
@@ -21,12 +24,109 @@ pub const CUT: &str = "[cut]";
 /// The frame on top of a stack for the time from the wakeup until the task ran.
 pub const RUN_DELAY: &str = "[run delay]";
 
+/// What the frame of a waker begins with; the functions of the waker stand on it.
+pub const WOKEN_BY: &str = "woken by ";
+/// What is named as the waker of a task that slept to the end.
+const NOBODY: &str = "nobody before the end";
+
 /// Asks for the time that tasks were off their CPUs, by stack.
 #[derive(Clone, Debug)]
 pub struct OffCpuStacks {
     listener: Listener,
-    sums: BTreeMap<(TaskId, Option<StackId>), Sum>,
+    wakers: bool,
+    sums: Sums,
     tasks: Vec<Sleeper>,
+    sleeps: Sleeps,
+}
+
+/// Sleeps one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Sleeps {
+    /// In order of their ends.
+    pub found: Vec<Sleep>,
+    /// How many more there were than are kept.
+    pub left_out: u64,
+    most: usize,
+}
+
+/// A time for which a task was off its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// The task.
+    pub task: TaskId,
+    /// Where it went to sleep; `None` where the trace holds no stack of it.
+    pub stack: Option<StackId>,
+    /// When it went to sleep, or the begin of the window.
+    pub since: Nanos,
+    /// How long it was not runnable.
+    pub blocked: Nanos,
+    /// How long it then waited for a CPU.
+    pub waited: Nanos,
+}
+
+impl Sleeps {
+    /// Keeps a sleep, if there is room; gives its place.
+    fn keep(
+        &mut self,
+        task: TaskId,
+        stack: Option<StackId>,
+        until: Nanos,
+        blocked: Nanos,
+    ) -> usize {
+        if self.found.len() < self.most {
+            let (since, waited) = (until - blocked, Nanos::ZERO);
+            self.found.push(Sleep { task, stack, since, blocked, waited });
+            return self.found.len() - 1;
+        }
+        self.left_out += u64::from(self.most > 0);
+        usize::MAX
+    }
+}
+
+/// Times by task, stack and waker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sums(BTreeMap<(TaskId, Key), Sum>);
+
+/// Where a task slept, and who ended it.
+pub(crate) type Key = (Option<StackId>, Option<WokenBy>);
+
+/// Who ended a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WokenBy {
+    /// A task, with the stack that it had then, if the trace holds it.
+    Task(TaskId, Option<StackId>),
+    /// An interrupt: a device or a timer.
+    Interrupt,
+    /// The trace does not tell.
+    Unknown,
+    /// It slept to the end of the window.
+    Nobody,
+}
+
+impl WokenBy {
+    pub(crate) fn of(waker: &Waker) -> Self {
+        match waker.context {
+            Context::Unknown => Self::Unknown,
+            Context::Task if waker.task.is_some() => Self::Task(waker.task, None),
+            _ => Self::Interrupt,
+        }
+    }
+
+    fn name(self, state: &State) -> String {
+        match self {
+            Self::Task(task, _) => state.name(task),
+            Self::Interrupt => "an interrupt".to_owned(),
+            Self::Unknown => "somebody".to_owned(),
+            Self::Nobody => NOBODY.to_owned(),
+        }
+    }
+
+    const fn stack(self) -> Option<StackId> {
+        match self {
+            Self::Task(_, stack) => stack,
+            Self::Interrupt | Self::Unknown | Self::Nobody => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,15 +136,39 @@ struct Sum {
     waited: Nanos,
 }
 
+impl Sums {
+    pub(crate) fn slept(&mut self, task: TaskId, key: Key, time: Nanos) {
+        let sum = self.0.entry((task, key)).or_default();
+        sum.count += 1;
+        sum.blocked += time;
+    }
+
+    pub(crate) fn waited(&mut self, task: TaskId, key: Key, time: Nanos) {
+        self.0.entry((task, key)).or_default().waited += time;
+    }
+
+    pub(crate) fn answer(self, stacks: Stacks) -> OffCpuAnswer {
+        let row = |((task, (stack, woken)), sum): ((TaskId, Key), Sum)| {
+            let Sum { count, blocked, waited } = sum;
+            OffCpuStack { task, stack, woken, count, blocked, waited }
+        };
+        let is_told = |of: &OffCpuStack| of.blocked + of.waited > Nanos::ZERO;
+        let rows = self.0.into_iter().map(row).filter(is_told).collect();
+        OffCpuAnswer { rows, stacks, sleeps: Sleeps::default() }
+    }
+}
+
 /// Where a task sleeps, or slept last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sleeper {
     /// Where it sleeps now.
     stack: Option<StackId>,
-    /// How long the last sleep was, while nothing is known of where.
-    unstacked: Option<Nanos>,
-    /// Where it slept before it was woken, until it runs.
-    woken: Option<Option<StackId>>,
+    /// The last sleep, until it leaves a CPU again: its stack and its waker's may come late.
+    last: Option<(Key, Nanos)>,
+    /// Its place among the sleeps that are kept.
+    kept: usize,
+    /// Whether it was woken and has not run yet.
+    is_woken: bool,
     /// Whether an event of it was seen in the window.
     seen: bool,
 }
@@ -56,6 +180,8 @@ pub struct OffCpuStack {
     pub task: TaskId,
     /// Where it went to sleep; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
+    /// Who ended the sleep; `None` if wakers were not asked for.
+    pub woken: Option<WokenBy>,
     /// How often it went to sleep there.
     pub count: u64,
     /// How long it was not runnable.
@@ -71,6 +197,8 @@ pub struct OffCpuAnswer {
     pub rows: Vec<OffCpuStack>,
     /// The stacks by their numbers.
     pub stacks: Stacks,
+    /// Sleeps one by one, if they were asked for.
+    pub sleeps: Sleeps,
 }
 
 /// A path of frames, the outermost first, and the time that ends there.
@@ -84,11 +212,30 @@ pub struct FoldedStack {
 
 impl Default for OffCpuStacks {
     fn default() -> Self {
-        Self { listener: Listener::whole(), sums: BTreeMap::new(), tasks: Vec::new() }
+        Self {
+            listener: Listener::whole(),
+            wakers: false,
+            sums: Sums::default(),
+            tasks: Vec::new(),
+            sleeps: Sleeps::default(),
+        }
     }
 }
 
 impl OffCpuStacks {
+    /// The same, also by who ended each sleep.
+    #[must_use]
+    pub fn by_waker() -> Self {
+        Self { wakers: true, ..Self::default() }
+    }
+
+    /// The same, with the first `most` sleeps one by one.
+    #[must_use]
+    pub fn with_sleeps(mut self, most: usize) -> Self {
+        self.sleeps.most = most;
+        self
+    }
+
     fn of(&mut self, task: TaskId) -> &mut Sleeper {
         if task.index() >= self.tasks.len() {
             self.tasks.resize_with(task.index() + 1, Sleeper::default);
@@ -96,27 +243,44 @@ impl OffCpuStacks {
         &mut self.tasks[task.index()]
     }
 
-    fn sum(&mut self, task: TaskId, stack: Option<StackId>) -> &mut Sum {
-        self.sums.entry((task, stack)).or_default()
-    }
-
-    fn slept(&mut self, task: TaskId, time: Nanos) {
+    fn slept(&mut self, task: TaskId, until: Nanos, time: Nanos, by: WokenBy) {
+        let by = self.wakers.then_some(by);
+        let key = (self.of(task).stack.take(), by);
+        let kept = self.sleeps.keep(task, key.0, until, time);
         let of = self.of(task);
-        let stack = of.stack.take();
-        (of.unstacked, of.woken) = (stack.is_none().then_some(time), Some(stack));
-        let sum = self.sum(task, stack);
-        sum.count += 1;
-        sum.blocked += time;
+        (of.last, of.is_woken, of.kept) = (Some((key, time)), true, kept);
+        self.sums.slept(task, key, time);
     }
 
     fn waited(&mut self, task: TaskId, time: Nanos) {
         let of = self.of(task);
-        if let Some(stack) = of.woken.take() {
-            self.sum(task, stack).waited += time;
+        if let (true, Some((key, _))) = (std::mem::take(&mut of.is_woken), of.last) {
+            let kept = of.kept;
+            self.sums.waited(task, key, time);
+            if let Some(sleep) = self.sleeps.found.get_mut(kept) {
+                sleep.waited = time;
+            }
         }
     }
 
+    /// More is known of a task's last sleep.
+    fn learn(&mut self, task: TaskId, know: impl FnOnce(Key) -> Key) {
+        let Some((was, time)) = self.of(task).last else { return };
+        let is = know(was);
+        let of = self.of(task);
+        of.last = Some((is, time));
+        let kept = of.kept;
+        if let Some(sleep) = self.sleeps.found.get_mut(kept) {
+            sleep.stack = is.0;
+        }
+        let less = self.sums.0.entry((task, was)).or_default();
+        less.count -= 1;
+        less.blocked -= time;
+        self.sums.slept(task, is, time);
+    }
+
     fn switch(&mut self, switch: &Switch, state: &State) {
+        self.listener.switched(switch.cpu);
         if let Occupant::Task(task) = switch.was {
             self.of(task).seen = true;
         }
@@ -156,32 +320,34 @@ impl Question for OffCpuStacks {
     }
 
     fn told(&mut self, told: &Told<'_>, state: &State) {
+        if let Some((woken, stack)) = self.listener.told_of_waker(told, state) {
+            return self.learn(woken, |(slept, by)| match by {
+                Some(WokenBy::Task(waker, None)) => {
+                    (slept, Some(WokenBy::Task(waker, Some(stack))))
+                }
+                other => (slept, other),
+            });
+        }
         let Some((task, stack)) = self.listener.told(told, state) else { return };
-        let sleeps = matches!(state.task(task).activity, Activity::Sleeping { .. });
-        let of = self.of(task);
-        if sleeps {
-            of.stack = Some(stack);
+        if matches!(state.task(task).activity, Activity::Sleeping { .. }) {
+            self.of(task).stack = Some(stack);
             return;
         }
         // Another CPU may have woken it before the stack was logged.
-        let Some(time) = of.unstacked.take() else { return };
-        of.woken = of.woken.map(|_| Some(stack));
-        let unknown = self.sum(task, None);
-        unknown.count -= 1;
-        unknown.blocked -= time;
-        let sum = self.sum(task, Some(stack));
-        sum.count += 1;
-        sum.blocked += time;
+        self.learn(task, |(slept, by)| (slept.or(Some(stack)), by));
     }
 
     fn see(&mut self, change: &Change, state: &State) {
         let from = state.window().start;
         match *change {
             Change::Switch(ref switch) => self.switch(switch, state),
-            Change::Runnable(Runnable { at, task, slept, .. }) => {
+            Change::Runnable(Runnable { at, task, slept, ref waker, .. }) => {
                 self.of(task).seen = true;
                 if let Some((since, _)) = slept {
-                    self.slept(task, at - since.max(from));
+                    let by = WokenBy::of(waker);
+                    self.slept(task, at, at - since.max(from), by);
+                    let is_task = matches!(by, WokenBy::Task(..));
+                    self.listener.woke(waker.cpu, if is_task { task } else { TaskId::NONE });
                 }
             }
             Change::Moved(Moved { task, .. }) => self.of(task).seen = true,
@@ -203,25 +369,36 @@ impl Question for OffCpuStacks {
                     // Who only sleeps tells nothing, but who is stuck in another state does.
                     let stuck = matches!(left, Left::Blocked | Left::Stopped | Left::Traced);
                     self.of(id).seen |= stuck && open > Nanos::ZERO;
-                    self.slept(id, open);
+                    self.slept(id, window.end, open, WokenBy::Nobody);
                 }
                 _ => {}
             }
         }
-        let Self { listener, sums, tasks } = self;
-        let row = |((task, stack), Sum { count, blocked, waited }): ((TaskId, _), Sum)| {
-            OffCpuStack { task, stack, count, blocked, waited }
-        };
-        let is_told = |of: &OffCpuStack| {
-            let seen = tasks.get(of.task.index()).is_some_and(|of| of.seen);
-            seen && state.logs(of.task) && of.blocked + of.waited > Nanos::ZERO
-        };
-        let rows = sums.into_iter().map(row).filter(is_told).collect();
-        OffCpuAnswer { rows, stacks: listener.stacks }
+        let Self { listener, sums, tasks, mut sleeps, .. } = self;
+        let mut answer = sums.answer(listener.stacks);
+        let seen = |task: TaskId| tasks.get(task.index()).is_some_and(|of| of.seen);
+        answer.rows.retain(|row| seen(row.task) && state.logs(row.task));
+        sleeps.found.retain(|sleep| seen(sleep.task) && state.logs(sleep.task));
+        answer.sleeps = sleeps;
+        answer
     }
 }
 
 impl OffCpuAnswer {
+    /// The answer without wakers.
+    #[must_use]
+    pub fn without_wakers(mut self) -> Self {
+        let mut sums = Sums::default();
+        for row in self.rows {
+            let sum = sums.0.entry((row.task, (row.stack, None))).or_default();
+            sum.count += row.count;
+            sum.blocked += row.blocked;
+            sum.waited += row.waited;
+        }
+        self.rows = sums.answer(Stacks::default()).rows;
+        self
+    }
+
     /// The answer about chosen tasks alone.
     #[must_use]
     pub fn only(mut self, chosen: &Chosen) -> Self {
@@ -242,28 +419,46 @@ impl OffCpuAnswer {
         (sum(|row| row.blocked), sum(|row| row.waited), sum(unstacked))
     }
 
-    /// The stacks with their times, tasks of one name together, in order of frames.
+    /// The stacks with their times, tasks of one name together, in order of frames. What woke a task stands on its stack.
     #[must_use]
     pub fn folded(&self, state: &State) -> Vec<FoldedStack> {
         let mut all: BTreeMap<Vec<String>, Nanos> = BTreeMap::new();
         for row in &self.rows {
             let mut frames = vec![frame(&state.name(row.task))];
             match row.stack {
-                Some(stack) => {
-                    frames.extend(self.stacks.text(stack).split(CALLER).map(frame));
-                    frames[1..].reverse();
-                }
+                Some(stack) => self.outermost_first(stack, &mut frames),
                 None => frames.push(NO_STACK.to_owned()),
             }
             if row.waited > Nanos::ZERO {
                 let waited = [frames.as_slice(), &[RUN_DELAY.to_owned()]].concat();
                 *all.entry(waited).or_default() += row.waited;
             }
+            if let Some(woken) = row.woken {
+                frames.push(frame(&format!("{WOKEN_BY}{}", woken.name(state))));
+                if let Some(stack) = woken.stack() {
+                    self.outermost_first(stack, &mut frames);
+                }
+            }
             if row.blocked > Nanos::ZERO {
                 *all.entry(frames).or_default() += row.blocked;
             }
         }
         all.into_iter().map(|(frames, time)| FoldedStack { frames, time }).collect()
+    }
+
+    /// The frames of a sleep above its command, the outermost first.
+    #[must_use]
+    pub fn frames(&self, sleep: &Sleep) -> Vec<String> {
+        let mut frames = Vec::new();
+        match sleep.stack {
+            Some(stack) => self.outermost_first(stack, &mut frames),
+            None => frames.push(NO_STACK.to_owned()),
+        }
+        frames
+    }
+
+    fn outermost_first(&self, stack: StackId, frames: &mut Vec<String>) {
+        frames.extend(self.stacks.text(stack).rsplit(CALLER).map(frame));
     }
 }
 
@@ -275,6 +470,10 @@ pub struct StackRow {
     /// The function that waited and its callers up to the outermost, `<-` between them; `None` where the trace holds no
     /// stack of it.
     pub stack: Option<String>,
+    /// Who ended these sleeps: the name of a task, or `an interrupt`; `None` if wakers were not asked for.
+    pub woken_by: Option<String>,
+    /// The waker's stack, written as the other; `None` where the trace holds no stack of it.
+    pub waker_stack: Option<String>,
     /// How many sleeps.
     pub count: u64,
     /// How long the tasks were not runnable.
@@ -288,11 +487,23 @@ pub struct StackRow {
 /// Functions of a stack that a table shows.
 const SHOWN: usize = 6;
 
+/// The functions of a stack that a table shows.
+pub(crate) fn innermost(stack: &str) -> String {
+    stack.split(CALLER).take(SHOWN).collect::<Vec<_>>().join(CALLER)
+}
+
 impl StackRow {
     fn shown(&self) -> String {
-        let Some(stack) = &self.stack else { return NO_STACK.to_owned() };
-        let shown: Vec<&str> = stack.split(CALLER).take(SHOWN).collect();
-        shown.join(CALLER)
+        self.stack.as_deref().map_or_else(|| NO_STACK.to_owned(), innermost)
+    }
+
+    /// The waker and what it did, for the table.
+    fn waker_shown(&self) -> String {
+        let who = self.woken_by.clone().unwrap_or_default();
+        match &self.waker_stack {
+            Some(stack) => format!("{who} in {}", innermost(stack)),
+            None => who,
+        }
     }
 }
 
@@ -310,35 +521,53 @@ impl Row for StackRow {
         let about = "The function that waited and its callers up to the outermost, `<-` between them; `null` where the trace holds no stack of it.";
         let stack = column("stack", about, |row: &Self| row.stack.clone());
         columns.push(stack.title("in (called by)").needs(Need::SleepTime).spelled(Self::shown));
+        let about = "Who ended these sleeps: the name of a task, `an interrupt`, `somebody` where the trace does not tell, or `nobody before the end`; `null` without `--wakers`.";
+        let woken_by = column("woken_by", about, |row: &Self| row.woken_by.clone());
+        let woken_by = woken_by.title("woken by").needs(Need::SleepTime);
+        columns.push(woken_by.spelled(Self::waker_shown));
+        let about = "The stack with which the waker woke them, written as the other; `null` where the trace holds no stack of it.";
+        let stack = column("waker_stack", about, |row: &Self| row.waker_stack.clone());
+        columns.push(stack.needs(Need::SleepTime));
         columns
     }
 }
 
 impl OffCpuAnswer {
-    /// Sleeps by name and stack, the longest first.
+    /// Sleeps by name and stack, and by waker if these were asked for; the longest first.
     #[must_use]
     pub fn by_name(&self, state: &State) -> Vec<StackRow> {
-        let mut all: BTreeMap<(String, Option<StackId>), Sum> = BTreeMap::new();
+        type Waker = Option<(String, Option<StackId>)>;
+        let mut all: BTreeMap<(String, Option<StackId>, Waker), Sum> = BTreeMap::new();
         for row in &self.rows {
-            let sum = all.entry((state.name(row.task), row.stack)).or_default();
+            let waker = row.woken.map(|woken| (woken.name(state), woken.stack()));
+            let sum = all.entry((state.name(row.task), row.stack, waker)).or_default();
             sum.count += row.count;
             sum.blocked += row.blocked;
             sum.waited += row.waited;
         }
         let (blocked, waited, _) = self.sums();
         let whole = (blocked + waited).0.max(1) as f64;
-        let row = |((comm, stack), sum): ((String, Option<StackId>), Sum)| StackRow {
-            comm,
-            stack: stack.map(|stack| self.stacks.text(stack).to_owned()),
-            count: sum.count,
-            blocked: sum.blocked,
-            waited: sum.waited,
-            share: (sum.blocked + sum.waited).0 as f64 / whole,
+        let text = |stack: StackId| self.stacks.text(stack).to_owned();
+        let row = |((comm, stack, waker), sum): ((String, Option<StackId>, Waker), Sum)| {
+            let (woken_by, waker_stack) = waker.unzip();
+            StackRow {
+                comm,
+                stack: stack.map(text),
+                woken_by,
+                waker_stack: waker_stack.flatten().map(text),
+                count: sum.count,
+                blocked: sum.blocked,
+                waited: sum.waited,
+                share: (sum.blocked + sum.waited).0 as f64 / whole,
+            }
         };
         let mut rows: Vec<StackRow> = all.into_iter().map(row).collect();
         rows.sort_by(|a, b| {
             let time = |of: &StackRow| std::cmp::Reverse(of.blocked + of.waited);
-            (time(a), &a.comm, &a.stack).cmp(&(time(b), &b.comm, &b.stack))
+            let name = |of: &StackRow| {
+                (of.comm.clone(), of.stack.clone(), of.woken_by.clone(), of.waker_stack.clone())
+            };
+            time(a).cmp(&time(b)).then_with(|| name(a).cmp(&name(b)))
         });
         rows
     }

@@ -10,6 +10,7 @@
 
 use crate::change::Change;
 use crate::occupants::Occupants;
+use crate::off_cpu::OffCpuAnswer;
 use crate::question::{Question, Told};
 use crate::ran_instead::Meanwhile;
 use crate::stacks::{BlockedIn, Stacks};
@@ -249,6 +250,34 @@ impl Requests {
         self
     }
 
+    /// The requests, longest first, once the window has ended, and how many were begun and had not ended.
+    fn all(&self, state: &State) -> (Vec<Request>, usize) {
+        let told = |begun: &Begun, end: Nanos, ended_by: TaskId, is_open: bool| {
+            let span = Span::new(begun.at, end);
+            let mut parts = [Nanos::ZERO; Part::ALL.len()];
+            for piece in walked(&self.lives, ended_by, span) {
+                parts[Part::of(&piece) as usize] += piece.span.duration();
+            }
+            Request { span, begun_by: begun.by, ended_by, is_open, parts }
+        };
+        let mut requests: Vec<Request> =
+            self.found.iter().map(|(begun, end, by)| told(begun, *end, *by, false)).collect();
+        let longest = requests.iter().map(|request| request.span.duration()).max();
+        // What a task that has ended began, it will not end.
+        let alive = |by: TaskId| !by.is_some() || state.task(by).activity != Activity::Dead;
+        let end = state.window().end;
+        let begun: Vec<&Begun> =
+            self.open.values().flatten().filter(|begun| self.chosen.has(begun.by)).collect();
+        let open = begun.iter().copied().filter(|begun| {
+            alive(begun.by) && longest.is_none_or(|longest| end - begun.at > longest)
+        });
+        requests.extend(open.map(|begun| told(begun, end, begun.by, true)));
+        requests.sort_by_key(|request| {
+            (std::cmp::Reverse(request.span.duration()), request.span.start)
+        });
+        (requests, begun.len())
+    }
+
     fn mark(&mut self, mark: Begun, request: u32, phase: Phase) {
         let key = if request > 0 { Key::Request(request) } else { Key::Task(mark.by) };
         let begun = self.open.entry(key).or_default();
@@ -267,6 +296,12 @@ impl Requests {
             self.open.remove(&key);
         }
     }
+}
+
+fn walked(lives: &Lives, ended_by: TaskId, span: Span) -> Vec<Spent> {
+    let mut spent = Vec::new();
+    lives.walk(ended_by, span, 0, &mut spent);
+    spent
 }
 
 impl Question for Requests {
@@ -299,35 +334,9 @@ impl Question for Requests {
 
     fn answer(mut self, state: &State) -> RequestsAnswer {
         self.lives.end(state);
+        let (requests, begun) = self.all(state);
         let lives = &self.lives;
-        let walked = |ended_by: TaskId, span: Span| {
-            let mut spent = Vec::new();
-            lives.walk(ended_by, span, 0, &mut spent);
-            spent
-        };
-        let told = |begun: &Begun, end: Nanos, ended_by: TaskId, is_open: bool| {
-            let span = Span::new(begun.at, end);
-            let mut parts = [Nanos::ZERO; Part::ALL.len()];
-            for piece in walked(ended_by, span) {
-                parts[Part::of(&piece) as usize] += piece.span.duration();
-            }
-            Request { span, begun_by: begun.by, ended_by, is_open, parts }
-        };
-        let mut requests: Vec<Request> =
-            self.found.iter().map(|(begun, end, by)| told(begun, *end, *by, false)).collect();
-        let longest = requests.iter().map(|request| request.span.duration()).max();
-        // What a task that has ended began, it will not end.
-        let alive = |by: TaskId| !by.is_some() || state.task(by).activity != Activity::Dead;
-        let end = state.window().end;
-        let begun: Vec<&Begun> =
-            self.open.values().flatten().filter(|begun| self.chosen.has(begun.by)).collect();
-        let open = begun.iter().copied().filter(|begun| {
-            alive(begun.by) && longest.is_none_or(|longest| end - begun.at > longest)
-        });
-        requests.extend(open.map(|begun| told(begun, end, begun.by, true)));
-        requests.sort_by_key(|request| {
-            (std::cmp::Reverse(request.span.duration()), request.span.start)
-        });
+        let walked = |ended_by: TaskId, span: Span| walked(lives, ended_by, span);
         let one = self.nth.checked_sub(1).and_then(|at| requests.get(at));
         let spent = one.map_or_else(Vec::new, |one| walked(one.ended_by, one.span));
         let blocked = one.map_or_else(Vec::new, |one| lives.blocked(one.ended_by, one.span));
@@ -338,9 +347,75 @@ impl Question for Requests {
                 occupants.during(all.filter(|piece| piece.depth == 0).filter_map(|it| it.wait()))
             })
         });
-        let unfinished = (begun.len() + self.found.len() - requests.len()) as u64;
+        let unfinished = (begun + self.found.len() - requests.len()) as u64;
         let (unbegun, instead) = (self.unbegun, instead.unwrap_or_default());
         let stacks = self.lives.stacks();
         RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead, blocked, stacks }
+    }
+}
+
+/// Asks for the time off the CPU within the requests of one name, by stack: of the task that ended each, from its begin
+/// to its end. What lies in two requests counts twice.
+#[derive(Clone, Debug)]
+pub struct RequestStacks {
+    requests: Requests,
+    slowest: bool,
+}
+
+/// The time off the CPU within requests.
+#[derive(Clone, Debug)]
+pub struct RequestStacksAnswer {
+    /// The time by stack; where wakers count, without their stacks.
+    pub off_cpu: OffCpuAnswer,
+    /// How many requests are in it.
+    pub requests: usize,
+    /// Of how many.
+    pub of: usize,
+}
+
+impl RequestStacks {
+    /// About the requests of the marks called `name`; `slowest`: about their slowest 1 % (at least one) alone.
+    #[must_use]
+    pub fn new(name: impl Into<String>, slowest: bool) -> Self {
+        let mut requests = Requests::new(name, 1);
+        requests.lives = Lives::with_whole_stacks();
+        Self { requests, slowest }
+    }
+
+    /// Asks only about requests that a chosen task begins or ends.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { requests: self.requests.about(chosen), ..self }
+    }
+}
+
+impl Question for RequestStacks {
+    type Answer = RequestStacksAnswer;
+    const QUEUES: bool = false;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.requests.wants(format, state)
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        self.requests.told(told, state);
+    }
+
+    fn begin(&mut self, state: &State) {
+        self.requests.begin(state);
+    }
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        self.requests.see(change, state);
+    }
+
+    fn answer(mut self, state: &State) -> RequestStacksAnswer {
+        self.requests.lives.end(state);
+        let (all, _) = self.requests.all(state);
+        let requests = if self.slowest { all.len().div_ceil(100) } else { all.len() };
+        let within = all[..requests].iter().map(|one| (one.ended_by, one.span));
+        let off_cpu = self.requests.lives.off_cpu(within);
+        RequestStacksAnswer { off_cpu, requests, of: all.len() }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A stack is a record of the tracepoint `kernel_stack` behind the switch on the same CPU (`schedlab record --stacks`,
 //! `trace-cmd record -T`, or the trigger `stacktrace` of `sched_switch`). Android tells the function alone, when the task is
-//! woken (`sched_blocked_reason`). Memory: each different stack once.
+//! woken (`sched_blocked_reason`). Behind a wakeup such a record is the stack of the waker. Memory: each different stack once.
 
 use crate::question::Told;
 use crate::state::State;
@@ -125,6 +125,23 @@ fn is_schedulers(function: &str) -> bool {
         || function.contains("_sched_switch")
 }
 
+/// The kernel's function that wakes.
+const WAKES: &str = "try_to_wake_up";
+
+/// The functions of a waker's stack from the one that asked for the wakeup on.
+fn woke_in(arguments: &str) -> String {
+    let stack = arguments.strip_prefix("stack=").unwrap_or(arguments);
+    let all: Vec<&str> = stack.split(CALLER).collect();
+    let own = all.iter().rposition(|function| is_wakeups(function)).map_or(0, |last| last + 1);
+    let rest = if own < all.len() { &all[own..] } else { &all[..] };
+    rest.join(CALLER)
+}
+
+/// Whether a function only leads from the one that wakes to the event.
+fn is_wakeups(function: &str) -> bool {
+    function.starts_with(WAKES) || function.contains("_sched_wak")
+}
+
 /// What a tracepoint tells of a task that blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tells {
@@ -152,6 +169,8 @@ pub(crate) struct Listener {
     formats: Vec<Option<Tells>>,
     /// By CPU: who left it last, as long as no stack has come.
     left: Vec<TaskId>,
+    /// By CPU: whom the task that runs there woke last, as long as no stack of the waker has come.
+    woke: Vec<TaskId>,
 }
 
 impl Listener {
@@ -180,11 +199,49 @@ impl Listener {
         self.left[cpu.index()] = task;
     }
 
+    /// The occupant of a CPU changed: a stack that comes now is not of who woke somebody there before.
+    #[inline]
+    pub(crate) fn switched(&mut self, cpu: Cpu) {
+        if let Some(woke) = self.woke.get_mut(cpu.index()) {
+            *woke = TaskId::NONE;
+        }
+    }
+
+    /// The task that runs on a CPU woke another.
+    #[inline]
+    pub(crate) fn woke(&mut self, cpu: Cpu, woken: TaskId) {
+        if self.woke.len() <= cpu.index() {
+            self.woke.resize(cpu.index() + 1, TaskId::NONE);
+        }
+        self.woke[cpu.index()] = woken;
+    }
+
+    /// The stack with which a task woke another, and the one that was woken.
+    pub(crate) fn told_of_waker(
+        &mut self,
+        told: &Told<'_>,
+        state: &State,
+    ) -> Option<(TaskId, StackId)> {
+        if self.formats.get(usize::from(told.format)).copied().flatten()? != Tells::Stack {
+            return None;
+        }
+        let woke = self.woke.get_mut(told.cpu.index())?;
+        let woken = std::mem::replace(woke, TaskId::NONE);
+        if !woken.is_some() || state.task(state.task(woken).waker).pid != told.by {
+            return None;
+        }
+        Some((woken, self.stacks.number(woke_in(told.arguments))))
+    }
+
     /// The stack with which a task left its CPU, and that task.
     pub(crate) fn told(&mut self, told: &Told<'_>, state: &State) -> Option<(TaskId, StackId)> {
         if self.formats.get(usize::from(told.format)).copied().flatten()? == Tells::Reason {
             let (pid, text) = reason(told.arguments)?;
             return Some((state.task_of(pid)?, self.stacks.number(text)));
+        }
+        // The stack of a task that wakes another is nobody's sleep.
+        if told.arguments.contains(WAKES) {
+            return None;
         }
         let left = self.left.get_mut(told.cpu.index());
         let left = left.map(|left| std::mem::replace(left, TaskId::NONE));
@@ -227,6 +284,9 @@ mod tests {
         );
         assert_eq!(reason("pid=7 iowait=0 caller=0x12"), Some((Pid(7), "0x12".to_owned())));
         assert_eq!(reason("pid=x caller=a"), None);
+        let woke = "stack=__traceiter_sched_waking<-try_to_wake_up<-wake_up_q<-futex_wake<-main";
+        assert_eq!(woke_in(woke), "wake_up_q<-futex_wake<-main");
+        assert_eq!(woke_in("stack=0x1<-0x2"), "0x1<-0x2");
         assert_eq!(waited_in("stack=__schedule<-schedule", 6), "__schedule<-schedule");
         assert_eq!(waited_in("stack=0xffffffff81000000<-0x1", 6), "0xffffffff81000000<-0x1");
     }

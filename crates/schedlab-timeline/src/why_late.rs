@@ -12,10 +12,11 @@
 
 use crate::change::{Change, Switch, Waker, concerned};
 use crate::occupants::Occupants;
+use crate::off_cpu::{OffCpuAnswer, Sums, WokenBy};
 use crate::question::{Question, Told};
 use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
-use crate::task::{Activity, TaskId};
+use crate::task::{Activity, TaskId, Why};
 use crate::throttling::Throttled;
 use schedlab_model::{Context, Cpu, Nanos, Pid, Span};
 use std::collections::BTreeMap;
@@ -190,6 +191,11 @@ impl Lives {
         }
         // A task that came to another CPU may be throttled there before the first one's refill.
         self.throttled.values_mut().for_each(|spans| spans.sort_by_key(|span| span.start));
+    }
+
+    /// Keeps stacks up to their outermost function.
+    pub(crate) fn with_whole_stacks() -> Self {
+        Self { listener: Listener::whole(), ..Self::default() }
     }
 
     pub(crate) fn begin(&mut self, state: &State) {
@@ -384,6 +390,40 @@ impl Lives {
             }
         }
         if times.keys().all(Option::is_none) { Vec::new() } else { longest_first(times) }
+    }
+
+    /// The time for which these tasks were off their CPUs in these spans, by stack and waker. A wait belongs to the sleep
+    /// before it.
+    pub(crate) fn off_cpu(self, within: impl Iterator<Item = (TaskId, Span)>) -> OffCpuAnswer {
+        let mut sums = Sums::default();
+        for (task, span) in within {
+            let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+            // The sleep before a wait may have ended before the span began.
+            let first = past.partition_point(|piece| piece.span.end <= span.start);
+            let mut slept = None;
+            for (index, piece) in past.iter().enumerate().skip(first.saturating_sub(1)) {
+                if piece.span.start >= span.end {
+                    break;
+                }
+                let time = piece.span.intersection(span).duration();
+                match piece.activity {
+                    Activity::Sleeping { .. } => {
+                        let by = piece.waker.as_ref().map_or(WokenBy::Nobody, WokenBy::of);
+                        slept = Some((piece.stack, Some(by)));
+                        if index >= first {
+                            sums.slept(task, (piece.stack, Some(by)), time);
+                        }
+                    }
+                    Activity::Waiting { why: Why::Woken, .. } if index >= first => {
+                        if let Some(key) = slept.take() {
+                            sums.waited(task, key, time);
+                        }
+                    }
+                    _ => slept = None,
+                }
+            }
+        }
+        sums.answer(self.listener.stacks)
     }
 
     /// The stacks by their numbers.

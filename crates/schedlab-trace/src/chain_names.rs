@@ -291,8 +291,22 @@ impl ChainNames {
         is_return: bool,
         text: &mut String,
     ) -> Option<()> {
-        let (file, offset) = known.spaces.find(pid, address, time)?;
-        self.in_file(known, (file, offset), is_return, text)
+        let found = known.spaces.find(pid, address, time);
+        let is_file = |(file, _): &(usize, u64)| {
+            known.files.get(*file).is_some_and(|of| is_on_disk(&of.source.path))
+        };
+        if !found.as_ref().is_some_and(is_file)
+            && let Some(Names(names)) = &self.names
+        {
+            let Kernel { build_id, release, .. } = &known.kernel;
+            let kernel = KernelId { build_id: build_id.as_deref(), release: release.as_deref() };
+            let call = address.saturating_sub(is_return.into());
+            if let Some(name) = names.made(&kernel, pid, call, self.recorded) {
+                push(&name, text);
+                return Some(());
+            }
+        }
+        self.in_file(known, found?, is_return, text)
     }
 
     /// A return address may lie behind the function that called: the call is before it.
@@ -391,6 +405,14 @@ fn holding(functions: &[Function], offset: u64) -> Option<usize> {
     (behind.saturating_sub(HOLDING_MAX)..behind).rev().find(holds)
 }
 
+/// Whether code at a path was compiled before the program ran: memory of a compiler has no file, or one without a name.
+fn is_on_disk(path: &str) -> bool {
+    path.starts_with('/')
+        && !["//anon", "/memfd:", "/dev/zero", "/anon_hugepage"]
+            .iter()
+            .any(|of| path.starts_with(of))
+}
+
 /// The name of a file without its folders.
 fn short(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -485,6 +507,47 @@ mod tests {
             [0x9004, 0xa004].map(|address| at(&names, 7, 20, address)),
             ["0x9004", "0xa004"]
         );
+    }
+
+    /// Knows the functions that one process made.
+    #[derive(Debug)]
+    struct Made;
+
+    impl crate::FunctionNames for Made {
+        fn kernel(&self, _: &KernelId<'_>) -> Result<Vec<u8>, (String, String)> {
+            Err((String::new(), String::new()))
+        }
+
+        fn functions(&self, _: &MappedFile<'_>) -> Option<Vec<Function>> {
+            None
+        }
+
+        fn made(
+            &self,
+            _: &KernelId<'_>,
+            process: Pid,
+            address: u64,
+            _: Option<SystemTime>,
+        ) -> Option<String> {
+            (process == Pid(7) && address & 0xfff == 4).then(|| "made while it ran".to_owned())
+        }
+
+        fn readable(&self, name: &str) -> String {
+            name.to_owned()
+        }
+    }
+
+    #[test]
+    fn code_that_is_in_no_file_has_the_name_that_its_compiler_gave() {
+        let names = ChainNames::new(&Budget::new(0), Some(Names(Arc::new(Made))), None);
+        map(&names, 7, 0, 0x1000, "//anon");
+        map(&names, 7, 0, 0x5000, "/bin/node");
+        map(&names, 8, 0, 0x1000, "//anon");
+        assert_eq!(at(&names, 7, 9, 0x1004), "made while it ran");
+        assert_eq!(at(&names, 7, 9, 0x1005), "anon+0x5", "the compiler does not know it");
+        assert_eq!(at(&names, 7, 9, 0x5004), "node+0x4", "it lies in a file");
+        assert_eq!(at(&names, 7, 9, 0x9004), "made while it ran", "its mapping was not told");
+        assert_eq!(at(&names, 8, 9, 0x1004), "anon+0x4", "another process");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod ticks;
 use crate::conversion_loss::cannot_hold;
 use crate::error::TraceError;
 use crate::event_sink::{EventSink, TaskNames};
+use crate::function_names::Names;
 use crate::new_file::replace;
 use crate::perfetto::PerfettoWriter;
 use crate::selection::Part;
@@ -71,13 +72,37 @@ pub struct Converted {
     pub warnings: Vec<Warning>,
 }
 
+/// What a conversion is told besides.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Told {
+    /// How many ticks the trace's clock counts in a second: a trace.dat keeps its records and is told the length of a
+    /// tick, as trace-cmd tells it.
+    pub tick_hz: Option<NonZeroU64>,
+    /// Who knows the functions in stacks. A trace.dat keeps places and addresses.
+    pub names: Option<Names>,
+}
+
 /// Writes the trace `from` as `to`. The file appears under its name only when it is whole. `-` is the standard
 /// input and the standard output.
 ///
 /// # Errors
 /// The source is no trace, or the target cannot be written.
 pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
-    replace(to, |part| write(from, part, target, None).map_err(|error| error.of(part, to)))
+    convert_with(from, to, target, &Told::default())
+}
+
+/// Writes the trace `from` as `to`, as [`convert`] does, with what is known besides.
+///
+/// # Errors
+/// As [`convert`]; or the trace's clock counts nanoseconds, though the length of a tick was told.
+pub fn convert_with(
+    from: &Path,
+    to: &Path,
+    target: Target,
+    told: &Told,
+) -> Result<Converted, TraceError> {
+    replace(to, |part| write(from, part, target, told).map_err(|error| error.of(part, to)))
 }
 
 /// Writes the trace `from`, whose clock counts `hz` ticks a second, as `to` in nanoseconds. A trace.dat keeps its records and
@@ -91,7 +116,7 @@ pub fn convert_ticks(
     target: Target,
     hz: NonZeroU64,
 ) -> Result<Converted, TraceError> {
-    replace(to, |part| write(from, part, target, Some(hz)).map_err(|error| error.of(part, to)))
+    convert_with(from, to, target, &Told { tick_hz: Some(hz), names: None })
 }
 
 /// Writes a part of the trace `from` as the trace.dat `to`, as [`convert`] does. Records keep their bytes, and the head
@@ -133,17 +158,12 @@ fn to_dat(
     dat::encode(source.as_mut(), file, how, part).map_err(failed)
 }
 
-fn write(
-    from: &Path,
-    part: &Path,
-    target: Target,
-    hz: Option<NonZeroU64>,
-) -> Result<Converted, TraceError> {
+fn write(from: &Path, part: &Path, target: Target, told: &Told) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     if let Target::Dat(version, compression) = target {
-        return to_dat(from, part, (version, compression), &Part::default(), hz);
+        return to_dat(from, part, (version, compression), &Part::default(), told.tick_hz);
     }
-    let mut source = open_whole(from, hz)?;
+    let mut source = open_whole(from, told)?;
     if target == Target::Parquet {
         return parquet(source.as_mut(), part);
     }
@@ -176,8 +196,9 @@ fn parquet(_source: &mut dyn EventSource, part: &Path) -> Result<Converted, Trac
 }
 
 /// Events with the arguments of other tracepoints.
-fn open_whole(from: &Path, hz: Option<NonZeroU64>) -> Result<Box<dyn EventSource>, TraceError> {
-    opened(from, &Options { arguments: true, ..Options::default() }, hz)
+fn open_whole(from: &Path, told: &Told) -> Result<Box<dyn EventSource>, TraceError> {
+    let options = Options { arguments: true, names: told.names.clone(), ..Options::default() };
+    opened(from, &options, told.tick_hz)
 }
 
 /// A trace whose ticks are this long, if they are told.

@@ -52,6 +52,19 @@ pub trait FunctionNames: fmt::Debug + Send + Sync {
     /// The functions of this file, in any order; `None` if nobody has this very file.
     fn functions(&self, file: &MappedFile<'_>) -> Option<Vec<Function>>;
 
+    /// The function that a compiler made at an address of a process, while its program ran; `recorded`: when the recording
+    /// was over. `None` if nobody knows.
+    fn made(
+        &self,
+        kernel: &KernelId<'_>,
+        process: Pid,
+        address: u64,
+        recorded: Option<SystemTime>,
+    ) -> Option<String> {
+        let _ = (kernel, process, address, recorded);
+        None
+    }
+
     /// A name as in the source.
     fn readable(&self, name: &str) -> String;
 }

@@ -68,7 +68,9 @@ mod trace;
 pub use address_spaces::{AddressSpaces, SourceFile};
 pub use census::Census;
 pub use code::{Code, Word};
-pub use convert::{Converted, Line, List, Target, convert, convert_ticks, cut, list, tick_hz};
+pub use convert::{
+    Converted, Line, List, Target, Told, convert, convert_ticks, convert_with, cut, list, tick_hz,
+};
 pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
 pub use encoding::Encoding;

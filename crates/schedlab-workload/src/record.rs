@@ -157,6 +157,9 @@ pub struct RecordSpec {
     /// Whether to keep the program's call stacks of these tasks, and how.
     #[serde(default, skip_serializing_if = "is_default")]
     pub user_stacks: Option<UserStacks>,
+    /// Whether to keep the same stacks of tasks that wake others.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub wakers: bool,
     /// Whether to keep, as marks, what programs write into `trace_marker`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trace_marker: bool,

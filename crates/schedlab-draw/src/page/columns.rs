@@ -15,7 +15,8 @@ use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
 use schedlab_timeline::{
     By, Causes, CausesAnswer, Cell, Change, Checked, Density, DensityAnswer, ExplainedWait,
-    Occupant, Parts, Power, PowerAnswer, Question, STACK, State, Switch, TaskId, WaitCause,
+    Occupant, OffCpuAnswer, Parts, Power, PowerAnswer, Question, STACK, State, Switch, TaskId,
+    WaitCause,
 };
 use std::collections::BTreeMap;
 
@@ -114,6 +115,8 @@ pub struct PageData {
     pub(super) groups: Vec<String>,
     /// Frequencies, idle states and interrupts of CPUs.
     pub(super) power: PowerAnswer,
+    /// Sleeps with their stacks.
+    pub(super) sleeps: OffCpuAnswer,
     /// What stands for the slices of a trace that is too large for them.
     pub(super) fine: Option<(DensityAnswer, Vec<Level>)>,
     /// Why tasks waited, in lines for people, and the worst wait.
@@ -580,6 +583,7 @@ impl Question for Columns {
             processes: Vec::new(),
             groups: Vec::new(),
             power: PowerAnswer::default(),
+            sleeps: OffCpuAnswer::default(),
             fine,
             answer: None,
             off: Vec::new(),
@@ -608,6 +612,7 @@ impl PageData {
             processes: Vec::new(),
             groups: Vec::new(),
             power: PowerAnswer::default(),
+            sleeps: OffCpuAnswer::default(),
             fine: None,
             answer: None,
             off: Vec::new(),
@@ -647,6 +652,15 @@ impl PageData {
             set(head, *number as usize);
             head.colours[rule] = colour;
         }
+    }
+
+    /// Shows flame graphs of the sleeps that the answer holds one by one, if any has a stack.
+    #[must_use]
+    pub fn with_sleeps(mut self, answer: OffCpuAnswer) -> Self {
+        if answer.sleeps.found.iter().any(|sleep| sleep.stack.is_some()) {
+            self.sleeps = answer;
+        }
+        self
     }
 
     /// Shows frequencies, idle states and interrupts between and within CPUs: those of the same window.

@@ -69,8 +69,8 @@ fn a_person_finds_their_way_in_a_real_browser() {
     assert!(result["svg"].as_u64() > Some(2) && result["svgBroken"] == false, "{result:#}");
     assert_eq!(result["requests"], 0, "nothing leaves the page");
     assert_eq!(
-        result["scripts"], 7,
-        "head, coarse, script, marks, power, two parts: no name is markup"
+        result["scripts"], 8,
+        "head, coarse, script, marks, power, sleeps, two parts: no name is markup"
     );
     assert_eq!(browser.requests, [format!("file://{}", file.display())], "the page and no more");
     std::fs::remove_file(&file).expect("ours");

@@ -6,12 +6,12 @@
 use crate::golden::{check, reads_well};
 use schedlab_draw::choice::{Choice, choice};
 use schedlab_draw::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores, stacked};
-use schedlab_draw::flame::Flame;
+use schedlab_draw::flame::{Flame, FlameStacks};
 use schedlab_draw::power::{LaneKind, lane};
 use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
 use schedlab_draw::{Colour, PALETTE, Theme};
 use schedlab_model::{Cpu, Nanos, Place, Span};
-use schedlab_timeline::{FoldedStack, PowerAnswer, PowerSpan, Step, Within};
+use schedlab_timeline::{FoldedStack, PowerAnswer, PowerSpan, StackChange, Step, Within};
 
 fn span(start: u64, end: u64) -> Span {
     Span::new(Nanos(start), Nanos(end))
@@ -162,20 +162,47 @@ fn functions_stand_on_their_callers() {
         frames: frames.split(';').map(str::to_owned).collect(),
         time: Nanos(us * 1_000),
     };
-    let flame = Flame {
+    let flame = |stacks: FlameStacks| Flame {
         title: "Off-CPU time".into(),
         notes: vec!["1.00 s of 4 CPUs: 900 ms off CPU, then 100 ms of run delay".into()],
-        stacks: vec![
-            stack("server;main;serve;accept;do_syscall_64;inet_csk_accept", 400_000),
-            stack("server;main;serve;accept;do_syscall_64;inet_csk_accept;[run delay]", 60_000),
-            stack("server;main;serve;std::vector<int>::reserve;page_fault", 90_000),
-            stack("server;[cut];worker;pthread_cond_wait;futex_wait", 200_000),
-            stack("server;[cut];worker;pthread_cond_wait;futex_wait;[run delay]", 40_000),
-            stack("logger;[no stack]", 210_000),
-        ],
+        stacks,
     };
-    check("flame", &flame.scene(900, &Theme::light()));
-    check("flame-dark", &flame.scene(600, &Theme::dark()));
+    let stacks = FlameStacks::Times(vec![
+        stack("server;main;serve;accept;do_syscall_64;inet_csk_accept", 400_000),
+        stack("server;main;serve;accept;do_syscall_64;inet_csk_accept;[run delay]", 60_000),
+        stack("server;main;serve;std::vector<int>::reserve;page_fault", 90_000),
+        stack("server;[cut];worker;pthread_cond_wait;futex_wait", 200_000),
+        stack("server;[cut];worker;pthread_cond_wait;futex_wait;[run delay]", 40_000),
+        stack("logger;[no stack]", 210_000),
+    ]);
+    let drawn = flame(stacks);
+    check("flame", &drawn.scene(900, &Theme::light()));
+    check("flame-dark", &drawn.scene(600, &Theme::dark()));
+    let stacks = FlameStacks::Times(vec![
+        stack("server;main;lock;woken by server;main;unlock;futex_wake", 300_000),
+        stack("server;main;lock;woken by worker;[cut];work;unlock;futex_wake", 200_000),
+        stack("server;main;lock;[run delay]", 100_000),
+        stack("server;main;read;woken by an interrupt", 400_000),
+    ]);
+    check("flame-wakers", &flame(stacks).scene(900, &Theme::light()));
+    let change = |frames: &str, before: u64, after: u64| StackChange {
+        frames: frames.split(';').map(str::to_owned).collect(),
+        before: Nanos(before * 1_000),
+        after: Nanos(after * 1_000),
+    };
+    let changes = flame(FlameStacks::Changes(vec![
+        change("server;main;serve;accept", 400_000, 420_000),
+        change("server;main;serve;accept;[run delay]", 60_000, 30_000),
+        change("server;main;lock;futex_wait", 90_000, 240_000),
+        change("server;main;read", 90_000, 140_000),
+        change("server;main;log", 90_000, 60_000),
+        change("server;main;retry", 0, 80_000),
+        change("server;main;gone", 50_000, 0),
+    ]));
+    for (name, theme) in [("", Theme::light()), ("-dark", Theme::dark()), ("-grey", Theme::grey())]
+    {
+        check(&format!("flame-change{name}"), &changes.scene(900, &theme));
+    }
 }
 
 #[test]

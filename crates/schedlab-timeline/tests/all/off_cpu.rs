@@ -3,7 +3,7 @@
 use crate::fired;
 use crate::fired::Fired;
 use schedlab_model::{Nanos, Pid};
-use schedlab_timeline::{Cut, OffCpuStacks, Tasks, WithArguments, ask_within};
+use schedlab_timeline::{Cut, OffCpuStacks, RequestStacks, Tasks, WithArguments, ask_within};
 
 /// A sleeps twice and waits a tick after the first; B sleeps to the end, without a stack.
 const TEXT: &str = "
@@ -79,4 +79,73 @@ fn who_is_only_seen_to_leave_is_not_among_the_tasks() {
     let cut = Cut { from: None, to: Some(Nanos(3_000)) };
     let (off, tasks) = ask_within(&mut source, cut, both).unwrap().answer;
     assert!(off.rows.is_empty() && tasks.rows.is_empty(), "{off:?} {:?}", tasks.rows);
+}
+
+/// A sleeps three times: B wakes it, then an interrupt beside C, then it sleeps to the end.
+const WAKERS: &str = "
+    0 | AA..A.AA...
+      |    a
+    1 | BBBBCCCCC..
+    at 1: A marks 0 begin
+    at 3: B wakes A
+    at 6: interrupt on 1 wakes A
+    at 7: A marks 0 end";
+
+/// The stack of B at its waking, and one of C, which an interrupt met: C wakes nobody.
+fn of_wakers() -> Vec<Fired<'static>> {
+    const UNLOCK: &str = "stack=try_to_wake_up<-wake_up_q<-futex_wake<-unlock<-main";
+    vec![
+        (2_000, 0, Pid(1), "kernel_stack", READ),
+        (3_000, 1, Pid(2), "kernel_stack", UNLOCK),
+        (5_000, 0, Pid(1), "kernel_stack", POLL),
+        (6_000, 1, Pid(3), "kernel_stack", UNLOCK),
+        (8_000, 0, Pid(1), "kernel_stack", POLL),
+    ]
+}
+
+#[test]
+fn a_sleep_has_who_ended_it_and_a_bystander_of_an_interrupt_is_no_waker() {
+    let ask = |question: OffCpuStacks| {
+        let mut source = fired::source(WAKERS, &of_wakers());
+        let reply = ask_within(&mut source, Cut::default(), WithArguments(question)).unwrap();
+        let folded = reply.answer.folded(&reply.state).into_iter();
+        let folded = folded.filter(|of| of.frames[0] == "A");
+        let told =
+            |of: schedlab_timeline::FoldedStack| format!("{} {}", of.frames.join(";"), of.time.0);
+        (folded.map(told).collect::<Vec<_>>(), reply.answer.by_name(&reply.state))
+    };
+    let (mut found, rows) = ask(OffCpuStacks::by_waker());
+    found.sort();
+    let read = "A;main;read;entry;f;e;d;c;b;a";
+    let expected = [
+        "A;do_poll;woken by an interrupt 1000".to_owned(),
+        "A;do_poll;woken by nobody before the end 3000".to_owned(),
+        format!("{read};[run delay] 1000"),
+        format!("{read};woken by B;main;unlock;futex_wake;wake_up_q 1000"),
+    ];
+    assert_eq!(found, expected);
+    let by_b = rows.iter().find(|row| row.woken_by.as_deref() == Some("B")).unwrap();
+    assert_eq!(by_b.waker_stack.as_deref(), Some("wake_up_q<-futex_wake<-unlock<-main"));
+    // Who does not ask for wakers is not misled by their stacks.
+    let (found, rows) = ask(OffCpuStacks::default());
+    let expected =
+        ["A;do_poll 4000".to_owned(), format!("{read} 1000"), format!("{read};[run delay] 1000")];
+    assert_eq!(found, expected);
+    assert!(rows.iter().all(|row| row.woken_by.is_none()));
+}
+
+#[test]
+fn within_requests_only_the_time_of_who_ended_them_counts() {
+    let mut source = fired::source(WAKERS, &of_wakers());
+    source.info_mut().marks = vec!["request".into()];
+    let question = WithArguments(RequestStacks::new("request", true));
+    let reply = ask_within(&mut source, Cut::default(), question).unwrap();
+    assert_eq!((reply.answer.requests, reply.answer.of), (1, 1));
+    let off = reply.answer.off_cpu.without_wakers();
+    let folded = off.folded(&reply.state);
+    let told = folded.iter().map(|of| format!("{} {}", of.frames.join(";"), of.time.0));
+    let read = "A;main;read;entry;f;e;d;c;b;a";
+    let expected =
+        ["A;do_poll 1000".to_owned(), format!("{read} 1000"), format!("{read};[run delay] 1000")];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
 }

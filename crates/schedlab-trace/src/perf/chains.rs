@@ -1,6 +1,6 @@
-//! Call chains of switches as records of their own: the stack with which a task went to sleep.
+//! Call chains of switches and wakeups as records of their own: the stack with which a task went to sleep, or woke another.
 //!
-//! Other traces hold a record of the tracepoint `kernel_stack` behind such a switch. Here it is made of the switch's
+//! Other traces hold a record of the tracepoint `kernel_stack` behind such an event. Here it is made of the event's
 //! sample, so that nobody behind the reader can tell the two apart. Beside the addresses it holds what naming them
 //! needs: process and time.
 
@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 /// Addresses of a chain that are kept: `kernel.perf_event_max_stack` is 127 unless somebody raised it.
 const WORDS_MAX: usize = 512;
+
+/// The bits of `common_flags` in a hardware interrupt, in a softirq and in an interrupt that cannot be masked: the chain is
+/// that of a task that wakes nobody.
+const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 
 /// What a stack's record holds before its addresses, in bytes.
 const HEAD: usize = 24;
@@ -53,7 +57,7 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// The record of a sample's stack, if the sample is a switch after which its task sleeps.
+    /// The record of a sample's stack, if its task goes to sleep or wakes another.
     pub(super) fn record(
         &self,
         sample: &[u8],
@@ -61,9 +65,12 @@ impl Chains {
         (when, raw): (When, &[u8]),
     ) -> Option<Vec<u8>> {
         let id = self.id?;
-        let switch = decoder.entry(encoding.u16(*raw.first_chunk()?));
-        let Plan::Switch { prev_state, .. } = switch.plan else { return None };
-        if number(raw, prev_state, encoding)? & SLEEPS == 0 {
+        let is_kept = match decoder.entry(encoding.u16(*raw.first_chunk()?)).plan {
+            Plan::Switch { prev_state, .. } => number(raw, prev_state, encoding)? & SLEEPS != 0,
+            Plan::Waking { .. } => raw.get(2)? & IN_INTERRUPT == 0,
+            _ => false,
+        };
+        if !is_kept {
             return None;
         }
         let chain = layout.chain(sample, encoding)?;

@@ -134,7 +134,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "salvage")]
     no_compress: bool,
     /// Store the call stacks with which tasks went to sleep, for `trace stacks`, `trace why` and `trace
-    /// tasks`: the kernel's functions, or those of programs too
+    /// tasks`: the kernel's functions, or those of programs too; with 'waker' also those of tasks that wake others
     #[arg(
         long,
         value_enum,
@@ -191,6 +191,8 @@ enum Whose {
     Kernel,
     /// Functions of the programs
     User,
+    /// The same also of each task that wakes another, for --wakers of `trace stacks` and `draw flame`
+    Waker,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -543,7 +545,9 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
         watch: args.watch.clone(),
         between: args.between.clone(),
-        stacks: args.stacks.contains(&Whose::Kernel),
+        // Wakers alone are those with the kernel's functions.
+        stacks: args.stacks.contains(&Whose::Kernel) || args.stacks == [Whose::Waker],
+        wakers: args.stacks.contains(&Whose::Waker),
         user_stacks: user_stacks(args)?,
         trace_marker: args.trace_marker,
         no_compress: args.no_compress,

@@ -80,6 +80,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<latency::Document<'_>>(),
         json::of::<tasks::Document<'_>>(),
         json::of::<stacks::Document<'_>>(),
+        json::of::<stacks::ChangeDocument<'_>>(),
         json::of::<cpus::Document<'_>>(),
         json::of::<waiting::Document<'_>>(),
         json::of::<conservation::Document<'_>>(),

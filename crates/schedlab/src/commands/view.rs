@@ -12,7 +12,7 @@ use schedlab_draw::Belongs;
 use schedlab_draw::page::{Columns, Listening, Pair, notes, page_from, pair};
 use schedlab_model::{Nanos, Point, Span, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cut, Power, Reply, ask_within, span_of,
+    Conservation, ConservationOptions, Cut, OffCpuStacks, Power, Reply, ask_within, span_of,
 };
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -31,6 +31,9 @@ const SLICES_MAX: usize = 60 << 20;
 
 /// Changes of frequency that a page shows, and intervals of idle states, IPIs and timers.
 const POWER_MAX: usize = 500_000;
+
+/// Sleeps of which a page makes flame graphs: they take at most some MB.
+const SLEEPS_MAX: usize = 200_000;
 
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
@@ -188,6 +191,8 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     if let Some(limits) = &limits {
         slices = slices.with_causes(limits.causes());
     }
+    // Names of functions are those of programs.
+    let stacks = (!args.anonymise).then(|| OffCpuStacks::default().with_sleeps(SLEEPS_MAX));
     let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
     let mut listening = Listening::new(source.as_mut()).without_power();
     let (mut tee, mut copy) = tee(&mut listening);
@@ -195,19 +200,22 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let (reply, conservation) = std::thread::scope(|scope| {
         let other = move || ask_within(&mut copy, cut, conservation);
         let other = std::thread::Builder::new().spawn_scoped(scope, other)?;
-        let reply = ask_within(&mut tee, cut, (slices, power));
+        let reply = ask_within(&mut tee, cut, (slices, power, stacks));
         // Nothing more comes for the other one.
         drop(tee);
         let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         io::Result::Ok((reply?, other?.answer))
     })
     .with_context(name)?;
-    let Reply { answer: (slices, power), origin, observed, state, mut warnings, known, checked } =
-        reply;
+    let Reply { answer, origin, observed, state, mut warnings, known, checked } = reply;
+    let (slices, power, stacks) = answer;
     let mut page = slices.with_power(power).with_deviations(&checked);
     // What tracepoints say can hold any name.
     if !args.anonymise {
         page = page.with_arguments(listening.said());
+    }
+    if let Some(stacks) = stacks {
+        page = page.with_sleeps(stacks);
     }
     page = page.with_owners(&Belongs::of(source.info()), &state);
     if !page.is_whole() {

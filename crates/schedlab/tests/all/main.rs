@@ -17,6 +17,7 @@ mod doctor;
 mod draw;
 mod drop_in;
 mod experiment;
+mod flames;
 mod gallery;
 mod guest;
 mod guide;

@@ -38,6 +38,7 @@ fn the_index_lists_the_schemas_of_this_program() {
 const EVERYWHERE: &[&str] = &[
     "trace info a.dat --json",
     "trace stacks a.dat --json",
+    "trace stacks a.dat --minus b.dat --json",
     "trace latency a.dat --by comm --histogram --worst 3 --json",
     "trace latency a.dat --by cpu --json",
     "trace tasks a.dat --json",

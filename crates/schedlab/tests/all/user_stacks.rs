@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// The program, compiled into `dir` under a name that no other test has: a recording holds the tasks of all. `None` where
 /// something is missing.
-fn app(dir: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn app(dir: &Path, name: &str) -> Option<PathBuf> {
     let app = dir.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/user_stacks/app.c");
     let mut cc = Command::new("cc");

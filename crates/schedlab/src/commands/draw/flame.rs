@@ -2,8 +2,8 @@
 
 use super::{Common, Drawn};
 use crate::commands::trace::input::{Input, Selection, Symbols};
-use crate::commands::trace::stacks;
-use schedlab_draw::flame::Flame;
+use crate::commands::trace::stacks::{self, Which};
+use schedlab_draw::flame::{Flame, FlameStacks};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,9 +13,10 @@ use std::process::ExitCode;
 A box is a function, as wide as the time for which tasks were off their CPUs in it. Boxes of
 callers are below. `[run delay]` is the time from the wakeup until the task ran. In a browser, each
 box of an SVG tells its name and its time. `schedlab trace stacks --folded` prints the same for
-other tools.
+other tools. With --minus, widths are those of the trace itself and colours show the change.
 
 Examples:
+  schedlab draw flame b.dat --minus a.dat -o change.svg
   perf sched record -g -- sleep 5 && schedlab draw flame perf.data -o off.svg
   schedlab record --stacks -o x.dat -- make && schedlab draw flame x.dat --comm make -o off.svg")]
 pub(crate) struct Args {
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     symbols: Symbols,
     #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -33,13 +36,31 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let input = Input::part_of(&args.file, common.min, common.max).with_symbols(&args.symbols);
-    let reply = stacks::ask(&input, &args.selection)?;
-    let mut tasks: Vec<_> = reply.answer.rows.iter().map(|row| row.task).collect();
+    let asked = stacks::ask(&input, &args.selection, &args.which)?;
+    let mut tasks: Vec<_> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
     tasks.dedup();
-    let picture = Flame {
-        title: common.title("Off-CPU time", &args.file),
-        notes: vec![stacks::headline(&reply)],
-        stacks: reply.answer.folded(&reply.state),
+    let (picture, reply) = match &args.which.minus {
+        None => {
+            let (notes, stacks) = (vec![asked.headline()], FlameStacks::Times(asked.folded()));
+            let title = common.title("Off-CPU time", &args.file);
+            (Flame { title, notes, stacks }, asked.reply)
+        }
+        Some(before) => {
+            let which = (&input, &args.selection, &args.which);
+            let changed = stacks::since(before, asked, which)?;
+            let notes = changed.headlines().to_vec();
+            let what = format!("Change of off-CPU time from {} to", super::name_of(before));
+            let title = common.title.clone();
+            let title = title.unwrap_or_else(|| format!("{what} {}", super::name_of(&args.file)));
+            let stacks = FlameStacks::Changes(changed.stacks);
+            let mut reply = changed.after.reply;
+            for told in changed.before.reply.warnings {
+                if !reply.warnings.contains(&told) {
+                    reply.warnings.push(told);
+                }
+            }
+            (Flame { title, notes, stacks }, reply)
+        }
     };
     let scene = picture.scene(common.width(), &common.theme());
     let drawn = Drawn {

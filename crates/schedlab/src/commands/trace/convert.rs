@@ -6,7 +6,7 @@ use crate::commands::UsageError;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Converted, Target, TraceError, convert, convert_ticks, tick_hz};
+use schedlab_trace::{Converted, Target, Told, TraceError, convert_with, tick_hz};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -70,17 +70,19 @@ impl FromStr for TickHz {
 
 impl Args {
     fn convert(&self, target: Target) -> Result<Converted, TraceError> {
-        let hz = match self.tick_hz {
-            None => return convert(&self.from, &self.target, target),
-            Some(TickHz::Told(hz)) => hz,
+        let mut told = Told::default();
+        told.names = Some(schedlab_record::names_here());
+        told.tick_hz = match self.tick_hz {
+            None => None,
+            Some(TickHz::Told(hz)) => Some(hz),
             Some(TickHz::Auto) => {
                 let hz = tick_hz(&self.from)?;
                 let from = self.from.display();
                 let _ = writeln!(crate::output::stderr(), "{from}: {hz} ticks a second");
-                hz
+                Some(hz)
             }
         };
-        convert_ticks(&self.from, &self.target, target, hz)
+        convert_with(&self.from, &self.target, target, &told)
     }
 }
 

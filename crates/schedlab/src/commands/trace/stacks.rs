@@ -1,16 +1,21 @@
 //! `schedlab trace stacks`: time off the CPU by call stack.
 
+use super::form;
 use super::input::{self, Head, Input, Selection, Symbols};
 use super::pprof;
 use crate::commands::result_file::save;
 use crate::json;
+use anyhow::bail;
 use schedlab_model::table::Rows;
-use schedlab_model::{Need, Unit, Warning, readable};
-use schedlab_timeline::{OffCpuAnswer, OffCpuStacks, Reply, StackRow};
+use schedlab_model::{Nanos, Need, Unit, Warning, readable};
+use schedlab_timeline::{
+    FoldedStack, OffCpuAnswer, OffCpuStacks, Reply, RequestStacks, StackChange, StackRow,
+    stack_changes,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `schedlab trace stacks`.
@@ -22,10 +27,12 @@ did not go to sleep: its waits are in `schedlab trace latency`.
 
 Stacks come from `schedlab record --stacks user,kernel` (without WHOSE: the kernel's functions
 alone), from `perf record -g -a -e sched:sched_switch,sched:sched_waking`, or from
-`perf sched record -g`.
+`perf sched record -g`. Stacks of wakers come from `schedlab record --stacks user,kernel,waker`.
 
 Examples:
   schedlab trace stacks x.dat --comm postgres
+  schedlab trace stacks x.dat --mark request --slowest    what slow requests slept in
+  schedlab trace stacks b.dat --minus a.dat               what changed from a.dat to b.dat
   schedlab trace stacks perf.data --folded > off.folded   for speedscope, inferno, flamegraph.pl
   schedlab trace stacks x.dat --pprof off.pb.gz           for go tool pprof
   schedlab draw flame perf.data -o off.svg")]
@@ -36,92 +43,249 @@ pub(crate) struct Args {
     selection: Selection,
     #[command(flatten)]
     symbols: Symbols,
-    /// Print a line for each stack, outermost function first, with its microseconds
+    #[command(flatten)]
+    which: Which,
+    /// Print a line for each stack, outermost function first, with its microseconds; with --minus, with those of
+    /// a second of each trace
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     folded: bool,
     /// Write the stacks to FILE for pprof (`go tool pprof FILE`), and print no table
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "folded"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "folded", "minus"])]
     pprof: Option<PathBuf>,
     /// Print at most N rows, longest time first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
 }
 
+/// Which time off the CPU is asked for, and how.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Which {
+    /// Show who ended each sleep too, with the waker's stack if the trace holds it
+    #[arg(long)]
+    wakers: bool,
+    /// Count only requests, which marks of this name enclose: the time of the task that ended each
+    #[arg(long, value_name = "NAME")]
+    mark: Option<String>,
+    /// Count only the slowest 1 % of these requests
+    #[arg(long, requires = "mark")]
+    slowest: bool,
+    /// Show how the time changed since FILE, another trace; times are those in a second of each trace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) minus: Option<PathBuf>,
+}
+
+/// The time off the CPU of a trace.
+pub(crate) struct Asked {
+    pub(crate) reply: Reply<OffCpuAnswer>,
+    /// How many requests are in it, and of how many.
+    requests: Option<(usize, usize)>,
+}
+
+/// How it changed from one trace to another.
+pub(crate) struct Changed {
+    pub(crate) before: Asked,
+    pub(crate) after: Asked,
+    pub(crate) stacks: Vec<StackChange>,
+}
+
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input.clone().with_symbols(&args.symbols);
-    let reply = ask(&input, &args.selection)?;
+    let asked = ask(&input, &args.selection, &args.which)?;
+    if let Some(before) = &args.which.minus {
+        let changed = since(before, asked, (&input, &args.selection, &args.which))?;
+        return print_change(args, changed);
+    }
+    let reply = &asked.reply;
     if args.folded {
-        return folded(&reply);
+        return folded(&asked);
     }
     if let Some(path) = &args.pprof {
-        let stacks = reply.answer.folded(&reply.state);
-        save(path, &pprof::profile(&stacks, reply.observed.duration().0)?)?;
-        notes(&reply)?;
+        save(path, &pprof::profile(&asked.folded(), reply.observed.duration().0)?)?;
+        notes(&asked)?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = reply.answer.by_name(&reply.state);
     let table = Rows::new(&rows, reply.origin).known(&reply.known);
-    let document = Document { head: Head::of(&reply), stacks: table };
+    let document = Document { head: Head::of(reply), stacks: table };
     let form = args.input.part.form;
+    let hidden: &[&str] = if args.which.wakers { &[] } else { &["woken_by", "waker_stack"] };
     form.print(&reply.warnings, &document, &document.stacks, || {
-        let mut table = document.stacks.text(form.room(), &[]);
+        let mut table = document.stacks.text(form.room(), hidden);
         table.first(args.top);
-        format!("{}\n\n", headline(&reply)) + &table.print(args.top)
+        format!("{}\n\n", asked.headline()) + &table.print(args.top)
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The time off the CPU of chosen tasks, by stack.
-pub(crate) fn ask(input: &Input, selection: &Selection) -> anyhow::Result<Reply<OffCpuAnswer>> {
-    let mut reply = input.ask_with_stacks(|_| OffCpuStacks::default())?;
-    if selection.is_any() {
-        reply.answer = reply.answer.only(&input.chosen(selection)?);
+pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Asked> {
+    let (mut reply, requests) = match &which.mark {
+        Some(name) => within_requests(input, selection, (name, which.slowest))?,
+        None => {
+            let question =
+                if which.wakers { OffCpuStacks::by_waker() } else { OffCpuStacks::default() };
+            let mut reply = input.ask_with_stacks(|_| question)?;
+            if selection.is_any() {
+                reply.answer = reply.answer.only(&input.chosen(selection)?);
+            }
+            (reply, None)
+        }
+    };
+    if !which.wakers {
+        reply.answer = reply.answer.without_wakers();
     }
     let (blocked, waited, unstacked) = reply.answer.sums();
-    if unstacked > schedlab_model::Nanos::ZERO && unstacked == blocked + waited {
+    if unstacked > Nanos::ZERO && unstacked == blocked + waited {
         let what = format!("{}: the trace holds no stacks", input.shown());
         let remedy =
             "record with `schedlab record --stacks user,kernel`, or `perf sched record -g`";
         reply.warnings.push(Warning::new("stacks-missing", what, remedy));
     }
-    Ok(reply)
+    Ok(Asked { reply, requests })
 }
 
-/// What was looked at, and what of it has no stack.
-pub(crate) fn headline(reply: &Reply<OffCpuAnswer>) -> String {
-    let (blocked, waited, unstacked) = reply.answer.sums();
-    let whole = (blocked + waited).0.max(1) as f64;
-    format!(
-        "{}: {} off CPU, then {} of run delay; {} of both without a stack",
-        input::looked_at(reply),
-        input::figure(&reply.known, Need::SleepTime, blocked.readable()),
-        input::figure(&reply.known, Need::WaitTime, waited.readable()),
-        readable(unstacked.0 as f64 / whole, Unit::Fraction),
-    )
+/// The same within the requests of a name, and how many these are, of how many.
+#[expect(clippy::type_complexity, reason = "two values that are taken apart at once")]
+fn within_requests(
+    input: &Input,
+    selection: &Selection,
+    (name, slowest): (&str, bool),
+) -> anyhow::Result<(Reply<OffCpuAnswer>, Option<(usize, usize)>)> {
+    let chosen = input.chosen(selection)?;
+    let reply = input.ask_with_stacks(|_| RequestStacks::new(name, slowest).about(chosen))?;
+    let (file, marks) = (input.shown(), reply.state.marks());
+    if !marks.iter().any(|mark| mark == name) {
+        let has = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
+        bail!("{file}: no mark is called '{name}'; the trace has {has}");
+    }
+    let (requests, of) = (reply.answer.requests, reply.answer.of);
+    if of == 0 {
+        bail!("{file}: no request '{name}' begins and ends in this part of the trace");
+    }
+    Ok((reply.map(|answer| answer.off_cpu), Some((requests, of))))
+}
+
+/// How the time changed since another trace.
+pub(crate) fn since(
+    before: &Path,
+    after: Asked,
+    (input, selection, which): (&Input, &Selection, &Which),
+) -> anyhow::Result<Changed> {
+    let input = Input { file: before.to_owned(), part: input.part.clone() };
+    let before = ask(&input, selection, which)?;
+    let of = |asked: &Asked| (asked.folded(), asked.reply.observed.duration());
+    let (was, is) = (of(&before), of(&after));
+    let stacks = stack_changes((&was.0, was.1), (&is.0, is.1));
+    Ok(Changed { before, after, stacks })
+}
+
+impl Asked {
+    /// The stacks, outermost frame first.
+    pub(crate) fn folded(&self) -> Vec<FoldedStack> {
+        self.reply.answer.folded(&self.reply.state)
+    }
+
+    /// What was looked at, and what of it has no stack.
+    pub(crate) fn headline(&self) -> String {
+        let reply = &self.reply;
+        let (blocked, waited, unstacked) = reply.answer.sums();
+        let whole = (blocked + waited).0.max(1) as f64;
+        let within = self.requests.map_or_else(String::new, |(requests, of)| {
+            format!(" within {requests} of {of} requests")
+        });
+        format!(
+            "{}: {} off CPU{within}, then {} of run delay; {} of both without a stack",
+            input::looked_at(reply),
+            input::figure(&reply.known, Need::SleepTime, blocked.readable()),
+            input::figure(&reply.known, Need::WaitTime, waited.readable()),
+            readable(unstacked.0 as f64 / whole, Unit::Fraction),
+        )
+    }
+}
+
+impl Changed {
+    /// What was looked at in each trace.
+    pub(crate) fn headlines(&self) -> [String; 2] {
+        let before = format!("before: {}", self.before.headline());
+        [before, format!("after: {}", self.after.headline())]
+    }
+}
+
+/// Whole microseconds: a sleep of less is none for tools that read whole numbers.
+const fn micros(time: Nanos) -> u64 {
+    (time.0 + 500) / 1_000
 }
 
 /// The form that tools for flame graphs read. Its notes go to stderr.
-fn folded(reply: &Reply<OffCpuAnswer>) -> anyhow::Result<ExitCode> {
+fn folded(asked: &Asked) -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
-    for stack in reply.answer.folded(&reply.state) {
-        // A sleep of less is none for tools that read whole numbers.
-        let micros = (stack.time.0 + 500) / 1_000;
+    for stack in asked.folded() {
+        let micros = micros(stack.time);
         if micros > 0 {
             writeln!(out, "{} {micros}", stack.frames.join(";"))?;
         }
     }
-    notes(reply)?;
+    notes(asked)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What a table would say around itself.
-fn notes(reply: &Reply<OffCpuAnswer>) -> std::io::Result<()> {
+fn notes(asked: &Asked) -> std::io::Result<()> {
     let mut err = crate::output::stderr();
-    for warning in &reply.warnings {
+    for warning in &asked.reply.warnings {
         writeln!(err, "schedlab: {warning}")?;
     }
-    writeln!(err, "schedlab: {}", headline(reply))
+    writeln!(err, "schedlab: {}", asked.headline())
+}
+
+/// Prints how the time changed.
+fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
+    if args.folded {
+        let mut out = crate::output::stdout();
+        for stack in &changed.stacks {
+            let (before, after) = (micros(stack.before), micros(stack.after));
+            if before + after > 0 {
+                writeln!(out, "{} {before} {after}", stack.frames.join(";"))?;
+            }
+        }
+        notes(&changed.before)?;
+        notes(&changed.after)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    changed.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.change_ns().unsigned_abs()));
+    let Changed { before, after, stacks } = &changed;
+    let (was, is) = (&before.reply, &after.reply);
+    let document = ChangeDocument {
+        before: Head::of(was),
+        after: Head::of(is),
+        stacks: Rows::new(stacks, is.origin),
+    };
+    let form = args.input.part.form;
+    form.print(&[], &document, &document.stacks, || {
+        let mut table = document.stacks.text(form.room(), &[]);
+        table.first(args.top);
+        format!("{}\n\n", changed.headlines().join("\n")) + &table.print(args.top)
+    })?;
+    for (name, reply) in [("before", was), ("after", is)].into_iter().filter(|_| !form.json) {
+        form::print_named_notes(name, &reply.warnings);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `schedlab trace stacks --minus --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ChangeDocument<'a> {
+    /// The part of the trace after `--minus`.
+    before: Head,
+    /// The part of the other.
+    after: Head,
+    /// Stacks, the largest change first.
+    stacks: Rows<'a, StackChange>,
+}
+
+impl json::Document for ChangeDocument<'_> {
+    const ID: &'static str = "schedlab/trace-stacks-change/1";
 }
 
 /// `schedlab trace stacks --json`.

@@ -1,5 +1,5 @@
-// Sleeps with known callers: in the first thread, in a second one, in a process without a program of its own, and below
-// code that is made while it runs.
+// Sleeps with known callers: in the first thread, in a second one, in a process without a program of its own, below code
+// that is made while it runs, and until another process writes.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +44,21 @@ __attribute__((noinline)) void child(void) {
     KEPT;
 }
 
+__attribute__((noinline)) void tell(int pipe) {
+    if (write(pipe, "x", 1) != 1) {
+        _exit(1);
+    }
+    KEPT;
+}
+
+__attribute__((noinline)) void hear(int pipe) {
+    char said;
+    if (read(pipe, &said, 1) != 1) {
+        _exit(1);
+    }
+    KEPT;
+}
+
 #ifdef __x86_64__
 __attribute__((noinline)) void run(void) {
     // push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret
@@ -69,10 +84,16 @@ int main(int count, char **words) {
     pthread_create(&thread, 0, worker, 0);
     outer();
     pthread_join(thread, 0);
+    int ends[2];
+    if (pipe(ends) != 0) {
+        return 1;
+    }
     if (fork() == 0) {
         child();
+        tell(ends[1]);
         _exit(0);
     }
+    hear(ends[0]);
     wait(0);
     // The table of names for made code stays in /tmp: who wants it removes it.
     if (count > 1) {

@@ -1,0 +1,204 @@
+//! Flame graphs of time off the CPU on real recordings: their sums, who ended sleeps, and the change between two traces.
+
+use crate::browser::Browser;
+use crate::machines::{must, run as schedlab};
+use crate::user_stacks::app;
+use crate::vm_fake::stderr;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Records a command with stacks into FILE; `None` where the right is missing.
+fn recorded(dir: &Path, file: &str, stacks: &str, command: &str) -> Option<()> {
+    let options = ["record", "-o", file, "--for", "scheduling", "--stacks", stacks];
+    let output = schedlab(dir, &[&options[..], &["--", "sh", "-c", command]].concat());
+    let said = stderr(&output);
+    if said.contains("CAP_PERFMON") || said.contains("CAP_SYS_ADMIN") {
+        missing!("the right to record all tasks: flame graphs were not checked");
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some(())
+}
+
+fn json(dir: &Path, arguments: &[&str]) -> Value {
+    let output = schedlab(dir, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn sum(document: &Value, rows: &str, columns: &[&str]) -> u64 {
+    let rows = document[rows].as_array().expect("rows are an array");
+    let of = |row: &Value| columns.iter().filter_map(|name| row[*name].as_u64()).sum::<u64>();
+    rows.iter().map(of).sum()
+}
+
+/// Sleeps of a program's threads and children, of a shell, and of programs that it waits for.
+fn load(name: &str) -> String {
+    format!("./{name}; for i in 1 2 3 4 5 6; do sleep 0.05; done; ./{name}")
+}
+
+#[test]
+fn a_flame_graph_is_all_the_time_off_the_cpu_and_next_to_none_of_it_has_no_stack() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    if app(dir.path(), "app-sum").is_none() {
+        return;
+    }
+    for stacks in ["user,kernel", "kernel"] {
+        if recorded(dir.path(), "x.dat", stacks, &load("app-sum")).is_none() {
+            return;
+        }
+        let names = ["--comm", "app-sum"];
+        let ask = |what: &str| {
+            json(dir.path(), &[&["trace", what, "x.dat", "--json"], &names[..]].concat())
+        };
+        let (stacks, tasks) = (ask("stacks"), ask("tasks"));
+        let asleep = ["sleep_ns", "uninterruptible_ns", "stopped_ns"];
+        let by_task = sum(&tasks, "tasks", &asleep);
+        let by_stack = sum(&stacks, "stacks", &["off_cpu_ns"]);
+        assert!(by_task > 0 && by_stack.abs_diff(by_task) * 100 <= by_task, "{by_stack} {by_task}");
+        // All of these tasks began while they were recorded.
+        let both = ["off_cpu_ns", "run_delay_ns"];
+        let rows = stacks["stacks"].as_array().expect("rows").iter();
+        let bare: Vec<Value> = rows.filter(|row| row["stack"].is_null()).cloned().collect();
+        let whole = sum(&stacks, "stacks", &both);
+        let bare = sum(&serde_json::json!({ "stacks": bare }), "stacks", &both);
+        assert!(bare * 20 <= whole, "{bare} ns of {whole} ns have no stack");
+        let told = ["trace", "stacks", "x.dat", "--wakers", "--json"];
+        let wakers = json(dir.path(), &[&told[..], &names].concat());
+        assert_eq!(sum(&wakers, "stacks", &both), whole, "who ended a sleep does not change it");
+        let ask = [&["trace", "stacks", "x.dat", "--folded"], &names[..]].concat();
+        let folded = String::from_utf8(schedlab(dir.path(), &ask).stdout).expect("names are UTF-8");
+        let micros = |line: &str| line.rsplit_once(' ')?.1.parse::<u64>().ok();
+        let in_text: u64 = folded.lines().filter_map(micros).sum();
+        assert!(in_text.abs_diff(whole / 1_000) * 100 <= whole / 1_000, "{in_text} µs {whole} ns");
+    }
+}
+
+#[test]
+fn who_ended_a_sleep_stands_on_it_with_the_stack_of_that_moment() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    if app(dir.path(), "app-wake").is_none() {
+        return;
+    }
+    if recorded(dir.path(), "x.dat", "user,kernel,waker", &load("app-wake")).is_none() {
+        return;
+    }
+    let ask = ["trace", "stacks", "x.dat", "--wakers", "--json", "--comm", "app-wake"];
+    let document = json(dir.path(), &ask);
+    let rows = document["stacks"].as_array().expect("rows");
+    let of = |row: &Value, column: &str| row[column].as_str().unwrap_or_default().to_owned();
+    let sleeps =
+        |within: &'static str| rows.iter().filter(move |row| of(row, "stack").contains(within));
+    // The child writes while its parent reads.
+    let by_child = sleeps("<-hear<-main").any(|row| {
+        of(row, "woken_by") == "app-wake" && of(row, "waker_stack").contains("<-tell<-main")
+    });
+    assert!(by_child, "{rows:?}");
+    // A timer ends the others. Whom it interrupts is not told.
+    let mut timers = sleeps("<-usleep<-leaf").peekable();
+    assert!(timers.peek().is_some(), "{rows:?}");
+    for row in timers {
+        let (who, stack) = (of(row, "woken_by"), of(row, "waker_stack"));
+        assert!(who != "an interrupt" || stack.is_empty(), "{row:?}");
+        assert!(!who.starts_with("app-wake"), "{row:?}");
+    }
+    // Names go along where the target has room for them.
+    for target in ["x.txt", "x.csv"] {
+        must(dir.path(), &["trace", "convert", "x.dat", target]);
+        let text = std::fs::read_to_string(dir.path().join(target)).expect("it was written");
+        assert!(text.contains("<-leaf<-middle<-"), "{target} has no names");
+    }
+    let picture = ["draw", "flame", "x.dat", "--wakers", "--comm", "app-wake", "-o", "wakers.svg"];
+    must(dir.path(), &picture);
+    let svg = std::fs::read_to_string(dir.path().join("wakers.svg")).expect("it was written");
+    assert!(svg.contains("woken by an interrupt"), "{svg}");
+}
+
+#[test]
+fn the_change_between_traces_is_per_second_and_a_trace_less_itself_is_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    if app(dir.path(), "app-change").is_none() {
+        return;
+    }
+    if recorded(dir.path(), "x.dat", "user,kernel", &load("app-change")).is_none() {
+        return;
+    }
+    let base = ["trace", "stacks", "x.dat", "--minus", "x.dat"];
+    let document = json(dir.path(), &[&base[..], &["--json"]].concat());
+    let rows = document["stacks"].as_array().expect("rows");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["ratio"] == 1.0), "{rows:?}");
+    // Two whole numbers stand behind each stack.
+    let output = schedlab(dir.path(), &[&base[..], &["--folded"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut folded: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for line in text.lines() {
+        let (rest, after) = line.rsplit_once(' ').expect("the second");
+        let (frames, before) = rest.rsplit_once(' ').expect("the first");
+        let number = |text: &str| text.parse::<u64>().expect("a whole number");
+        folded.insert(frames, (number(before), number(after)));
+    }
+    assert!(!folded.is_empty() && folded.values().all(|(before, after)| before == after), "{text}");
+    // Against a part of the same trace, times are those of a second of each.
+    let whole = json(dir.path(), &["trace", "stacks", "x.dat", "--json"]);
+    let length = whole["end_ns"].as_u64().unwrap() - whole["start_ns"].as_u64().unwrap();
+    let per_second =
+        sum(&whole, "stacks", &["off_cpu_ns", "run_delay_ns"]) as f64 * 1e9 / length as f64;
+    let told = sum(&document, "stacks", &["after_ns_per_s"]) as f64;
+    assert!((told - per_second).abs() <= per_second * 0.001, "{told} {per_second}");
+    must(dir.path(), &["draw", "flame", "x.dat", "--minus", "x.dat", "-o", "change.svg"]);
+    let svg = std::fs::read_to_string(dir.path().join("change.svg")).expect("it was written");
+    assert!(svg.contains("0.8 to 1.25 times"), "{svg}");
+    let refused = schedlab(dir.path(), &[&base[..], &["--pprof", "x.pb.gz"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn the_page_shows_the_time_off_the_cpu_of_all_and_of_the_chosen_task() {
+    let Some(mut browser) = Browser::start("flame", (1200, 700)) else { return };
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    if app(dir.path(), "app-page").is_none() {
+        return;
+    }
+    if recorded(dir.path(), "x.dat", "user,kernel", &load("app-page")).is_none() {
+        return;
+    }
+    must(dir.path(), &["view", "x.dat", "-o", "x.html"]);
+    browser.open_file(&dir.path().join("x.html"));
+    let whole = json(dir.path(), &["trace", "stacks", "x.dat", "--json"]);
+    let of_app = |row: &&Value| row["comm"] == "app-page";
+    let rows: Vec<Value> = whole["stacks"].as_array().expect("rows").clone();
+    let app: Vec<Value> = rows.iter().filter(of_app).cloned().collect();
+    let columns = ["off_cpu_ns", "run_delay_ns"];
+    let times =
+        [rows, app].map(|rows| sum(&serde_json::json!({ "stacks": rows }), "stacks", &columns));
+    // Of all tasks, then of those of the program, each chosen in turn, in the whole trace.
+    let told = browser.evaluate(
+        r##"(async () => {
+          const p = window.schedlabPage, into = document.getElementById("flame");
+          document.getElementById("flame-button").click();
+          [p.view.from, p.view.to, p.view.measure] = [0, p.trace.span, null];
+          const shown = (task) => {
+            [p.view.task, p.view.row, p.view.slice] = [task, -1, -1];
+            p.flame();
+            const boxes = [...into.querySelectorAll(".boxes div")];
+            return { title: into.querySelector("p").textContent, names: boxes.map((box) => box.textContent) };
+          };
+          const { task, blocked, waited } = p.sleeps, time = (only) => task.reduce((sum, of, i) => sum + (only(of) ? blocked[i] + waited[i] : 0), 0);
+          const isApp = (of) => p.trace.head.tasks[of][1] === "app-page", one = task.find(isApp);
+          return { all: shown(-1), one: shown(one), times: [time(() => true), time(isApp)] };
+        })()"##,
+    );
+    let names = |of: &str| -> Vec<String> {
+        serde_json::from_value(told[of]["names"].clone()).expect("names of boxes")
+    };
+    assert_eq!(told["times"], serde_json::json!(times), "{told}");
+    let (all, one) = (names("all"), names("one"));
+    assert!(all.iter().any(|name| name == "app-page") && all.iter().any(|name| name == "sleep"));
+    assert_eq!(one.first().map(String::as_str), Some("app-page"), "{one:?}");
+    assert!(one.iter().all(|name| name != "sleep") && one.len() > 3, "{one:?}");
+    // Under other names nothing is told of programs.
+    must(dir.path(), &["view", "x.dat", "-o", "other.html", "--anonymise"]);
+    browser.open_file(&dir.path().join("other.html"));
+    assert_eq!(browser.evaluate("document.getElementById('flame-button').hidden"), true);
+}
