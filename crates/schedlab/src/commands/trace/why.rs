@@ -1,6 +1,8 @@
 //! `schedlab why`: why tasks waited; and what an interval of one task's life was spent on.
 
 pub(super) mod blame;
+mod limits;
+pub(super) mod locks;
 pub(crate) mod overview;
 mod requests;
 
