@@ -37,6 +37,15 @@ impl Limits {
         Ok(Self { info, throttling })
     }
 
+    /// Who waited for locks, of a trace whose limits nobody needs otherwise; `None` if it holds nothing that tells.
+    pub(super) fn locks_of(input: &Input) -> anyhow::Result<Option<Reply<LocksAnswer>>> {
+        let source = input.part.open(&input.file, &Options::default())?;
+        if !tells_of_locks(source.info()) {
+            return Ok(None);
+        }
+        Self::of(input)?.ask_locks(input).map(Some)
+    }
+
     /// Who waited for locks; `None` if the trace holds nothing that tells.
     pub(crate) fn locks(&self, input: &Input) -> anyhow::Result<Option<Reply<LocksAnswer>>> {
         // A text learns its tracepoints on the way: asking costs it a pass that seldom tells anything.

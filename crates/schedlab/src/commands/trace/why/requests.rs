@@ -31,7 +31,7 @@ pub(super) fn run(
     let (asked, state, origin) = (requests[nth - 1].ended_by, &reply.state, reply.origin);
     let walked = Walked { asked, spent, occupants, blocked, stacks, state, origin };
     let (blocked, entries) = (walked.blocked(), walked.entries());
-    let held = Limits::of(input)?.locks(input)?;
+    let held = Limits::locks_of(input)?;
     let own = held.as_ref().map(|held| locks::within(held, asked, requests[nth - 1].span));
     let rows = held.as_ref().zip(own.as_ref()).map(|(held, own)| held.rows(own));
     let waits: Vec<_> = rows.into_iter().flatten().map(locks::Waited).collect();
