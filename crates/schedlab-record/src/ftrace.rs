@@ -10,6 +10,7 @@
 
 use super::error::{RecordError, tracefs_write_right};
 use super::hit_cost;
+use super::lock_events::{self, CallCost};
 use super::options::{Meaning as _, Options};
 use super::request_probes::HitCost;
 use super::shared::{Ended, Shared, be_prompt, spawn};
@@ -207,18 +208,34 @@ impl Instance {
         let mut guard = self.guard.take();
         let measured = match (&self._tracefs, &mut guard) {
             (Some(tracefs), Some(guard)) => {
-                hit_cost::measure(tracefs, guard, |system, name, on| {
-                    let on = if on { "1" } else { "0" };
-                    self.write("tracing_on", on)?;
-                    self.write(&format!("events/{system}/{name}/enable"), on)?;
-                    // Opened to truncate, it empties the buffer.
-                    self.write("trace", "")
-                })
+                hit_cost::measure(tracefs, guard, |system, name, on| self.switch(system, name, on))
             }
             _ => Ok(HitCost::default()),
         };
         self.guard = guard;
         measured
+    }
+
+    /// What a futex call costs when its records go into this instance.
+    pub(crate) fn lock_cost(&self) -> Result<CallCost, RecordError> {
+        // Each that is on slows all calls, so without the others there is nothing to compare with.
+        let files =
+            lock_events::calls().map(|(system, name)| format!("events/{system}/{name}/enable"));
+        let files: Vec<_> = files.filter(|file| self.root.join(file).exists()).collect();
+        let all = |on: &str| files.iter().try_for_each(|file| self.write(file, on));
+        all("0")?;
+        let measured = lock_events::measure(|system, name, on| self.switch(system, name, on));
+        all("1")?;
+        measured
+    }
+
+    /// Turns an event on and off for a measurement.
+    fn switch(&self, system: &str, name: &str, on: bool) -> Result<(), RecordError> {
+        let on = if on { "1" } else { "0" };
+        self.write("tracing_on", on)?;
+        self.write(&format!("events/{system}/{name}/enable"), on)?;
+        // Opened to truncate, it empties the buffer.
+        self.write("trace", "")
     }
 
     /// Removes the instance; what could not be undone is a warning.

@@ -20,6 +20,7 @@ mod hit_cost;
 mod hits;
 mod jit_names;
 pub mod live;
+mod lock_events;
 pub mod mark_file;
 mod options;
 mod programs;

@@ -6,6 +6,7 @@ use super::error::tracefs_right;
 use super::ftrace::Instance;
 use super::groups::Groups;
 use super::hit_cost;
+use super::lock_events::{self, CallCost};
 use super::options::Meaning as _;
 use super::queued::Queued;
 use super::request_probes::{self, Defined, HitCost};
@@ -41,7 +42,8 @@ pub struct Recorder {
     guard: Option<Guard>,
     /// Requests that the recording goes on without.
     warnings: Vec<Warning>,
-    hit_cost: Option<HitCost>,
+    /// Of a probe's hit, and of a futex call, where these were asked for.
+    cost: (Option<HitCost>, Option<CallCost>),
     counters: Counters,
 }
 
@@ -108,6 +110,9 @@ impl Recorder {
         let hit_cost = guard.as_mut().and_then(|guard| {
             hit_cost::measure(&tracefs, guard, rings::switch(&tracefs, &head)).ok()
         });
+        let lock_cost = options
+            .locks
+            .then(|| lock_events::measure(rings::switch(&tracefs, &head)).unwrap_or_default());
         begin(options, dir, &head)?;
         let (rings, drains, watched) = Rings::open(options, &head)?;
         let rings = Arc::new(rings);
@@ -124,7 +129,8 @@ impl Recorder {
         let backend = Backend::Perf(rings);
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
         let counters = Counters::at_begin(queued.as_ref());
-        Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
+        let cost = (hit_cost, lock_cost);
+        Ok(Self { dir, options, backend, shared, threads, guard, warnings, cost, counters })
     }
 
     fn ftrace(options: &Options, dir: &Path) -> Result<Self, RecordError> {
@@ -151,6 +157,7 @@ impl Recorder {
         let shared = Arc::<Shared>::default();
         let mut instance = Instance::guarded(tracefs, options, &head, guard)?;
         let hit_cost = (!requested.requests.is_empty()).then(|| instance.hit_cost().ok()).flatten();
+        let lock_cost = options.locks.then(|| instance.lock_cost().unwrap_or_default());
         let mut threads = vec![watcher(dir, rings::watch(&head), options, &shared)?];
         threads.extend(listener(options, dir, &head, &shared)?);
         if !options.overwrites() {
@@ -162,7 +169,8 @@ impl Recorder {
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
         let counters = Counters::at_begin(queued.as_ref());
         let guard = None;
-        Ok(Self { dir, options, backend, shared, threads, guard, warnings, hit_cost, counters })
+        let cost = (hit_cost, lock_cost);
+        Ok(Self { dir, options, backend, shared, threads, guard, warnings, cost, counters })
     }
 
     /// Through which interface [`Via::Auto`] would record, found out in a millisecond and without
@@ -272,7 +280,8 @@ impl Recorder {
             }
         };
         doubts.extend(self.guard.map(super::ftrace::undone).unwrap_or_default());
-        let tail = Tail { stopped, lost, doubts, trigger, hit_cost: self.hit_cost };
+        let (hit_cost, lock_cost) = self.cost;
+        let tail = Tail { stopped, lost, doubts, trigger, hit_cost, lock_cost };
         spool::write(&spool::tail(&self.dir), &tail)?;
         Ok(self.dir)
     }
@@ -288,8 +297,22 @@ pub(crate) fn begin(options: &Options, dir: &Path, head: &Head) -> Result<(), Re
     spool::write(&spool::head(dir), head)
 }
 
-/// Sets the probes of the requests that are asked for, and adds their events.
+/// Adds the events of locks and requests that are asked for, and sets the probes of requests.
 fn requested(
+    tracefs: &Tracefs,
+    guard: &mut Option<Guard>,
+    options: &mut Options,
+) -> Result<Defined, RecordError> {
+    let told = match options.locks {
+        true => lock_events::ask(tracefs, &mut options.events),
+        false => Vec::new(),
+    };
+    let mut defined = probes(tracefs, guard, options)?;
+    defined.warnings.extend(told);
+    Ok(defined)
+}
+
+fn probes(
     tracefs: &Tracefs,
     guard: &mut Option<Guard>,
     options: &mut Options,

@@ -85,6 +85,9 @@ pub(crate) struct Tail {
     /// What each hit of a request's probe took from its program.
     #[serde(default)]
     pub(crate) hit_cost: Option<super::request_probes::HitCost>,
+    /// What recorded calls took from their tasks, if locks were recorded; 0 where it could not be measured.
+    #[serde(default)]
+    pub(crate) lock_cost: Option<super::lock_events::CallCost>,
 }
 
 /// What the watcher saw of a task.

@@ -5,6 +5,7 @@ use super::copy::Found;
 use super::counters::Grown;
 use super::groups::{Attached, Moves, Renamed};
 use super::hits::Hits;
+use super::lock_events;
 use super::request_probes::{HitCost, Probed};
 use super::rings::OUT_OF_USE;
 use super::spaces::Spaces;
@@ -121,6 +122,8 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         !doubts.any(|doubt| doubt.code == OUT_OF_USE) || tail.lost.values().any(|lost| *lost > 0)
     };
     summary.warnings.extend(loss(&summary).filter(|_| tail.as_ref().is_none_or(is_full)));
+    let lock_cost = tail.as_ref().and_then(|tail| tail.lock_cost);
+    summary.locks = lock_cost.map(|it| lock_events::counted(&head.tracepoints, &summary, it));
     let cost = tail.and_then(|tail| tail.hit_cost);
     for (request, [begun, ended]) in head.requests.iter().zip(seen) {
         let told = requested(request, begun, ended, cost);

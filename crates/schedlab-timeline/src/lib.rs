@@ -45,6 +45,7 @@ mod in_reply;
 mod interrupts;
 mod latency;
 mod locality;
+mod locks;
 mod longest_waits;
 mod membership;
 mod migrations;
@@ -94,6 +95,9 @@ pub use idle_departures::{Departures, DeparturesAnswer};
 pub use in_reply::InReply;
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};
 pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
+pub use locks::{
+    HELD, LockHeld, LockKind, LockName, LockWait, Locks, LocksAnswer, WAITED_FOR, tells_of_locks,
+};
 pub use longest_waits::{Worst, WorstWait};
 pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Moves};
 pub use names::{CommId, Names};

@@ -309,6 +309,18 @@ impl Lives {
         }
     }
 
+    /// What `task` itself did in `within`, in order of time; nothing where the events do not tell.
+    pub(crate) fn own(
+        &self,
+        task: TaskId,
+        within: Span,
+    ) -> impl Iterator<Item = (Span, Activity)> + '_ {
+        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+        let first = past.partition_point(|piece| piece.span.end <= within.start);
+        let here = past[first..].iter().take_while(move |piece| piece.span.start < within.end);
+        here.map(move |piece| (piece.span.intersection(within), piece.activity))
+    }
+
     /// What `within` was spent on, as `task` sees it.
     pub(crate) fn walk(&self, task: TaskId, within: Span, depth: usize, out: &mut Vec<Spent>) {
         let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);

@@ -136,6 +136,9 @@ pub enum Op {
     Close(ChannelId),
     /// Take a lock, asleep while another holds it.
     Lock(LockId),
+    /// Take a lock, spinning while another holds it.
+    Spin(LockId),
+    /// Give back a lock, however it was taken.
     Unlock(LockId),
     /// Take the lock of the CPU this task is on, spinning while another holds it; a task that was
     /// moved meanwhile tries again on its new CPU.

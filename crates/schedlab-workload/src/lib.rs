@@ -55,8 +55,8 @@ pub use nemesis::{Cluster, Event, Happening, Pair};
 pub use nodes::{Change, Node, Step};
 pub use noise::Noise;
 pub use record::{
-    Filter, Full, RecordSpec, Recorded, RecordedRequest, RecordedStacks, Snapshot, UserStacks, Via,
-    Watched,
+    Filter, Full, RecordSpec, Recorded, RecordedLocks, RecordedRequest, RecordedStacks, Snapshot,
+    UserStacks, Via, Watched,
 };
 pub use requested::{CALLS, Edge, Requested};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};

@@ -160,6 +160,9 @@ pub struct RecordSpec {
     /// Whether to keep the same stacks of tasks that wake others.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wakers: bool,
+    /// Whether to keep who waits for locks: futex calls, and contention for the kernel's own locks.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub locks: bool,
     /// Whether to keep, as marks, what programs write into `trace_marker`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trace_marker: bool,
@@ -200,6 +203,9 @@ pub struct Recorded {
     /// The call stacks of programs, if they were asked for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub user_stacks: Option<RecordedStacks>,
+    /// What was recorded of locks, if that was asked for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub locks: Option<RecordedLocks>,
     /// What is wrong with the recording.
     pub warnings: Vec<Warning>,
 }
@@ -215,6 +221,23 @@ pub struct RecordedStacks {
     pub cut: u64,
     /// What all events took in the rings.
     pub ring_bytes: u64,
+}
+
+/// What a recording holds of locks, and what that took.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize,
+)]
+pub struct RecordedLocks {
+    /// Futex calls.
+    pub calls: u64,
+    /// How often a task met a lock of the kernel that another held.
+    pub contentions: u64,
+    /// What the records of both took in the rings.
+    pub bytes: u64,
+    /// What a recorded futex call cost its task more than one that is not, as measured at the start; `None` if it was not.
+    pub call_ns: Option<Nanos>,
+    /// The same of any other system call: with such tracepoints on, each takes a slower way.
+    pub other_call_ns: Option<Nanos>,
 }
 
 /// What a recording saw of one kind of request ([`Requested`]).

@@ -8,6 +8,7 @@ pub mod replay;
 mod rt_app;
 pub mod schbench;
 mod simple;
+mod spinlock;
 
 use crate::options::{OptionDoc, OptionError, Options};
 use crate::placement::{COMMON, Surroundings, place};
@@ -34,6 +35,7 @@ pub const CATALOGUE: &[Workload] = &[
     simple::PROCESSES,
     simple::THREADS,
     simple::STREAM,
+    spinlock::WORKLOAD,
     rt_app::WORKLOAD,
     replay::WORKLOAD,
     app::WORKLOAD,

@@ -199,6 +199,7 @@ impl<'a> Interpreter<'a> {
                 }
             }
             Op::Lock(lock) => self.lock(self.arena.lock(lock.0)),
+            Op::Spin(lock) => self.spin(self.arena.lock(lock.0)),
             Op::Unlock(lock) => {
                 if self.arena.lock(lock.0).swap(0, Release) == 2 {
                     self.wake_futex(self.arena.lock(lock.0), 1);
@@ -356,6 +357,19 @@ impl<'a> Interpreter<'a> {
         while word.swap(2, Acquire) != 0 {
             if let Err(done) = self.sleep_on(word, 2) {
                 return done;
+            }
+        }
+        Done::Ok
+    }
+
+    fn spin(&self, word: &AtomicU64) -> Done {
+        while word.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            // To look does not take the cache line from the holder.
+            while word.load(Relaxed) != 0 {
+                std::hint::spin_loop();
+                if self.arena.stopping() {
+                    return Done::Stopped;
+                }
             }
         }
         Done::Ok

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::perform::Effect;
-use super::task::{On, Resume, Stand};
+use super::task::{Act, On, Resume, Stand};
 use super::wake::Waker;
 use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Nanos};
@@ -79,6 +79,14 @@ impl World {
                 lock.owner = None;
                 let first = lock.sleeping.pop_front();
                 first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
+                (0..self.scene.cpus.len()).for_each(|cpu| self.end_spin(cpu, op));
+            }
+            Op::Spin(lock) => {
+                let owner = &mut self.shared.locks[lock.0 as usize].owner;
+                if owner.is_some() {
+                    return Effect::Spin;
+                }
+                *owner = Some(task);
             }
             Op::LockCpu => {
                 if self.cpu_locks[cpu].is_some() {
@@ -90,7 +98,7 @@ impl World {
             Op::UnlockCpu => {
                 if let Some(of) = self.bodies[task.index()].cpu_lock.take() {
                     self.cpu_locks[of] = None;
-                    self.end_spin(of);
+                    self.end_spin(of, op);
                 }
             }
             Op::Meet(barrier) => {
@@ -133,9 +141,16 @@ impl World {
     }
 
     /// The lock of a CPU is free: the task that turns round there looks again.
-    fn end_spin(&mut self, cpu: usize) {
+    /// A task that spins on a CPU for what `given` gives back tries again.
+    fn end_spin(&mut self, cpu: usize, given: Op) {
         let Some(task) = self.scene.cpus[cpu].running else { return };
-        if self.bodies[task.index()].spinning {
+        let body = &self.bodies[task.index()];
+        let is_meant = match (body.act, given) {
+            (Act::Op(Op::Spin(lock)), Op::Unlock(given)) => lock == given,
+            (Act::Op(Op::LockCpu), Op::UnlockCpu) => true,
+            _ => false,
+        };
+        if body.spinning && is_meant {
             self.pause(cpu, task);
             let body = &mut self.bodies[task.index()];
             body.spinning = false;

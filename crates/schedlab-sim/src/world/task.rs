@@ -83,6 +83,7 @@ impl Act {
                     | Op::Allocate { .. }
                     | Op::Push { .. }
                     | Op::Pop(_)
+                    | Op::Spin(_)
                     | Op::LockCpu
                     | Op::UnlockCpu
             )

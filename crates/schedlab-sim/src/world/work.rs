@@ -68,7 +68,7 @@ impl World {
                 true => costs.step,
                 false => costs.post,
             },
-            Op::Push { .. } | Op::Pop(_) | Op::LockCpu | Op::UnlockCpu => costs.step,
+            Op::Push { .. } | Op::Pop(_) | Op::Spin(_) | Op::LockCpu | Op::UnlockCpu => costs.step,
             Op::Send { channel, bytes } => self.message_cost(channel.0, bytes, true),
             Op::Receive { channel, bytes } => self.message_cost(channel.0, bytes, false),
             Op::Meet(_) | Op::AwaitPost(_) => costs.wait,

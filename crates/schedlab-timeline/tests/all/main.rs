@@ -12,6 +12,7 @@ mod check;
 mod conservation;
 mod conservation_scan;
 mod fired;
+mod locks;
 mod moves;
 mod mute_idle;
 mod off_cpu;

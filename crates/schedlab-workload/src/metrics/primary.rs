@@ -51,6 +51,7 @@ pub const PRIMARY: &[Primary] = &[
     of("processes", &["loops_per_s"]),
     of("threads", &["loops_per_s"]),
     of("stream", &["bytes_per_s"]),
+    of("spinlock", &["sections_per_s", "lock_wait_ns_p99"]),
     of("rt-app", &["wakeup_latency_ns_p99"]),
     of("replay", &["wakeup_latency_ns_p99"]),
     of("app", &["items_per_s", "handover_latency_ns_p99"]),
@@ -83,7 +84,7 @@ pub enum Work {
 use Work::{Amount, Rate, Tasks};
 
 /// The options of each workload that say how much work a run does; all others are settings.
-const WORK: [(&str, &[(&str, Work)]); 14] = [
+const WORK: [(&str, &[(&str, Work)]); 15] = [
     (
         "schbench",
         &[
@@ -105,6 +106,7 @@ const WORK: [(&str, &[(&str, Work)]); 14] = [
     ("mixed", &[("work", Amount), ("sleep", Amount), ("tasks", Tasks)]),
     ("udp", &[("datasize", Amount), ("rate", Rate), ("tasks", Tasks)]),
     ("stream", &[("array", Amount), ("tasks", Tasks)]),
+    ("spinlock", &[("hold", Amount), ("work", Amount), ("tasks", Tasks)]),
     ("app", &[("work", Amount), ("allocate", Amount), ("pause", Amount), ("collect", Amount)]),
     (
         "jobs",

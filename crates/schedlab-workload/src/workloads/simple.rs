@@ -14,11 +14,11 @@ use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
 
 const SECOND: u64 = 1_000_000_000;
 
-const DURATION: OptionDoc =
+pub(super) const DURATION: OptionDoc =
     option("duration", Kind::Duration(SECOND), "3s", "how long; 0: until Ctrl-C");
-const WARM_UP: OptionDoc =
+pub(super) const WARM_UP: OptionDoc =
     option("warmup", Kind::Duration(SECOND), "0", "what is measured before is left out");
-const INTERVAL: OptionDoc = option(
+pub(super) const INTERVAL: OptionDoc = option(
     "interval",
     Kind::Duration(SECOND),
     "0",
@@ -26,7 +26,7 @@ const INTERVAL: OptionDoc = option(
 );
 
 /// Durations without a unit are microseconds.
-const MICRO: Kind = Kind::Duration(1_000);
+pub(super) const MICRO: Kind = Kind::Duration(1_000);
 
 pub(super) const CPU: Workload = Workload {
     name: "cpu",
@@ -158,7 +158,7 @@ pub(super) const PINGPONG: Workload = Workload {
     build: pingpong,
 };
 
-fn timing(options: &Options) -> Timing {
+pub(super) fn timing(options: &Options) -> Timing {
     let duration = options.duration("duration");
     Timing {
         duration: (duration > Nanos::ZERO).then_some(duration),
@@ -170,20 +170,20 @@ fn timing(options: &Options) -> Timing {
 }
 
 /// Iterations of the calibrated loop that take `time` at full speed.
-fn iterations(time: Nanos, around: &Surroundings) -> u64 {
+pub(super) fn iterations(time: Nanos, around: &Surroundings) -> u64 {
     let iterations = u128::from(time.0) * u128::from(around.speed) / 1_000;
     u64::try_from(iterations).unwrap_or(u64::MAX).max(1)
 }
 
-fn task(comm: &str, role: u16, group: u32, behaviour: impl Behaviour + 'static) -> Task {
+pub(super) fn task(comm: &str, role: u16, group: u32, behaviour: impl Behaviour + 'static) -> Task {
     Task { group, ..Task::new(comm, role, Box::new(behaviour)) }
 }
 
-fn count(name: &str) -> Metric {
+pub(super) fn count(name: &str) -> Metric {
     Metric::new(name, Unit::Count, Better::Higher)
 }
 
-fn time(name: &str) -> Metric {
+pub(super) fn time(name: &str) -> Metric {
     Metric::new(name, Unit::Nanoseconds, Better::Lower)
 }
 

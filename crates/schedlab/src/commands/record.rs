@@ -20,8 +20,8 @@ use schedlab_sys::perf::UserStack;
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
 use schedlab_workload::{
-    Figure, MachineName, Output, Recorded, RecordedRequest, RecordedStacks, Requested, RunSpec,
-    Stream, WorkloadSpec,
+    Figure, MachineName, Output, Recorded, RecordedLocks, RecordedRequest, RecordedStacks,
+    Requested, RunSpec, Stream, WorkloadSpec,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,6 +50,7 @@ Examples:
   schedlab record --request './server:handle' -- ./server
   schedlab record --request 'syscall:accept4%return($retval)..close($arg1)'
   schedlab record --request-list libc.so.6 malloc
+  schedlab record --locks -- ./server; schedlab trace locks trace.dat
   schedlab record --stacks -- make; schedlab trace tasks trace.dat
   schedlab record --stacks user,kernel -- ./server; schedlab draw flame trace.dat -o off.svg
   schedlab record --time 10s; schedlab why trace.dat
@@ -130,6 +131,10 @@ pub(crate) struct Args {
         conflicts_with_all = ["command", "salvage", "requests"]
     )]
     request_list: Vec<String>,
+    /// Store who waits for locks: futex calls of all tasks, and contention for the kernel's own locks, for
+    /// `trace locks` and `why`. The end of the recording says what that cost
+    #[arg(long)]
+    locks: bool,
     /// Write the trace without compression, for trace-cmd before 3.0; it takes 4 to 12 times the space
     #[arg(long, conflicts_with = "salvage")]
     no_compress: bool,
@@ -549,6 +554,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         stacks: args.stacks.contains(&Whose::Kernel) || args.stacks == [Whose::Waker],
         wakers: args.stacks.contains(&Whose::Waker),
         user_stacks: user_stacks(args)?,
+        locks: args.locks,
         trace_marker: args.trace_marker,
         no_compress: args.no_compress,
         requests: args.requests.clone(),
@@ -651,6 +657,9 @@ fn tell(summary: &Recorded, output: &Path) {
     if let Some(stacks) = summary.user_stacks {
         note(&said_of_stacks(stacks, total - events.get("kernel_stack").unwrap_or(&0)));
     }
+    if let Some(locks) = summary.locks {
+        note(&said_of_locks(locks, total));
+    }
     let all = summary.span.map_or(0, |span| span.duration().0) as f64 * cpus.max(1) as f64;
     for request in &summary.requests {
         let (name, begun, ended) = (&request.name, request.begun, request.ended);
@@ -679,6 +688,23 @@ fn said_of_stacks(stacks: RecordedStacks, events: u64) -> String {
     format!("stacks of programs: {all}, {share:.1} % of them cut; {each:.1} KiB an event")
 }
 
+/// What was recorded of locks, and what that took.
+fn said_of_locks(locks: RecordedLocks, events: u64) -> String {
+    let RecordedLocks { calls, contentions, bytes, call_ns, other_call_ns } = locks;
+    let share = 100.0 * (2 * (calls + contentions)) as f64 / events.max(1) as f64;
+    let cost = call_ns.zip(other_call_ns).map_or_else(
+        || "what a call cost could not be measured".to_owned(),
+        |(call, other)| {
+            let all = Nanos(call.0 * calls);
+            format!("a recorded call costs {call} here, any other call {other}; these took {all}")
+        },
+    );
+    format!(
+        "locks: {calls} futex calls and {contentions} contentions, {share:.0} % of the events, {}; {cost}",
+        Bytes(bytes)
+    )
+}
+
 /// `schedlab record --json`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document {
@@ -697,6 +723,8 @@ pub(crate) struct Document {
     lost: u64,
     /// The requests of --request, as they were seen.
     requests: Vec<RecordedRequest>,
+    /// What was recorded of locks, if that was asked for.
+    locks: Option<RecordedLocks>,
     /// The call stacks of programs, if they were asked for.
     user_stacks: Option<RecordedStacks>,
     warnings: Vec<Warning>,
@@ -717,6 +745,7 @@ impl Document {
             per_cpu: summary.per_cpu.clone(),
             lost: summary.lost_total(),
             requests: summary.requests.clone(),
+            locks: summary.locks,
             user_stacks: summary.user_stacks,
             warnings: summary.warnings.clone(),
         }

@@ -17,6 +17,7 @@ pub(crate) mod input;
 mod intervals;
 mod latency;
 mod locality;
+mod locks;
 mod migrations;
 mod power;
 mod pprof;
@@ -57,6 +58,8 @@ enum Question {
     Why(why::Args),
     /// Print frequencies, idle states, IPIs and timers of CPUs, and work of tasks in cycles
     Power(power::Args),
+    /// Print who waited for locks, who held them, and what holders without a CPU cost
+    Locks(locks::Args),
     /// Print who wakes whom, wakeups that leave the LLC, node or socket, and run time away from home
     Locality(locality::Args),
     /// Print migrations: how far, by what, and in which chains
@@ -95,6 +98,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<groups::Document<'_>>(),
         json::of::<check::Document<'_>>(),
         json::of::<power::Document<'_>>(),
+        json::of::<locks::Document<'_>>(),
     ]
 }
 
@@ -110,6 +114,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Conservation(args) => conservation::run(&args),
         Question::Why(args) => why::run(&args),
         Question::Power(args) => power::run(&args),
+        Question::Locks(args) => locks::run(&args),
         Question::Locality(args) => locality::run(&args),
         Question::Migrations(args) => migrations::run(&args),
         Question::Check(args) => check::run(&args),
@@ -155,6 +160,8 @@ mod tests {
             table::<super::groups::Row>("groups"),
             table::<super::check::Row>("check"),
             table::<timeline::CpuPower>("power"),
+            table::<InReply<'_, timeline::LockHeld, timeline::LocksAnswer>>("locks"),
+            table::<super::why::locks::Waited<'_>>("why --mark: locks"),
         ]
     }
 

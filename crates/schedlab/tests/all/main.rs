@@ -34,6 +34,7 @@ mod load_command;
 mod load_defects;
 mod load_dies;
 mod load_site;
+mod locks;
 mod machine_lock;
 mod machines;
 mod off_cpu;

@@ -56,6 +56,8 @@ fn each_workload_ends_and_counts_what_it_did() {
         ("processes", &[("duration", "100ms")]),
         ("threads", &[("duration", "100ms")]),
         ("stream", &[("duration", "100ms")]),
+        ("spinlock", &[("duration", "100ms")]),
+        ("spinlock", &[("duration", "100ms"), ("via", "mutex")]),
         ("app", &[("duration", "200ms")]),
         ("rt-app", &[("program", app)]),
     ] {

@@ -1,9 +1,10 @@
 //! `schedlab why`: why tasks waited; and what an interval of one task's life was spent on.
 
 pub(super) mod blame;
+mod limits;
+pub(super) mod locks;
 pub(crate) mod overview;
 mod requests;
-mod throttled;
 
 use super::blocked;
 use super::input::{self, Head, Input, Named, Selection};
@@ -98,8 +99,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(pid) = args.pid else {
         return overview::run(&args.input, &selection, args.blame, args.top);
     };
-    let throttled = throttled::throttled(&args.input)?;
-    let question = WhyLate::new(Pid(pid)).throttled(&throttled);
+    let limits = limits::Limits::of(&args.input)?;
+    let question = WhyLate::new(Pid(pid)).throttled(&limits.throttling.spans);
     let reply = args.input.ask_with_stacks(|_| question)?;
     let Some(answer) = &reply.answer else {
         let file = args.input.file.display();

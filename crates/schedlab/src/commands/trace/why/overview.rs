@@ -10,19 +10,19 @@ pub(crate) use subject::asleep;
 use screen::Screen;
 use subject::{Subject, SubjectTold};
 
+pub(crate) use super::limits::Limits;
+
 use super::super::input::{self, Head, Input, Named, Selection};
 use super::blame::{self, By, Taken};
-use super::requests;
-use super::throttled::throttling;
+use super::{locks, requests};
 use crate::json;
 use schedlab_draw::Belongs;
 use schedlab_model::table::Rows;
 use schedlab_model::{Conditions, Groups, Nanos, Span, TraceInfo, Trigger, Warning};
 use schedlab_timeline::{
-    Blame, Causes, CausesAnswer, Chosen, CommId, ExplainedWait, InReply, Parts, Reply, TaskCauses,
-    TaskId, Throttled, ThrottlingAnswer, WaitCause,
+    Blame, Causes, CausesAnswer, Chosen, CommId, ExplainedWait, InReply, LockHeld, LocksAnswer,
+    Parts, Reply, TaskCauses, TaskId, Throttled, ThrottlingAnswer, WaitCause,
 };
-use schedlab_trace::Options;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -50,12 +50,16 @@ struct Explained {
     has_affinity: bool,
     trigger: Option<Trigger>,
     belongs: Belongs,
+    /// Where the trace tells of locks.
+    locks: Option<Reply<LocksAnswer>>,
 }
 
 impl Explained {
     /// Where a group has a quota, in two passes: only a refill tells whom it found throttled.
     fn of(input: &Input, by: Option<By>) -> anyhow::Result<Self> {
-        let Limits { info, throttling } = Limits::of(input)?;
+        let limits = Limits::of(input)?;
+        let locks = limits.locks(input)?;
+        let Limits { info, throttling } = limits;
         let reply = input.ask(|info| {
             let causes = Causes::new(info, &throttling.spans, WORST);
             if matches!(by, Some(By::Task | By::Process)) { causes.each_task() } else { causes }
@@ -65,7 +69,17 @@ impl Explained {
         let throttling = throttling.within(reply.observed);
         let TraceInfo { groups, conditions, affinity, trigger, .. } = info;
         let has_affinity = affinity.is_some();
-        Ok(Self { reply, groups, conditions, throttling, counted, has_affinity, trigger, belongs })
+        Ok(Self {
+            reply,
+            groups,
+            conditions,
+            throttling,
+            counted,
+            has_affinity,
+            trigger,
+            belongs,
+            locks,
+        })
     }
 }
 
@@ -97,12 +111,6 @@ fn counted(
     throttling.groups.keys().filter_map(one).collect()
 }
 
-/// What must be known before one may ask why tasks waited.
-pub(crate) struct Limits {
-    info: TraceInfo,
-    throttling: ThrottlingAnswer,
-}
-
 /// The answer for a page: the text without the table of tasks, and its worst wait.
 pub(crate) struct Answer {
     /// Lines of at most 80 columns.
@@ -112,13 +120,6 @@ pub(crate) struct Answer {
 }
 
 impl Limits {
-    /// Asks a trace for them, in a pass of its own if a group has a quota.
-    pub(crate) fn of(input: &Input) -> anyhow::Result<Self> {
-        let info = input.part.open(&input.file, &Options::default())?.info().clone();
-        let throttling = throttling(input, &info)?;
-        Ok(Self { info, throttling })
-    }
-
     /// The question that a page asks in the same pass as its own.
     pub(crate) fn causes(&self) -> Causes {
         Causes::new(&self.info, &self.throttling.spans, WORST_OF_PAGE)
@@ -211,9 +212,13 @@ pub(super) fn run(
         has_affinity,
         trigger,
         belongs,
+        mut locks,
     } = Explained::of(input, by)?;
     let chosen = input.chosen(selection)?;
     narrow(&mut reply, &chosen);
+    if let Some(locks) = &mut locks {
+        locks.answer.about(&chosen);
+    }
     let mut warnings = reply.warnings.clone();
     let sums = kernel_sums(groups.as_ref(), (&throttling, &counted), Some(&reply));
     warnings.extend(limits(has_affinity, groups.as_ref(), &sums));
@@ -238,6 +243,7 @@ pub(super) fn run(
     };
     let tasks = reply.rows(&reply.answer.tasks);
     let blame = reply.rows(&reply.answer.blame);
+    let held = locks.as_ref().map_or_else(Vec::new, |locks| locks.rows(&locks.answer.rows));
     let document = Document {
         head: Head::of(&reply),
         waited_ns: reply.answer.total.sum(),
@@ -247,6 +253,7 @@ pub(super) fn run(
             .known(&reply.known)
             .off("waited_ns", |row| Some(row.reply.off(row.task)?.waited_off()?.0 as f64)),
         blame: Rows::new(&blame, reply.origin).known(&reply.known),
+        locks: Rows::new(&held, reply.origin).known(&reply.known),
         groups: sums,
     };
     input.part.form.print(&warnings, &document, &document.tasks, || {
@@ -255,6 +262,9 @@ pub(super) fn run(
         let screen = Screen { reply, groups: &groups, conditions, input, trigger, denied };
         let mut text = request.map_or_else(String::new, |said| wrapped(&said) + "\n");
         text += &screen.text(subject.as_ref());
+        if let Some(said) = locks.as_ref().and_then(|locks| locks::said(locks, input)) {
+            let _ = write!(text, "\n{}", wrapped(&said));
+        }
         let mut table = document.tasks.text(input.part.form.room(), &[]);
         table.all();
         let _ = write!(text, "\n{}", table.print(top.unwrap_or(5)));
@@ -464,6 +474,8 @@ pub(crate) struct Document<'a> {
     tasks: Rows<'a, InReply<'a, TaskCauses, CausesAnswer>>,
     /// Who ran while others waited, most first.
     blame: Rows<'a, InReply<'a, Blame, CausesAnswer>>,
+    /// Waits for locks by lock and holder, those first whose lack of a CPU cost most; empty where the trace tells of none.
+    locks: Rows<'a, InReply<'a, LockHeld, LocksAnswer>>,
     /// Groups with a CPU quota.
     groups: Vec<KernelSum>,
 }

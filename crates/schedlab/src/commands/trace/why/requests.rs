@@ -1,16 +1,16 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
-use super::throttled::throttled;
-use super::{Told, Walked};
+use super::limits::Limits;
+use super::{Told, Walked, locks};
 use crate::commands::trace::input::{self, Head, Input, Named, Selection, looked_at};
 use crate::commands::trace::ran_instead;
 use crate::json;
 use anyhow::bail;
-use schedlab_model::table::{Bound, TextTable};
+use schedlab_model::table::{Bound, Rows, TextTable};
 use schedlab_model::{Nanos, Unit, readable};
 use schedlab_timeline::{
-    Chosen, Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer, State,
-    Throttled,
+    Chosen, Composition, HELD, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer,
+    State, Throttled, WAITED_FOR,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,16 +25,21 @@ pub(super) fn run(
     top: usize,
 ) -> anyhow::Result<ExitCode> {
     let chosen = input.chosen(selection)?;
-    let throttled = throttled(input)?;
-    let question = Requests::new(name, nth).throttled(&throttled).about(chosen.clone());
+    let limits = Limits::of(input)?;
+    let stopped = &limits.throttling.spans;
+    let question = Requests::new(name, nth).throttled(stopped).about(chosen.clone());
     let reply = input.ask_with_stacks(|_| question)?;
     check(input, name, nth, (&reply, &chosen))?;
     let RequestsAnswer { requests, spent, occupants, blocked, stacks, .. } = &reply.answer;
     let (asked, state, origin) = (requests[nth - 1].ended_by, &reply.state, reply.origin);
     let walked = Walked { asked, spent, occupants, blocked, stacks, state, origin };
     let (blocked, entries) = (walked.blocked(), walked.entries());
+    let held = limits.locks(input)?;
+    let own = held.as_ref().map(|held| locks::within(held, asked, requests[nth - 1].span));
+    let rows = held.as_ref().zip(own.as_ref()).map(|(held, own)| held.rows(own));
+    let waits: Vec<_> = rows.into_iter().flatten().map(locks::Waited).collect();
     let told = Told::of(&walked, &blocked, &entries);
-    let document = Document::of(name, nth, &reply, told);
+    let document = Document::of((name, nth), &reply, told, &waits);
     input.part.form.print(&reply.warnings, &document, &document.request.told.entries, || {
         let looked_at = looked_at(&reply) + &input::of_chosen(&chosen);
         to_text(&document, &looked_at, reply.origin, top)
@@ -42,6 +47,8 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Waits for locks that the text names.
+const LOCK_WAITS: usize = 3;
 /// Kinds of requests that are looked at for the slowest: each takes a pass over the trace.
 const KINDS_MAX: usize = 4;
 
@@ -53,7 +60,8 @@ pub(super) fn slowest(
     throttled: &[Throttled],
 ) -> anyhow::Result<Option<String>> {
     let mut worst: Option<(Nanos, String)> = None;
-    for name in marks.iter().take(KINDS_MAX) {
+    let is_lock = |mark: &&String| mark.starts_with(HELD) || mark.starts_with(WAITED_FOR);
+    for name in marks.iter().filter(|mark| !is_lock(mark)).take(KINDS_MAX) {
         let question = Requests::new(name, 1).throttled(throttled).about(chosen.clone());
         let reply = input.ask(|_| question)?;
         let RequestsAnswer { requests, instead, .. } = &reply.answer;
@@ -184,12 +192,19 @@ struct One<'a> {
     begun_by: Option<Named>,
     /// Who ended it, or who began it where it is open.
     ended_by: Option<Named>,
+    /// How the task that ended it waited for locks, longest first; empty where the trace tells of none.
+    lock_waits: Rows<'a, locks::Waited<'a>>,
     #[serde(flatten)]
     told: Told<'a>,
 }
 
 impl<'a> Document<'a> {
-    fn of(name: &str, nth: usize, reply: &Reply<RequestsAnswer>, told: Told<'a>) -> Self {
+    fn of(
+        (name, nth): (&str, usize),
+        reply: &Reply<RequestsAnswer>,
+        told: Told<'a>,
+        waits: &'a [locks::Waited<'a>],
+    ) -> Self {
         let (answer, state) = (&reply.answer, &reply.state);
         let mean = |(mean, instead)| Some(Mean::of(mean, instead, state));
         let [slowest, middle] = answer.compositions().map_or([None, None], |[slow, middle]| {
@@ -220,6 +235,7 @@ impl<'a> Document<'a> {
                 is_open: one.is_open,
                 begun_by: named(one.begun_by),
                 ended_by: named(one.ended_by),
+                lock_waits: Rows::new(waits, reply.origin),
                 told,
             },
         }
@@ -283,6 +299,13 @@ fn to_text(document: &Document<'_>, looked_at: &str, origin: Nanos, top: usize) 
         }
     }
     let _ = writeln!(text, "\n{}\n", headline(request, origin));
+    let waits = request.lock_waits.rows();
+    for wait in waits.iter().take(LOCK_WAITS) {
+        let _ = writeln!(text, "it {}", wait.said());
+    }
+    if !waits.is_empty() {
+        text.push('\n');
+    }
     let who = request.ended_by.as_ref();
     text + &request.told.text(who, (request.start_ns, "the request began"), origin, top)
 }
