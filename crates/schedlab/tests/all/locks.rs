@@ -74,13 +74,17 @@ fn worst(dir: &Path) -> (Value, f64) {
     (row, cost)
 }
 
-/// Of 20 holders 19 are named, with their costs within 5 % of what the program measured.
-fn named_in_19_of_20(how: &str, known_by: &str, more: &[&str]) {
+/// Of 20 holders (`SCHEDLAB_PLANTS=all`; else of 6) all but one are named, with their costs within 5 % of what the program
+/// measured.
+fn named_but_for_one(how: &str, known_by: &str, more: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let Some(_) = planted(dir.path()) else { return };
+    // Each has real-time tasks on the same CPU.
+    crate::machine_lock::take();
+    let turns = if std::env::var_os("SCHEDLAB_PLANTS").is_some() { 20 } else { 6 };
     let mut wrong = Vec::new();
     let mut apart = Vec::new();
-    for turn in 0..20 {
+    for turn in 0..turns {
         let (truth, _) = record(dir.path(), how, more);
         let (row, cost) = worst(dir.path());
         let off = (cost - truth.cost_ns).abs() / truth.cost_ns;
@@ -91,19 +95,19 @@ fn named_in_19_of_20(how: &str, known_by: &str, more: &[&str]) {
         }
     }
     apart.sort_by(f64::total_cmp);
-    let (middle, most) = (apart[10], apart[19]);
+    let (middle, most) = (apart[turns / 2], apart[turns - 1]);
     let off = format!("costs off by {middle:.4} in the middle, {most:.4} at most");
     assert!(wrong.len() <= 1, "{how}: {off}: {}", wrong.join("\n"));
 }
 
 #[test]
 fn the_planted_holder_of_a_mutex_is_named_with_what_its_displacement_cost() {
-    named_in_19_of_20("mutex", "mutex", &["--locks"]);
+    named_but_for_one("mutex", "mutex", &["--locks"]);
 }
 
 #[test]
 fn the_planted_holder_of_a_lock_with_inheritance_is_named() {
-    named_in_19_of_20("inherit", "pi", &["--locks"]);
+    named_but_for_one("inherit", "pi", &["--locks"]);
 }
 
 /// Whether marks of programs can be recorded here.
@@ -120,7 +124,7 @@ fn takes_marks() -> bool {
 #[test]
 fn the_planted_holder_of_a_user_spinlock_is_named_by_its_marks() {
     if takes_marks() {
-        named_in_19_of_20("spin", "marks", &["--trace-marker"]);
+        named_but_for_one("spin", "marks", &["--trace-marker"]);
     }
 }
 
