@@ -269,12 +269,12 @@ fn changes(theme: &Theme, stacks: &[StackChange]) -> Vec<(Colour, String)> {
         |(class, (_, words)): (usize, &(u64, &str))| (of_change(class, theme), (*words).to_owned());
     let mut entries: Vec<_> = classes.map(class).collect();
     let width =
-        "colour: time off the CPU in 1 s, divided by that of the first trace; width: in the second";
+        "colour: time off the CPU in 1 s, divided by that before (--minus); width: time after";
     entries.push((WORDS, width.to_owned()));
     let gone = stacks.iter().filter(|of| of.after == Nanos::ZERO).map(|of| of.before.0).sum();
     if gone > 0 {
         let gone = Nanos(gone).readable();
-        let what = "of the first trace are in stacks that the second does not have";
+        let what = "before are in stacks that are gone after";
         entries.push((WORDS, format!("{gone} in 1 s {what}")));
     }
     entries
@@ -349,9 +349,7 @@ mod tests {
         let stacks = FlameStacks::Changes(stacks);
         let flame = Flame { title: "Change".into(), notes: Vec::new(), stacks };
         let svg = crate::svg(&flame.scene(600, &Theme::light()));
-        for told in
-            ["read: 300 ns in 1 s, before 100 ns; 75.0 %", "70 ns in 1 s of the first trace are"]
-        {
+        for told in ["read: 300 ns in 1 s, before 100 ns; 75.0 %", "70 ns in 1 s before are"] {
             assert!(svg.contains(told), "{told} in {svg}");
         }
         assert!(!svg.contains(">gone<") && !svg.contains("too narrow"), "{svg}");

@@ -33,17 +33,7 @@ fn planted(dir: &Path) -> Option<PathBuf> {
         missing!("root and tracepoints of system calls: locks were not checked");
         return None;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/locks/planted.c");
-    let program = dir.join("planted");
-    let mut cc = Command::new("cc");
-    match cc.args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).output() {
-        Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
-        Err(_) => {
-            missing!("cc: locks were not checked");
-            return None;
-        }
-    }
-    Some(program)
+    crate::record_request::compiled(dir, "locks/planted.c")
 }
 
 /// What the program says of itself: holder, hog, and how long its waiters waited while the holder had no CPU.

@@ -35,20 +35,22 @@ fn may_probe() -> bool {
 
 /// The small program, compiled into `dir`; `None` where something is missing.
 fn app(dir: &Path) -> Option<PathBuf> {
-    if !may_probe() {
-        return None;
-    }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/record_request/app.c");
-    let app = dir.join("app");
+    if may_probe() { compiled(dir, "record_request/app.c") } else { None }
+}
+
+/// A program in C, compiled into `dir` under its name; `None` without a compiler.
+pub(crate) fn compiled(dir: &Path, source: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all").join(source);
+    let program = dir.join(source.file_stem().expect("it has a name"));
     let mut cc = Command::new("cc");
-    match cc.args(["-O1", "-pthread", "-o"]).arg(&app).arg(&source).output() {
+    match cc.args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).output() {
         Ok(output) => assert!(output.status.success(), "{}", stderr(&output)),
         Err(_) => {
-            missing!("cc: requests by probes were not checked");
+            missing!("cc: {} was not recorded", source.display());
             return None;
         }
     }
-    Some(app)
+    Some(program)
 }
 
 /// `trace why --mark` of a trace, as JSON.
