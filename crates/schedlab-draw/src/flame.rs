@@ -1,5 +1,5 @@
 //! Flame graphs: time by call stack. A box is a function, as wide as its part of the time; what it called stands on it.
-//! Of two traces, boxes are as wide as in the second, and their colours tell how the time changed.
+//! Of two traces, boxes are as wide as in the one after, and their colours tell how the time changed.
 
 use crate::axis::{WORDS, heading, legend};
 use crate::colour::{Colour, Theme, on_scale};
@@ -42,7 +42,7 @@ pub enum FlameStacks {
 #[derive(Debug, Default)]
 struct Frame<'a> {
     time: u64,
-    /// In the first of two traces.
+    /// In the trace before, of two.
     before: u64,
     called: BTreeMap<&'a str, Frame<'a>>,
 }
@@ -54,7 +54,7 @@ struct Placed<'a> {
     level: usize,
     start: u64,
     time: u64,
-    /// In the first of two traces.
+    /// In the trace before, of two.
     before: u64,
     /// Whether it is of who woke the task.
     is_wakers: bool,
@@ -127,7 +127,7 @@ impl<'a> Frame<'a> {
         let mut left_out = 0;
         for (name, frame) in called {
             if frame.time < least {
-                // What the second trace does not have is told in a sentence of its own.
+                // What is gone is told in a sentence of its own.
                 left_out += usize::from(frame.time > 0);
                 continue;
             }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_the_colour_of_its_ratio_and_the_width_of_the_second_trace() {
+    fn a_change_has_the_colour_of_its_ratio_and_the_width_of_the_time_after() {
         let of = |before, after| class(before, after);
         assert_eq!([of(100, 50), of(100, 51), of(100, 80), of(100, 81)], [0, 1, 1, 2]);
         assert_eq!([of(100, 125), of(100, 126), of(100, 200), of(100, 201)], [2, 3, 3, 4]);

@@ -133,10 +133,17 @@ impl<R: Runner> Shared<R> {
         })
     }
 
-    /// Wakes a worker that sleeps; without the token.
-    fn notify(&self, worker: usize) {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads[worker].unpark();
+    /// Does `work`, which names workers that must wake to what it is given, also with the token. They are woken afterwards,
+    /// without it.
+    fn waking<T>(&self, work: impl FnOnce(&dyn Fn(Option<usize>)) -> T) -> T {
+        let wakes = RefCell::new(Vec::new());
+        let result = work(&|worker| wakes.borrow_mut().extend(worker));
+        let wakes = wakes.into_inner();
+        if !wakes.is_empty() {
+            let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            wakes.into_iter().for_each(|worker| threads[worker].unpark());
+        }
+        result
     }
 
     fn tell_drained(&self) {
@@ -158,18 +165,17 @@ impl<R: Runner> Handle<R> {
     /// Changes the agenda, however long the token takes, and wakes whom that concerns.
     fn insist<T>(&self, work: impl FnOnce(&mut Agenda<R::Job>) -> T) -> T {
         let shared = &*self.0;
-        let wakes = RefCell::new(Vec::new());
-        let decide =
-            |agenda: &mut Agenda<R::Job>| wakes.borrow_mut().extend(shared.whom_to_wake(agenda));
-        let (result, is_empty) = shared.token.insist(
-            |agenda| {
-                let result = work(agenda);
-                decide(agenda);
-                (result, agenda.backlog() == 0)
-            },
-            decide,
-        );
-        wakes.into_inner().into_iter().for_each(|worker| shared.notify(worker));
+        let (result, is_empty) = shared.waking(|wake| {
+            let decide = |agenda: &mut Agenda<R::Job>| wake(shared.whom_to_wake(agenda));
+            shared.token.insist(
+                |agenda| {
+                    let result = work(agenda);
+                    decide(agenda);
+                    (result, agenda.backlog() == 0)
+                },
+                decide,
+            )
+        });
         if is_empty {
             shared.tell_drained();
         }
@@ -191,26 +197,24 @@ impl<R: Runner> Handle<R> {
             return Err(PostError::Closed);
         }
         let mut posting = Some(posting);
-        let wakes = RefCell::new(Vec::new());
-        let decide =
-            |agenda: &mut Agenda<R::Job>| wakes.borrow_mut().extend(shared.whom_to_wake(agenda));
-        let post = |agenda: &mut Agenda<R::Job>| {
-            if agenda.backlog() >= BACKLOG_MAX {
-                return Err(PostError::Full);
+        shared.waking(|wake| {
+            let decide = |agenda: &mut Agenda<R::Job>| wake(shared.whom_to_wake(agenda));
+            let post = |agenda: &mut Agenda<R::Job>| {
+                if agenda.backlog() >= BACKLOG_MAX {
+                    return Err(PostError::Full);
+                }
+                posting.take().into_iter().for_each(|posting| agenda.post(posting));
+                decide(agenda);
+                Ok(())
+            };
+            match (shared.token.attempt(post, decide), posting) {
+                (None, Some(posting)) => {
+                    let left = shared.token.leave(posting, decide);
+                    left.map_err(|Full(_)| PostError::Full)
+                }
+                (posted, _) => posted.unwrap_or(Ok(())),
             }
-            posting.take().into_iter().for_each(|posting| agenda.post(posting));
-            decide(agenda);
-            Ok(())
-        };
-        let posted = match (shared.token.attempt(post, decide), posting) {
-            (None, Some(posting)) => {
-                let left = shared.token.leave(posting, decide);
-                left.map_err(|Full(_)| PostError::Full)
-            }
-            (posted, _) => posted.unwrap_or(Ok(())),
-        };
-        wakes.into_inner().into_iter().for_each(|worker| shared.notify(worker));
-        posted
+        })
     }
 
     /// Posts a plan: jobs with dependencies; their ids in its order. Waits for the token.

@@ -46,8 +46,8 @@ fn this_kernel() -> (Option<String>, String) {
 
 impl FunctionNames for Here {
     fn kernel(&self, kernel: &KernelId<'_>) -> Result<Vec<u8>, (String, String)> {
-        let (here, release) = this_kernel();
-        is_same(kernel, here.as_deref(), &release)
+        let (here, release) = self.kernel.get_or_init(this_kernel);
+        is_same(kernel, here.as_deref(), release)
             .map_err(|why| (why, "read the trace on the machine that recorded it".to_owned()))?;
         let kallsyms = std::fs::read("/proc/kallsyms");
         let kallsyms = kallsyms.map_err(|error| {

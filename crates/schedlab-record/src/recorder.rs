@@ -42,8 +42,10 @@ pub struct Recorder {
     guard: Option<Guard>,
     /// Requests that the recording goes on without.
     warnings: Vec<Warning>,
-    /// Of a probe's hit, and of a futex call, where these were asked for.
-    cost: (Option<HitCost>, Option<CallCost>),
+    /// What a probe's hit costs, if requests were asked for.
+    hit_cost: Option<HitCost>,
+    /// What a futex call costs, if locks were asked for.
+    lock_cost: Option<CallCost>,
     counters: Counters,
 }
 
@@ -129,8 +131,18 @@ impl Recorder {
         let backend = Backend::Perf(rings);
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
         let counters = Counters::at_begin(queued.as_ref());
-        let cost = (hit_cost, lock_cost);
-        Ok(Self { dir, options, backend, shared, threads, guard, warnings, cost, counters })
+        Ok(Self {
+            dir,
+            options,
+            backend,
+            shared,
+            threads,
+            guard,
+            warnings,
+            hit_cost,
+            lock_cost,
+            counters,
+        })
     }
 
     fn ftrace(options: &Options, dir: &Path) -> Result<Self, RecordError> {
@@ -169,8 +181,18 @@ impl Recorder {
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
         let counters = Counters::at_begin(queued.as_ref());
         let guard = None;
-        let cost = (hit_cost, lock_cost);
-        Ok(Self { dir, options, backend, shared, threads, guard, warnings, cost, counters })
+        Ok(Self {
+            dir,
+            options,
+            backend,
+            shared,
+            threads,
+            guard,
+            warnings,
+            hit_cost,
+            lock_cost,
+            counters,
+        })
     }
 
     /// Through which interface [`Via::Auto`] would record, found out in a millisecond and without
@@ -280,7 +302,7 @@ impl Recorder {
             }
         };
         doubts.extend(self.guard.map(super::ftrace::undone).unwrap_or_default());
-        let (hit_cost, lock_cost) = self.cost;
+        let Self { hit_cost, lock_cost, .. } = self;
         let tail = Tail { stopped, lost, doubts, trigger, hit_cost, lock_cost };
         spool::write(&spool::tail(&self.dir), &tail)?;
         Ok(self.dir)

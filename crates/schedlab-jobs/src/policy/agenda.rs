@@ -197,8 +197,10 @@ impl<J> Agenda<J> {
         self.enqueue(id);
     }
 
-    /// Posts all jobs of a plan; their ids, in its order. An edge from a number that the plan does not
-    /// have, and one to itself or backwards in a circle, would never open: such jobs never end.
+    /// Posts all jobs of a plan; their ids, in its order. Jobs that wait for each other in a circle never end.
+    ///
+    /// # Panics
+    /// If an edge names a job that the plan does not have.
     pub fn plan(&mut self, mut plan: Plan<J>) -> Vec<JobId> {
         if self.policy.order == Order::Path {
             plan.expect_paths();

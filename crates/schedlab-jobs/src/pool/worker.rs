@@ -3,7 +3,6 @@
 use super::{Completion, Flow, Handle, Runner, Spent};
 use crate::policy::{Agenda, JobId, Nanos, Outcome, Pause, Verdict};
 use crate::rounds::Rounds;
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -88,17 +87,15 @@ impl<R: Runner> Worker<'_, R> {
     fn manage(&mut self, now: Nanos) -> Option<Verdict> {
         let shared = &*self.handle.0;
         let rounds = &mut self.rounds;
-        let wakes = RefCell::new(Vec::new());
-        let work = |agenda: &mut Agenda<R::Job>| {
-            let had = !rounds.has_given_back();
-            let (pull, _) = rounds.manage(now, agenda);
-            wakes.borrow_mut().extend(pull.wake);
-            (pull.verdict, had && agenda.backlog() == 0)
-        };
-        let late =
-            |agenda: &mut Agenda<R::Job>| wakes.borrow_mut().extend(shared.whom_to_wake(agenda));
-        let held = shared.token.attempt(work, late);
-        wakes.into_inner().into_iter().for_each(|worker| shared.notify(worker));
+        let held = shared.waking(|wake| {
+            let work = |agenda: &mut Agenda<R::Job>| {
+                let had = !rounds.has_given_back();
+                let (pull, _) = rounds.manage(now, agenda);
+                wake(pull.wake);
+                (pull.verdict, had && agenda.backlog() == 0)
+            };
+            shared.token.attempt(work, |agenda| wake(shared.whom_to_wake(agenda)))
+        });
         let (verdict, is_drained) = held?;
         if is_drained {
             shared.tell_drained();
