@@ -71,6 +71,8 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
     let start = Instant::now();
     let mut command = Command::new("cargo");
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").args(arguments);
+    // What a test says of its failure stands at the end, not its stack.
+    command.env("RUST_BACKTRACE", "0");
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -510,14 +510,16 @@ impl Causes {
     /// The waiters of other CPUs see the CPUs that become free through [`FreeTime`]; those of this CPU through
     /// `settle`.
     fn occupy(&mut self, switch: &Switch, state: &State) {
-        let Switch { at, cpu, is, .. } = *switch;
+        let Switch { at, cpu, is, left, .. } = *switch;
         self.settle(cpu, at);
         let was = self.on[cpu.index()];
         self.count_run(&was, at, state);
         if was.occupant == Occupant::Idle {
+            let idle_until = if left.is_some() { at } else { state.silent_since(cpu).min(at) };
             let waiters: Vec<TaskId> = state.waiters(cpu).chain(is.task()).collect();
             for task in waiters {
-                self.held_back(task, was.since, at, state);
+                self.held_back(task, was.since, idle_until, state);
+                self.idled_perhaps(task, idle_until, at);
             }
         }
         self.on[cpu.index()] = self.running(&state.cpus()[cpu.index()], state);
@@ -585,6 +587,16 @@ impl Causes {
             let has_budget = Class::of(task, state) < Class::Fair;
             let cause = if has_budget { WaitCause::Throttled } else { WaitCause::HeldBack };
             wait.parts.move_to(cause, WaitCause::HandingOver, beside);
+        }
+    }
+
+    /// A task stood beside a CPU that may have idled from `idle` until `at`, or run it: no switch was logged.
+    fn idled_perhaps(&mut self, task: TaskId, idle: Nanos, at: Nanos) {
+        if let Some(Some(wait)) = self.waiting.get_mut(task.index())
+            && matches!(wait.place, Place::On(..))
+        {
+            let beside = at - idle.max(wait.from);
+            wait.parts.move_to(WaitCause::Unknown, WaitCause::HandingOver, beside);
         }
     }
 

@@ -35,7 +35,7 @@ use crate::why_late::Lives;
 use edge::{Edge, Point, Word};
 use schedlab_model::{Context, Nanos, OtherFormat, Phase, Pid, Span, TraceInfo};
 use std::collections::{BTreeMap, BTreeSet};
-use sums::{Sums, Throttles};
+use sums::Sums;
 
 /// What the mark of a held lock begins with; the lock's name follows.
 pub const HELD: &str = "lock:";
@@ -105,7 +105,6 @@ pub struct Locks {
     /// By the index that an event carries; learnt as sources learn them.
     points: Vec<Option<Point>>,
     processes: Option<BTreeMap<Pid, Pid>>,
-    throttled: Throttles,
     lives: Lives,
     all: BTreeMap<LockName, Gathered>,
     calls: BTreeMap<TaskId, Call>,
@@ -119,8 +118,10 @@ struct Gathered {
     waits: Vec<Waited>,
     /// By whom it was released, in order of time.
     releases: Vec<(Nanos, TaskId)>,
-    /// By whom it was held, as marks tell.
+    /// By whom it was held, as marks tell; in order of time when the window ends.
     holds: Vec<(Span, TaskId)>,
+    /// By hold: until when it or one before it lasts.
+    held_until: Vec<Nanos>,
     words: Words,
 }
 
@@ -229,11 +230,12 @@ impl Locks {
     /// A question to a trace in which tasks were throttled so ([`crate::ThrottlingAnswer::spans`]).
     #[must_use]
     pub fn new(info: &TraceInfo, throttled: &[Throttled]) -> Self {
+        let mut lives = Lives::default();
+        lives.know(throttled);
         Self {
             points: Vec::new(),
             processes: info.processes.clone(),
-            throttled: Throttles::of(throttled),
-            lives: Lives::default(),
+            lives,
             all: BTreeMap::new(),
             calls: BTreeMap::new(),
             contended: BTreeMap::new(),
@@ -405,6 +407,17 @@ impl Words {
 }
 
 impl Gathered {
+    /// Puts releases and holds in order of time.
+    fn sort(&mut self) {
+        self.releases.sort_unstable();
+        self.holds.sort_unstable_by_key(|(span, by)| (span.start, *by));
+        let last = self.holds.iter().scan(Nanos::ZERO, |last, (hold, _)| {
+            *last = hold.end.max(*last);
+            Some(*last)
+        });
+        self.held_until = last.collect();
+    }
+
     /// How its holders are known; `None` if it is taken for no lock.
     fn kind(&self, name: LockName) -> Option<LockKind> {
         match (name, self.words) {
@@ -433,11 +446,11 @@ impl Gathered {
             told = at;
         };
         if !self.holds.is_empty() {
-            for (hold, by) in self.holds.iter().filter(|(_, by)| *by != wait.task) {
-                if hold.end > start && hold.start < end {
-                    until(hold.start.min(end), None);
-                    until(hold.end.min(end), Some(*by));
-                }
+            let first = self.held_until.partition_point(|until| *until <= start);
+            let here = self.holds[first..].iter().take_while(|(hold, _)| hold.start < end);
+            for (hold, by) in here.filter(|(hold, by)| hold.end > start && *by != wait.task) {
+                until(hold.start, None);
+                until(hold.end.min(end), Some(*by));
             }
             until(end, None);
             return found;
@@ -526,13 +539,12 @@ impl Question for Locks {
         self.end(state);
         self.lives.end(state);
         let mut all = std::mem::take(&mut self.all);
-        let mut sums = Sums::new(&self.lives, &self.throttled);
+        let mut sums = Sums::new(&self.lives);
         let (mut other_count, mut other_time) = (0, Nanos::ZERO);
         for (name, of) in &mut all {
             of.waits.iter_mut().for_each(|wait| wait.span = wait.span.intersection(state.window()));
             of.waits.retain(|wait| wait.span.duration() > Nanos::ZERO);
-            of.releases.sort_unstable();
-            of.holds.sort_unstable_by_key(|(span, by)| (span.start, *by));
+            of.sort();
             // A number of another pid namespace, or a count that has the same bit, is not believed.
             let holder = |named: Option<Pid>| {
                 let is_own = |pid: &Pid| match name {

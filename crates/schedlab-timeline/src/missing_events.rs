@@ -220,6 +220,19 @@ impl State {
         self.tally.contradicted += self.now - before.max(self.origin);
     }
 
+    /// Whether a CPU went idle whose switches away from idle are not logged, so that it counts as unknown. Only in a
+    /// switch's own instant: of what comes after nothing is known.
+    pub(crate) fn idles_unseen(&self, cpu: Cpu) -> bool {
+        let here = &self.cpus[cpu.index()];
+        here.occupant == Occupant::Unknown && here.mute_idle && !here.offline && self.tells_all
+    }
+
+    /// Since when a CPU logged nothing: where a change of its occupant was not logged, that came between this and now.
+    pub(crate) fn silent_since(&self, cpu: Cpu) -> Nanos {
+        let here = &self.cpus[cpu.index()];
+        if here.last_event < self.now { here.last_event } else { here.event_before }
+    }
+
     /// Another task than the occupant of `cpu` runs there now. The occupant counts until now.
     fn disproved(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
         self.tally.contradictions += 1;

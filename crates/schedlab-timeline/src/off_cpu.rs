@@ -65,21 +65,25 @@ pub struct Sleep {
 }
 
 impl Sleeps {
-    /// Keeps a sleep, if there is room; gives its place.
+    /// Keeps a sleep and gives its place; `None` without room.
     fn keep(
         &mut self,
         task: TaskId,
         stack: Option<StackId>,
         until: Nanos,
         blocked: Nanos,
-    ) -> usize {
+    ) -> Option<usize> {
         if self.found.len() < self.most {
             let (since, waited) = (until - blocked, Nanos::ZERO);
             self.found.push(Sleep { task, stack, since, blocked, waited });
-            return self.found.len() - 1;
+            return Some(self.found.len() - 1);
         }
         self.left_out += u64::from(self.most > 0);
-        usize::MAX
+        None
+    }
+
+    fn at(&mut self, place: Option<usize>) -> Option<&mut Sleep> {
+        self.found.get_mut(place?)
     }
 }
 
@@ -165,8 +169,8 @@ struct Sleeper {
     stack: Option<StackId>,
     /// The last sleep, until it leaves a CPU again: its stack and its waker's may come late.
     last: Option<(Key, Nanos)>,
-    /// Its place among the sleeps that are kept.
-    kept: usize,
+    /// The place of the last sleep among those that are kept.
+    kept: Option<usize>,
     /// Whether it was woken and has not run yet.
     is_woken: bool,
     /// Whether an event of it was seen in the window.
@@ -257,7 +261,7 @@ impl OffCpuStacks {
         if let (true, Some((key, _))) = (std::mem::take(&mut of.is_woken), of.last) {
             let kept = of.kept;
             self.sums.waited(task, key, time);
-            if let Some(sleep) = self.sleeps.found.get_mut(kept) {
+            if let Some(sleep) = self.sleeps.at(kept) {
                 sleep.waited = time;
             }
         }
@@ -270,7 +274,7 @@ impl OffCpuStacks {
         let of = self.of(task);
         of.last = Some((is, time));
         let kept = of.kept;
-        if let Some(sleep) = self.sleeps.found.get_mut(kept) {
+        if let Some(sleep) = self.sleeps.at(kept) {
             sleep.stack = is.0;
         }
         let less = self.sums.0.entry((task, was)).or_default();

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 pub struct StackChange {
     /// The task's name, then functions from the outermost to the one that waited.
     pub frames: Vec<String>,
-    /// How long in a second of the first trace.
+    /// How long in a second of the trace before.
     pub before: Nanos,
-    /// How long in a second of the second trace.
+    /// How long in a second of the trace after.
     pub after: Nanos,
 }
 
@@ -49,14 +49,14 @@ fn per_second(time: Nanos, length: Nanos) -> Nanos {
 }
 
 impl StackChange {
-    /// How much longer in a second of the second trace, in nanoseconds.
+    /// How much longer in a second after, in nanoseconds.
     #[must_use]
     pub fn change_ns(&self) -> i64 {
         let of = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX);
         of(self.after) - of(self.before)
     }
 
-    /// The second divided by the first; `None` of a stack that the first does not have.
+    /// After divided by before; `None` of a stack that was not there before.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         (self.before > Nanos::ZERO).then(|| self.after.0 as f64 / self.before.0 as f64)
@@ -75,9 +75,9 @@ impl Row for StackChange {
     fn columns() -> Vec<Column<Self>> {
         let mut columns = columns! { row: Self;
             "comm" ["comm"] = row.frames.first().cloned().unwrap_or_default(), "The name of the tasks at the end.";
-            "before_ns_per_s" ["before (in 1 s)"] = row.before, "How long the tasks were off their CPUs with this stack in a second of the first trace.";
-            "after_ns_per_s" ["after (in 1 s)"] = row.after, "How long in a second of the second trace.";
-            "ratio" ["ratio"] = row.ratio(), "The second divided by the first; `null` of a stack that the first does not have.";
+            "before_ns_per_s" ["before (in 1 s)"] = row.before, "How long the tasks were off their CPUs with this stack in a second of the trace of `--minus`.";
+            "after_ns_per_s" ["after (in 1 s)"] = row.after, "How long in a second of the other trace.";
+            "ratio" ["ratio"] = row.ratio(), "After divided by before; `null` of a stack that was not there before.";
         };
         let about = "The innermost frame and its callers up to the outermost, `<-` between them.";
         let stack = column("stack", about, |row: &Self| row.stack());

@@ -42,6 +42,8 @@ pub struct CpuState {
     pub since: Nanos,
     /// The last event that it logged; zero when none.
     pub last_event: Nanos,
+    /// The one before that.
+    pub(crate) event_before: Nanos,
     /// The last task that left it; [`TaskId::NONE`] when none was seen.
     pub last_task: TaskId,
     /// How many tasks wait on its queue.
@@ -70,6 +72,7 @@ impl CpuState {
             occupant: Occupant::Unknown,
             since: now,
             last_event: Nanos::ZERO,
+            event_before: Nanos::ZERO,
             last_task: TaskId::NONE,
             waiting: 0,
             observed,

@@ -13,14 +13,18 @@
 //! within such a rest is only taken as throttled if no task of its group ran on its CPU until the refill. It is certain if its
 //! CPU was idle then.
 //!
-//! Some kernels leave out switches, so the model may have something left where the kernel had nothing. A task that stands
-//! beside an idle CPU until its group's timer expires, and soon runs there, was throttled all the same.
+//! Some kernels leave out switches, so the model may have something left where the kernel had nothing. A task that leaves
+//! runnable to an idle CPU has no budget, whatever the model says: the kernel would have kept it. One that stands beside an
+//! idle CPU until its group's timer expires, and soon runs there, was throttled all the same.
 //!
 //! Before Linux 6.18 the kernel stops the whole queue of a group on a CPU. Since then it stops each task on its own way back to
 //! user space: a task may wait for its turn, run some microseconds of kernel code, and only then be throttled. So a task
 //! that runs again without a refill was not throttled before.
 
+mod by_task;
 mod carried;
+
+pub(crate) use by_task::{Stopped, Throttles, merged};
 
 use crate::change::{Change, Switch};
 use crate::membership::Membership;
@@ -66,6 +70,8 @@ pub struct Throttling {
     followed: Nanos,
     /// Whether tasks come to other groups at all.
     has_moves: bool,
+    /// Whose wait ended unseen just now, and which limits may have held it.
+    ended: (TaskId, Vec<usize>),
 }
 
 /// What speaks for a timer. A task that two limits held does not tell which of them ended last: it counts less.
@@ -342,6 +348,7 @@ impl Throttling {
             votes: BTreeMap::new(),
             due: Nanos::ZERO,
             spans: Vec::new(),
+            ended: (TaskId::NONE, Vec::new()),
         }
     }
 
@@ -370,25 +377,40 @@ impl Throttling {
         group.map(|group| self.limits_of[group as usize].clone()).unwrap_or_default()
     }
 
-    fn left(&mut self, task: TaskId, at: Nanos, cpu: Cpu, left: Option<Left>, state: &State) {
+    fn left(&mut self, task: TaskId, switch: &Switch, state: &State) {
+        let Switch { at, cpu, left, is, .. } = *switch;
         if self.has_moves || !is_fair(task, state) {
             self.vacate(cpu, at);
         }
-        for place in self.limits(task, state) {
+        let limits = self.limits(task, state);
+        for place in &limits {
+            self.limited[*place].settle(at);
+        }
+        let is_runnable = left.is_some_and(Left::is_runnable);
+        let to_idle = is_runnable && (is == Occupant::Idle || state.idles_unseen(cpu));
+        if to_idle {
+            // Of several limits it was the one with the least left.
+            let least = limits.iter().copied().min_by_key(|place| self.limited[*place].budget_ns);
+            if let Some(place) = least {
+                let budget_ns = &mut self.limited[place].budget_ns;
+                *budget_ns = (*budget_ns).min(0);
+            }
+        }
+        for place in limits {
             let one = &mut self.limited[place];
-            one.settle(at);
             one.running.retain(|(other, _)| *other != cpu);
             let Some(certain) = one.exhausted(at) else {
-                if left.is_some_and(Left::is_runnable) {
+                if is_runnable {
                     one.early.insert(task, Early { cpu, idle: None, until: None });
                 }
                 continue;
             };
             // Since 6.18 a task that stops itself is in the middle of kernel code. One that is displaced on its way to user
             // space waits for its turn, and is throttled after that, unless a refill comes first.
-            let certain = certain && (self.stops_queues || left == Some(Left::Preempted));
+            let certain =
+                certain && (self.stops_queues || to_idle || left == Some(Left::Preempted));
             let out = Out { from: at, cpu, certain, was_busy: true, was_woken: false };
-            if left.is_some_and(Left::is_runnable) {
+            if is_runnable {
                 one.out.insert(task, out);
             }
             if self.stops_queues {
@@ -403,19 +425,28 @@ impl Throttling {
         }
     }
 
-    fn runs(&mut self, task: TaskId, at: Nanos, cpu: Cpu, was: Occupant, state: &State) {
-        let mut held = Vec::new();
+    /// A task runs, at the latest since `at` and at the earliest since `began`.
+    fn runs(
+        &mut self,
+        task: TaskId,
+        [began, at]: [Nanos; 2],
+        cpu: Cpu,
+        was: Occupant,
+        state: &State,
+    ) {
+        let ended = std::mem::take(&mut self.ended.1);
+        let mut held = if self.ended.0 == task { ended } else { Vec::new() };
         for place in self.limits(task, state) {
             let one = &mut self.limited[place];
             let early = one.early.remove(&task).filter(|early| early.cpu == cpu);
             if let Some(Early { idle: Some(from), until: Some(until), .. }) = early
-                && at - until <= RESUMED_WITHIN
+                && began - until <= RESUMED_WITHIN
             {
                 let (span, group) = (Span::new(from, until), one.group);
                 self.spans.push(Throttled { span, task, cpu, group, certain: true });
             }
             let has_ended =
-                |it: &Expired| it.at <= at && at - it.at <= RESUMED_WITHIN && one.may_have(it);
+                |it: &Expired| it.at <= at && began - it.at <= RESUMED_WITHIN && one.may_have(it);
             // A wakeup may also be taken up late.
             let is_told = !one.has_timers || self.expired.values().any(has_ended);
             let out = one.out.get_mut(&task);
@@ -440,7 +471,7 @@ impl Throttling {
         let weight = if held.len() == 1 { 8 } else { 1 };
         for place in held {
             if self.limited[place].timer.is_none() {
-                self.vote(place, at, weight);
+                self.vote(place, [began, at], weight);
             }
         }
     }
@@ -455,9 +486,9 @@ impl Throttling {
     }
 
     /// A task of a limited group runs again: the timer that expired just before may be its group's.
-    fn vote(&mut self, place: usize, at: Nanos, weight: u32) {
+    fn vote(&mut self, place: usize, [began, at]: [Nanos; 2], weight: u32) {
         let fits = |one: &Expired| {
-            one.at <= at && at - one.at <= RESUMED_WITHIN && self.limited[place].may_have(one)
+            one.at <= at && began - one.at <= RESUMED_WITHIN && self.limited[place].may_have(one)
         };
         let near: Vec<u64> =
             self.expired.iter().filter(|(_, one)| fits(one)).map(|(timer, _)| *timer).collect();
@@ -583,7 +614,7 @@ impl Question for Throttling {
         }
         for (cpu, here) in state.observed_cpus() {
             if let Occupant::Task(task) = here.occupant {
-                self.runs(task, state.window().start, cpu, here.occupant, state);
+                self.runs(task, [state.window().start; 2], cpu, here.occupant, state);
             }
         }
         for (cpu, _) in state.observed_cpus() {
@@ -610,22 +641,29 @@ impl Question for Throttling {
         }
         match *change {
             Change::Born { task, parent, .. } => self.membership.born(task, parent, state),
-            Change::Switch(Switch { cpu, was, prev, left, is, .. }) => {
+            Change::Switch(ref switch) => {
+                let Switch { cpu, was, prev, left, is, .. } = *switch;
                 if let Some(task) = was.task().or_else(|| prev.is_some().then_some(prev)) {
-                    self.left(task, at, cpu, left, state);
+                    self.left(task, switch, state);
                 }
                 match is {
-                    Occupant::Task(task) => self.runs(task, at, cpu, was, state),
+                    Occupant::Task(task) => {
+                        let began = if left.is_some() { at } else { state.silent_since(cpu) };
+                        self.runs(task, [began, at], cpu, was, state);
+                    }
                     Occupant::Idle => self.idles(cpu, at),
                     Occupant::Unknown => {}
                 }
             }
             Change::Placed { task, .. } => self.queued(task, at, state),
             Change::Forgotten { task, .. } | Change::Exiting { task, .. } => {
-                for place in self.limits(task, state) {
-                    self.limited[place].out.remove(&task);
-                    self.limited[place].early.remove(&task);
-                }
+                let mut held = self.limits(task, state);
+                held.retain(|place| {
+                    let one = &mut self.limited[*place];
+                    one.early.remove(&task);
+                    one.out.remove(&task).is_some()
+                });
+                self.ended = (task, held);
             }
             _ => {}
         }

@@ -6,7 +6,8 @@
 //! evidence, not proof: the events tell who woke the task, not what the task waited for.
 //!
 //! What ran on a CPU while a task of the chain waited for it is looked up at the end ([`WhyLateAnswer::occupants`]). A task
-//! that was throttled waited for its quota, whoever ran meanwhile: an earlier pass tells when ([`crate::Throttling`]).
+//! that was throttled waited for its quota, whoever ran meanwhile: an earlier pass tells when ([`crate::Throttling`]). Where
+//! that is not certain, nobody knows for which of the two it waited.
 //!
 //! Memory: one entry for each change of a task's activity in the window, and one for each time that it ran.
 
@@ -17,7 +18,7 @@ use crate::question::{Question, Told};
 use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId, Why};
-use crate::throttling::Throttled;
+use crate::throttling::{Stopped, Throttled, Throttles};
 use schedlab_model::{Context, Cpu, Nanos, Pid, Span};
 use std::collections::BTreeMap;
 
@@ -39,8 +40,8 @@ pub(crate) struct Lives {
     dark: Vec<(Cpu, Span)>,
     /// Where tasks blocked, where the trace tells.
     listener: Listener,
-    /// When tasks were throttled, in order of time.
-    throttled: BTreeMap<TaskId, Vec<Span>>,
+    /// When tasks were throttled, if somebody told.
+    throttles: Throttles,
 }
 
 /// What one task did so far.
@@ -186,11 +187,18 @@ impl WhyLate {
 impl Lives {
     /// When tasks were throttled.
     pub(crate) fn know(&mut self, throttled: &[Throttled]) {
-        for one in throttled {
-            self.throttled.entry(one.task).or_default().push(one.span);
-        }
-        // A task that came to another CPU may be throttled there before the first one's refill.
-        self.throttled.values_mut().for_each(|spans| spans.sort_by_key(|span| span.start));
+        self.throttles = Throttles::of(throttled);
+    }
+
+    /// For how long of a wait a task was certainly throttled.
+    pub(crate) fn throttled(&self, task: TaskId, wait: Span) -> Nanos {
+        let mut sum = Nanos::ZERO;
+        self.throttles.part(task, wait, |part, stopped| {
+            if stopped == Stopped::Certainly {
+                sum += part.duration();
+            }
+        });
+        sum
     }
 
     /// Keeps stacks up to their outermost function.
@@ -371,37 +379,14 @@ impl Lives {
 
     /// A wait for a CPU, in which the task may have been throttled.
     fn wait(&self, waited: &Spent, out: &mut Vec<Spent>) {
-        let mut told = waited.span.start;
-        let all = self.throttled.get(&waited.task).map_or(&[][..], Vec::as_slice);
-        for one in all {
-            let (start, end) = (one.start.max(told), one.end.min(waited.span.end));
-            if start >= end {
-                continue;
-            }
-            if start > told {
-                out.push(Spent { span: Span::new(told, start), ..*waited });
-            }
-            let span = Span::new(start, end);
-            out.push(Spent { span, doing: Doing::Throttled, ..*waited });
-            told = end;
-        }
-        if told < waited.span.end {
-            out.push(Spent { span: Span::new(told, waited.span.end), ..*waited });
-        }
-    }
-
-    /// What `task` was blocked in during `within`, the longest first; empty where no stack of it is known.
-    pub(crate) fn blocked(&self, task: TaskId, within: Span) -> Vec<BlockedIn> {
-        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
-        let mut times = BTreeMap::<Option<StackId>, (u64, Nanos)>::new();
-        for piece in past.iter().filter(|it| matches!(it.activity, Activity::Sleeping { .. })) {
-            let (start, end) = (piece.span.start.max(within.start), piece.span.end.min(within.end));
-            if start < end {
-                let sum = times.entry(piece.stack).or_default();
-                *sum = (sum.0 + 1, sum.1 + (end - start));
-            }
-        }
-        if times.keys().all(Option::is_none) { Vec::new() } else { longest_first(times) }
+        self.throttles.part(waited.task, waited.span, |span, stopped| {
+            let doing = match stopped {
+                Stopped::No => waited.doing,
+                Stopped::Perhaps => Doing::Unknown,
+                Stopped::Certainly => Doing::Throttled,
+            };
+            out.push(Spent { span, doing, ..*waited });
+        });
     }
 
     /// The time for which these tasks were off their CPUs in these spans, by stack and waker. A wait belongs to the sleep
@@ -436,6 +421,20 @@ impl Lives {
             }
         }
         sums.answer(self.listener.stacks)
+    }
+
+    /// What `task` was blocked in during `within`, the longest first; empty where no stack of it is known.
+    pub(crate) fn blocked(&self, task: TaskId, within: Span) -> Vec<BlockedIn> {
+        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+        let mut times = BTreeMap::<Option<StackId>, (u64, Nanos)>::new();
+        for piece in past.iter().filter(|it| matches!(it.activity, Activity::Sleeping { .. })) {
+            let (start, end) = (piece.span.start.max(within.start), piece.span.end.min(within.end));
+            if start < end {
+                let sum = times.entry(piece.stack).or_default();
+                *sum = (sum.0 + 1, sum.1 + (end - start));
+            }
+        }
+        if times.keys().all(Option::is_none) { Vec::new() } else { longest_first(times) }
     }
 
     /// The stacks by their numbers.

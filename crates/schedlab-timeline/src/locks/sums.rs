@@ -4,57 +4,15 @@ use super::row::{LockHeld, LockWait};
 use super::{LockKind, LockName};
 use crate::occupants::Occupants;
 use crate::task::{Activity, TaskId, Why};
-use crate::throttling::Throttled;
+use crate::throttling::merged;
 use crate::why_late::Lives;
 use schedlab_model::{Cpu, Nanos, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// When tasks were certainly throttled.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Throttles {
-    /// In order of time and without overlap: several groups may hold a task.
-    by_task: BTreeMap<TaskId, Vec<Span>>,
-}
-
-impl Throttles {
-    pub(super) fn of(throttled: &[Throttled]) -> Self {
-        let mut by_task = BTreeMap::<TaskId, Vec<Span>>::new();
-        for one in throttled.iter().filter(|one| one.certain) {
-            by_task.entry(one.task).or_default().push(one.span);
-        }
-        for spans in by_task.values_mut() {
-            spans.sort_unstable_by_key(|span| (span.start, span.end));
-            *spans = merged(spans);
-        }
-        Self { by_task }
-    }
-
-    /// How long a task was throttled in a span.
-    fn within(&self, task: TaskId, span: Span) -> Nanos {
-        let all = self.by_task.get(&task).map_or(&[][..], Vec::as_slice);
-        let first = all.partition_point(|one| one.end <= span.start);
-        let here = all[first..].iter().take_while(|one| one.start < span.end);
-        here.fold(Nanos::ZERO, |sum, one| sum + one.intersection(span).duration())
-    }
-}
-
-/// Spans in order of time, those that overlap as one.
-fn merged(spans: &[Span]) -> Vec<Span> {
-    let mut all: Vec<Span> = Vec::new();
-    for span in spans {
-        match all.last_mut().filter(|last| span.start <= last.end) {
-            Some(last) => last.end = last.end.max(span.end),
-            None => all.push(*span),
-        }
-    }
-    all
-}
-
 /// The sums so far.
 pub(super) struct Sums<'a> {
     lives: &'a Lives,
-    throttles: &'a Throttles,
     occupants: Occupants,
     rows: BTreeMap<(LockName, LockKind, Option<TaskId>), Sum>,
     waits: Vec<LockWait>,
@@ -81,9 +39,9 @@ struct Parts {
 }
 
 impl<'a> Sums<'a> {
-    pub(super) fn new(lives: &'a Lives, throttles: &'a Throttles) -> Self {
+    pub(super) fn new(lives: &'a Lives) -> Self {
         let occupants = lives.occupants();
-        Self { lives, throttles, occupants, rows: BTreeMap::new(), waits: Vec::new() }
+        Self { lives, occupants, rows: BTreeMap::new(), waits: Vec::new() }
     }
 
     /// A wait, and who held the lock in which part of it.
@@ -107,7 +65,7 @@ impl<'a> Sums<'a> {
                     Activity::Running { .. } => sum.parts.ran += time,
                     Activity::Sleeping { .. } => sum.parts.blocked += time,
                     Activity::Waiting { cpu, why, .. } => {
-                        let throttled = self.throttles.within(holder, piece);
+                        let throttled = self.lives.throttled(holder, piece);
                         sum.parts.throttled += throttled;
                         sum.parts.runnable += time - throttled;
                         if !matches!(why, Why::Woken | Why::New) {
@@ -175,8 +133,7 @@ fn overlapped(stalls: &[(Span, Cpu)]) -> (Vec<(Span, Cpu)>, u64) {
         depth += by;
         most = most.max(depth);
     }
-    let of_cpu = |(cpu, mut spans): (Cpu, Vec<Span>)| {
-        spans.sort_unstable_by_key(|span| (span.start, span.end));
+    let of_cpu = |(cpu, spans): (Cpu, Vec<Span>)| {
         merged(&spans).into_iter().map(move |span| (span, cpu)).collect::<Vec<_>>()
     };
     (by_cpu.into_iter().flat_map(of_cpu).collect(), most.cast_unsigned())
@@ -186,6 +143,7 @@ fn overlapped(stalls: &[(Span, Cpu)]) -> (Vec<(Span, Cpu)>, u64) {
 mod tests {
     use super::*;
     use crate::locks::Locks;
+    use crate::throttling::Throttled;
     use crate::{ask, notation};
     use schedlab_model::Pid;
 

@@ -86,6 +86,7 @@ impl Throttling {
         for one in &mut self.spans {
             one.task = numbers[one.task.index()];
         }
+        self.ended.1.clear();
         self.membership.renumber(numbers);
     }
 }

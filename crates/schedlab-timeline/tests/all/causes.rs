@@ -209,7 +209,6 @@ fn a_task_without_budget_is_throttled_and_after_its_refill_it_competes() {
     }
 }
 
-/// The kernel left out switches, so the model has 30 of 40 ms left.
 #[test]
 fn a_request_of_a_task_without_budget_waited_for_its_quota_and_not_for_who_ran() {
     // A makes a request from 120 to 220 ms.
@@ -242,13 +241,14 @@ fn a_request_of_a_task_without_budget_waited_for_its_quota_and_not_for_who_ran()
     assert_eq!(spent.iter().map(|one| ms(one.span.duration())).sum::<u64>(), 440);
 }
 
+/// The kernel left out switches, so the model has 30 of 40 ms left.
 #[test]
 fn a_task_beside_an_idle_cpu_that_runs_after_the_timer_of_its_group_was_throttled() {
-    let of = |fired: &[fired::Fired<'_>]| {
+    let of = |columns: &str, fired: &[fired::Fired<'_>]| {
         let groups = grouped(&[("/q", &[1], Some((40_000, 100_000))), ("/", &[2], None)]);
         let source = || {
-            let text = "tick 10ms\n0 | BA.....B...AABB\n  |   aaaaaaaaa    ";
-            let mut source = fired::source(text, fired);
+            let text = format!("tick 10ms\n0 | {columns}AABB\n  |   aaaaaaaaa    ");
+            let mut source = fired::source(&text, fired);
             source.info_mut().groups = Some(groups.clone());
             source.info_mut().kernel = Some("6.18.44".to_owned());
             source
@@ -260,10 +260,51 @@ fn a_task_beside_an_idle_cpu_that_runs_after_the_timer_of_its_group_was_throttle
     };
     let timer = "hrtimer=0xff function=sched_cfs_period_timer now=1";
     let expiry = |ms: u64| (ms * 1_000_000 - 1_000, 0, Pid(-1), "hrtimer_expire_entry", timer);
-    let with = of(&[expiry(10), expiry(110)]);
+    let with = of("BA.....B...", &[expiry(10), expiry(110)]);
     assert_eq!(with[0], (WaitCause::Throttled, 89_999_000), "also while B ran: {with:?}");
-    let without = of(&[expiry(10)]);
+    let without = of("BA.....B...", &[expiry(10)]);
+    assert_eq!(without, [(WaitCause::Throttled, 90_000_000)], "A left to nobody, by the grid");
+    // B displaced it, and where it was when B left is not known as certainly.
+    let with = of("BAB...B....", &[expiry(10), expiry(110)]);
+    assert_eq!(with[0], (WaitCause::Throttled, 79_999_000), "from 30 ms on: {with:?}");
+    let without = of("BAB...B....", &[expiry(10)]);
     assert!(without.iter().all(|(cause, _)| *cause != WaitCause::Throttled), "{without:?}");
+}
+
+/// A runs 20 of each 100 ms. No switch away from idle is logged: what tells that it runs is a tick, 3.9 ms after its refill.
+#[test]
+fn a_quota_is_told_where_the_begin_of_a_run_is_not_logged() {
+    let [run, wait] = ["A".repeat(5) + &".".repeat(20), " ".repeat(5) + &"a".repeat(20)];
+    let text = format!("tick 4ms\n0 | {}\n  | {}", run.repeat(6), wait.repeat(6));
+    let groups = [("/q", &[1][..], Some((20_000, 100_000))), ("/r", &[3], Some((50_000, 90_000)))];
+    let timers = [100, 200, 300, 400, 500].map(|ms: u64| {
+        let arguments = "hrtimer=0xff function=sched_cfs_period_timer now=1";
+        (ms * 1_000_000 - 1_000, 0, Pid(0), "hrtimer_expire_entry", arguments)
+    });
+    let ticks = [0, 100, 200, 300, 400, 500].map(|ms: u64| {
+        let arguments = "hrtimer=0xee function=tick_nohz_handler now=1";
+        (ms * 1_000_000 + 3_900_000, 0, Pid(1), "hrtimer_expire_entry", arguments)
+    });
+    let source = || {
+        let mut source = fired::source(&text, &[&timers[..], &ticks].concat());
+        source.info_mut().groups = Some(grouped(&groups));
+        source.info_mut().kernel = Some("6.18.44".to_owned());
+        source.events.retain(
+            |(event, _)| !matches!(event.what, What::Switch { prev, .. } if prev.is_idle()),
+        );
+        source
+    };
+    let info = source().info().clone();
+    let first = ask(&mut source(), WithArguments(Throttling::new(&info))).unwrap().answer;
+    let question = WithArguments(Throttling::new(&info).knowing(&first.timers));
+    let throttled = ask(&mut source(), question).unwrap().answer;
+    // Each period ends a microsecond before a column; the last one by the grid.
+    assert_eq!(throttled.groups[&0], Nanos(6 * (80_000_000 - 1_000)));
+    let all = ask(&mut source(), Causes::new(&info, &throttled.spans, 10)).unwrap();
+    let told = causes(&all, "A");
+    assert_eq!(told[0], (WaitCause::Throttled, 6 * (80_000_000 - 1_000)));
+    // From each refill to the tick, and to the end.
+    assert_eq!(told[1..], [(WaitCause::Unknown, 5 * 3_901_000 + 1_000)]);
 }
 
 #[test]

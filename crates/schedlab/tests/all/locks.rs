@@ -1,23 +1,11 @@
 //! `schedlab record --locks` and `trace locks`: who held the locks for which others waited. A small program in C has a
 //! holder that a hog displaces, and measures itself what that cost.
 
+use crate::machines::run as schedlab;
+use crate::vm_fake::{stderr, stdout};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-fn schedlab(dir: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(arguments).current_dir(dir).stdin(Stdio::null());
-    command.output().expect("the built command starts")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use std::process::{Command, Output};
 
 /// What a command prints as JSON.
 fn json(dir: &Path, arguments: &[&str]) -> Value {

@@ -12,6 +12,7 @@ mod missing;
 mod browser;
 mod capabilities;
 mod command_line;
+mod cpu_group;
 mod decisions;
 mod doctor;
 mod draw;

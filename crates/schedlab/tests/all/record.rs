@@ -1,6 +1,7 @@
 //! `schedlab record` end to end: the peer reads what it wrote and counts the same, the workload's exit
 //! code passes through, and neither Ctrl-C nor `kill -9` loses what was recorded.
 
+use crate::cpu_group::Group;
 use crate::patience;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -559,44 +560,13 @@ fn snapshots_repeat_until_sigterm_and_the_newest_are_kept() {
     }
 }
 
-/// A group with a tenth of a CPU, removed with the test.
-struct Group(std::path::PathBuf);
-
-impl Group {
-    fn make() -> Option<Self> {
-        let name = format!("schedlab-test-{}", std::process::id());
-        for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
-            let group = Self(Path::new(root).join(&name));
-            if std::fs::create_dir(&group.0).is_err() {
-                continue;
-            }
-            let files = [("cpu.cfs_quota_us", "10000"), ("cpu.max", "10000 100000")];
-            if files.iter().any(|(file, quota)| {
-                group.0.join(file).exists() && std::fs::write(group.0.join(file), quota).is_ok()
-            }) {
-                // Beside another load the quota is what it waits for, not its turn.
-                let weights = [("cpu.shares", "262144"), ("cpu.weight", "10000")];
-                for (file, most) in weights {
-                    if group.0.join(file).exists() {
-                        std::fs::write(group.0.join(file), most).unwrap();
-                    }
-                }
-                return Some(group);
-            }
-        }
-        None
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        for _ in 0..100 {
-            if std::fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
+/// A group with a tenth of a CPU.
+fn limited() -> Option<Group> {
+    let group = Group::new("test")?;
+    group.write([("cpu.cfs_quota_us", "10000"), ("cpu.max", "10000 100000")]);
+    // Beside another load the quota is what it waits for, not its turn.
+    group.write([("cpu.shares", "262144"), ("cpu.weight", "10000")]);
+    Some(group)
 }
 
 #[test]
@@ -606,7 +576,7 @@ fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled
     }
     crate::machine_lock::take();
     let dir = tempfile::tempdir().unwrap();
-    let Some(group) = Group::make() else {
+    let Some(group) = limited() else {
         return missing("the right to make a control group with a quota (root)");
     };
     let name = format!("/{}", group.0.file_name().unwrap().to_string_lossy());

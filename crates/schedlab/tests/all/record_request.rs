@@ -1,25 +1,13 @@
 //! `schedlab record --request`: requests of programs that write no marks, found by probes. A small program in C is
 //! compiled here and has a delay planted in one request; programs of Debian's packages are taken as they are.
 
+use crate::machines::run as schedlab;
 use crate::patience;
+use crate::vm_fake::{stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
-
-fn schedlab(dir: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(arguments).current_dir(dir).stdin(Stdio::null());
-    command.output().expect("the built command starts")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 /// Whether probes can be set here.
 fn may_probe() -> bool {

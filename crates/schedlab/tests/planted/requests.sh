@@ -1,10 +1,11 @@
 # Delays planted in programs of Debian's packages as they are: `requests.sh set_up NAME`, `requests.sh run NAME`, which is
 # recorded, and `requests.sh clear_up NAME`, in a folder of their own. $GROUP is a new control group of version 1 or 2.
 set -u
-CPU=1
+# Some kernels log nothing of another CPU that idles, and who was on it is then not known.
+CPU=0
+OTHER=1
 PG=$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null | tail -n 1)
 
-on_cpu() { exec taskset -c $CPU "$@"; }
 # Others run on that CPU with a real-time priority for 40 ms of each 200 ms.
 hog() {
 	exec chrt -f 20 taskset -c $CPU perl -MTime::HiRes=time,sleep -e \
@@ -118,7 +119,7 @@ run_nginx_quota() { nginx; cat pid | xargs -I{} pgrep -P {} > workers; for w in 
 
 # PostgreSQL: a request is a query. The server runs before the recording begins.
 as_postgres() { runuser -u postgres -- "$@"; }
-sql() { taskset -c 0 runuser -u postgres -- psql -X -q -h "$PWD" -d postgres -f "$1" > /dev/null; }
+sql() { taskset -c $OTHER runuser -u postgres -- psql -X -q -h "$PWD" -d postgres -f "$1" > /dev/null; }
 set_up_postgres() {
 	chmod 755 . && mkdir data && chown postgres data .
 	as_postgres "$PG/initdb" -D data --no-sync -A trust > /dev/null

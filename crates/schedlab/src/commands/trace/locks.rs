@@ -39,8 +39,9 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut reply = Limits::of(&args.input)?.ask_locks(&args.input)?;
-    reply.warnings.extend(doubts(&reply, &args.input)?);
+    let limits = Limits::of(&args.input)?;
+    let mut reply = limits.ask_locks(&args.input)?;
+    reply.warnings.extend(doubts(&reply, limits.knows_processes()));
     reply.answer.about(&args.input.chosen(&args.selection)?);
     let rows = reply.rows(&reply.answer.rows);
     let sum = |of: fn(&LockHeld) -> Nanos| {
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What limits the answer.
-fn doubts(reply: &Reply<LocksAnswer>, input: &Input) -> anyhow::Result<Vec<Warning>> {
+fn doubts(reply: &Reply<LocksAnswer>, knows_processes: bool) -> Vec<Warning> {
     let names = |name: &str| reply.state.others().iter().any(|other| other.name.starts_with(name));
     let mut found = Vec::new();
     let (calls, kernel) = (names("sys_enter_futex"), names("contention_begin"));
@@ -82,12 +83,11 @@ fn doubts(reply: &Reply<LocksAnswer>, input: &Input) -> anyhow::Result<Vec<Warni
         ),
     };
     found.extend(what.map(|what| Warning::new("locks-unknown", what, "record with --locks")));
-    let source = input.part.open(&input.file, &schedlab_trace::Options::default())?;
-    if source.info().processes.is_none() {
+    if !knows_processes {
         let what = "locks of several processes may be taken for one: the trace does not hold which threads form a process";
         found.push(Warning::new("processes-unknown", what, "`schedlab record` stores it"));
     }
-    Ok(found)
+    found
 }
 
 /// `schedlab trace locks --json`.

@@ -3,6 +3,7 @@
 use super::form;
 use super::input::{self, Head, Input, Selection, Symbols};
 use super::pprof;
+use super::why::check_mark;
 use crate::commands::result_file::save;
 use crate::json;
 use anyhow::bail;
@@ -120,8 +121,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The time off the CPU of chosen tasks, by stack.
 pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Asked> {
-    let (mut reply, requests) = match &which.mark {
-        Some(name) => within_requests(input, selection, (name, which.slowest))?,
+    let Asked { mut reply, requests } = match &which.mark {
+        Some(name) => within_requests(input, selection, name, which.slowest)?,
         None => {
             let question =
                 if which.wakers { OffCpuStacks::by_waker() } else { OffCpuStacks::default() };
@@ -129,7 +130,7 @@ pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow
             if selection.is_any() {
                 reply.answer = reply.answer.only(&input.chosen(selection)?);
             }
-            (reply, None)
+            Asked { reply, requests: None }
         }
     };
     if !which.wakers {
@@ -145,25 +146,22 @@ pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow
     Ok(Asked { reply, requests })
 }
 
-/// The same within the requests of a name, and how many these are, of how many.
-#[expect(clippy::type_complexity, reason = "two values that are taken apart at once")]
+/// The same within the requests of a name.
 fn within_requests(
     input: &Input,
     selection: &Selection,
-    (name, slowest): (&str, bool),
-) -> anyhow::Result<(Reply<OffCpuAnswer>, Option<(usize, usize)>)> {
+    name: &str,
+    slowest: bool,
+) -> anyhow::Result<Asked> {
     let chosen = input.chosen(selection)?;
     let reply = input.ask_with_stacks(|_| RequestStacks::new(name, slowest).about(chosen))?;
-    let (file, marks) = (input.shown(), reply.state.marks());
-    if !marks.iter().any(|mark| mark == name) {
-        let has = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
-        bail!("{file}: no mark is called '{name}'; the trace has {has}");
-    }
+    check_mark(input, name, reply.state.marks())?;
     let (requests, of) = (reply.answer.requests, reply.answer.of);
     if of == 0 {
+        let file = input.shown();
         bail!("{file}: no request '{name}' begins and ends in this part of the trace");
     }
-    Ok((reply.map(|answer| answer.off_cpu), Some((requests, of))))
+    Ok(Asked { reply: reply.map(|answer| answer.off_cpu), requests: Some((requests, of)) })
 }
 
 /// How the time changed since another trace.
@@ -276,9 +274,9 @@ fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
 /// `schedlab trace stacks --minus --json`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChangeDocument<'a> {
-    /// The part of the trace after `--minus`.
+    /// The part of the trace that `--minus` names.
     before: Head,
-    /// The part of the other.
+    /// The part of the other trace.
     after: Head,
     /// Stacks, the largest change first.
     stacks: Rows<'a, StackChange>,

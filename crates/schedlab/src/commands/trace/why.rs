@@ -6,6 +6,8 @@ pub(super) mod locks;
 pub(crate) mod overview;
 mod requests;
 
+pub(super) use requests::check_mark;
+
 use super::blocked;
 use super::input::{self, Head, Input, Named, Selection};
 use super::ran_instead;

@@ -17,24 +17,13 @@ impl Limits {
     /// Asks a trace for them, in a pass of its own if a group has a quota.
     pub(crate) fn of(input: &Input) -> anyhow::Result<Self> {
         let info = input.part.open(&input.file, &Options::default())?.info().clone();
-        let limits = info.groups.iter().flat_map(|all| &all.limits);
-        let throttling = match limits.into_iter().any(|one| one.quota.is_some()) {
-            // From the beginning on, whatever part is asked about: what came before shows the budgets.
-            true => {
-                let mut whole = input.clone();
-                whole.part.from = None;
-                let first = whole.ask(|info| WithArguments(Throttling::new(info)))?.answer;
-                match first.timers.len() {
-                    0 | 1 => first,
-                    _ => {
-                        let ask = |info: &TraceInfo| Throttling::new(info).knowing(&first.timers);
-                        whole.ask(|info| WithArguments(ask(info)))?.answer
-                    }
-                }
-            }
-            false => ThrottlingAnswer::default(),
-        };
+        let throttling = throttling(input, &info)?;
         Ok(Self { info, throttling })
+    }
+
+    /// Whether the trace tells which threads form a process.
+    pub(crate) fn knows_processes(&self) -> bool {
+        self.info.processes.is_some()
     }
 
     /// Who waited for locks; `None` if the trace holds nothing that tells.
@@ -50,4 +39,21 @@ impl Limits {
     pub(crate) fn ask_locks(&self, input: &Input) -> anyhow::Result<Reply<LocksAnswer>> {
         input.ask(|info| Locks::new(info, &self.throttling.spans))
     }
+}
+
+/// What the limits of groups did; without a pass over the trace where no group has a quota.
+fn throttling(input: &Input, info: &TraceInfo) -> anyhow::Result<ThrottlingAnswer> {
+    let mut limits = info.groups.iter().flat_map(|all| &all.limits);
+    if limits.all(|one| one.quota.is_none()) {
+        return Ok(ThrottlingAnswer::default());
+    }
+    // From the beginning on, whatever part is asked about: what came before shows the budgets.
+    let mut whole = input.clone();
+    whole.part.from = None;
+    let first = whole.ask(|info| WithArguments(Throttling::new(info)))?.answer;
+    if first.timers.len() <= 1 {
+        return Ok(first);
+    }
+    let ask = |info: &TraceInfo| Throttling::new(info).knowing(&first.timers);
+    Ok(whole.ask(|info| WithArguments(ask(info)))?.answer)
 }

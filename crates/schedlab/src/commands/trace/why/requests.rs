@@ -95,20 +95,26 @@ pub(super) fn slowest(
 }
 
 /// Fails where there is nothing to tell.
-fn check(
-    input: &Input,
-    name: &str,
-    nth: usize,
-    (reply, chosen): (&Reply<RequestsAnswer>, &Chosen),
-) -> anyhow::Result<()> {
-    let (file, answer) = (input.file.display(), &reply.answer);
-    let marks = reply.state.marks();
+/// Refuses the name of a mark that the trace does not have.
+pub(crate) fn check_mark(input: &Input, name: &str, marks: &[String]) -> anyhow::Result<()> {
+    let file = input.file.display();
     if marks.is_empty() {
         bail!("{file}: the trace holds no marks; `schedlab load NAME --trace FILE` writes them");
     }
     if !marks.iter().any(|mark| mark == name) {
         bail!("{file}: no mark is called '{name}'; the trace has {}", marks.join(", "));
     }
+    Ok(())
+}
+
+fn check(
+    input: &Input,
+    name: &str,
+    nth: usize,
+    (reply, chosen): (&Reply<RequestsAnswer>, &Chosen),
+) -> anyhow::Result<()> {
+    check_mark(input, name, reply.state.marks())?;
+    let (file, answer) = (input.file.display(), &reply.answer);
     let count = answer.requests.len();
     if count == 0 {
         let (unfinished, unbegun) = (answer.unfinished, answer.unbegun);
