@@ -11,7 +11,8 @@
 //! adds to it. Ratios are of sums over all rounds, their 95 % intervals resample whole rounds.
 //! At the end, the bytes that an event takes on disk. Standard error gets every round's figures.
 //!
-//! With the word `power` behind the rounds: what events of frequencies, idle states, IPIs and hrtimers cost.
+//! With the word `power` behind the rounds: what events of frequencies, idle states, IPIs and hrtimers cost. With `probes`:
+//! what a probe and a stack cost, beside perf and bpftrace.
 
 #![expect(
     clippy::print_stdout,
@@ -22,6 +23,8 @@
 
 #[path = "record/power.rs"]
 mod power;
+#[path = "record/probes.rs"]
+mod probes;
 #[path = "record/rounds.rs"]
 mod rounds;
 
@@ -84,13 +87,16 @@ fn pipe_time(said: &str) -> Option<f64> {
 
 fn main() {
     let rounds = std::env::args().skip(1).find_map(|text| text.parse().ok()).unwrap_or(20);
+    let dir = tempfile::tempdir().unwrap();
+    if std::env::args().any(|word| word == "probes") {
+        return probes::tell(rounds, dir.path());
+    }
     for peer in ["hackbench", "perf"] {
         if Command::new(peer).arg("--help").output().is_err() {
             println!("MISSING: {peer}");
             return;
         }
     }
-    let dir = tempfile::tempdir().unwrap();
     if std::env::args().any(|word| word == "power") {
         return power::tell(rounds, dir.path());
     }

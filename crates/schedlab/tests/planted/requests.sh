@@ -6,10 +6,10 @@ CPU=0
 OTHER=1
 PG=$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null | tail -n 1)
 
-# Others run on that CPU with a real-time priority for 40 ms of each 200 ms.
+# Others run on that CPU with a real-time priority for 150 ms of each 200 ms: longer than any request runs.
 hog() {
 	exec chrt -f 20 taskset -c $CPU perl -MTime::HiRes=time,sleep -e \
-		'while (1) { sleep 0.16; $end = time + 0.04; 1 while time < $end }'
+		'while (1) { sleep 0.05; $end = time + 0.15; 1 while time < $end }'
 }
 beside_hog() { hog & hog=$!; "$@"; kill $hog; wait $hog 2> /dev/null; true; }
 # 20 ms of CPU time in each 100 ms.
@@ -129,7 +129,7 @@ set_up_postgres() {
 	for i in $(seq 100); do echo 'select 1;'; done > quick.sql
 	for i in $(seq 200); do echo 'select count(*) from generate_series(1, 40000);'; done > long.sql
 	cat quick.sql sleep.sql quick.sql > with_sleep.sql
-	(echo 'begin; lock table t;'; for i in $(seq 40); do echo 'select count(*) from generate_series(1, 8000);'; done; echo 'commit;') > hold.sql
+	(echo 'begin; lock table t;'; for i in $(seq 30); do echo 'select count(*) from generate_series(1, 80000);'; done; echo 'commit;') > hold.sql
 	(cat quick.sql; echo 'update t set x = x + 1;'; cat quick.sql) > wait.sql
 	chmod 644 ./*.sql
 	sql table.sql
