@@ -226,7 +226,8 @@ fn agree_beside(load: &str) -> bool {
     // The recording ends when the watch has, and the load after it.
     let script = format!(
         "{{ {load}\n}} >/dev/null 2>&1; \"$1\" record --ring 64MiB -o y.dat >/dev/null 2> recorded & \
-         recording=$!; sleep 1; \"$@\"; code=$?; kill $recording; wait $recording; \
+         recording=$!; until [ -e y.dat.spool ] || [ -s recorded ]; do sleep 0.05; done; sleep 1; \
+         \"$@\"; code=$?; kill $recording; wait $recording; \
          kill $(jobs -p) 2>/dev/null; wait 2>/dev/null; exit $code"
     );
     let mut command = Command::new("bash");
