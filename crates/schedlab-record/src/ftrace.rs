@@ -97,9 +97,12 @@ impl Instance {
             }
             self.write(&format!("{dir}/enable"), "1")?;
         }
-        let of_wakers = options.wakers.then_some(stacks::WAKERS);
-        let triggers = options.stacks.then_some(stacks::TRIGGER).into_iter().chain(of_wakers);
-        for (file, trigger) in triggers {
+        let triggers = [
+            (options.stacks, stacks::TRIGGER),
+            (options.wakers, stacks::WAKERS),
+            (options.running, stacks::RUNNING),
+        ];
+        for (file, trigger) in triggers.into_iter().filter(|of| of.0).map(|of| of.1) {
             self.write(file, trigger).map_err(|error| RecordError::Unsupported {
                 what: "--stacks".into(),
                 why: format!("the kernel takes no trigger 'stacktrace': {error}"),
@@ -325,6 +328,7 @@ mod tests {
         Head {
             user_stacks: None,
             wakers: false,
+            running: false,
             schema: spool::SCHEMA,
             source: Source::Ftrace,
             overwrites: false,

@@ -362,7 +362,9 @@ pub(crate) fn head(
 ) -> Result<Head, RecordError> {
     let text = |file: &str| tracefs.read(file).map_err(|error| tracefs_right(&error));
     let sys = Path::new("/sys");
-    let mut tracepoints = tracepoints::choose(tracefs, &options.events)?;
+    let of_running = options.running.then(|| stacks::FIRES.join(":"));
+    let events: Vec<String> = options.events.iter().cloned().chain(of_running).collect();
+    let mut tracepoints = tracepoints::choose(tracefs, &events)?;
     if options.keeps_stacks() {
         tracepoints.push(stacks::tracepoint(tracefs)?);
     }
@@ -384,6 +386,7 @@ pub(crate) fn head(
         requests: Vec::new(),
         user_stacks: options.user_stacks,
         wakers: options.wakers,
+        running: options.running,
         cpus: topology::online(sys).map_err(RecordError::io("reading the online CPUs"))?,
         topology: topology::read(sys).ok(),
         uname: uname(),

@@ -8,6 +8,7 @@ use super::sample;
 use super::shared::{Ended, Shared, be_prompt, spawn};
 use super::snapshot;
 use super::spool::{self, Head};
+use super::stacks::FIRES;
 use super::tracepoints::Tracepoint;
 use super::{Options, RecordError};
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
@@ -265,7 +266,9 @@ pub(crate) fn out_of_use(missed: &CpuSet) -> Option<Warning> {
 /// A tracepoint, in samples that are laid out alike for all tracepoints of a recording.
 fn source(point: &Tracepoint, options: &Options) -> Source {
     let id = point.id.into();
-    let has_stack = point.name == "sched_switch" || options.wakers && point.name == "sched_waking";
+    let has_stack = point.name == "sched_switch"
+        || options.wakers && point.name == "sched_waking"
+        || options.running && point.name == FIRES[1];
     match (options.user_stacks, options.stacks) {
         (Some(user), kernel) if has_stack => {
             Source::WithUserStack(id, UserStack { kernel, copy: user.copy_bytes })

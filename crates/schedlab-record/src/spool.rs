@@ -57,6 +57,9 @@ pub(crate) struct Head {
     /// Whether stacks of tasks that wake others are recorded.
     #[serde(default)]
     pub(crate) wakers: bool,
+    /// Whether stacks of tasks that run are recorded.
+    #[serde(default)]
+    pub(crate) running: bool,
     /// The tasks whose events alone are recorded; empty if all are.
     #[serde(default)]
     pub(crate) only: BTreeSet<Pid>,

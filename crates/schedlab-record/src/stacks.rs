@@ -1,5 +1,5 @@
 //! Call stacks of tasks that leave their CPUs to sleep: what a blocked task waits in. If asked for, also those of tasks that
-//! wake others.
+//! wake others, and at each tick those of tasks that run.
 //!
 //! Ftrace logs them itself, behind the event (its trigger `stacktrace`). Perf events add them to the sample of the event;
 //! [`Stacks::record`] makes the same record of that. Names of functions come from a copy of `/proc/kallsyms` in the spool,
@@ -24,6 +24,11 @@ pub(crate) const TRIGGER: (&str, &str) =
 /// The same of tasks that wake others. In an interrupt (bits of `common_flags`) the stack would be that of a bystander.
 pub(crate) const WAKERS: (&str, &str) =
     ("events/sched/sched_waking/trigger", "stacktrace if !(common_flags & 88)");
+/// The same of tasks that a timer interrupts: at each tick, the one that runs. The idle task is nobody.
+pub(crate) const RUNNING: (&str, &str) =
+    ("events/timer/hrtimer_expire_entry/trigger", "stacktrace if common_pid != 0");
+/// The tracepoint of timers that expire: system and name.
+pub(crate) const FIRES: [&str; 2] = ["timer", "hrtimer_expire_entry"];
 /// The bits of `common_flags` in a hardware interrupt, in a softirq and in an interrupt that cannot be masked.
 const IN_INTERRUPT: u8 = 0x08 | 0x10 | 0x40;
 /// The first address of the kernel.
@@ -114,14 +119,17 @@ pub(crate) struct Stacks {
     state: (usize, usize),
     /// The wakeups with stacks, if these are recorded.
     waking: Option<u16>,
+    /// The timers with stacks of the tasks that they interrupt, if these are recorded.
+    fires: Option<u16>,
 }
 
 impl Stacks {
-    /// `None` where no stacks are recorded; `wakers`: whether those of wakers are.
-    pub(crate) fn of(tracepoints: &[Tracepoint], wakers: bool) -> Option<Self> {
+    /// `None` where no stacks are recorded; `wakers`, `running`: whether those of wakers, and of tasks that run, are.
+    pub(crate) fn of(tracepoints: &[Tracepoint], wakers: bool, running: bool) -> Option<Self> {
         let stack = tracepoints.iter().find(|point| point.is_stack())?;
         let switch = tracepoints.iter().find(|point| point.name == "sched_switch")?;
         let waking = tracepoints.iter().find(|point| wakers && point.name == "sched_waking");
+        let fires = tracepoints.iter().find(|point| running && point.name == FIRES[1]);
         Some(Self {
             id: stack.id,
             size_at: stack.field("size")?.0,
@@ -129,12 +137,19 @@ impl Stacks {
             switch: switch.id,
             state: switch.field("prev_state")?,
             waking: waking.map(|point| point.id),
+            fires: fires.map(|point| point.id),
         })
     }
 
-    /// Whether the stack of a sample is kept: its task goes to sleep, or wakes another.
+    /// Whether the stack of a sample is kept: its task goes to sleep, wakes another, or a timer interrupts it.
     pub(crate) fn are_kept_of(&self, sample: &Sample<'_>) -> bool {
-        self.goes_to_sleep(sample) || self.wakes(sample)
+        self.goes_to_sleep(sample) || self.wakes(sample) || self.runs(sample)
+    }
+
+    /// Whether a sample is a timer that interrupts a task.
+    fn runs(&self, sample: &Sample<'_>) -> bool {
+        let id = sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        id.is_some() && id == self.fires && sample.raw.get(4..8).is_some_and(|pid| number(pid) != 0)
     }
 
     /// Whether a sample is a wakeup by its task; an interrupt's has the stack of a bystander.
@@ -233,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_sample_of_a_task_that_sleeps_gives_the_record_that_ftrace_would_write() {
-        let stacks = Stacks::of(&points(), false).unwrap();
+        let stacks = Stacks::of(&points(), false, false).unwrap();
         let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
         let chain: Vec<u8> = chain.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let raw = |state: u64| {
@@ -266,7 +281,7 @@ mod tests {
         for length in 0..asleep.len() {
             assert_eq!(record(&asleep[..length], &[]), None);
         }
-        assert!(Stacks::of(&points()[..1], false).is_none());
+        assert!(Stacks::of(&points()[..1], false, false).is_none());
     }
 
     #[test]
@@ -284,12 +299,28 @@ mod tests {
             let body = [&[0; 16][..], &size, &raw].concat();
             let layout = SampleLayout { has_task: false, has_chain: true };
             let sample = Sample::parse(&body, layout).unwrap();
-            Stacks::of(&points, wakers).unwrap().are_kept_of(&sample)
+            Stacks::of(&points, wakers, false).unwrap().are_kept_of(&sample)
         };
         assert_eq!(
             [0, 1, 0x08, 0x10, 0x40].map(|flags| is_kept(true, flags)),
             [true, true, false, false, false]
         );
         assert!(!is_kept(false, 0));
+    }
+
+    #[test]
+    fn a_running_tasks_stack_is_kept_if_it_was_asked_for_and_no_cpu_idled() {
+        let mut points = points();
+        let [system, name] = FIRES.map(str::to_owned);
+        points.push(Tracepoint { system, name, id: 410, format: String::new() });
+        let is_kept = |running: bool, pid: u32| {
+            let raw = [&410u16.to_ne_bytes()[..], &[0x08, 0], &pid.to_ne_bytes()].concat();
+            let size = u32::try_from(raw.len()).unwrap().to_ne_bytes();
+            let body = [&[0; 16][..], &size, &raw].concat();
+            let layout = SampleLayout { has_task: false, has_chain: true };
+            let sample = Sample::parse(&body, layout).unwrap();
+            Stacks::of(&points, false, running).unwrap().are_kept_of(&sample)
+        };
+        assert_eq!([is_kept(true, 7), is_kept(true, 0), is_kept(false, 7)], [true, false, false]);
     }
 }

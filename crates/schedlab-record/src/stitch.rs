@@ -178,7 +178,7 @@ fn with_heard(marks: &Marks, dir: &Path) -> Result<Marks, RecordError> {
 }
 
 fn layout(head: &Head) -> copy::Layout {
-    let stacks = Stacks::of(&head.tracepoints, head.wakers);
+    let stacks = Stacks::of(&head.tracepoints, head.wakers, head.running);
     let samples = head.samples();
     copy::Layout { source: head.source, page: head.page_size as usize, stacks, samples }
 }
@@ -542,6 +542,7 @@ mod tests {
             hierarchy: None,
             user_stacks: None,
             wakers: false,
+            running: false,
             only: BTreeSet::new(),
         }
     }

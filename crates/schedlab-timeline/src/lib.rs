@@ -54,6 +54,7 @@ mod names;
 pub mod notation;
 mod occupants;
 mod off_cpu;
+mod on_cpu;
 mod open_waits;
 mod pids;
 mod power;
@@ -106,6 +107,7 @@ pub use off_cpu::{
     CUT, FoldedStack, NO_STACK, OffCpuAnswer, OffCpuStack, OffCpuStacks, RUN_DELAY, Sleep, Sleeps,
     StackRow, WOKEN_BY, WokenBy,
 };
+pub use on_cpu::{NO_TICK, OnCpuAnswer, OnCpuStack, OnCpuStacks, RunningStackRow};
 pub use open_waits::Open;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};
 pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_within, span_of};

@@ -578,7 +578,7 @@ impl OffCpuAnswer {
 }
 
 /// A name that can stand between semicolons on a line.
-fn frame(name: &str) -> String {
+pub(crate) fn frame(name: &str) -> String {
     let plain = |c: char| if c == ';' || c.is_control() { ' ' } else { c };
     name.chars().map(plain).collect()
 }

@@ -30,6 +30,11 @@ const CALLERS_MAX: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StackId(u32);
 
+impl StackId {
+    /// The lowest number.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// Time that a task was blocked, by where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockedIn {
@@ -56,7 +61,7 @@ impl Stacks {
         self.texts.get(stack.0 as usize).map_or("", String::as_str)
     }
 
-    fn number(&mut self, text: String) -> StackId {
+    pub(crate) fn number(&mut self, text: String) -> StackId {
         if let Some(number) = self.numbers.get(&text) {
             return *number;
         }
@@ -124,6 +129,9 @@ fn is_schedulers(function: &str) -> bool {
         || is("preempt_schedule")
         || function.contains("_sched_switch")
 }
+
+/// The kernel's function that runs timers in an interrupt: a stack with it is that of the task which was interrupted.
+pub(crate) const FIRES: &str = "__hrtimer_run_queues";
 
 /// The kernel's function that wakes.
 const WAKES: &str = "try_to_wake_up";
@@ -222,7 +230,9 @@ impl Listener {
         told: &Told<'_>,
         state: &State,
     ) -> Option<(TaskId, StackId)> {
-        if self.formats.get(usize::from(told.format)).copied().flatten()? != Tells::Stack {
+        if self.formats.get(usize::from(told.format)).copied().flatten()? != Tells::Stack
+            || told.arguments.contains(FIRES)
+        {
             return None;
         }
         let woke = self.woke.get_mut(told.cpu.index())?;
@@ -239,8 +249,8 @@ impl Listener {
             let (pid, text) = reason(told.arguments)?;
             return Some((state.task_of(pid)?, self.stacks.number(text)));
         }
-        // The stack of a task that wakes another is nobody's sleep.
-        if told.arguments.contains(WAKES) {
+        // The stack of a task that wakes another, or that a timer interrupts, is nobody's sleep.
+        if told.arguments.contains(WAKES) || told.arguments.contains(FIRES) {
             return None;
         }
         let left = self.left.get_mut(told.cpu.index());

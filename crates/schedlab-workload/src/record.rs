@@ -160,6 +160,9 @@ pub struct RecordSpec {
     /// Whether to keep the same stacks of tasks that wake others.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wakers: bool,
+    /// Whether to keep the same stacks of tasks that run, at each tick.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub running: bool,
     /// Whether to keep who waits for locks: futex calls, and contention for the kernel's own locks.
     #[serde(default, skip_serializing_if = "is_default")]
     pub locks: bool,

@@ -16,6 +16,7 @@ mod locks;
 mod moves;
 mod mute_idle;
 mod off_cpu;
+mod on_cpu;
 mod planted;
 mod power;
 mod requests;

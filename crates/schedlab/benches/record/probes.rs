@@ -111,7 +111,13 @@ pub(crate) fn tell(rounds: usize, dir: &Path) {
         dir,
     );
     done(dir, &["perf", "probe", "-q", "-d", "probe_calls:*"]);
-    table("a hand-over and back, two switches, one of them of a task that sleeps; time", STACKS, PIPE, rounds, dir);
+    table(
+        "a hand-over and back, two switches, one of them of a task that sleeps; time",
+        STACKS,
+        PIPE,
+        rounds,
+        dir,
+    );
 }
 
 fn done(dir: &Path, argv: &[&str]) -> (bool, String) {

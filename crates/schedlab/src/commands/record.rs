@@ -139,7 +139,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "salvage")]
     no_compress: bool,
     /// Store the call stacks with which tasks went to sleep, for `trace stacks`, `trace why` and `trace
-    /// tasks`: the kernel's functions, or those of programs too; with 'waker' also those of tasks that wake others
+    /// tasks`: the kernel's functions, or those of programs too; with 'waker' and 'running' also those of others
     #[arg(
         long,
         value_enum,
@@ -198,6 +198,8 @@ enum Whose {
     User,
     /// The same also of each task that wakes another, for --wakers of `trace stacks` and `draw flame`
     Waker,
+    /// The same also of tasks that run, at each tick, for --running of `trace stacks` and `draw flame`
+    Running,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -550,9 +552,11 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
         watch: args.watch.clone(),
         between: args.between.clone(),
-        // Wakers alone are those with the kernel's functions.
-        stacks: args.stacks.contains(&Whose::Kernel) || args.stacks == [Whose::Waker],
+        // Those of wakers or of running tasks alone are those with the kernel's functions.
+        stacks: args.stacks.contains(&Whose::Kernel)
+            || !args.stacks.is_empty() && !args.stacks.contains(&Whose::User),
         wakers: args.stacks.contains(&Whose::Waker),
+        running: args.stacks.contains(&Whose::Running),
         user_stacks: user_stacks(args)?,
         locks: args.locks,
         trace_marker: args.trace_marker,

@@ -22,6 +22,7 @@ mod migrations;
 mod power;
 mod pprof;
 mod ran_instead;
+pub(crate) mod running;
 pub(crate) mod stacks;
 mod tasks;
 mod waiting;
@@ -84,6 +85,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<tasks::Document<'_>>(),
         json::of::<stacks::Document<'_>>(),
         json::of::<stacks::ChangeDocument<'_>>(),
+        json::of::<running::Document<'_>>(),
         json::of::<cpus::Document<'_>>(),
         json::of::<waiting::Document<'_>>(),
         json::of::<conservation::Document<'_>>(),

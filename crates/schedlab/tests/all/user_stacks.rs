@@ -9,8 +9,13 @@ use std::process::Command;
 /// The program, compiled into `dir` under a name that no other test has: a recording holds the tasks of all. `None` where
 /// something is missing.
 pub(crate) fn app(dir: &Path, name: &str) -> Option<PathBuf> {
+    compiled(dir, name, "app.c")
+}
+
+fn compiled(dir: &Path, name: &str, source: &str) -> Option<PathBuf> {
     let app = dir.join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/user_stacks/app.c");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/user_stacks");
+    let source = sources.join(source);
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-fomit-frame-pointer", "-fno-ipa-icf", "-Wl,--build-id", "-pthread", "-o"])
         .arg(&app)
@@ -192,4 +197,40 @@ fn rings_that_are_overwritten_have_stacks_too_and_ftrace_has_none() {
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("at most 60KiB"), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn run_time_is_divided_among_the_functions_that_ticks_meet() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = compiled(dir.path(), "app-busy", "busy.c") else { return };
+    let whose = ["--stacks", "user,kernel,running"];
+    if stacks(&app, &whose, app.to_str().expect("a path of letters")).is_none() {
+        return;
+    }
+    let ask = |words: &[&str]| -> serde_json::Value {
+        let comm = ["x.dat", "--comm", "app-busy", "--json"];
+        let output = schedlab(dir.path(), &[words, &comm].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let rows = ask(&["trace", "stacks", "--running"]);
+    let rows = rows["stacks"].as_array().expect("rows").clone();
+    let number = |row: &serde_json::Value, key: &str| row[key].as_f64().expect("a number");
+    let ran: f64 = rows.iter().map(|row| number(row, "run_ns")).sum();
+    let tasks = ask(&["trace", "tasks"]);
+    assert_eq!(ran, number(&tasks["tasks"][0], "run_ns"), "all of the run time");
+    let of = |callers: &str| {
+        let has = |row: &&serde_json::Value| {
+            row["stack"].as_str().is_some_and(|stack| stack.contains(callers))
+        };
+        let sum = |key| rows.iter().filter(has).map(|row| number(row, key)).sum::<f64>();
+        (sum("run_ns"), sum("ticks"))
+    };
+    let ((once, ticks_once), (twice, ticks_twice)) = (of("work<-main"), of("work<-twice<-main"));
+    let ticks = ticks_once + ticks_twice;
+    assert!(ticks > 50.0 && once + twice > 0.8 * ran, "{ticks} ticks: {rows:?}");
+    // Five standard errors of a share of two thirds.
+    let error = 5.0 * (2.0 / 9.0 / ticks).sqrt();
+    let share = twice / (once + twice);
+    assert!((share - 2.0 / 3.0).abs() < error, "{share} of {ticks} ticks: {rows:?}");
 }

@@ -2,6 +2,7 @@
 
 use super::{Common, Drawn};
 use crate::commands::trace::input::{Input, Selection, Symbols};
+use crate::commands::trace::running;
 use crate::commands::trace::stacks::{self, Which};
 use schedlab_draw::flame::{Flame, FlameStacks};
 use std::path::PathBuf;
@@ -36,6 +37,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let input = Input::part_of(&args.file, common.min, common.max).with_symbols(&args.symbols);
+    if args.which.running {
+        return draw_running(args, &input);
+    }
     let asked = stacks::ask(&input, &args.selection, &args.which)?;
     let mut tasks: Vec<_> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
     tasks.dedup();
@@ -63,6 +67,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     let scene = picture.scene(common.width(), &common.theme());
+    let drawn = Drawn {
+        origin: reply.origin,
+        window: reply.observed,
+        cpus: reply.state.observed_cpus().count(),
+        tasks: tasks.len(),
+        chosen: args.selection.is_any().then_some(tasks.len()),
+        warnings: reply.warnings,
+    };
+    common.write(&scene, &drawn)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Draws the time on the CPU.
+fn draw_running(args: &Args, input: &Input) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let asked = running::ask(input, &args.selection)?;
+    let mut tasks: Vec<_> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
+    tasks.dedup();
+    let (notes, stacks) = (vec![asked.headline()], FlameStacks::Times(asked.folded()));
+    let picture = Flame { title: common.title("On-CPU time", &args.file), notes, stacks };
+    let scene = picture.scene(common.width(), &common.theme());
+    let reply = asked.reply;
     let drawn = Drawn {
         origin: reply.origin,
         window: reply.observed,

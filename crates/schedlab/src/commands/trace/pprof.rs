@@ -19,14 +19,14 @@ const FUNCTION: u32 = 5;
 const STRING_TABLE: u32 = 6;
 const DURATION_NANOS: u32 = 10;
 
-/// A profile of these stacks; the first frame of each, the command, is its outermost function. `duration_ns`: how long
+/// A profile `of` a kind of time in these stacks; the first frame of each, the command, is its outermost function. `duration_ns`: how long
 /// was looked.
-pub(super) fn profile(stacks: &[FoldedStack], duration_ns: u64) -> io::Result<Vec<u8>> {
+pub(super) fn profile(of: &str, stacks: &[FoldedStack], duration_ns: u64) -> io::Result<Vec<u8>> {
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
     let mut in_order: Vec<&str> = Vec::new();
     let mut out = Vec::new();
     // The first string is empty, then come those of the type.
-    let fixed = ["", "off_cpu", "nanoseconds"];
+    let fixed = ["", of, "nanoseconds"];
     let mut kind = Vec::new();
     number(&mut kind, 1, 1);
     number(&mut kind, 2, 2);
@@ -80,7 +80,7 @@ mod tests {
             time: Nanos(time),
         };
         let stacks = [stack(&["c", "main"], 300), stack(&["c"], 5)];
-        let packed = profile(&stacks, 1).unwrap();
+        let packed = profile("off_cpu", &stacks, 1).unwrap();
         let mut plain = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut plain).unwrap();
         let expected: Vec<u8> = [

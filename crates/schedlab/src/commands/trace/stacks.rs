@@ -2,8 +2,8 @@
 
 use super::form;
 use super::input::{self, Head, Input, Selection, Symbols};
-use super::pprof;
 use super::why::check_mark;
+use super::{pprof, running};
 use crate::commands::result_file::save;
 use crate::json;
 use anyhow::bail;
@@ -39,9 +39,9 @@ Examples:
   schedlab draw flame perf.data -o off.svg")]
 pub(crate) struct Args {
     #[command(flatten)]
-    input: Input,
+    pub(super) input: Input,
     #[command(flatten)]
-    selection: Selection,
+    pub(super) selection: Selection,
     #[command(flatten)]
     symbols: Symbols,
     #[command(flatten)]
@@ -49,18 +49,21 @@ pub(crate) struct Args {
     /// Print a line for each stack, outermost function first, with its microseconds; with --minus, with those of
     /// a second of each trace
     #[arg(long, conflicts_with_all = ["json", "csv"])]
-    folded: bool,
+    pub(super) folded: bool,
     /// Write the stacks to FILE for pprof (`go tool pprof FILE`), and print no table
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "folded", "minus"])]
-    pprof: Option<PathBuf>,
+    pub(super) pprof: Option<PathBuf>,
     /// Print at most N rows, longest time first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
-    top: usize,
+    pub(super) top: usize,
 }
 
-/// Which time off the CPU is asked for, and how.
+/// Which time is asked for, and how.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Which {
+    /// Show the time on the CPU, from ticks with stacks (`schedlab record --stacks user,kernel,running`)
+    #[arg(long, conflicts_with_all = ["wakers", "mark", "minus"])]
+    pub(crate) running: bool,
     /// Show who ended each sleep too, with the waker's stack if the trace holds it
     #[arg(long)]
     wakers: bool,
@@ -92,6 +95,9 @@ pub(crate) struct Changed {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input.clone().with_symbols(&args.symbols);
+    if args.which.running {
+        return running::print(args, &input);
+    }
     let asked = ask(&input, &args.selection, &args.which)?;
     if let Some(before) = &args.which.minus {
         let changed = since(before, asked, (&input, &args.selection, &args.which))?;
@@ -99,12 +105,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let reply = &asked.reply;
     if args.folded {
-        return folded(&asked);
+        return write_folded(&asked.folded(), &reply.warnings, &asked.headline());
     }
     if let Some(path) = &args.pprof {
-        save(path, &pprof::profile(&asked.folded(), reply.observed.duration().0)?)?;
-        notes(&asked)?;
-        return Ok(ExitCode::SUCCESS);
+        let profile = pprof::profile("off_cpu", &asked.folded(), reply.observed.duration().0)?;
+        return write_pprof(path, &profile, &reply.warnings, &asked.headline());
     }
     let rows = reply.answer.by_name(&reply.state);
     let table = Rows::new(&rows, reply.origin).known(&reply.known);
@@ -216,25 +221,41 @@ const fn micros(time: Nanos) -> u64 {
 }
 
 /// The form that tools for flame graphs read. Its notes go to stderr.
-fn folded(asked: &Asked) -> anyhow::Result<ExitCode> {
+pub(super) fn write_folded(
+    stacks: &[FoldedStack],
+    warnings: &[Warning],
+    headline: &str,
+) -> anyhow::Result<ExitCode> {
     let mut out = crate::output::stdout();
-    for stack in asked.folded() {
+    for stack in stacks {
         let micros = micros(stack.time);
         if micros > 0 {
             writeln!(out, "{} {micros}", stack.frames.join(";"))?;
         }
     }
-    notes(asked)?;
+    notes(warnings, headline)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The form of pprof, as a file.
+pub(super) fn write_pprof(
+    path: &Path,
+    profile: &[u8],
+    warnings: &[Warning],
+    headline: &str,
+) -> anyhow::Result<ExitCode> {
+    save(path, profile)?;
+    notes(warnings, headline)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What a table would say around itself.
-fn notes(asked: &Asked) -> std::io::Result<()> {
+fn notes(warnings: &[Warning], headline: &str) -> std::io::Result<()> {
     let mut err = crate::output::stderr();
-    for warning in &asked.reply.warnings {
+    for warning in warnings {
         writeln!(err, "schedlab: {warning}")?;
     }
-    writeln!(err, "schedlab: {}", asked.headline())
+    writeln!(err, "schedlab: {headline}")
 }
 
 /// Prints how the time changed.
@@ -247,8 +268,8 @@ fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{} {before} {after}", stack.frames.join(";"))?;
             }
         }
-        notes(&changed.before)?;
-        notes(&changed.after)?;
+        notes(&changed.before.reply.warnings, &changed.before.headline())?;
+        notes(&changed.after.reply.warnings, &changed.after.headline())?;
         return Ok(ExitCode::SUCCESS);
     }
     changed.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.change_ns().unsigned_abs()));

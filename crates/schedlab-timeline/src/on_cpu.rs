@@ -1,0 +1,282 @@
+//! Time on the CPU by call stack, estimated by ticks.
+//!
+//! How long a task ran is known from switches. In which code, only samples tell: at each tick of the scheduler the kernel
+//! interrupts the task that runs, and a recording may hold the stack that this task had (`schedlab record --stacks running`,
+//! or call chains of perf at `timer:hrtimer_expire_entry`). A task's run time is divided among its stacks as its ticks are. A
+//! stack with `c` of `n` ticks has `c / n` of it, with a standard error of `sqrt(p (1 - p) / n)`, where `p = c / n`: that of a
+//! binomial share. A task without a tick ran in code that nobody saw.
+//!
+//! A tick comes 100 to 1,000 times a second. Code that sleeps and begins to run with the ticks is seen too often or too
+//! rarely. CPUs without ticks (`nohz_full`) are not seen.
+//!
+//! Memory: each different stack once, and a count for each task and stack.
+
+use crate::change::{Change, Switch};
+use crate::off_cpu::{FoldedStack, frame, innermost};
+use crate::question::{Question, Told};
+use crate::stacks::{CALLER, FIRES, STACK, StackId, Stacks};
+use crate::state::{Occupant, State};
+use crate::task::TaskId;
+use crate::task_filter::Chosen;
+use schedlab_model::table::{Column, Row, Share, column};
+use schedlab_model::{Cpu, Nanos, Need, columns};
+use std::collections::BTreeMap;
+
+/// The frame in place of a stack of a task that ran and met no tick.
+pub const NO_TICK: &str = "[no tick]";
+/// The frame in place of the program's functions, where only those of the kernel were recorded.
+const IN_PROGRAM: &str = "[program]";
+/// The tracepoint of timers that expire.
+const TIMER: &str = "hrtimer_expire_entry";
+
+/// Asks for the time that tasks were on their CPUs, by stack.
+#[derive(Clone, Debug, Default)]
+pub struct OnCpuStacks {
+    stacks: Stacks,
+    /// By format: what it is.
+    formats: Vec<Option<Format>>,
+    /// CPUs whose last event of a timer was a tick, and whose stack has not come yet.
+    ticked: Vec<bool>,
+    ticks: BTreeMap<(TaskId, StackId), u64>,
+    ran: BTreeMap<TaskId, Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Timer,
+    Stack,
+}
+
+/// Time on the CPU by task and stack.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct OnCpuAnswer {
+    /// In order of tasks and stacks.
+    pub rows: Vec<OnCpuStack>,
+    /// The stacks by their numbers.
+    pub stacks: Stacks,
+}
+
+/// Time that a task ran in one place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OnCpuStack {
+    /// The task.
+    pub task: TaskId,
+    /// The stack of its ticks; `None` of a task that met none.
+    pub stack: Option<StackId>,
+    /// How many ticks.
+    pub ticks: u64,
+    /// The part of the task's run time that these stand for.
+    pub ran: Nanos,
+    /// The square of its standard error, in nanoseconds squared.
+    pub variance: f64,
+}
+
+/// What the interrupt that a timer makes puts on a stack is left out: the functions from its entry inwards.
+fn ran_in(arguments: &str) -> Option<String> {
+    if !arguments.contains(FIRES) {
+        return None;
+    }
+    let stack = arguments.strip_prefix("stack=").unwrap_or(arguments);
+    let all: Vec<&str> = stack.split(CALLER).collect();
+    let last_of = |is: fn(&str) -> bool| all.iter().rposition(|function| is(function));
+    // The entry is not named where it is written in assembler without a symbol of its own.
+    let entry = all.iter().position(|function| is_entry(function));
+    let entry = entry.or_else(|| last_of(|function| function.contains("timer")));
+    let rest = entry.map_or(&all[..], |at| &all[at + 1..]);
+    Some(if rest.is_empty() { IN_PROGRAM.to_owned() } else { rest.join(CALLER) })
+}
+
+/// Whether an interrupt of x86 or AArch64 enters the kernel by this function.
+fn is_entry(function: &str) -> bool {
+    let is_arms = function.starts_with("el") && function.ends_with("_irq");
+    function.starts_with("asm_") || is_arms || function == "apic_timer_interrupt"
+}
+
+impl OnCpuStacks {
+    fn ran(&mut self, occupant: Occupant, [since, until]: [Nanos; 2]) {
+        if let Occupant::Task(task) = occupant {
+            *self.ran.entry(task).or_default() += until - since;
+        }
+    }
+
+    fn ticked(&mut self, cpu: Cpu) -> &mut bool {
+        if self.ticked.len() <= cpu.index() {
+            self.ticked.resize(cpu.index() + 1, false);
+        }
+        &mut self.ticked[cpu.index()]
+    }
+}
+
+impl Question for OnCpuStacks {
+    type Answer = OnCpuAnswer;
+
+    const QUEUES: bool = false;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        let formats = state.others();
+        let learnt = self.formats.len().min(formats.len());
+        self.formats.extend(formats[learnt..].iter().map(|format| match &*format.name {
+            TIMER => Some(Format::Timer),
+            STACK => Some(Format::Stack),
+            _ => None,
+        }));
+        self.formats.get(usize::from(format)).is_some_and(Option::is_some)
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        match self.formats.get(usize::from(told.format)).copied().flatten() {
+            Some(Format::Timer) => {
+                let function = told.arguments.split("function=").nth(1).unwrap_or_default();
+                // Without names of functions any timer's interrupt is taken.
+                let is_tick = function.starts_with("tick_") || function.starts_with("0x");
+                *self.ticked(told.cpu) = is_tick && told.by.0 > 0;
+            }
+            Some(Format::Stack) if std::mem::take(self.ticked(told.cpu)) => {
+                let Some(text) = ran_in(told.arguments) else { return };
+                let Some(task) = state.task_of(told.by) else { return };
+                let stack = self.stacks.number(text);
+                *self.ticks.entry((task, stack)).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn see(&mut self, change: &Change, state: &State) {
+        if let Change::Switch(Switch { at, was, since, .. }) = *change {
+            self.ran(was, [since.max(state.window().start), at]);
+        }
+    }
+
+    fn answer(mut self, state: &State) -> OnCpuAnswer {
+        let window = state.window();
+        for (_, here) in state.observed_cpus() {
+            self.ran(here.occupant, [here.since.max(window.start), window.end]);
+        }
+        let mut rows = Vec::new();
+        for (task, ran) in self.ran.into_iter().filter(|(_, ran)| *ran > Nanos::ZERO) {
+            let first = StackId::FIRST;
+            let own = self.ticks.range((task, first)..).take_while(|((of, _), _)| *of == task);
+            let own: Vec<(StackId, u64)> =
+                own.map(|((_, stack), count)| (*stack, *count)).collect();
+            let all: u64 = own.iter().map(|(_, count)| count).sum();
+            if all == 0 {
+                rows.push(OnCpuStack { task, stack: None, ticks: 0, ran, variance: 0.0 });
+            }
+            // Up to each stack, so that all together are the run time to the nanosecond.
+            let part =
+                |count: u64| (u128::from(ran.0) * u128::from(count) / u128::from(all)) as u64;
+            let mut before = 0;
+            for (stack, ticks) in own {
+                let time = Nanos(part(before + ticks) - part(before));
+                before += ticks;
+                let share = ticks as f64 / all as f64;
+                let variance = (ran.0 as f64).powi(2) * share * (1.0 - share) / all as f64;
+                rows.push(OnCpuStack { task, stack: Some(stack), ticks, ran: time, variance });
+            }
+        }
+        OnCpuAnswer { rows, stacks: self.stacks }
+    }
+}
+
+impl OnCpuAnswer {
+    /// The answer about chosen tasks alone.
+    #[must_use]
+    pub fn only(mut self, chosen: &Chosen) -> Self {
+        self.rows.retain(|row| chosen.has(row.task));
+        self
+    }
+
+    /// How long tasks ran, how much of that met no tick, and how many ticks there were.
+    #[must_use]
+    pub fn sums(&self) -> (Nanos, Nanos, u64) {
+        let of = |rows: &mut dyn Iterator<Item = &OnCpuStack>| {
+            rows.fold(Nanos::ZERO, |sum, row| sum + row.ran)
+        };
+        let without = of(&mut self.rows.iter().filter(|row| row.stack.is_none()));
+        (of(&mut self.rows.iter()), without, self.rows.iter().map(|row| row.ticks).sum())
+    }
+
+    /// The stacks with their times, tasks of one name together, in order of frames.
+    #[must_use]
+    pub fn folded(&self, state: &State) -> Vec<FoldedStack> {
+        let mut all: BTreeMap<Vec<String>, Nanos> = BTreeMap::new();
+        for row in &self.rows {
+            let mut frames = vec![frame(&state.name(row.task))];
+            match row.stack {
+                Some(stack) => frames.extend(self.stacks.text(stack).rsplit(CALLER).map(frame)),
+                None => frames.push(NO_TICK.to_owned()),
+            }
+            *all.entry(frames).or_default() += row.ran;
+        }
+        all.into_iter().map(|(frames, time)| FoldedStack { frames, time }).collect()
+    }
+
+    /// Run time by name and stack, the longest first.
+    #[must_use]
+    pub fn by_name(&self, state: &State) -> Vec<RunningStackRow> {
+        let mut all: BTreeMap<(String, Option<StackId>), (u64, Nanos, f64)> = BTreeMap::new();
+        for row in &self.rows {
+            let sum = all.entry((state.name(row.task), row.stack)).or_default();
+            *sum = (sum.0 + row.ticks, sum.1 + row.ran, sum.2 + row.variance);
+        }
+        let whole = self.sums().0.0.max(1) as f64;
+        let row = |((comm, stack), (ticks, ran, variance)): ((String, Option<StackId>), _)| {
+            let _: (u64, Nanos, f64) = (ticks, ran, variance);
+            RunningStackRow {
+                comm,
+                stack: stack.map(|stack| self.stacks.text(stack).to_owned()),
+                ticks,
+                ran,
+                error: Nanos(variance.sqrt() as u64),
+                share: ran.0 as f64 / whole,
+            }
+        };
+        let mut rows: Vec<RunningStackRow> = all.into_iter().map(row).collect();
+        rows.sort_by(|a, b| {
+            b.ran.cmp(&a.ran).then_with(|| (&a.comm, &a.stack).cmp(&(&b.comm, &b.stack)))
+        });
+        rows
+    }
+}
+
+/// Run time of all tasks of a name with one stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningStackRow {
+    /// The name of the tasks at the end.
+    pub comm: String,
+    /// The function that ran and its callers up to the outermost, `<-` between them; `None` of tasks that met no tick.
+    pub stack: Option<String>,
+    /// How many ticks met it.
+    pub ticks: u64,
+    /// The part of the run time that these stand for.
+    pub ran: Nanos,
+    /// Its standard error.
+    pub error: Nanos,
+    /// The part in the run time of all rows.
+    pub share: f64,
+}
+
+impl RunningStackRow {
+    fn shown(&self) -> String {
+        self.stack.as_deref().map_or_else(|| NO_TICK.to_owned(), innermost)
+    }
+}
+
+impl Row for RunningStackRow {
+    const ABOUT: &'static str = "Run time of all tasks of a name with one stack.";
+
+    fn columns() -> Vec<Column<Self>> {
+        let mut columns = columns! { row: Self;
+            "comm" ["comm"] = row.comm.clone(), "The name of the tasks at the end.";
+            "run_ns" ["ran"] @ RunTime = row.ran, "How long the tasks ran with this stack: their run time, divided as their ticks are.";
+            "run_ns_error" ["± (standard error)"] @ RunTime = row.error, "The standard error of that, by the number of ticks.";
+            "share" ["share"] @ RunTime = Share(row.share), "The part in the run time of all rows.";
+            "ticks" ["ticks"] @ RunTime = row.ticks, "How many ticks met this stack.";
+        };
+        let about = "The function that ran and its callers up to the outermost, `<-` between them; `null` of tasks that met no tick.";
+        let stack = column("stack", about, |row: &Self| row.stack.clone());
+        columns.push(stack.title("in (called by)").needs(Need::RunTime).spelled(Self::shown));
+        columns
+    }
+}

@@ -1,0 +1,87 @@
+//! `schedlab trace stacks --running`: time on the CPU by call stack.
+
+use super::input::{self, Head, Input, Selection};
+use super::pprof;
+use super::stacks::{Args, write_folded, write_pprof};
+use crate::json;
+use schedlab_model::table::Rows;
+use schedlab_model::{Nanos, Need, Unit, Warning, readable};
+use schedlab_timeline::{FoldedStack, OnCpuAnswer, OnCpuStacks, Reply, RunningStackRow};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// The time on the CPU of chosen tasks of a trace.
+pub(crate) struct Running {
+    pub(crate) reply: Reply<OnCpuAnswer>,
+}
+
+/// Asks for it.
+pub(crate) fn ask(input: &Input, selection: &Selection) -> anyhow::Result<Running> {
+    let mut reply = input.ask_with_stacks(|_| OnCpuStacks::default())?;
+    if selection.is_any() {
+        reply.answer = reply.answer.only(&input.chosen(selection)?);
+    }
+    let (ran, _, ticks) = reply.answer.sums();
+    if ticks == 0 && ran > Nanos::ZERO {
+        let what = format!("{}: the trace holds no stacks of tasks that ran", input.shown());
+        let remedy = "record with `schedlab record --stacks user,kernel,running`";
+        reply.warnings.push(Warning::new("stacks-missing", what, remedy));
+    }
+    Ok(Running { reply })
+}
+
+/// Prints it.
+pub(super) fn print(args: &Args, input: &Input) -> anyhow::Result<ExitCode> {
+    let asked = ask(input, &args.selection)?;
+    let reply = &asked.reply;
+    if args.folded {
+        return write_folded(&asked.folded(), &reply.warnings, &asked.headline());
+    }
+    if let Some(path) = &args.pprof {
+        let profile = pprof::profile("cpu", &asked.folded(), reply.observed.duration().0)?;
+        return write_pprof(path, &profile, &reply.warnings, &asked.headline());
+    }
+    let rows = reply.answer.by_name(&reply.state);
+    let table = Rows::new(&rows, reply.origin).known(&reply.known);
+    let document = Document { head: Head::of(reply), stacks: table };
+    let form = args.input.part.form;
+    form.print(&reply.warnings, &document, &document.stacks, || {
+        let mut table = document.stacks.text(form.room(), &[]);
+        table.first(args.top);
+        format!("{}\n\n", asked.headline()) + &table.print(args.top)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Running {
+    /// The stacks, outermost frame first.
+    pub(crate) fn folded(&self) -> Vec<FoldedStack> {
+        self.reply.answer.folded(&self.reply.state)
+    }
+
+    /// What was looked at, and what of it no tick met.
+    pub(crate) fn headline(&self) -> String {
+        let reply = &self.reply;
+        let (ran, without, ticks) = reply.answer.sums();
+        format!(
+            "{}: {} on CPU, divided by {ticks} ticks; {} of it in tasks without a tick",
+            input::looked_at(reply),
+            input::figure(&reply.known, Need::RunTime, ran.readable()),
+            readable(without.0 as f64 / ran.0.max(1) as f64, Unit::Fraction),
+        )
+    }
+}
+
+/// `schedlab trace stacks --running --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'a> {
+    #[serde(flatten)]
+    head: Head,
+    /// Run time by command and stack, longest first.
+    stacks: Rows<'a, RunningStackRow>,
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/trace-stacks-running/1";
+}
