@@ -23,6 +23,7 @@ mod power;
 mod pprof;
 mod ran_instead;
 pub(crate) mod running;
+pub(crate) mod stack_form;
 pub(crate) mod stacks;
 mod tasks;
 mod waiting;

@@ -39,6 +39,7 @@ const EVERYWHERE: &[&str] = &[
     "trace info a.dat --json",
     "trace stacks a.dat --json",
     "trace stacks a.dat --minus b.dat --json",
+    "trace stacks a.dat --running --json",
     "trace latency a.dat --by comm --histogram --worst 3 --json",
     "trace latency a.dat --by cpu --json",
     "trace tasks a.dat --json",

@@ -1,8 +1,7 @@
 //! `schedlab trace stacks --running`: time on the CPU by call stack.
 
 use super::input::{self, Head, Input, Selection};
-use super::pprof;
-use super::stacks::{Args, write_folded, write_pprof};
+use super::stack_form::{StackForm, notes};
 use crate::json;
 use schedlab_model::table::Rows;
 use schedlab_model::{Nanos, Need, Unit, Warning, readable};
@@ -32,24 +31,25 @@ pub(crate) fn ask(input: &Input, selection: &Selection) -> anyhow::Result<Runnin
 }
 
 /// Prints it.
-pub(super) fn print(args: &Args, input: &Input) -> anyhow::Result<ExitCode> {
-    let asked = ask(input, &args.selection)?;
+pub(super) fn print(
+    input: &Input,
+    selection: &Selection,
+    form: &StackForm,
+) -> anyhow::Result<ExitCode> {
+    let asked = ask(input, selection)?;
     let reply = &asked.reply;
-    if args.folded {
-        return write_folded(&asked.folded(), &reply.warnings, &asked.headline());
-    }
-    if let Some(path) = &args.pprof {
-        let profile = pprof::profile("cpu", &asked.folded(), reply.observed.duration().0)?;
-        return write_pprof(path, &profile, &reply.warnings, &asked.headline());
+    if form.write("cpu", &asked.folded(), reply.observed.duration())? {
+        notes(&reply.warnings, &asked.headline())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let rows = reply.answer.by_name(&reply.state);
     let table = Rows::new(&rows, reply.origin).known(&reply.known);
     let document = Document { head: Head::of(reply), stacks: table };
-    let form = args.input.part.form;
-    form.print(&reply.warnings, &document, &document.stacks, || {
-        let mut table = document.stacks.text(form.room(), &[]);
-        table.first(args.top);
-        format!("{}\n\n", asked.headline()) + &table.print(args.top)
+    let print = input.part.form;
+    print.print(&reply.warnings, &document, &document.stacks, || {
+        let mut table = document.stacks.text(print.room(), &[]);
+        table.first(form.top);
+        format!("{}\n\n", asked.headline()) + &table.print(form.top)
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,9 +2,9 @@
 
 use super::form;
 use super::input::{self, Head, Input, Selection, Symbols};
+use super::running;
+use super::stack_form::{StackForm, micros, notes};
 use super::why::check_mark;
-use super::{pprof, running};
-use crate::commands::result_file::save;
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::Rows;
@@ -39,23 +39,15 @@ Examples:
   schedlab draw flame perf.data -o off.svg")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(super) input: Input,
+    input: Input,
     #[command(flatten)]
-    pub(super) selection: Selection,
+    selection: Selection,
     #[command(flatten)]
     symbols: Symbols,
     #[command(flatten)]
     which: Which,
-    /// Print a line for each stack, outermost function first, with its microseconds; with --minus, with those of
-    /// a second of each trace
-    #[arg(long, conflicts_with_all = ["json", "csv"])]
-    pub(super) folded: bool,
-    /// Write the stacks to FILE for pprof (`go tool pprof FILE`), and print no table
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "folded", "minus"])]
-    pub(super) pprof: Option<PathBuf>,
-    /// Print at most N rows, longest time first; 0 prints all
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    pub(super) top: usize,
+    #[command(flatten)]
+    form: StackForm,
 }
 
 /// Which time is asked for, and how.
@@ -96,7 +88,7 @@ pub(crate) struct Changed {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input.clone().with_symbols(&args.symbols);
     if args.which.running {
-        return running::print(args, &input);
+        return running::print(&input, &args.selection, &args.form);
     }
     let asked = ask(&input, &args.selection, &args.which)?;
     if let Some(before) = &args.which.minus {
@@ -104,12 +96,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return print_change(args, changed);
     }
     let reply = &asked.reply;
-    if args.folded {
-        return write_folded(&asked.folded(), &reply.warnings, &asked.headline());
-    }
-    if let Some(path) = &args.pprof {
-        let profile = pprof::profile("off_cpu", &asked.folded(), reply.observed.duration().0)?;
-        return write_pprof(path, &profile, &reply.warnings, &asked.headline());
+    if args.form.write("off_cpu", &asked.folded(), reply.observed.duration())? {
+        notes(&reply.warnings, &asked.headline())?;
+        return Ok(ExitCode::SUCCESS);
     }
     let rows = reply.answer.by_name(&reply.state);
     let table = Rows::new(&rows, reply.origin).known(&reply.known);
@@ -118,8 +107,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let hidden: &[&str] = if args.which.wakers { &[] } else { &["woken_by", "waker_stack"] };
     form.print(&reply.warnings, &document, &document.stacks, || {
         let mut table = document.stacks.text(form.room(), hidden);
-        table.first(args.top);
-        format!("{}\n\n", asked.headline()) + &table.print(args.top)
+        table.first(args.form.top);
+        format!("{}\n\n", asked.headline()) + &table.print(args.form.top)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -215,52 +204,9 @@ impl Changed {
     }
 }
 
-/// Whole microseconds: a sleep of less is none for tools that read whole numbers.
-const fn micros(time: Nanos) -> u64 {
-    (time.0 + 500) / 1_000
-}
-
-/// The form that tools for flame graphs read. Its notes go to stderr.
-pub(super) fn write_folded(
-    stacks: &[FoldedStack],
-    warnings: &[Warning],
-    headline: &str,
-) -> anyhow::Result<ExitCode> {
-    let mut out = crate::output::stdout();
-    for stack in stacks {
-        let micros = micros(stack.time);
-        if micros > 0 {
-            writeln!(out, "{} {micros}", stack.frames.join(";"))?;
-        }
-    }
-    notes(warnings, headline)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The form of pprof, as a file.
-pub(super) fn write_pprof(
-    path: &Path,
-    profile: &[u8],
-    warnings: &[Warning],
-    headline: &str,
-) -> anyhow::Result<ExitCode> {
-    save(path, profile)?;
-    notes(warnings, headline)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// What a table would say around itself.
-fn notes(warnings: &[Warning], headline: &str) -> std::io::Result<()> {
-    let mut err = crate::output::stderr();
-    for warning in warnings {
-        writeln!(err, "schedlab: {warning}")?;
-    }
-    writeln!(err, "schedlab: {headline}")
-}
-
 /// Prints how the time changed.
 fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
-    if args.folded {
+    if args.form.folded {
         let mut out = crate::output::stdout();
         for stack in &changed.stacks {
             let (before, after) = (micros(stack.before), micros(stack.after));
@@ -283,8 +229,8 @@ fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
     let form = args.input.part.form;
     form.print(&[], &document, &document.stacks, || {
         let mut table = document.stacks.text(form.room(), &[]);
-        table.first(args.top);
-        format!("{}\n\n", changed.headlines().join("\n")) + &table.print(args.top)
+        table.first(args.form.top);
+        format!("{}\n\n", changed.headlines().join("\n")) + &table.print(args.form.top)
     })?;
     for (name, reply) in [("before", was), ("after", is)].into_iter().filter(|_| !form.json) {
         form::print_named_notes(name, &reply.warnings);
