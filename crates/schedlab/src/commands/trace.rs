@@ -149,6 +149,7 @@ mod tests {
             table::<timeline::Waited<'_>>("latency"),
             table::<InReply<'_, timeline::TaskRow, timeline::TasksAnswer>>("tasks"),
             table::<timeline::StackRow>("stacks"),
+            table::<timeline::RunningStackRow>("stacks --running"),
             table::<timeline::CpuRow>("cpus"),
             table::<timeline::PlacedBin>("waiting"),
             table::<InReply<'_, timeline::Episode, timeline::ConservationAnswer>>("conservation"),
