@@ -552,9 +552,9 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
         watch: args.watch.clone(),
         between: args.between.clone(),
-        // Those of wakers or of running tasks alone are those with the kernel's functions.
-        stacks: args.stacks.contains(&Whose::Kernel)
-            || !args.stacks.is_empty() && !args.stacks.contains(&Whose::User),
+        // Wakers alone are those with the kernel's functions. By these a tick is told from a sleep.
+        stacks: args.stacks.iter().any(|whose| matches!(whose, Whose::Kernel | Whose::Running))
+            || args.stacks == [Whose::Waker],
         wakers: args.stacks.contains(&Whose::Waker),
         running: args.stacks.contains(&Whose::Running),
         user_stacks: user_stacks(args)?,
