@@ -62,6 +62,8 @@ pub struct Sleep {
     pub task: TaskId,
     /// Where it went to sleep; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
+    /// Who ended it; `None` if wakers were not asked for.
+    pub woken: Option<WokenBy>,
     /// When it went to sleep, or the begin of the window.
     pub since: Nanos,
     /// How long it was not runnable.
@@ -75,13 +77,13 @@ impl Sleeps {
     fn keep(
         &mut self,
         task: TaskId,
-        stack: Option<StackId>,
+        (stack, woken): Key,
         until: Nanos,
         blocked: Nanos,
     ) -> Option<usize> {
         if self.found.len() < self.most {
             let (since, waited) = (until - blocked, Nanos::ZERO);
-            self.found.push(Sleep { task, stack, since, blocked, waited });
+            self.found.push(Sleep { task, stack, woken, since, blocked, waited });
             return Some(self.found.len() - 1);
         }
         self.left_out += u64::from(self.most > 0);
@@ -131,7 +133,9 @@ impl WokenBy {
         }
     }
 
-    const fn stack(self) -> Option<StackId> {
+    /// The stack with which it woke the task, if the trace holds it.
+    #[must_use]
+    pub const fn stack(self) -> Option<StackId> {
         match self {
             Self::Task(_, stack) => stack,
             Self::Interrupt | Self::Unknown | Self::Nobody => None,
@@ -276,7 +280,7 @@ impl OffCpuStacks {
     fn slept(&mut self, task: TaskId, until: Nanos, time: Nanos, by: WokenBy) {
         let by = self.wakers.then_some(by);
         let key = (self.of(task).stack.take(), by);
-        let kept = self.sleeps.keep(task, key.0, until, time);
+        let kept = self.sleeps.keep(task, key, until, time);
         let of = self.of(task);
         (of.last, of.is_woken, of.kept) = (Some((key, time)), true, kept);
         self.sums.slept(task, key, time);
@@ -301,7 +305,7 @@ impl OffCpuStacks {
         of.last = Some((is, time));
         let kept = of.kept;
         if let Some(sleep) = self.sleeps.at(kept) {
-            sleep.stack = is.0;
+            (sleep.stack, sleep.woken) = is;
         }
         let less = self.sums.of_sleep(task, was);
         less.count -= 1;
@@ -492,11 +496,11 @@ impl OffCpuAnswer {
         }
     }
 
-    /// The frames of a sleep above its command, the outermost first.
+    /// The frames of a stack, the outermost first.
     #[must_use]
-    pub fn frames(&self, sleep: &Sleep) -> Vec<String> {
+    pub fn frames(&self, stack: Option<StackId>) -> Vec<String> {
         let mut frames = Vec::new();
-        match sleep.stack {
+        match stack {
             Some(stack) => self.outermost_first(stack, &mut frames),
             None => frames.push(NO_STACK.to_owned()),
         }

@@ -250,6 +250,42 @@ fn the_page_shows_the_time_off_the_cpu_of_all_and_of_the_chosen_task() {
     assert!(all.iter().any(|name| name == "app-page") && all.iter().any(|name| name == "sleep"));
     assert_eq!(one.first().map(String::as_str), Some("app-page"), "{one:?}");
     assert!(one.iter().all(|name| name != "sleep") && one.len() > 3, "{one:?}");
+    assert!(all.iter().all(|name| !name.starts_with("woken by ")), "nobody asked for wakers");
+    // Who ended the sleeps, as the command tells it, and hidden again.
+    let told = browser.evaluate(
+        r##"(() => {
+          const p = window.schedlabPage, into = document.getElementById("flame");
+          [p.view.task, p.view.row, p.view.slice] = [-1, -1, -1];
+          p.flame();
+          const turn = () => into.querySelector("p button").click();
+          const boxes = () => [...into.querySelectorAll(".boxes div")].map((box) => ({ name: box.textContent, kind: box.className, title: box.title }));
+          turn();
+          const shown = boxes();
+          turn();
+          return { shown, hidden: boxes().length };
+        })()"##,
+    );
+    let shown = told["shown"].as_array().expect("boxes");
+    let wakers = json(dir.path(), &["trace", "stacks", "x.dat", "--wakers", "--json"]);
+    let by: BTreeMap<String, u64> =
+        wakers["stacks"].as_array().expect("rows").iter().fold(BTreeMap::new(), |mut by, row| {
+            let name = format!("woken by {}", row["woken_by"].as_str().unwrap_or_default());
+            *by.entry(name).or_default() += row["off_cpu_ns"].as_u64().unwrap_or_default();
+            by
+        });
+    let is_waker =
+        |of: &&Value| of["name"].as_str().is_some_and(|name| name.starts_with("woken by "));
+    let found: Vec<&Value> = shown.iter().filter(is_waker).collect();
+    assert!(!found.is_empty(), "{told}");
+    for of in found {
+        assert_eq!(of["kind"], "waker", "{of}");
+        let name = of["name"].as_str().unwrap_or_default();
+        assert!(by.get(name).is_some_and(|time| *time > 0), "{name}: {by:?}");
+    }
+    for name in ["woken by an interrupt", "woken by sleep"] {
+        assert!(shown.iter().any(|of| of["name"] == name), "{name}: {told}");
+    }
+    assert_eq!(told["hidden"].as_u64(), Some(all.len() as u64), "{told}");
     // Under other names nothing is told of programs.
     must(dir.path(), &["view", "x.dat", "-o", "other.html", "--anonymise"]);
     browser.open_file(&dir.path().join("other.html"));
