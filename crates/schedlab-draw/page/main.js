@@ -35,6 +35,8 @@ class Page {
     this.pending = false;
     /** Sleeps with their stacks, if the trace has any. @type {import("./flame.js").Sleeps|null} */
     this.sleeps = null;
+    /** Whether the flame graph shows who ended sleeps. */
+    this.wakers = false;
     /** What the page beside was told last, or what it said. @type {string} */
     this.heard = "";
     /** @type {number[]} */
@@ -383,7 +385,10 @@ class Page {
   /** The time off the CPU of the chosen task, or of all, where it is shown. */
   flame() {
     const into = element("flame"), only = this.view.task > 0 ? this.view.task : this.wait()?.task ?? -1;
-    if (this.sleeps && !into.hidden) showFlame(this.trace, this.sleeps, this.view, only, into);
+    if (this.sleeps && !into.hidden) showFlame(this.trace, this.sleeps, this.view, only, this.wakers, into, () => {
+      this.wakers = !this.wakers;
+      this.flame();
+    });
   }
 
   /** Chooses a task and goes to its first slice. @param {number} task */

@@ -2,11 +2,14 @@
 //! Of two traces, boxes are as wide as in the one after, and their colours tell how the time changed.
 
 use crate::axis::{WORDS, heading, legend};
+use crate::cause::look;
 use crate::colour::{Colour, Theme, on_scale};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Rect, Scene, Style, at};
 use schedlab_model::{Nanos, Unit, readable};
-use schedlab_timeline::{CUT, FoldedStack, NO_STACK, RUN_DELAY, StackChange, WOKEN_BY};
+use schedlab_timeline::{
+    CUT, FoldedStack, NO_STACK, RUN_DELAY, StackChange, Unslept, WOKEN_BY, WaitCause,
+};
 use std::collections::BTreeMap;
 
 /// The height of a box.
@@ -56,8 +59,36 @@ struct Placed<'a> {
     time: u64,
     /// In the trace before, of two.
     before: u64,
-    /// Whether it is of who woke the task.
-    is_wakers: bool,
+    what: What,
+}
+
+/// What a box is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Command,
+    /// A function of the task, or what stands for functions that are not known.
+    Function,
+    /// The task that woke it, or a function of that one.
+    Waker,
+    /// A wait for a CPU.
+    Wait,
+    /// Why it waited.
+    Cause(WaitCause),
+}
+
+impl What {
+    /// What stands on it under this name.
+    fn on_top(self, name: &str) -> Self {
+        let is_wait = || name == RUN_DELAY || Unslept::ALL.iter().any(|why| why.frame() == name);
+        let cause = || WaitCause::ALL.into_iter().find(|cause| cause.title() == name);
+        match self {
+            Self::Wait => cause().map_or(Self::Function, Self::Cause),
+            Self::Waker => self,
+            _ if name.starts_with(WOKEN_BY) => Self::Waker,
+            _ if is_wait() => Self::Wait,
+            _ => Self::Function,
+        }
+    }
 }
 
 /// How the time of a box may have changed: up to this many hundredths of the time before, and the words for it.
@@ -117,7 +148,7 @@ impl<'a> Frame<'a> {
     /// Places what this function called, the longest first; gives how many boxes are too narrow.
     fn place(
         &self,
-        (level, is_wakers): (usize, bool),
+        below: Option<(usize, What)>,
         mut start: u64,
         least: u64,
         into: &mut Vec<Placed<'a>>,
@@ -125,16 +156,17 @@ impl<'a> Frame<'a> {
         let mut called: Vec<(&&str, &Frame<'a>)> = self.called.iter().collect();
         called.sort_by_key(|(name, frame)| (std::cmp::Reverse(frame.time), **name));
         let mut left_out = 0;
+        let level = below.map_or(0, |(level, _)| level + 1);
         for (name, frame) in called {
             if frame.time < least {
                 // What is gone is told in a sentence of its own.
                 left_out += usize::from(frame.time > 0);
                 continue;
             }
-            let is_wakers = is_wakers || name.starts_with(WOKEN_BY);
+            let what = below.map_or(What::Command, |(_, what)| what.on_top(name));
             let Frame { time, before, .. } = *frame;
-            into.push(Placed { name, level, start, time, before, is_wakers });
-            left_out += frame.place((level + 1, is_wakers), start, least, into);
+            into.push(Placed { name, level, start, time, before, what });
+            left_out += frame.place(Some((level, what)), start, least, into);
             start += frame.time;
         }
         left_out
@@ -156,7 +188,7 @@ impl Flame {
         };
         let least = u64::try_from(u128::from(whole) * NARROWEST as u128 / width as u128);
         let mut placed = Vec::new();
-        let left_out = root.place((0, false), 0, least.unwrap_or(u64::MAX).max(1), &mut placed);
+        let left_out = root.place(None, 0, least.unwrap_or(u64::MAX).max(1), &mut placed);
         let levels = placed.iter().map(|frame| frame.level + 1).max().unwrap_or(1);
         let bottom = y + i32::try_from(levels).unwrap_or(i32::MAX).saturating_mul(ROW);
         for frame in &placed {
@@ -221,17 +253,27 @@ impl Flame {
 }
 
 fn colour(frame: &Placed<'_>, theme: &Theme) -> Colour {
-    match frame.name {
-        RUN_DELAY => theme.waiting,
-        NO_STACK | CUT => theme.unknown,
-        _ if frame.level == 0 => of_commands(theme),
-        name => {
-            // FNV-1a: the same name has the same tint in every picture.
-            let fold = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
-            let tint = name.bytes().fold(2_166_136_261, fold) >> 8 & (TINTS - 1);
-            let of = if frame.is_wakers { theme.moved } else { theme.running };
-            theme.panel.mix(of, 70 + 14 * tint as u8)
-        }
+    let of = match (frame.what, frame.name) {
+        (What::Command, _) => return of_commands(theme),
+        (What::Wait, _) => return theme.waiting,
+        (What::Cause(cause), _) => return of_cause(cause, theme),
+        (_, NO_STACK | CUT) => return theme.unknown,
+        (What::Waker, _) => theme.moved,
+        (What::Function, _) => theme.running,
+    };
+    // FNV-1a: the same name has the same tint in every picture.
+    let fold = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
+    let tint = frame.name.bytes().fold(2_166_136_261, fold) >> 8 & (TINTS - 1);
+    theme.panel.mix(of, 70 + 14 * tint as u8)
+}
+
+/// A cause has the colour that the page gives it.
+fn of_cause(cause: WaitCause, theme: &Theme) -> Colour {
+    let (light, dark, _) = look(cause);
+    match theme.ground.luma() > 127 {
+        _ if *theme == Theme::grey() => theme.panel.mix(theme.waiting, 140),
+        true => light,
+        false => dark,
     }
 }
 
@@ -245,13 +287,24 @@ fn times(theme: &Theme, placed: &[Placed<'_>]) -> Vec<(Colour, String)> {
         (of_commands(theme), "command".to_owned()),
         (theme.panel.mix(theme.running, 120), "function in which it was blocked".to_owned()),
     ];
-    if placed.iter().any(|frame| frame.is_wakers) {
+    if placed.iter().any(|frame| frame.what == What::Waker) {
         let what = format!("{WOKEN_BY}...: who ended the sleep, and its functions");
         entries.push((theme.panel.mix(theme.moved, 120), what));
     }
     if has(RUN_DELAY) {
         let what = "woken, and waited for a CPU";
         entries.push((theme.waiting, format!("{RUN_DELAY}: {what}")));
+    }
+    for why in Unslept::ALL.into_iter().filter(|why| has(why.frame())) {
+        entries.push((theme.waiting, format!("{}: {}", why.frame(), why.about())));
+    }
+    let is_drawn = |cause: &WaitCause| placed.iter().any(|of| of.what == What::Cause(*cause));
+    let causes: Vec<WaitCause> = WaitCause::ALL.into_iter().filter(is_drawn).collect();
+    // In grey they look alike: their boxes have their names.
+    let told = if *theme == Theme::grey() { &[][..] } else { &causes };
+    entries.extend(told.iter().map(|of| (of_cause(*of, theme), of.title().to_owned())));
+    if !causes.is_empty() {
+        entries.push((WORDS, "boxes on waits: their causes, as in schedlab why".to_owned()));
     }
     if has(NO_STACK) {
         entries.push((theme.unknown, format!("{NO_STACK}: the trace holds none of these sleeps")));
@@ -304,7 +357,7 @@ mod tests {
         let flame = flame(stacks);
         let root = Frame::of(&flame.stacks);
         let mut placed = Vec::new();
-        assert_eq!(root.place((0, false), 0, 1, &mut placed), 0);
+        assert_eq!(root.place(None, 0, 1, &mut placed), 0);
         let told = placed.iter().map(|of| (of.name, of.level, of.start, of.time));
         let expected = [
             ("a", 0, 0, 800),
@@ -319,6 +372,33 @@ mod tests {
         let scene = flame.scene(900, &Theme::light());
         let texts: Vec<&str> = scene.texts().iter().map(|text| text.content.as_str()).collect();
         assert!(texts.contains(&"main") && texts.contains(&"[run delay]"), "{texts:?}");
+    }
+
+    #[test]
+    fn a_cause_has_its_colour_and_a_function_of_that_name_has_not() {
+        let stacks = vec![
+            stack("a;pinned;read;[run delay];pinned", 400),
+            stack("a;[displaced];misplaced", 300),
+            stack("a;read;woken by b;pinned", 300),
+        ];
+        let flame = flame(stacks);
+        let mut placed = Vec::new();
+        assert_eq!(Frame::of(&flame.stacks).place(None, 0, 1, &mut placed), 0);
+        let of = |name: &str| -> Vec<What> {
+            placed.iter().filter(|of| of.name == name).map(|of| of.what).collect()
+        };
+        let pinned = [What::Function, What::Cause(WaitCause::Pinned), What::Waker];
+        assert_eq!(of("pinned"), pinned);
+        assert_eq!(of("misplaced"), [What::Cause(WaitCause::Misplaced)]);
+        for (theme, which) in [(Theme::light(), 0), (Theme::dark(), 1)] {
+            let of = |cause| [look(cause).0, look(cause).1][which];
+            assert_eq!(of_cause(WaitCause::Pinned, &theme), of(WaitCause::Pinned));
+        }
+        let svg = crate::svg(&flame.scene(900, &Theme::light()));
+        for told in [">misplaced<", "[displaced]: another", "boxes on waits: their causes"] {
+            assert!(svg.contains(told), "{told} in {svg}");
+        }
+        assert!(!svg.contains("throttled"));
     }
 
     #[test]

@@ -104,8 +104,8 @@ pub use migrations::{ChainedHop, Hop, MOVED_BY, Migrations, MigrationsAnswer, Mo
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use off_cpu::{
-    CUT, FoldedStack, NO_STACK, OffCpuAnswer, OffCpuStack, OffCpuStacks, RUN_DELAY, Sleep, Sleeps,
-    StackRow, WOKEN_BY, WokenBy,
+    CUT, FoldedStack, NO_STACK, OffCpuAnswer, OffCpuCauses, OffCpuStack, OffCpuStacks, RUN_DELAY,
+    Sleep, Sleeps, StackRow, Unslept, WOKEN_BY, WokenBy,
 };
 pub use on_cpu::{NO_TICK, OnCpuAnswer, OnCpuStack, OnCpuStacks, RunningStackRow};
 pub use open_waits::Open;

@@ -1,12 +1,18 @@
 //! Time off the CPU by call stack: what a flame graph shows.
 //!
 //! A task is off the CPU from the switch after which it sleeps until it is woken, and then until it runs. Both times go to
-//! the stack with which it went to sleep. A task that was displaced went to sleep nowhere: its waits are not in here.
+//! the stack with which it went to sleep. A task that was displaced went to sleep nowhere: its waits are in here only if
+//! causes of waits are asked for ([`OffCpuCauses`]).
 //! With wakers, the time asleep also has who ended it: a task with its stack, if the trace holds it, or an interrupt. The
 //! task that an interrupt met is nobody's waker.
 //!
 //! Memory: each different stack once, and a sum for each task and stack; with wakers, for each of these and each waker.
 
+mod by_cause;
+
+pub use by_cause::{OffCpuCauses, Unslept};
+
+use crate::causes::{Parts, WaitCause};
 use crate::change::{Change, Moved, Runnable, Switch, Waker};
 use crate::question::{Question, Told};
 use crate::stacks::{CALLER, Listener, StackId, Stacks};
@@ -56,6 +62,8 @@ pub struct Sleep {
     pub task: TaskId,
     /// Where it went to sleep; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
+    /// Who ended it; `None` if wakers were not asked for.
+    pub woken: Option<WokenBy>,
     /// When it went to sleep, or the begin of the window.
     pub since: Nanos,
     /// How long it was not runnable.
@@ -69,13 +77,13 @@ impl Sleeps {
     fn keep(
         &mut self,
         task: TaskId,
-        stack: Option<StackId>,
+        (stack, woken): Key,
         until: Nanos,
         blocked: Nanos,
     ) -> Option<usize> {
         if self.found.len() < self.most {
             let (since, waited) = (until - blocked, Nanos::ZERO);
-            self.found.push(Sleep { task, stack, since, blocked, waited });
+            self.found.push(Sleep { task, stack, woken, since, blocked, waited });
             return Some(self.found.len() - 1);
         }
         self.left_out += u64::from(self.most > 0);
@@ -89,7 +97,7 @@ impl Sleeps {
 
 /// Times by task, stack and waker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sums(BTreeMap<(TaskId, Key), Sum>);
+pub(crate) struct Sums(BTreeMap<(TaskId, Option<Unslept>, Key), Sum>);
 
 /// Where a task slept, and who ended it.
 pub(crate) type Key = (Option<StackId>, Option<WokenBy>);
@@ -125,7 +133,9 @@ impl WokenBy {
         }
     }
 
-    const fn stack(self) -> Option<StackId> {
+    /// The stack with which it woke the task, if the trace holds it.
+    #[must_use]
+    pub const fn stack(self) -> Option<StackId> {
         match self {
             Self::Task(_, stack) => stack,
             Self::Interrupt | Self::Unknown | Self::Nobody => None,
@@ -138,27 +148,41 @@ struct Sum {
     count: u64,
     blocked: Nanos,
     waited: Nanos,
+    parts: Parts,
+}
+
+impl Sum {
+    fn add(&mut self, row: &OffCpuStack) {
+        self.count += row.count;
+        self.blocked += row.blocked;
+        self.waited += row.waited;
+        self.parts.add(&row.parts);
+    }
 }
 
 impl Sums {
+    fn of_sleep(&mut self, task: TaskId, key: Key) -> &mut Sum {
+        self.0.entry((task, None, key)).or_default()
+    }
+
     pub(crate) fn slept(&mut self, task: TaskId, key: Key, time: Nanos) {
-        let sum = self.0.entry((task, key)).or_default();
+        let sum = self.of_sleep(task, key);
         sum.count += 1;
         sum.blocked += time;
     }
 
     pub(crate) fn waited(&mut self, task: TaskId, key: Key, time: Nanos) {
-        self.0.entry((task, key)).or_default().waited += time;
+        self.of_sleep(task, key).waited += time;
     }
 
     pub(crate) fn answer(self, stacks: Stacks) -> OffCpuAnswer {
-        let row = |((task, (stack, woken)), sum): ((TaskId, Key), Sum)| {
-            let Sum { count, blocked, waited } = sum;
-            OffCpuStack { task, stack, woken, count, blocked, waited }
+        let row = |((task, unslept, (stack, woken)), sum)| {
+            let Sum { count, blocked, waited, parts } = sum;
+            OffCpuStack { task, unslept, stack, woken, count, blocked, waited, parts }
         };
         let is_told = |of: &OffCpuStack| of.blocked + of.waited > Nanos::ZERO;
         let rows = self.0.into_iter().map(row).filter(is_told).collect();
-        OffCpuAnswer { rows, stacks, sleeps: Sleeps::default() }
+        OffCpuAnswer { rows, stacks, ..OffCpuAnswer::default() }
     }
 }
 
@@ -182,16 +206,20 @@ struct Sleeper {
 pub struct OffCpuStack {
     /// The task.
     pub task: TaskId,
+    /// Why it waited without a sleep before; `None` of sleeps, and always if causes were not asked for.
+    pub unslept: Option<Unslept>,
     /// Where it went to sleep; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
     /// Who ended the sleep; `None` if wakers were not asked for.
     pub woken: Option<WokenBy>,
-    /// How often it went to sleep there.
+    /// How often it went to sleep there, or waited without a sleep.
     pub count: u64,
     /// How long it was not runnable.
     pub blocked: Nanos,
     /// How long it then waited for a CPU.
     pub waited: Nanos,
+    /// The same time by cause, if causes were asked for.
+    pub parts: Parts,
 }
 
 /// Time off the CPU by task and stack.
@@ -201,6 +229,8 @@ pub struct OffCpuAnswer {
     pub rows: Vec<OffCpuStack>,
     /// The stacks by their numbers.
     pub stacks: Stacks,
+    /// Whether causes of waits were asked for. Then waits without a sleep before have rows too.
+    pub by_cause: bool,
     /// Sleeps one by one, if they were asked for.
     pub sleeps: Sleeps,
 }
@@ -250,7 +280,7 @@ impl OffCpuStacks {
     fn slept(&mut self, task: TaskId, until: Nanos, time: Nanos, by: WokenBy) {
         let by = self.wakers.then_some(by);
         let key = (self.of(task).stack.take(), by);
-        let kept = self.sleeps.keep(task, key.0, until, time);
+        let kept = self.sleeps.keep(task, key, until, time);
         let of = self.of(task);
         (of.last, of.is_woken, of.kept) = (Some((key, time)), true, kept);
         self.sums.slept(task, key, time);
@@ -275,9 +305,9 @@ impl OffCpuStacks {
         of.last = Some((is, time));
         let kept = of.kept;
         if let Some(sleep) = self.sleeps.at(kept) {
-            sleep.stack = is.0;
+            (sleep.stack, sleep.woken) = is;
         }
-        let less = self.sums.0.entry((task, was)).or_default();
+        let less = self.sums.of_sleep(task, was);
         less.count -= 1;
         less.blocked -= time;
         self.sums.slept(task, is, time);
@@ -394,10 +424,7 @@ impl OffCpuAnswer {
     pub fn without_wakers(mut self) -> Self {
         let mut sums = Sums::default();
         for row in self.rows {
-            let sum = sums.0.entry((row.task, (row.stack, None))).or_default();
-            sum.count += row.count;
-            sum.blocked += row.blocked;
-            sum.waited += row.waited;
+            sums.0.entry((row.task, row.unslept, (row.stack, None))).or_default().add(&row);
         }
         self.rows = sums.answer(Stacks::default()).rows;
         self
@@ -416,11 +443,18 @@ impl OffCpuAnswer {
         let sum = |of: fn(&OffCpuStack) -> Nanos| {
             self.rows.iter().map(of).fold(Nanos::ZERO, |all, time| all + time)
         };
-        let unstacked = |row: &OffCpuStack| match row.stack {
-            Some(_) => Nanos::ZERO,
-            None => row.blocked + row.waited,
+        let unstacked = |row: &OffCpuStack| match (row.unslept, row.stack) {
+            (None, None) => row.blocked + row.waited,
+            _ => Nanos::ZERO,
         };
         (sum(|row| row.blocked), sum(|row| row.waited), sum(unstacked))
+    }
+
+    /// How long tasks waited that had not slept before.
+    #[must_use]
+    pub fn unslept(&self) -> Nanos {
+        let rows = self.rows.iter().filter(|row| row.unslept.is_some());
+        rows.fold(Nanos::ZERO, |all, row| all + row.waited)
     }
 
     /// The stacks with their times, tasks of one name together, in order of frames. What woke a task stands on its stack.
@@ -429,13 +463,13 @@ impl OffCpuAnswer {
         let mut all: BTreeMap<Vec<String>, Nanos> = BTreeMap::new();
         for row in &self.rows {
             let mut frames = vec![frame(&state.name(row.task))];
-            match row.stack {
-                Some(stack) => self.outermost_first(stack, &mut frames),
-                None => frames.push(NO_STACK.to_owned()),
+            match (row.unslept, row.stack) {
+                (Some(why), _) => frames.push(why.frame().to_owned()),
+                (None, Some(stack)) => self.outermost_first(stack, &mut frames),
+                (None, None) => frames.push(NO_STACK.to_owned()),
             }
-            if row.waited > Nanos::ZERO {
-                let waited = [frames.as_slice(), &[RUN_DELAY.to_owned()]].concat();
-                *all.entry(waited).or_default() += row.waited;
+            for (on_top, time) in self.waits(row) {
+                *all.entry([frames.as_slice(), &on_top].concat()).or_default() += time;
             }
             if let Some(woken) = row.woken {
                 frames.push(frame(&format!("{WOKEN_BY}{}", woken.name(state))));
@@ -450,11 +484,23 @@ impl OffCpuAnswer {
         all.into_iter().map(|(frames, time)| FoldedStack { frames, time }).collect()
     }
 
-    /// The frames of a sleep above its command, the outermost first.
+    /// The frames that stand on a stack for its waits.
+    fn waits(&self, row: &OffCpuStack) -> Vec<(Vec<String>, Nanos)> {
+        let delay = row.unslept.is_none().then(|| RUN_DELAY.to_owned());
+        let causes = row.parts.ranked().into_iter();
+        let on_top = |cause: WaitCause| delay.iter().cloned().chain([cause.title().to_owned()]);
+        match self.by_cause {
+            true => causes.map(|(cause, time)| (on_top(cause).collect(), time)).collect(),
+            false if row.waited > Nanos::ZERO => vec![(delay.into_iter().collect(), row.waited)],
+            false => Vec::new(),
+        }
+    }
+
+    /// The frames of a stack, the outermost first.
     #[must_use]
-    pub fn frames(&self, sleep: &Sleep) -> Vec<String> {
+    pub fn frames(&self, stack: Option<StackId>) -> Vec<String> {
         let mut frames = Vec::new();
-        match sleep.stack {
+        match stack {
             Some(stack) => self.outermost_first(stack, &mut frames),
             None => frames.push(NO_STACK.to_owned()),
         }
@@ -471,6 +517,8 @@ impl OffCpuAnswer {
 pub struct StackRow {
     /// The name of the tasks at the end.
     pub comm: String,
+    /// Why they waited without a sleep before; `None` of sleeps.
+    pub unslept: Option<Unslept>,
     /// The function that waited and its callers up to the outermost, `<-` between them; `None` where the trace holds no
     /// stack of it.
     pub stack: Option<String>,
@@ -484,6 +532,8 @@ pub struct StackRow {
     pub blocked: Nanos,
     /// How long they then waited for a CPU.
     pub waited: Nanos,
+    /// The same time by cause; `None` if causes were not asked for.
+    pub parts: Option<Parts>,
     /// The part of both in those of all rows.
     pub share: f64,
 }
@@ -498,7 +548,13 @@ pub(crate) fn innermost(stack: &str) -> String {
 
 impl StackRow {
     fn shown(&self) -> String {
-        self.stack.as_deref().map_or_else(|| NO_STACK.to_owned(), innermost)
+        let bare = self.unslept.map_or(NO_STACK, Unslept::frame);
+        self.stack.as_deref().map_or_else(|| bare.to_owned(), innermost)
+    }
+
+    /// The cause of most of the waiting.
+    fn mostly(&self) -> Option<(WaitCause, Nanos)> {
+        self.parts?.ranked().first().copied()
     }
 
     /// The waker and what it did, for the table.
@@ -518,9 +574,12 @@ impl Row for StackRow {
         let mut columns = columns! { row: Self;
             "comm" ["comm"] = row.comm.clone(), "The name of the tasks at the end.";
             "off_cpu_ns" ["off CPU"] @ SleepTime = row.blocked, "How long the tasks were not runnable.";
-            "run_delay_ns" ["then run delay"] @ WaitTime = row.waited, "How long they then waited for a CPU.";
+            "run_delay_ns" ["then run delay"] @ WaitTime = row.waited, "How long they then waited for a CPU; of rows that did not begin with a sleep, how long they waited.";
+            "mostly" ["mostly"] = row.mostly().map(|(cause, _)| cause.name()), "The cause of most of that waiting; `null` where there was none, and without `--causes`.";
+            "mostly_ns" ["of which"] @ WaitTime = row.mostly().map(|(_, time)| time), "How much that was.";
             "share" ["share"] @ SleepTime = Share(row.share), "The part of both times in those of all rows.";
-            "count" ["times"] @ SleepTime = row.count, "How many sleeps.";
+            "count" ["times"] @ SleepTime = row.count, "How many sleeps, or waits without a sleep before.";
+            "began" = row.unslept.map_or("slept", Unslept::name), "How the time began: `slept`. With `--causes` also `displaced` (another task took the CPU), `yielded` (`sched_yield`) or `new` (the first wait of a task): these tasks waited without a sleep and have no stack.";
         };
         let about = "The function that waited and its callers up to the outermost, `<-` between them; `null` where the trace holds no stack of it.";
         let stack = column("stack", about, |row: &Self| row.stack.clone());
@@ -532,6 +591,11 @@ impl Row for StackRow {
         let about = "The stack with which the waker woke them, written as the other; `null` where the trace holds no stack of it.";
         let stack = column("waker_stack", about, |row: &Self| row.waker_stack.clone());
         columns.push(stack.needs(Need::SleepTime));
+        columns.extend(WaitCause::ALL.into_iter().map(|cause| {
+            let about = format!("{} `null` without `--causes`.", cause.about());
+            let name = format!("{}_ns", cause.name());
+            column(name, about, move |row: &Self| Some(row.parts?.of(cause))).needs(Need::Queues)
+        }));
         columns
     }
 }
@@ -541,27 +605,28 @@ impl OffCpuAnswer {
     #[must_use]
     pub fn by_name(&self, state: &State) -> Vec<StackRow> {
         type Waker = Option<(String, Option<StackId>)>;
-        let mut all: BTreeMap<(String, Option<StackId>, Waker), Sum> = BTreeMap::new();
+        type Place = (Option<Unslept>, Option<StackId>);
+        let mut all: BTreeMap<(String, Place, Waker), Sum> = BTreeMap::new();
         for row in &self.rows {
             let waker = row.woken.map(|woken| (woken.name(state), woken.stack()));
-            let sum = all.entry((state.name(row.task), row.stack, waker)).or_default();
-            sum.count += row.count;
-            sum.blocked += row.blocked;
-            sum.waited += row.waited;
+            let place = (row.unslept, row.stack);
+            all.entry((state.name(row.task), place, waker)).or_default().add(row);
         }
         let (blocked, waited, _) = self.sums();
         let whole = (blocked + waited).0.max(1) as f64;
         let text = |stack: StackId| self.stacks.text(stack).to_owned();
-        let row = |((comm, stack, waker), sum): ((String, Option<StackId>, Waker), Sum)| {
+        let row = |((comm, (unslept, stack), waker), sum): ((String, Place, Waker), Sum)| {
             let (woken_by, waker_stack) = waker.unzip();
             StackRow {
                 comm,
+                unslept,
                 stack: stack.map(text),
                 woken_by,
                 waker_stack: waker_stack.flatten().map(text),
                 count: sum.count,
                 blocked: sum.blocked,
                 waited: sum.waited,
+                parts: self.by_cause.then_some(sum.parts),
                 share: (sum.blocked + sum.waited).0 as f64 / whole,
             }
         };
@@ -569,7 +634,8 @@ impl OffCpuAnswer {
         rows.sort_by(|a, b| {
             let time = |of: &StackRow| std::cmp::Reverse(of.blocked + of.waited);
             let name = |of: &StackRow| {
-                (of.comm.clone(), of.stack.clone(), of.woken_by.clone(), of.waker_stack.clone())
+                let waker = (of.woken_by.clone(), of.waker_stack.clone());
+                (of.comm.clone(), of.unslept, of.stack.clone(), waker)
             };
             time(a).cmp(&time(b)).then_with(|| name(a).cmp(&name(b)))
         });

@@ -7,8 +7,8 @@ use schedlab_random::SplitMix64;
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
     By, Causes, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency,
-    LatencyByCpu, Locality, Migrations, Occupant, Slices, State, Tasks, Waiting, Who, Worst, ask,
-    span_of,
+    LatencyByCpu, Locality, Migrations, Occupant, OffCpuStacks, Slices, State, Tasks, Waiting, Who,
+    Worst, ask, span_of,
 };
 
 /// The same everywhere.
@@ -281,14 +281,21 @@ fn causes_of_waits_add_up_to_the_time_waited() {
         let mut chaos = Dice(SplitMix64::new(seed)).trace(400);
         // What a loss makes unknown was not seen to be waited for.
         chaos.events.retain(|event| !matches!(event.what, What::Lost { .. }));
-        let causes = Causes::new(&chaos.info, &[], 5);
-        let reply = ask(&mut chaos.source(), (causes, Tasks::new())).unwrap();
-        let (causes, tasks) = &reply.answer;
+        let causes = || Causes::new(&chaos.info, &[], 5);
+        let stacks = OffCpuStacks::default().with_causes(causes());
+        let reply = ask(&mut chaos.source(), (causes(), Tasks::new(), stacks)).unwrap();
+        let (causes, tasks, stacks) = &reply.answer;
         for row in &tasks.rows {
             let told = causes.tasks.iter().find(|one| one.task == row.task);
             let sum = told.map_or(Nanos::ZERO, |one| one.parts.sum());
             assert_eq!(sum, row.waited, "seed {seed}: {} ({})", row.comm, row.pid);
             waited += sum.0;
+            let own = stacks.rows.iter().filter(|of| of.task == row.task);
+            let off = own.fold((Nanos::ZERO, Nanos::ZERO), |(blocked, waited), of| {
+                (blocked + of.blocked, waited + of.parts.sum())
+            });
+            let asleep = row.asleep.sleeping + row.asleep.uninterruptible + row.asleep.stopped;
+            assert_eq!(off, (asleep, row.waited), "seed {seed}: {} ({})", row.comm, row.pid);
         }
     }
     assert!(waited > 100_000, "{waited}");

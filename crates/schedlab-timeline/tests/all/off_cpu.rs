@@ -1,9 +1,13 @@
 //! Time off the CPU by stack, on timelines as text. A column is a microsecond.
 
+use crate::causes::quota_source;
 use crate::fired;
 use crate::fired::Fired;
-use schedlab_model::{Nanos, Pid};
-use schedlab_timeline::{Cut, OffCpuStacks, RequestStacks, Tasks, WithArguments, ask_within};
+use schedlab_model::{EventSource, Nanos, Pid};
+use schedlab_timeline::{
+    Causes, Cut, OffCpuAnswer, OffCpuStacks, Reply, RequestStacks, TaskRow, Tasks, Throttled,
+    Throttling, WithArguments, ask, ask_within,
+};
 
 /// A sleeps twice and waits a tick after the first; B sleeps to the end, without a stack.
 const TEXT: &str = "
@@ -148,4 +152,112 @@ fn within_requests_only_the_time_of_who_ended_them_counts() {
     let expected =
         ["A;do_poll 1000".to_owned(), format!("{read} 1000"), format!("{read};[run delay] 1000")];
     assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+/// A sleeps, and is woken while B runs; CPU 1 idles for the second half of its wait. Then A displaces B.
+const CAUSES: &str = "
+    0 | AA.BBBAABB.
+      |     aabb
+    1 | CCCCC.CCCCC
+    at 4: C wakes A";
+
+fn lines(reply: &Reply<OffCpuAnswer>) -> Vec<String> {
+    let folded = reply.answer.folded(&reply.state);
+    folded.iter().map(|of| format!("{} {}", of.frames.join(";"), of.time.0)).collect()
+}
+
+/// What `source` holds of stacks with causes, and of tasks.
+fn explained(
+    source: &mut fired::Source,
+    question: OffCpuStacks,
+    throttled: &[Throttled],
+    cut: Cut,
+) -> (Reply<OffCpuAnswer>, Vec<TaskRow>) {
+    let question = question.with_causes(Causes::new(source.info(), throttled, 0));
+    let reply = ask_within(source, cut, (WithArguments(question), Tasks::new())).unwrap();
+    let mut rows = Vec::new();
+    let reply = reply.map(|(off, tasks)| {
+        rows = tasks.rows;
+        off
+    });
+    (reply, rows)
+}
+
+#[test]
+fn waits_have_causes_and_who_is_displaced_waits_too() {
+    let fired = [(2_000, 0, Pid(1), "kernel_stack", READ)];
+    let read = "A;main;read;entry;f;e;d;c;b;a";
+    for wakers in [false, true] {
+        let question = if wakers { OffCpuStacks::by_waker() } else { OffCpuStacks::default() };
+        let mut source = fired::source(CAUSES, &fired);
+        let reply = explained(&mut source, question.with_sleeps(9), &[], Cut::default()).0;
+        // Who woke a task changes nothing of its waits.
+        let found = lines(&reply.map(OffCpuAnswer::without_wakers));
+        let expected = [
+            "A;[no stack] 3000".to_owned(),
+            format!("{read} 2000"),
+            format!("{read};[run delay];competition 1000"),
+            format!("{read};[run delay];misplaced 1000"),
+            "B;[displaced];competition 2000".to_owned(),
+            "B;[no stack] 1000".to_owned(),
+            "C;[no stack] 1000".to_owned(),
+        ];
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_sleep_by_itself_has_its_wait_and_a_row_of_displaced_tasks_has_no_stack() {
+    let mut source = fired::source(CAUSES, &[(2_000, 0, Pid(1), "kernel_stack", READ)]);
+    let question = OffCpuStacks::default().with_sleeps(9);
+    let reply = explained(&mut source, question, &[], Cut::default()).0;
+    let sleeps = &reply.answer.sleeps.found;
+    assert!(sleeps.iter().any(|sleep| (sleep.blocked.0, sleep.waited.0) == (2_000, 2_000)));
+    let (blocked, waited, unstacked) = reply.answer.sums();
+    assert_eq!((blocked.0, waited.0, unstacked.0), (7_000, 4_000, 5_000));
+    let rows = reply.answer.by_name(&reply.state);
+    let displaced = rows.iter().find(|row| row.unslept.is_some()).unwrap();
+    assert_eq!((displaced.comm.as_str(), &displaced.stack), ("B", &None));
+    assert_eq!((displaced.count, displaced.blocked.0, displaced.waited.0), (1, 0, 2_000));
+    assert_eq!(displaced.parts.unwrap().sum(), displaced.waited);
+    let count: u64 = rows.iter().filter(|row| row.unslept.is_none()).map(|row| row.count).sum();
+    assert_eq!(count, 4, "waits without a sleep are not counted as sleeps");
+}
+
+#[test]
+fn with_causes_the_sum_is_all_the_time_off_the_cpu_of_each_task() {
+    let stacks: Vec<_> = fired().into_iter().chain(of_wakers()).collect();
+    for text in [TEXT, WAKERS, CAUSES] {
+        for (from, to) in [(0, 17_000), (3_000, 12_000), (5_500, 9_000), (4_500, 5_500)] {
+            let cut = Cut { from: Some(Nanos(from)), to: Some(Nanos(to)) };
+            let mut source = fired::source(text, &stacks);
+            let (reply, tasks) = explained(&mut source, OffCpuStacks::by_waker(), &[], cut);
+            for row in &tasks {
+                let own = reply.answer.rows.iter().filter(|of| of.task == row.task);
+                let asleep = row.asleep.sleeping + row.asleep.uninterruptible + row.asleep.stopped;
+                let (blocked, waited) = own.clone().fold((0, 0), |(blocked, waited), of| {
+                    assert_eq!(of.parts.sum(), of.waited, "{of:?}");
+                    (blocked + of.blocked.0, waited + of.waited.0)
+                });
+                assert_eq!((blocked, waited), (asleep.0, row.waited.0), "{text} {cut:?} {row:?}");
+            }
+            let all: u64 = reply.answer.folded(&reply.state).iter().map(|of| of.time.0).sum();
+            let (blocked, waited, _) = reply.answer.sums();
+            assert_eq!(all, blocked.0 + waited.0);
+        }
+    }
+}
+
+#[test]
+fn a_task_without_budget_is_displaced_and_throttled() {
+    let mut source = quota_source("6.1.0-49-amd64", false, true);
+    let question = WithArguments(Throttling::new(source.info()));
+    let spans = ask(&mut source, question).unwrap().answer.spans;
+    let mut source = quota_source("6.1.0-49-amd64", false, true);
+    let reply = explained(&mut source, OffCpuStacks::default(), &spans, Cut::default()).0;
+    let mut found = lines(&reply);
+    found.retain(|line| line.starts_with("A;"));
+    let expected =
+        ["A;[displaced];competition: other groups 50000000", "A;[displaced];throttled 300000000"];
+    assert_eq!(found, expected);
 }

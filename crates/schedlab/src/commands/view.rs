@@ -192,7 +192,7 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
         slices = slices.with_causes(limits.causes());
     }
     // Names of functions are those of programs.
-    let stacks = (!args.anonymise).then(|| OffCpuStacks::default().with_sleeps(SLEEPS_MAX));
+    let stacks = (!args.anonymise).then(|| OffCpuStacks::by_waker().with_sleeps(SLEEPS_MAX));
     let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
     let mut listening = Listening::new(source.as_mut()).without_power();
     let (mut tee, mut copy) = tee(&mut listening);

@@ -75,6 +75,59 @@ fn a_flame_graph_is_all_the_time_off_the_cpu_and_next_to_none_of_it_has_no_stack
     }
 }
 
+/// Two shells that share a CPU displace each other; a child of each sleeps and is woken beside them.
+const RIVALS: &str = "for n in 1 2; do taskset -c 0 sh -c 'for i in 1 2 3 4 5 6; do \
+    j=0; while [ $j -lt 20000 ]; do j=$((j+1)); done; sleep 0.002; done' & done; wait";
+
+#[test]
+fn with_causes_a_flame_graph_is_all_blocking_and_waiting_and_each_wait_has_causes() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    if recorded(dir.path(), "x.dat", "kernel", RIVALS).is_none() {
+        return;
+    }
+    let ask = |what: &[&str]| json(dir.path(), &[&["trace"], what, &["x.dat", "--json"]].concat());
+    let (stacks, tasks) = (ask(&["stacks", "--causes"]), ask(&["tasks"]));
+    let both = ["off_cpu_ns", "run_delay_ns"];
+    let whole = sum(&stacks, "stacks", &both);
+    let of_tasks = ["sleep_ns", "uninterruptible_ns", "stopped_ns", "wait_ns"];
+    let by_task = sum(&tasks, "tasks", &of_tasks);
+    assert!(by_task > 0 && whole.abs_diff(by_task) * 100 <= by_task, "{whole} {by_task}");
+    let rows = stacks["stacks"].as_array().expect("rows");
+    let is_cause = |name: &str| name.ends_with("_ns") && !both.contains(&name);
+    for row in rows {
+        let causes = row.as_object().expect("a row").iter();
+        let causes = causes.filter(|(name, _)| is_cause(name) && *name != "mostly_ns");
+        let times: u64 = causes.filter_map(|(_, time)| time.as_u64()).sum();
+        assert_eq!(Some(times), row["run_delay_ns"].as_u64(), "{row}");
+    }
+    let is_rival = |row: &&Value| row["comm"] == "sh" && row["began"] == "displaced";
+    assert!(rows.iter().any(|row| is_rival(&row)), "the shells displace each other: {stacks}");
+    // Without causes: the same sleeps, and no more.
+    let plain = ask(&["stacks"]);
+    let blocked = ["off_cpu_ns"];
+    assert_eq!(sum(&plain, "stacks", &blocked), sum(&stacks, "stacks", &blocked));
+    assert!(sum(&plain, "stacks", &both) < whole, "displaced tasks wait");
+    let run = |what: &[&str]| schedlab(dir.path(), &[&["trace", "stacks", "x.dat"], what].concat());
+    let text = String::from_utf8_lossy(&run(&["--causes", "--folded"]).stdout).into_owned();
+    let micros = |line: &str| line.rsplit_once(' ')?.1.parse::<u64>().ok();
+    let in_text: u64 = text.lines().filter_map(micros).sum();
+    assert!(in_text.abs_diff(whole / 1_000) * 100 <= whole / 1_000, "{in_text} µs {whole} ns");
+    assert!(text.contains("sh;[displaced];"), "{text}");
+    // The change from a trace to itself is none, in causes neither.
+    let less = run(&["--causes", "--minus", "x.dat", "--folded"]);
+    let less = String::from_utf8_lossy(&less.stdout).into_owned();
+    assert!(less.contains("sh;[displaced];"), "{less}");
+    for line in less.lines() {
+        let mut last = line.rsplit(' ');
+        assert_eq!(last.next(), last.next(), "{line}");
+    }
+    let refused = run(&["--causes", "--mark", "request"]);
+    assert!(!refused.status.success() && stderr(&refused).contains("the whole wait"));
+    must(dir.path(), &["draw", "flame", "x.dat", "--causes", "-o", "x.svg"]);
+    let svg = std::fs::read_to_string(dir.path().join("x.svg")).expect("it was written");
+    assert!(svg.contains("[displaced]: another task took its CPU"), "{svg}");
+}
+
 #[test]
 fn who_ended_a_sleep_stands_on_it_with_the_stack_of_that_moment() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -197,6 +250,42 @@ fn the_page_shows_the_time_off_the_cpu_of_all_and_of_the_chosen_task() {
     assert!(all.iter().any(|name| name == "app-page") && all.iter().any(|name| name == "sleep"));
     assert_eq!(one.first().map(String::as_str), Some("app-page"), "{one:?}");
     assert!(one.iter().all(|name| name != "sleep") && one.len() > 3, "{one:?}");
+    assert!(all.iter().all(|name| !name.starts_with("woken by ")), "nobody asked for wakers");
+    // Who ended the sleeps, as the command tells it, and hidden again.
+    let told = browser.evaluate(
+        r##"(() => {
+          const p = window.schedlabPage, into = document.getElementById("flame");
+          [p.view.task, p.view.row, p.view.slice] = [-1, -1, -1];
+          p.flame();
+          const turn = () => into.querySelector("p button").click();
+          const boxes = () => [...into.querySelectorAll(".boxes div")].map((box) => ({ name: box.textContent, kind: box.className, title: box.title }));
+          turn();
+          const shown = boxes();
+          turn();
+          return { shown, hidden: boxes().length };
+        })()"##,
+    );
+    let shown = told["shown"].as_array().expect("boxes");
+    let wakers = json(dir.path(), &["trace", "stacks", "x.dat", "--wakers", "--json"]);
+    let by: BTreeMap<String, u64> =
+        wakers["stacks"].as_array().expect("rows").iter().fold(BTreeMap::new(), |mut by, row| {
+            let name = format!("woken by {}", row["woken_by"].as_str().unwrap_or_default());
+            *by.entry(name).or_default() += row["off_cpu_ns"].as_u64().unwrap_or_default();
+            by
+        });
+    let is_waker =
+        |of: &&Value| of["name"].as_str().is_some_and(|name| name.starts_with("woken by "));
+    let found: Vec<&Value> = shown.iter().filter(is_waker).collect();
+    assert!(!found.is_empty(), "{told}");
+    for of in found {
+        assert_eq!(of["kind"], "waker", "{of}");
+        let name = of["name"].as_str().unwrap_or_default();
+        assert!(by.get(name).is_some_and(|time| *time > 0), "{name}: {by:?}");
+    }
+    for name in ["woken by an interrupt", "woken by sleep"] {
+        assert!(shown.iter().any(|of| of["name"] == name), "{name}: {told}");
+    }
+    assert_eq!(told["hidden"].as_u64(), Some(all.len() as u64), "{told}");
     // Under other names nothing is told of programs.
     must(dir.path(), &["view", "x.dat", "-o", "other.html", "--anonymise"]);
     browser.open_file(&dir.path().join("other.html"));

@@ -14,9 +14,14 @@ use std::process::ExitCode;
 A box is a function, as wide as the time for which tasks were off their CPUs in it. Boxes of
 callers are below. `[run delay]` is the time from the wakeup until the task ran. In a browser, each
 box of an SVG tells its name and its time. `schedlab trace stacks --folded` prints the same for
-other tools. With --minus, widths are those of the trace itself and colours show the change.
+other tools.
+
+With --causes, boxes on `[run delay]` show why the task waited, and `[displaced]` is a task that
+lost its CPU. Then the whole width is all the time off the CPU. With --minus, widths are those of
+the trace itself and colours show the change.
 
 Examples:
+  schedlab draw flame x.dat --causes -o waits.svg
   schedlab draw flame b.dat --minus a.dat -o change.svg
   perf sched record -g -- sleep 5 && schedlab draw flame perf.data -o off.svg
   schedlab record --stacks -o x.dat -- make && schedlab draw flame x.dat --comm make -o off.svg")]

@@ -5,6 +5,7 @@ use super::input::{self, Head, Input, Selection, Symbols};
 use super::running;
 use super::stack_form::{StackForm, micros, notes};
 use super::why::check_mark;
+use super::why::overview::Limits;
 use crate::json;
 use anyhow::bail;
 use schedlab_model::table::Rows;
@@ -24,7 +25,8 @@ use std::process::ExitCode;
 #[command(after_help = "\
 A task is off the CPU from the switch after which it sleeps until it is woken. Then it waits for a
 CPU (run delay). Both times go to the stack with which it went to sleep. A task that was displaced
-did not go to sleep: its waits are in `schedlab trace latency`.
+did not go to sleep: its waits are in `schedlab trace latency`, and here with --causes. Then the
+sum is all the time off the CPU.
 
 Stacks come from `schedlab record --stacks user,kernel` (without WHOSE: the kernel's functions
 alone), from `perf record -g -a -e sched:sched_switch,sched:sched_waking`, or from
@@ -32,6 +34,7 @@ alone), from `perf record -g -a -e sched:sched_switch,sched:sched_waking`, or fr
 
 Examples:
   schedlab trace stacks x.dat --comm postgres
+  schedlab trace stacks x.dat --causes                    why they then waited for a CPU
   schedlab trace stacks x.dat --mark request --slowest    what slow requests slept in
   schedlab trace stacks b.dat --minus a.dat               what changed from a.dat to b.dat
   schedlab trace stacks perf.data --folded > off.folded   for speedscope, inferno, flamegraph.pl
@@ -54,11 +57,14 @@ pub(crate) struct Args {
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Which {
     /// Show the time on the CPU, from ticks with stacks (`schedlab record --stacks user,kernel,running`)
-    #[arg(long, conflicts_with_all = ["wakers", "mark", "minus"])]
+    #[arg(long, conflicts_with_all = ["wakers", "mark", "minus", "causes"])]
     pub(crate) running: bool,
     /// Show who ended each sleep too, with the waker's stack if the trace holds it
     #[arg(long)]
     wakers: bool,
+    /// Divide waits for a CPU by cause, as `schedlab why` does, and count those of displaced tasks too
+    #[arg(long)]
+    causes: bool,
     /// Count only requests, which marks of this name enclose: the time of the task that ended each
     #[arg(long, value_name = "NAME")]
     mark: Option<String>,
@@ -104,9 +110,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let table = Rows::new(&rows, reply.origin).known(&reply.known);
     let document = Document { head: Head::of(reply), stacks: table };
     let form = args.input.part.form;
-    let hidden: &[&str] = if args.which.wakers { &[] } else { &["woken_by", "waker_stack"] };
+    let hidden = args.which.hidden();
     form.print(&reply.warnings, &document, &document.stacks, || {
-        let mut table = document.stacks.text(form.room(), hidden);
+        let mut table = document.stacks.text(form.room(), &hidden);
         table.first(args.form.top);
         format!("{}\n\n", asked.headline()) + &table.print(args.form.top)
     })?;
@@ -116,16 +122,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The time off the CPU of chosen tasks, by stack.
 pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Asked> {
     let Asked { mut reply, requests } = match &which.mark {
-        Some(name) => within_requests(input, selection, name, which.slowest)?,
-        None => {
-            let question =
-                if which.wakers { OffCpuStacks::by_waker() } else { OffCpuStacks::default() };
-            let mut reply = input.ask_with_stacks(|_| question)?;
-            if selection.is_any() {
-                reply.answer = reply.answer.only(&input.chosen(selection)?);
-            }
-            Asked { reply, requests: None }
+        Some(_) if which.causes => {
+            bail!(
+                "--causes does not work with --mark: the causes of a wait are known for the whole wait, \
+                 not for its part within a request"
+            )
         }
+        Some(name) => within_requests(input, selection, name, which.slowest)?,
+        None => Asked { reply: of_all(input, selection, which)?, requests: None },
     };
     if !which.wakers {
         reply.answer = reply.answer.without_wakers();
@@ -138,6 +142,28 @@ pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow
         reply.warnings.push(Warning::new("stacks-missing", what, remedy));
     }
     Ok(Asked { reply, requests })
+}
+
+/// The same, not only within requests.
+fn of_all(
+    input: &Input,
+    selection: &Selection,
+    which: &Which,
+) -> anyhow::Result<Reply<OffCpuAnswer>> {
+    let question = if which.wakers { OffCpuStacks::by_waker() } else { OffCpuStacks::default() };
+    let mut reply = match which.causes {
+        false => input.ask_with_stacks(|_| question)?,
+        true => {
+            let limits = Limits::of(input)?;
+            let mut reply = input.ask_with_stacks(|_| question.with_causes(limits.each_cause()))?;
+            reply.warnings.extend(limits.warnings(input));
+            reply
+        }
+    };
+    if selection.is_any() {
+        reply.answer = reply.answer.only(&input.chosen(selection)?);
+    }
+    Ok(reply)
 }
 
 /// The same within the requests of a name.
@@ -172,6 +198,14 @@ pub(crate) fn since(
     Ok(Changed { before, after, stacks })
 }
 
+impl Which {
+    /// Columns about what was not asked for.
+    fn hidden(&self) -> Vec<&'static str> {
+        let wakers = ["woken_by", "waker_stack"].into_iter().filter(|_| !self.wakers);
+        wakers.chain(["mostly", "mostly_ns"].into_iter().filter(|_| !self.causes)).collect()
+    }
+}
+
 impl Asked {
     /// The stacks, outermost frame first.
     pub(crate) fn folded(&self) -> Vec<FoldedStack> {
@@ -186,12 +220,20 @@ impl Asked {
         let within = self.requests.map_or_else(String::new, |(requests, of)| {
             format!(" within {requests} of {of} requests")
         });
+        let looked_at = input::looked_at(reply);
+        let unstacked = readable(unstacked.0 as f64 / whole, Unit::Fraction);
+        let asleep = input::figure(&reply.known, Need::SleepTime, blocked.readable());
+        let wait = |time: Nanos| input::figure(&reply.known, Need::WaitTime, time.readable());
+        if !reply.answer.by_cause {
+            return format!(
+                "{looked_at}: {asleep} off CPU{within}, then {} of run delay; {unstacked} of both without a stack",
+                wait(waited)
+            );
+        }
+        let (all, unslept) = (wait(waited), wait(reply.answer.unslept()));
         format!(
-            "{}: {} off CPU{within}, then {} of run delay; {} of both without a stack",
-            input::looked_at(reply),
-            input::figure(&reply.known, Need::SleepTime, blocked.readable()),
-            input::figure(&reply.known, Need::WaitTime, waited.readable()),
-            readable(unstacked.0 as f64 / whole, Unit::Fraction),
+            "{looked_at}: {asleep} blocked, {all} waiting for a CPU, {unslept} of it displaced or new; \
+             {unstacked} of all without a stack"
         )
     }
 }

@@ -125,6 +125,19 @@ impl Limits {
         Causes::new(&self.info, &self.throttling.spans, WORST_OF_PAGE)
     }
 
+    /// The question for the causes of each wait.
+    pub(crate) fn each_cause(&self) -> Causes {
+        Causes::new(&self.info, &self.throttling.spans, 0)
+    }
+
+    /// What limits the causes of waits.
+    pub(crate) fn warnings(&self, input: &Input) -> Vec<Warning> {
+        let groups = self.info.groups.as_ref();
+        let counted = counted(input, groups, &self.throttling);
+        let sums = kernel_sums(groups, (&self.throttling, &counted), None);
+        limits(self.info.affinity.is_some(), groups, &sums)
+    }
+
     /// The answer about a part of a trace.
     pub(crate) fn answer(self, input: &Input, reply: &Reply<CausesAnswer>) -> Answer {
         let TraceInfo { groups, conditions, trigger, .. } = self.info;
