@@ -8,7 +8,7 @@ use crate::font::shorten;
 use crate::scene::{Anchor, PX, Rect, Scene, Style, at};
 use schedlab_model::{Nanos, Unit, readable};
 use schedlab_timeline::{
-    CUT, FoldedStack, NO_STACK, RUN_DELAY, StackChange, Unslept, WOKEN_BY, WaitCause,
+    CUT, FoldedStack, NO_STACK, NO_TICK, RUN_DELAY, StackChange, Unslept, WOKEN_BY, WaitCause,
 };
 use std::collections::BTreeMap;
 
@@ -35,8 +35,10 @@ pub struct Flame {
 /// What a flame graph shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlameStacks {
-    /// The stacks of one trace with their times.
+    /// Where tasks were off their CPUs, with the times.
     Times(Vec<FoldedStack>),
+    /// Where tasks ran, with the times.
+    Running(Vec<FoldedStack>),
     /// Those of two, with their times in a second of each.
     Changes(Vec<StackChange>),
 }
@@ -126,7 +128,7 @@ impl<'a> Frame<'a> {
     fn of(stacks: &'a FlameStacks) -> Self {
         let mut root = Self::default();
         match stacks {
-            FlameStacks::Times(stacks) => {
+            FlameStacks::Times(stacks) | FlameStacks::Running(stacks) => {
                 stacks.iter().for_each(|of| root.add(&of.frames, of.time.0, 0));
             }
             FlameStacks::Changes(stacks) => {
@@ -214,7 +216,9 @@ impl Flame {
         let share = readable(frame.time as f64 / whole as f64, Unit::Fraction);
         let (name, time) = (frame.name, Nanos(frame.time).readable());
         let (label, fill) = match self.stacks {
-            FlameStacks::Times(_) => (format!("{name}: {time}, {share}"), colour(frame, theme)),
+            FlameStacks::Times(_) | FlameStacks::Running(_) => {
+                (format!("{name}: {time}, {share}"), colour(frame, theme))
+            }
             FlameStacks::Changes(_) => {
                 let before = Nanos(frame.before).readable();
                 let label = format!("{name}: {time} in 1 s, before {before}; {share}");
@@ -242,6 +246,7 @@ impl Flame {
     ) -> Vec<(Colour, String)> {
         let mut entries = match &self.stacks {
             FlameStacks::Times(_) => times(theme, placed),
+            FlameStacks::Running(_) => running(theme, placed),
             FlameStacks::Changes(stacks) => changes(theme, stacks),
         };
         if left_out > 0 {
@@ -257,7 +262,7 @@ fn colour(frame: &Placed<'_>, theme: &Theme) -> Colour {
         (What::Command, _) => return of_commands(theme),
         (What::Wait, _) => return theme.waiting,
         (What::Cause(cause), _) => return of_cause(cause, theme),
-        (_, NO_STACK | CUT) => return theme.unknown,
+        (_, NO_STACK | NO_TICK | CUT) => return theme.unknown,
         (What::Waker, _) => theme.moved,
         (What::Function, _) => theme.running,
     };
@@ -313,6 +318,23 @@ fn times(theme: &Theme, placed: &[Placed<'_>]) -> Vec<(Colour, String)> {
         entries.push((theme.unknown, format!("{CUT}: the trace does not know these callers")));
     }
     entries.push((WORDS, "width: time off the CPU; functions stand on their callers".to_owned()));
+    entries
+}
+
+fn running(theme: &Theme, placed: &[Placed<'_>]) -> Vec<(Colour, String)> {
+    let has = |name: &str| placed.iter().any(|frame| frame.name == name);
+    let mut entries = vec![
+        (of_commands(theme), "command".to_owned()),
+        (theme.panel.mix(theme.running, 120), "function that ran".to_owned()),
+    ];
+    if has(NO_TICK) {
+        entries.push((theme.unknown, format!("{NO_TICK}: no tick met these tasks")));
+    }
+    if has(CUT) {
+        entries.push((theme.unknown, format!("{CUT}: the trace does not know these callers")));
+    }
+    let width = "width: time on the CPU, divided as ticks are; functions stand on their callers";
+    entries.push((WORDS, width.to_owned()));
     entries
 }
 

@@ -14,14 +14,17 @@ use std::sync::atomic::AtomicU64;
 
 const CALLS: &str = "syscalls";
 const KERNEL: &str = "lock";
-/// `futex_wait` and `futex_wake` came with Linux 6.7, contention events with 5.19.
-const EVENTS: [(&str, &str); 8] = [
+/// `futex_waitv` came with Linux 5.16, contention events with 5.19, `futex_wait`, `futex_wake` and `futex_requeue` with 6.7.
+const EVENTS: [(&str, &str); 10] = [
     (CALLS, "sys_enter_futex"),
     (CALLS, "sys_exit_futex"),
     (CALLS, "sys_enter_futex_wait"),
     (CALLS, "sys_exit_futex_wait"),
     (CALLS, "sys_enter_futex_wake"),
     (CALLS, "sys_exit_futex_wake"),
+    // Their words are in a list that the event only points to: the calls are counted, so their ends are not needed.
+    (CALLS, "sys_enter_futex_waitv"),
+    (CALLS, "sys_enter_futex_requeue"),
     (KERNEL, "contention_begin"),
     (KERNEL, "contention_end"),
 ];

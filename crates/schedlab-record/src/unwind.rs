@@ -91,24 +91,33 @@ impl Unwinder {
         (address < SPAN).then(|| base(file)?.checked_add(address)).flatten()
     }
 
-    /// The address at which a program went into the kernel, and its registers.
-    pub(crate) fn innermost(registers: &[u64; UserStack::REGISTERS]) -> (u64, Frame) {
+    /// The address at which a program went into the kernel, its stack pointer, and its registers.
+    pub(crate) fn innermost(registers: &[u64; UserStack::REGISTERS]) -> (u64, u64, Frame) {
         #[cfg(target_arch = "x86_64")]
-        let (address, regs) = match *registers {
-            [frame, stack, address] => (address, UnwindRegsNative::new(address, stack, frame)),
+        let (address, stack, regs) = match *registers {
+            [frame, stack, address] => {
+                (address, stack, UnwindRegsNative::new(address, stack, frame))
+            }
         };
         #[cfg(target_arch = "aarch64")]
-        let (address, regs) = match *registers {
-            [frame, back, stack, address] => (address, UnwindRegsNative::new(back, stack, frame)),
+        let (address, stack, regs) = match *registers {
+            [frame, back, stack, address] => {
+                let mask = framehop::aarch64::PtrAuthMask(FIRST - 1);
+                let regs = UnwindRegsNative::new_with_ptr_auth_mask(mask, back, stack, frame);
+                (address, stack, regs)
+            }
         };
-        (address, Frame(regs))
+        (address, stack, Frame(regs))
     }
 
     /// What follows a frame of which nothing but its address is known.
     pub(crate) fn after(&mut self, address: (u64, bool), place: Option<(usize, u64)>) -> Caller {
-        // With registers that lead nowhere, what has a caller cannot tell it.
-        let (_, mut frame) = Self::innermost(&[FIRST; UserStack::REGISTERS]);
-        self.step(address, place, &mut frame, (0, &[]))
+        let (_, _, mut frame) = Self::innermost(&[FIRST - 1; UserStack::REGISTERS]);
+        match self.step(address, place, &mut frame, (0, &[])) {
+            Caller::None => Caller::None,
+            // With registers that lead nowhere, what has a caller cannot tell it.
+            Caller::Returns(_) | Caller::Unknown => Caller::Unknown,
+        }
     }
 
     /// Goes from a frame to its caller. `place` is where its address lies, `None` outside files.
@@ -133,11 +142,17 @@ impl Unwinder {
             Ok(u64::from_ne_bytes(*word))
         };
         match self.inner.unwind_frame(at, regs, &mut self.cache, &mut read) {
-            Ok(Some(address)) => Caller::Returns(address),
+            Ok(Some(address)) => Caller::Returns(without_signature(address)),
             Ok(None) => Caller::None,
             Err(_) => Caller::Unknown,
         }
     }
+}
+
+/// A return address as it is in memory. AArch64 may sign it in the bits that no address of a program has; framehop strips
+/// them by the mask of the registers, but not where a table is too complex for a rule.
+const fn without_signature(address: u64) -> u64 {
+    if cfg!(target_arch = "aarch64") { address & (FIRST - 1) } else { address }
 }
 
 /// A section's bytes. Those of Go's `.debug_frame` are packed.
@@ -159,4 +174,61 @@ fn unpacked<'a>(section: &impl ObjectSection<'a>, room: &mut u64) -> Option<Vec<
 /// Where the file with this number begins.
 fn base(file: usize) -> Option<u64> {
     (file as u64).checked_mul(SPAN)?.checked_add(FIRST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::symbols::Program;
+    use super::*;
+
+    /// The frame pointer and the stack pointer at their places, and a return address that the innermost frame may use.
+    fn registers(frame: u64, stack: u64, back: u64) -> [u64; UserStack::REGISTERS] {
+        #[cfg(target_arch = "x86_64")]
+        let all = {
+            let _ = back;
+            [frame, stack, 0x10]
+        };
+        #[cfg(target_arch = "aarch64")]
+        let all = [frame, back, stack, 0x10];
+        all
+    }
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn frame_pointers_lead_to_callers_and_signed_addresses_lose_their_signature() {
+        let at = 0x7fff_0000;
+        let signed = if cfg!(target_arch = "aarch64") { 0x00b5 << 48 } else { 0 };
+        let stack = bytes(&[7, 8, at + 32, signed | 0x5000, at + 48, 0x6000, 0, 0]);
+        let (address, stack_at, mut frame) = Unwinder::innermost(&registers(at + 16, at, 0x4000));
+        assert_eq!((address, stack_at), (0x10, at));
+        let mut unwinder = Unwinder::new();
+        let mut step = |address, is_first| {
+            unwinder.step((address, is_first), None, &mut frame, (stack_at, &stack))
+        };
+        assert_eq!(step(address, true), Caller::Returns(0x5000));
+        assert_eq!(step(0x5000, false), Caller::Returns(0x6000));
+        assert_eq!(step(0x6000, false), Caller::None);
+    }
+
+    /// This test program has tables, which its compiler and its C library wrote.
+    #[test]
+    fn tables_tell_who_called_a_function_that_has_just_begun_and_which_one_is_the_outermost() {
+        let path = std::env::current_exe().unwrap();
+        let me = Program::open(&path).unwrap();
+        let at = |name: &str| me.function(name).unwrap()[0];
+        let mut unwinder = Unwinder::new();
+        unwinder.add(3, &path).unwrap();
+        let (address, stack_at, mut frame) = Unwinder::innermost(&registers(0, 0x9000, 0x4000));
+        // The caller is in a register or on top of the stack; a frame pointer of 0 would end the stack.
+        let stack = bytes(&[0x4000, 0, 0, 0]);
+        let place = Some((3, at("main")));
+        let caller = unwinder.step((address, true), place, &mut frame, (stack_at, &stack));
+        assert_eq!(caller, Caller::Returns(0x4000));
+        assert_eq!(unwinder.after((address, true), place), Caller::Unknown);
+        let outermost = Some((3, at("_start") + 8));
+        assert_eq!(unwinder.after((address, false), outermost), Caller::None);
+    }
 }

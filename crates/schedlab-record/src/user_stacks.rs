@@ -117,8 +117,8 @@ impl<'a> Maker<'a> {
         let mut words = Vec::new();
         match sample.user_copy() {
             Some(copy) => {
-                let (mut address, mut frame) = Unwinder::innermost(&copy.registers);
-                let stack = (copy.registers[1], copy.stack);
+                let (mut address, stack_at, mut frame) = Unwinder::innermost(&copy.registers);
+                let stack = (stack_at, copy.stack);
                 loop {
                     let is_first = words.is_empty();
                     let Some(place) = self.add(sample, address, &mut words) else { break };

@@ -104,7 +104,7 @@ mod tests {
         let sum = Arc::new(AtomicU64::new(0));
         let start = |n: u64| {
             let sum = sum.clone();
-            Thread::spawn(64 << 10, move || {
+            Thread::spawn(256 << 10, move || {
                 sum.fetch_add(n, Relaxed);
             })
             .unwrap()
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_panic_ends_its_thread_only() {
-        let thread = Thread::spawn(64 << 10, || panic!("of a test")).unwrap();
+        let thread = Thread::spawn(256 << 10, || panic!("of a test")).unwrap();
         while !thread.has_ended() {
             std::hint::spin_loop();
         }

@@ -110,6 +110,8 @@ pub struct Locks {
     calls: BTreeMap<TaskId, Call>,
     contended: BTreeMap<TaskId, Vec<Contended>>,
     marks: Marks,
+    listed_waits: u64,
+    listed_wakes: u64,
 }
 
 /// What was seen of a lock.
@@ -186,6 +188,10 @@ pub struct LocksAnswer {
     pub other_count: u64,
     /// How long these were, summed over tasks.
     pub other_time: Nanos,
+    /// How many calls of `futex_waitv` are in no lock: their events do not hold the words.
+    pub listed_waits: u64,
+    /// How many calls of `futex_requeue` are, likewise.
+    pub listed_wakes: u64,
 }
 
 impl LocksAnswer {
@@ -240,6 +246,8 @@ impl Locks {
             calls: BTreeMap::new(),
             contended: BTreeMap::new(),
             marks: Marks::default(),
+            listed_waits: 0,
+            listed_wakes: 0,
         }
     }
 
@@ -502,6 +510,8 @@ impl Question for Locks {
                 self.calls.insert(task, Call::Wakes { name, is_private });
                 self.of(name).releases.push((told.at, task));
             }
+            Edge::WaitsForList => self.listed_waits += u64::from(told.at >= state.window().start),
+            Edge::WakesList => self.listed_wakes += u64::from(told.at >= state.window().start),
             Edge::Leaves => {
                 self.calls.remove(&task);
             }
@@ -571,6 +581,14 @@ impl Question for Locks {
             }
         }
         let (rows, waits) = sums.finish();
-        LocksAnswer { rows, waits, names: self.marks.names, other_count, other_time }
+        LocksAnswer {
+            rows,
+            waits,
+            names: self.marks.names,
+            other_count,
+            other_time,
+            listed_waits: self.listed_waits,
+            listed_wakes: self.listed_wakes,
+        }
     }
 }

@@ -185,6 +185,17 @@ fn functions_stand_on_their_callers() {
         stack("server;main;read;woken by an interrupt", 400_000),
     ]);
     check("flame-wakers", &flame(stacks).scene(900, &Theme::light()));
+    let ran = FlameStacks::Running(vec![
+        stack("server;main;serve;parse", 600_000),
+        stack("server;main;serve;[cut];inflate", 250_000),
+        stack("logger;[no tick]", 150_000),
+    ]);
+    let ran = Flame {
+        title: "On-CPU time".into(),
+        notes: vec!["1.00 s of 4 CPUs: 1.00 s on CPU, divided by 250 ticks".into()],
+        stacks: ran,
+    };
+    check("flame-running", &ran.scene(900, &Theme::light()));
     let change = |frames: &str, before: u64, after: u64| StackChange {
         frames: frames.split(';').map(str::to_owned).collect(),
         before: Nanos(before * 1_000),

@@ -27,6 +27,10 @@ pub(super) enum Point {
     Wait,
     /// `futex_wake`, the call with flags.
     Wake,
+    /// `futex_waitv`, which waits for any word of a list.
+    WaitList,
+    /// `futex_requeue`, whose two words are a list.
+    WakeList,
     Leaves,
     Contended,
     Passed,
@@ -44,11 +48,13 @@ pub(super) enum Word {
     Other,
 }
 
-/// What happens to a task by such a tracepoint.
+/// What happens to a task by such a tracepoint. The words of a list are not in the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
     Waits { address: u64, is_private: bool, word: Word },
     Wakes { address: u64, is_private: bool },
+    WaitsForList,
+    WakesList,
     Leaves,
     Contends { lock: u64 },
     Passes { lock: u64 },
@@ -60,6 +66,8 @@ impl Point {
             "sys_enter_futex" => Self::Futex,
             "sys_enter_futex_wait" => Self::Wait,
             "sys_enter_futex_wake" => Self::Wake,
+            "sys_enter_futex_waitv" => Self::WaitList,
+            "sys_enter_futex_requeue" => Self::WakeList,
             "sys_exit_futex" | "sys_exit_futex_wait" | "sys_exit_futex_wake" => Self::Leaves,
             "contention_begin" => Self::Contended,
             "contention_end" => Self::Passed,
@@ -95,6 +103,8 @@ impl Point {
                 let is_private = told.number("flags")? & PRIVATE != 0;
                 Some(Edge::Wakes { address: told.number("uaddr")?, is_private })
             }
+            Self::WaitList => Some(Edge::WaitsForList),
+            Self::WakeList => Some(Edge::WakesList),
             Self::Leaves => Some(Edge::Leaves),
             Self::Contended => Some(Edge::Contends { lock: lock()? }),
             Self::Passed => Some(Edge::Passes { lock: lock()? }),
@@ -147,6 +157,11 @@ mod tests {
         let waited = read("sys_enter_futex_wait", "uaddr=0x70 val=2 mask=0xffffffff flags=0x82");
         assert_eq!(waited, waits(Word::Contended, true));
         assert_eq!(read("sys_enter_futex_wake", "uaddr=0x70 mask=1 nr=1 flags=2"), wakes(false));
+        let waits = read("sys_enter_futex_waitv", "waiters=0x7f00 nr_futexes=2 flags=0");
+        assert_eq!(waits, Some(Edge::WaitsForList));
+        let wakes =
+            read("sys_enter_futex_requeue", "waiters=0x7f00 flags=0 nr_wake=1 nr_requeue=9");
+        assert_eq!(wakes, Some(Edge::WakesList));
         assert_eq!(read("sys_exit_futex", "ret=0"), Some(Edge::Leaves));
         let lock = 0xffff_8880_0000_0000;
         let begin = read("contention_begin", "lock_addr=0xffff888000000000 flags=0x20");

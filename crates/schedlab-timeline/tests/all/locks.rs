@@ -146,6 +146,40 @@ fn a_wait_that_a_timer_ends_names_nobody_and_one_that_never_slept_is_none() {
 }
 
 #[test]
+fn the_calls_with_flags_name_their_word_as_futex_does() {
+    let mut fired = FIRED;
+    let (wait, wake) = ("uaddr=0x70 val=2 mask=1 flags=0x82", "uaddr=0x70 mask=1 nr=1 flags=0x82");
+    for event in &mut fired {
+        let is_wait = event.4 == WAIT;
+        (event.3, event.4) = match event.3 {
+            ENTER if is_wait => ("sys_enter_futex_wait", wait),
+            ENTER => ("sys_enter_futex_wake", wake),
+            _ if event.4 == "ret=1" => ("sys_exit_futex_wake", event.4),
+            _ => ("sys_exit_futex_wait", event.4),
+        };
+    }
+    assert_eq!(all(&asked(DISPLACED, &fired)), all(&asked(DISPLACED, &FIRED)));
+}
+
+#[test]
+fn calls_whose_words_are_in_a_list_are_counted_in_the_window() {
+    let list = "waiters=0x7f00 nr_futexes=2 flags=0 timeout=0x0 clockid=1";
+    let (wait, wake) = ("sys_enter_futex_waitv", "sys_enter_futex_requeue");
+    let fired = [
+        (900, 1, Pid(2), wait, list),
+        (2_000, 2, Pid(3), wait, list),
+        (9_500, 0, Pid(1), wake, "waiters=0x7f00 flags=0 nr_wake=1 nr_requeue=1"),
+    ];
+    let reply = asked(DISPLACED, &fired);
+    let LocksAnswer { other_count, listed_waits, listed_wakes, .. } = reply.answer;
+    assert_eq!((other_count, listed_waits, listed_wakes), (0, 2, 1));
+    let cut = Cut { from: Some(Nanos(1_000)), to: Some(Nanos(9_000)) };
+    let LocksAnswer { listed_waits, listed_wakes, .. } =
+        asked_in(DISPLACED, &fired, cut, |_| {}).answer;
+    assert_eq!((listed_waits, listed_wakes), (1, 0), "those of the window");
+}
+
+#[test]
 fn a_word_belongs_to_a_process_and_is_shared_where_the_calls_say_so() {
     // B and C are other processes: the first knows the word at the same address and is not meant.
     let of = |info: &mut TraceInfo| {

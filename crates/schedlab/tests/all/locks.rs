@@ -1,6 +1,7 @@
 //! `schedlab record --locks` and `trace locks`: who held the locks for which others waited. A small program in C has a
 //! holder that a hog displaces, and measures itself what that cost.
 
+use crate::cpu_group::Group;
 use crate::machines::run as schedlab;
 use crate::vm_fake::{stderr, stdout};
 use serde_json::Value;
@@ -13,15 +14,24 @@ fn json(dir: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)))
 }
 
-/// The small program, compiled into `dir`; `None` where something is missing.
-fn planted(dir: &Path) -> Option<PathBuf> {
+/// A small program, compiled into `dir`; `None` where something is missing.
+fn compiled(dir: &Path, source: &str) -> Option<PathBuf> {
     let root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
     let calls = Path::new("/sys/kernel/tracing/events/syscalls/sys_enter_futex");
     if !(root && calls.exists()) {
         missing!("root and tracepoints of system calls: locks were not checked");
         return None;
     }
-    crate::record_request::compiled(dir, "locks/planted.c")
+    crate::record_request::compiled(dir, source)
+}
+
+fn planted(dir: &Path) -> Option<PathBuf> {
+    compiled(dir, "locks/planted.c")
+}
+
+/// How many holders are planted.
+fn turns() -> usize {
+    if std::env::var_os("SCHEDLAB_PLANTS").is_some() { 20 } else { 6 }
 }
 
 /// What the program says of itself: holder, hog, and how long its waiters waited while the holder had no CPU.
@@ -59,7 +69,7 @@ fn named_but_for_one(how: &str, known_by: &str, more: &[&str]) {
     let Some(_) = planted(dir.path()) else { return };
     // Each has real-time tasks on the same CPU.
     crate::machine_lock::take();
-    let turns = if std::env::var_os("SCHEDLAB_PLANTS").is_some() { 20 } else { 6 };
+    let turns = turns();
     let mut wrong = Vec::new();
     let mut apart = Vec::new();
     for turn in 0..turns {
@@ -86,6 +96,55 @@ fn the_planted_holder_of_a_mutex_is_named_with_what_its_displacement_cost() {
 #[test]
 fn the_planted_holder_of_a_lock_with_inheritance_is_named() {
     named_but_for_one("inherit", "pi", &["--locks"]);
+}
+
+/// What is wrong with the answers about one holder whose control group runs out of its quota, and by what part the
+/// throttled time differs from what the kernel counted.
+fn throttled_once(dir: &Path) -> (Vec<String>, f64) {
+    // A fifth of a CPU, and a large share, so that the quota is what it waits for.
+    let group = Group::new("locks").expect("a control group with a quota");
+    group.write([("cpu.cfs_period_us", "50000"), ("cpu.max", "10000 50000")]);
+    group.write([("cpu.cfs_quota_us", "10000"), ("cpu.max", "10000 50000")]);
+    group.write([("cpu.shares", "262144"), ("cpu.weight", "10000")]);
+    let of_group = group.0.display();
+    let joins = format!("echo $$ > {of_group}/cgroup.procs; exec ./throttled {of_group}/cpu.stat");
+    let output = schedlab(dir, &["record", "-o", "x.dat", "--locks", "--", "sh", "-c", &joins]);
+    let told = stdout(&output);
+    let numbers: Vec<f64> = told.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [holder, cost] = numbers[..] else { panic!("{told}\n{}", stderr(&output)) };
+    assert!(cost > 0.0, "the group was never throttled");
+    let told = json(dir, &["trace", "locks", "x.dat", "--comm", "throttled", "--json"]);
+    let row = &told["locks"][0];
+    let of = |name: &str| row[name].as_f64().unwrap_or(0.0);
+    let off = (of("holder_throttled_ns") - cost).abs() / cost;
+    let why = stdout(&schedlab(dir, &["why", "x.dat", "--comm", "throttled"]));
+    let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+    let held = format!("throttled ({holder}), which held the lock ");
+    let wrong = [
+        (row["holder_pid"].as_f64() == Some(holder) && row["known_by"] == "mutex", "the holder"),
+        (off <= 0.05, "the throttled time"),
+        (of("holder_throttled_ns") > of("holder_runnable_ns"), "what the holder waited for"),
+        (why.contains(&held) && why.contains(", was throttled for "), "why"),
+    ];
+    let wrong = wrong.iter().filter(|(is_right, _)| !is_right);
+    let more = |what: &&str| format!("{what}: the kernel counted {cost} for {holder}: {row} {why}");
+    (wrong.map(|(_, what)| more(what)).collect(), off)
+}
+
+#[test]
+fn the_planted_holder_that_is_throttled_is_named_with_what_that_cost() {
+    crate::machine_lock::take();
+    let dir = tempfile::tempdir().unwrap();
+    if Group::new("locks").is_none() {
+        missing!("root and control groups; not checked: a holder of a lock that is throttled");
+        return;
+    }
+    let Some(_) = compiled(dir.path(), "locks/throttled.c") else { return };
+    let (wrong, mut apart): (Vec<_>, Vec<_>) =
+        (0..turns()).map(|_| throttled_once(dir.path())).unzip();
+    apart.sort_by(f64::total_cmp);
+    let wrong: Vec<_> = wrong.into_iter().filter(|wrong| !wrong.is_empty()).collect();
+    assert!(wrong.len() <= 1, "{} of {}: {apart:?}: {wrong:#?}", wrong.len(), apart.len());
 }
 
 /// Whether marks of programs can be recorded here.

@@ -90,7 +90,7 @@ fn draw_running(args: &Args, input: &Input) -> anyhow::Result<ExitCode> {
     let asked = running::ask(input, &args.selection)?;
     let mut tasks: Vec<_> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
     tasks.dedup();
-    let (notes, stacks) = (vec![asked.headline()], FlameStacks::Times(asked.folded()));
+    let (notes, stacks) = (vec![asked.headline()], FlameStacks::Running(asked.folded()));
     let picture = Flame { title: common.title("On-CPU time", &args.file), notes, stacks };
     let scene = picture.scene(common.width(), &common.theme());
     let reply = asked.reply;

@@ -83,11 +83,26 @@ fn doubts(reply: &Reply<LocksAnswer>, knows_processes: bool) -> Vec<Warning> {
         ),
     };
     found.extend(what.map(|what| Warning::new("locks-unknown", what, "record with --locks")));
+    found.extend(listed(reply.answer.listed_waits, reply.answer.listed_wakes));
     if !knows_processes {
         let what = "locks of several processes may be taken for one: the trace does not hold which threads form a process";
         found.push(Warning::new("processes-unknown", what, "`schedlab record` stores it"));
     }
     found
+}
+
+/// What is missing because events only point to a list of words.
+fn listed(waits: u64, wakes: u64) -> Option<Warning> {
+    let calls = match (waits, wakes) {
+        (0, 0) => return None,
+        (waits, 0) => format!("{waits} calls of futex_waitv"),
+        (0, wakes) => format!("{wakes} calls of futex_requeue"),
+        (waits, wakes) => format!("{waits} calls of futex_waitv and {wakes} of futex_requeue"),
+    };
+    let what = format!(
+        "waits for locks or releases are missing: the events of {calls} do not hold their futexes"
+    );
+    Some(Warning::new("futexes-in-lists", what, ""))
 }
 
 /// `schedlab trace locks --json`.
@@ -135,5 +150,24 @@ impl Document<'_> {
             );
         }
         text + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_with_lists_of_futexes_are_a_warning_with_their_number() {
+        let said = |waits, wakes| listed(waits, wakes).map(|warning| warning.what);
+        assert_eq!(said(0, 0), None);
+        for (waits, wakes, calls) in [
+            (2, 0, "2 calls of futex_waitv"),
+            (0, 3, "3 calls of futex_requeue"),
+            (2, 3, "2 calls of futex_waitv and 3 of futex_requeue"),
+        ] {
+            let events = format!(": the events of {calls} do not hold their futexes");
+            assert!(said(waits, wakes).is_some_and(|said| said.ends_with(&events)), "{calls}");
+        }
     }
 }
