@@ -44,7 +44,9 @@ impl State {
         }
         let here = &mut self.cpus[cpu.index()];
         let before = std::mem::replace(&mut here.last_event, at);
-        here.event_before = before;
+        if before < at {
+            here.event_before = before;
+        }
         if here.waking != Nanos::ZERO {
             self.tally.misplaced += at - std::mem::take(&mut here.waking);
         }
