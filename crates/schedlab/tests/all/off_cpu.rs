@@ -32,8 +32,9 @@ fn recorded(dir: &Path) -> Option<PathBuf> {
     Some(file)
 }
 
-/// By time, the functions of each stack that perf prints; `None` where it knows no name.
-fn of_perf(file: &Path) -> BTreeMap<String, Vec<Option<String>>> {
+/// By thread and time, the functions of each stack that perf prints; `None` where it knows no name. Two CPUs may switch at
+/// one time.
+fn of_perf(file: &Path) -> BTreeMap<(String, String), Vec<Option<String>>> {
     let path = file.to_str().expect("a temporary path is UTF-8");
     let args = ["script", "--ns", "-F", "tid,time,event,ip,sym", "-i", path];
     let text = output("perf", &args).expect("perf reads what it wrote");
@@ -41,12 +42,14 @@ fn of_perf(file: &Path) -> BTreeMap<String, Vec<Option<String>>> {
     for block in text.split("\n\n").filter(|block| block.contains("sched_switch:")) {
         let mut lines = block.lines();
         let head = lines.next().unwrap_or_default();
-        let Some(time) = head.split_whitespace().find(|word| word.ends_with(':')) else { continue };
+        let mut words = head.split_whitespace();
+        let (Some(thread), Some(time)) = (words.next(), words.next()) else { continue };
         let name = |line: &str| {
             let name = line.split_whitespace().nth(1)?.split('@').next()?;
             (name != "[unknown]").then(|| name.to_owned())
         };
-        stacks.insert(time.trim_end_matches(':').to_owned(), lines.map(name).collect());
+        let key = (thread.to_owned(), time.trim_end_matches(':').to_owned());
+        stacks.insert(key, lines.map(name).collect());
     }
     stacks
 }
@@ -98,7 +101,8 @@ fn stacks_are_those_of_perf_script_and_sum_up_to_the_time_off_the_cpu() {
     let (mut compared, mut differ) = (0, Vec::new());
     for event in events["events"].as_array().expect("events are an array") {
         let time = event["time"].as_str().expect("a time is a text");
-        let Some(theirs) = theirs.get(time) else { continue };
+        let thread = event["pid"].to_string();
+        let Some(theirs) = theirs.get(&(thread, time.to_owned())) else { continue };
         let stack = event["arguments"].as_str().expect("arguments are a text");
         let stack: Vec<&str> = stack.trim_start_matches("stack=").split("<-").collect();
         assert_eq!(stack.len(), theirs.len(), "{time}: {stack:?} {theirs:?}");
