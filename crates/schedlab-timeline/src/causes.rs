@@ -515,7 +515,9 @@ impl Causes {
         let was = self.on[cpu.index()];
         self.count_run(&was, at, state);
         if was.occupant == Occupant::Idle {
-            let idle_until = if left.is_some() { at } else { state.silent_since(cpu).min(at) };
+            // It idles at least since it was seen to: other events may have that time too.
+            let silent = state.silent_since(cpu).max(was.since).min(at);
+            let idle_until = if left.is_some() { at } else { silent };
             let waiters: Vec<TaskId> = state.waiters(cpu).chain(is.task()).collect();
             for task in waiters {
                 self.held_back(task, was.since, idle_until, state);
