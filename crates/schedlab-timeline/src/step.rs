@@ -43,9 +43,13 @@ impl State {
             return self.lost(cpu, count, see);
         }
         let here = &mut self.cpus[cpu.index()];
-        let before = std::mem::replace(&mut here.last_event, at);
-        if before < at {
-            here.event_before = before;
+        let before = here.last_event;
+        // A reader adds names: no CPU logs them.
+        if !matches!(event.what, What::Comm { .. }) {
+            here.last_event = at;
+            if before < at {
+                here.event_before = before;
+            }
         }
         if here.waking != Nanos::ZERO {
             self.tally.misplaced += at - std::mem::take(&mut here.waking);
