@@ -515,9 +515,11 @@ impl Causes {
         let was = self.on[cpu.index()];
         self.count_run(&was, at, state);
         if was.occupant == Occupant::Idle {
-            // It idles at least since it was seen to: other events may have that time too.
-            let silent = state.silent_since(cpu).max(was.since).min(at);
-            let idle_until = if left.is_some() { at } else { silent };
+            // Without a logged switch, it is known to have idled until its last event only.
+            let idle_until = match left {
+                Some(_) => at,
+                None => state.silent_since(cpu).max(was.since).min(at),
+            };
             let waiters: Vec<TaskId> = state.waiters(cpu).chain(is.task()).collect();
             for task in waiters {
                 self.held_back(task, was.since, idle_until, state);
@@ -592,7 +594,7 @@ impl Causes {
         }
     }
 
-    /// A task stood beside a CPU that may have idled from `idle` until `at`, or run it: no switch was logged.
+    /// From `idle` until `at` nobody knows whether a CPU still idled beside a task, or ran it already.
     fn idled_perhaps(&mut self, task: TaskId, idle: Nanos, at: Nanos) {
         if let Some(Some(wait)) = self.waiting.get_mut(task.index())
             && matches!(wait.place, Place::On(..))

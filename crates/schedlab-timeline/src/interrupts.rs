@@ -5,6 +5,7 @@
 //! (`irqtime_account_irq`), softirqs that `ksoftirqd` performs are its own work and no interrupt.
 
 use crate::change::Switch;
+use crate::known_formats::KnownFormats;
 use crate::state::{Occupant, State};
 use schedlab_model::{Cpu, Nanos, OtherFormat};
 
@@ -12,7 +13,7 @@ use schedlab_model::{Cpu, Nanos, OtherFormat};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupts {
     /// By the index that an event carries; learnt as sources learn them.
-    edges: Vec<Option<Edge>>,
+    edges: KnownFormats<Edge>,
     cpus: Vec<Here>,
     seen: bool,
 }
@@ -64,10 +65,7 @@ impl Interrupts {
 
     /// A tracepoint beyond the scheduler's fired.
     pub(crate) fn other(&mut self, at: Nanos, cpu: Cpu, format: u16, state: &State) {
-        let formats = state.others();
-        let learnt = self.edges.len().min(formats.len());
-        self.edges.extend(formats[learnt..].iter().map(Edge::of));
-        let Some(Some(edge)) = self.edges.get(usize::from(format)).copied() else { return };
+        let Some(edge) = self.edges.learn(format, state.others(), Edge::of) else { return };
         self.seen = true;
         let from = state.cpu(cpu).map_or(at, |here| here.since).max(state.window().start);
         let here = self.here(cpu);

@@ -43,6 +43,7 @@ mod density;
 mod idle_departures;
 mod in_reply;
 mod interrupts;
+mod known_formats;
 mod latency;
 mod locality;
 mod locks;

@@ -26,6 +26,7 @@ mod sums;
 pub use row::{LockHeld, LockWait};
 
 use crate::change::{Change, Runnable};
+use crate::known_formats::KnownFormats;
 use crate::question::{Question, Told};
 use crate::state::State;
 use crate::task::{Activity, TaskId};
@@ -33,7 +34,7 @@ use crate::task_filter::Chosen;
 use crate::throttling::Throttled;
 use crate::why_late::Lives;
 use edge::{Edge, Point, Word};
-use schedlab_model::{Context, Nanos, OtherFormat, Phase, Pid, Span, TraceInfo};
+use schedlab_model::{Context, Nanos, Phase, Pid, Span, TraceInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use sums::Sums;
 
@@ -103,7 +104,7 @@ impl LockKind {
 #[derive(Clone, Debug)]
 pub struct Locks {
     /// By the index that an event carries; learnt as sources learn them.
-    points: Vec<Option<Point>>,
+    points: KnownFormats<Point>,
     processes: Option<BTreeMap<Pid, Pid>>,
     lives: Lives,
     all: BTreeMap<LockName, Gathered>,
@@ -239,7 +240,7 @@ impl Locks {
         let mut lives = Lives::default();
         lives.know(throttled);
         Self {
-            points: Vec::new(),
+            points: KnownFormats::default(),
             processes: info.processes.clone(),
             lives,
             all: BTreeMap::new(),
@@ -249,12 +250,6 @@ impl Locks {
             listed_waits: 0,
             listed_wakes: 0,
         }
-    }
-
-    fn point(&mut self, format: u16, formats: &[OtherFormat]) -> Option<Point> {
-        let learnt = self.points.len().min(formats.len());
-        self.points.extend(formats[learnt..].iter().map(Point::of));
-        self.points.get(usize::from(format)).copied().flatten()
     }
 
     /// The process of a thread; itself where the trace names no other.
@@ -491,11 +486,11 @@ impl Question for Locks {
     const ARGUMENTS: bool = true;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
-        self.point(format, state.others()).is_some()
+        self.points.learn(format, state.others(), Point::of).is_some()
     }
 
     fn told(&mut self, told: &Told<'_>, state: &State) {
-        let edge = self.point(told.format, state.others()).and_then(|point| point.read(told));
+        let edge = self.points.get(told.format).and_then(|point| point.read(told));
         let task = state.task_of(told.by).filter(|_| !told.by.is_idle());
         let (Some(edge), Some(task)) = (edge, task) else { return };
         let word = |address| LockName::Word { process: self.process(told.by), address };

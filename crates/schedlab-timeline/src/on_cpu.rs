@@ -12,6 +12,7 @@
 //! Memory: each different stack once, and a count for each task and stack.
 
 use crate::change::{Change, Switch};
+use crate::known_formats::KnownFormats;
 use crate::off_cpu::{FoldedStack, frame, innermost};
 use crate::question::{Question, Told};
 use crate::stacks::{CALLER, FIRES, STACK, StackId, Stacks};
@@ -19,7 +20,7 @@ use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use crate::task_filter::Chosen;
 use schedlab_model::table::{Column, Row, Share, column};
-use schedlab_model::{Cpu, Nanos, Need, columns};
+use schedlab_model::{Cpu, Nanos, Need, OtherFormat, columns};
 use std::collections::BTreeMap;
 
 /// The frame in place of a stack of a task that ran and met no tick.
@@ -34,7 +35,7 @@ const TIMER: &str = "hrtimer_expire_entry";
 pub struct OnCpuStacks {
     stacks: Stacks,
     /// By format: what it is.
-    formats: Vec<Option<Format>>,
+    formats: KnownFormats<Format>,
     /// CPUs whose last event of a timer was a tick, and whose stack has not come yet.
     ticked: Vec<bool>,
     ticks: BTreeMap<(TaskId, StackId), u64>,
@@ -114,18 +115,16 @@ impl Question for OnCpuStacks {
     const QUEUES: bool = false;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
-        let formats = state.others();
-        let learnt = self.formats.len().min(formats.len());
-        self.formats.extend(formats[learnt..].iter().map(|format| match &*format.name {
+        let of = |format: &OtherFormat| match &*format.name {
             TIMER => Some(Format::Timer),
             STACK => Some(Format::Stack),
             _ => None,
-        }));
-        self.formats.get(usize::from(format)).is_some_and(Option::is_some)
+        };
+        self.formats.learn(format, state.others(), of).is_some()
     }
 
     fn told(&mut self, told: &Told<'_>, state: &State) {
-        match self.formats.get(usize::from(told.format)).copied().flatten() {
+        match self.formats.get(told.format) {
             Some(Format::Timer) => {
                 let function = told.arguments.split("function=").nth(1).unwrap_or_default();
                 // Without names of functions any timer's interrupt is taken.

@@ -10,6 +10,7 @@
 
 use crate::change::{Change, Switch};
 use crate::in_reply::InReply;
+use crate::known_formats::KnownFormats;
 use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
@@ -23,7 +24,7 @@ const IDLE_EXIT: u64 = u32::MAX as u64;
 /// Asks for frequencies, idle states, and the interrupts of IPIs and hrtimers.
 #[derive(Clone, Debug)]
 pub struct Power {
-    formats: Vec<Option<Which>>,
+    formats: KnownFormats<Which>,
     cpus: Vec<Here>,
     tasks: Vec<Work>,
     steps: Vec<Step>,
@@ -314,7 +315,7 @@ impl Power {
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
-            formats: Vec::new(),
+            formats: KnownFormats::default(),
             cpus: Vec::new(),
             tasks: Vec::new(),
             steps: Vec::new(),
@@ -476,14 +477,11 @@ impl Question for Power {
     const ARGUMENTS: bool = true;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
-        let formats = state.others();
-        let learnt = self.formats.len().min(formats.len());
-        self.formats.extend(formats[learnt..].iter().map(Which::of));
-        self.formats.get(usize::from(format)).is_some_and(Option::is_some)
+        self.formats.learn(format, state.others(), Which::of).is_some()
     }
 
     fn told(&mut self, told: &Told<'_>, state: &State) {
-        let Some(Some(which)) = self.formats.get(usize::from(told.format)).copied() else { return };
+        let Some(which) = self.formats.get(told.format) else { return };
         let (at, start) = (told.at, state.window().start);
         let named = told.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
         match (which, told.number("state")) {

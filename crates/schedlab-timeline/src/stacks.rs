@@ -4,11 +4,12 @@
 //! `trace-cmd record -T`, or the trigger `stacktrace` of `sched_switch`). Android tells the function alone, when the task is
 //! woken (`sched_blocked_reason`). Behind a wakeup such a record is the stack of the waker. Memory: each different stack once.
 
+use crate::known_formats::KnownFormats;
 use crate::question::Told;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
 use schedlab_model::table::{Column, Row};
-use schedlab_model::{Cpu, Nanos, Pid, columns};
+use schedlab_model::{Cpu, Nanos, OtherFormat, Pid, columns};
 use std::collections::BTreeMap;
 
 /// The tracepoint that holds stacks; ftrace's own name.
@@ -174,7 +175,7 @@ pub(crate) struct Listener {
     /// Whether stacks are kept up to their outermost function, not for a table only.
     whole: bool,
     /// By format: what it tells, where it tells where tasks block.
-    formats: Vec<Option<Tells>>,
+    formats: KnownFormats<Tells>,
     /// By CPU: who left it last, as long as no stack has come.
     left: Vec<TaskId>,
     /// By CPU: whom the task that runs there woke last, as long as no stack of the waker has come.
@@ -188,14 +189,12 @@ impl Listener {
     }
 
     pub(crate) fn wants(&mut self, format: u16, state: &State) -> bool {
-        let formats = state.others();
-        let learnt = self.formats.len().min(formats.len());
-        self.formats.extend(formats[learnt..].iter().map(|format| match &*format.name {
+        let of = |format: &OtherFormat| match &*format.name {
             STACK => Some(Tells::Stack),
             REASON => Some(Tells::Reason),
             _ => None,
-        }));
-        self.formats.get(usize::from(format)).is_some_and(Option::is_some)
+        };
+        self.formats.learn(format, state.others(), of).is_some()
     }
 
     /// A task left a CPU.
@@ -230,9 +229,7 @@ impl Listener {
         told: &Told<'_>,
         state: &State,
     ) -> Option<(TaskId, StackId)> {
-        if self.formats.get(usize::from(told.format)).copied().flatten()? != Tells::Stack
-            || told.arguments.contains(FIRES)
-        {
+        if self.formats.get(told.format)? != Tells::Stack || told.arguments.contains(FIRES) {
             return None;
         }
         let woke = self.woke.get_mut(told.cpu.index())?;
@@ -245,7 +242,7 @@ impl Listener {
 
     /// The stack with which a task left its CPU, and that task.
     pub(crate) fn told(&mut self, told: &Told<'_>, state: &State) -> Option<(TaskId, StackId)> {
-        if self.formats.get(usize::from(told.format)).copied().flatten()? == Tells::Reason {
+        if self.formats.get(told.format)? == Tells::Reason {
             let (pid, text) = reason(told.arguments)?;
             return Some((state.task_of(pid)?, self.stacks.number(text)));
         }

@@ -42,7 +42,7 @@ pub struct CpuState {
     pub since: Nanos,
     /// The last event that it logged; zero when none.
     pub last_event: Nanos,
-    /// The last one at a time before that: readers add names to events, at the same time.
+    /// The last one at an earlier time than that.
     pub(crate) event_before: Nanos,
     /// The last task that left it; [`TaskId::NONE`] when none was seen.
     pub last_task: TaskId,

@@ -389,7 +389,7 @@ impl Throttling {
         let is_runnable = left.is_some_and(Left::is_runnable);
         let to_idle = is_runnable && (is == Occupant::Idle || state.idles_unseen(cpu));
         if to_idle {
-            // Of several limits it was the one with the least left.
+            // Of several limits, the one with the least left stopped it.
             let least = limits.iter().copied().min_by_key(|place| self.limited[*place].budget_ns);
             if let Some(place) = least {
                 let budget_ns = &mut self.limited[place].budget_ns;
