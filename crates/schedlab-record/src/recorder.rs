@@ -42,11 +42,17 @@ pub struct Recorder {
     guard: Option<Guard>,
     /// Requests that the recording goes on without.
     warnings: Vec<Warning>,
-    /// What a probe's hit costs, if requests were asked for.
-    hit_cost: Option<HitCost>,
-    /// What a futex call costs, if locks were asked for.
-    lock_cost: Option<CallCost>,
+    costs: Costs,
     counters: Counters,
+}
+
+/// What was measured before a recording began.
+#[derive(Debug)]
+struct Costs {
+    /// Of a probe's hit, if requests were asked for.
+    hit: Option<HitCost>,
+    /// Of a futex call, if locks were asked for.
+    lock: Option<CallCost>,
 }
 
 #[derive(Debug)]
@@ -131,18 +137,8 @@ impl Recorder {
         let backend = Backend::Perf(rings);
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
         let counters = Counters::at_begin(queued.as_ref());
-        Ok(Self {
-            dir,
-            options,
-            backend,
-            shared,
-            threads,
-            guard,
-            warnings,
-            hit_cost,
-            lock_cost,
-            counters,
-        })
+        let costs = Costs { hit: hit_cost, lock: lock_cost };
+        Ok(Self { dir, options, backend, shared, threads, guard, warnings, costs, counters })
     }
 
     fn ftrace(options: &Options, dir: &Path) -> Result<Self, RecordError> {
@@ -181,18 +177,8 @@ impl Recorder {
         let (dir, options, warnings) = (dir.to_owned(), options.clone(), requested.warnings);
         let counters = Counters::at_begin(queued.as_ref());
         let guard = None;
-        Ok(Self {
-            dir,
-            options,
-            backend,
-            shared,
-            threads,
-            guard,
-            warnings,
-            hit_cost,
-            lock_cost,
-            counters,
-        })
+        let costs = Costs { hit: hit_cost, lock: lock_cost };
+        Ok(Self { dir, options, backend, shared, threads, guard, warnings, costs, counters })
     }
 
     /// Through which interface [`Via::Auto`] would record, found out in a millisecond and without
@@ -302,7 +288,7 @@ impl Recorder {
             }
         };
         doubts.extend(self.guard.map(super::ftrace::undone).unwrap_or_default());
-        let Self { hit_cost, lock_cost, .. } = self;
+        let Costs { hit: hit_cost, lock: lock_cost } = self.costs;
         let tail = Tail { stopped, lost, doubts, trigger, hit_cost, lock_cost };
         spool::write(&spool::tail(&self.dir), &tail)?;
         Ok(self.dir)

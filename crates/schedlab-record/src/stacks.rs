@@ -148,20 +148,20 @@ impl Stacks {
 
     /// Whether a sample is a timer that interrupts a task.
     fn runs(&self, sample: &Sample<'_>) -> bool {
-        let id = sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        let id = tracepoint_of(sample);
         id.is_some() && id == self.fires && sample.raw.get(4..8).is_some_and(|pid| number(pid) != 0)
     }
 
     /// Whether a sample is a wakeup by its task; an interrupt's has the stack of a bystander.
     fn wakes(&self, sample: &Sample<'_>) -> bool {
-        let id = sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        let id = tracepoint_of(sample);
         let is_tasks = |flags: &u8| flags & IN_INTERRUPT == 0;
         id.is_some() && id == self.waking && sample.raw.get(2).is_some_and(is_tasks)
     }
 
     /// Whether a sample is a switch after which its task sleeps.
     fn goes_to_sleep(&self, sample: &Sample<'_>) -> bool {
-        let id = sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        let id = tracepoint_of(sample);
         let state = sample.raw.get(self.state.0..self.state.0 + self.state.1).map(number);
         id == Some(self.switch) && state.is_some_and(|state| state & SLEEPS != 0)
     }
@@ -191,6 +191,11 @@ impl Stacks {
         let words = callers.unwrap_or_default().chunks_exact(8).take(count).map(number);
         words.filter(|word| *word >= KERNEL)
     }
+}
+
+/// The number of a sample's tracepoint.
+fn tracepoint_of(sample: &Sample<'_>) -> Option<u16> {
+    sample.raw.first_chunk().map(|id| u16::from_ne_bytes(*id))
 }
 
 /// A number of up to eight bytes.
