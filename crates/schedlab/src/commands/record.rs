@@ -139,7 +139,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "salvage")]
     no_compress: bool,
     /// Store the call stacks with which tasks went to sleep, for `trace stacks`, `trace why` and `trace
-    /// tasks`: the kernel's functions, or those of programs too; with 'waker' and 'running' also those of others
+    /// tasks`: the kernel's functions, and with 'user' those of programs; 'waker' and 'running' add stacks
     #[arg(
         long,
         value_enum,
@@ -552,7 +552,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
         watch: args.watch.clone(),
         between: args.between.clone(),
-        // Wakers alone are those with the kernel's functions. By these a tick is told from a sleep.
+        // The kernel's functions tell a tick from a sleep. Wakers alone have them too.
         stacks: args.stacks.iter().any(|whose| matches!(whose, Whose::Kernel | Whose::Running))
             || args.stacks == [Whose::Waker],
         wakers: args.stacks.contains(&Whose::Waker),

@@ -5,6 +5,7 @@ use crate::commands::trace::input::{Input, Selection, Symbols};
 use crate::commands::trace::running;
 use crate::commands::trace::stacks::{self, Which};
 use schedlab_draw::flame::{Flame, FlameStacks};
+use schedlab_timeline::Reply;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -71,35 +72,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (Flame { title, notes, stacks }, reply)
         }
     };
-    let scene = picture.scene(common.width(), &common.theme());
-    let drawn = Drawn {
-        origin: reply.origin,
-        window: reply.observed,
-        cpus: reply.state.observed_cpus().count(),
-        tasks: tasks.len(),
-        chosen: args.selection.is_any().then_some(tasks.len()),
-        warnings: reply.warnings,
-    };
-    common.write(&scene, &drawn)?;
-    Ok(ExitCode::SUCCESS)
+    write(args, &picture, reply, tasks.len())
 }
 
 /// Draws the time on the CPU.
 fn draw_running(args: &Args, input: &Input) -> anyhow::Result<ExitCode> {
-    let common = &args.common;
     let asked = running::ask(input, &args.selection)?;
     let mut tasks: Vec<_> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
     tasks.dedup();
     let (notes, stacks) = (vec![asked.headline()], FlameStacks::Running(asked.folded()));
-    let picture = Flame { title: common.title("On-CPU time", &args.file), notes, stacks };
+    let picture = Flame { title: args.common.title("On-CPU time", &args.file), notes, stacks };
+    write(args, &picture, asked.reply, tasks.len())
+}
+
+/// Writes a picture of so many tasks.
+fn write<T>(
+    args: &Args,
+    picture: &Flame,
+    reply: Reply<T>,
+    tasks: usize,
+) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
     let scene = picture.scene(common.width(), &common.theme());
-    let reply = asked.reply;
     let drawn = Drawn {
         origin: reply.origin,
         window: reply.observed,
         cpus: reply.state.observed_cpus().count(),
-        tasks: tasks.len(),
-        chosen: args.selection.is_any().then_some(tasks.len()),
+        tasks,
+        chosen: args.selection.is_any().then_some(tasks),
         warnings: reply.warnings,
     };
     common.write(&scene, &drawn)?;

@@ -38,7 +38,7 @@ pub(super) fn print(
 ) -> anyhow::Result<ExitCode> {
     let asked = ask(input, selection)?;
     let reply = &asked.reply;
-    if form.write("cpu", &asked.folded(), reply.observed.duration())? {
+    if form.write("cpu", || asked.folded(), reply.observed.duration())? {
         notes(&reply.warnings, &asked.headline())?;
         return Ok(ExitCode::SUCCESS);
     }

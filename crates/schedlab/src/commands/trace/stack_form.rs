@@ -27,16 +27,16 @@ impl StackForm {
     pub(super) fn write(
         &self,
         of: &str,
-        stacks: &[FoldedStack],
+        stacks: impl FnOnce() -> Vec<FoldedStack>,
         observed: Nanos,
     ) -> anyhow::Result<bool> {
         if let Some(path) = &self.pprof {
-            save(path, &pprof::profile(of, stacks, observed.0)?)?;
+            save(path, &pprof::profile(of, &stacks(), observed.0)?)?;
             return Ok(true);
         }
         if self.folded {
             let mut out = crate::output::stdout();
-            for stack in stacks {
+            for stack in stacks() {
                 let micros = micros(stack.time);
                 if micros > 0 {
                     writeln!(out, "{} {micros}", stack.frames.join(";"))?;

@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return print_change(args, changed);
     }
     let reply = &asked.reply;
-    if args.form.write("off_cpu", &asked.folded(), reply.observed.duration())? {
+    if args.form.write("off_cpu", || asked.folded(), reply.observed.duration())? {
         notes(&reply.warnings, &asked.headline())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -94,7 +94,6 @@ pub(super) fn slowest(
     Ok(worst.map(|(_, text)| text))
 }
 
-/// Fails where there is nothing to tell.
 /// Refuses the name of a mark that the trace does not have.
 pub(crate) fn check_mark(input: &Input, name: &str, marks: &[String]) -> anyhow::Result<()> {
     let file = input.file.display();
@@ -107,6 +106,7 @@ pub(crate) fn check_mark(input: &Input, name: &str, marks: &[String]) -> anyhow:
     Ok(())
 }
 
+/// Fails where there is nothing to tell.
 fn check(
     input: &Input,
     name: &str,
