@@ -2,6 +2,7 @@
 // The trace as columns: unpacked part by part, coarse first, then only read.
 import { noInterrupts, noPoints } from "./points.js";
 import { noPower } from "./power.js";
+import { noRequests } from "./requests.js";
 
 /**
  * @typedef {{cpu: number, socket: number|null, llc: number|null, count: number}} CpuHead
@@ -20,11 +21,12 @@ import { noPower } from "./power.js";
  *   answer: {lines: string[], worst: [number, number, number]|null}|null,
  *   causes: {title: string, about: string, culprit: boolean, pattern: string, light: string, dark: string}[],
  *   open: [number, number, number, [number, number][]][], off: [number, number, number][],
- *   flame: {stacks: number, sleeps: number, leftOut: number}}} Head
+ *   flame: {stacks: number, sleeps: number, waits: number, ticks: number, leftOut: [number, number, number]}, requests: [number, number]}} Head
  * `worst` is the task of the worst wait, when it begins and ends. `causes` are those of waits by their numbers, less 1; `culprit` says
  * whether somebody else ran instead.
  * `open` are waits that did not end: task, since when, CPU or -1, causes with their times.
  * `off`: task, and by how much its run time and its waiting are off, as the kernel counted.
+ * What `flame` leaves out: sleeps, waits that followed none, ticks. `requests`: how many are there, and how many are left out.
  * `tasks` are [pid, name, parent or 0, priority, colour numbers by rule, process, group]; the last two are places
  * in their lists, plus 1, or 0 for not known. `parts` are [row, slices,
  * bytes], in the order in which they stand in the document. `shift` is what the page's zero is later
@@ -54,7 +56,8 @@ import { noPower } from "./power.js";
  * @typedef {{head: Head, said: string[], khz: [number, number]|null, span: number, rows: Row[], colours: Uint32Array, sums: Sums|null,
  *   ran: Float64Array, waited: Float64Array, index: import("./lanes.js").Index|null,
  *   followed: {task: number, row: Uint32Array, slice: Uint32Array}|null,
- *   open: Map<number, {since: number, cpu: number, parts: [number, number][]}>, longest: import("./waits.js").Wait[]|null, roles: string[]|null}} Trace
+ *   open: Map<number, {since: number, cpu: number, parts: [number, number][]}>, longest: import("./waits.js").Wait[]|null, roles: string[]|null,
+ *   requests: import("./requests.js").Requests}} Trace
  * `roles` are the rows of commands where another trace stands beside. `khz` are the lowest and the highest frequency. `ran` and `waited` are sums by task over the whole page.
  */
 
@@ -164,7 +167,7 @@ export function outline(head, coarse) {
   });
   const tasks = head.tasks.length;
   const open = new Map(head.open.map(([task, since, cpu, parts]) => [task, { since, cpu, parts }]));
-  return { head, said: [], khz: null, span: head.span, open, longest: null, roles: null, rows, colours: new Uint32Array(tasks), sums: null,
+  return { head, said: [], khz: null, span: head.span, open, longest: null, roles: null, requests: noRequests(), rows, colours: new Uint32Array(tasks), sums: null,
     ran: new Float64Array(tasks), waited: new Float64Array(tasks), index: null, followed: null };
 }
 

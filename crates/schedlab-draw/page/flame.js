@@ -1,68 +1,205 @@
 // @ts-check
-// The flame graph of time off the CPU: of a task or of all, in what is shown or chosen.
-import { Numbers, duration, taskName } from "./data.js";
+// The flame graph of time off and on the CPU: of a task, of requests or of all, in what is shown or chosen.
+import { Numbers, after, duration, taskName } from "./data.js";
+import { indexOf } from "./lanes.js";
+import { inkOn } from "./paint.js";
 import { firstFrom } from "./points.js";
+import { byName, slowest } from "./requests.js";
+import { causeTitle, openAs, partsOf, waitOf } from "./waits.js";
 
 /**
- * Sleeps in order of their begins, with the places of their stacks; each stack is the places of its frames' names. Wakers: 0 to 2
- * are those of WAKERS, tasks come behind them; their stacks are one more than their places, and 0 without one.
- * @typedef {{names: string[], stacks: number[][], since: Float64Array, stack: Uint32Array, task: Uint32Array,
- *   blocked: Float64Array, waited: Float64Array, waker: Uint32Array, wakerStack: Uint32Array, longest: number}} Sleeps
+ * @typedef {import("./data.js").Trace} Trace
  *
- * @typedef {{name: string, time: number, isWakers: boolean, called: Map<string, Frame>}} Frame
+ * Stacks are the places of their frames' names. Wakers: 0 to 2 are those of WAKERS, tasks come behind them; their stacks are one
+ * more than their places, and 0 without one.
+ * @typedef {{names: string[], stacks: number[][],
+ *   sleeps: Timed, stack: Uint32Array, blocked: Float64Array, waited: Float64Array, waker: Uint32Array, wakerStack: Uint32Array,
+ *   waits: Timed, length: Float64Array, why: Uint32Array, ticks: Timed, ran: Uint32Array}} Stacks
+ * `waits` followed no sleep; `why` is a place in UNSLEPT. `ran` are the stacks of ticks.
+ *
+ * Which time is shown (an entry of TIMES), and within the requests of which name: -1 for all time.
+ * @typedef {{time: string, requests: number, slowest: boolean}} Shown
+ *
+ * @typedef {{task: number, from: number, to: number}} Window of a task, or of all where it is negative
+ * @typedef {{name: string, time: number, ticks: number, kind: string, cause: number, called: Map<string, Frame>}} Frame
  */
+
+/** What can be shown. */
+export const TIMES = ["off", "wakers", "causes", "running"];
 
 /** Boxes of a picture at most, and the narrowest as a part of its width. */
 const BOXES_MAX = 3_000, NARROWEST = 0.002;
 /** The height of a box in pixels. */
 const ROW = 17;
-const RUN_DELAY = "[run delay]";
+const RUN_DELAY = "[run delay]", NO_STACK = "[no stack]", NO_TICK = "[no tick]", UNKNOWN = [NO_STACK, NO_TICK, "[cut]"];
 /** Who ended a sleep, if not a task. */
 const WAKERS = ["somebody", "an interrupt", "nobody before the end"];
+/** Why a task waited without a sleep; of the first its sleep was not seen. */
+const UNSLEPT = [NO_STACK, "[displaced]", "[yielded]", "[new]"];
 
-/** @param {import("./data.js").Trace} trace @param {Uint8Array} bytes @returns {Sleeps} */
-export function readSleeps({ head }, bytes) {
-  const numbers = new Numbers(bytes), n = head.flame.sleeps;
-  /** @type {number[][]} */
-  const stacks = [];
-  for (let i = 0; i < head.flame.stacks; i++) stacks.push(Array.from({ length: numbers.next() }, () => numbers.next()));
-  const column = (/** @type {{[index: number]: number, length: number}} */ into) => {
-    for (let i = 0; i < into.length; i++) into[i] = numbers.next();
-  };
-  const since = new Float64Array(n), stack = new Uint32Array(n), task = new Uint32Array(n), blocked = new Float64Array(n), waited = new Float64Array(n), waker = new Uint32Array(n), wakerStack = new Uint32Array(n);
-  [since, stack, task, blocked, waited, waker, wakerStack].forEach(column);
-  let longest = 0;
-  for (let i = 0; i < n; i++) {
-    if (i > 0) since[i] += since[i - 1];
-    longest = Math.max(longest, blocked[i] + waited[i]);
+/** What began when, and of which task. */
+class Timed {
+  /** @param {Float64Array} since in order @param {Uint32Array} task */
+  constructor(since, task) {
+    this.since = since;
+    this.task = task;
+    this.longest = 0;
+    /** By task: the places. @type {Map<number, {places: number[], since: number[]}>|null} */
+    this.own = null;
   }
-  return { names: new TextDecoder().decode(bytes.subarray(numbers.at)).split("\n"), stacks, since, stack, task, blocked, waited, waker, wakerStack, longest };
+
+  /** @param {number} task */
+  of(task) {
+    if (!this.own) {
+      this.own = new Map();
+      for (let i = 0; i < this.task.length; i++) {
+        const own = this.own.get(this.task[i]) ?? { places: [], since: [] };
+        own.places.push(i);
+        own.since.push(this.since[i]);
+        this.own.set(this.task[i], own);
+      }
+    }
+    return this.own.get(task) ?? { places: [], since: [] };
+  }
+
+  /** Calls with the place of each that may reach into a window. @param {Window} window @param {(place: number) => void} call */
+  within({ task, from, to }, call) {
+    const own = task < 0 ? null : this.of(task), since = own?.since ?? this.since;
+    for (let i = firstFrom(since, from - this.longest); i < since.length && since[i] < to; i++) call(own ? own.places[i] : i);
+  }
 }
 
-/** The time off the CPU in a window by command and stack; of one task if it is at least 0. With wakers, who ended a sleep stands on it.
- * @param {import("./data.js").Trace} trace @param {Sleeps} sleeps @param {number} from @param {number} to @param {number} only @param {boolean} wakers */
-function treeOf({ head }, { names, stacks, since, stack, task, blocked, waited, waker, wakerStack, longest }, from, to, only, wakers) {
-  /** @type {Frame} */
-  const root = { name: "", time: 0, isWakers: false, called: new Map() };
-  const called = (/** @type {Frame} */ of, /** @type {string} */ name, /** @type {number} */ time, isWakers = of.isWakers) => {
-    const frame = of.called.get(name) ?? { name, time: 0, isWakers, called: new Map() };
-    of.called.set(name, frame);
-    frame.time += time;
-    return frame;
+/** @param {Trace} trace @param {Uint8Array} bytes @returns {Stacks} */
+export function readStacks({ head }, bytes) {
+  const numbers = new Numbers(bytes), { flame } = head;
+  /** @type {number[][]} */
+  const stacks = [];
+  for (let i = 0; i < flame.stacks; i++) stacks.push(Array.from({ length: numbers.next() }, () => numbers.next()));
+  const whole = (/** @type {number} */ n) => Uint32Array.from({ length: n }, () => numbers.next());
+  const times = (/** @type {number} */ n) => Float64Array.from({ length: n }, () => numbers.next());
+  const begins = (/** @type {number} */ n) => { let time = 0; return Float64Array.from({ length: n }, () => (time += numbers.next())); };
+  const slept = begins(flame.sleeps), stack = whole(flame.sleeps), sleeps = new Timed(slept, whole(flame.sleeps));
+  const blocked = times(flame.sleeps), waited = times(flame.sleeps), waker = whole(flame.sleeps), wakerStack = whole(flame.sleeps);
+  const waits = new Timed(begins(flame.waits), whole(flame.waits)), length = times(flame.waits), why = whole(flame.waits);
+  const ticks = new Timed(begins(flame.ticks), whole(flame.ticks)), ran = whole(flame.ticks);
+  for (let i = 0; i < blocked.length; i++) sleeps.longest = Math.max(sleeps.longest, blocked[i] + waited[i]);
+  for (let i = 0; i < length.length; i++) waits.longest = Math.max(waits.longest, length[i]);
+  return { names: new TextDecoder().decode(bytes.subarray(numbers.at)).split("\n"), stacks, sleeps, stack, blocked, waited, waker, wakerStack, waits, length, why, ticks, ran };
+}
+
+/** The slices of a task in order of time. @param {Trace} trace @param {Map<number, number[]>} known @param {number} task */
+function slicesInOrder(trace, known, task) {
+  const found = known.get(task);
+  if (found) return found;
+  const { first, row, slice } = indexOf(trace), places = [];
+  for (let i = first[task]; i < first[task + 1]; i++) places.push(i);
+  const start = (/** @type {number} */ i) => trace.rows[row[i]].start[slice[i]];
+  places.sort((a, b) => start(a) - start(b));
+  known.set(task, places);
+  return places;
+}
+
+/** The frames on a task's wait for its causes: none where its part in the window has several. A picture's own `known` keeps the order
+ * of slices. @param {Trace} trace @param {Map<number, number[]>} known @param {number} task @param {number} end of the wait
+ * @param {number} part of it @returns {[number, number][]} causes with times */
+function causesOf(trace, known, task, end, part) {
+  const { row, slice } = indexOf(trace), places = slicesInOrder(trace, known, task);
+  let low = 0;
+  for (let high = places.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (trace.rows[row[places[middle]]].start[slice[places[middle]]] >= end) high = middle; else low = middle + 1;
+  }
+  const place = places[low], ran = place !== undefined && trace.rows[row[place]].start[slice[place]] === end;
+  const wait = ran ? waitOf(trace, row[place], slice[place]) : waitOf(trace, -1, openAs(task));
+  if (!wait || wait.end !== end) return [];
+  const parts = partsOf(trace, wait);
+  if (parts.length === 1) return [[parts[0][0], part]];
+  return part === wait.end - wait.start ? parts : [];
+}
+
+/** @param {string} name @param {string} kind @param {number} cause @returns {Frame} */
+const frameOf = (name, kind, cause = 0) => ({ name, time: 0, ticks: 0, kind, cause, called: new Map() });
+
+/** The frame that stands on another, with more time. @param {Frame} of @param {string} name @param {number} time @param {string} kind
+ * @param {number} cause @param {number} ticks */
+function on(of, name, time, kind = of.kind === "waker" ? "waker" : "", cause = 0, ticks = 0) {
+  const frame = of.called.get(name) ?? frameOf(name, kind, cause);
+  of.called.set(name, frame);
+  frame.time += time;
+  frame.ticks += ticks;
+  return frame;
+}
+
+/** Time off the CPU. @param {Trace} trace @param {Stacks} of @param {string} time which @param {Window[]} windows */
+function offCpu(trace, of, time, windows) {
+  const { names, stacks, sleeps, stack, blocked, waited, waker, wakerStack, waits, length, why } = of, { head } = trace, root = frameOf("", "");
+  /** @type {Map<number, number[]>} */
+  const known = new Map();
+  const put = (/** @type {Frame} */ frame, /** @type {number} */ task, /** @type {number} */ end, /** @type {number} */ part) => {
+    if (time === "causes") for (const [cause, share] of causesOf(trace, known, task, end, part)) on(frame, causeTitle(trace, cause), share, "cause", cause);
   };
-  for (let i = firstFrom(since, from - longest); i < since.length && since[i] < to; i++) {
-    if (only >= 0 && task[i] !== only) continue;
-    const woken = since[i] + blocked[i], within = (/** @type {number} */ a, /** @type {number} */ b) => Math.max(0, Math.min(b, to) - Math.max(a, from));
-    const wait = within(woken, woken + waited[i]), time = within(since[i], woken) + wait;
-    if (time <= 0) continue;
+  for (const window of windows) {
+    const within = (/** @type {number} */ a, /** @type {number} */ b) => Math.max(0, Math.min(b, window.to) - Math.max(a, window.from));
+    sleeps.within(window, (i) => {
+      const since = sleeps.since[i], woken = since + blocked[i], task = sleeps.task[i], asleep = within(since, woken), wait = within(woken, woken + waited[i]);
+      if (asleep + wait <= 0) return;
+      root.time += asleep + wait;
+      let frame = on(root, head.tasks[task][1], asleep + wait, "command");
+      for (const place of stacks[stack[i]]) frame = on(frame, names[place], asleep + wait);
+      if (wait > 0) put(on(frame, RUN_DELAY, wait, "delay"), task, woken + waited[i], wait);
+      if (time !== "wakers" || asleep <= 0) return;
+      const by = waker[i];
+      frame = on(frame, `woken by ${WAKERS[by] ?? head.tasks[by - WAKERS.length][1]}`, asleep, "waker");
+      if (wakerStack[i] > 0) for (const place of stacks[wakerStack[i] - 1]) frame = on(frame, names[place], asleep);
+    });
+    if (time === "causes") waits.within(window, (i) => {
+      const since = waits.since[i], end = since + length[i], wait = within(since, end), task = waits.task[i], what = UNSLEPT[why[i]];
+      if (wait <= 0) return;
+      root.time += wait;
+      const command = on(root, head.tasks[task][1], wait, "command");
+      put(why[i] > 0 ? on(command, what, wait, "delay") : on(on(command, what, wait), RUN_DELAY, wait, "delay"), task, end, wait);
+    });
+  }
+  return root;
+}
+
+/** Time on the CPU, which is divided as ticks are. @param {Trace} trace @param {Stacks} of @param {Window[]} windows */
+function onCpu(trace, { names, stacks, ticks, ran }, windows) {
+  const { rows, head } = trace, root = frameOf("", ""), times = new Map(), known = new Map();
+  /** By task: how many ticks met each stack. @type {Map<number, Map<number, number>>} */
+  const met = new Map();
+  for (const window of windows) {
+    const { task, from, to } = window;
+    const add = (/** @type {import("./data.js").Row} */ row, /** @type {number} */ i) => {
+      const time = Math.min(row.end[i], to) - Math.max(row.start[i], from);
+      if (time > 0 && row.task[i] > 0) times.set(row.task[i], (times.get(row.task[i]) ?? 0) + time);
+    };
+    if (task < 0) for (const row of rows) for (let i = after(row, from); i < row.count && row.start[i] < to; i++) add(row, i);
+    else {
+      const index = indexOf(trace), places = slicesInOrder(trace, known, task), end = (/** @type {number} */ i) => rows[index.row[places[i]]].end[index.slice[places[i]]];
+      let low = 0;
+      for (let high = places.length; low < high; ) {
+        const middle = (low + high) >> 1;
+        if (end(middle) > from) high = middle; else low = middle + 1;
+      }
+      for (; low < places.length && rows[index.row[places[low]]].start[index.slice[places[low]]] < to; low++) add(rows[index.row[places[low]]], index.slice[places[low]]);
+    }
+    ticks.within(window, (i) => {
+      const own = met.get(ticks.task[i]) ?? new Map();
+      own.set(ran[i], (own.get(ran[i]) ?? 0) + 1);
+      met.set(ticks.task[i], own);
+    });
+  }
+  for (const [task, time] of times) {
+    const own = met.get(task) ?? new Map(), all = [...own.values()].reduce((sum, count) => sum + count, 0);
     root.time += time;
-    let frame = called(root, head.tasks[task[i]][1], time);
-    for (const place of stacks[stack[i]]) frame = called(frame, names[place], time);
-    if (wait > 0) called(frame, RUN_DELAY, wait);
-    if (!wakers || time <= wait) continue;
-    const by = waker[i];
-    frame = called(frame, `woken by ${WAKERS[by] ?? head.tasks[by - WAKERS.length][1]}`, time - wait, true);
-    if (wakerStack[i] > 0) for (const place of stacks[wakerStack[i] - 1]) frame = called(frame, names[place], time - wait);
+    root.ticks += all;
+    const command = on(root, head.tasks[task][1], time, "command", 0, all);
+    if (all === 0) on(command, NO_TICK, time);
+    for (const [stack, count] of own) {
+      let frame = command;
+      for (const place of stacks[stack]) frame = on(frame, names[place], (time * count) / all, "", 0, count);
+    }
   }
   return root;
 }
@@ -74,24 +211,45 @@ function tintOf(name) {
   return 25 + ((hash >>> 8) & 7) * 5;
 }
 
+/** The windows of a task, of requests, or of all. @param {Trace} trace @param {Shown} shown @param {number} only @param {number} from @param {number} to
+ * @returns {Window[]} */
+function windowsOf({ requests }, shown, only, from, to) {
+  if (shown.requests < 0) return [{ task: only, from, to }];
+  const all = byName(requests).get(shown.requests) ?? [], places = shown.slowest ? slowest(requests, all) : all;
+  const seen = places.filter((i) => requests.start[i] < to && requests.end[i] > from && (only < 0 || requests.task[i] === only));
+  return seen.map((i) => ({ task: requests.task[i], from: Math.max(from, requests.start[i]), to: Math.min(to, requests.end[i]) }));
+}
+
+/** What the picture shows, in a line. @param {Trace} trace @param {Shown} shown @param {Frame} root @param {number} windows how many
+ * @param {number} only @param {string} looked */
+function titleOf(trace, shown, root, windows, only, looked) {
+  const { leftOut } = trace.head.flame, running = shown.time === "running", slow = shown.slowest ? " of the slowest 1 %" : "";
+  const within = shown.requests < 0 ? "" : ` within ${windows}${slow} '${trace.head.points.names[shown.requests]}'`;
+  const left = (/** @type {number} */ count, /** @type {string} */ what) => (count > 0 ? `; ${count} later ${what} are not in the page` : "");
+  const divided = running ? `, divided by ${root.ticks} ticks` : "";
+  const gone = running ? left(leftOut[2], "ticks") : left(leftOut[0], "sleeps") + (shown.time === "causes" ? left(leftOut[1], "waits") : "");
+  return `${duration(root.time)} of ${only >= 0 ? taskName(trace, only) : "all tasks"}${within} in ${looked}${divided}${gone}`;
+}
+
+/** The ways in which time can be shown, for the choice of one. @param {Trace} trace @param {Stacks} of @returns {string[]} */
+export function timesOf({ head }, of) {
+  const off = of.blocked.length > 0, slices = head.fine === 0;
+  return TIMES.filter((time) => (time === "running" ? slices && of.ran.length > 0 : off && (time !== "causes" || (slices && head.causes.length > 0))));
+}
+
 /**
  * Shows the flame graph of a task, or of all where it is negative; what was chosen comes before what is seen.
- * @param {import("./data.js").Trace} trace @param {Sleeps} sleeps @param {import("./view.js").View} view
- * @param {number} only @param {boolean} wakers @param {HTMLElement} into @param {() => void} turn
+ * @param {Trace} trace @param {Stacks} of @param {import("./view.js").View} view @param {number} only @param {Shown} shown
+ * @param {boolean} dark @param {HTMLElement} title @param {HTMLElement} picture @returns {Frame} all of it
  */
-export function showFlame(trace, sleeps, view, only, wakers, into, turn) {
+export function showFlame(trace, of, view, only, shown, dark, title, picture) {
   const [a, b] = view.measure ?? [view.from, view.to], from = Math.min(a, b), to = Math.max(a, b);
-  const root = treeOf(trace, sleeps, from, to, only, wakers), title = document.createElement("p"), picture = document.createElement("div");
-  const whose = only >= 0 ? taskName(trace, only) : "all tasks", { leftOut } = trace.head.flame;
-  title.textContent = `Off the CPU: ${duration(root.time)} of ${whose} in ${duration(to - from)}${view.measure ? " chosen" : " shown"}` + (leftOut > 0 ? `; ${leftOut} later sleeps are not in the page` : "");
-  const button = document.createElement("button");
-  button.textContent = wakers ? "Hide who ended the sleeps" : "Show who ended the sleeps";
-  button.addEventListener("click", turn);
-  title.append(" ", button);
+  const windows = windowsOf(trace, shown, only, from, to), root = shown.time === "running" ? onCpu(trace, of, windows) : offCpu(trace, of, shown.time, windows);
+  title.textContent = titleOf(trace, shown, root, windows.length, only, `${duration(to - from)}${view.measure ? " chosen" : " shown"}`);
   /** @type {{frame: Frame, level: number, left: number}[]} */
   const boxes = [];
-  const place = (/** @type {Frame} */ of, /** @type {number} */ level, /** @type {number} */ left) => {
-    for (const frame of [...of.called.values()].sort((x, y) => y.time - x.time)) {
+  const place = (/** @type {Frame} */ on, /** @type {number} */ level, /** @type {number} */ left) => {
+    for (const frame of [...on.called.values()].sort((x, y) => y.time - x.time)) {
       if (frame.time < root.time * NARROWEST || boxes.length >= BOXES_MAX) continue;
       boxes.push({ frame, level, left });
       place(frame, level + 1, left);
@@ -100,23 +258,18 @@ export function showFlame(trace, sleeps, view, only, wakers, into, turn) {
   };
   place(root, 0, 0);
   const levels = boxes.reduce((most, { level }) => Math.max(most, level + 1), 1);
-  picture.className = "boxes";
   picture.style.height = `${levels * ROW}px`;
   picture.replaceChildren(...boxes.map(({ frame, level, left }) => {
     const box = document.createElement("div"), part = frame.time / root.time;
     box.textContent = frame.name;
-    box.title = `${frame.name}: ${duration(frame.time)}, ${(100 * part).toFixed(1)} %`;
+    box.title = `${frame.name}: ${duration(frame.time)}, ${(100 * part).toFixed(1)} %` + (frame.ticks > 0 ? `, ${frame.ticks} ticks` : "");
     box.style.cssText = `left:${100 * left}%;width:${100 * part}%;bottom:${level * ROW}px`;
-    if (level === 0) box.className = "command";
-    else if (frame.name === RUN_DELAY && !frame.isWakers) box.className = "delay";
-    else if (frame.name === "[no stack]" || frame.name === "[cut]") box.className = "unknown";
-    else {
-      box.className = frame.isWakers ? "waker" : "";
-      box.style.setProperty("--tint", `${tintOf(frame.name)}%`);
-    }
+    box.className = UNKNOWN.includes(frame.name) ? "unknown" : frame.kind;
+    if (frame.kind === "cause") {
+      const { light, dark: night } = trace.head.causes[frame.cause - 1], colour = dark ? night : light;
+      [box.style.background, box.style.color] = [colour, inkOn(parseInt(colour.slice(1), 16))];
+    } else box.style.setProperty("--tint", `${tintOf(frame.name)}%`);
     return box;
   }));
-  into.replaceChildren(title, picture);
-  // Commands are at the bottom.
-  into.scrollTop = into.scrollHeight;
+  return root;
 }

@@ -1,6 +1,7 @@
 // @ts-check
 // What the rows of the picture are: CPUs in an order, tasks, or groups of tasks; and which colour tasks have.
 import { after, taskName } from "./data.js";
+import { rowsOf } from "./requests.js";
 import { openAs, openTask } from "./waits.js";
 
 /**
@@ -14,8 +15,8 @@ import { openAs, openTask } from "./waits.js";
  * @typedef {{count: number, start: Float64Array, end: Float64Array, doing: Uint8Array,
  *   row: Int32Array, slice: Int32Array, cause: Uint8Array, sums: Float64Array[]}} Pieces
  *
- * A row of the picture: a CPU's (`row` is its place in the trace) or that of some tasks.
- * @typedef {{name: string, row: number, tasks: number[], pieces: Pieces|null}} Lane
+ * A row of the picture: a CPU's (`row` is its place in the trace), that of some tasks, or what these did in `requests`.
+ * @typedef {{name: string, row: number, tasks: number[], pieces: Pieces|null, requests?: number[]}} Lane
  *
  * All of them; where each CPU's row and each task stands, -1 for nowhere.
  * @typedef {{kind: string, lanes: Lane[], ofRow: Int32Array, ofTask: Int32Array, built: Lane[]}} Lanes
@@ -36,7 +37,7 @@ const AFTER = [NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, SLEEPS, 2, 3, -1];
 export const RULES = ["task", "command", "parent", "priority", "process", "group", "frequency"];
 
 /** By what rows are made, and how they are ordered. */
-export const KINDS = ["cpu", "task", "command", "process", "group"];
+export const KINDS = ["cpu", "task", "command", "process", "group", "request"];
 export const ORDERS = ["number", "socket", "busy"];
 
 /** Lanes whose pieces are kept. */
@@ -61,7 +62,8 @@ function ownerName({ head }, task, kind) {
 }
 
 /** Whether the trace tells what rows or colours of a kind need. @param {Trace} trace @param {string} kind */
-export function isTold({ head, khz }, kind) {
+export function isTold({ head, khz, requests }, kind) {
+  if (kind === "request") return requests.start.length > 0;
   if (kind === "process") return head.processes.length > 0;
   if (kind === "group") return head.groups.length > 0;
   return kind !== "frequency" || khz !== null;
@@ -98,6 +100,11 @@ export function arrange(trace, view) {
     lanes = places.map((row) => ({ name: `CPU ${rows[row].cpu}`, row, tasks: [], pieces: null }));
     lanes.forEach(({ row }, lane) => { ofRow[row] = lane; });
     return { kind: "cpu", lanes, ofRow, ofTask, built: [] };
+  }
+  if (view.rows === "request") {
+    // A task may stand in several rows: none is its own.
+    lanes = rowsOf(trace).map((lane) => ({ ...lane, row: -1, pieces: null }));
+    return { kind: "request", lanes, ofRow, ofTask, built: [] };
   }
   /** @type {Map<string|number, Lane>} */
   const found = new Map();
@@ -170,14 +177,30 @@ function lifeOf(trace, task) {
   return life;
 }
 
+/** What the tasks that ended requests did in them. @param {Trace} trace @param {number[]} places of requests in order */
+function lifeWithin(trace, places) {
+  const { start, end, task } = trace.requests;
+  /** @type {Map<number, {life: ReturnType<typeof lifeOf>, at: number}>} */
+  const lives = new Map();
+  return places.flatMap((place) => {
+    const own = lives.get(task[place]) ?? { life: lifeOf(trace, task[place]), at: 0 }, within = [];
+    lives.set(task[place], own);
+    while (own.at < own.life.length && own.life[own.at].end <= start[place]) own.at++;
+    for (let i = own.at; i < own.life.length && own.life[i].start < end[place]; i++) {
+      within.push({ ...own.life[i], start: Math.max(own.life[i].start, start[place]), end: Math.min(own.life[i].end, end[place]) });
+    }
+    return within;
+  });
+}
+
 /**
  * What the tasks of a lane did; of several tasks what comes first in `DOING`.
  * @param {Trace} trace @param {Lanes} lanes @param {Lane} lane @returns {Pieces}
  */
 export function piecesOf(trace, lanes, lane) {
   if (lane.pieces) return lane.pieces;
-  let life = lane.tasks.length === 1 ? lifeOf(trace, lane.tasks[0]) : [];
-  if (lane.tasks.length > 1) {
+  let life = lane.requests ? lifeWithin(trace, lane.requests) : lane.tasks.length === 1 ? lifeOf(trace, lane.tasks[0]) : [];
+  if (lane.tasks.length > 1 && !lane.requests) {
     const edges = lane.tasks.flatMap((task) => lifeOf(trace, task)).flatMap((piece) => [{ at: piece.start, by: 1, piece }, { at: piece.end, by: -1, piece }]);
     edges.sort((a, b) => a.at - b.at || a.by - b.by);
     const now = DOING.map(() => new Set());

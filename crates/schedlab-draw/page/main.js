@@ -10,7 +10,8 @@ import { Painter } from "./paint.js";
 import { pointAt, pointText, readPoints } from "./points.js";
 import { EventList } from "./events.js";
 import { powerText, readPower } from "./power.js";
-import { readSleeps, showFlame } from "./flame.js";
+import { byName, readRequests, requestAt } from "./requests.js";
+import { readStacks, showFlame, timesOf } from "./flame.js";
 import { toSvg } from "./export.js";
 
 /** @param {string} id */
@@ -33,10 +34,10 @@ class Page {
     fromLink(trace, this.view, this.wanted);
     this.painter = new Painter(this.canvas, trace, this.view);
     this.pending = false;
-    /** Sleeps with their stacks, if the trace has any. @type {import("./flame.js").Sleeps|null} */
-    this.sleeps = null;
-    /** Whether the flame graph shows who ended sleeps. */
-    this.wakers = false;
+    /** Times with their stacks, if the trace has any. @type {import("./flame.js").Stacks|null} */
+    this.stacks = null;
+    /** What the flame graph shows. @type {import("./flame.js").Shown} */
+    this.shown = { time: "off", requests: -1, slowest: false };
     /** What the page beside was told last, or what it said. @type {string} */
     this.heard = "";
     /** @type {number[]} */
@@ -375,20 +376,45 @@ class Page {
     this.paint();
   }
 
-  /** Shows or hides the time off the CPU by stack. */
+  /** Takes in times with their stacks, and lets be chosen which of them are shown. @param {import("./flame.js").Stacks} stacks */
+  withStacks(stacks) {
+    const time = /** @type {HTMLSelectElement} */ (element("flame-time")), within = /** @type {HTMLSelectElement} */ (element("flame-requests"));
+    const times = timesOf(this.trace, stacks), { requests, head } = this.trace;
+    if (times.length === 0) return;
+    this.stacks = stacks;
+    this.shown.time = times[0];
+    for (const option of time.options) option.hidden = option.disabled = !times.includes(option.value);
+    time.value = times[0];
+    time.onchange = () => { this.shown.time = time.value; this.flame(); };
+    for (const name of byName(requests).keys()) {
+      const title = head.points.names[name];
+      within.append(new Option(`within '${title}'`, `${name}`), new Option(`within the slowest 1 % of '${title}'`, `${name} slowest`));
+    }
+    within.hidden = within.options.length < 2;
+    within.onchange = () => {
+      const [name, slowest] = within.value.split(" ");
+      Object.assign(this.shown, { requests: Number(name), slowest: slowest !== undefined });
+      this.flame();
+    };
+    element("flame-button").hidden = false;
+  }
+
+  /** Shows or hides times by stack. */
   toggleFlame() {
-    if (!this.sleeps) { element("chosen").textContent = "The trace holds no stacks: 'schedlab record --stacks user,kernel' stores them."; return; }
+    if (!this.stacks) { element("chosen").textContent = "The trace holds no stacks: 'schedlab record --stacks user,kernel' stores them."; return; }
     element("flame").toggleAttribute("hidden");
     this.flame();
   }
 
-  /** The time off the CPU of the chosen task, or of all, where it is shown. */
+  /** The times of the chosen task, or of all, where they are shown. */
   flame() {
     const into = element("flame"), only = this.view.task > 0 ? this.view.task : this.wait()?.task ?? -1;
-    if (this.sleeps && !into.hidden) showFlame(this.trace, this.sleeps, this.view, only, this.wakers, into, () => {
-      this.wakers = !this.wakers;
-      this.flame();
-    });
+    if (!this.stacks || into.hidden) return null;
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const root = showFlame(this.trace, this.stacks, this.view, only, this.shown, dark, element("flame-title"), element("flame-boxes"));
+    // Commands are at the bottom.
+    into.scrollTop = into.scrollHeight;
+    return root;
   }
 
   /** Chooses a task and goes to its first slice. @param {number} task */
@@ -590,6 +616,8 @@ class Page {
     const slices = this.painter.lanes.lanes[lane].row >= 0 ? this.trace.rows[row] : undefined, point = slices ? pointAt(slices, time, room) : -1;
     const open = waitOf(this.trace, row, slice);
     const lines = slice >= 0 ? this.describe(row, slice) : open ? [`${taskName(this.trace, open.task)} still waits after ${duration(open.end - open.start)}`] : [];
+    const { requests: own } = this.painter.lanes.lanes[lane], { requests } = this.trace, request = own ? requestAt(requests, own, time) : -1;
+    if (request >= 0) lines.unshift(`${this.trace.head.points.names[requests.name[request]]}: ${duration(requests.end[request] - requests.start[request])} from ${((requests.start[request] + this.trace.head.shift) / 1e6).toFixed(6)} ms, ended by ${taskName(this.trace, requests.task[request])}`);
     if (slices && point >= 0) lines.unshift(pointText(this.trace, slices, point));
     if (slices) lines.push(...powerText(slices.power, time, room));
     if (slices && slice < 0 && this.trace.head.fine > 0) lines.push(this.column(slices, time));
@@ -723,11 +751,8 @@ async function start() {
   document.body.dataset.first = String(Math.round(performance.now()));
   readPoints(trace, await unpack(await whenThere(() => element("points"))));
   readPower(trace, await unpack(await whenThere(() => element("power"))));
-  const sleeps = await unpack(await whenThere(() => element("sleeps")));
-  if (head.flame.stacks > 0) {
-    page.sleeps = readSleeps(trace, sleeps);
-    element("flame-button").hidden = false;
-  }
+  trace.requests = readRequests(trace, await unpack(await whenThere(() => element("requests"))));
+  page.withStacks(readStacks(trace, await unpack(await whenThere(() => element("stacks")))));
   const parts = document.getElementsByClassName("part");
   let shown = performance.now(), breathed = shown;
   for (const [index, [row, count, bytes]] of head.parts.entries()) {

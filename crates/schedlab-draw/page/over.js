@@ -68,6 +68,8 @@ export function marks(painter, view, layout) {
   within(painter, box, () => {
     for (let lane = first; lane < end; lane++) {
       const place = lanes.lanes[lane].row, y = box.top + (lane - view.top) * rowHeight;
+      const { requests } = lanes.lanes[lane];
+      if (requests) brackets(painter, view, requests, x, y, rowHeight);
       if (place < 0) continue;
       const { points, interrupts, power } = trace.rows[place];
       drawPower(c, tone, view, power, x, y, rowHeight);
@@ -92,6 +94,19 @@ export function marks(painter, view, layout) {
       c.fill();
     }
   });
+}
+
+/** Where the requests of a row begin and end. @param {Painter} painter @param {View} view @param {number[]} places in order
+ * @param {(time: number) => number} x @param {number} y @param {number} height */
+function brackets({ trace: { requests: { start, end } }, context: c, tone }, view, places, x, y, height) {
+  c.fillStyle = tone.text;
+  for (let i = firstFrom(places.map((place) => end[place]), view.from), free = -1; i < places.length && start[places[i]] < view.to; i++) {
+    const from = x(start[places[i]]), to = x(end[places[i]]);
+    if (to < free) continue;
+    free = to + 2;
+    c.fillRect(from, y + 1, 1, height - 2);
+    c.fillRect(from, y + height - 2, Math.max(1, to - from), 1);
+  }
 }
 
 /** Interrupts of a row that are in the window, one for each half pixel at most. @param {Painter} painter @param {View} view

@@ -31,7 +31,7 @@ function contrast(a, b) {
 }
 
 /** What can be read on a colour, with a contrast of 4.5 at least. @param {number} rgb */
-function inkOn(rgb) {
+export function inkOn(rgb) {
   return ["#111827", "#ffffff", "#000000"].find((ink) => contrast(rgb, parseInt(ink.slice(1), 16)) >= 4.5) ?? "#000000";
 }
 

@@ -15,7 +15,7 @@ mod arguments;
 mod columns;
 mod pair;
 mod power;
-mod sleeps;
+mod stack_data;
 
 pub use anonymous::Anonymous;
 pub use arguments::{Listening, Said};
@@ -32,7 +32,7 @@ use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology};
 use schedlab_timeline::{
     Cell, ConservationAnswer, Episode, ExplainedWait, State, TaskId, WaitCause,
 };
-use sleeps::SleepData;
+use stack_data::StackData;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -147,8 +147,9 @@ pub fn page_from(
     };
     let length = crate::duration(data.window.duration());
     let note = format!("{}, {size}, {length}", crate::number_of(data.cpus.len(), "CPU"));
-    let sleeps = SleepData::of(&data.sleeps, data.window.start);
-    let page = Page { title: &title, data, cpus: &cpus, origin, topology, sleeps: &sleeps };
+    let begin = data.window.start;
+    let stacks = StackData::of(&data.sleeps, &data.ran_in, begin);
+    let page = Page { title: &title, data, cpus: &cpus, origin, topology, stacks: &stacks };
     fill(
         include_str!("../page/page.html"),
         &[
@@ -160,7 +161,8 @@ pub fn page_from(
             ("script", &script()),
             ("points", &packed(&[&points(data, &cpus)])),
             ("power", &packed(&[&power::bytes(data, &cpus)])),
-            ("sleeps", &packed(&[&sleeps.bytes()])),
+            ("requests", &packed(&[&stack_data::requests(&data.requests, begin)])),
+            ("stacks", &packed(&[&stacks.bytes()])),
             ("parts", &parts(data, &cpus)),
         ],
     )
@@ -294,6 +296,7 @@ pub fn script() -> String {
     let modules = [
         include_str!("../page/data.js"),
         include_str!("../page/points.js"),
+        include_str!("../page/requests.js"),
         include_str!("../page/power.js"),
         include_str!("../page/waits.js"),
         include_str!("../page/lanes.js"),
@@ -324,12 +327,12 @@ struct Page<'a> {
     cpus: &'a [&'a (u16, Track)],
     origin: Nanos,
     topology: Option<&'a Topology>,
-    sleeps: &'a SleepData,
+    stacks: &'a StackData,
 }
 
 impl Page<'_> {
     fn head(&self, episodes: &[Note], episodes_count: u64) -> String {
-        let Self { title, data, cpus, origin, sleeps, .. } = *self;
+        let Self { title, data, cpus, origin, stacks, .. } = *self;
         let tasks: Vec<String> = data
             .tasks
             .iter()
@@ -351,7 +354,7 @@ impl Page<'_> {
              \"power\":{},\"processes\":[{}],\"groups\":[{}],\
              \"themes\":{{\"light\":{},\"dark\":{}}},\
              \"episodes\":[{}],\"episodesCount\":{episodes_count},\"answer\":{},\
-             \"causes\":[{}],\"open\":[{}],\"off\":[{}],\"flame\":{}}}",
+             \"causes\":[{}],\"open\":[{}],\"off\":[{}],\"flame\":{},\"requests\":[{},{}]}}",
             json(title),
             origin.0,
             (data.window.start - origin).0,
@@ -370,7 +373,9 @@ impl Page<'_> {
             causes(),
             self.open(),
             self.off(),
-            sleeps.head()
+            stacks.head(),
+            data.requests.found.len(),
+            data.requests.left_out,
         )
     }
 

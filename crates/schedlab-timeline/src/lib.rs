@@ -34,6 +34,7 @@ pub use schedlab_model as model;
 mod all_questions;
 mod at_start;
 mod by_group;
+mod caused_waits;
 mod causes;
 mod change;
 mod check;
@@ -106,16 +107,16 @@ pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use off_cpu::{
     CUT, FoldedStack, NO_STACK, OffCpuAnswer, OffCpuCauses, OffCpuStack, OffCpuStacks, RUN_DELAY,
-    Sleep, Sleeps, StackRow, Unslept, WOKEN_BY, WokenBy,
+    Sleep, Sleeps, StackRow, Unslept, UnsleptWait, WOKEN_BY, WokenBy,
 };
-pub use on_cpu::{NO_TICK, OnCpuAnswer, OnCpuStack, OnCpuStacks, RunningStackRow};
+pub use on_cpu::{NO_TICK, OnCpuAnswer, OnCpuStack, OnCpuStacks, RunningStackRow, Tick, Ticks};
 pub use open_waits::Open;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};
 pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_within, span_of};
 pub use ran_instead::{Instead, Meanwhile};
 pub use requests::{
-    Composition, Part, REQUESTS_MIN, Request, RequestStacks, RequestStacksAnswer, Requests,
-    RequestsAnswer,
+    Composition, Part, REQUESTS_MIN, Request, RequestSpan, RequestSpans, RequestSpansAnswer,
+    RequestStacks, RequestStacksAnswer, Requests, RequestsAnswer,
 };
 pub use slices::{SleepSlice, Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
 pub use stack_change::{StackChange, stack_changes};

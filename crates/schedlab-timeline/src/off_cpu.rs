@@ -17,7 +17,7 @@ use crate::change::{Change, Moved, Runnable, Switch, Waker};
 use crate::question::{Question, Told};
 use crate::stacks::{CALLER, Listener, StackId, Stacks};
 use crate::state::{Occupant, State};
-use crate::task::{Activity, TaskId};
+use crate::task::{Activity, TaskId, Why};
 use crate::task_filter::Chosen;
 use schedlab_model::table::{Column, Row, Share, column};
 use schedlab_model::{Context, Left, Nanos, Need, columns};
@@ -43,6 +43,8 @@ pub struct OffCpuStacks {
     sums: Sums,
     tasks: Vec<Sleeper>,
     sleeps: Sleeps,
+    /// Whether waits are told with their causes, and not here.
+    by_cause: bool,
 }
 
 /// Sleeps one by one.
@@ -52,7 +54,25 @@ pub struct Sleeps {
     pub found: Vec<Sleep>,
     /// How many more there were than are kept.
     pub left_out: u64,
+    /// Waits that followed no sleep, in order of their ends.
+    pub unslept: Vec<UnsleptWait>,
+    /// How many more of these there were than are kept.
+    pub unslept_left_out: u64,
     most: usize,
+}
+
+/// A wait that followed no sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnsleptWait {
+    /// The task.
+    pub task: TaskId,
+    /// Why it waited; `None` of one that was woken, and whose sleep was not seen.
+    pub why: Option<Unslept>,
+    /// When it began to wait, or the begin of the window.
+    pub since: Nanos,
+    /// How long it waited.
+    pub waited: Nanos,
 }
 
 /// A time for which a task was off its CPU.
@@ -88,6 +108,19 @@ impl Sleeps {
         }
         self.left_out += u64::from(self.most > 0);
         None
+    }
+
+    /// Keeps a wait that followed no sleep.
+    fn keep_wait(&mut self, task: TaskId, why: Why, until: Nanos, waited: Nanos) {
+        if self.most == 0 || waited == Nanos::ZERO {
+            return;
+        }
+        if self.unslept.len() < self.most {
+            let (why, since) = (Unslept::of(why), until - waited);
+            self.unslept.push(UnsleptWait { task, why, since, waited });
+        } else {
+            self.unslept_left_out += 1;
+        }
     }
 
     fn at(&mut self, place: Option<usize>) -> Option<&mut Sleep> {
@@ -175,6 +208,20 @@ impl Sums {
         self.of_sleep(task, key).waited += time;
     }
 
+    /// A wait with its causes, after the sleep of that key.
+    pub(crate) fn explained(&mut self, task: TaskId, slept: Option<Key>, why: Why, parts: &Parts) {
+        let sum = match (slept, Unslept::of(why)) {
+            (Some(key), _) => self.of_sleep(task, key),
+            (None, unslept) => {
+                let sum = self.0.entry((task, unslept, (None, None))).or_default();
+                sum.count += u64::from(unslept.is_some());
+                sum
+            }
+        };
+        sum.waited += parts.sum();
+        sum.parts.add(parts);
+    }
+
     pub(crate) fn answer(self, stacks: Stacks) -> OffCpuAnswer {
         let row = |((task, unslept, (stack, woken)), sum)| {
             let Sum { count, blocked, waited, parts } = sum;
@@ -252,6 +299,7 @@ impl Default for OffCpuStacks {
             sums: Sums::default(),
             tasks: Vec::new(),
             sleeps: Sleeps::default(),
+            by_cause: false,
         }
     }
 }
@@ -263,7 +311,7 @@ impl OffCpuStacks {
         Self { wakers: true, ..Self::default() }
     }
 
-    /// The same, with the first `most` sleeps one by one.
+    /// The same, with the first `most` sleeps one by one, and as many waits that followed none.
     #[must_use]
     pub fn with_sleeps(mut self, most: usize) -> Self {
         self.sleeps.most = most;
@@ -286,15 +334,28 @@ impl OffCpuStacks {
         self.sums.slept(task, key, time);
     }
 
-    fn waited(&mut self, task: TaskId, time: Nanos) {
-        let of = self.of(task);
-        if let (true, Some((key, _))) = (std::mem::take(&mut of.is_woken), of.last) {
-            let kept = of.kept;
-            self.sums.waited(task, key, time);
-            if let Some(sleep) = self.sleeps.at(kept) {
-                sleep.waited = time;
-            }
+    fn waited(&mut self, task: TaskId, why: Why, until: Nanos, time: Nanos) {
+        if self.by_cause {
+            return;
         }
+        if let Some(key) = self.took_up(task, why, until, time) {
+            self.sums.waited(task, key, time);
+        }
+    }
+
+    /// A wait is over: the sleep before it, if one was seen.
+    fn took_up(&mut self, task: TaskId, why: Why, until: Nanos, time: Nanos) -> Option<Key> {
+        let of = self.of(task);
+        let last = of.last.filter(|_| std::mem::take(&mut of.is_woken));
+        let kept = of.kept;
+        let Some((key, _)) = last else {
+            self.sleeps.keep_wait(task, why, until, time);
+            return None;
+        };
+        if let Some(sleep) = self.sleeps.at(kept) {
+            sleep.waited = time;
+        }
+        Some(key)
     }
 
     /// More is known of a task's last sleep.
@@ -327,7 +388,8 @@ impl OffCpuStacks {
         if let Occupant::Task(task) = switch.is {
             self.of(task).seen = true;
             if let Some(wait) = switch.wait {
-                self.waited(task, switch.at - wait.since.max(state.window().start));
+                let since = wait.since.max(state.window().start);
+                self.waited(task, wait.why, switch.at, switch.at - since);
             }
         }
     }
@@ -385,9 +447,9 @@ impl Question for OffCpuStacks {
                 }
             }
             Change::Moved(Moved { task, .. }) => self.of(task).seen = true,
-            Change::Forgotten { at, task, was: Activity::Waiting { .. }, since } => {
+            Change::Forgotten { at, task, was: Activity::Waiting { why, .. }, since } => {
                 self.of(task).seen = true;
-                self.waited(task, at - since.max(from));
+                self.waited(task, why, at, at - since.max(from));
             }
             _ => {}
         }
@@ -398,7 +460,7 @@ impl Question for OffCpuStacks {
         for (id, task) in state.tasks() {
             let open = window.end - task.since.max(window.start);
             match task.activity {
-                Activity::Waiting { .. } => self.waited(id, open),
+                Activity::Waiting { why, .. } => self.waited(id, why, window.end, open),
                 Activity::Sleeping { left } => {
                     // Who only sleeps tells nothing, but who is stuck in another state does.
                     let stuck = matches!(left, Left::Blocked | Left::Stopped | Left::Traced);
@@ -413,6 +475,7 @@ impl Question for OffCpuStacks {
         let seen = |task: TaskId| tasks.get(task.index()).is_some_and(|of| of.seen);
         answer.rows.retain(|row| seen(row.task) && state.logs(row.task));
         sleeps.found.retain(|sleep| seen(sleep.task) && state.logs(sleep.task));
+        sleeps.unslept.retain(|wait| seen(wait.task) && state.logs(wait.task));
         answer.sleeps = sleeps;
         answer
     }

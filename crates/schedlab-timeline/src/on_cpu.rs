@@ -40,6 +40,30 @@ pub struct OnCpuStacks {
     ticked: Vec<bool>,
     ticks: BTreeMap<(TaskId, StackId), u64>,
     ran: BTreeMap<TaskId, Nanos>,
+    kept: Ticks,
+    most: usize,
+}
+
+/// Ticks one by one.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Ticks {
+    /// In order of time.
+    pub found: Vec<Tick>,
+    /// How many more there were than are kept.
+    pub left_out: u64,
+}
+
+/// A tick that met a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tick {
+    /// When.
+    pub at: Nanos,
+    /// The task that it interrupted.
+    pub task: TaskId,
+    /// What that task ran.
+    pub stack: StackId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +80,8 @@ pub struct OnCpuAnswer {
     pub rows: Vec<OnCpuStack>,
     /// The stacks by their numbers.
     pub stacks: Stacks,
+    /// Ticks one by one, if they were asked for.
+    pub ticks: Ticks,
 }
 
 /// Time that a task ran in one place.
@@ -95,6 +121,12 @@ fn is_entry(function: &str) -> bool {
 }
 
 impl OnCpuStacks {
+    /// The same, with the first `most` ticks one by one.
+    #[must_use]
+    pub fn with_ticks(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
     fn ran(&mut self, occupant: Occupant, [since, until]: [Nanos; 2]) {
         if let Occupant::Task(task) = occupant {
             *self.ran.entry(task).or_default() += until - since;
@@ -136,6 +168,11 @@ impl Question for OnCpuStacks {
                 let Some(task) = state.task_of(told.by) else { return };
                 let stack = self.stacks.number(text);
                 *self.ticks.entry((task, stack)).or_default() += 1;
+                if self.kept.found.len() < self.most {
+                    self.kept.found.push(Tick { at: told.at, task, stack });
+                } else {
+                    self.kept.left_out += u64::from(self.most > 0);
+                }
             }
             _ => {}
         }
@@ -174,7 +211,7 @@ impl Question for OnCpuStacks {
                 rows.push(OnCpuStack { task, stack: Some(stack), ticks, ran: time, variance });
             }
         }
-        OnCpuAnswer { rows, stacks: self.stacks }
+        OnCpuAnswer { rows, stacks: self.stacks, ticks: self.kept }
     }
 }
 
@@ -184,6 +221,11 @@ impl OnCpuAnswer {
     pub fn only(mut self, chosen: &Chosen) -> Self {
         self.rows.retain(|row| chosen.has(row.task));
         self
+    }
+
+    /// The frames of a stack, the outermost first.
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = String> + '_ {
+        self.stacks.text(stack).rsplit(CALLER).map(frame)
     }
 
     /// How long tasks ran, how much of that met no tick, and how many ticks there were.
@@ -203,7 +245,7 @@ impl OnCpuAnswer {
         for row in &self.rows {
             let mut frames = vec![frame(&state.name(row.task))];
             match row.stack {
-                Some(stack) => frames.extend(self.stacks.text(stack).rsplit(CALLER).map(frame)),
+                Some(stack) => frames.extend(self.frames(stack)),
                 None => frames.push(NO_TICK.to_owned()),
             }
             *all.entry(frames).or_default() += row.ran;

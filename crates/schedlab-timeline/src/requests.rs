@@ -8,6 +8,8 @@
 //!
 //! Memory: one entry for each change of a task's activity in the window, and one for each request.
 
+use crate::caused_waits::CausedWaits;
+use crate::causes::Causes;
 use crate::change::Change;
 use crate::occupants::Occupants;
 use crate::off_cpu::OffCpuAnswer;
@@ -29,7 +31,7 @@ pub struct Requests {
     name: String,
     nth: usize,
     lives: Lives,
-    open: BTreeMap<Key, Vec<Begun>>,
+    pairs: Pairs,
     found: Vec<(Begun, Nanos, TaskId)>,
     unbegun: u64,
     chosen: Chosen,
@@ -46,6 +48,30 @@ enum Key {
 struct Begun {
     at: Nanos,
     by: TaskId,
+}
+
+/// Begins of one name that have no end yet.
+#[derive(Clone, Debug, Default)]
+struct Pairs(BTreeMap<Key, Vec<Begun>>);
+
+impl Pairs {
+    /// Takes a mark. Of an end it gives the begin, or `None` where none was seen.
+    fn mark(&mut self, mark: Begun, request: u32, phase: Phase) -> Option<Option<Begun>> {
+        let key = if request > 0 { Key::Request(request) } else { Key::Task(mark.by) };
+        match phase {
+            Phase::Begin => self.0.entry(key).or_default().push(mark),
+            Phase::End => {
+                let open = self.0.get_mut(&key);
+                let begun = open.and_then(Vec::pop);
+                if self.0.get(&key).is_some_and(Vec::is_empty) {
+                    self.0.remove(&key);
+                }
+                return Some(begun);
+            }
+            Phase::Point => {}
+        }
+        None
+    }
 }
 
 /// On what a request spends its time.
@@ -230,7 +256,7 @@ impl Requests {
             name: name.into(),
             nth,
             lives: Lives::default(),
-            open: BTreeMap::new(),
+            pairs: Pairs::default(),
             found: Vec::new(),
             unbegun: 0,
             chosen: Chosen::all(),
@@ -267,7 +293,7 @@ impl Requests {
         let alive = |by: TaskId| !by.is_some() || state.task(by).activity != Activity::Dead;
         let end = state.window().end;
         let begun: Vec<&Begun> =
-            self.open.values().flatten().filter(|begun| self.chosen.has(begun.by)).collect();
+            self.pairs.0.values().flatten().filter(|begun| self.chosen.has(begun.by)).collect();
         let open = begun.iter().copied().filter(|begun| {
             alive(begun.by) && longest.is_none_or(|longest| end - begun.at > longest)
         });
@@ -279,21 +305,12 @@ impl Requests {
     }
 
     fn mark(&mut self, mark: Begun, request: u32, phase: Phase) {
-        let key = if request > 0 { Key::Request(request) } else { Key::Task(mark.by) };
-        let begun = self.open.entry(key).or_default();
-        match phase {
-            Phase::Begin => begun.push(mark),
-            Phase::End => match begun.pop() {
-                Some(begun) if self.chosen.has(begun.by) || self.chosen.has(mark.by) => {
-                    self.found.push((begun, mark.at, mark.by));
-                }
-                None if self.chosen.has(mark.by) => self.unbegun += 1,
-                _ => {}
-            },
-            Phase::Point => {}
-        }
-        if self.open.get(&key).is_some_and(Vec::is_empty) {
-            self.open.remove(&key);
+        match self.pairs.mark(mark, request, phase) {
+            Some(Some(begun)) if self.chosen.has(begun.by) || self.chosen.has(mark.by) => {
+                self.found.push((begun, mark.at, mark.by));
+            }
+            Some(None) if self.chosen.has(mark.by) => self.unbegun += 1,
+            _ => {}
         }
     }
 }
@@ -356,10 +373,15 @@ impl Question for Requests {
 
 /// Asks for the time off the CPU within the requests of one name, by stack: of the task that ended each, from its begin
 /// to its end. What lies in two requests counts twice.
-#[derive(Clone, Debug)]
+///
+/// With causes, waits without a sleep before count too. Of a wait that reaches out of its request and has several causes,
+/// the part inside is [`crate::WaitCause::Unknown`].
+#[derive(Debug)]
 pub struct RequestStacks {
     requests: Requests,
     slowest: bool,
+    causes: Option<Causes>,
+    waits: CausedWaits,
 }
 
 /// The time off the CPU within requests.
@@ -379,7 +401,13 @@ impl RequestStacks {
     pub fn new(name: impl Into<String>, slowest: bool) -> Self {
         let mut requests = Requests::new(name, 1);
         requests.lives = Lives::with_whole_stacks();
-        Self { requests, slowest }
+        Self { requests, slowest, causes: None, waits: CausedWaits::default() }
+    }
+
+    /// The same, with the causes of waits.
+    #[must_use]
+    pub fn with_causes(self, causes: Causes) -> Self {
+        Self { causes: Some(causes), ..self }
     }
 
     /// Asks only about requests that a chosen task begins or ends.
@@ -391,7 +419,6 @@ impl RequestStacks {
 
 impl Question for RequestStacks {
     type Answer = RequestStacksAnswer;
-    const QUEUES: bool = false;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
         self.requests.wants(format, state)
@@ -403,19 +430,89 @@ impl Question for RequestStacks {
 
     fn begin(&mut self, state: &State) {
         self.requests.begin(state);
+        if let Some(causes) = &mut self.causes {
+            causes.begin(state);
+        }
     }
 
-    #[inline]
     fn see(&mut self, change: &Change, state: &State) {
         self.requests.see(change, state);
+        if let Some(causes) = &mut self.causes {
+            causes.see(change, state);
+            causes.ended().iter().for_each(|wait| self.waits.add(wait));
+        }
     }
 
     fn answer(mut self, state: &State) -> RequestStacksAnswer {
+        let waits = self.causes.map(|causes| {
+            causes.answer(state).open.iter().for_each(|wait| self.waits.add(wait));
+            self.waits
+        });
         self.requests.lives.end(state);
         let (all, _) = self.requests.all(state);
         let requests = if self.slowest { all.len().div_ceil(100) } else { all.len() };
         let within = all[..requests].iter().map(|one| (one.ended_by, one.span));
-        let off_cpu = self.requests.lives.off_cpu(within);
+        let off_cpu = self.requests.lives.off_cpu(within, waits.as_ref());
         RequestStacksAnswer { off_cpu, requests, of: all.len() }
+    }
+}
+
+/// Asks when the requests of each name were: all that begin and end in the window.
+#[derive(Clone, Debug, Default)]
+pub struct RequestSpans {
+    /// By the numbers of the marks' names.
+    pairs: BTreeMap<u32, Pairs>,
+    most: usize,
+    answer: RequestSpansAnswer,
+}
+
+/// When requests were.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RequestSpansAnswer {
+    /// In order of their ends.
+    pub found: Vec<RequestSpan>,
+    /// How many more there were than are kept.
+    pub left_out: u64,
+}
+
+/// When a request was, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestSpan {
+    /// The number of its marks' name.
+    pub name: u32,
+    /// From its begin to its end.
+    pub span: Span,
+    /// Who put the end.
+    pub ended_by: TaskId,
+}
+
+impl RequestSpans {
+    /// Keeps the first `most`.
+    #[must_use]
+    pub fn at_most(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+}
+
+impl Question for RequestSpans {
+    type Answer = RequestSpansAnswer;
+    const QUEUES: bool = false;
+
+    fn see(&mut self, change: &Change, _: &State) {
+        let Change::Mark { at, task, id, phase, request, .. } = *change else { return };
+        let ended = self.pairs.entry(id).or_default().mark(Begun { at, by: task }, request, phase);
+        let Some(Some(begun)) = ended else { return };
+        if self.answer.found.len() < self.most {
+            let span = Span::new(begun.at, at);
+            self.answer.found.push(RequestSpan { name: id, span, ended_by: task });
+        } else {
+            self.answer.left_out += 1;
+        }
+    }
+
+    fn answer(self, _: &State) -> RequestSpansAnswer {
+        self.answer
     }
 }

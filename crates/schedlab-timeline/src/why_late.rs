@@ -11,6 +11,7 @@
 //!
 //! Memory: one entry for each change of a task's activity in the window, and one for each time that it ran.
 
+use crate::caused_waits::CausedWaits;
 use crate::change::{Change, Switch, Waker, concerned};
 use crate::occupants::Occupants;
 use crate::off_cpu::{OffCpuAnswer, Sums, WokenBy};
@@ -390,37 +391,54 @@ impl Lives {
     }
 
     /// The time for which these tasks were off their CPUs in these spans, by stack and waker. A wait belongs to the sleep
-    /// before it.
-    pub(crate) fn off_cpu(self, within: impl Iterator<Item = (TaskId, Span)>) -> OffCpuAnswer {
+    /// before it. With the causes of waits, those without a sleep before count too.
+    pub(crate) fn off_cpu(
+        self,
+        within: impl Iterator<Item = (TaskId, Span)>,
+        waits: Option<&CausedWaits>,
+    ) -> OffCpuAnswer {
         let mut sums = Sums::default();
         for (task, span) in within {
             let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
-            // The sleep before a wait may have ended before the span began.
             let first = past.partition_point(|piece| piece.span.end <= span.start);
+            // The sleep before a wait may have ended before the span began, and the task have moved while it waited.
+            let is_wait = |piece: &Piece| matches!(piece.activity, Activity::Waiting { .. });
+            let begin = past[..first].iter().rposition(|piece| !is_wait(piece));
             let mut slept = None;
-            for (index, piece) in past.iter().enumerate().skip(first.saturating_sub(1)) {
+            let mut explained = Nanos::ZERO;
+            for (index, piece) in past.iter().enumerate().skip(begin.unwrap_or(0)) {
                 if piece.span.start >= span.end {
                     break;
                 }
-                let time = piece.span.intersection(span).duration();
+                let here = piece.span.intersection(span);
                 match piece.activity {
                     Activity::Sleeping { .. } => {
                         let by = piece.waker.as_ref().map_or(WokenBy::Nobody, WokenBy::of);
                         slept = Some((piece.stack, Some(by)));
                         if index >= first {
-                            sums.slept(task, (piece.stack, Some(by)), time);
+                            sums.slept(task, (piece.stack, Some(by)), here.duration());
                         }
                     }
-                    Activity::Waiting { why: Why::Woken, .. } if index >= first => {
-                        if let Some(key) = slept.take() {
-                            sums.waited(task, key, time);
+                    Activity::Waiting { why, .. } if index >= first => {
+                        let slept = slept.filter(|_| why == Why::Woken);
+                        match (waits, slept) {
+                            (None, Some(key)) => sums.waited(task, key, here.duration()),
+                            (None, None) => {}
+                            (Some(_), _) if here.start < explained => {}
+                            (Some(waits), _) => {
+                                let (until, parts) = waits.at(task, here, span);
+                                explained = until;
+                                sums.explained(task, slept, why, &parts);
+                            }
                         }
                     }
+                    Activity::Waiting { .. } => {}
                     _ => slept = None,
                 }
             }
         }
-        sums.answer(self.listener.stacks)
+        let answer = sums.answer(self.listener.stacks);
+        OffCpuAnswer { by_cause: waits.is_some(), ..answer }
     }
 
     /// What `task` was blocked in during `within`, the longest first; empty where no stack of it is known.

@@ -15,8 +15,8 @@ use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
 use schedlab_timeline::{
     By, Causes, CausesAnswer, Cell, Change, Checked, Density, DensityAnswer, ExplainedWait,
-    Occupant, OffCpuAnswer, Parts, Power, PowerAnswer, Question, STACK, State, Switch, TaskId,
-    WaitCause,
+    Occupant, OffCpuAnswer, OnCpuAnswer, Parts, Power, PowerAnswer, Question, RequestSpansAnswer,
+    STACK, State, Switch, TaskId, WaitCause,
 };
 use std::collections::BTreeMap;
 
@@ -117,6 +117,10 @@ pub struct PageData {
     pub(super) power: PowerAnswer,
     /// Sleeps with their stacks.
     pub(super) sleeps: OffCpuAnswer,
+    /// Ticks with the stacks of the tasks that they met.
+    pub(super) ran_in: OnCpuAnswer,
+    /// When requests were.
+    pub(super) requests: RequestSpansAnswer,
     /// What stands for the slices of a trace that is too large for them.
     pub(super) fine: Option<(DensityAnswer, Vec<Level>)>,
     /// Why tasks waited, in lines for people, and the worst wait.
@@ -584,6 +588,8 @@ impl Question for Columns {
             groups: Vec::new(),
             power: PowerAnswer::default(),
             sleeps: OffCpuAnswer::default(),
+            ran_in: OnCpuAnswer::default(),
+            requests: RequestSpansAnswer::default(),
             fine,
             answer: None,
             off: Vec::new(),
@@ -613,6 +619,8 @@ impl PageData {
             groups: Vec::new(),
             power: PowerAnswer::default(),
             sleeps: OffCpuAnswer::default(),
+            ran_in: OnCpuAnswer::default(),
+            requests: RequestSpansAnswer::default(),
             fine: None,
             answer: None,
             off: Vec::new(),
@@ -660,6 +668,20 @@ impl PageData {
         if answer.sleeps.found.iter().any(|sleep| sleep.stack.is_some()) {
             self.sleeps = answer;
         }
+        self
+    }
+
+    /// Shows flame graphs of where tasks ran, of the ticks that the answer holds one by one.
+    #[must_use]
+    pub fn with_ticks(mut self, answer: OnCpuAnswer) -> Self {
+        self.ran_in = answer;
+        self
+    }
+
+    /// Shows rows of requests.
+    #[must_use]
+    pub fn with_requests(mut self, answer: RequestSpansAnswer) -> Self {
+        self.requests = answer;
         self
     }
 

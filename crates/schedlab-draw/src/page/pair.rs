@@ -1,8 +1,14 @@
 //! Two pages in one document, which look at the same part together, and what differs between them.
 
 use super::{fill, html};
+use crate::colour::Theme;
+use crate::flame::Flame;
 use crate::font::printable;
+use crate::svg::{SvgOptions, svg_with};
 use std::fmt::Write as _;
+
+/// The width of the flame graph in pixels.
+const FLAME_WIDTH: i32 = 1_200;
 
 /// A table beside the pages: its heads, and rows of a name and the values of both traces and of the change.
 #[derive(Clone, Debug)]
@@ -22,6 +28,8 @@ pub struct Pair {
     /// The difference in a sentence.
     pub difference: String,
     pub tables: Vec<Table>,
+    /// How times by stack differ, if both traces hold stacks.
+    pub flame: Option<Flame>,
 }
 
 /// Writes the document.
@@ -30,6 +38,7 @@ pub fn pair(of: &Pair) -> String {
     let [a, b] = of.names.each_ref().map(|name| printable(name));
     let [first, second] = of.pages.each_ref().map(|page| html(page));
     let tables: String = of.tables.iter().map(table).collect();
+    let flame = of.flame.as_ref().map_or_else(String::new, change);
     fill(
         include_str!("../../page/pair.html"),
         &[
@@ -37,6 +46,7 @@ pub fn pair(of: &Pair) -> String {
             ("css", include_str!("../../page/pair.css")),
             ("difference", &html(&printable(&of.difference))),
             ("tables", &tables),
+            ("flame", &flame),
             ("a", &html(&a)),
             ("b", &html(&b)),
             ("pageA", &first),
@@ -44,6 +54,17 @@ pub fn pair(of: &Pair) -> String {
             ("script", &format!("(() => {{\n{}}})();\n", include_str!("../../page/pair.js"))),
         ],
     )
+}
+
+/// The change of times by stack, in both themes: style shows the one that fits.
+fn change(flame: &Flame) -> String {
+    let drawn = |prefix: &'static str, theme: &Theme| {
+        let options = SvgOptions { prefix, ..SvgOptions::default() };
+        let picture = svg_with(&flame.scene(FLAME_WIDTH, theme), options);
+        format!("<div class=\"{prefix}\">{picture}</div>\n")
+    };
+    let both = drawn("light", &Theme::light()) + &drawn("dark", &Theme::dark());
+    format!("<details id=\"flame\"><summary>The change by stack</summary>\n{both}</details>")
 }
 
 fn table(table: &Table) -> String {

@@ -33,7 +33,7 @@ fn names_cannot_leave_their_place() {
     let data = PageData::named(Span::new(Nanos(5), Nanos(10)), name);
     let note = Note { span: data.window, cpu: 0, text: "</script>".into(), story: None };
     let page = page("</title><script>alert(1)</script>{{css}}", &data, None, &[note], 1);
-    assert_eq!(page.matches("</script>").count(), 6, "six elements of ours");
+    assert_eq!(page.matches("</script>").count(), 7, "seven elements of ours");
     assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));
     assert!(page.contains("{{data}}"), "values are not looked at again");
     assert!(

@@ -179,7 +179,8 @@ impl Parts {
         self.0.iter_mut().zip(other.0).for_each(|(sum, time)| *sum += time);
     }
 
-    pub(super) fn count(&mut self, cause: WaitCause, time: Nanos) {
+    /// Adds time with this cause.
+    pub(crate) fn count(&mut self, cause: WaitCause, time: Nanos) {
         self.0[cause as usize] += time.0.cast_signed();
     }
 

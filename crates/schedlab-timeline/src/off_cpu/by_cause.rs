@@ -2,7 +2,7 @@
 //!
 //! Waits that followed no sleep count too. So the times of a task add up to all its time off the CPU.
 
-use super::{Key, OffCpuAnswer, OffCpuStacks};
+use super::{OffCpuAnswer, OffCpuStacks};
 use crate::causes::{Causes, ExplainedWait};
 use crate::change::{Change, Switch};
 use crate::question::{Question, Told};
@@ -33,7 +33,7 @@ impl Unslept {
     pub const ALL: [Self; 3] = [Self::Displaced, Self::Yielded, Self::New];
 
     /// `None` of a wakeup: a sleep was before it, even if the window does not show it.
-    const fn of(why: Why) -> Option<Self> {
+    pub(super) const fn of(why: Why) -> Option<Self> {
         match why {
             Why::Woken => None,
             Why::New => Some(Self::New),
@@ -77,30 +77,15 @@ impl OffCpuStacks {
     /// The same, with the causes of waits; waits without a sleep before count too.
     #[must_use]
     pub fn with_causes(self, causes: Causes) -> OffCpuCauses {
-        OffCpuCauses { off: self, causes }
+        OffCpuCauses { off: Self { by_cause: true, ..self }, causes }
     }
 
     /// A wait is over, or the window ends.
     fn explained(&mut self, wait: &ExplainedWait, why: Why) {
         let time = wait.parts.sum();
-        let of = self.of(wait.task);
-        of.seen |= time > Nanos::ZERO;
-        let is_woken = std::mem::take(&mut of.is_woken);
-        let (last, kept) = (of.last.filter(|_| is_woken), of.kept);
-        let known: Option<Key> = last.map(|(key, _)| key);
-        let sum = match (known, Unslept::of(why)) {
-            (Some(key), _) => self.sums.of_sleep(wait.task, key),
-            (None, unslept) => {
-                let sum = self.sums.0.entry((wait.task, unslept, (None, None))).or_default();
-                sum.count += u64::from(unslept.is_some());
-                sum
-            }
-        };
-        sum.waited += time;
-        sum.parts.add(&wait.parts);
-        if let Some(sleep) = self.sleeps.at(known.and(kept)) {
-            sleep.waited = time;
-        }
+        self.of(wait.task).seen |= time > Nanos::ZERO;
+        let slept = self.took_up(wait.task, why, wait.until, time);
+        self.sums.explained(wait.task, slept, why, &wait.parts);
     }
 }
 
@@ -145,7 +130,7 @@ impl Question for OffCpuCauses {
 
     fn see(&mut self, change: &Change, state: &State) {
         self.causes.see(change, state);
-        // Before the change: the stacks see the wait go to its sleep, and do not count it again.
+        // Before the change: it may begin another sleep.
         for wait in self.causes.ended() {
             self.off.explained(wait, why(wait, change, state));
         }

@@ -3,10 +3,10 @@
 use crate::causes::quota_source;
 use crate::fired;
 use crate::fired::Fired;
-use schedlab_model::{EventSource, Nanos, Pid};
+use schedlab_model::{EventSource, Nanos, Pid, Span};
 use schedlab_timeline::{
-    Causes, Cut, OffCpuAnswer, OffCpuStacks, Reply, RequestStacks, TaskRow, Tasks, Throttled,
-    Throttling, WithArguments, ask, ask_within,
+    Causes, Cut, OffCpuAnswer, OffCpuStacks, Reply, RequestSpans, RequestStacks, TaskRow, Tasks,
+    Throttled, Throttling, Unslept, WithArguments, ask, ask_within,
 };
 
 /// A sleeps twice and waits a tick after the first; B sleeps to the end, without a stack.
@@ -166,6 +166,98 @@ fn lines(reply: &Reply<OffCpuAnswer>) -> Vec<String> {
     folded.iter().map(|of| format!("{} {}", of.frames.join(";"), of.time.0)).collect()
 }
 
+/// A is moved while it waits, runs, and is displaced; its request lasts from its wakeup to its last run.
+const MOVED: &str = "
+    0 | AA.BBBBBBBB.
+      |     aa
+    1 | CCCCCCCACAC.
+      |       a a
+    at 3: C marks 0 begin of 1
+    at 4: C wakes A
+    at 8: A is displaced
+    at 9: A marks 0 end of 1";
+
+fn moved() -> fired::Source {
+    let mut source = fired::source(MOVED, &[(2_000, 0, Pid(1), "kernel_stack", READ)]);
+    source.info_mut().marks = vec!["request".into()];
+    source
+}
+
+#[test]
+fn a_wait_on_two_queues_counts_whole_within_a_request() {
+    let question = WithArguments(RequestStacks::new("request", false));
+    let reply = ask(&mut moved(), question).unwrap();
+    let reply = reply.map(|answer| answer.off_cpu.without_wakers());
+    let read = "A;main;read;entry;f;e;d;c;b;a";
+    assert_eq!(lines(&reply), [format!("{read} 1000"), format!("{read};[run delay] 3000")]);
+}
+
+#[test]
+fn waits_within_requests_have_causes_and_displaced_tasks_count() {
+    let mut source = moved();
+    let causes = Causes::new(source.info(), &[], 0);
+    let question = WithArguments(RequestStacks::new("request", false).with_causes(causes));
+    let reply = ask(&mut source, question).unwrap();
+    let read = "A;main;read;entry;f;e;d;c;b;a";
+    let expected = [
+        "A;[displaced];competition 1000".to_owned(),
+        format!("{read} 1000"),
+        format!("{read};[run delay];competition 3000"),
+    ];
+    assert_eq!(lines(&reply.map(|answer| answer.off_cpu.without_wakers())), expected);
+}
+
+/// The request begins in the midst of a wait: first beside an idle CPU, then behind B.
+const CLIPPED: &str = "
+    0 | AA.BBBBBABBA
+      |     aaaa aa
+    1 | CCCCC.CCCCCC
+    at 4: C wakes A
+    at 9: A is displaced
+    at 7: C marks 0 begin of 1
+    at 10: C marks 0 begin of 2
+    at 11: A marks 0 end of 2
+    at 11: A marks 0 end of 1";
+
+#[test]
+fn the_part_of_a_wait_with_several_causes_is_unknown() {
+    let mut source = fired::source(CLIPPED, &[(2_000, 0, Pid(1), "kernel_stack", READ)]);
+    source.info_mut().marks = vec!["request".into()];
+    let causes = Causes::new(source.info(), &[], 0);
+    let question = WithArguments(RequestStacks::new("request", false).with_causes(causes));
+    let reply = ask(&mut source, question).unwrap();
+    let found = lines(&reply.map(|answer| answer.off_cpu.without_wakers()));
+    let read = "A;main;read;entry;f;e;d;c;b;a";
+    let expected = [
+        // Both requests: 2 and 1 µs.
+        "A;[displaced];competition 3000".to_owned(),
+        format!("{read};[run delay];unknown 1000"),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn requests_of_all_names_are_paired_and_a_limit_is_told() {
+    let mut source = fired::source(CLIPPED, &[]);
+    source.info_mut().marks = vec!["request".into()];
+    let answer = ask(&mut source, RequestSpans::at_most(1)).unwrap().answer;
+    let found: Vec<_> = answer.found.iter().map(|one| (one.name, one.span)).collect();
+    assert_eq!(found, [(0, Span::new(Nanos(10_000), Nanos(11_000)))]);
+    assert_eq!(answer.left_out, 1);
+}
+
+#[test]
+fn waits_without_a_sleep_are_kept_one_by_one() {
+    let question = WithArguments(OffCpuStacks::default().with_sleeps(9));
+    let reply = ask(&mut moved(), question).unwrap();
+    let told: Vec<_> = reply.answer.sleeps.unslept.iter().collect();
+    let [wait] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(wait.why, Some(Unslept::Displaced));
+    assert_eq!((wait.since.0, wait.waited.0), (8_000, 1_000));
+    let (_, waited, _) = reply.answer.sums();
+    assert_eq!(waited.0, 3_000, "only with causes it is in the sums");
+}
+
 /// What `source` holds of stacks with causes, and of tasks.
 fn explained(
     source: &mut fired::Source,
@@ -227,7 +319,7 @@ fn a_sleep_by_itself_has_its_wait_and_a_row_of_displaced_tasks_has_no_stack() {
 #[test]
 fn with_causes_the_sum_is_all_the_time_off_the_cpu_of_each_task() {
     let stacks: Vec<_> = fired().into_iter().chain(of_wakers()).collect();
-    for text in [TEXT, WAKERS, CAUSES] {
+    for text in [TEXT, WAKERS, CAUSES, MOVED] {
         for (from, to) in [(0, 17_000), (3_000, 12_000), (5_500, 9_000), (4_500, 5_500)] {
             let cut = Cut { from: Some(Nanos(from)), to: Some(Nanos(to)) };
             let mut source = fired::source(text, &stacks);

@@ -9,10 +9,12 @@ use super::trace::why::overview::{Answer, Limits, Waited, narrow};
 use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::Belongs;
+use schedlab_draw::flame::{Flame, FlameStacks};
 use schedlab_draw::page::{Columns, Listening, Pair, notes, page_from, pair};
 use schedlab_model::{Nanos, Point, Span, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cut, OffCpuStacks, Power, Reply, ask_within, span_of,
+    Conservation, ConservationOptions, Cut, FoldedStack, OffCpuStacks, OnCpuStacks, Power, Reply,
+    RequestSpans, ask_within, span_of, stack_changes,
 };
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -32,7 +34,7 @@ const SLICES_MAX: usize = 60 << 20;
 /// Changes of frequency that a page shows, and intervals of idle states, IPIs and timers.
 const POWER_MAX: usize = 500_000;
 
-/// Sleeps of which a page makes flame graphs: they take at most some MB.
+/// Sleeps of which a page makes flame graphs, ticks, and requests: each takes at most some MB.
 const SLEEPS_MAX: usize = 200_000;
 
 /// Options of `schedlab view`.
@@ -140,7 +142,16 @@ fn beside(a: &Made, b: &Made) -> String {
         (Some(a), Some(b)) => Some(Difference::of(a, b)),
         _ => None,
     };
+    let flame = match (&a.folded, &b.folded) {
+        (Some(was), Some(is)) => Some(Flame {
+            title: format!("Change of off-CPU time by stack from {} to {}", a.title, b.title),
+            notes: Vec::new(),
+            stacks: FlameStacks::Changes(stack_changes((&was.0, was.1), (&is.0, is.1))),
+        }),
+        _ => None,
+    };
     pair(&Pair {
+        flame,
         names: [a, b].map(|made| made.title.clone()),
         pages: [a, b].map(|made| made.html.clone()),
         difference: difference.as_ref().map_or_else(String::new, Difference::sentence),
@@ -154,6 +165,8 @@ struct Made {
     html: String,
     /// How long tasks waited, if that was asked.
     waited: Option<Waited>,
+    /// Time off the CPU by stack in a trace of that length, if it holds stacks and another is beside it.
+    folded: Option<(Vec<FoldedStack>, Nanos)>,
     document: Document,
 }
 
@@ -192,7 +205,11 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
         slices = slices.with_causes(limits.causes());
     }
     // Names of functions are those of programs.
-    let stacks = (!args.anonymise).then(|| OffCpuStacks::by_waker().with_sleeps(SLEEPS_MAX));
+    let stacks = (!args.anonymise).then(|| {
+        let off = OffCpuStacks::by_waker().with_sleeps(SLEEPS_MAX);
+        (off, OnCpuStacks::default().with_ticks(SLEEPS_MAX))
+    });
+    let requests = RequestSpans::at_most(SLEEPS_MAX);
     let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
     let mut listening = Listening::new(source.as_mut()).without_power();
     let (mut tee, mut copy) = tee(&mut listening);
@@ -200,7 +217,7 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     let (reply, conservation) = std::thread::scope(|scope| {
         let other = move || ask_within(&mut copy, cut, conservation);
         let other = std::thread::Builder::new().spawn_scoped(scope, other)?;
-        let reply = ask_within(&mut tee, cut, (slices, power, stacks));
+        let reply = ask_within(&mut tee, cut, (slices, power, (stacks, requests)));
         // Nothing more comes for the other one.
         drop(tee);
         let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -208,15 +225,21 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     })
     .with_context(name)?;
     let Reply { answer, origin, observed, state, mut warnings, known, checked } = reply;
-    let (slices, power, stacks) = answer;
+    let (slices, power, (stacks, requests)) = answer;
     let mut page = slices.with_power(power).with_deviations(&checked);
     // What tracepoints say can hold any name.
     if !args.anonymise {
         page = page.with_arguments(listening.said());
     }
-    if let Some(stacks) = stacks {
-        page = page.with_sleeps(stacks);
+    let mut folded = None;
+    if let Some((off, on)) = stacks {
+        if args.files.len() > 1 && off.rows.iter().any(|row| row.stack.is_some()) {
+            let off = off.clone().without_wakers();
+            folded = Some((off.folded(&state), span.duration()));
+        }
+        page = page.with_sleeps(off).with_ticks(on);
     }
+    page = page.with_requests(requests);
     page = page.with_owners(&Belongs::of(source.info()), &state);
     if !page.is_whole() {
         warnings.push(Warning::new(
@@ -254,7 +277,7 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
         episodes: count,
         warnings,
     };
-    Ok(Made { title: title.into_owned(), html, waited, document })
+    Ok(Made { title: title.into_owned(), html, waited, folded, document })
 }
 
 /// A point as the time since the trace began.

@@ -2,8 +2,11 @@
 
 use crate::browser::Browser;
 use crate::machines::{must, run as schedlab};
+use crate::record_request::compiled;
 use crate::user_stacks::app;
 use crate::vm_fake::stderr;
+use crate::why_live::is_root;
+use schedlab_timeline::WaitCause;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -121,8 +124,6 @@ fn with_causes_a_flame_graph_is_all_blocking_and_waiting_and_each_wait_has_cause
         let mut last = line.rsplit(' ');
         assert_eq!(last.next(), last.next(), "{line}");
     }
-    let refused = run(&["--causes", "--mark", "request"]);
-    assert!(!refused.status.success() && stderr(&refused).contains("the whole wait"));
     must(dir.path(), &["draw", "flame", "x.dat", "--causes", "-o", "x.svg"]);
     let svg = std::fs::read_to_string(dir.path().join("x.svg")).expect("it was written");
     assert!(svg.contains("[displaced]: another task took its CPU"), "{svg}");
@@ -202,6 +203,13 @@ fn the_change_between_traces_is_per_second_and_a_trace_less_itself_is_nothing() 
     must(dir.path(), &["draw", "flame", "x.dat", "--minus", "x.dat", "-o", "change.svg"]);
     let svg = std::fs::read_to_string(dir.path().join("change.svg")).expect("it was written");
     assert!(svg.contains("0.8 to 1.25 times"), "{svg}");
+    // The same beside each other on a page.
+    must(dir.path(), &["view", "x.dat", "x.dat", "-o", "pair.html"]);
+    let page = std::fs::read_to_string(dir.path().join("pair.html")).expect("it was written");
+    let change = page.split("<details id=\"flame\">").nth(1).expect("the change by stack");
+    let drawn = change.split("</details>").next().unwrap_or_default();
+    assert_eq!(drawn.matches("<svg ").count(), 2, "in both themes");
+    assert!(drawn.contains("from x.dat to x.dat") && drawn.contains("sleep"), "{drawn}");
     let refused = schedlab(dir.path(), &[&base[..], &["--pprof", "x.pb.gz"]].concat());
     assert_eq!(refused.status.code(), Some(2));
 }
@@ -237,7 +245,7 @@ fn the_page_shows_the_time_off_the_cpu_of_all_and_of_the_chosen_task() {
             const boxes = [...into.querySelectorAll(".boxes div")];
             return { title: into.querySelector("p").textContent, names: boxes.map((box) => box.textContent) };
           };
-          const { task, blocked, waited } = p.sleeps, time = (only) => task.reduce((sum, of, i) => sum + (only(of) ? blocked[i] + waited[i] : 0), 0);
+          const { sleeps: { task }, blocked, waited } = p.stacks, time = (only) => task.reduce((sum, of, i) => sum + (only(of) ? blocked[i] + waited[i] : 0), 0);
           const isApp = (of) => p.trace.head.tasks[of][1] === "app-page", one = task.find(isApp);
           return { all: shown(-1), one: shown(one), times: [time(() => true), time(isApp)] };
         })()"##,
@@ -257,11 +265,12 @@ fn the_page_shows_the_time_off_the_cpu_of_all_and_of_the_chosen_task() {
           const p = window.schedlabPage, into = document.getElementById("flame");
           [p.view.task, p.view.row, p.view.slice] = [-1, -1, -1];
           p.flame();
-          const turn = () => into.querySelector("p button").click();
+          const time = document.getElementById("flame-time");
+          const turn = (to) => { time.value = to; time.dispatchEvent(new Event("change")); };
           const boxes = () => [...into.querySelectorAll(".boxes div")].map((box) => ({ name: box.textContent, kind: box.className, title: box.title }));
-          turn();
+          turn("wakers");
           const shown = boxes();
-          turn();
+          turn("off");
           return { shown, hidden: boxes().length };
         })()"##,
     );
@@ -290,4 +299,115 @@ fn the_page_shows_the_time_off_the_cpu_of_all_and_of_the_chosen_task() {
     must(dir.path(), &["view", "x.dat", "-o", "other.html", "--anonymise"]);
     browser.open_file(&dir.path().join("other.html"));
     assert_eq!(browser.evaluate("document.getElementById('flame-button').hidden"), true);
+}
+
+#[test]
+fn the_page_shows_causes_running_tasks_and_requests_as_the_commands_count_them() {
+    let Some(mut browser) = Browser::start("flame-causes", (1200, 700)) else { return };
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(app) = compiled(dir.path(), "record_request/app.c") else { return };
+    let app = app.to_str().expect("a path of letters");
+    let requests = [format!("{app}:work"), format!("{app}:order_begin($arg1)..order_end($arg1)")];
+    let spin = "j=0; while [ $j -lt 300000 ]; do j=$((j+1)); done";
+    let beside = format!("taskset -c 0 sh -c '{spin}' & taskset -c 0 {app} sleep; wait");
+    let mut options = vec!["record", "-o", "x.dat", "--stacks", "user,kernel,running"];
+    options.extend(requests.iter().flat_map(|request| ["--request", request]));
+    options.extend(["--", "sh", "-c", &beside]);
+    let output = schedlab(dir.path(), &options);
+    if !output.status.success() && !is_root() {
+        missing!("root: requests and stacks together were not checked");
+        return;
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    must(dir.path(), &["view", "x.dat", "-o", "x.html"]);
+    browser.open_file(&dir.path().join("x.html"));
+    let told = browser.evaluate(
+        r##"(() => {
+          const p = window.schedlabPage, { trace } = p, ask = (id, value) => {
+            const select = document.getElementById(id);
+            select.value = value;
+            select.dispatchEvent(new Event("change"));
+          };
+          document.getElementById("flame-button").click();
+          Object.assign(p.view, { from: 0, to: trace.span, measure: null, task: -1, row: -1, slice: -1 });
+          const causes = (frame, sums = {}) => {
+            if (frame.kind === "cause") sums[frame.name] = (sums[frame.name] ?? 0) + frame.time;
+            for (const one of frame.called.values()) causes(one, sums);
+            return sums;
+          };
+          const within = [...document.getElementById("flame-requests").options].map(({ value, textContent }) => [value, textContent]);
+          const found = [];
+          for (const [value, label] of within) for (const time of ["off", "causes", "running"]) {
+            ask("flame-requests", value);
+            ask("flame-time", time);
+            const root = p.flame(), title = document.getElementById("flame-title").textContent;
+            found.push({ label, time, whole: root.time, ticks: root.ticks, causes: causes(root), title });
+          }
+          p.view.rows = "request";
+          p.changed();
+          const { lanes } = p.painter.lanes, names = trace.head.points.names, { start, end, name } = trace.requests;
+          const lengths = {}, rows = {};
+          name.forEach((of, i) => (lengths[names[of]] ??= []).push(end[i] - start[i]));
+          for (const lane of lanes) rows[lane.name.replace(/ \d+$/, "")] = (rows[lane.name.replace(/ \d+$/, "")] ?? 0) + lane.requests.length;
+          return { found, lengths, rows, kinds: [...document.getElementById("kind").options].filter(({ disabled }) => !disabled).map(({ value }) => value) };
+        })()"##,
+    );
+    let found = told["found"].as_array().expect("pictures");
+    assert_eq!(found.len(), 3 * 5, "all time, two names, and the slowest of each: {told}");
+    assert!(told["kinds"].as_array().expect("kinds").contains(&"request".into()), "{told}");
+    let mut causes_met = 0;
+    for picture in found {
+        let text = |key: &str| picture[key].as_str().expect("a text");
+        let mut ask = vec!["trace", "stacks", "x.dat", "--json"];
+        let label = text("label");
+        let name = label.split('\'').nth(1);
+        match (text("time"), name) {
+            // Run time within requests is not asked of the command: it is that of their tasks.
+            ("running", Some(_)) => continue,
+            ("running", None) => ask.push("--running"),
+            (time, name) => {
+                ask.extend(name.iter().flat_map(|name| ["--mark", *name]));
+                ask.extend(label.contains("slowest").then_some("--slowest"));
+                ask.extend((time == "causes").then_some("--causes"));
+            }
+        }
+        let command = json(dir.path(), &ask);
+        let whole = sum(&command, "stacks", &["off_cpu_ns", "run_delay_ns", "run_ns"]);
+        assert_eq!(picture["whole"].as_u64(), Some(whole), "{ask:?} {picture}");
+        if text("time") == "running" {
+            assert_eq!(picture["ticks"].as_u64(), Some(sum(&command, "stacks", &["ticks"])));
+        }
+        if text("time") == "causes" {
+            causes_met += same_causes(&picture["causes"], &command);
+        }
+    }
+    assert!(causes_met > 2, "{told}");
+    for name in ["work", "order_begin..order_end"] {
+        let mark = told["lengths"].as_object().expect("names").keys().find(|of| of.contains(name));
+        let mark = mark.unwrap_or_else(|| panic!("{name}: {told}"));
+        let why = json(dir.path(), &["trace", "why", "x.dat", "--mark", mark, "--json"]);
+        let lengths = told["lengths"][mark].as_array().expect("lengths");
+        assert_eq!(Some(lengths.len() as u64), why["requests"].as_u64(), "{mark}");
+        assert_eq!(told["rows"][mark].as_u64(), why["requests"].as_u64(), "{mark}");
+    }
+}
+
+/// Compares the causes that a page shows with those of the command; gives how many there are.
+fn same_causes(shown: &Value, command: &Value) -> usize {
+    let shown: BTreeMap<String, u64> = serde_json::from_value(shown.clone()).expect("times");
+    let of_command = WaitCause::ALL.iter().map(|cause| {
+        let column = format!("{}_ns", cause.name());
+        (cause.title().to_owned(), sum(command, "stacks", &[&column]))
+    });
+    let told: BTreeMap<String, u64> = of_command.filter(|(_, time)| *time > 0).collect();
+    // Where switches were not logged, some waits end without a slice on the page.
+    if !command["warnings"].to_string().contains("events-contradict") {
+        assert_eq!(shown, told);
+    }
+    for (cause, time) in &told {
+        let of_page = shown.get(cause).copied().unwrap_or_default();
+        let is_near = of_page.abs_diff(*time) * 20 <= told.values().sum();
+        assert!(is_near, "{cause}: {of_page} of {time} ns, {shown:?} {told:?}");
+    }
+    shown.len()
 }

@@ -11,8 +11,8 @@ use anyhow::bail;
 use schedlab_model::table::Rows;
 use schedlab_model::{Nanos, Need, Unit, Warning, readable};
 use schedlab_timeline::{
-    FoldedStack, OffCpuAnswer, OffCpuStacks, Reply, RequestStacks, StackChange, StackRow,
-    stack_changes,
+    Causes, FoldedStack, OffCpuAnswer, OffCpuStacks, Question, Reply, RequestStacks, StackChange,
+    StackRow, stack_changes,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,13 +122,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The time off the CPU of chosen tasks, by stack.
 pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Asked> {
     let Asked { mut reply, requests } = match &which.mark {
-        Some(_) if which.causes => {
-            bail!(
-                "--causes does not work with --mark: the causes of a wait are known for the whole wait, \
-                 not for its part within a request"
-            )
-        }
-        Some(name) => within_requests(input, selection, name, which.slowest)?,
+        Some(name) => within_requests(input, selection, name, which)?,
         None => Asked { reply: of_all(input, selection, which)?, requests: None },
     };
     if !which.wakers {
@@ -153,16 +147,22 @@ fn of_all(
     let question = if which.wakers { OffCpuStacks::by_waker() } else { OffCpuStacks::default() };
     let mut reply = match which.causes {
         false => input.ask_with_stacks(|_| question)?,
-        true => {
-            let limits = Limits::of(input)?;
-            let mut reply = input.ask_with_stacks(|_| question.with_causes(limits.each_cause()))?;
-            reply.warnings.extend(limits.warnings(input));
-            reply
-        }
+        true => with_limits(input, |causes| question.with_causes(causes))?,
     };
     if selection.is_any() {
         reply.answer = reply.answer.only(&input.chosen(selection)?);
     }
+    Ok(reply)
+}
+
+/// Asks with the causes of waits, for which the limits of groups must be known.
+fn with_limits<Q: Question>(
+    input: &Input,
+    question: impl FnOnce(Causes) -> Q,
+) -> anyhow::Result<Reply<Q::Answer>> {
+    let limits = Limits::of(input)?;
+    let mut reply = input.ask_with_stacks(|_| question(limits.each_cause()))?;
+    reply.warnings.extend(limits.warnings(input));
     Ok(reply)
 }
 
@@ -171,10 +171,14 @@ fn within_requests(
     input: &Input,
     selection: &Selection,
     name: &str,
-    slowest: bool,
+    which: &Which,
 ) -> anyhow::Result<Asked> {
     let chosen = input.chosen(selection)?;
-    let reply = input.ask_with_stacks(|_| RequestStacks::new(name, slowest).about(chosen))?;
+    let question = RequestStacks::new(name, which.slowest).about(chosen);
+    let reply = match which.causes {
+        false => input.ask_with_stacks(|_| question)?,
+        true => with_limits(input, |causes| question.with_causes(causes))?,
+    };
     check_mark(input, name, reply.state.marks())?;
     let (requests, of) = (reply.answer.requests, reply.answer.of);
     if of == 0 {
