@@ -122,7 +122,7 @@ fn check_harmless(pictures: &[String; 3]) {
     }
     assert_eq!(pictures[0].matches("<svg").count(), 1);
     let parts = pictures[2].matches("class=\"part\"").count();
-    assert_eq!(pictures[2].matches("</script>").count(), 6 + parts, "no name ends a script");
+    assert_eq!(pictures[2].matches("</script>").count(), 7 + parts, "no name ends a script");
 }
 
 #[test]

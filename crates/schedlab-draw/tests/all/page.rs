@@ -69,7 +69,7 @@ fn a_person_finds_their_way_in_a_real_browser() {
     assert!(result["svg"].as_u64() > Some(2) && result["svgBroken"] == false, "{result:#}");
     assert_eq!(result["requests"], 0, "nothing leaves the page");
     assert_eq!(
-        result["scripts"], 8,
+        result["scripts"], 9,
         "head, coarse, script, marks, power, sleeps, two parts: no name is markup"
     );
     assert_eq!(browser.requests, [format!("file://{}", file.display())], "the page and no more");

@@ -158,7 +158,7 @@ fn threads_of_a_process_and_tasks_of_a_group_share_a_row() {
     };
     let closed = "[...document.querySelectorAll('option:disabled')].map((option) => option.value)";
     let closed = browser.evaluate(closed);
-    assert_eq!(closed, json!(["process", "group", "process", "group", "frequency"]));
+    assert_eq!(closed, json!(["process", "group", "request", "process", "group", "frequency"]));
     std::fs::remove_file(&file).expect("ours");
 }
 
