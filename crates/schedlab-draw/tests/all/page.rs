@@ -70,7 +70,7 @@ fn a_person_finds_their_way_in_a_real_browser() {
     assert_eq!(result["requests"], 0, "nothing leaves the page");
     assert_eq!(
         result["scripts"], 9,
-        "head, coarse, script, marks, power, sleeps, two parts: no name is markup"
+        "head, coarse, script, marks, power, requests, stacks, two parts: no name is markup"
     );
     assert_eq!(browser.requests, [format!("file://{}", file.display())], "the page and no more");
     std::fs::remove_file(&file).expect("ours");
