@@ -124,7 +124,7 @@ fn throttled_once(dir: &Path) -> (Vec<String>, f64) {
         (row["holder_pid"].as_f64() == Some(holder) && row["known_by"] == "mutex", "the holder"),
         (off <= 0.05, "the throttled time"),
         (of("holder_throttled_ns") > of("holder_runnable_ns"), "what the holder waited for"),
-        (why.contains(&held) && why.contains(", was throttled for "), "why"),
+        (why.contains(&held) && why.contains("was throttled"), "why"),
     ];
     let wrong = wrong.iter().filter(|(is_right, _)| !is_right);
     let more = |what: &&str| format!("{what}: the kernel counted {cost} for {holder}: {row} {why}");

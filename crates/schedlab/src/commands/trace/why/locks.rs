@@ -26,22 +26,34 @@ pub(crate) fn of_holder(row: &LockHeld, reply: &Reply<LocksAnswer>) -> Option<St
     let state = &reply.state;
     let holder = Named::of(row.holder?, state);
     let lock = reply.answer.title(row.lock, state);
-    let lacked = match (row.throttled > row.runnable, row.displaced_by()) {
-        (true, _) => "was throttled".to_owned(),
+    // What it lacked most, and how much waiting that was.
+    let (lacked, part) = match (row.throttled > row.runnable, row.displaced_by()) {
+        (true, _) => ("was throttled".to_owned(), row.throttled),
         (false, Some(by)) if row.displaced >= row.runnable - row.displaced => {
-            format!("was displaced by {}", Named::of(by, state))
+            (format!("was displaced by {}", Named::of(by, state)), row.displaced)
         }
-        (false, Some(by)) => format!("waited for a CPU behind {}", Named::of(by, state)),
-        (false, None) => "had no CPU".to_owned(),
+        (false, Some(by)) => {
+            let what = format!("waited for a CPU behind {}", Named::of(by, state));
+            (what, row.runnable - row.displaced)
+        }
+        (false, None) => ("had no CPU".to_owned(), row.cost()),
     };
     let waiters = match row.tasks_max {
         1 => "a task".to_owned(),
         count => format!("up to {count} tasks"),
     };
+    let (stalled, cost) = (row.stalled.readable(), row.cost().readable());
+    // A part under one percent is no other story.
+    if part.0 * 100 >= row.cost().0 * 99 {
+        return Some(format!(
+            "{holder}, which held the lock {lock}, {lacked} for {stalled} while {waiters} waited for the lock: \
+             {cost} of waiting."
+        ));
+    }
     Some(format!(
-        "{holder}, which held the lock {lock}, {lacked} for {} while {waiters} waited for the lock: {} of waiting.",
-        row.stalled.readable(),
-        row.cost().readable()
+        "{holder}, which held the lock {lock}, had no CPU for {stalled} while {waiters} waited for the lock: \
+         {cost} of waiting, {} of it while it {lacked}.",
+        part.readable()
     ))
 }
 
