@@ -73,6 +73,8 @@ mod task;
 mod task_filter;
 mod task_life;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod throttling;
 mod totals;
 mod waiting;

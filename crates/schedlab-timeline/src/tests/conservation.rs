@@ -1,9 +1,7 @@
 //! Work conservation on timelines as text. A column is a microsecond.
 
+use crate::{Conservation, ConservationAnswer, ConservationOptions, Reply, ask, notation};
 use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid, Place, Topology, What};
-use schedlab_timeline::{
-    Conservation, ConservationAnswer, ConservationOptions, Reply, ask, notation,
-};
 
 fn reply(text: &str, min: u64, tell: impl Fn(&mut notation::Trace)) -> Reply<ConservationAnswer> {
     reply_joining(text, (min, 0), tell)

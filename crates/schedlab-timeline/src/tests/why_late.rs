@@ -1,7 +1,7 @@
 //! What an interval of a task's life was spent on, on timelines as text. A column is a microsecond.
 
+use crate::{Cut, WhyLate, ask_within, notation};
 use schedlab_model::{Nanos, Pid};
-use schedlab_timeline::{Cut, WhyLate, ask_within, notation};
 
 /// `start-end task what`, a line for each part, from the view of the task `A`.
 fn spent(text: &str, (from, to): (u64, u64)) -> Vec<String> {
@@ -16,7 +16,7 @@ fn spent(text: &str, (from, to): (u64, u64)) -> Vec<String> {
         told = part.span.end;
     }
     assert_eq!(told, reply.observed.end);
-    let line = |part: &schedlab_timeline::Spent| {
+    let line = |part: &crate::Spent| {
         let (start, end) = (part.span.start.0 / 1000, part.span.end.0 / 1000);
         let name = reply.state.name(part.task);
         let cpu = part.doing.cpu().map_or(String::new(), |cpu| format!(" {cpu}"));

@@ -1,9 +1,9 @@
 //! Timelines as text with tracepoints that have arguments, for the tests of what reads them.
 
+use crate::notation;
 use schedlab_model::{
     Context, Cpu, Event, EventSource, Nanos, OtherFormat, Pid, TraceInfo, Warning, What,
 };
-use schedlab_timeline::notation;
 use std::borrow::Cow;
 use std::io;
 

@@ -1,13 +1,13 @@
 //! Time off the CPU by stack, on timelines as text. A column is a microsecond.
 
-use crate::causes::quota_source;
-use crate::fired;
-use crate::fired::Fired;
-use schedlab_model::{EventSource, Nanos, Pid, Span};
-use schedlab_timeline::{
+use crate::tests::causes::quota_source;
+use crate::tests::fired;
+use crate::tests::fired::Fired;
+use crate::{
     Causes, Cut, OffCpuAnswer, OffCpuStacks, Reply, RequestSpans, RequestStacks, TaskRow, Tasks,
     Throttled, Throttling, Unslept, WithArguments, ask, ask_within,
 };
+use schedlab_model::{EventSource, Nanos, Pid, Span};
 
 /// A sleeps twice and waits a tick after the first; B sleeps to the end, without a stack.
 const TEXT: &str = "
@@ -62,7 +62,7 @@ fn the_sum_is_the_time_asleep_of_tasks() {
         let cut = Cut { from: Some(Nanos(cut.0)), to: Some(Nanos(cut.1)) };
         let reply = ask_within(&mut fired::source(TEXT, &fired()), cut, both.clone()).unwrap();
         let (off, tasks) = reply.answer;
-        let asleep = |row: &schedlab_timeline::TaskRow| {
+        let asleep = |row: &crate::TaskRow| {
             (row.asleep.sleeping + row.asleep.uninterruptible + row.asleep.stopped).0
         };
         let sum: u64 = tasks.rows.iter().map(asleep).sum();
@@ -114,8 +114,7 @@ fn a_sleep_has_who_ended_it_and_a_bystander_of_an_interrupt_is_no_waker() {
         let reply = ask_within(&mut source, Cut::default(), WithArguments(question)).unwrap();
         let folded = reply.answer.folded(&reply.state).into_iter();
         let folded = folded.filter(|of| of.frames[0] == "A");
-        let told =
-            |of: schedlab_timeline::FoldedStack| format!("{} {}", of.frames.join(";"), of.time.0);
+        let told = |of: crate::FoldedStack| format!("{} {}", of.frames.join(";"), of.time.0);
         (folded.map(told).collect::<Vec<_>>(), reply.answer.by_name(&reply.state))
     };
     let (mut found, rows) = ask(OffCpuStacks::by_waker());

@@ -1,8 +1,8 @@
 //! Time on the CPU by stack, on timelines as text. A column is a microsecond.
 
-use crate::fired::{self, Fired};
+use crate::tests::fired::{self, Fired};
+use crate::{Cut, OffCpuStacks, OnCpuStacks, Tasks, WithArguments, ask_within};
 use schedlab_model::Pid;
-use schedlab_timeline::{Cut, OffCpuStacks, OnCpuStacks, Tasks, WithArguments, ask_within};
 
 /// A runs for 7 microseconds, B for 3, and A sleeps in between.
 const TEXT: &str = "

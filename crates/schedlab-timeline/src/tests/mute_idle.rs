@@ -1,10 +1,10 @@
 //! Some kernels tell no switch away from idle on some CPUs: what such a CPU does is unknown, not idle.
 
+use crate::{Cpus, Tasks, ask};
 use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, EventSource, Left, Nanos, Pid, Prio, Span, TraceInfo,
     Warning, What,
 };
-use schedlab_timeline::{Cpus, Tasks, ask};
 use std::io;
 
 struct Events(Vec<Event>, TraceInfo);

@@ -1,17 +1,17 @@
 //! Windows of a stream: each says what the same part of a whole trace says.
 
-use crate::causes::quota_source;
-use crate::chaos::Dice;
+use crate::notation::Trace;
+use crate::tests::causes::quota_source;
+use crate::tests::chaos::Dice;
+use crate::{
+    Causes, Cpus, Cut, Latency, Question, Reply, Tasks, Throttling, Windows, WithArguments,
+    ask_within, notation,
+};
 use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, EventSource, Groups, Left, Member, Nanos, Pid, Prio, Span,
     TraceInfo, What,
 };
 use schedlab_random::SplitMix64;
-use schedlab_timeline::notation::Trace;
-use schedlab_timeline::{
-    Causes, Cpus, Cut, Latency, Question, Reply, Tasks, Throttling, Windows, WithArguments,
-    ask_within, notation,
-};
 
 type Asked = (Latency, Tasks, Causes, Cpus);
 

@@ -1,9 +1,6 @@
-//! The tests of this crate, in one program: it is linked once.
+//! Tests of whole questions: a trace in, an answer out.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "tests stop at the first surprise, read files and start peers"
-)]
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 mod answers;
 mod causes;
@@ -22,6 +19,5 @@ mod power;
 mod requests;
 mod stacks;
 mod task_states;
-
 mod why_late;
 mod windows;

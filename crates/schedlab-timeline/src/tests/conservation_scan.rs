@@ -1,14 +1,14 @@
 //! Work conservation against its own definition: after every change, all tasks and all CPUs are looked
 //! at. That is too slow for a trace and too simple to be wrong.
 
+use crate::notation::Trace;
+use crate::{
+    Activity, Change, Conservation, ConservationOptions, Episode, Occupant, Question, State,
+    Switch, TaskId, ask,
+};
 use proptest::prelude::*;
 use schedlab_model::{
     Affinity, Clock, Comm, Context, Cpu, CpuSet, Event, Left, Nanos, Pid, Prio, TraceInfo, What,
-};
-use schedlab_timeline::notation::Trace;
-use schedlab_timeline::{
-    Activity, Change, Conservation, ConservationOptions, Episode, Occupant, Question, State,
-    Switch, TaskId, ask,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

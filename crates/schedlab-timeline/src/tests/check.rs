@@ -1,7 +1,7 @@
 //! Counters of the kernel beside the events, on timelines as text. A column is ten milliseconds.
 
+use crate::{Checked, Cut, Reply, Who, ask, ask_within, notation};
 use schedlab_model::{Counted, Nanos, Pid};
-use schedlab_timeline::{Checked, Cut, Reply, Who, ask, ask_within, notation};
 
 const MS: u64 = 1_000_000;
 

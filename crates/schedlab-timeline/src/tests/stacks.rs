@@ -1,10 +1,10 @@
 //! Where tasks blocked, by stacks behind their switches, on timelines as text. A column is a microsecond.
 
+use crate::{BlockedIn, Cut, Stacks, Tasks, WhyLate, WithArguments, ask_within};
 use schedlab_model::{Nanos, Pid};
-use schedlab_timeline::{BlockedIn, Cut, Stacks, Tasks, WhyLate, WithArguments, ask_within};
 
-use crate::fired;
-use crate::fired::Fired;
+use crate::tests::fired;
+use crate::tests::fired::Fired;
 
 /// A sleeps twice, B once to the end; A's second sleep ends before its stack is logged.
 const TEXT: &str = "

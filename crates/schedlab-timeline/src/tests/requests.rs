@@ -1,7 +1,7 @@
 //! What requests were spent on, on timelines as text. A column is a microsecond.
 
+use crate::{Chosen, Cut, Part, Requests, RequestsAnswer, Who, ask_within, notation};
 use schedlab_model::Nanos;
-use schedlab_timeline::{Chosen, Cut, Part, Requests, RequestsAnswer, Who, ask_within, notation};
 use std::fmt::Write as _;
 
 fn parsed(text: &str) -> notation::Trace {
@@ -17,7 +17,7 @@ fn ask(text: &str, nth: usize) -> RequestsAnswer {
 
 /// `start-end parts`, longest first, with `+` where it had not ended; parts without time are left out.
 fn told(answer: &RequestsAnswer) -> Vec<String> {
-    let line = |request: &schedlab_timeline::Request| {
+    let line = |request: &crate::Request| {
         let (start, end) = (request.span.start.0 / 1000, request.span.end.0 / 1000);
         let sum: u64 = request.parts.iter().map(|part| part.0).sum();
         assert_eq!(sum, request.span.duration().0, "each instant is in one part");
@@ -146,7 +146,7 @@ fn who_ran_while_slow_and_middle_requests_waited_is_summed_over_them() {
     }
     let answer = ask(&format!("0 | {}\n  | {}\n{marks}", rows[0], rows[1]), 1);
     let [slow, middle] = &answer.instead;
-    let times = |found: &schedlab_timeline::Meanwhile| -> Vec<u64> {
+    let times = |found: &crate::Meanwhile| -> Vec<u64> {
         found.ran.iter().map(|(_, time)| time.0 / 1000).collect()
     };
     assert_eq!((times(slow), times(middle)), (vec![7], vec![1 + 1]));

@@ -1,12 +1,12 @@
 //! Bad placements that a generator plants in a trace, and what looks like one and is none. The generator writes its
 //! ledger from what it does and knows nothing of the analysis.
 
+use crate::notation::Trace;
+use crate::{Cause, Conservation, ConservationOptions, Episode, ask};
 use schedlab_model::{
     Affinity, Clock, Comm, Context, Cpu, CpuSet, Event, Left, Nanos, Pid, Prio, TraceInfo, What,
 };
 use schedlab_random::SplitMix64;
-use schedlab_timeline::notation::Trace;
-use schedlab_timeline::{Cause, Conservation, ConservationOptions, Episode, ask};
 
 const GROUPS: u16 = 6;
 /// CPUs of a group; tasks stay in theirs.

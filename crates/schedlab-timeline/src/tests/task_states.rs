@@ -1,7 +1,7 @@
 //! How long tasks were not runnable, in which state, and who ended it. A column is a microsecond.
 
+use crate::{Asleep, Cut, Slices, TaskRow, Tasks, ask_within, notation};
 use schedlab_model::{Context, Cpu, Event, Left, Nanos, OtherFormat, Pid, What};
-use schedlab_timeline::{Asleep, Cut, Slices, TaskRow, Tasks, ask_within, notation};
 
 /// A sleeps uninterruptibly from 3 to 7, and interruptibly from 9 to 11; from 12 on it is stopped.
 fn trace() -> notation::Trace {

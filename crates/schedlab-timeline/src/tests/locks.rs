@@ -1,8 +1,8 @@
 //! Who waited for locks and what their holders did, by hand arithmetic on timelines as text. A column is a microsecond.
 
-use crate::fired::{self, Fired};
+use crate::tests::fired::{self, Fired};
+use crate::{Cut, LockHeld, LockKind, LockName, Locks, LocksAnswer, Reply, ask_within};
 use schedlab_model::{Nanos, Pid, Span, TraceInfo};
-use schedlab_timeline::{Cut, LockHeld, LockKind, LockName, Locks, LocksAnswer, Reply, ask_within};
 
 const ENTER: &str = "sys_enter_futex";
 const EXIT: &str = "sys_exit_futex";

@@ -1,10 +1,10 @@
 //! Chains of migrations, locality and the worst waits, on timelines as text. A column is a microsecond.
 
-use schedlab_model::{Cpu, Distance, Nanos, Pid, Place, Topology, What};
-use schedlab_timeline::{
+use crate::{
     Cpus, Instead, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question,
     Reply, Tasks, When, Worst, ask, notation,
 };
+use schedlab_model::{Cpu, Distance, Nanos, Pid, Place, Topology, What};
 
 fn reply<Q: Question>(text: &str, question: Q) -> Reply<Q::Answer> {
     let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -24,14 +24,13 @@ fn topology() -> Topology {
 }
 
 fn chains(reply: &Reply<MigrationsAnswer>) -> Vec<String> {
-    let hop = |hop: &schedlab_timeline::Hop| {
+    let hop = |hop: &crate::Hop| {
         let name = reply.state.name(hop.moved.task);
         let displaced = hop.displaced.map(|task| format!("!{}", reply.state.name(task)));
         let displaced = displaced.unwrap_or_default();
         format!("{name} {}-{} {}{displaced}", hop.moved.from, hop.moved.to, hop.moved.cause())
     };
-    let chain =
-        |hops: &Vec<schedlab_timeline::Hop>| hops.iter().map(hop).collect::<Vec<_>>().join(", ");
+    let chain = |hops: &Vec<crate::Hop>| hops.iter().map(hop).collect::<Vec<_>>().join(", ");
     reply.answer.chains.iter().map(chain).collect()
 }
 

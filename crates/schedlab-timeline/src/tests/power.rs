@@ -1,9 +1,9 @@
 //! Frequencies, idle states and work by hand arithmetic, on timelines as text. A column is a microsecond.
 
+use crate::{Cut, IdleState, Power, PowerAnswer, Reply, Step, Within, ask_within};
 use schedlab_model::{Cpu, Nanos, Pid};
-use schedlab_timeline::{Cut, IdleState, Power, PowerAnswer, Reply, Step, Within, ask_within};
 
-use crate::fired;
+use crate::tests::fired;
 
 /// Asks a timeline with tracepoints: when in nanoseconds, on which CPU, name, arguments.
 fn asked(text: &str, fired: &[(u64, u16, &str, &str)], cut: Cut) -> Reply<PowerAnswer> {

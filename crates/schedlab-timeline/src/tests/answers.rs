@@ -1,10 +1,10 @@
 //! Timelines as text, answers in numbers. Times are in microseconds: a column is one.
 
-use schedlab_model::{Cpu, Kind, Nanos, Pid, Span};
-use schedlab_timeline::{
+use crate::{
     Activity, By, Conservation, ConservationOptions, Cpus, Cut, Density, Latency, Question, Reply,
     Slices, State, Tasks, Waiting, Worst, ask, ask_within, notation,
 };
+use schedlab_model::{Cpu, Kind, Nanos, Pid, Span};
 
 fn parsed(text: &str) -> notation::Trace {
     notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -34,7 +34,7 @@ fn check_latency(text: &str, expected: &str) {
     check(text, latency_text(&answer(text, Latency::new())), expected);
 }
 
-fn latency_text(answer: &schedlab_timeline::LatencyAnswer) -> String {
+fn latency_text(answer: &crate::LatencyAnswer) -> String {
     let figures = |h: &schedlab_stats::Histogram| {
         format!("{}/{}/{}", h.count(), h.sum() / 1000, h.max().unwrap_or(0) / 1000)
     };
@@ -127,9 +127,9 @@ fn a_yield_is_told_where_the_trace_has_the_system_call_and_nowhere_else() {
           |   aa  aa
         at 2: A is displaced";
     let why = |calls: &[(u64, &'static str)]| -> Vec<&'static str> {
-        let fired: Vec<crate::fired::Fired<'_>> =
+        let fired: Vec<crate::tests::fired::Fired<'_>> =
             calls.iter().map(|(at, name)| (*at, 0, Pid(1), *name, "")).collect();
-        let mut source = crate::fired::source(text, &fired);
+        let mut source = crate::tests::fired::source(text, &fired);
         let mut waits = ask(&mut source, Worst::new(9)).unwrap().answer;
         waits.retain(|wait| !wait.why.is_wakeup());
         waits.sort_by_key(|wait| wait.since);
@@ -157,10 +157,7 @@ fn a_trace_begins_with_its_first_event_and_not_with_a_name_told_before() {
     let reply = ask(&mut trace.source(), Cpus::new()).unwrap();
     assert_eq!((reply.origin, reply.observed.start), (trace.events[1].time, trace.events[1].time));
     assert_eq!(reply.state.name(reply.state.task_of(trace.events[0].by).unwrap()), "early");
-    assert_eq!(
-        schedlab_timeline::span_of(&mut trace.source()).unwrap().start,
-        trace.events[1].time
-    );
+    assert_eq!(crate::span_of(&mut trace.source()).unwrap().start, trace.events[1].time);
 }
 
 #[test]
@@ -272,7 +269,7 @@ fn density_is_exact_in_every_cell() {
         .collect();
     assert_eq!(cells, [(49151, 1, 32767, 2), (65535, 3, 65535, 1)]);
     assert_eq!(answer.rows[1].1[0].unknown, 65535);
-    assert_eq!(answer.rows[1].1[1], schedlab_timeline::Cell::default());
+    assert_eq!(answer.rows[1].1[1], crate::Cell::default());
 }
 
 /// What is printed is what was parsed.

@@ -1,15 +1,15 @@
 //! Whatever the events claim: a task is in one place, time is conserved, nothing panics.
 
-use schedlab_model::{
-    Clock, Context, Cpu, CpuSet, Event, Kind, Left, Nanos, Phase, Pid, Prio, TraceInfo, What,
-};
-use schedlab_random::SplitMix64;
-use schedlab_timeline::notation::Trace;
-use schedlab_timeline::{
+use crate::notation::Trace;
+use crate::{
     By, Causes, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency,
     LatencyByCpu, Locality, Migrations, Occupant, OffCpuStacks, Slices, State, Tasks, Waiting, Who,
     Worst, ask, span_of,
 };
+use schedlab_model::{
+    Clock, Context, Cpu, CpuSet, Event, Kind, Left, Nanos, Phase, Pid, Prio, TraceInfo, What,
+};
+use schedlab_random::SplitMix64;
 
 /// The same everywhere.
 pub(crate) struct Dice(pub(crate) SplitMix64);

@@ -1,13 +1,13 @@
 //! Causes of waits by hand arithmetic, on timelines as text. A column is a microsecond unless a tick says otherwise.
 
-use crate::fired;
-use schedlab_model::{
-    Affinity, Cpu, CpuSet, EventSource, Groups, Limit, Member, Nanos, Pid, Prio, TraceInfo, What,
-};
-use schedlab_timeline::notation::{self, Trace};
-use schedlab_timeline::{
+use crate::notation::{self, Trace};
+use crate::tests::fired;
+use crate::{
     Causes, CausesAnswer, Doing, Part, Reply, Requests, State, Throttling, ThrottlingAnswer,
     WaitCause, WhyLate, WithArguments, ask,
+};
+use schedlab_model::{
+    Affinity, Cpu, CpuSet, EventSource, Groups, Limit, Member, Nanos, Pid, Prio, TraceInfo, What,
 };
 use std::collections::BTreeMap;
 
