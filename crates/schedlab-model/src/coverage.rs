@@ -5,7 +5,7 @@
 //! needs ([`Need`]); [`Known::of`] says whether the figure is exact, a bound, or not known.
 
 use crate::bound::Bound;
-use crate::{Kind, KindSet, Nanos};
+use crate::{Kind, Nanos};
 
 /// How much of the events of one kind a file holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,13 +44,6 @@ impl Coverage {
         let known = &mut self.kinds[kind as usize];
         if matches!(*known, Cover::Unsaid | Cover::Complete) {
             *known = cover;
-        }
-    }
-
-    /// Notes that the file can hold these kinds and no other.
-    pub fn only(&mut self, kinds: KindSet) {
-        for kind in Kind::ALL.into_iter().filter(|kind| !kinds.contains(*kind)) {
-            self.set(kind, Cover::Absent);
         }
     }
 
@@ -150,7 +143,7 @@ pub struct Known {
 
 impl Known {
     /// All of a trace is known.
-    pub const ALL: Self = Self {
+    pub(crate) const ALL: Self = Self {
         switches: Cover::Complete,
         wakings: Cover::Complete,
         wakes: Cover::Complete,
@@ -260,11 +253,6 @@ mod tests {
         coverage.set(Kind::Switch, Cover::Sampled);
         coverage.set(Kind::Switch, Cover::Complete);
         assert_eq!(coverage.of(Kind::Switch), Cover::Sampled);
-        coverage.only([Kind::Switch].into_iter().collect());
-        assert_eq!(
-            [Kind::Waking, Kind::Switch].map(|kind| coverage.of(kind)),
-            [Cover::Absent, Cover::Sampled]
-        );
         assert!(coverage.is_partial(Kind::Switch) && !coverage.is_partial(Kind::Waking));
     }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// starts a program. An apostrophe goes before texts that begin with `=`, `+`, `-`, `@`, a tab or a carriage return,
 /// unless they are numbers.
 #[must_use]
-pub fn as_text(text: &str) -> Cow<'_, str> {
+pub(crate) fn as_text(text: &str) -> Cow<'_, str> {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
         true => Cow::Owned(format!("'{text}")),
         false => Cow::Borrowed(text),

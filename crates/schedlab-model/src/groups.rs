@@ -79,7 +79,7 @@ pub struct Throttling {
     /// Time in which it was throttled, summed over CPUs.
     pub throttled: Nanos,
     /// CPU time that its tasks used.
-    pub ran: Option<Nanos>,
+    pub(crate) ran: Option<Nanos>,
     /// Between which instants.
     pub span: Span,
 }

@@ -40,7 +40,7 @@ pub use cpu::{Cpu, CpuListError, CpuSet};
 pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, What};
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};
 pub use fields::fields;
-pub use formula::as_text;
+use formula::as_text;
 pub use groups::{Count, Groups, Limit, Member, Throttling, container_id, is_within, lineage};
 pub use kernel_version::kernel_version;
 pub use knob::{Knob, Setting};

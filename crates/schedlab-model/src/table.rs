@@ -50,19 +50,19 @@ pub struct Head {
     /// What it holds.
     pub kind: Kind,
     /// Whether a cell can be unknown.
-    pub nullable: bool,
+    pub(crate) nullable: bool,
     /// What it means, a sentence.
     pub about: Cow<'static, str>,
     /// Its name in text, `GROUP: NAME` where neighbours have a group in common; empty if text has it with `--wide` only.
-    pub title: Cow<'static, str>,
+    pub(crate) title: Cow<'static, str>,
     /// Where the text is too narrow, columns with a higher rank are left out first; those of rank 0 never are.
-    pub rank: u8,
+    pub(crate) rank: u8,
     /// Whether each cell says if it is exact ([`Bound`]); JSON and CSV then have `NAME_bound` too.
     pub bounded: bool,
     /// Whether it is in JSON only, and only if it was asked for.
     pub on_request: bool,
     /// What a trace must hold for it; `None` if any trace does. Without that it is unknown or a bound ([`Rows::known`]).
-    pub need: Option<Need>,
+    pub(crate) need: Option<Need>,
 }
 
 /// How to get the cell of a row.

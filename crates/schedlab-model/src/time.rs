@@ -70,12 +70,6 @@ impl Nanos {
     pub fn readable(self) -> String {
         readable(self.0 as f64, Unit::Nanoseconds)
     }
-
-    /// The distance between two points, never negative.
-    #[must_use]
-    pub const fn abs_diff(self, other: Self) -> Self {
-        Self(self.0.abs_diff(other.0))
-    }
 }
 
 impl Add for Nanos {

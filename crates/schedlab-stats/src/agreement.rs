@@ -10,7 +10,7 @@ pub struct Agreement {
     /// The true correlation is above this with the asked level.
     pub at_least: f64,
     /// The number of compared pairs.
-    pub pairs: usize,
+    pub(crate) pairs: usize,
 }
 
 /// How alike two lists rank; `None` below 5 pairs, and where all values of a list are the same. The bound

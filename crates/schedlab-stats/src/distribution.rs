@@ -127,7 +127,7 @@ pub fn t_quantile(p: f64, degrees: f64) -> f64 {
 
 /// P(F <= f) of Fisher's F with `over` and `under` > 0 degrees of freedom (DLMF 8.17 by substitution).
 #[must_use]
-pub fn f_cdf(f: f64, over: f64, under: f64) -> f64 {
+pub(crate) fn f_cdf(f: f64, over: f64, under: f64) -> f64 {
     if f <= 0.0 {
         0.0
     } else {
@@ -140,7 +140,7 @@ pub fn f_cdf(f: f64, over: f64, under: f64) -> f64 {
 /// Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 31). The normal given the
 /// estimated deviation is integrated over that deviation's density by Simpson's rule.
 #[must_use]
-pub fn t_power(shift: f64, degrees: f64, level: f64) -> f64 {
+pub(crate) fn t_power(shift: f64, degrees: f64, level: f64) -> f64 {
     t_beyond(shift, degrees, t_reach(level, degrees))
 }
 

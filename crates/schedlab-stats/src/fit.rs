@@ -16,13 +16,13 @@ pub struct Line {
 impl Line {
     /// The value of the line at `x`.
     #[must_use]
-    pub fn at(&self, x: f64) -> f64 {
+    pub(crate) fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
 
     /// How far a point lies above the line.
     #[must_use]
-    pub fn residual(&self, (x, y): (f64, f64)) -> f64 {
+    pub(crate) fn residual(&self, (x, y): (f64, f64)) -> f64 {
         y - self.at(x)
     }
 }
@@ -39,9 +39,9 @@ pub struct Fit {
     /// The largest distance of a point from the line.
     pub residual_max: f64,
     /// Standard error of the slope, in units of y for each unit of x.
-    pub slope_error: f64,
+    pub(crate) slope_error: f64,
     /// Standard error of the intercept, in the unit of y.
-    pub intercept_error: f64,
+    pub(crate) intercept_error: f64,
     /// The number of points.
     pub count: usize,
 }

@@ -40,7 +40,7 @@ pub struct Bucket {
     /// The smallest value that falls into it.
     pub low: u64,
     /// The largest value that falls into it.
-    pub high: u64,
+    pub(crate) high: u64,
     /// How many values fell into it; never 0.
     pub count: u64,
 }
@@ -54,9 +54,6 @@ impl Bucket {
 }
 
 impl Histogram {
-    /// The largest relative error of a quantile: half a bucket's width.
-    pub const RELATIVE_ERROR: f64 = 1.0 / (2 << BITS) as f64;
-
     /// An empty histogram; allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
@@ -116,7 +113,7 @@ impl Histogram {
 
     /// Adds `n` equal values; the counts saturate at 2^64 - 1, as does the sum.
     #[inline]
-    pub fn record_n(&mut self, value: u64, n: u64) {
+    pub(crate) fn record_n(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
         }
@@ -261,7 +258,7 @@ impl Histogram {
     }
 
     /// The `q`-quantile (0 ..= 1, clamped) by nearest rank: the smallest value that at least a
-    /// fraction `q` of all values does not exceed, within [`Self::RELATIVE_ERROR`]. The ends are
+    /// fraction `q` of all values does not exceed, within half a bucket's width. The ends are
     /// exact: 0 gives the minimum, 1 the maximum. `None` when empty.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
@@ -431,7 +428,7 @@ impl From<Histogram> for Sparse {
 /// Why a stored histogram is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HistogramError {
+pub(crate) enum HistogramError {
     /// The buckets hold another number of values than `count` says.
     #[error("the buckets hold {held} values, but the count is {count}")]
     Count {
@@ -478,6 +475,9 @@ mod tests {
     use super::*;
     use schedlab_random::mix;
 
+    /// The largest relative error of a quantile: half a bucket's width.
+    const RELATIVE_ERROR: f64 = 1.0 / (2 << BITS) as f64;
+
     /// Numbers spread over all magnitudes.
     fn values(count: u64) -> Vec<u64> {
         (1..=count).map(|i| mix(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> (mix(i) % 64)).collect()
@@ -502,7 +502,7 @@ mod tests {
             let (low, high) = bounds_of(index_of(value));
             let middle = Bucket { low, high, count: 1 }.middle();
             assert!(
-                middle.abs_diff(value) as f64 <= value as f64 * Histogram::RELATIVE_ERROR,
+                middle.abs_diff(value) as f64 <= value as f64 * RELATIVE_ERROR,
                 "{middle} for {value}"
             );
         }
@@ -518,7 +518,7 @@ mod tests {
             let exact = sorted[rank - 1];
             let got = histogram.quantile(q).unwrap();
             assert!(
-                got.abs_diff(exact) as f64 <= exact as f64 * Histogram::RELATIVE_ERROR,
+                got.abs_diff(exact) as f64 <= exact as f64 * RELATIVE_ERROR,
                 "{q}: {got} instead of {exact}"
             );
         }

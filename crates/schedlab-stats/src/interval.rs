@@ -29,7 +29,7 @@ pub struct Interval {
     /// Confidence that was reached: at least what was asked for.
     pub level: f64,
     /// The method that made the interval.
-    pub method: Method,
+    pub(crate) method: Method,
 }
 
 impl Interval {
@@ -46,12 +46,6 @@ impl Interval {
     #[must_use]
     pub fn not_negative(self) -> Self {
         if self.estimate < 0.0 { self } else { Self { low: self.low.max(0.0), ..self } }
-    }
-
-    /// Whether it shares values with another.
-    #[must_use]
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.low <= other.high && other.low <= self.high
     }
 }
 
@@ -92,7 +86,11 @@ pub fn median_interval(sample: &Sample, level: f64) -> Result<Interval, SampleEr
 /// # Errors
 /// When even the whole range of the sample does not reach the level on each side, and
 /// [`SampleError::NoSpread`] where all values are the same.
-pub fn quantile_interval(sample: &Sample, q: f64, level: f64) -> Result<Interval, SampleError> {
+pub(crate) fn quantile_interval(
+    sample: &Sample,
+    q: f64,
+    level: f64,
+) -> Result<Interval, SampleError> {
     let n = sample.len() as u64;
     let risk = (1.0 - level) / 2.0;
     // Rank l (from 1) is below the quantile unless fewer than l values are: P(X <= l - 1) is the risk.
@@ -134,7 +132,7 @@ pub fn t_interval(sample: &Sample, level: f64) -> Result<Interval, SampleError> 
 ///
 /// # Errors
 /// Below three values, and [`SampleError::NoSpread`] where all values are the same.
-pub fn bootstrap(
+pub(crate) fn bootstrap(
     sample: &Sample,
     level: f64,
     seed: u64,

@@ -22,15 +22,11 @@ mod steady;
 
 pub use agreement::{Agreement, agreement};
 pub use change::{Level, change_points, change_points_among};
-pub use distribution::{
-    binomial_cdf, f_cdf, normal_cdf, normal_quantile, t_cdf, t_power, t_quantile,
-};
+pub use distribution::{binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use effect::{Effect, adjusted, disagreement, paired, pooled, welch};
 pub use fit::{Fit, Line, huber, least_squares, theil_sen};
-pub use histogram::{Bucket, Histogram, HistogramError};
-pub use interval::{
-    Interval, Method, bootstrap, interval, median_interval, quantile_interval, t_interval,
-};
+pub use histogram::{Bucket, Histogram};
+pub use interval::{Interval, Method, interval, median_interval, t_interval};
 pub use moderate::{Variance, moderated};
 pub use multiple::{benjamini_hochberg, holm};
 pub use power::{Aim, detectable, runs_needed};
@@ -38,7 +34,7 @@ pub use rank::{RankShift, Shift, brunner_munzel, fisher};
 pub use sample::{Sample, SampleError, median};
 pub use schedlab_random::Random;
 pub use segments::{Change, Kind, Population, Segment, Segments, segments};
-pub use steady::{STEADY_VALUES_MIN, Steady, warm_up};
+pub use steady::{Steady, warm_up};
 
 /// The examples of README.md are tested with those of the documentation.
 #[cfg(doctest)]

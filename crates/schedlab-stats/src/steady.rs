@@ -21,7 +21,7 @@ pub enum Steady {
 }
 
 /// The number of values below which [`warm_up`] makes no statement.
-pub const STEADY_VALUES_MIN: usize = 15;
+pub(crate) const STEADY_VALUES_MIN: usize = 15;
 
 /// Finds the warm-up of a run by the marginal standard error rule: of all beginnings, leave out the
 /// one that makes the standard error of the rest's mean smallest (MSER: White, "An effective

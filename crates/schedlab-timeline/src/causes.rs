@@ -237,7 +237,7 @@ pub struct TaskCauses {
     /// Its group at the end, as an index into [`schedlab_model::Groups::names`]; `None` if not known.
     pub group: Option<u32>,
     /// How many waits began or went on in the window; the one that is open at the end included.
-    pub waits: u64,
+    pub(crate) waits: u64,
     /// How long it waited in the window, by cause.
     pub parts: Parts,
     /// Its longest wait; of one that is open, as much as was seen.
@@ -306,11 +306,11 @@ pub struct CausesAnswer {
     /// By task: the group at the end.
     pub groups: Vec<Option<u32>>,
     /// By task: how long it ran in the window; shorter than the list of tasks if the last ones did not.
-    pub ran: Vec<Nanos>,
+    pub(crate) ran: Vec<Nanos>,
     /// Paths of the groups by their index; empty where the trace does not tell.
-    pub group_names: Vec<String>,
+    pub(crate) group_names: Vec<String>,
     /// What people call these groups.
-    pub group_titles: Vec<String>,
+    pub(crate) group_titles: Vec<String>,
 }
 
 impl CausesAnswer {

@@ -52,7 +52,7 @@ pub struct Checked {
     /// since kernels differ in what they count then.
     pub waited: Option<Nanos>,
     /// How often it came to run by the events.
-    pub arrivals: u64,
+    pub(crate) arrivals: u64,
     /// Whether its run time or its waiting is off by more than 2 %.
     pub is_off: bool,
 }

@@ -538,8 +538,8 @@ impl Totals for Conservation {
         ];
         totals.extend(Cause::ALL.into_iter().map(|cause| {
             let name = format!("lost_{}_ns", cause.name());
-            let about = format!("The part of it whose cause is `{}`.", cause.name());
-            Total::sum(&name, Lower, &about).needs(Need::Episodes)
+            let about = "The part of it with the cause that the name tells.";
+            Total::sum(&name, Lower, about).needs(Need::Episodes)
         }));
         totals
     }

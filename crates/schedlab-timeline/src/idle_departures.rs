@@ -23,15 +23,15 @@ pub struct Departures {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeparturesAnswer {
     /// Number of wakeups of tasks whose previous CPU idled.
-    pub previous_idle: u64,
+    pub(crate) previous_idle: u64,
     /// Number of those wakeups that went to another CPU.
-    pub left: u64,
+    pub(crate) left: u64,
 }
 
 impl DeparturesAnswer {
     /// The share of wakeups with an idle previous CPU that left it; `None` without such wakeups.
     #[must_use]
-    pub fn share(&self) -> Option<f64> {
+    pub(crate) fn share(&self) -> Option<f64> {
         (self.previous_idle > 0).then(|| self.left as f64 / self.previous_idle as f64)
     }
 }
@@ -39,7 +39,7 @@ impl DeparturesAnswer {
 impl Departures {
     /// About wakeups of these tasks.
     #[must_use]
-    pub fn about(chosen: Chosen) -> Self {
+    pub(crate) fn about(chosen: Chosen) -> Self {
         Self { chosen, ..Self::default() }
     }
 

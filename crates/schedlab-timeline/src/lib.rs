@@ -99,7 +99,7 @@ pub use density::{By, Cell, Density, DensityAnswer};
 pub use idle_departures::{Departures, DeparturesAnswer};
 pub use in_reply::InReply;
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};
-pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
+pub use locality::{Locality, LocalityAnswer, LocalityRow, Woken, WokenFar, WokenPair};
 pub use locks::{
     HELD, LockHeld, LockKind, LockName, LockWait, Locks, LocksAnswer, WAITED_FOR, tells_of_locks,
 };
@@ -128,7 +128,7 @@ pub use task::{Activity, Task, TaskId, Why};
 pub use task_filter::{Chosen, Who};
 pub use tasks::{Asleep, OffCpu, TaskRow, Tasks, TasksAnswer};
 pub use throttling::{Throttled, Throttling, ThrottlingAnswer};
-pub use totals::{About, Total, Totals};
+pub use totals::{About, Total};
 pub use waiting::{Bin, PlacedBin, Waiting, WaitingAnswer};
 pub use why_late::{Doing, Spent, WhyLate, WhyLateAnswer};
 pub use windows::Windows;

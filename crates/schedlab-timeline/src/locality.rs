@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Counts by distance, in the order of [`Distance::ALL`].
-pub type ByDistance = [u64; Distance::ALL.len()];
+pub(crate) type ByDistance = [u64; Distance::ALL.len()];
 
 /// Asks about locality. Without a topology only the matrix of wakers is answered.
 #[derive(Clone, Debug)]
@@ -33,9 +33,9 @@ pub struct Woken {
     /// The number of wakeups.
     pub count: u64,
     /// By the distance from where the task ran before.
-    pub from_previous: ByDistance,
+    pub(crate) from_previous: ByDistance,
     /// By the distance from the waker's CPU.
-    pub from_waker: ByDistance,
+    pub(crate) from_waker: ByDistance,
 }
 
 impl Woken {
@@ -51,7 +51,7 @@ impl Woken {
 
     /// Wakeups that left the cache, the node or the socket where the task ran before.
     #[must_use]
-    pub fn left(&self, level: Distance) -> u64 {
+    pub(crate) fn left(&self, level: Distance) -> u64 {
         let beyond = Distance::ALL.into_iter().zip(self.from_previous);
         beyond.filter(|(distance, _)| *distance > level).map(|(_, count)| count).sum()
     }
@@ -66,20 +66,18 @@ struct Sums {
 /// The locality of one task's wakeups.
 #[derive(Clone, Debug)]
 pub struct LocalityRow {
-    /// The task of this row.
-    pub task: TaskId,
     /// The pid of the task.
-    pub pid: Pid,
+    pub(crate) pid: Pid,
     /// The task's name at the end of the window.
-    pub comm: String,
+    pub(crate) comm: String,
     /// The wakeups of the task.
-    pub woken: Woken,
+    pub(crate) woken: Woken,
     /// The node on which it ran longest; `None` without a topology, or when it did not run.
-    pub home: Option<u32>,
+    pub(crate) home: Option<u32>,
     /// Time it ran on that node.
-    pub at_home: Nanos,
+    pub(crate) at_home: Nanos,
     /// Time it ran on other nodes.
-    pub away: Nanos,
+    pub(crate) away: Nanos,
 }
 
 /// What [`Locality`] found in a trace.
@@ -276,7 +274,6 @@ impl Question for Locality {
             let all = sums.ran.iter().fold(Nanos::ZERO, |sum, (_, time)| sum + *time);
             let at_home = home.map_or(Nanos::ZERO, |(_, time)| time);
             LocalityRow {
-                task: id,
                 pid: state.task(id).pid,
                 comm: state.name(id),
                 woken: sums.woken,

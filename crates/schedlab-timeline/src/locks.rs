@@ -184,7 +184,7 @@ pub struct LocksAnswer {
     /// The waits for locks, in order of time.
     pub waits: Vec<LockWait>,
     /// The names of locks that marks name.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// How many waits on futexes are taken for no locks.
     pub other_count: u64,
     /// How long these were, summed over tasks.

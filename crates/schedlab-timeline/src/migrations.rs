@@ -25,7 +25,7 @@ pub struct Hop {
     /// The move, with its time and CPUs.
     pub moved: Moved,
     /// Whom it displaced when it began to run there, if anybody.
-    pub displaced: Option<TaskId>,
+    pub(crate) displaced: Option<TaskId>,
 }
 
 impl Hop {
@@ -120,7 +120,7 @@ pub const MOVED_BY: [&str; 6] = ["wakeup", "fork", "balance", "asleep", "running
 impl Moved {
     /// What moved the task: one of [`MOVED_BY`].
     #[must_use]
-    pub const fn cause(&self) -> &'static str {
+    pub(crate) const fn cause(&self) -> &'static str {
         if self.for_affinity { "affinity" } else { self.when.name() }
     }
 }
@@ -128,7 +128,7 @@ impl Moved {
 impl When {
     /// What moves a task then, for people and scripts.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Waking => "wakeup",
             Self::Fork => "fork",
@@ -143,11 +143,11 @@ impl When {
 #[derive(Clone, Debug)]
 pub struct MigrationsAnswer {
     /// The numbers of migrations, in the order of [`MOVED_BY`].
-    pub totals: [u64; MOVED_BY.len()],
+    pub(crate) totals: [u64; MOVED_BY.len()],
     /// Migrations by [`MOVED_BY`] and distance ([`Distance::ALL`]); all zero without a topology.
-    pub counts: [[u64; Distance::ALL.len()]; MOVED_BY.len()],
+    pub(crate) counts: [[u64; Distance::ALL.len()]; MOVED_BY.len()],
     /// Chains of at least two moves, longest first, then earliest; at most as many as asked for.
-    pub chains: Vec<Vec<Hop>>,
+    pub(crate) chains: Vec<Vec<Hop>>,
     /// How many chains of at least two moves there were.
     pub chained: u64,
     /// If the trace has no migration events: how often a chosen task ran on another CPU than the
@@ -321,8 +321,8 @@ impl Totals for Migrations {
         .needs(Need::Migrations)];
         totals.extend(MOVED_BY.into_iter().map(|by| {
             let name = format!("migrations_{by}");
-            let about = format!("Moves whose cause is `{by}`.");
-            Total::count(&name, Neither, &about).needs(Need::Episodes)
+            let about = "Moves with the cause that the name tells.";
+            Total::count(&name, Neither, about).needs(Need::Episodes)
         }));
         let about = "Chains of at least two moves, in which each task displaces the next.";
         totals.push(Total::count("migration_chains", Neither, about).needs(Need::Episodes));

@@ -9,7 +9,7 @@ pub struct CommId(pub u32);
 
 impl CommId {
     /// The empty name: not known.
-    pub const UNKNOWN: Self = Self(0);
+    pub(crate) const UNKNOWN: Self = Self(0);
 }
 
 /// All names seen so far.
@@ -53,8 +53,8 @@ impl Names {
     }
 
     /// How many names there are; ids are below this.
-    #[must_use]
-    pub fn count(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
         self.names.len()
     }
 }

@@ -254,19 +254,19 @@ pub struct OffCpuStack {
     /// The task.
     pub task: TaskId,
     /// Why it waited without a sleep before; `None` of sleeps, and always if causes were not asked for.
-    pub unslept: Option<Unslept>,
+    pub(crate) unslept: Option<Unslept>,
     /// Where it went to sleep; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
     /// Who ended the sleep; `None` if wakers were not asked for.
-    pub woken: Option<WokenBy>,
+    pub(crate) woken: Option<WokenBy>,
     /// How often it went to sleep there, or waited without a sleep.
-    pub count: u64,
+    pub(crate) count: u64,
     /// How long it was not runnable.
-    pub blocked: Nanos,
+    pub(crate) blocked: Nanos,
     /// How long it then waited for a CPU.
-    pub waited: Nanos,
+    pub(crate) waited: Nanos,
     /// The same time by cause, if causes were asked for.
-    pub parts: Parts,
+    pub(crate) parts: Parts,
 }
 
 /// Time off the CPU by task and stack.
@@ -275,7 +275,7 @@ pub struct OffCpuAnswer {
     /// By task, then by stack.
     pub rows: Vec<OffCpuStack>,
     /// The stacks by their numbers.
-    pub stacks: Stacks,
+    pub(crate) stacks: Stacks,
     /// Whether causes of waits were asked for. Then waits without a sleep before have rows too.
     pub by_cause: bool,
     /// Sleeps one by one, if they were asked for.
@@ -579,26 +579,26 @@ impl OffCpuAnswer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackRow {
     /// The name of the tasks at the end.
-    pub comm: String,
+    pub(crate) comm: String,
     /// Why they waited without a sleep before; `None` of sleeps.
-    pub unslept: Option<Unslept>,
+    pub(crate) unslept: Option<Unslept>,
     /// The function that waited and its callers up to the outermost, `<-` between them; `None` where the trace holds no
     /// stack of it.
-    pub stack: Option<String>,
+    pub(crate) stack: Option<String>,
     /// Who ended these sleeps: the name of a task, or `an interrupt`; `None` if wakers were not asked for.
-    pub woken_by: Option<String>,
+    pub(crate) woken_by: Option<String>,
     /// The waker's stack, written as the other; `None` where the trace holds no stack of it.
-    pub waker_stack: Option<String>,
+    pub(crate) waker_stack: Option<String>,
     /// How many sleeps.
-    pub count: u64,
+    pub(crate) count: u64,
     /// How long the tasks were not runnable.
-    pub blocked: Nanos,
+    pub(crate) blocked: Nanos,
     /// How long they then waited for a CPU.
-    pub waited: Nanos,
+    pub(crate) waited: Nanos,
     /// The same time by cause; `None` if causes were not asked for.
-    pub parts: Option<Parts>,
+    pub(crate) parts: Option<Parts>,
     /// The part of both in those of all rows.
-    pub share: f64,
+    pub(crate) share: f64,
 }
 
 /// Functions of a stack that a table shows.

@@ -79,7 +79,7 @@ pub struct OnCpuAnswer {
     /// In order of tasks and stacks.
     pub rows: Vec<OnCpuStack>,
     /// The stacks by their numbers.
-    pub stacks: Stacks,
+    pub(crate) stacks: Stacks,
     /// Ticks one by one, if they were asked for.
     pub ticks: Ticks,
 }
@@ -90,13 +90,13 @@ pub struct OnCpuStack {
     /// The task.
     pub task: TaskId,
     /// The stack of its ticks; `None` of a task that met none.
-    pub stack: Option<StackId>,
+    pub(crate) stack: Option<StackId>,
     /// How many ticks.
-    pub ticks: u64,
+    pub(crate) ticks: u64,
     /// The part of the task's run time that these stand for.
-    pub ran: Nanos,
+    pub(crate) ran: Nanos,
     /// The square of its standard error, in nanoseconds squared.
-    pub variance: f64,
+    pub(crate) variance: f64,
 }
 
 /// What the interrupt that a timer makes puts on a stack is left out: the functions from its entry inwards.
@@ -285,17 +285,17 @@ impl OnCpuAnswer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningStackRow {
     /// The name of the tasks at the end.
-    pub comm: String,
+    pub(crate) comm: String,
     /// The function that ran and its callers up to the outermost, `<-` between them; `None` of tasks that met no tick.
-    pub stack: Option<String>,
+    pub(crate) stack: Option<String>,
     /// How many ticks met it.
-    pub ticks: u64,
+    pub(crate) ticks: u64,
     /// The part of the run time that these stand for.
-    pub ran: Nanos,
+    pub(crate) ran: Nanos,
     /// Its standard error.
-    pub error: Nanos,
+    pub(crate) error: Nanos,
     /// The part in the run time of all rows.
-    pub share: f64,
+    pub(crate) share: f64,
 }
 
 impl RunningStackRow {

@@ -8,7 +8,7 @@ pub struct Open {
     /// As much as was seen of the longest.
     pub longest_ns: u64,
     /// The same of all together.
-    pub sum_ns: u64,
+    pub(crate) sum_ns: u64,
 }
 
 impl Open {

@@ -135,11 +135,11 @@ impl Row for IdleState {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuPower {
     /// The CPU of this row.
-    pub cpu: Cpu,
+    pub(crate) cpu: Cpu,
     /// The mean frequency while a task ran, in hertz; `None` while it is not known.
     pub busy_hz: Option<f64>,
     /// Time in which a task ran at a known frequency.
-    pub known: Nanos,
+    pub(crate) known: Nanos,
     /// The lowest and the highest frequency, in hertz.
     pub range_hz: Option<(u64, u64)>,
     /// The number of changes of frequency.
@@ -147,15 +147,15 @@ pub struct CpuPower {
     /// The CPU's idle states, by number; `None` if the trace has no events of idle states.
     pub idle: Option<Vec<IdleState>>,
     /// Wakeups whose task waited for this CPU to leave an idle state.
-    pub exits: u64,
+    pub(crate) exits: u64,
     /// The sum of these waits.
-    pub exit_time: Nanos,
+    pub(crate) exit_time: Nanos,
     /// The longest of these waits.
-    pub exit_max: Nanos,
+    pub(crate) exit_max: Nanos,
     /// IPIs handled, and the time in them.
     pub ipis: Option<(u64, Nanos)>,
     /// Timers expired (hrtimer), and the time in them.
-    pub timers: Option<(u64, Nanos)>,
+    pub(crate) timers: Option<(u64, Nanos)>,
 }
 
 impl Row for CpuPower {
@@ -232,11 +232,11 @@ pub struct TaskPower {
     /// The task of this row.
     pub task: TaskId,
     /// Time in which it ran at a known frequency.
-    pub known: Nanos,
+    pub(crate) known: Nanos,
     /// The work of the task in that time, in cycles: time x frequency.
-    pub cycles: f64,
+    pub(crate) cycles: f64,
     /// The mean frequency in that time, in hertz.
-    pub mean_hz: f64,
+    pub(crate) mean_hz: f64,
 }
 
 impl<A> Row for InReply<'_, TaskPower, A> {

@@ -74,9 +74,9 @@ pub struct WakeMark {
     /// The task that was woken.
     pub task: TaskId,
     /// Where it last ran, where known.
-    pub last_cpu: Option<Cpu>,
+    pub(crate) last_cpu: Option<Cpu>,
     /// Where it was put, as far as it was known when the wakeup was logged.
-    pub cpu: Option<Cpu>,
+    pub(crate) cpu: Option<Cpu>,
     /// The task, interrupt or idle CPU that woke it.
     pub waker: Waker,
 }
@@ -93,7 +93,7 @@ pub struct SlicesAnswer {
     /// In order of time.
     pub wakes: Vec<WakeMark>,
     /// User marks: when, where, the task, the mark's id and phase.
-    pub marks: Vec<(Nanos, Cpu, TaskId, u32, Phase)>,
+    pub(crate) marks: Vec<(Nanos, Cpu, TaskId, u32, Phase)>,
     /// Other tracepoints: when, where, which.
     pub others: Vec<(Nanos, Cpu, u16)>,
     /// How many of all these were left out, since there were more than the limit.

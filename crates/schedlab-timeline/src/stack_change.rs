@@ -58,7 +58,7 @@ impl StackChange {
 
     /// After divided by before; `None` of a stack that was not there before.
     #[must_use]
-    pub fn ratio(&self) -> Option<f64> {
+    pub(crate) fn ratio(&self) -> Option<f64> {
         (self.before > Nanos::ZERO).then(|| self.after.0 as f64 / self.before.0 as f64)
     }
 

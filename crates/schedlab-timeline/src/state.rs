@@ -2,7 +2,9 @@
 
 use crate::names::{CommId, Names};
 use crate::pids::Pids;
-use crate::task::{Activity, Task, TaskId};
+#[cfg(test)]
+use crate::task::Activity;
+use crate::task::{Task, TaskId};
 use schedlab_model::{
     Clock, Comm, Cover, Coverage, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span,
     TraceInfo,
@@ -41,15 +43,15 @@ pub struct CpuState {
     /// The time since which the occupant is there.
     pub since: Nanos,
     /// The last event that it logged; zero when none.
-    pub last_event: Nanos,
+    pub(crate) last_event: Nanos,
     /// The last one at an earlier time than that.
     pub(crate) event_before: Nanos,
     /// The last task that left it; [`TaskId::NONE`] when none was seen.
-    pub last_task: TaskId,
+    pub(crate) last_task: TaskId,
     /// How many tasks wait on its queue.
     pub waiting: u32,
     /// Whether it belongs to the trace: an unobserved CPU stays unknown for ever.
-    pub observed: bool,
+    pub(crate) observed: bool,
     /// Whether an event says that a task was there.
     pub(crate) named: bool,
     /// When it woke a task last whose CPU no event tells; zero after its next event.
@@ -96,31 +98,31 @@ fn yields_of(others: &[OtherFormat]) -> Option<u16> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Losses that the source reports, and the number of events in them where it is known.
-    pub losses: u64,
+    pub(crate) losses: u64,
     /// Events lost, as far as the source knows how many.
-    pub lost_events: u64,
+    pub(crate) lost_events: u64,
     /// A task began to run while it still ran on another CPU: the clocks of CPUs disagree.
-    pub overlaps: u64,
+    pub(crate) overlaps: u64,
     /// A sleeping task ran without having been seen to be woken.
-    pub unwoken: u64,
+    pub(crate) unwoken: u64,
     /// An event named a task other than the one last seen on that CPU: a switch is missing.
-    pub contradictions: u64,
+    pub(crate) contradictions: u64,
     /// The sum of times between such an event and its CPU's event before: who ran then is not certain.
-    pub contradicted: Nanos,
+    pub(crate) contradicted: Nanos,
     /// Wakeups whose CPU was not the one that waking and migrations had led to.
-    pub replaced: u64,
+    pub(crate) replaced: u64,
     /// Tasks that went to a CPU which the trace does not cover.
-    pub out_of_sight: u64,
+    pub(crate) out_of_sight: u64,
     /// Waits that ended on another CPU than the one whose queue they were on: a migration was not logged.
-    pub unmoved: u64,
+    pub(crate) unmoved: u64,
     /// Time between wakeups and the waker's next event, where no `sched_wakeup` tells the chosen CPU.
-    pub misplaced: Nanos,
+    pub(crate) misplaced: Nanos,
     /// Tasks that were created and then ran without their first wakeup.
-    pub unborn: u64,
+    pub(crate) unborn: u64,
     /// Wakeups of which is not known whether an interrupt made them.
-    pub no_context: u64,
+    pub(crate) no_context: u64,
     /// Pids that were used by a second task.
-    pub reused_pids: u64,
+    pub(crate) reused_pids: u64,
 }
 
 /// The timeline at one instant.
@@ -172,7 +174,7 @@ pub struct State {
 impl State {
     /// The state before the first event: only what the source says beside its events is known.
     #[must_use]
-    pub fn new(info: &TraceInfo) -> Self {
+    pub(crate) fn new(info: &TraceInfo) -> Self {
         let start = info.span.map_or(Nanos::ZERO, |span| span.start);
         let mut state = Self {
             now: start,
@@ -229,7 +231,7 @@ impl State {
 
     /// The zero point for people: the first instant of the trace.
     #[must_use]
-    pub const fn origin(&self) -> Nanos {
+    pub(crate) const fn origin(&self) -> Nanos {
         self.origin
     }
 
@@ -304,7 +306,7 @@ impl State {
     }
 
     /// The tasks that wait on a CPU's queue, in no particular order.
-    pub fn waiters(&self, cpu: Cpu) -> impl Iterator<Item = TaskId> + '_ {
+    pub(crate) fn waiters(&self, cpu: Cpu) -> impl Iterator<Item = TaskId> + '_ {
         let first = self.cpu(cpu).map_or(TaskId::NONE, |cpu| cpu.head);
         std::iter::successors(Some(first).filter(|id| id.is_some()), |id| {
             Some(self.task(*id).next).filter(|id| id.is_some())
@@ -327,12 +329,6 @@ impl State {
     #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.tally
-    }
-
-    /// The kinds of events that the trace can hold.
-    #[must_use]
-    pub const fn kinds(&self) -> KindSet {
-        self.kinds
     }
 
     /// The kinds of scheduler events that were seen so far: a file can describe kinds that nobody
@@ -417,12 +413,9 @@ impl State {
         }
     }
 
-    /// Checks what must hold after every event; for tests, which call it after each.
-    ///
-    /// # Panics
-    /// When a task is in two places, or a count is wrong.
-    #[doc(hidden)]
-    pub fn assert_consistent(&self) {
+    /// Checks what must hold after every event.
+    #[cfg(test)]
+    pub(crate) fn assert_consistent(&self) {
         let mut running = 0;
         for (number, cpu) in self.cpus.iter().enumerate() {
             let number = Cpu(u16::try_from(number).expect("a CPU's number has 16 bits"));

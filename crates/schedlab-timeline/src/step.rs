@@ -31,7 +31,7 @@ impl State {
     ///
     /// Events must come in order of time; an earlier one is taken to have happened now.
     #[inline(always)]
-    pub fn step(&mut self, event: &Event, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn step(&mut self, event: &Event, see: &mut impl FnMut(&Change, &Self)) {
         self.now = self.now.max(event.time);
         let at = self.now;
         let logged = Logged { cpu: event.cpu, by: event.by, context: event.context };

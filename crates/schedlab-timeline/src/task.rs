@@ -76,9 +76,9 @@ pub struct Task {
     /// Who woke it last; [`TaskId::NONE`] for an idle CPU's interrupt, or when not known.
     pub waker: TaskId,
     /// The CPU that woke it last.
-    pub waker_cpu: Cpu,
+    pub(crate) waker_cpu: Cpu,
     /// In which context: anything but [`Context::Task`] means that the waker was only interrupted.
-    pub waker_context: Context,
+    pub(crate) waker_context: Context,
     /// The task's priority when last seen, as the kernel numbers it.
     pub prio: Prio,
     /// Where it last ran, or where the kernel said so; `None` when not known.
@@ -86,9 +86,9 @@ pub struct Task {
     /// Whether the CPU of the present wait was changed by a migration since it was placed.
     pub(crate) moved: bool,
     /// The CPU on which it last ran when the present wait began.
-    pub woken_from: Option<Cpu>,
+    pub(crate) woken_from: Option<Cpu>,
     /// When it last stopped running; zero when it was not seen to run.
-    pub ran_until: Nanos,
+    pub(crate) ran_until: Nanos,
 }
 
 impl Task {

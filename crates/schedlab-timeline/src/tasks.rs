@@ -74,11 +74,11 @@ pub struct OffCpu {
     /// The waker; `None` is interrupts, wakers that are not known, and stoppers.
     pub waker: Option<TaskId>,
     /// Whether a stopper woke it: it had waited to be moved, by its affinity or at an exec.
-    pub to_be_moved: bool,
+    pub(crate) to_be_moved: bool,
     /// The number of times off the CPU.
     pub count: u64,
     /// How long the task had slept before, summed over its sleeps.
-    pub time: Nanos,
+    pub(crate) time: Nanos,
 }
 
 /// How often, and how often by each distance.
@@ -110,7 +110,7 @@ pub struct TaskRow {
     pub ran: Nanos,
     /// How much of that interrupts took; `None` where the trace holds no `irq_handler_entry`, `softirq_entry` or
     /// `irq_vectors` event.
-    pub interrupts: Option<Nanos>,
+    pub(crate) interrupts: Option<Nanos>,
     /// Time it was runnable and did not run.
     pub waited: Nanos,
     /// Time it was not runnable, as far as the events tell.
@@ -123,7 +123,7 @@ pub struct TaskRow {
     pub blocked: Vec<BlockedIn>,
     /// Lengths of the slices in which it ran, in nanoseconds; those cut by the window's ends or by
     /// a loss count with what was seen of them.
-    pub slices: Histogram,
+    pub(crate) slices: Histogram,
     /// Switches by which it gave up its CPU to sleep, stop or die.
     pub voluntary: u64,
     /// Switches by which it was displaced, or yielded.
@@ -134,9 +134,9 @@ pub struct TaskRow {
     /// another CPU than the last.
     pub migrations: u64,
     /// How many of them `sched_setaffinity` or an exec asked for; `None` where the trace holds no `sched_migrate_task`.
-    pub migrations_for_affinity: Option<u64>,
+    pub(crate) migrations_for_affinity: Option<u64>,
     /// Migrations by distance, in the order of [`Distance::ALL`]; `None` without a topology.
-    pub migrations_by: Option<[u64; Distance::ALL.len()]>,
+    pub(crate) migrations_by: Option<[u64; Distance::ALL.len()]>,
 }
 
 /// What all tasks did.

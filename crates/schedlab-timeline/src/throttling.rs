@@ -95,13 +95,13 @@ pub struct Throttled {
     /// From when until when.
     pub span: Span,
     /// The task.
-    pub task: TaskId,
+    pub(crate) task: TaskId,
     /// The CPU that it had to leave.
-    pub cpu: Cpu,
+    pub(crate) cpu: Cpu,
     /// The group whose quota was used up, as an index into [`schedlab_model::Groups::names`].
     pub group: u32,
     /// Whether it may also have waited for other tasks: CPUs may have held a rest of the budget.
-    pub certain: bool,
+    pub(crate) certain: bool,
 }
 
 /// What the limits of groups did.
@@ -364,7 +364,7 @@ impl Throttling {
 
     /// Whether any group has a limit.
     #[must_use]
-    pub const fn is_needed(&self) -> bool {
+    pub(crate) const fn is_needed(&self) -> bool {
         !self.limited.is_empty()
     }
 

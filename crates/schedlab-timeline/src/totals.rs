@@ -30,33 +30,33 @@ const QUANTILES: [(&str, f64); 5] =
 impl Total {
     /// A total that does not grow with the length of the trace: a quantile, a mean, a share.
     #[must_use]
-    pub fn level(name: &str, unit: Unit, better: Better, about: &str) -> Self {
+    pub(crate) fn level(name: &str, unit: Unit, better: Better, about: &str) -> Self {
         let (name, about) = (name.to_owned(), about.to_owned());
         Self { name, unit, better, grows: false, about, need: None }
     }
 
     /// A number of events.
     #[must_use]
-    pub fn count(name: &str, better: Better, about: &str) -> Self {
+    pub(crate) fn count(name: &str, better: Better, about: &str) -> Self {
         Self { grows: true, ..Self::level(name, Unit::Count, better, about) }
     }
 
     /// A sum of times. `name` ends in `_ns`.
     #[must_use]
-    pub fn sum(name: &str, better: Better, about: &str) -> Self {
+    pub(crate) fn sum(name: &str, better: Better, about: &str) -> Self {
         Self { grows: true, ..Self::level(name, Unit::Nanoseconds, better, about) }
     }
 
     /// It needs this of a trace.
     #[must_use]
-    pub fn needs(self, need: Need) -> Self {
+    pub(crate) fn needs(self, need: Need) -> Self {
         Self { need: Some(need), ..self }
     }
 
     /// The quantiles and the sum of a histogram of times, for which less is better; what the sum and what the
     /// distribution needs.
     #[must_use]
-    pub fn times(name: &str, about: &str, sum: Need, distribution: Need) -> Vec<Self> {
+    pub(crate) fn times(name: &str, about: &str, sum: Need, distribution: Need) -> Vec<Self> {
         let quantile = |(end, q): (&str, f64)| {
             let name = format!("{name}_ns_{end}");
             let need = if q < 1.0 { distribution } else { sum };
@@ -88,7 +88,7 @@ pub struct About<'a> {
 }
 
 /// A question whose answer has numbers for the whole trace.
-pub trait Totals: Question + Sized {
+pub(crate) trait Totals: Question + Sized {
     /// The descriptions of the values, in their order.
     fn totals() -> Vec<Total>;
     /// Makes the question that gives the values.

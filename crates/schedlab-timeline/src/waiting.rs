@@ -49,15 +49,15 @@ pub struct Bin {
     /// The sum over tasks of the nanoseconds that they waited in it.
     pub waiting_ns: u128,
     /// Nanoseconds of it that were seen; the last bin may be cut short.
-    pub seen_ns: u64,
+    pub(crate) seen_ns: u64,
     /// The fewest tasks that ran at one time.
-    pub running_min: u32,
+    pub(crate) running_min: u32,
     /// The most tasks that ran at one time.
-    pub running_max: u32,
+    pub(crate) running_max: u32,
     /// The fewest tasks that waited at one time.
-    pub waiting_min: u32,
+    pub(crate) waiting_min: u32,
     /// The most tasks that waited at one time.
-    pub waiting_max: u32,
+    pub(crate) waiting_max: u32,
 }
 
 impl Bin {

@@ -6,7 +6,7 @@ use schedlab_model::{Cover, Cpu, CpuSet, Kind, Known, Nanos, Unit, Warning, read
 impl State {
     /// What is known of the trace: what its reader said, and what was met on the way.
     #[must_use]
-    pub fn known(&self) -> Known {
+    pub(crate) fn known(&self) -> Known {
         let tally = &self.tally;
         let best = |a: Cover, b: Cover| if a == Cover::Absent { b } else { a };
         // A kind that nobody saw was not recorded, unless nothing happened that it would have told.
@@ -52,7 +52,7 @@ impl State {
 
     /// Warnings that concern every answer drawn from this trace.
     #[must_use]
-    pub fn warnings(&self) -> Vec<Warning> {
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let mut doubt = |code: &str, what: String, remedy: &str| {
             warnings.push(Warning::new(code, what, remedy));

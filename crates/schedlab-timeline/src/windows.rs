@@ -43,15 +43,9 @@ impl Windows {
         Self { state, throttling: Throttling::new(info), has_begun: false, stayed: 0 }
     }
 
-    /// Where the next window begins.
-    #[must_use]
-    pub const fn start(&self) -> Nanos {
-        self.state.window.start
-    }
-
     /// The state at the start of the next window.
-    #[must_use]
-    pub const fn state(&self) -> &State {
+    #[cfg(test)]
+    pub(crate) const fn state(&self) -> &State {
         &self.state
     }
 

@@ -67,7 +67,7 @@ impl Word {
 
     /// As it is read.
     #[must_use]
-    pub const fn of(word: u64) -> Self {
+    pub(crate) const fn of(word: u64) -> Self {
         let place = word & ((1 << PLACE_BITS) - 1);
         if word >> 63 == 1 {
             Self::Kernel(word)

@@ -36,7 +36,7 @@ const LETTERS: &str = "{ 0x1, \"S\" }, { 0x2, \"D\" }, { 0x4, \"T\" }, { 0x8, \"
     { 0x20, \"Z\" }, { 0x40, \"P\" }, { 0x80, \"I\" }";
 
 /// Writes events as bodies of records.
-pub struct Encoder {
+pub(crate) struct Encoder {
     formats: Vec<(String, String)>,
     others: Vec<OtherFormat>,
     comms: TaskComms,
@@ -47,7 +47,7 @@ pub struct Encoder {
 impl Encoder {
     /// For the events of a source with this `info`.
     #[must_use]
-    pub fn new(info: &TraceInfo) -> Self {
+    pub(crate) fn new(info: &TraceInfo) -> Self {
         let mut formats = kernel_formats();
         formats.push((mark::SYSTEM.into(), mark::format_text(MARK, &info.marks)));
         let comms = TaskComms::new(info.comms.clone());
@@ -60,12 +60,12 @@ impl Encoder {
     /// System and text of the formats of all records that were written so far: streams learn
     /// tracepoints on the way, so ask at the end.
     #[must_use]
-    pub fn formats(&self) -> &[(String, String)] {
+    pub(crate) fn formats(&self) -> &[(String, String)] {
         &self.formats
     }
 
     /// Adds formats for tracepoints beyond those known.
-    pub fn learn(&mut self, others: &[OtherFormat]) {
+    pub(crate) fn learn(&mut self, others: &[OtherFormat]) {
         for other in others.iter().skip(self.others.len()) {
             let id = OTHERS.saturating_add(u16::try_from(self.others.len()).unwrap_or(u16::MAX));
             self.formats.push((
@@ -78,7 +78,7 @@ impl Encoder {
 
     /// The names of tasks as of the last event.
     #[must_use]
-    pub fn comms(&self) -> &BTreeMap<Pid, Comm> {
+    pub(crate) fn comms(&self) -> &BTreeMap<Pid, Comm> {
         self.comms.all()
     }
 
@@ -89,7 +89,7 @@ impl Encoder {
 
     /// The body of an event's record (little-endian, 64-bit); `None` for what is no record: a loss,
     /// and a task's first name.
-    pub fn body(&mut self, event: &Event) -> Option<&[u8]> {
+    pub(crate) fn body(&mut self, event: &Event) -> Option<&[u8]> {
         let packed = self.pack(event, "")?;
         Some(self.body_of(packed, &[]))
     }

@@ -20,30 +20,30 @@ pub struct Field {
     /// The name of the field.
     pub name: String,
     /// The C type of the field as the kernel prints it, with array brackets.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Bytes from the start of the record.
-    pub offset: u32,
+    pub(crate) offset: u32,
     /// The size of the field in the record, in bytes.
-    pub size: u32,
+    pub(crate) size: u32,
     /// Whether it is a signed number.
-    pub signed: bool,
+    pub(crate) signed: bool,
     /// Where its content is.
-    pub place: Place,
+    pub(crate) place: Place,
 }
 
 /// The format of one tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     /// The system of the tracepoint (`sched`).
-    pub system: String,
+    pub(crate) system: String,
     /// The name of the tracepoint (`sched_switch`).
-    pub name: String,
+    pub(crate) name: String,
     /// The number by which records name it.
-    pub id: u16,
+    pub(crate) id: u16,
     /// All fields, the common ones first.
     pub fields: Vec<Field>,
     /// What follows `print fmt:`.
-    pub print: String,
+    pub(crate) print: String,
 }
 
 impl Format {
@@ -73,7 +73,7 @@ impl Format {
 
     /// The field called `name`; `None` if the tracepoint does not have one.
     #[must_use]
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 }

@@ -71,8 +71,7 @@ pub use code::{Code, Word};
 pub use convert::{
     Converted, Line, List, Target, Told, convert, convert_ticks, convert_with, cut, list, tick_hz,
 };
-pub use dat::{RecordSource, Sink};
-pub use encode::Encoder;
+pub use dat::RecordSource;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use event_writer::EventWriter;

@@ -30,7 +30,7 @@ impl Part {
 
     /// Whether an event belongs to the chosen part.
     #[must_use]
-    pub fn holds(&self, event: &Event) -> bool {
+    pub(crate) fn holds(&self, event: &Event) -> bool {
         let chosen = |tasks: &BTreeSet<Pid>| {
             is_about(event, tasks) || matches!(event.what, What::Lost { .. })
         };

@@ -29,13 +29,13 @@ impl Symbols {
     /// The function that holds this address: the last one that begins at it or before. `None`
     /// before the first function.
     #[must_use]
-    pub fn name(&self, address: u64) -> Option<&str> {
+    pub(crate) fn name(&self, address: u64) -> Option<&str> {
         Some(self.at(address)?.1.as_str())
     }
 
     /// The function that begins at this address.
     #[must_use]
-    pub fn beginning_at(&self, address: u64) -> Option<&str> {
+    pub(crate) fn beginning_at(&self, address: u64) -> Option<&str> {
         let found = self.at(address).filter(|symbol| symbol.0 == address);
         found.map(|symbol| symbol.1.as_str())
     }

@@ -27,7 +27,7 @@ pub enum Cell<'r> {
 impl Cell<'_> {
     /// The same, without what it borrows.
     #[must_use]
-    pub fn into_owned(self) -> Cell<'static> {
+    pub(crate) fn into_owned(self) -> Cell<'static> {
         match self {
             Self::Unknown => Cell::Unknown,
             Self::Whole(number) => Cell::Whole(number),

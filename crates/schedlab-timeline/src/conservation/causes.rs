@@ -72,39 +72,39 @@ impl Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Because {
     /// The first wrong decision, as inferred from the rest.
-    pub cause: Cause,
+    pub(crate) cause: Cause,
     /// Since when the first waiter had waited when the episode began.
     pub waited_since: Nanos,
     /// When the episode began.
-    pub start: Nanos,
+    pub(crate) start: Nanos,
     /// A CPU that was free then and that the task may use: where it ran last if that is one, else one of its waker's LLC,
     /// else the first.
     pub instead: Option<Cpu>,
     /// Since when that one had been idle.
-    pub instead_idle_since: Nanos,
+    pub(crate) instead_idle_since: Nanos,
     /// Who woke it; [`TaskId::NONE`] when nobody did, or an interrupt on an idle CPU.
-    pub waker: TaskId,
+    pub(crate) waker: TaskId,
     /// The CPU that woke it.
     pub waker_cpu: Cpu,
     /// The context of the wakeup: unless [`Context::Task`], the waker was only interrupted.
-    pub waker_context: Context,
+    pub(crate) waker_context: Context,
     /// Whether the waker still ran on the CPU on which the task was put.
-    pub waker_stayed: bool,
+    pub(crate) waker_stayed: bool,
     /// The reason why the task waits.
-    pub why: Why,
+    pub(crate) why: Why,
     /// Where it last ran before it was woken.
     pub previous: Option<Cpu>,
     /// If the previous CPU was free when the task was woken: since when, and which task used it
     /// last.
-    pub previous_free: Option<(Nanos, TaskId)>,
+    pub(crate) previous_free: Option<(Nanos, TaskId)>,
     /// Whether a CPU of the waker's LLC was free when it was woken; `None` without a topology.
-    pub llc_had_free: Option<bool>,
+    pub(crate) llc_had_free: Option<bool>,
     /// The move that brought it here, if one did: from where, to where, and the CPU that moved it, where known.
-    pub moved: Option<(Cpu, Cpu, Option<Cpu>)>,
+    pub(crate) moved: Option<(Cpu, Cpu, Option<Cpu>)>,
     /// Who ran on the overloaded CPU when the episode began.
-    pub runs_instead: TaskId,
+    pub(crate) runs_instead: TaskId,
     /// Whether that is a kernel thread which belongs to its CPU.
-    pub kernel_thread: bool,
+    pub(crate) kernel_thread: bool,
 }
 
 /// What was true when a task was woken; later events wipe it out.

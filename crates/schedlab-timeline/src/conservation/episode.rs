@@ -32,7 +32,7 @@ pub struct Episode {
     pub cost: Nanos,
     /// Time that tasks waited in it, summed over tasks.
     pub waited: Nanos,
-    /// Who waited how long, the first [`Episode::TASKS_MAX`] in order of arrival.
+    /// Who waited how long, the first 16 in order of arrival.
     pub tasks: Vec<Share>,
     /// Number of further tasks that waited, beyond those listed.
     pub more_tasks: u32,
@@ -41,9 +41,6 @@ pub struct Episode {
 }
 
 impl Episode {
-    /// Tasks of an episode that are kept by name.
-    pub const TASKS_MAX: usize = TASKS_MAX;
-
     /// How many tasks waited besides the first one.
     #[must_use]
     pub fn others(&self) -> usize {
@@ -130,7 +127,7 @@ pub enum Ended {
 impl Ended {
     /// The CPU to which a waiter moved, if it ended so.
     #[must_use]
-    pub const fn moved_to(self) -> Option<Cpu> {
+    pub(crate) const fn moved_to(self) -> Option<Cpu> {
         match self {
             Self::Moved(cpu) | Self::Pulled(cpu) => Some(cpu),
             _ => None,
@@ -139,7 +136,7 @@ impl Ended {
 
     /// A stable name for scripts.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ran => "ran",
             Self::Moved(_) | Self::Pulled(_) => "moved",

@@ -14,17 +14,17 @@ pub struct LockHeld {
     /// The lock.
     pub lock: LockName,
     /// How the holder is known.
-    pub kind: LockKind,
+    pub(crate) kind: LockKind,
     /// Who held it; `None` if that is not known, or nobody did.
     pub holder: Option<TaskId>,
     /// How many waits, or parts of waits, there were.
-    pub waits: u64,
+    pub(crate) waits: u64,
     /// How many tasks these were.
-    pub waiters: u64,
+    pub(crate) waiters: u64,
     /// How long they waited, summed over tasks.
     pub waited: Nanos,
     /// The part of it in which the holder ran.
-    pub ran: Nanos,
+    pub(crate) ran: Nanos,
     /// In which it waited for a CPU, and was not throttled.
     pub runnable: Nanos,
     /// The part of that in which it had been displaced, and was not woken or created.
@@ -32,17 +32,15 @@ pub struct LockHeld {
     /// In which it was certainly throttled.
     pub throttled: Nanos,
     /// In which it was blocked.
-    pub blocked: Nanos,
+    pub(crate) blocked: Nanos,
     /// The rest: the holder is unknown, or what it did.
-    pub unknown: Nanos,
+    pub(crate) unknown: Nanos,
     /// How long the holder had no CPU while any task waited.
     pub stalled: Nanos,
     /// How many tasks waited at once then, at most.
     pub tasks_max: u64,
-    /// The longest such time.
-    pub longest: Option<Span>,
     /// Who was on the holder's CPU in that time.
-    pub instead: Meanwhile,
+    pub(crate) instead: Meanwhile,
 }
 
 /// A wait for a lock.

@@ -89,7 +89,6 @@ impl<'a> Sums<'a> {
             let Sum { waits, waiters, waited, parts, stalls } = sum;
             let Parts { ran, runnable, displaced, throttled, blocked } = parts;
             let (spans, tasks_max) = overlapped(&stalls);
-            let longest = spans.iter().map(|(span, _)| *span).max_by_key(|span| span.duration());
             let stalled = spans.iter().fold(Nanos::ZERO, |sum, (span, _)| sum + span.duration());
             let instead = occupants.during(spans.iter().map(|(span, cpu)| (*cpu, *span)));
             LockHeld {
@@ -107,7 +106,6 @@ impl<'a> Sums<'a> {
                 unknown: waited - ran - runnable - throttled - blocked,
                 stalled,
                 tasks_max,
-                longest,
                 instead,
             }
         };

@@ -6,9 +6,9 @@ use schedlab_model::{Cpu, Pid};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The line, or 0 when no single line is to blame.
-    pub line: usize,
+    pub(crate) line: usize,
     /// What is wrong in the line.
-    pub what: String,
+    pub(crate) what: String,
 }
 
 impl std::fmt::Display for ParseError {

@@ -44,7 +44,7 @@ impl Unslept {
 
     /// As a word in JSON and CSV.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Displaced => "displaced",
             Self::Yielded => "yielded",

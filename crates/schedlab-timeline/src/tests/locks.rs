@@ -2,7 +2,7 @@
 
 use crate::tests::fired::{self, Fired};
 use crate::{Cut, LockHeld, LockKind, LockName, Locks, LocksAnswer, Reply, ask_within};
-use schedlab_model::{Nanos, Pid, Span, TraceInfo};
+use schedlab_model::{Nanos, Pid, TraceInfo};
 
 const ENTER: &str = "sys_enter_futex";
 const EXIT: &str = "sys_exit_futex";
@@ -67,7 +67,6 @@ fn the_holder_of_a_mutex_is_who_released_it_and_its_wait_for_a_cpu_costs_each_wa
     let row = &reply.answer.rows[0];
     assert_eq!((row.cost(), row.stalled, row.tasks_max), (Nanos(8_000), Nanos(4_000), 2));
     assert_eq!(row.displaced, Nanos(8_000));
-    assert_eq!(row.longest, Some(Span::new(Nanos(4_000), Nanos(8_000))));
     assert_eq!(row.displaced_by().map(|task| reply.state.name(task)), Some("H".into()));
     assert_eq!(row.kind, LockKind::Mutex);
     let title = reply.answer.title(row.lock, &reply.state);

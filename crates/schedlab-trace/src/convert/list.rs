@@ -12,19 +12,19 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// On the trace's clock.
-    pub time: Nanos,
+    pub(crate) time: Nanos,
     /// The CPU that logged it.
-    pub cpu: Cpu,
+    pub(crate) cpu: Cpu,
     /// The task that ran there.
-    pub by: Pid,
+    pub(crate) by: Pid,
     /// The name that the task had at that time.
-    pub by_comm: String,
+    pub(crate) by_comm: String,
     /// What the CPU was doing: `task`, `softirq`, `hardirq` or `nmi`.
-    pub context: &'static str,
+    pub(crate) context: &'static str,
     /// The name of the event.
-    pub event: String,
+    pub(crate) event: String,
     /// The arguments of the event as text.
-    pub arguments: String,
+    pub(crate) arguments: String,
 }
 
 impl Row for Line {

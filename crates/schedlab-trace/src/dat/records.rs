@@ -16,7 +16,7 @@ pub enum Piece<'a> {
 
 /// Takes records one after the other: the buffer (0: the top one), the CPU, and the record or a
 /// loss. An error of it ends the reading.
-pub type Sink<'a> = dyn FnMut(usize, Cpu, Piece<'_>) -> io::Result<()> + 'a;
+pub(crate) type Sink<'a> = dyn FnMut(usize, Cpu, Piece<'_>) -> io::Result<()> + 'a;
 
 /// A trace as records. Each CPU's come in order of time; CPUs may take turns.
 pub trait RecordSource {

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 /// A trace.dat whose records come in order of time rather than of CPU.
-pub struct Spool {
+pub(crate) struct Spool {
     path: PathBuf,
     header: Header,
     /// The whole pages of each CPU so far.
@@ -26,14 +26,14 @@ impl Spool {
     ///
     /// # Errors
     /// The place beside `path` cannot be written.
-    pub fn create(path: &Path, header: Header) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, header: Header) -> io::Result<Self> {
         let (path, lanes) = (path.to_owned(), ByteLanes::create(path)?);
         Ok(Self { path, header, lanes, pages: Vec::new() })
     }
 
     /// What the head will say; formats, names and the number of CPUs may be learnt on the way, byte
     /// order and page size may not.
-    pub fn header(&mut self) -> &mut Header {
+    pub(crate) fn header(&mut self) -> &mut Header {
         &mut self.header
     }
 
@@ -42,7 +42,7 @@ impl Spool {
     /// # Errors
     /// I/O; or `InvalidInput` when the body does not fit a page.
     #[inline]
-    pub fn record(&mut self, cpu: Cpu, time: Nanos, body: &[u8]) -> io::Result<()> {
+    pub(crate) fn record(&mut self, cpu: Cpu, time: Nanos, body: &[u8]) -> io::Result<()> {
         let page = self.page(cpu);
         if page.push(time.0, body) {
             return Ok(());
@@ -58,7 +58,7 @@ impl Spool {
     ///
     /// # Errors
     /// I/O.
-    pub fn lost(&mut self, cpu: Cpu, count: Option<NonZeroU32>) -> io::Result<()> {
+    pub(crate) fn lost(&mut self, cpu: Cpu, count: Option<NonZeroU32>) -> io::Result<()> {
         if !self.page(cpu).is_empty() {
             self.flush(cpu)?;
         }
@@ -70,7 +70,7 @@ impl Spool {
     ///
     /// # Errors
     /// I/O, or a header that contradicts itself.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         for index in 0..self.pages.len() {
             let cpu = Cpu(u16::try_from(index).expect("pages are made for CPUs"));
             if self.pages[index].as_ref().is_some_and(|page| !page.is_empty()) {
