@@ -21,21 +21,21 @@ fn step_of(span: u64, ticks_max: u64) -> u64 {
 
 /// Time to the right: a window of a trace on a stretch of the picture.
 #[derive(Clone, Copy, Debug)]
-pub struct TimeAxis {
+pub(crate) struct TimeAxis {
     /// What is shown, on the trace's clock.
-    pub window: Span,
+    pub(crate) window: Span,
     /// The instant that is called zero.
-    pub origin: Nanos,
+    pub(crate) origin: Nanos,
     /// Where the window begins, in units.
-    pub x: i32,
+    pub(crate) x: i32,
     /// How wide it is, in units.
-    pub width: i32,
+    pub(crate) width: i32,
 }
 
 impl TimeAxis {
     /// Where an instant stands; what lies outside of the window stands at its edge.
     #[must_use]
-    pub fn place(&self, time: Nanos) -> i32 {
+    pub(crate) fn place(&self, time: Nanos) -> i32 {
         let Span { start, end } = self.window;
         let inside = u128::from((time.min(end) - start).0);
         let whole = u128::from(self.window.duration().0.max(1));
@@ -45,7 +45,7 @@ impl TimeAxis {
 
     /// The unit in which this axis counts: its length in nanoseconds and its name.
     #[must_use]
-    pub fn unit(&self) -> (u64, &'static str) {
+    pub(crate) fn unit(&self) -> (u64, &'static str) {
         match self.window.duration().0 {
             0..10_000 => (1, "ns"),
             10_000..10_000_000 => (1_000, "µs"),
@@ -57,7 +57,7 @@ impl TimeAxis {
     /// What is taken off the labels of ticks, in nanoseconds since the origin: far from the origin their
     /// common digits would fill them. Zero where labels stay short without.
     #[must_use]
-    pub fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         let unit = self.unit().0;
         let from = self.window.start.0.saturating_sub(self.origin.0);
         if from / unit < 10_000 { 0 } else { from / (1_000 * unit) * 1_000 * unit }
@@ -65,7 +65,7 @@ impl TimeAxis {
 
     /// In which unit it counts, and from where: `[ms]`, `3.075 s + [ns]`.
     #[must_use]
-    pub fn counts_in(&self) -> String {
+    pub(crate) fn counts_in(&self) -> String {
         let (unit, name) = self.unit();
         match self.offset() {
             0 => format!("[{name}]"),
@@ -84,7 +84,7 @@ impl TimeAxis {
 
     /// Ticks at round distances from the origin, each with its label, at least `apart` units apart.
     #[must_use]
-    pub fn ticks(&self, apart: i32) -> Vec<(i32, String)> {
+    pub(crate) fn ticks(&self, apart: i32) -> Vec<(i32, String)> {
         let Span { start, end } = self.window;
         let count = u64::try_from(self.width / apart.max(1)).unwrap_or(1);
         let step = step_of(self.window.duration().0, count);
@@ -111,7 +111,7 @@ impl TimeAxis {
     }
 
     /// Draws ticks, grid lines over `plot`, and below `plot` the text `since`: the moment at which the axis is 0.
-    pub fn draw(&self, scene: &mut Scene, plot: Rect, theme: &Theme, since: &str) {
+    pub(crate) fn draw(&self, scene: &mut Scene, plot: Rect, theme: &Theme, since: &str) {
         let style = Style::regular(11, theme.muted);
         let mut grid = Vec::new();
         let mut marks = Vec::new();

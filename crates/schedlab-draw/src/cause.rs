@@ -5,7 +5,7 @@ use schedlab_timeline::WaitCause;
 
 /// Lines over a colour, so that causes can be told apart without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     Plain,
     /// Lines that rise to the right.
     Rising,
@@ -20,7 +20,7 @@ pub enum Pattern {
 impl Pattern {
     /// As a word in the page.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
             Self::Rising => "rising",
@@ -36,7 +36,7 @@ impl Pattern {
 /// The colour of a cause on light and on dark ground, and its pattern. Causes whose colours are near each other differ in
 /// their patterns.
 #[must_use]
-pub const fn look(cause: WaitCause) -> (Colour, Colour, Pattern) {
+pub(crate) const fn look(cause: WaitCause) -> (Colour, Colour, Pattern) {
     let (light, dark, pattern) = match cause {
         WaitCause::Offline => (0x11_18_27, 0xe8_eb_f0, Pattern::Crossed),
         WaitCause::Throttled => (0xa0_00_80, 0xff_7a_d9, Pattern::Rising),

@@ -57,14 +57,14 @@ impl Colour {
 
     /// How light it looks, 0 black ..= 255 white (the luma weights of ITU-R BT.601).
     #[must_use]
-    pub fn luma(self) -> u8 {
+    pub(crate) fn luma(self) -> u8 {
         let sum = 299 * u32::from(self.r) + 587 * u32::from(self.g) + 114 * u32::from(self.b);
         u8::try_from(sum / 1_000).expect("weights sum to 1,000")
     }
 
     /// Relative luminance of the opaque colour, 0 black ..= 1 white (WCAG 2.2).
     #[must_use]
-    pub fn luminance(self) -> f64 {
+    pub(crate) fn luminance(self) -> f64 {
         let linear = |channel: u8| {
             let part = f64::from(channel) / 255.0;
             if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
@@ -91,7 +91,7 @@ impl Colour {
 
     /// This colour, mixed with black or white until its contrast to `ground` is at least `least`.
     #[must_use]
-    pub fn apart_from(self, ground: Self, least: f64) -> Self {
+    pub(crate) fn apart_from(self, ground: Self, least: f64) -> Self {
         const STEPS: u8 = 16;
         let end = if ground.luminance() > 0.179 { Self::BLACK } else { Self::WHITE };
         let mixed = |step: u8| self.mix(end, step * (255 / STEPS));

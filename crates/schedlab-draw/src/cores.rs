@@ -98,7 +98,7 @@ pub struct Cores {
 /// A lane along each row: what its CPU was in, beside what ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    pub legend: Vec<(Colour, String)>,
+    pub(crate) legend: Vec<(Colour, String)>,
     /// What each CPU was in, and when, in the order of their begins.
     pub pieces: Vec<(Cpu, Span, Colour)>,
 }
@@ -206,7 +206,7 @@ pub fn stacked(traces: &[Cores], size: Size, theme: &Theme) -> Scene {
 impl Cores {
     /// Whether sockets or caches are worth marking: more than one of them is known.
     #[must_use]
-    pub fn has_brackets(&self) -> bool {
+    pub(crate) fn has_brackets(&self) -> bool {
         has_brackets(self.rows.iter().filter_map(|row| row.place.as_ref()))
     }
 }

@@ -14,11 +14,11 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glyph {
+pub(crate) struct Glyph {
     /// Its index in the font.
-    pub id: u16,
+    pub(crate) id: u16,
     /// Its origin along the baseline, in units from the start of the text.
-    pub x: i32,
+    pub(crate) x: i32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,11 +31,9 @@ pub enum Weight {
 }
 
 impl Weight {
-    pub const ALL: [Self; 2] = [Self::Regular, Self::Bold];
-
     /// The font file: OpenType with CFF outlines.
     #[must_use]
-    pub const fn data(self) -> &'static [u8] {
+    pub(crate) const fn data(self) -> &'static [u8] {
         match self {
             Self::Regular => include_bytes!("../fonts/Inter-Regular.otf"),
             Self::Bold => include_bytes!("../fonts/Inter-SemiBold.otf"),
@@ -43,7 +41,7 @@ impl Weight {
     }
 
     #[must_use]
-    pub const fn css(self) -> u16 {
+    pub(crate) const fn css(self) -> u16 {
         match self {
             Self::Regular => 400,
             Self::Bold => 600,
@@ -86,11 +84,11 @@ impl Face {
 }
 
 /// The family that SVG names first, and what may stand in for it.
-pub const FAMILY: &str = "Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
+pub(crate) const FAMILY: &str = "Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 
 /// The text, with every character that the fonts do not have spelled as `\u{..}`.
 #[must_use]
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let face = Weight::Regular.face();
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
@@ -107,7 +105,7 @@ pub fn printable(text: &str) -> String {
 
 /// The glyphs of a text, each at its place, and the text's length; all in units.
 #[must_use]
-pub fn lay(text: &str, size: i32, weight: Weight) -> (Vec<Glyph>, i32) {
+pub(crate) fn lay(text: &str, size: i32, weight: Weight) -> (Vec<Glyph>, i32) {
     let face = weight.face();
     let em = i64::from(face.metrics.units_per_em);
     let mut pen = 0_i64; // in font units, so that roundings don't add up
@@ -127,7 +125,7 @@ pub fn lay(text: &str, size: i32, weight: Weight) -> (Vec<Glyph>, i32) {
 /// The longest beginning of `text` that fits into `room` units, with an ellipsis where it was cut;
 /// empty when not even one character fits.
 #[must_use]
-pub fn shorten(text: &str, size: i32, weight: Weight, room: i32) -> String {
+pub(crate) fn shorten(text: &str, size: i32, weight: Weight, room: i32) -> String {
     let text = printable(text);
     if lay(&text, size, weight).1 <= room {
         return text;
@@ -168,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_bundled_fonts_have_what_pictures_say() {
-        for weight in Weight::ALL {
+        for weight in [Weight::Regular, Weight::Bold] {
             let face = weight.face();
             for character in "azAZ09 .,:;()[]<>&\"'µ×–—…→←↑↓≤≥±σΣ²éßø".chars()
             {

@@ -37,13 +37,13 @@ pub mod tasks;
 pub mod waiting;
 pub mod wakeup;
 
-pub use axis::{TimeAxis, WORDS, duration, number_of};
-pub use cause::{Pattern, look};
+pub use axis::{WORDS, duration, number_of};
 pub use colour::{Colour, PALETTE, Theme};
 pub use event_filter::Chosen;
-pub use font::{FAMILY, Glyph, Weight, lay, printable, shorten};
+pub use font::Weight;
+use font::shorten;
 pub use pdf::pdf;
 pub use png::{PngError, png};
-pub use scene::{Anchor, Item, PX, Point, Rect, Scene, Step, Stroke, Style, Text, at, circle};
+pub use scene::{Anchor, Item, PX, Point, Rect, Scene, Step, Stroke, Style, Text, at};
 pub use svg::{SvgOptions, base64, font_css, svg, svg_with};
 pub use task_groups::Belongs;

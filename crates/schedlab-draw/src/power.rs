@@ -31,7 +31,7 @@ pub fn lane(kind: LaneKind, found: &PowerAnswer, window: Span, theme: &Theme) ->
 
 /// A frequency in words: `3.20 GHz`.
 #[must_use]
-pub fn frequency(hz: u64) -> String {
+pub(crate) fn frequency(hz: u64) -> String {
     format!("{:.2} GHz", hz as f64 / 1e9)
 }
 

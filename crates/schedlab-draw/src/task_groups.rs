@@ -52,7 +52,7 @@ impl Belongs {
 
     /// What people call the control group in which a task was last; `None` where that was not seen.
     #[must_use]
-    pub fn group(&self, pid: Pid) -> Option<&str> {
+    pub(crate) fn group(&self, pid: Pid) -> Option<&str> {
         let groups = self.groups.as_ref()?;
         Some(groups.names.get(groups.of(pid)? as usize)?)
     }

@@ -34,12 +34,12 @@ pub enum Doing {
 
 impl Doing {
     /// All, those first that are shown where tasks of one row do different things.
-    pub const ALL: [Self; 5] =
+    pub(crate) const ALL: [Self; 5] =
         [Self::Running, Self::Waiting, Self::Blocked, Self::Stopped, Self::Sleeping];
 
     /// What the legend says.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Running => "runs",
             Self::Waiting => "waits for a CPU",

@@ -51,8 +51,8 @@ pub struct Running {
 /// The two colours, which the drop-in for another tool chooses by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tints {
-    pub running: Colour,
-    pub waiting: Colour,
+    pub(crate) running: Colour,
+    pub(crate) waiting: Colour,
 }
 
 impl Tints {
@@ -130,7 +130,7 @@ fn draw(running: &Running, width_px: i32, left_px: i32, tints: Tints, theme: &Th
 impl Curve {
     /// The most tasks that ever ran or waited at once; `None` without columns.
     #[must_use]
-    pub fn most(&self) -> Option<u32> {
+    pub(crate) fn most(&self) -> Option<u32> {
         self.levels.iter().map(|level| level.most).max()
     }
 
@@ -142,7 +142,7 @@ impl Curve {
 
     /// Time that tasks lost to waiting, summed over them.
     #[must_use]
-    pub fn lost(&self) -> Nanos {
+    pub(crate) fn lost(&self) -> Nanos {
         self.levels.iter().fold(Nanos::ZERO, |sum, level| sum + level.waiting)
     }
 }

@@ -17,16 +17,19 @@ mod winner;
 
 pub use cells::{Cell, Cells};
 pub(crate) use cells::{metrics, position};
-pub use centre::Centre;
+pub(crate) use centre::Centre;
 pub use claims::{Finding, Judged, judge};
+pub(crate) use comparison::PRIORS;
 pub use comparison::{
-    Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Failures, Judgement,
-    LEVEL, LOOK_LEVEL, Looks, POWER_MIN, PRIORS, Row, Side, Verdict, compare, compare_adjusted,
-    compare_metrics, compare_pairs, compare_values, look_level, percent,
+    Asked, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL, Looks,
+    POWER_MIN, Row, Side, Verdict, compare, compare_adjusted, compare_metrics, compare_pairs,
+    look_level, percent,
 };
-pub use curve::{Curve, CurvePoint, curves};
+pub(crate) use curve::curves;
+pub use curve::{Curve, CurvePoint};
 pub use map::{Choice, Edge, Map, MapError, Noise, Plane};
-pub use noise::REPEATS_MIN;
-pub use plane::planes;
-pub use scale::{Efficiency, KNEE, Scale, ScalePoint, scales};
-pub use winner::{Winner, winner};
+pub(crate) use plane::planes;
+pub(crate) use scale::{Efficiency, KNEE, ScalePoint};
+pub use scale::{Scale, scales};
+pub use winner::Winner;
+pub(crate) use winner::winner;

@@ -82,7 +82,7 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
 
 /// What of a machine's settings decides how fast it is, as far as it is known: name and value.
 #[must_use]
-pub fn conditions(facts: &MachineFacts) -> Vec<(&'static str, String)> {
+pub(crate) fn conditions(facts: &MachineFacts) -> Vec<(&'static str, String)> {
     let on = |fact: &Fact<bool>| fact.known().map(|on| if *on { "on" } else { "off" }.to_owned());
     let governors = facts.frequency.governors.known().map(|all| all.join(", "));
     let all = [

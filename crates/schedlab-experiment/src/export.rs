@@ -55,35 +55,35 @@ fn codes(run: &StoredRun) -> String {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The name of the run.
-    pub run: String,
+    pub(crate) run: String,
     /// The label of its workload.
     pub workload: String,
     /// The machine as the experiment names it.
-    pub machine: String,
+    pub(crate) machine: String,
     /// The host, or the model of a simulated machine.
-    pub host: String,
+    pub(crate) host: String,
     /// The release of its kernel.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// The number of the repeat, from 1.
-    pub block: u32,
+    pub(crate) block: u32,
     /// When the run began, in UTC (RFC 3339).
-    pub started_at: String,
+    pub(crate) started_at: String,
     /// The choice on every axis, as a JSON object with sorted keys.
-    pub point: String,
+    pub(crate) point: String,
     /// The name of the metric.
     pub metric: String,
     /// Its unit, as the registry of metrics spells it.
-    pub unit: String,
+    pub(crate) unit: String,
     /// The label of what ran beside, or of the part that the value is of; empty for the run itself.
-    pub of: String,
+    pub(crate) of: String,
     /// The value; `None` where it is not finite.
-    pub value: Option<f64>,
+    pub(crate) value: Option<f64>,
     /// Whether the run came to its end and its load succeeded.
-    pub whole: bool,
+    pub(crate) whole: bool,
     /// Whether its time limit ended it: its times are lower bounds.
-    pub censored: bool,
+    pub(crate) censored: bool,
     /// The codes of its warnings, with spaces between.
-    pub warnings: String,
+    pub(crate) warnings: String,
 }
 
 impl table::Row for Row {

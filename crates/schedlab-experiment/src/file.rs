@@ -12,8 +12,10 @@ mod sections;
 mod short;
 mod tuning;
 
-pub use axis::{Axis, AxisKind, Varies, When};
-pub use claims::{Claim, Measure};
+pub(crate) use axis::AxisKind;
+pub use axis::{Axis, Varies, When};
+pub use claims::Claim;
+pub(crate) use claims::Measure;
 pub(crate) use decode::nearest;
 pub use locations::Mistake;
 pub(crate) use locations::{Part, Places};
@@ -51,9 +53,9 @@ pub struct Experiment {
     /// Boots of the machine in which all that is done, each a set of blocks of its own; 1: boots do not matter.
     pub boots: u32,
     /// In which order the runs go.
-    pub order: Order,
+    pub(crate) order: Order,
     /// What hosts are to each other whose runs are in one folder.
-    pub hosts: Hosts,
+    pub(crate) hosts: Hosts,
     /// Runs before the first one that counts; they are thrown away.
     pub warm_up: u32,
     /// Seed of the order and of everything random in the workloads.
@@ -61,11 +63,11 @@ pub struct Experiment {
     /// A run is stopped after this time.
     pub time_limit: Option<Nanos>,
     /// What to record beside each run.
-    pub record: Option<RecordSpec>,
+    pub(crate) record: Option<RecordSpec>,
     /// The metrics that matter, the first most of all; empty for all that the runs give.
     pub measure: Vec<String>,
     /// Relative standard deviation of a run, 0.02 for 2 %, where it is known from elsewhere.
-    pub noise: Option<f64>,
+    pub(crate) noise: Option<f64>,
     /// When to stop before all repeats are done, or to go on after them.
     pub stop: StopRule,
     /// How settings are searched for; `None`: all points are measured.
@@ -79,7 +81,7 @@ pub struct Experiment {
     /// Whether a run that failed ranks behind all finished ones; else there is no verdict beside one.
     pub allow_failures: bool,
     /// What comparisons are adjusted by, named before the first run ([`crate::analysis::PRIORS`]).
-    pub adjust: Vec<String>,
+    pub(crate) adjust: Vec<String>,
     /// Published results that the runs are to show; each gets a verdict of its own.
     pub claims: Vec<Claim>,
     /// What is smaller in a short run; `None`: nothing.
@@ -96,16 +98,16 @@ pub struct Experiment {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Unlike all others in the file: the workload's name where none is given.
-    pub label: String,
+    pub(crate) label: String,
     /// The workload and its options.
-    pub spec: WorkloadSpec,
+    pub(crate) spec: WorkloadSpec,
     /// What runs at the same time in each of its runs.
-    pub beside: Vec<Beside>,
+    pub(crate) beside: Vec<Beside>,
 }
 
 impl Workload {
     /// The workload and all beside it, each with its label.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &WorkloadSpec)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &WorkloadSpec)> {
         let beside = self.beside.iter().map(|b| (b.label.as_str(), &b.workload));
         std::iter::once((self.label.as_str(), &self.spec)).chain(beside)
     }
@@ -113,7 +115,7 @@ impl Workload {
 
 /// In which order the runs go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// All runs of all rounds shuffled together.
     Shuffled,
     /// Round by round, each round with every point once, in a random order of its own: slow drift of
@@ -127,7 +129,7 @@ pub enum Order {
 
 /// What hosts are to each other whose runs are in one folder of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hosts {
+pub(crate) enum Hosts {
     /// Their runs are kept apart: the host is an axis, and each host does all runs.
     #[default]
     Apart,
@@ -141,7 +143,7 @@ pub enum Hosts {
 pub struct StopRule {
     /// Half the width of the 95 % interval of the first metric's median, relative to it, that is narrow
     /// enough (0.02 for 2 %). Points that have it get no more runs.
-    pub width: Option<f64>,
+    pub(crate) width: Option<f64>,
     /// No further round begins after this time.
     pub budget: Option<Nanos>,
     /// With `width`: repeats beyond which a point is given up. At least `repeats`.
@@ -233,7 +235,7 @@ impl Experiment {
 
     /// What an axis changes of the work that is asked for; `None` where it is a setting.
     #[must_use]
-    pub fn work(&self, axis: &Axis) -> Option<Work> {
+    pub(crate) fn work(&self, axis: &Axis) -> Option<Work> {
         let Varies::Option(name) = &axis.varies else { return None };
         let is_meant = |label: &str| axis.workload.is_empty() || axis.workload == label;
         let specs =

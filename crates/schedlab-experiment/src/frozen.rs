@@ -189,7 +189,7 @@ impl Frozen {
 
     /// Whether both are the same plan.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.head.sha256 == other.head.sha256
     }
 

@@ -38,7 +38,7 @@ impl RunId {
 
     /// The id as 16 hexadecimal digits.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

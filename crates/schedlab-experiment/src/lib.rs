@@ -49,18 +49,20 @@ pub mod tune;
 pub use anew::Anew;
 pub use check::{knob_of, missing_program};
 pub use comparable::incomparable;
-pub use environment::{conditions, is_passing, machine_line};
+pub use environment::{is_passing, machine_line};
 pub use file::{
-    Axis, AxisKind, Claim, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Measure, Mistake,
-    Order, Screen, Short, StopRule, Tuning, Varies, When, Workload, keys, unknown_metric,
+    Axis, Claim, Drawing, Experiment, FileError, Hooks, Limit, Mistake, Screen, Short, StopRule,
+    Tuning, Varies, When, Workload, keys, unknown_metric,
 };
+use file::{Hosts, Measure, Order};
 pub use id::RunId;
-pub use machines::{Machines, Make};
+pub use machines::Machines;
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;
 pub use shard::{Shard, run_shard};
+use store::MEASURING;
 pub use store::{
-    Durable, FigureLine, IntervalLine, MEASURING, Manifest, Place, RunWriter, SCHEMA, SCHEMA_OLD,
-    StoreError, StoredRun, StoredRuns, mixed_versions, name_places, runs_of,
+    FigureLine, IntervalLine, Manifest, Place, SCHEMA, StoreError, StoredRun, StoredRuns,
+    mixed_versions, runs_of,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Makes the machine of a name, or says why it cannot. Threads that do runs at the same time each
 /// make machines of their own.
-pub type Make = dyn Fn(&MachineName) -> Result<Box<dyn Machine>, MachineError> + Sync;
+pub(crate) type Make = dyn Fn(&MachineName) -> Result<Box<dyn Machine>, MachineError> + Sync;
 
 /// The machines of a plan. Each is made once, when a run first needs it.
 pub struct Machines<'m>(Source<'m>);

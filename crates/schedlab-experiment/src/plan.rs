@@ -46,7 +46,7 @@ impl Plan {
     /// The runs of some rounds (blocks), as many as a stop rule asks for; the order within a round
     /// does not depend on how many rounds there are.
     #[must_use]
-    pub fn rounds(experiment: &Experiment, first: u32, end: u32) -> Self {
+    pub(crate) fn rounds(experiment: &Experiment, first: u32, end: u32) -> Self {
         let cells = cells(experiment);
         let mut runs: Vec<Planned> = Vec::with_capacity(cells.len() * (end - first) as usize);
         match experiment.order {

@@ -19,9 +19,9 @@ const SIMULATED: &str = "sim";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// The number of the shard, from 0; below `of`.
-    pub index: usize,
+    pub(crate) index: usize,
     /// The number of shards; above 0.
-    pub of: usize,
+    pub(crate) of: usize,
 }
 
 impl FromStr for Shard {

@@ -23,14 +23,17 @@ mod stored;
 mod writing;
 
 pub(crate) use looks::{keep_looks, looks_of};
-pub use manifest::{Manifest, SCHEMA, SCHEMA_OLD};
+pub(crate) use manifest::SCHEMA_OLD;
+pub use manifest::{Manifest, SCHEMA};
 pub(crate) use place::Places;
 use place::place_axes;
-pub use place::{MEASURING, Place, mixed_versions, name_places};
+pub(crate) use place::{MEASURING, name_places};
+pub use place::{Place, mixed_versions};
 pub(crate) use stored::boots;
 pub use stored::{StoredRun, StoredRuns, runs_of};
 pub(crate) use writing::write_synced;
-pub use writing::{Durable, FigureLine, IntervalLine, RunWriter};
+pub(crate) use writing::{Durable, RunWriter};
+pub use writing::{FigureLine, IntervalLine};
 
 use schedlab_sys::lock::{Lock, LockError};
 use std::io;
@@ -86,7 +89,7 @@ impl StoreError {
 
     /// Whether a file of a run is missing or not what we wrote: then the run can be done again.
     #[must_use]
-    pub fn is_damage(&self) -> bool {
+    pub(crate) fn is_damage(&self) -> bool {
         use io::ErrorKind::{InvalidData, NotFound};
         match self {
             Self::Malformed { .. } => true,

@@ -14,7 +14,8 @@ mod screen;
 
 pub use axes::Axes;
 pub use goals::Goals;
-pub use outcome::{Kept, Matters, Member, Region, Screening, Tuned, Verdict};
+pub(crate) use outcome::{Matters, Screening};
+pub use outcome::{Member, Region, Tuned, Verdict};
 pub use profile::{Line, Profiled, profile, profile_runs};
 pub use screen::screened;
 
@@ -131,7 +132,7 @@ pub fn tune(
 }
 
 /// Gets each point with the metrics that it gave; none: it failed.
-pub type Tells<'t> = dyn FnMut(&Point, &[(String, f64)]) + 't;
+pub(crate) type Tells<'t> = dyn FnMut(&Point, &[(String, f64)]) + 't;
 
 /// Measures points that another program chose, each once more than before. `told` gets each with
 /// its values, none if it failed.

@@ -26,7 +26,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 pub struct Check {
     /// A stable name for scripts: `record`, `realtime`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What schedlab would do, in words for a person: `record scheduler events`.
     pub what: &'static str,
     /// Whether it can be done.
@@ -356,10 +356,4 @@ fn quiet() -> Check {
 /// When the journals cannot be listed.
 pub fn restore() -> std::io::Result<Vec<guard::Restored>> {
     guard::restore(&guard::directory()?)
-}
-
-/// Whether we run with every right (for messages; checks try the thing itself).
-#[must_use]
-pub fn is_root() -> bool {
-    process::is_root()
 }

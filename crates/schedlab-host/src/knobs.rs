@@ -15,10 +15,12 @@ mod table;
 
 pub use change::{Changes, TaskChanges};
 pub use files::{write_script, write_tmpfiles};
-pub use kept::{KeptSetting, kept_file, left_set, outstanding, read_kept};
+pub(crate) use kept::left_set;
+pub use kept::{KeptSetting, kept_file, outstanding, read_kept};
 pub use profile::{Profile, RENAMED, read_profile, write_sysctl, write_tuned};
-pub use scoped::{Held, check, take_on};
-pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find};
+pub(crate) use scoped::{Held, check, take_on};
+pub(crate) use table::{Entry, Home, KNOBS, TaskKnob, find};
+pub use table::{Place, Version};
 
 use schedlab_model::{Knob, Setting, kernel_version};
 use schedlab_sys::process;
@@ -114,7 +116,7 @@ impl Tree {
     ///
     /// # Errors
     /// When there is no `proc/sys/kernel/osrelease`.
-    pub fn at(root: &Path) -> io::Result<Self> {
+    pub(crate) fn at(root: &Path) -> io::Result<Self> {
         let kernel = fs::read_to_string(root.join("proc/sys/kernel/osrelease"))?.trim().to_owned();
         let version = kernel_version(&kernel).unwrap_or((0, 0));
         Ok(Self { root: root.to_owned(), kernel, version, group: None })

@@ -8,7 +8,7 @@ pub mod load;
 mod load_environment;
 mod load_process;
 mod machine;
-pub mod net;
+mod net;
 mod per_cpu;
 mod run_settings;
 pub mod slow;

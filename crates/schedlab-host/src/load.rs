@@ -23,7 +23,7 @@ mod run_phases;
 mod start_gate;
 mod start_tasks;
 
-pub use calibrate::calibrate;
+pub(crate) use calibrate::calibrate;
 pub(crate) use child_report::LoadReport;
 pub(crate) use child_request::{GO, LoadRequest, Part};
 pub(crate) use figures::of_resources;
@@ -78,7 +78,7 @@ fn fail(told: &LoadReport) -> ExitCode {
 ///
 /// # Errors
 /// When the topology or our own affinity cannot be read.
-pub fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
+pub(crate) fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
     let topology = schedlab_sys::topology::read(Path::new("/sys"))?;
     let allowed = schedlab_sys::sched::affinity(schedlab_model::Pid(0))?;
     let topology = if topology.cpus().is_empty() { Topology::flat(1) } else { topology };

@@ -27,13 +27,10 @@ use schedlab_workload::{
     WorkloadSpec, plans_of,
 };
 use std::cell::OnceCell;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The Linux on which schedlab runs, as a machine.
 pub struct Host {
-    /// The load child, where it is not the running program.
-    program: Option<PathBuf>,
     offers: Offers,
     /// Iterations of the calibrated loop in a microsecond at full speed, once it was needed.
     calibrated: Option<u64>,
@@ -44,13 +41,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// This machine, with `program` as the binary that becomes the load child.
-    #[must_use]
-    pub fn new(program: PathBuf) -> Self {
-        Self::with(Some(program))
-    }
-
-    fn with(program: Option<PathBuf>) -> Self {
+    /// This machine, with the running program as the load child.
+    ///
+    /// # Errors
+    /// When the program's own path cannot be found out.
+    pub fn here() -> std::io::Result<Self> {
+        // From here on the program may be replaced.
+        process::this_program()?;
         let facts = facts::facts();
         // The one check that a run needs: the others cost every start what only `doctor` asks for.
         let recording = match Recorder::available() {
@@ -73,17 +70,7 @@ impl Host {
             repeatable: false,
             parallel: false,
         };
-        Self { program, offers, calibrated: None, support: OnceCell::new(), ends: None }
-    }
-
-    /// This machine, with the running program as the load child.
-    ///
-    /// # Errors
-    /// When the program's own path cannot be found out.
-    pub fn here() -> std::io::Result<Self> {
-        // From here on the program may be replaced.
-        process::this_program()?;
-        Ok(Self::with(None))
+        Ok(Self { offers, calibrated: None, support: OnceCell::new(), ends: None })
     }
 }
 
@@ -154,12 +141,8 @@ impl Host {
     ) -> Result<(Outcome, MarkFiles), MachineError> {
         let marks = recording.marks_path();
         let path = marks.as_deref();
-        let program = match &self.program {
-            Some(program) => program.clone(),
-            None => {
-                process::this_program().map_err(|e| MachineError::io("finding this program", e))?
-            }
-        };
+        let program =
+            process::this_program().map_err(|e| MachineError::io("finding this program", e))?;
         let plan_of = |index: usize| plans.get(index).and_then(Option::as_ref);
         let beside = spec.beside.iter().zip(1..);
         let beside = beside

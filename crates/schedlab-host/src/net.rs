@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Why there is no network.
 #[derive(Debug, thiserror::Error)]
-pub enum NetError {
+pub(crate) enum NetError {
     #[error("missing program '{0}': install iproute2")]
     NoTool(&'static str),
     #[error("making a network namespace needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN): {0}")]
@@ -41,7 +41,7 @@ pub enum NetError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     /// Its name, as `ip netns` tells it.
-    pub name: String,
+    pub(crate) name: String,
     /// The address of this end of the link.
     pub here: Ipv4Addr,
     /// The address of the far end of the link.
@@ -55,7 +55,7 @@ impl Namespace {
     /// # Errors
     /// When a program or right is missing, or the kernel cannot shape so. What was made is undone when
     /// the guard finishes.
-    pub fn make(link: &Link, guard: &mut Guard) -> Result<Self, NetError> {
+    pub(crate) fn make(link: &Link, guard: &mut Guard) -> Result<Self, NetError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let process = std::process::id();
         let count = COUNT.fetch_add(1, Relaxed);
@@ -98,7 +98,7 @@ impl Namespace {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn join_others(&self) -> Result<(), NetError> {
+    pub(crate) fn join_others(&self) -> Result<(), NetError> {
         run("ip", &format!("-n {} route add 198.18.0.0/15 via {}", self.name, self.here))?;
         let path = format!("/proc/sys/net/ipv4/conf/{}a/forwarding", self.name);
         schedlab_sys::kernel_file::write(&path, "1").map_err(|error| NetError::Failed {
@@ -109,7 +109,7 @@ impl Namespace {
 
     /// The file by which it is entered: see [`schedlab_sys::netns::inside`].
     #[must_use]
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from("/run/netns").join(&self.name)
     }
 }
@@ -118,7 +118,7 @@ impl Namespace {
 ///
 /// # Errors
 /// The program, or the part of the kernel, that is missing.
-pub fn try_link(link: &Link) -> Result<(), NetError> {
+pub(crate) fn try_link(link: &Link) -> Result<(), NetError> {
     let tried = schedlab_sys::netns::apart(|| {
         let made = run("ip", "link add try-a type veth peer name try-b");
         Ok(made.and_then(|()| match shape(link) {

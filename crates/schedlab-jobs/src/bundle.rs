@@ -43,9 +43,9 @@ use std::sync::{Arc, PoisonError};
 
 /// A share ends after this many nanoseconds, and the job that it runs then, so that other jobs of
 /// the pool get their turn.
-pub const SLICE_NS: Nanos = 200_000;
+pub(crate) const SLICE_NS: Nanos = 200_000;
 /// Nanoseconds for which a share without work looks for some before it ends.
-pub const LINGER_NS: Nanos = 20_000;
+pub(crate) const LINGER_NS: Nanos = 20_000;
 /// The clock is read after this many jobs at most.
 const LOOK_MAX: u32 = 64;
 /// Jobs that take this long together make the next look at the clock an earlier one.

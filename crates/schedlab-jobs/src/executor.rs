@@ -44,7 +44,7 @@ impl Offers {
     };
 
     /// All that a run can ask for, by itself.
-    pub const ALL: Self = Self {
+    pub(crate) const ALL: Self = Self {
         start_times: true,
         deadlines: true,
         criticality: true,
@@ -59,7 +59,7 @@ impl Offers {
     pub const LOOKED_AT: Self = Self { deadlines: true, looked_at: true, ..Self::PLAIN };
 
     /// As [`Self::LOOKED_AT`], with a rig that also submits each job at its start time.
-    pub const PACED: Self = Self { start_times: true, paced: true, ..Self::LOOKED_AT };
+    pub(crate) const PACED: Self = Self { start_times: true, paced: true, ..Self::LOOKED_AT };
 }
 
 /// Why a graph was not run.

@@ -18,7 +18,7 @@ pub use dot::{dot, parse_dot};
 pub use draw::{Rule, When};
 pub use hash::Hashing;
 pub use shape::Shape;
-pub use statistics::{Category, GraphStatistics, LevelCounts, Summary};
+pub use statistics::{Category, GraphStatistics, Summary};
 pub use stg::{parse_stg, stg};
 
 /// A node of a [`Graph`]: its position in the order of levels.
@@ -188,7 +188,7 @@ impl Graph {
     }
 
     /// The name of a node in the text that the graph was read from; `None` if it has none.
-    pub fn name(&self, node: Node) -> Option<&str> {
+    pub(crate) fn name(&self, node: Node) -> Option<&str> {
         self.names.get(node as usize).map(String::as_str)
     }
 
@@ -232,14 +232,14 @@ impl Graph {
 
     /// The hash of `node`, given the hashes of its predecessors: what its job has to compute.
     #[inline]
-    pub fn node_hash(&self, node: Node, of: impl Fn(Node) -> u64) -> u64 {
+    pub(crate) fn node_hash(&self, node: Node, of: impl Fn(Node) -> u64) -> u64 {
         let start = self.start[node as usize];
         self.predecessors(node).iter().fold(start, |hash, &p| self.hashing.fold(hash, of(p)))
     }
 
     /// The hash of the whole graph from the hashes of its nodes: the exits' hashes, folded in order
     /// of their numbers; zeros are passed over, as in the original.
-    pub fn fold_exits(&self, of: impl Fn(Node) -> u64) -> u64 {
+    pub(crate) fn fold_exits(&self, of: impl Fn(Node) -> u64) -> u64 {
         (0..self.len())
             .filter(|&node| self.successors(node).is_empty())
             .map(of)

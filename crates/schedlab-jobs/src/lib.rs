@@ -61,7 +61,7 @@ pub mod rounds;
 pub mod run;
 pub mod stealing;
 mod sync;
-pub mod token;
+mod token;
 pub mod virtual_time;
 #[cfg(not(loom))]
 mod waits;

@@ -7,7 +7,8 @@ mod length;
 mod mix;
 mod stream;
 
-pub use arrivals::{Arrivals, critical_path_bound, level_schedule};
+pub use arrivals::Arrivals;
+pub(crate) use arrivals::{critical_path_bound, level_schedule};
 pub use burner::{Burner, Kind, Load};
 pub use length::Length;
 pub use mix::Mix;

@@ -82,7 +82,7 @@ impl PoolJobs {
     }
 
     /// Posts the jobs of a chunk, and the job that plans the next one; false if chunks before it are missing.
-    pub fn plan(&mut self, run: &Run, chunk: u32, now: Nanos) -> bool {
+    pub(crate) fn plan(&mut self, run: &Run, chunk: u32, now: Nanos) -> bool {
         let range = self.planning.range(run, chunk);
         if range.start as usize > self.jobs.len() {
             return false;
@@ -101,7 +101,7 @@ impl PoolJobs {
     }
 
     /// The jobs of a chunk.
-    pub fn chunk(&self, run: &Run, chunk: u32) -> Range<Node> {
+    pub(crate) fn chunk(&self, run: &Run, chunk: u32) -> Range<Node> {
         self.planning.range(run, chunk)
     }
 
@@ -135,7 +135,7 @@ impl PoolJobs {
     }
 
     /// The I/O of a job has ended.
-    pub fn end_io(&mut self, node: Node, well: bool) {
+    pub(crate) fn end_io(&mut self, node: Node, well: bool) {
         let job = self.jobs[node as usize].clone();
         self.model.tell(&job, well);
     }

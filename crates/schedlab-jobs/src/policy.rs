@@ -25,9 +25,10 @@ mod ready_queue;
 mod record;
 
 pub use agenda::{Agenda, Counts, Finished, Outcome, Plan, Posting};
-pub use backoff::{Ladder, Pause};
+pub(crate) use backoff::Ladder;
+pub use backoff::Pause;
 pub use cpus::Cpus;
-pub use load::{Capacity, Distance, LoadControl};
+pub use load::Distance;
 pub use pull::{Asker, Pull, Pulled, Verdict};
 pub use record::{Criticality, JobId, StreamId};
 

@@ -280,9 +280,9 @@ pub struct Pool<R: Runner> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Nanoseconds with the token, or trying to get it.
-    pub management_ns: Nanos,
+    pub(crate) management_ns: Nanos,
     /// Nanoseconds of backing off from contention.
-    pub back_off_ns: Nanos,
+    pub(crate) back_off_ns: Nanos,
 }
 
 /// How a pool ended.
@@ -291,7 +291,7 @@ pub struct Report {
     /// What became of the jobs.
     pub counts: Counts,
     /// The sums of the workers that came back.
-    pub spent: Spent,
+    pub(crate) spent: Spent,
     /// The number of workers that were stuck in a job.
     pub stuck: usize,
 }

@@ -14,13 +14,13 @@ const M: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// One round of work: a function that cannot be skipped.
 #[must_use]
-pub const fn round(value: u64) -> u64 {
+pub(crate) const fn round(value: u64) -> u64 {
     (value ^ (value >> 32)).wrapping_mul(M)
 }
 
 /// This many rounds, one after the other.
 #[must_use]
-pub fn rounds(mut value: u64, count: u64) -> u64 {
+pub(crate) fn rounds(mut value: u64, count: u64) -> u64 {
     for _ in 0..count {
         value = round(value);
     }

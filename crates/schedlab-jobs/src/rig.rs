@@ -9,7 +9,7 @@ mod stall_shadow;
 
 pub use crate::waits::{Cause, Ran, Wait, waits};
 pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
-pub use grain::{GrainPoint, Jobs, grain_at, metg};
+pub use grain::{Jobs, metg};
 pub use late::waits_of;
 pub use queueing::waiting;
 pub use replay::replay;

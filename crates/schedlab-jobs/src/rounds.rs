@@ -76,7 +76,7 @@ impl<J> Rounds<J> {
     }
 
     /// Whether the worker has given back all that it ran.
-    pub fn has_given_back(&self) -> bool {
+    pub(crate) fn has_given_back(&self) -> bool {
         self.finished.is_empty()
     }
 

@@ -167,7 +167,7 @@ pub struct Span {
     /// The end of the job on the run's clock, in nanoseconds.
     pub end: Nanos,
     /// CPU time used, 0 where that was not measured.
-    pub cpu_ns: Nanos,
+    pub(crate) cpu_ns: Nanos,
     /// When its successors could start: `end`, or the end of its I/O.
     pub done: Nanos,
 }
@@ -238,7 +238,7 @@ impl Run {
 
     /// The run with each job in a stream, in order of nodes.
     #[must_use]
-    pub fn with_streams(mut self, streams: Vec<StreamId>) -> Self {
+    pub(crate) fn with_streams(mut self, streams: Vec<StreamId>) -> Self {
         self.streams = streams;
         self
     }
@@ -274,7 +274,7 @@ impl Run {
     }
 
     /// Times in which workers without a job could not run. Empty without [`Run::with_machine`].
-    pub fn stopped(&self) -> Vec<Stopped> {
+    pub(crate) fn stopped(&self) -> Vec<Stopped> {
         self.watching.as_ref().map_or_else(Vec::new, Watching::stopped)
     }
 
@@ -284,17 +284,17 @@ impl Run {
     }
 
     /// Keeps the sleeps of each worker, on the run's clock, if the run is watched.
-    pub fn set_sleeps(&self, sleeps: Vec<Vec<Slept>>) {
+    pub(crate) fn set_sleeps(&self, sleeps: Vec<Vec<Slept>>) {
         *self.sleeps.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(sleeps);
     }
 
     /// The sleeps of each worker; `None`: the executor does not tell.
-    pub fn sleeps(&self) -> Option<Vec<Vec<Slept>>> {
+    pub(crate) fn sleeps(&self) -> Option<Vec<Vec<Slept>>> {
         self.sleeps.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Whether somebody looks at the machine meanwhile.
-    pub fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         self.watching.is_some()
     }
 
@@ -324,7 +324,7 @@ impl Run {
     }
 
     /// The graph, to be kept.
-    pub fn shared_graph(&self) -> Arc<Graph> {
+    pub(crate) fn shared_graph(&self) -> Arc<Graph> {
         Arc::clone(&self.graph)
     }
 
@@ -354,7 +354,7 @@ impl Run {
     }
 
     /// Whether no job matters more or less than another.
-    pub fn is_normal(&self) -> bool {
+    pub(crate) fn is_normal(&self) -> bool {
         self.criticality.iter().all(|&criticality| criticality == Criticality::Normal)
     }
 
@@ -379,14 +379,14 @@ impl Run {
     }
 
     /// Computes for about `ns` nanoseconds, as planning does.
-    pub fn compute(&self, ns: Nanos) {
+    pub(crate) fn compute(&self, ns: Nanos) {
         if ns > 0 {
             self.work.compute(ns);
         }
     }
 
     /// Notes that a job was given to the executor at `time`, on the run's clock.
-    pub fn set_posted(&self, node: Node, time: Nanos) {
+    pub(crate) fn set_posted(&self, node: Node, time: Nanos) {
         self.further[node as usize].posted.store(time, Relaxed);
     }
 
@@ -412,12 +412,12 @@ impl Run {
     }
 
     /// Does the job of a node on a worker, and logs it; nothing once the run was ended.
-    pub fn perform(&self, node: Node, worker: usize) {
+    pub(crate) fn perform(&self, node: Node, worker: usize) {
         self.perform_io(node, worker);
     }
 
     /// As [`Run::perform`]; what goes on after the job, if anything does. [`Run::end_io`] tells its end.
-    pub fn perform_io(&self, node: Node, worker: usize) -> Option<Io> {
+    pub(crate) fn perform_io(&self, node: Node, worker: usize) -> Option<Io> {
         if self.is_stopped() {
             return None;
         }
@@ -476,7 +476,7 @@ impl Run {
     }
 
     /// Logs a job that returned, and whose I/O goes on.
-    pub fn log_return(&self, node: Node, worker: usize, begin: Nanos, end: Nanos) {
+    pub(crate) fn log_return(&self, node: Node, worker: usize, begin: Nanos, end: Nanos) {
         let entry = &self.entries[node as usize];
         self.log_begin(entry, worker, begin);
         entry.end.store(end, Relaxed);
@@ -493,7 +493,7 @@ impl Run {
     }
 
     /// The I/O of a job ended then, well or not; `None` is now.
-    pub fn end_io(&self, node: Node, fails: bool, time: Option<Nanos>) {
+    pub(crate) fn end_io(&self, node: Node, fails: bool, time: Option<Nanos>) {
         let further = &self.further[node as usize];
         if fails {
             further.failed.store(true, Relaxed);

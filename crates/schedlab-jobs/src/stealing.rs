@@ -21,7 +21,7 @@ impl Stealing {
     ///
     /// # Errors
     /// When they must, and cannot.
-    pub fn decide(self, run: &Run, planning: &Planning) -> Result<bool, ExecutorError> {
+    pub(crate) fn decide(self, run: &Run, planning: &Planning) -> Result<bool, ExecutorError> {
         let schedule = run.schedule();
         let plain = !schedule.is_timed() && !schedule.has_deadlines() && !run.has_io();
         let possible = plain && run.is_normal() && planning.planner == Planner::Ahead;

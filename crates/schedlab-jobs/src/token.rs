@@ -10,14 +10,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// What a holder of the token does with the messages at the entrance.
-pub trait Feed<M> {
+pub(crate) trait Feed<M> {
     /// Takes in the messages, leaving the list empty.
     fn feed(&mut self, messages: &mut Vec<M>);
 }
 
 /// A value behind a token, with an entrance for messages to it.
 #[derive(Debug)]
-pub struct Token<A, M> {
+pub(crate) struct Token<A, M> {
     guarded: Owned<A>,
     entrance: Mutex<Vec<M>>,
     /// There is something at the entrance.
@@ -27,11 +27,11 @@ pub struct Token<A, M> {
 
 /// The entrance is full: the message comes back.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Full<M>(pub M);
+pub(crate) struct Full<M>(pub(crate) M);
 
 impl<A: Feed<M>, M> Token<A, M> {
     /// A token that nobody holds. At most `entrance_max` messages may wait at its entrance.
-    pub fn new(guarded: A, entrance_max: usize) -> Self {
+    pub(crate) fn new(guarded: A, entrance_max: usize) -> Self {
         Self {
             guarded: Owned::new(guarded),
             entrance: Mutex::new(Vec::new()),
@@ -42,7 +42,7 @@ impl<A: Feed<M>, M> Token<A, M> {
 
     /// Does `work` with the token, the entrance fed before; `None` when another thread has it. After that, `late` is
     /// done with the token each time that further messages were taken in: it decides again.
-    pub fn attempt<T>(
+    pub(crate) fn attempt<T>(
         &self,
         work: impl FnOnce(&mut A) -> T,
         late: impl FnMut(&mut A),
@@ -53,7 +53,7 @@ impl<A: Feed<M>, M> Token<A, M> {
 
     /// Does `work` with the token, however long it takes to get it; then `late` as in [`Token::attempt`]. Not for
     /// workers.
-    pub fn insist<T>(&self, work: impl FnOnce(&mut A) -> T, late: impl FnMut(&mut A)) -> T {
+    pub(crate) fn insist<T>(&self, work: impl FnOnce(&mut A) -> T, late: impl FnMut(&mut A)) -> T {
         self.hold(self.guarded.lock(), work, late)
     }
 
@@ -72,7 +72,7 @@ impl<A: Feed<M>, M> Token<A, M> {
 
     /// For checks: what is guarded as it is, without the messages at the entrance.
     #[cfg(loom)]
-    pub fn insist_without_feeding<T>(&self, work: impl FnOnce(&mut A) -> T) -> T {
+    pub(crate) fn insist_without_feeding<T>(&self, work: impl FnOnce(&mut A) -> T) -> T {
         work(&mut self.guarded.lock())
     }
 
@@ -80,7 +80,7 @@ impl<A: Feed<M>, M> Token<A, M> {
     ///
     /// # Errors
     /// When the entrance is full; the message comes back.
-    pub fn leave(&self, message: M, late: impl FnMut(&mut A)) -> Result<(), Full<M>> {
+    pub(crate) fn leave(&self, message: M, late: impl FnMut(&mut A)) -> Result<(), Full<M>> {
         let mut entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
         if entrance.len() >= self.entrance_max {
             return Err(Full(message));

@@ -25,17 +25,17 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Nanoseconds for which a worker holds the token in order to pull jobs.
-    pub pull_ns: Nanos,
+    pub(crate) pull_ns: Nanos,
     /// In addition for every job that the pull took or gave back.
-    pub job_ns: Nanos,
+    pub(crate) job_ns: Nanos,
     /// From a notification to the woken worker's first step.
-    pub wake_ns: Nanos,
+    pub(crate) wake_ns: Nanos,
     /// By how much a timer is late.
-    pub timer_ns: Nanos,
+    pub(crate) timer_ns: Nanos,
     /// One turn of a spinning worker.
     pub spin_ns: Nanos,
     /// Planning a job while the run goes on, with the token.
-    pub plan_ns: Nanos,
+    pub(crate) plan_ns: Nanos,
     /// In schedlab's pool: taking a job, ending it and releasing its dependents.
     pub take_ns: Nanos,
 }

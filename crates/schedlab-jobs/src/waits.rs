@@ -38,11 +38,6 @@ pub enum Cause {
 impl Cause {
     /// All causes, in order.
     pub const ALL: [Self; 4] = [Self::Busy, Self::Kernel, Self::Pool, Self::Lost];
-
-    /// The name of the cause in tables.
-    pub const fn name(self) -> &'static str {
-        ["busy workers", "kernel", "pool", "lost by the pool"][self as usize]
-    }
 }
 
 /// The time that a job waited, by cause.

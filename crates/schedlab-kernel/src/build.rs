@@ -93,14 +93,14 @@ pub struct Built {
     /// The image's name, for `sim:kernel=NAME`.
     pub name: String,
     /// The tree or package.
-    pub source: String,
+    pub(crate) source: String,
     /// The symbols that were asked for.
-    pub asked: String,
+    pub(crate) asked: String,
     /// What the kernel is.
     pub code: OfCode,
     /// Where the image is.
     #[serde(skip)]
-    pub image: PathBuf,
+    pub(crate) image: PathBuf,
     /// Whether it was built now.
     #[serde(skip)]
     pub new: bool,
@@ -111,7 +111,7 @@ impl Built {
     ///
     /// # Errors
     /// When nothing was built by this name, or the tree has changed since.
-    pub fn find(name: &str) -> Result<Self, VmError> {
+    pub(crate) fn find(name: &str) -> Result<Self, VmError> {
         let missing = |remedy: String| VmError::Missing {
             what: format!("an image of the scheduler of '{name}'"),
             remedy,

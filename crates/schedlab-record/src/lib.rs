@@ -90,4 +90,4 @@ pub struct Marks {
 
 /// Bytes of each CPU's ring when nothing else is asked: about 60,000 events, or a fifth of a second
 /// of a CPU that does nothing but switch.
-pub const RING_BYTES: u64 = 4 << 20;
+pub(crate) const RING_BYTES: u64 = 4 << 20;

@@ -258,21 +258,6 @@ impl Live {
         &self.info
     }
 
-    /// Through which interface it reads; never [`Via::Auto`].
-    #[must_use]
-    pub const fn via(&self) -> Via {
-        match self.rings {
-            Interface::Ftrace { .. } => Via::Ftrace,
-            Interface::Perf(_) => Via::Perf,
-        }
-    }
-
-    /// Bytes of records that were read.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Reads the rings while they fill, until `until`, or until one of `also` is readable: whether one is.
     ///
     /// # Errors

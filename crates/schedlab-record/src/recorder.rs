@@ -207,12 +207,6 @@ impl Recorder {
         }
     }
 
-    /// Bytes of records spooled so far.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.shared.bytes.load(Ordering::Relaxed)
-    }
-
     /// Why the recording ended by itself; `None` while it goes on. Then call [`Recorder::stop`].
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {

@@ -13,26 +13,26 @@ use std::thread::JoinHandle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spike {
     /// The task that waited.
-    pub pid: Pid,
+    pub(crate) pid: Pid,
     /// The time at which the wait began.
-    pub since: Nanos,
+    pub(crate) since: Nanos,
     /// The length of the wait so far; the wait can be longer if `cpu` is `None`.
-    pub waited: Nanos,
+    pub(crate) waited: Nanos,
     /// The CPU on which it ran at last; `None` when the wait had not ended.
-    pub cpu: Option<Cpu>,
+    pub(crate) cpu: Option<Cpu>,
 }
 
 /// A request beyond the bound: from the begin of a mark to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
     /// The task that put the end; while there is no end, the task that put the begin.
-    pub pid: Pid,
+    pub(crate) pid: Pid,
     /// The time at which the request began.
-    pub since: Nanos,
+    pub(crate) since: Nanos,
     /// The length of the request, up to its end or up to now.
-    pub took: Nanos,
+    pub(crate) took: Nanos,
     /// Whether the request had ended when it was found.
-    pub is_over: bool,
+    pub(crate) is_over: bool,
 }
 
 /// Why a recording ended by itself.

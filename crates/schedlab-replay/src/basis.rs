@@ -43,7 +43,7 @@ impl Account {
     /// Whether it may depend on others in ways that the events do not show: another task ended a wait of it, so at other
     /// times it may have found what it waits for without waiting. Waits for known objects hide nothing.
     #[must_use]
-    pub fn may_hide(&self) -> bool {
+    pub(crate) fn may_hide(&self) -> bool {
         self.by_task > self.on_objects
     }
 }
@@ -60,9 +60,9 @@ pub struct Totals {
     /// CPU time on CPUs of unknown speed.
     pub speed_unknown: Nanos,
     /// What the hypervisor took from the CPUs during the recording, within bursts or not; `None` if it was not recorded.
-    pub steal: Option<Nanos>,
+    pub(crate) steal: Option<Nanos>,
     /// CPU time of tasks that are not replayed (the stopper).
-    pub left_out: Nanos,
+    pub(crate) left_out: Nanos,
     /// Recorded calls that moved bytes.
     pub calls: u64,
     /// Calls among them of which the object is not known: they are replayed as they were.

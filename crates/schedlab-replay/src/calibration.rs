@@ -36,7 +36,7 @@ fn log(over: f64, under: f64) -> f64 {
 impl Pair {
     /// The recorded value, changed by as much as the replay changes.
     #[must_use]
-    pub fn predicted(&self) -> f64 {
+    pub(crate) fn predicted(&self) -> f64 {
         self.recorded.max(1.0) * log(self.changed, self.replayed).exp()
     }
 

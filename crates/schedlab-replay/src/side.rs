@@ -17,11 +17,11 @@ pub struct TaskSide {
     /// Time that it was runnable and did not run.
     pub waited: Nanos,
     /// How often it was displaced.
-    pub involuntary: u64,
+    pub(crate) involuntary: u64,
     /// How often it was woken.
-    pub wakeups: u64,
+    pub(crate) wakeups: u64,
     /// The number of moves between CPUs.
-    pub migrations: u64,
+    pub(crate) migrations: u64,
     /// The waits of the task for a CPU.
     pub delays: Delays,
 }

@@ -40,7 +40,7 @@ pub struct Figures {
     /// The share of timers that were later than 0.5 ms, from 0 to 1.
     pub timer_late_beyond_500us: f64,
     /// How often a thread that only looks at the clock was stopped.
-    pub pauses: usize,
+    pub(crate) pauses: usize,
     /// The longest such stop, in nanoseconds.
     pub pause_ns_max: Option<u64>,
     /// The share of time that others took, from 0 to 1.

@@ -18,7 +18,7 @@ pub mod jitter;
 pub mod machine_stalls;
 pub mod recording;
 pub mod soak;
-pub mod stalls;
+mod stalls;
 pub mod storm;
 mod threads;
 

@@ -14,7 +14,7 @@ pub struct Witness {
     /// Lateness outside the shadow of the machine's stalls and of other tasks.
     pub calm: Shadow,
     /// How many jobs ran.
-    pub jobs: usize,
+    pub(crate) jobs: usize,
     /// Stalls of all workers that the machine made.
     pub stopped: Vec<Held>,
     /// Stalls of all workers that other tasks made, or whose cause is not known.
@@ -30,31 +30,31 @@ pub struct Witness {
 #[schemars(rename = "Machine")]
 pub struct Figures {
     /// How often the machine stopped a worker.
-    pub stalls: usize,
+    pub(crate) stalls: usize,
     /// The longest of these stalls.
-    pub stall_ns_max: Option<u64>,
+    pub(crate) stall_ns_max: Option<u64>,
     /// Lost to stalls in jobs, summed over the workers; `null`: not known.
-    pub in_jobs_ns: Option<u64>,
+    pub(crate) in_jobs_ns: Option<u64>,
     /// Stolen from all CPUs, as the hypervisor told the kernel.
-    pub steal_ns: Option<u64>,
+    pub(crate) steal_ns: Option<u64>,
     /// How often other tasks, or nobody known, held a worker up.
-    pub held_otherwise: usize,
+    pub(crate) held_otherwise: usize,
     /// For how long in all.
-    pub held_otherwise_ns: u64,
+    pub(crate) held_otherwise_ns: u64,
     /// Jobs that a stall made late.
-    pub jobs_aside: usize,
+    pub(crate) jobs_aside: usize,
     /// The share of these jobs of all jobs, from 0 to 1.
     pub share_aside: f64,
     /// Lateness of the jobs that no stall made late: the median.
-    pub lateness_ns_p50_outside: Option<u64>,
+    pub(crate) lateness_ns_p50_outside: Option<u64>,
     /// Lateness that 99 of 100 of these jobs did not exceed.
-    pub lateness_ns_p99_outside: Option<u64>,
+    pub(crate) lateness_ns_p99_outside: Option<u64>,
     /// The latest of them.
-    pub lateness_ns_max_outside: Option<u64>,
+    pub(crate) lateness_ns_max_outside: Option<u64>,
     /// Lateness of the jobs that neither a stall nor another task made late: what 99 of 100 did not exceed.
-    pub lateness_ns_p99_outside_all: Option<u64>,
+    pub(crate) lateness_ns_p99_outside_all: Option<u64>,
     /// Jobs that a stall or another task made late.
-    pub jobs_aside_all: usize,
+    pub(crate) jobs_aside_all: usize,
 }
 
 impl Witness {

@@ -211,24 +211,24 @@ pub const LONGEST: usize = 5;
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Account {
     /// From the first begin of a job to the last end.
-    pub window_ns: Nanos,
+    pub(crate) window_ns: Nanos,
     /// Time by cause (`run_delay_ns`), summed over the workers.
     pub sums: BTreeMap<String, Nanos>,
     /// The longest stretches of one cause.
-    pub longest: Vec<Stretch>,
+    pub(crate) longest: Vec<Stretch>,
 }
 
 /// A stretch of one worker with one cause.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Stretch {
+pub(crate) struct Stretch {
     /// The worker, from 0.
-    pub worker: usize,
+    pub(crate) worker: usize,
     /// The cause, by its key.
-    pub cause: &'static str,
+    pub(crate) cause: &'static str,
     /// From the run's base.
-    pub start_ns: i64,
+    pub(crate) start_ns: i64,
     /// How long it took.
-    pub took_ns: Nanos,
+    pub(crate) took_ns: Nanos,
 }
 
 impl Account {

@@ -28,7 +28,7 @@ pub struct Soak {
     /// Whether all jobs ended before the pool stopped.
     pub drained: bool,
     /// Whether a round did not end within a minute.
-    pub stalled: bool,
+    pub(crate) stalled: bool,
     /// Workers whose job never returned.
     pub stuck: Vec<usize>,
     /// Ten readings of the resident memory of the process, at equal distances over the run; `None` where the kernel does

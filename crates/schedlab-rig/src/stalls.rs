@@ -54,22 +54,22 @@ impl Cause {
 
 /// The intervals that are known of a worker, each list in any order.
 #[derive(Clone, Debug, Default)]
-pub struct Lane {
+pub(crate) struct Lane {
     /// The spans in which the worker ran a job.
-    pub jobs: Vec<Span>,
+    pub(crate) jobs: Vec<Span>,
     /// The spans in which the worker was runnable without running, as the kernel says.
-    pub delayed: Vec<Span>,
+    pub(crate) delayed: Vec<Span>,
     /// The spans in which the worker slept.
-    pub asleep: Vec<Span>,
+    pub(crate) asleep: Vec<Span>,
 }
 
 /// What is known of the jobs.
 #[derive(Clone, Debug, Default)]
-pub struct Demand {
+pub(crate) struct Demand {
     /// Per job, from when it could have begun until it began.
-    pub ready: Vec<Span>,
+    pub(crate) ready: Vec<Span>,
     /// Per job, from its start time until its last predecessor ended.
-    pub blocked: Vec<Span>,
+    pub(crate) blocked: Vec<Span>,
 }
 
 /// A stretch of one worker with one cause.
@@ -102,7 +102,7 @@ enum Edge {
 
 impl Stalls {
     /// Puts the window down to causes.
-    pub fn of(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
+    pub(crate) fn of(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
         let mut edges = edges(lanes, demand, window);
         edges.sort_by_key(|&(time, ..)| time);
         let mut state = vec![[0i64; 3]; lanes.len()];

@@ -24,7 +24,7 @@ impl Threads {
     }
 
     /// A job of this worker ran on this thread.
-    pub fn tell(&self, worker: usize, thread: i32) {
+    pub(crate) fn tell(&self, worker: usize, thread: i32) {
         let mut all = self.lock();
         if all.len() <= worker {
             all.resize(worker + 1, Thread::Unknown);

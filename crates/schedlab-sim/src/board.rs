@@ -65,22 +65,22 @@ const REMOTE: u64 = 20;
 const LOCAL: u64 = 10;
 /// A control group: its parent, and what is written to its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControlGroup {
+pub(crate) struct ControlGroup {
     /// Its index among the groups; `None`: the root.
-    pub parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
     /// Names of files without `cpu.`, each with what is written to it.
-    pub files: Vec<(String, String)>,
+    pub(crate) files: Vec<(String, String)>,
 }
 
 /// What a run sets before its load begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preparation {
+pub(crate) struct Preparation {
     /// Whether idle CPUs poll, so that a wakeup needs no interrupt; otherwise they halt.
-    pub polls: bool,
+    pub(crate) polls: bool,
     /// Knobs with their values, by the kernel's names.
-    pub knobs: Vec<(String, String)>,
+    pub(crate) knobs: Vec<(String, String)>,
     /// Control groups; parents come first.
-    pub groups: Vec<ControlGroup>,
+    pub(crate) groups: Vec<ControlGroup>,
 }
 
 /// What the world asks of the image.

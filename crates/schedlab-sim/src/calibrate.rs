@@ -20,7 +20,7 @@ pub struct Found {
     pub probe: &'static str,
     pub costs: &'static [&'static str],
     /// The number that the probe takes from its runs, in words.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// The machine's number, in nanoseconds; `None`: the runs do not show it.
     pub measured_ns: Option<f64>,
     /// The model's number with the costs found, in nanoseconds.

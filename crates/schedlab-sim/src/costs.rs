@@ -147,7 +147,7 @@ impl Costs {
     /// The costs of these names changed so that their sum is `sum` ns. They keep their ratio; where all are 0, each
     /// gets the same. A name that is no cost changes nothing.
     #[must_use]
-    pub fn scaled(mut self, names: &[&str], sum: u64) -> Self {
+    pub(crate) fn scaled(mut self, names: &[&str], sum: u64) -> Self {
         let before: u64 = names.iter().filter_map(|name| self.get(name)).sum();
         let mut left = sum;
         for (at, name) in names.iter().enumerate() {
@@ -174,7 +174,7 @@ impl Costs {
     /// The costs of tasks whose recorded bursts already contain what their calls took: only switches, wakeups, moves, the
     /// ways between CPUs and calls that find they must sleep cost anything.
     #[must_use]
-    pub const fn of_recorded(&self) -> Self {
+    pub(crate) const fn of_recorded(&self) -> Self {
         let Self { switch, switch_process, wake, ipi, idle_exit, block, .. } = *self;
         let Self { migrate_smt, migrate_llc, migrate_node, migrate_machine, .. } = *self;
         Self {

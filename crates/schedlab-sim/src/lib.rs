@@ -14,10 +14,9 @@ pub mod policy;
 mod policy_view;
 mod world;
 
-pub use board::{BOARD_WORDS, Board, ControlGroup, Image, Preparation};
+pub use board::{BOARD_WORDS, Board, Image};
+use board::{ControlGroup, Preparation};
 pub use costs::{CostError, Costs};
-pub use machine::{
-    CPUS_MAX, Kernel, MachineFile, Model, OfCode, SETTINGS, Simulated, SimulatedPool,
-};
+pub use machine::{CPUS_MAX, Kernel, MachineFile, Model, OfCode, Simulated, SimulatedPool};
 pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Gap, Halt, Start, Step, TaskUsage, World};

@@ -24,7 +24,7 @@ pub use file::MachineFile;
 pub use of_code::OfCode;
 pub use pool::SimulatedPool;
 
-pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
+pub use name::{CPUS_MAX, Kernel, Model};
 
 use crate::policy_view::Class;
 use crate::policy_view::FULL_SPEED;

@@ -459,7 +459,7 @@ impl World {
 
     /// The time now, in nanoseconds on the world's clock.
     #[must_use]
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.scene.now
     }
 
@@ -477,7 +477,7 @@ impl World {
 
     /// When the tasks were asked to stop, in nanoseconds; `None` if they were not.
     #[must_use]
-    pub fn stopped_at(&self) -> Option<u64> {
+    pub(crate) fn stopped_at(&self) -> Option<u64> {
         self.ending.stopped_at
     }
 
@@ -489,7 +489,7 @@ impl World {
 
     /// Tasks of the plan that were started so far, forks included.
     #[must_use]
-    pub fn started(&self) -> u64 {
+    pub(crate) fn started(&self) -> u64 {
         self.started
     }
 
@@ -513,7 +513,7 @@ impl World {
 
     /// Samples, by task and then by series of the plan.
     #[must_use]
-    pub fn histograms(&self) -> &[Histogram] {
+    pub(crate) fn histograms(&self) -> &[Histogram] {
         &self.histograms
     }
 
@@ -525,18 +525,18 @@ impl World {
 
     /// When the simulation began, in nanoseconds on the world's clock.
     #[must_use]
-    pub fn began_at(&self) -> u64 {
+    pub(crate) fn began_at(&self) -> u64 {
         self.config.begin_ns
     }
 
     /// Where a dial of the plan stands.
     #[must_use]
-    pub fn dial(&self, dial: usize) -> u64 {
+    pub(crate) fn dial(&self, dial: usize) -> u64 {
         self.dials[dial]
     }
 
     /// Turns a dial of the plan.
-    pub fn set_dial(&mut self, dial: usize, value: u64) {
+    pub(crate) fn set_dial(&mut self, dial: usize, value: u64) {
         self.dials[dial] = value;
     }
 
@@ -553,13 +553,13 @@ impl World {
     }
 
     #[must_use]
-    pub fn pid(&self, task: TaskId) -> Pid {
+    pub(crate) fn pid(&self, task: TaskId) -> Pid {
         let counted = Pid(self.config.first_pid + task.0.cast_signed());
         self.pids.get(task.index()).copied().unwrap_or(counted)
     }
 
     /// The name and the affinity of each task, the starter included.
-    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &str, &TaskView)> {
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = (TaskId, &str, &TaskView)> {
         let ids = (0..).map(TaskId);
         ids.zip(&self.comms).zip(&self.scene.tasks).map(|((id, comm), view)| (id, &**comm, view))
     }

@@ -61,7 +61,7 @@ pub fn check(place: &Path) -> Result<(), VmError> {
 ///
 /// # Errors
 /// When it cannot be made, or is not to be trusted.
-pub fn make(folder: &Path) -> Result<(), VmError> {
+pub(crate) fn make(folder: &Path) -> Result<(), VmError> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(VmError::io(format!("making {}", folder.display())))?;
     check(folder)

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// A task of the load: its slot, the load itself being `load`; children of slots are `3.0`.
-pub type Slot = String;
+pub(crate) type Slot = String;
 
 /// Why the scheduler had to choose.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,11 +50,6 @@ pub enum Kind {
     Slice,
     /// The current task slept or ended: who is next.
     Next,
-}
-
-impl Kind {
-    /// All kinds, in the order of reports.
-    pub const ALL: [Self; 3] = [Self::Wakeup, Self::Slice, Self::Next];
 }
 
 /// For how long a task has run since it was chosen, in steps that double.
@@ -155,7 +150,7 @@ impl Choice {
     /// The answer to what its kind asks: whether the current task had to go, or whether the one that waited longest
     /// is next. `None`: there was nothing to choose.
     #[must_use]
-    pub fn answer(&self) -> Option<bool> {
+    pub(crate) fn answer(&self) -> Option<bool> {
         match self.kind() {
             Kind::Wakeup | Kind::Slice => Some(self.next != self.situation.current),
             Kind::Next => (self.situation.waiting.len() > 1).then_some(self.longest),
@@ -164,7 +159,7 @@ impl Choice {
 
     /// The classes that it counts for: all of its kind, and those that are alike.
     #[must_use]
-    pub fn classes(&self) -> [Class; 2] {
+    pub(crate) fn classes(&self) -> [Class; 2] {
         let kind = self.kind();
         let case = match kind {
             Kind::Wakeup | Kind::Slice => Case::Ran(self.situation.ran),

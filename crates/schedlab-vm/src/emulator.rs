@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The name of Debian's QEMU in `vm:qemu=debian`, and of its folder in the cache.
-pub const NAME: &str = "debian";
+pub(crate) const NAME: &str = "debian";
 /// The first of these packages holds the program, the others what it loads into a machine.
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-data", "seabios"];
 /// The program in its package.

@@ -61,11 +61,11 @@ pub enum Frame {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     /// `SMT`, `MC`, `PKG`, `NUMA`, ...
-    pub name: String,
+    pub(crate) name: String,
     /// Its flags, as the kernel writes them.
-    pub flags: String,
+    pub(crate) flags: String,
     /// The CPUs of the domain; empty if the kernel does not list them (`/proc/schedstat`).
-    pub cpus: CpuSet,
+    pub(crate) cpus: CpuSet,
 }
 
 /// A stream of a run.
@@ -82,11 +82,11 @@ pub enum Which {
 
 impl Which {
     /// All outputs, in this order.
-    pub const ALL: [Self; 3] = [Self::Trace, Self::Stdout, Self::Stderr];
+    pub(crate) const ALL: [Self; 3] = [Self::Trace, Self::Stdout, Self::Stderr];
 
     /// The stream of a run directory.
     #[must_use]
-    pub const fn stream(self) -> Stream {
+    pub(crate) const fn stream(self) -> Stream {
         match self {
             Self::Trace => Stream::Trace,
             Self::Stdout => Stream::Stdout,
@@ -146,11 +146,11 @@ impl From<Fault> for MachineError {
 /// What a guest is asked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GuestRequest {
+pub(crate) struct GuestRequest {
     /// The run that the guest performs.
-    pub spec: RunSpec,
+    pub(crate) spec: RunSpec,
     /// How long the guest waits before it begins, so that repeats begin at other phases of its ticks.
-    pub wait: Nanos,
+    pub(crate) wait: Nanos,
 }
 
 /// Bytes of a frame's JSON. The largest hold the histograms of an interval.
@@ -176,7 +176,7 @@ impl Frame {
     ///
     /// # Errors
     /// When the bytes are no frame.
-    pub fn read(bytes: &[u8]) -> io::Result<Option<Part<'_>>> {
+    pub(crate) fn read(bytes: &[u8]) -> io::Result<Option<Part<'_>>> {
         let Some((head, rest)) = bytes.split_first_chunk::<8>() else { return Ok(None) };
         let length = |at: usize| {
             u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize

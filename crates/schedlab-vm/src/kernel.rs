@@ -22,7 +22,7 @@ pub struct Kernel {
     /// `uname -r`, or the file's name where the image does not say.
     pub release: String,
     /// Its configuration, where it lies beside the image.
-    pub config: Option<String>,
+    pub(crate) config: Option<String>,
 }
 
 impl Kernel {

@@ -42,4 +42,4 @@ pub use error::VmError;
 pub use git::Checkout;
 pub use kernel::Kernel;
 pub use machine::Vm;
-pub use request::{Clock, KEYS, Request};
+pub use request::{Clock, Request};

@@ -31,7 +31,6 @@ pub struct Vm {
     build: Build,
     offers: Offers,
     facts: MachineFacts,
-    domains: Vec<Vec<Domain>>,
     /// The state from which each run starts.
     state: File,
     after: Option<LoadFacts>,
@@ -84,13 +83,7 @@ impl Vm {
         let hypervisor =
             Fact::Known(format!("{version}; {machine}; {identity}; scheduler domains: {names}"));
         let facts = MachineFacts { host: "vm".to_owned(), hypervisor, ..*facts };
-        Ok(Self { build, offers, facts, domains, state, after: None })
-    }
-
-    /// The scheduler domains that the guest's kernel built, of each CPU, smallest first.
-    #[must_use]
-    pub fn domains(&self) -> &[Vec<Domain>] {
-        &self.domains
+        Ok(Self { build, offers, facts, state, after: None })
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// The settings of a virtual machine.
-pub const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 11] = [
     "kernel", "cpus", "sockets", "threads", "nodes", "clock", "memory", "seed", "patience", "qemu",
     "ext",
 ];
@@ -31,7 +31,7 @@ pub enum Clock {
 impl Clock {
     /// As it is written: `instructions`, `wall`.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Instructions => "instructions",
             Self::Wall => "wall",
@@ -52,13 +52,13 @@ impl FromStr for Clock {
 
 /// How CPUs share hardware. The CPUs of a socket share its last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrangement {
+pub(crate) struct Arrangement {
     /// The number of sockets.
-    pub sockets: u32,
+    pub(crate) sockets: u32,
     /// Hardware threads of each core.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// The number of NUMA nodes.
-    pub nodes: u32,
+    pub(crate) nodes: u32,
 }
 
 impl Default for Arrangement {
@@ -114,24 +114,24 @@ impl Arrangement {
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The kernel: a path, or a name that [`crate::Kernel::find`] knows.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// The number of CPUs.
-    pub cpus: u32,
+    pub(crate) cpus: u32,
     /// How they are arranged.
-    pub topology: Arrangement,
+    pub(crate) topology: Arrangement,
     /// The clock of the guest.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// The memory of the guest in MiB.
-    pub memory_mib: u32,
+    pub(crate) memory_mib: u32,
     /// Seed of what QEMU draws at random.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// How long the guest may take to boot, and to perform a run, in the machine's own time.
-    pub patience: Nanos,
+    pub(crate) patience: Nanos,
     /// The QEMU program, or `debian` for the one in the cache (docs/vm.md).
-    pub qemu: String,
+    pub(crate) qemu: String,
     /// The sched_ext scheduler that is on: the name of one that was built with the kernel, or the path of a
     /// static program.
-    pub ext: Option<String>,
+    pub(crate) ext: Option<String>,
 }
 
 impl Request {
@@ -170,7 +170,7 @@ impl Request {
     /// Whether several CPUs share one budget of instructions: then a lost CPU costs nothing, and
     /// times say nothing.
     #[must_use]
-    pub fn shares_instructions(&self) -> bool {
+    pub(crate) fn shares_instructions(&self) -> bool {
         self.cpus > 1 && self.clock == Clock::Instructions
     }
 
@@ -178,7 +178,7 @@ impl Request {
     ///
     /// # Errors
     /// With why not, in a sentence with what to use instead.
-    pub fn measures(&self, metric: &str) -> Result<(), String> {
+    pub(crate) fn measures(&self, metric: &str) -> Result<(), String> {
         if !self.shares_instructions() || decisions::is_decision(&metrics::metric(metric)) {
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl Request {
 
     /// One CPU with the clock of instructions on this kernel.
     #[must_use]
-    pub fn new(kernel: String) -> Self {
+    pub(crate) fn new(kernel: String) -> Self {
         Self {
             kernel,
             cpus: 1,

@@ -69,13 +69,13 @@ impl Object {
         [(Self::Pipe, "pipe"), (Self::Socket, "socket"), (Self::Large, "large")];
 
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(object, _)| *object == self).map_or("", |(_, name)| name)
     }
 
     /// The object of a name; `None` if there is none.
     #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
+    pub(crate) fn of(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(object, _)| *object)
     }
 }
@@ -117,7 +117,7 @@ impl Class {
         [(Self::Batch, "batch"), (Self::Idle, "idle"), (Self::RoundRobin, "rr")];
 
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(class, _)| *class == self).map_or("", |(_, name)| name)
     }
 

@@ -9,9 +9,9 @@ use schedlab_model::Nanos;
 /// What the executor is asked to do. Its workers are the tasks of the plan.
 #[derive(Clone, Debug)]
 pub struct Jobs {
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// Jobs, the widest level, and how nodes are hashed.
-    pub rules: Rules,
+    pub(crate) rules: Rules,
     /// Which executor: schedlab, lumiera, rayon, tokio, channel or serial.
     pub executor: String,
     /// What a job spends its time with.
@@ -20,9 +20,9 @@ pub struct Jobs {
     pub time: Nanos,
     /// How lengths scatter around it.
     pub length: Length,
-    pub arrivals: Arrivals,
+    pub(crate) arrivals: Arrivals,
     /// How late a job may start before it is dropped.
-    pub life: Option<Nanos>,
+    pub(crate) life: Option<Nanos>,
     /// How late the kernel may let a worker's timer be; of schedlab and lumiera alone.
     pub timer_slack: Nanos,
     /// The rules of lumiera, with the number of workers of any.
@@ -47,7 +47,7 @@ impl Jobs {
 
     /// The run on a simulated machine, which computes the times: the clock stands still until the machine sets it.
     #[must_use]
-    pub fn computed(&self) -> Run {
+    pub(crate) fn computed(&self) -> Run {
         let graph = self.graph();
         let planned = Burner::planned(self.load);
         let load = Load::new(&graph, planned, self.time.0, self.length, self.seed);

@@ -40,7 +40,7 @@ impl std::fmt::Display for Link {
 ///
 /// # Errors
 /// In a sentence, for what is none, or not from 64 kbit/s to 100 Gbit/s.
-pub fn rate(text: &str) -> Result<u64, String> {
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let wrong = || format!("invalid rate '{text}': use 64kbit to 100Gbit, as in 10Mbit");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(digits);

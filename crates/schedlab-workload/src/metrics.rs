@@ -11,7 +11,8 @@ mod primary;
 
 pub use catalogue::ENTRIES;
 pub use page::markdown;
-pub use primary::{PRIMARY, Primary, Work, asked_work, primary, work};
+pub(crate) use primary::PRIMARY;
+pub use primary::{Work, asked_work, primary, work};
 
 use schedlab_model::{Better, Metric, Unit};
 
@@ -27,7 +28,7 @@ pub enum Form {
 }
 
 /// The quantiles that a run stores of each series, with the end of their names.
-pub const QUANTILES: [(&str, f64); 5] =
+pub(crate) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 /// The equivalence margin of a metric whose entry does not decide otherwise: ±5 %.
@@ -40,23 +41,23 @@ pub struct Entry {
     /// The name; stored names may end differently (see [`Form`]).
     pub name: &'static str,
     /// The unit of the stored values; of a counter, of the count.
-    pub unit: Unit,
+    pub(crate) unit: Unit,
     /// Which direction is an improvement; of a counter, of the count and of the rate.
     pub better: Better,
     pub form: Form,
     /// The definition, in a sentence.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
 }
 
 /// A stored name with its entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The entry that the name is derived from.
-    pub entry: &'static Entry,
+    pub(crate) entry: &'static Entry,
     /// The metric under the stored name.
     pub metric: Metric,
     /// The definition of this very name.
-    pub about: String,
+    pub(crate) about: String,
     /// The relative change below which two values count as equivalent, 0.05 for ±5 %, unless the
     /// user decides otherwise.
     pub margin: f64,

@@ -51,7 +51,7 @@ pub struct OptionError {
 }
 
 impl OptionError {
-    pub fn new(option: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn new(option: impl Into<String>, why: impl Into<String>) -> Self {
         Self { option: option.into(), why: why.into() }
     }
 }
@@ -116,14 +116,8 @@ impl Options {
 
     /// A number that fits 32 bits (its range says so).
     #[must_use]
-    pub fn small(&self, name: &str) -> u32 {
+    pub(crate) fn small(&self, name: &str) -> u32 {
         u32::try_from(self.number(name)).expect("the range of the option fits 32 bits")
-    }
-
-    /// A signed number, where set.
-    #[must_use]
-    pub fn signed(&self, name: &str) -> Option<i64> {
-        self.text(name).parse().ok()
     }
 
     /// A duration; zero where it is not set.
@@ -140,12 +134,6 @@ impl Options {
         let (kind, text) = self.raw(name);
         let Kind::Size(unit) = kind else { unreachable!("{name} is not a size") };
         size(text, *unit).unwrap_or(0)
-    }
-
-    /// A list of CPUs, where set.
-    #[must_use]
-    pub fn cpus(&self, name: &str) -> Option<CpuSet> {
-        self.text(name).parse().ok().filter(|set: &CpuSet| !set.is_empty())
     }
 }
 

@@ -118,7 +118,7 @@ fn apply<T>(
 ///
 /// # Errors
 /// A value that is none, an empty list of CPUs, a CPU that the load may not use.
-pub fn place(
+pub(crate) fn place(
     tasks: &mut [Task],
     roles: &[String],
     options: &Options,

@@ -179,9 +179,9 @@ pub struct Fork {
 /// A number that follows how busy the machine is, adjusted once a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regulation {
-    pub dial: u32,
+    pub(crate) dial: u32,
     /// Wanted busy share in percent, 1 ..= 100.
-    pub busy: u32,
+    pub(crate) busy: u32,
 }
 
 /// When the run ends and what is left out of its figures.
@@ -190,13 +190,13 @@ pub struct Timing {
     /// The tasks are stopped after this time; `None`: they end by themselves, or by the run's limit.
     pub duration: Option<Nanos>,
     /// Without a duration the tasks would go on for ever: a run's limit is then its end, not a cut.
-    pub endless: bool,
+    pub(crate) endless: bool,
     /// Samples before it are left out.
-    pub warm_up: Nanos,
+    pub(crate) warm_up: Nanos,
     /// The distance of intermediate reports; zero for none.
-    pub interval: Nanos,
+    pub(crate) interval: Nanos,
     /// Figures start anew at each multiple of it; zero for never.
-    pub zero: Nanos,
+    pub(crate) zero: Nanos,
 }
 
 /// A workload made ready.
@@ -326,13 +326,13 @@ impl Plan {
     }
 
     /// Adds a queue; its number.
-    pub fn queue(&mut self, queue: Queue) -> crate::QueueId {
+    pub(crate) fn queue(&mut self, queue: Queue) -> crate::QueueId {
         self.queues.push(queue);
         crate::QueueId(len(&self.queues) - 1)
     }
 
     /// Adds memory; its number.
-    pub fn block(&mut self, block: Block) -> crate::BlockId {
+    pub(crate) fn block(&mut self, block: Block) -> crate::BlockId {
         self.blocks.push(block);
         crate::BlockId(len(&self.blocks) - 1)
     }
@@ -344,7 +344,7 @@ impl Plan {
     }
 
     /// Adds the twin of a series that keeps its samples in the original's buckets; its number.
-    pub fn twin_in_buckets(&mut self, of: crate::SampleId) -> crate::SampleId {
+    pub(crate) fn twin_in_buckets(&mut self, of: crate::SampleId) -> crate::SampleId {
         let metric = self.samples[of.0 as usize].clone();
         let twin = self.series(metric);
         self.in_buckets.push((twin.0, of.0));
@@ -352,7 +352,7 @@ impl Plan {
     }
 
     /// Adds a counter; its number.
-    pub fn counter(&mut self, metric: Metric) -> crate::CounterId {
+    pub(crate) fn counter(&mut self, metric: Metric) -> crate::CounterId {
         self.counters.push(metric);
         crate::CounterId(len(&self.counters) - 1)
     }

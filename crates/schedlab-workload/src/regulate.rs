@@ -30,7 +30,7 @@ impl Busy {
 /// The rate to try next. Far from the goal it moves at most threefold, near it by a part of what
 /// is missing, and it never sticks at zero.
 #[must_use]
-pub fn next_rate(rate: u64, busy: f64, wanted: f64) -> u64 {
+pub(crate) fn next_rate(rate: u64, busy: f64, wanted: f64) -> u64 {
     let rate = rate.max(1);
     let ratio = wanted / busy.max(0.1);
     let next = if ratio > 1.0 {

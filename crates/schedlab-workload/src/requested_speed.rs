@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 /// Turns a clock into a part of the full speed of a CPU; the error is a sentence.
-pub type OfClock<'m> = &'m dyn Fn(&str, Cpu) -> Result<Speed, String>;
+pub(crate) type OfClock<'m> = &'m dyn Fn(&str, Cpu) -> Result<Speed, String>;
 
 /// A speed as a file asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -84,7 +84,7 @@ impl RunSpec {
     ///
     /// # Errors
     /// The first that is none or is there twice, in a sentence.
-    pub fn check_labels(&self) -> Result<(), String> {
+    pub(crate) fn check_labels(&self) -> Result<(), String> {
         for (index, one) in self.beside.iter().enumerate() {
             let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
             if one.label.is_empty() || !one.label.chars().all(fits) {

@@ -5,7 +5,7 @@
 
 pub mod hackbench;
 pub mod perf;
-pub mod plat;
+pub(crate) mod plat;
 pub mod schbench;
 
 /// Seconds with milliseconds, which these tools cut off and do not round.

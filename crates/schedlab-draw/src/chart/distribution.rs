@@ -18,14 +18,14 @@ const BAR_LEAST: i32 = 2 * PX;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
     /// The title above the chart.
-    pub title: String,
+    pub(crate) title: String,
     /// Lines below the title: which samples are drawn.
-    pub notes: Vec<String>,
-    pub x: Axis,
+    pub(crate) notes: Vec<String>,
+    pub(crate) x: Axis,
     /// Lower bound, upper bound, count; ascending.
     pub bars: Vec<(f64, f64, u64)>,
     /// Values to mark, with their names (`p99`).
-    pub marks: Vec<(f64, String)>,
+    pub(crate) marks: Vec<(f64, String)>,
 }
 
 impl Chart for Histogram {

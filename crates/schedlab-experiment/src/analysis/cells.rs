@@ -8,24 +8,24 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Cell<'r> {
     /// The label of the workload.
-    pub workload: String,
+    pub(crate) workload: String,
     /// Where in the experiment.
-    pub point: Point,
+    pub(crate) point: Point,
     /// Its whole runs by block.
-    pub runs: BTreeMap<u32, &'r StoredRun>,
+    pub(crate) runs: BTreeMap<u32, &'r StoredRun>,
     /// Runs that were cut off at their time limit: they took longer than that.
-    pub censored: BTreeMap<u32, &'r StoredRun>,
+    pub(crate) censored: BTreeMap<u32, &'r StoredRun>,
     /// Runs that failed: they tell nothing of the metrics.
-    pub failed: BTreeMap<u32, &'r StoredRun>,
+    pub(crate) failed: BTreeMap<u32, &'r StoredRun>,
 }
 
 /// All cells of an experiment, by workload and point.
 #[derive(Clone, Debug, Default)]
 pub struct Cells<'r> {
     /// The cells, in the order of the plan.
-    pub cells: Vec<Cell<'r>>,
+    pub(crate) cells: Vec<Cell<'r>>,
     /// Runs that were left out since somebody stopped them.
-    pub left_out: usize,
+    pub(crate) left_out: usize,
 }
 
 impl<'r> Cells<'r> {
@@ -64,28 +64,28 @@ impl<'r> Cells<'r> {
 
     /// The labels of the workloads.
     #[must_use]
-    pub fn workloads(&self) -> Vec<&str> {
+    pub(crate) fn workloads(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.cells.iter().map(|c| c.workload.as_str()).collect();
         names.dedup();
         names
     }
 
     /// The cells of a workload.
-    pub fn of<'a>(&'a self, workload: &'a str) -> impl Iterator<Item = &'a Cell<'r>> + 'a {
+    pub(crate) fn of<'a>(&'a self, workload: &'a str) -> impl Iterator<Item = &'a Cell<'r>> + 'a {
         self.cells.iter().filter(move |cell| cell.workload == workload)
     }
 
     /// The metrics that the runs of a workload give, in the order in which the workload reported
     /// them.
     #[must_use]
-    pub fn metrics(&self, workload: &str) -> Vec<Metric> {
+    pub(crate) fn metrics(&self, workload: &str) -> Vec<Metric> {
         let runs: Vec<&StoredRun> = self.of(workload).flat_map(Cell::all).collect();
         metrics(&runs)
     }
 
     /// Axes of a workload with more than one value: name and values, numbers in their order.
     #[must_use]
-    pub fn axes(&self, workload: &str) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn axes(&self, workload: &str) -> Vec<(String, Vec<String>)> {
         let mut axes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (name, value) in self.of(workload).flat_map(|cell| &cell.point) {
             let values = axes.entry(name).or_default();
@@ -106,25 +106,25 @@ impl<'r> Cells<'r> {
 impl<'r> Cell<'r> {
     /// One of the cell's runs; `None` if it has none.
     #[must_use]
-    pub fn any(&self) -> Option<&'r StoredRun> {
+    pub(crate) fn any(&self) -> Option<&'r StoredRun> {
         self.all().next()
     }
 
     /// All of them: those that came to their end, were cut off, or failed.
-    pub fn all(&self) -> impl Iterator<Item = &'r StoredRun> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'r StoredRun> + '_ {
         let all = self.runs.values().chain(self.censored.values()).chain(self.failed.values());
         all.copied()
     }
 
     /// Whether runs failed or were cut off: what finished would be the best of them.
     #[must_use]
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         !self.failed.is_empty() || !self.censored.is_empty()
     }
 
     /// The values of a metric by block.
     #[must_use]
-    pub fn values(&self, metric: &str) -> BTreeMap<u32, f64> {
+    pub(crate) fn values(&self, metric: &str) -> BTreeMap<u32, f64> {
         self.runs.iter().filter_map(|(block, run)| Some((*block, run.value(metric)?))).collect()
     }
 }

@@ -5,27 +5,27 @@ use schedlab_stats::{Effect, paired};
 
 /// The centre of some runs with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Centre {
+pub(crate) struct Centre {
     /// The centre of the runs, in the metric's unit.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The 95 % interval unless another one was asked for, by Student's t on the same scale; `None` for one run, or where all are the same.
-    pub interval: Option<(f64, f64)>,
+    pub(crate) interval: Option<(f64, f64)>,
     /// Whether it is a geometric mean.
-    pub is_geometric: bool,
+    pub(crate) is_geometric: bool,
     /// The number of runs behind the centre.
-    pub runs: usize,
+    pub(crate) runs: usize,
 }
 
 impl Centre {
     /// The centre of these runs; `None` without runs.
     #[must_use]
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         Self::at(values, 0.95)
     }
 
     /// The same with an interval of another confidence.
     #[must_use]
-    pub fn at(values: impl IntoIterator<Item = f64>, level: f64) -> Option<Self> {
+    pub(crate) fn at(values: impl IntoIterator<Item = f64>, level: f64) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().collect();
         let runs = values.len();
         let is_geometric = values.iter().all(|v| *v > 0.0);
@@ -46,7 +46,7 @@ impl Centre {
 
     /// What it is called.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         if self.is_geometric { "geometric mean" } else { "mean" }
     }
 }

@@ -39,53 +39,53 @@ pub enum Finding {
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Judged {
     /// The published result in a sentence.
-    pub says: String,
+    pub(crate) says: String,
     /// The label of the workload.
-    pub workload: String,
+    pub(crate) workload: String,
     /// The name of the metric that decides.
-    pub metric: String,
+    pub(crate) metric: String,
     /// The values on axes that are not averaged over.
-    pub at: Point,
+    pub(crate) at: Point,
     /// The point that a ratio is to; absent unless the claim is a ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub against: Option<Point>,
+    pub(crate) against: Option<Point>,
     /// The axis of a slope; absent unless the claim is a slope.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub along: Option<String>,
+    pub(crate) along: Option<String>,
     /// The unit of the metric; absent for a ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unit: Option<Unit>,
+    pub(crate) unit: Option<Unit>,
     /// The least value that agrees; absent without such a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_least: Option<f64>,
+    pub(crate) at_least: Option<f64>,
     /// The greatest value that agrees; absent without such a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at_most: Option<f64>,
+    pub(crate) at_most: Option<f64>,
     /// Why the bounds are where they are.
-    pub why: String,
+    pub(crate) why: String,
     /// The machines of the runs.
-    pub machines: Vec<String>,
+    pub(crate) machines: Vec<String>,
     /// The estimate, in the metric's unit or as a ratio; absent without a number.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<f64>,
+    pub(crate) value: Option<f64>,
     /// The ends of the interval; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval: Option<(f64, f64)>,
+    pub(crate) interval: Option<(f64, f64)>,
     /// The confidence of the interval, corrected for the number of claims.
-    pub level: f64,
+    pub(crate) level: f64,
     /// How many blocks decide.
-    pub blocks: usize,
+    pub(crate) blocks: usize,
     /// Whether the runs are of a machine that repeats itself and all blocks gave the same number: there is no
     /// interval, and the number decides for these seeds.
-    pub exact: bool,
+    pub(crate) exact: bool,
     /// What the runs say.
     pub finding: Finding,
     /// The verdict in words, with the addition "in the model" for a simulated machine.
-    pub verdict: String,
+    pub(crate) verdict: String,
     /// What limits the verdict, in a sentence; empty: nothing.
-    pub note: String,
+    pub(crate) note: String,
     /// What is known of the error of a simulated machine, in sentences.
-    pub model: Vec<String>,
+    pub(crate) model: Vec<String>,
 }
 
 /// The verdicts on the claims of an experiment.

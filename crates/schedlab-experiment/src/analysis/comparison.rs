@@ -19,10 +19,10 @@ mod units;
 pub use basis::Basis;
 pub use conditions::{FailIf, FailIfError};
 pub use effects::POWER_MIN;
-pub use failures::Failures;
+pub(crate) use failures::Failures;
 pub use family::Detail;
 pub use looks::{Looks, look_level};
-pub use prior::PRIORS;
+pub(crate) use prior::PRIORS;
 pub use sentences::percent;
 
 /// The CPU time that runs use: judged beside the time that they take, and never called slower.
@@ -40,9 +40,9 @@ use std::fmt;
 /// together.
 pub const LEVEL: f64 = 0.05;
 /// The expected share of false entries among the secondary metrics under "look at these".
-pub const LOOK_LEVEL: f64 = 0.10;
+pub(crate) const LOOK_LEVEL: f64 = 0.10;
 /// Boots a side from which a verdict on kernels counts boots.
-pub const BOOTS_MIN: usize = 3;
+pub(crate) const BOOTS_MIN: usize = 3;
 
 /// What a comparison says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
@@ -69,7 +69,7 @@ pub enum Verdict {
 impl Verdict {
     /// As it is written.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Better => "better",
             Self::Worse => "worse",
@@ -143,7 +143,7 @@ pub struct Change {
     #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Confidence of the interval, corrected for all that is tested with it.
-    pub level: f64,
+    pub(crate) level: f64,
 }
 
 /// What is beside a shift by ranks, which tells of the typical run: the mean, and the runs far behind their side.
@@ -152,15 +152,15 @@ pub struct Tail {
     /// The change of the mean.
     pub mean: Change,
     /// Slow runs of the first side.
-    pub before: usize,
+    pub(crate) before: usize,
     /// All its runs.
-    pub of_before: usize,
+    pub(crate) of_before: usize,
     /// Slow runs of the second side.
-    pub after: usize,
+    pub(crate) after: usize,
     /// All its runs.
-    pub of_after: usize,
+    pub(crate) of_after: usize,
     /// The chance of shares of slow runs so different if both sides are alike (Fisher).
-    pub p: f64,
+    pub(crate) p: f64,
 }
 
 /// One metric at one point, or over all points.
@@ -169,7 +169,7 @@ pub struct Row {
     /// The label of the workload.
     pub workload: String,
     /// Where in the experiment; `None`: all common points together.
-    pub point: Option<Point>,
+    pub(crate) point: Option<Point>,
     /// The metric that is compared.
     pub metric: Metric,
     /// The first set of runs.
@@ -183,7 +183,7 @@ pub struct Row {
     /// Corrected so that it is at most [`LEVEL`] exactly when the interval excludes zero.
     pub p: f64,
     /// The rank test beside Student's, from 6 runs a side on; not corrected.
-    pub p_ranks: Option<f64>,
+    pub(crate) p_ranks: Option<f64>,
     /// The change of the mean and the slow runs, where the change is a shift by ranks.
     pub tail: Option<Tail>,
     /// The change that such a comparison finds in 8 of 10 cases. `None` below [`POWER_MIN`] runs a side:
@@ -195,12 +195,12 @@ pub struct Row {
     /// Whether a drift between the sides is a part of the change, since they did not run interleaved.
     pub drift: bool,
     /// Whether the values are exact for their seed: the machine repeats itself.
-    pub exact: bool,
+    pub(crate) exact: bool,
     /// What the change is adjusted by; empty: nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub adjusted: Vec<String>,
+    pub(crate) adjusted: Vec<String>,
     /// The margin within which sides are equivalent: 0.05 is 5 %.
-    pub margin: f64,
+    pub(crate) margin: f64,
     /// The verdict on this row.
     pub verdict: Verdict,
     /// What limits the verdict, in a sentence; empty: nothing.
@@ -217,7 +217,7 @@ pub struct Judgement {
     /// Each point, where there are several.
     pub points: Vec<Row>,
     /// p of "all points change alike"; 1 with one point.
-    pub disagreement: f64,
+    pub(crate) disagreement: f64,
 }
 
 /// What was found of one workload.
@@ -228,17 +228,17 @@ pub struct Comparison {
     /// Its primary metrics, the first most of all.
     pub primary: Vec<Judgement>,
     /// Secondary metrics with large changes (Benjamini and Hochberg, 10 %). Nothing is claimed of them.
-    pub look_at: Vec<Row>,
+    pub(crate) look_at: Vec<Row>,
     /// Points that only one side has.
-    pub dropped: Vec<Point>,
+    pub(crate) dropped: Vec<Point>,
     /// Why there is no verdict, in a sentence; empty: there is one.
     pub no_verdict: String,
     /// Attempts that failed.
-    pub failures: Failures,
+    pub(crate) failures: Failures,
     /// What made the noise of an undecided time, in a sentence; empty where nothing is known of it.
-    pub noise: String,
+    pub(crate) noise: String,
     /// What is compared where it is not settings: the boots and kernels, in a sentence; empty: one boot.
-    pub boots: String,
+    pub(crate) boots: String,
 }
 
 /// Compares two sets of runs workload by workload. Each pair of slices is a block of its own (a boot, a
@@ -339,15 +339,14 @@ fn primary(cells: &Cells<'_>, label: &str, asked: &Asked, all: &[Metric]) -> Vec
     found
 }
 
-/// Compares plain numbers of one metric: runs that share nothing. For tests and calibration. `None`
-/// if a side has too few.
-#[must_use]
-pub fn compare_values(metric: &Metric, before: &[f64], after: &[f64]) -> Option<Row> {
+/// Compares plain numbers of one metric: runs that share nothing. `None` if a side has too few.
+#[cfg(test)]
+fn compare_values(metric: &Metric, before: &[f64], after: &[f64]) -> Option<Row> {
     judged_alone(units::of_values(metric, before, after, Basis::Runs)?)
 }
 
-/// As [`compare_values`], of runs that were done in pairs: the values of a pair have the same
-/// index.
+/// Compares plain numbers of one metric, of runs that were done in pairs: the values of a pair have
+/// the same index. `None` if a side has too few.
 #[must_use]
 pub fn compare_pairs(metric: &Metric, before: &[f64], after: &[f64]) -> Option<Row> {
     judged_alone(units::of_values(metric, before, after, Basis::Pairs)?)

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// The name of the axis.
-    pub axis: String,
+    pub(crate) axis: String,
     /// The choices on the other axes.
-    pub fixed: Point,
+    pub(crate) fixed: Point,
     /// Whether the axis holds words, which have no order.
-    pub words: bool,
+    pub(crate) words: bool,
     /// The points in ascending order.
     pub points: Vec<CurvePoint>,
     /// Stretches on one level (of the logarithm's mean), by index into `points`; a single one where
@@ -28,16 +28,16 @@ pub struct Curve {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurvePoint {
     /// The choice, as written.
-    pub value: String,
+    pub(crate) value: String,
     /// Where it lies; its rank where the axis holds words.
-    pub x: f64,
+    pub(crate) x: f64,
     /// The centre of the runs with its interval.
-    pub centre: Centre,
+    pub(crate) centre: Centre,
 }
 
 /// All curves of a workload's figure along an axis, one for each choice on the others.
 #[must_use]
-pub fn curves(cells: &Cells<'_>, workload: &str, metric: &str, axis: &str) -> Vec<Curve> {
+pub(crate) fn curves(cells: &Cells<'_>, workload: &str, metric: &str, axis: &str) -> Vec<Curve> {
     let mut groups: BTreeMap<Point, Vec<Choice>> = BTreeMap::new();
     for cell in cells.of(workload) {
         let mut fixed = cell.point.clone();

@@ -63,17 +63,17 @@ pub enum MapError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
     /// The axis along which it changes.
-    pub axis: String,
+    pub(crate) axis: String,
     /// The value before it.
-    pub before: String,
+    pub(crate) before: String,
     /// The value behind it.
-    pub after: String,
+    pub(crate) after: String,
     /// On the other axis: from this value ..
     pub from: String,
     /// .. to this one it holds.
     pub to: String,
     /// Ratio of the level behind to the level before.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
 }
 
 /// Among which cells a best one is looked for.
@@ -91,21 +91,21 @@ pub enum Choice {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     /// Geometric means, row by row.
-    pub means: Vec<Vec<Option<f64>>>,
+    pub(crate) means: Vec<Vec<Option<f64>>>,
     /// Relative standard deviation of a run, the median over the cells.
-    pub sigma: f64,
+    pub(crate) sigma: f64,
     /// Its least and largest value in a cell.
-    pub sigma_range: (f64, f64),
+    pub(crate) sigma_range: (f64, f64),
     /// Degrees of freedom behind it; infinite where it was given.
-    pub degrees: f64,
+    pub(crate) degrees: f64,
     /// The best cell of each group that was compared (one, or one for each load), row and column.
-    pub best: Vec<(usize, usize)>,
+    pub(crate) best: Vec<(usize, usize)>,
     /// Cells that cannot be told from the best of their group, the best included.
     pub flat: BTreeSet<(usize, usize)>,
     /// Edges, the steepest first.
-    pub edges: Vec<Edge>,
+    pub(crate) edges: Vec<Edge>,
     /// The least ratio to the best that a cell with as many runs and as much noise could have shown.
-    pub resolution: f64,
+    pub(crate) resolution: f64,
 }
 
 impl Map {
@@ -182,7 +182,7 @@ impl Map {
 
     /// By how much a run varies: a percentage, or two where cells differ in it.
     #[must_use]
-    pub fn varies(&self) -> String {
+    pub(crate) fn varies(&self) -> String {
         let (least, most) = (self.sigma_range.0 * 100.0, self.sigma_range.1 * 100.0);
         match most > 1.5 * least {
             true => format!("{least:.1} to {most:.1} %"),
@@ -192,7 +192,7 @@ impl Map {
 
     /// What the map does and does not show, in sentences.
     #[must_use]
-    pub fn sentences(&self, plane: &Plane) -> Vec<String> {
+    pub(crate) fn sentences(&self, plane: &Plane) -> Vec<String> {
         let filled = self.means.iter().flatten().flatten().count();
         let noise = format!(
             "A run varies by {} ({}). A cell must differ from the best by {:.1} % before a claim is made.",

@@ -4,7 +4,7 @@ use schedlab_stats::{Sample, Variance, moderated};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Repeats from which a cell shows its noise: the median cell must have as many.
-pub const REPEATS_MIN: usize = 3;
+pub(crate) const REPEATS_MIN: usize = 3;
 
 /// A cell on the log scale.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The planes of a metric over the first two axes of a workload, one for each choice on the others; the axis with
 /// more values lies to the right. None with fewer than two axes.
 #[must_use]
-pub fn planes(cells: &Cells<'_>, label: &str, metric: &str) -> BTreeMap<Point, Plane> {
+pub(crate) fn planes(cells: &Cells<'_>, label: &str, metric: &str) -> BTreeMap<Point, Plane> {
     let mut planes: BTreeMap<Point, Plane> = BTreeMap::new();
     let axes = cells.axes(label);
     let [x, y, rest @ ..] = &axes[..] else { return planes };

@@ -12,59 +12,59 @@ use std::collections::BTreeMap;
 /// Confidence of all intervals of a curve together.
 const LEVEL: f64 = 0.95;
 /// The efficiency, as a part of that of the first point, below which a point is beyond the knee.
-pub const KNEE: f64 = 0.8;
+pub(crate) const KNEE: f64 = 0.8;
 
 /// A curve along a load, all other axes fixed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
     /// The label of the workload.
-    pub workload: String,
+    pub(crate) workload: String,
     /// The name of the axis.
-    pub axis: String,
+    pub(crate) axis: String,
     /// The choices on the other axes.
-    pub fixed: Point,
+    pub(crate) fixed: Point,
     /// The metric that leads.
-    pub metric: Metric,
+    pub(crate) metric: Metric,
     /// What is done in a second, by name.
-    pub rate: String,
+    pub(crate) rate: String,
     /// The points in ascending order.
-    pub points: Vec<ScalePoint>,
+    pub(crate) points: Vec<ScalePoint>,
     /// The point with the most work in a second, by index; `None` where no rate is known.
-    pub best: Option<usize>,
+    pub(crate) best: Option<usize>,
     /// The points that are not shown to do less than the best, itself included.
-    pub as_good: Vec<usize>,
+    pub(crate) as_good: Vec<usize>,
     /// The first point whose efficiency is below [`KNEE`].
-    pub knee: Option<usize>,
+    pub(crate) knee: Option<usize>,
     /// Points of which not all runs finished: what did would be the best of them.
-    pub missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
     /// Whether the machine repeats itself, so that values are exact for their seeds.
-    pub exact: bool,
+    pub(crate) exact: bool,
 }
 
 /// A point of a [`Scale`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct ScalePoint {
+pub(crate) struct ScalePoint {
     /// The choice, as written.
-    pub value: String,
+    pub(crate) value: String,
     /// The metric that leads, with its interval.
-    pub centre: Centre,
+    pub(crate) centre: Centre,
     /// Work in a second.
-    pub rate: Option<Centre>,
+    pub(crate) rate: Option<Centre>,
     /// Work in a second for each unit of load, as a part of that of the first point, with its interval.
-    pub efficiency: Option<Efficiency>,
+    pub(crate) efficiency: Option<Efficiency>,
     /// The mean numbers of tasks that run, of tasks that wait for a CPU, and of CPUs that idle, as far as they are known.
-    pub time: [Option<f64>; 3],
+    pub(crate) time: [Option<f64>; 3],
 }
 
 /// An efficiency as a part of that of the first point; the ends are the same where all runs are copies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Efficiency {
+pub(crate) struct Efficiency {
     /// The estimate.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The lower end of the interval.
-    pub low: f64,
+    pub(crate) low: f64,
     /// The upper end of the interval.
-    pub high: f64,
+    pub(crate) high: f64,
 }
 
 /// The curves along all loads of an experiment.

@@ -26,7 +26,7 @@ pub struct Winner {
 ///
 /// # Errors
 /// When the runs cannot tell differences from luck at all.
-pub fn winner(
+pub(crate) fn winner(
     experiment: &Experiment,
     cells: &Cells<'_>,
     workload: &str,

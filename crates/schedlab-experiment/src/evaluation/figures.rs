@@ -18,24 +18,24 @@ pub struct Figures {
     /// The speed asked for, as a fraction.
     pub speed: f64,
     /// What the rates count.
-    pub unit: String,
+    pub(crate) unit: String,
     /// The rates.
-    pub measured: Vec<f64>,
+    pub(crate) measured: Vec<f64>,
     /// Their mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Its 95 % interval by Student's t; from two repeats on.
     #[schemars(with = "Option<[Option<f64>; 2]>")]
-    pub ci95: Option<[f64; 2]>,
+    pub(crate) ci95: Option<[f64; 2]>,
     /// Each rate as a part of the one at full speed in the same round.
-    pub relative: Vec<f64>,
+    pub(crate) relative: Vec<f64>,
     /// What `relative` should be.
     pub ideal: f64,
     /// CPU time for a unit of work, as a part of that at full speed.
-    pub cpu_time: f64,
+    pub(crate) cpu_time: f64,
     /// How unequal the tasks fared: 0 is equal.
-    pub unfairness: f64,
+    pub(crate) unfairness: f64,
     /// CPU time of the controller outside its burners, as a part of the time.
-    pub controller: f64,
+    pub(crate) controller: f64,
 }
 
 /// What one run measured.

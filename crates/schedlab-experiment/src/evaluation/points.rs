@@ -21,10 +21,10 @@ pub struct Slowing {
     pub only_several_cpus: bool,
 }
 
+#[cfg(test)]
 impl Slowing {
     /// One that takes no time to settle, for any number of CPUs.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), settles: Nanos::ZERO, only_several_cpus: false }
     }
 }
@@ -33,11 +33,11 @@ impl Slowing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Benchmark {
     /// The workload's name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The metric that is its rate.
-    pub rate: &'static str,
+    pub(crate) rate: &'static str,
     /// What the rate counts.
-    pub unit: &'static str,
+    pub(crate) unit: &'static str,
     /// Options besides tasks and duration.
     options: &'static [(&'static str, &'static str)],
     cpus: Cpus,
@@ -142,7 +142,7 @@ impl Benchmark {
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     /// The methods; those that cannot be had here are left out, with why.
-    pub methods: Vec<Slowing>,
+    pub(crate) methods: Vec<Slowing>,
     /// The workloads.
     pub benchmarks: Vec<Benchmark>,
     /// Numbers of CPUs.

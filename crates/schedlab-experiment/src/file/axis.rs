@@ -52,18 +52,18 @@ pub struct Axis {
     /// What the axis varies.
     pub varies: Varies,
     /// The label of the only workload that it concerns, or empty for all.
-    pub workload: String,
+    pub(crate) workload: String,
     /// Its values in the file's order, as text with their units. Never empty, no value twice.
     pub values: Vec<String>,
     /// Where it exists only beside a value of another axis.
     pub when: Option<When>,
     /// What the file says the axis is; `None`: what the workload says of the option.
-    pub kind: Option<AxisKind>,
+    pub(crate) kind: Option<AxisKind>,
 }
 
 /// What an axis is to the question of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AxisKind {
+pub(crate) enum AxisKind {
     /// A choice: its values compete over the same work.
     Setting,
     /// How much work is asked for, which nobody chooses.
@@ -76,7 +76,7 @@ pub struct When {
     /// The name of an axis before it.
     pub axis: String,
     /// One of its values.
-    pub value: String,
+    pub(crate) value: String,
 }
 
 impl Axis {

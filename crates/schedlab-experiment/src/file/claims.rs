@@ -12,29 +12,29 @@ use schedlab_workload::MachineName;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// What was published, in a sentence.
-    pub says: String,
+    pub(crate) says: String,
     /// The label of the workload whose runs decide.
-    pub workload: String,
+    pub(crate) workload: String,
     /// The machine whose runs decide; `None` if the machine is an axis and the claim names no machine.
-    pub machine: Option<MachineName>,
+    pub(crate) machine: Option<MachineName>,
     /// The name of the metric.
-    pub metric: String,
+    pub(crate) metric: String,
     /// The values on some axes, by the names of the axes. Other axes are free: their points are averaged.
-    pub at: Point,
+    pub(crate) at: Point,
     /// What is judged: a value, a ratio or a slope.
-    pub measure: Measure,
+    pub(crate) measure: Measure,
     /// The least value that agrees with the claim: a ratio, or a value in the metric's unit (divided by the
     /// unit of the axis for a slope). Negative infinity without a bound.
-    pub at_least: f64,
+    pub(crate) at_least: f64,
     /// The greatest value that agrees with it; infinity without a bound.
-    pub at_most: f64,
+    pub(crate) at_most: f64,
     /// Why the bounds are where they are.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 /// What a claim judges.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Measure {
+pub(crate) enum Measure {
     /// The value of the metric itself.
     Value,
     /// Its ratio to the metric at another point, block by block.

@@ -6,13 +6,13 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The line of the mistake, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// Column in characters, from 1.
-    pub column: usize,
+    pub(crate) column: usize,
     /// The key with its tables (`axis.values`), empty where the text is no TOML.
-    pub key: String,
+    pub(crate) key: String,
     /// What is wrong and what was expected.
-    pub what: String,
+    pub(crate) what: String,
 }
 
 impl fmt::Display for Mistake {

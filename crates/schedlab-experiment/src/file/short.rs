@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Short {
     /// Runs of each point; `None`: as many as without.
-    pub repeats: Option<u32>,
+    pub(crate) repeats: Option<u32>,
     /// A run is stopped after this time; `None`: as without.
-    pub time_limit: Option<Nanos>,
+    pub(crate) time_limit: Option<Nanos>,
     /// Options of the workloads, by their long names.
-    pub options: Point,
+    pub(crate) options: Point,
     /// The values of some axes, by the names of the axes.
-    pub axes: BTreeMap<String, Vec<String>>,
+    pub(crate) axes: BTreeMap<String, Vec<String>>,
 }
 
 pub(super) const KEYS: &[&str] = &["repeats", "time_limit", "options", "axes"];

@@ -15,15 +15,15 @@ pub struct Tuning {
     /// Measurements of the search, repeats included; those that confirm come on top.
     pub budget: u32,
     /// Points that fill the space; `None`: as many as fit the budget.
-    pub start: Option<u32>,
+    pub(crate) start: Option<u32>,
     /// How points are chosen.
-    pub method: Method,
+    pub(crate) method: Method,
     /// The metrics to improve; empty: the first of `measure`, else the primary one of the workload.
-    pub goals: Vec<String>,
+    pub(crate) goals: Vec<String>,
     /// What has to hold meanwhile.
-    pub limits: Vec<Limit>,
+    pub(crate) limits: Vec<Limit>,
     /// The values in use now, by the names of axes; axes that are not named have their first value.
-    pub default: Point,
+    pub(crate) default: Point,
     /// Pairs of fresh runs that confirm the result, at most.
     pub confirm: u32,
     /// What cheaper runs look for good settings first.
@@ -34,24 +34,24 @@ pub struct Tuning {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Screen {
     /// The machine that does them; `None`: the same.
-    pub machine: Option<MachineName>,
+    pub(crate) machine: Option<MachineName>,
     /// Options of the workloads that make runs short.
-    pub options: Point,
+    pub(crate) options: Point,
     /// The number of cheap measurements.
-    pub budget: u32,
+    pub(crate) budget: u32,
 }
 
 /// A bound that a metric has to keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// The name of the metric.
-    pub metric: String,
+    pub(crate) metric: String,
     /// The bound in the metric's unit.
-    pub bound: f64,
+    pub(crate) bound: f64,
     /// Whether values above the bound are wrong; else those below.
-    pub is_upper: bool,
+    pub(crate) is_upper: bool,
     /// The limit as it was written in the file.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 pub(super) const KEYS: &[&str] =

@@ -191,5 +191,5 @@ fn machines_as_blocks_share_the_blocks_and_each_block_counts_of_one_machine() {
     // Where blocks are of several machines, the machines are distinguished all the same.
     let mut all = stored.runs.clone();
     all.extend(runs_of(&late).unwrap().runs);
-    assert_eq!(crate::name_places(&mut all, Hosts::Blocks), ["kernel"]);
+    assert_eq!(crate::store::name_places(&mut all, Hosts::Blocks), ["kernel"]);
 }

@@ -21,7 +21,7 @@ pub struct Contrast {
     /// The name of the axis.
     pub axis: String,
     /// The first value of the axis.
-    pub base: String,
+    pub(crate) base: String,
     /// The value that is compared with the first.
     pub value: String,
     /// What was found, workload by workload.
@@ -129,7 +129,7 @@ pub(crate) fn is_decided(experiment: &Experiment, runs: &[StoredRun], looks: &Lo
 
 /// The answer in sentences, one for each axis and workload, with the best setting and what the looks spent.
 #[must_use]
-pub fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
+pub(crate) fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
     let contrasts = contrasts(experiment, runs, looks);
     let mut groups: Vec<(&str, Vec<&Contrast>)> = Vec::new();
     for contrast in &contrasts {
@@ -192,7 +192,7 @@ pub fn told(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<S
 
 /// Each comparison in a sentence, those with a claim first.
 #[must_use]
-pub fn details(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
+pub(crate) fn details(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
     let mut told: Vec<(bool, String)> = Vec::new();
     for contrast in contrasts(experiment, runs, looks) {
         for found in &contrast.found {

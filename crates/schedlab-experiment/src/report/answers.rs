@@ -24,7 +24,7 @@ pub struct Picture {
     /// What is drawn, on light and on dark ground.
     pub scenes: Grounds,
     /// What it shows, in sentences.
-    pub caption: String,
+    pub(crate) caption: String,
 }
 
 /// What an experiment shows.

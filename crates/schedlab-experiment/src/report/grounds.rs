@@ -8,19 +8,19 @@ pub struct Grounds {
     /// The drawing on white ground, for paper too.
     pub light: Scene,
     /// The drawing on dark ground, for screens in the dark.
-    pub dark: Scene,
+    pub(crate) dark: Scene,
 }
 
 impl Grounds {
     /// Draws a picture with both themes.
     #[must_use]
-    pub fn of(draw: impl Fn(&Theme) -> Scene) -> Self {
+    pub(crate) fn of(draw: impl Fn(&Theme) -> Scene) -> Self {
         Self { light: draw(&Theme::light()), dark: draw(&Theme::dark()) }
     }
 
     /// Two SVG elements. The style sheet of a report shows one of them; their clips have different names.
     #[must_use]
-    pub fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         let spell = |scene, prefix, class: &str| {
             let options = SvgOptions { prefix, ..SvgOptions::default() };
             let svg = schedlab_draw::svg_with(scene, options);

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 /// HTML being written. Text goes in escaped; only this crate writes tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Html(String);
+pub(crate) struct Html(String);
 
 impl Html {
     /// Appends text, escaped for content and for quoted attributes alike. Control characters are spelled out, since
     /// HTML does not allow them, and so are those that turn the direction of the text around them.
-    pub fn text(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         for c in visible_but(text, &['\n', '\t']).chars() {
             match c {
                 '&' => self.0.push_str("&amp;"),
@@ -25,7 +25,7 @@ impl Html {
     }
 
     /// An element with text inside.
-    pub fn element(&mut self, tag: &'static str, text: &str) -> &mut Self {
+    pub(crate) fn element(&mut self, tag: &'static str, text: &str) -> &mut Self {
         let _ = write!(self.0, "<{tag}>");
         self.text(text);
         let _ = writeln!(self.0, "</{tag}>");
@@ -40,7 +40,7 @@ impl Html {
 
     /// The HTML text that was written.
     #[must_use]
-    pub fn into_string(self) -> String {
+    pub(crate) fn into_string(self) -> String {
         self.0
     }
 }

@@ -25,12 +25,6 @@ impl Table {
         self
     }
 
-    /// Whether it has no rows.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The table as text for a terminal, columns aligned.
     #[must_use]
     pub fn text(&self) -> String {
@@ -89,10 +83,8 @@ mod tests {
     #[test]
     fn a_column_of_signs_and_digits_is_numbers_but_never_the_first_one() {
         let mut table = Table::new(["1", "n", "change", "word"]);
-        assert!(table.is_empty());
         table.row(["1", "+2", "±3 %", "4"].map(str::to_owned));
         table.row(["2", "-1", "[0 .. 1]", "four"].map(str::to_owned));
-        assert!(!table.is_empty());
         let numbers: Vec<bool> = (0..4).map(|column| table.is_number(column)).collect();
         assert_eq!(numbers, [false, true, true, false]);
     }

@@ -55,9 +55,9 @@ pub enum ShowError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TracePictures {
     /// Each CPU's row over time.
-    pub cores: bool,
+    pub(crate) cores: bool,
     /// Tasks running and waiting over time.
-    pub waiting: bool,
+    pub(crate) waiting: bool,
 }
 
 impl TracePictures {

@@ -289,7 +289,7 @@ fn another_kernel_adds_a_column_to_the_same_folder() {
     );
     let mut stored = runs_of(results.path()).unwrap();
     assert_eq!(stored.looks.taken, [3], "a further column is not a further look");
-    assert_eq!(crate::name_places(&mut stored.runs, crate::Hosts::Apart), ["kernel"]);
+    assert_eq!(crate::store::name_places(&mut stored.runs, crate::Hosts::Apart), ["kernel"]);
     let kernels: std::collections::BTreeSet<&str> =
         stored.runs.iter().map(|run| run.manifest.point["kernel"].as_str()).collect();
     assert_eq!(kernels.into_iter().collect::<Vec<_>>(), ["6.1 #1", "6.2 #1"]);
@@ -324,7 +324,7 @@ fn a_folder_of_an_older_version_is_refused_and_still_read() {
     go(&mut Fake::new(), "repeats = 2", results.path());
     for run in runs_of(results.path()).unwrap().runs {
         let mut manifest = run.manifest;
-        manifest.schema = crate::SCHEMA_OLD.into();
+        manifest.schema = crate::store::SCHEMA_OLD.into();
         manifest.place = None;
         let text = serde_json::to_string_pretty(&manifest).unwrap();
         std::fs::write(run.folder.join("manifest.json"), text).unwrap();

@@ -12,13 +12,13 @@ pub const SCHEMA: &str = "schedlab/run/2";
 /// The same as earlier programs spelled it.
 pub(super) const SCHEMA_BEFORE: &str = "schedlab-run/2";
 /// The version before, which this program still reads: its runs have no place.
-pub const SCHEMA_OLD: &str = "schedlab-run/1";
+pub(crate) const SCHEMA_OLD: &str = "schedlab-run/1";
 
 /// `manifest.json`: what was run, where, and how it ended.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Manifest {
     /// The schema of the file: [`SCHEMA`].
-    pub schema: String,
+    pub(crate) schema: String,
     /// The run's name: the hash of machine and spec.
     pub id: RunId,
     /// The machine as it was asked for: `host`, `sim:cpus=4`.
@@ -29,9 +29,9 @@ pub struct Manifest {
     pub point: Point,
     /// Where it was done; absent in runs of [`SCHEMA_OLD`], whose facts tell most of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub(crate) place: Option<Place>,
     /// The block: runs of one block were done close to each other.
-    pub block: u32,
+    pub(crate) block: u32,
     /// What the machine was asked.
     pub spec: RunSpec,
     /// Exit code of the load.
@@ -48,22 +48,22 @@ pub struct Manifest {
     /// The machine before the run.
     pub facts: MachineFacts,
     /// Load right after the run.
-    pub load_after: LoadFacts,
+    pub(crate) load_after: LoadFacts,
     /// The number of this attempt, from 0: a run with a warning is done again.
     #[serde(default)]
-    pub attempt: u32,
+    pub(crate) attempt: u32,
     /// Why the run failed: its load did, or what was to be measured was not in force. Its figures are not results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// Earlier attempts at this run that failed. Each is kept beside it, as `.failed-NAME-NUMBER`.
     #[serde(default)]
-    pub failed_before: u32,
+    pub(crate) failed_before: u32,
     /// Whether the machine gives the same result for the same run.
     #[serde(default)]
-    pub repeatable: bool,
+    pub(crate) repeatable: bool,
     /// How many lines each file of lines has: fewer are a damaged file.
     #[serde(default)]
-    pub lines: BTreeMap<String, usize>,
+    pub(crate) lines: BTreeMap<String, usize>,
 }
 
 impl Manifest {

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 /// The version of the measuring code. It is raised when a run of the same load would give another figure
 /// than before: such runs are never mixed. Versions of schedlab with the same number may be.
-pub const MEASURING: u32 = 1;
+pub(crate) const MEASURING: u32 = 1;
 
 /// The names of the fields of [`Place`], as axes in points.
 const AXES: [&str; 7] =
@@ -38,17 +38,17 @@ pub struct Place {
     /// The name of the host.
     pub host: String,
     /// Release of the kernel, and its build id; the text of `uname -v` where the build id is not known.
-    pub kernel: (String, String),
+    pub(crate) kernel: (String, String),
     /// The kernel's command line at boot.
-    pub command_line: String,
+    pub(crate) command_line: String,
     /// The sched_ext scheduler before the run's own hooks.
-    pub sched_ext: String,
+    pub(crate) sched_ext: String,
     /// The hypervisor with its parameters.
-    pub hypervisor: String,
+    pub(crate) hypervisor: String,
     /// SHA-256 of the measured programs, in hex; empty for a workload of schedlab's own.
-    pub program: String,
+    pub(crate) program: String,
     /// [`MEASURING`]; 0 in runs of versions that did not store it.
-    pub measuring: u32,
+    pub(crate) measuring: u32,
 }
 
 impl Place {
@@ -194,7 +194,7 @@ fn found(program: &str) -> Option<PathBuf> {
 /// Adds what the places of runs differ in to their points, so that each place is a column of its own.
 /// Places that an axis of machines already tells apart add nothing, nor do hosts that are blocks, if each
 /// block is of one host. Returns the names of the axes that were added.
-pub fn name_places(runs: &mut [StoredRun], hosts: Hosts) -> Vec<&'static str> {
+pub(crate) fn name_places(runs: &mut [StoredRun], hosts: Hosts) -> Vec<&'static str> {
     let mut seen: BTreeMap<(&str, usize), BTreeSet<String>> = BTreeMap::new();
     for run in runs.iter() {
         for (axis, value) in run.manifest.place().values().into_iter().enumerate() {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct StoredRun {
     /// The directory of the run.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// What was run, and where.
     pub manifest: Manifest,
     /// What the run measured, in the order in which the workload reported it.
@@ -55,7 +55,7 @@ impl StoredRun {
     ///
     /// # Errors
     /// When a file is missing or not what we write.
-    pub fn read(folder: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn read(folder: &Path) -> Result<Self, StoreError> {
         let path = folder.join("manifest.json");
         let text = read(&path)?;
         let manifest: Manifest = serde_json::from_str(&text).map_err(|e| {
@@ -142,7 +142,7 @@ impl StoredRun {
 
     /// Whether the machine gives the same result for the same run, so that repeats differ by what the run asks alone.
     #[must_use]
-    pub fn is_repeatable(&self) -> bool {
+    pub(crate) fn is_repeatable(&self) -> bool {
         // Older versions did not store it.
         self.manifest.repeatable || self.manifest.machine.starts_with("sim")
     }

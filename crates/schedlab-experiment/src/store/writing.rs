@@ -20,11 +20,11 @@ pub(super) const WARNINGS: &str = "warnings.jsonl";
 pub struct FigureLine {
     /// The label of what ran beside; absent for the run's own workload.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub of: String,
+    pub(crate) of: String,
     /// The metric, with its unit.
-    pub metric: Metric,
+    pub(crate) metric: Metric,
     /// `null` where the value is not finite: JSON has no word for it.
-    pub value: Option<f64>,
+    pub(crate) value: Option<f64>,
 }
 
 /// An interval as it is stored, one a line.
@@ -32,15 +32,15 @@ pub struct FigureLine {
 pub struct IntervalLine {
     /// The label of what ran beside; absent for the run's own workload.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub of: String,
+    pub(crate) of: String,
     /// The interval that was measured.
     #[serde(flatten)]
-    pub interval: Interval,
+    pub(crate) interval: Interval,
 }
 
 /// When a finished run is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durable {
+pub(crate) enum Durable {
     /// Before it has its name.
     Each,
     /// With others of its batch. What a power cut leaves of a run is found by the counts in its manifest,
@@ -49,7 +49,7 @@ pub enum Durable {
 }
 
 /// A run directory being written. Dropped without [`RunWriter::finish`] it is removed.
-pub struct RunWriter<'s> {
+pub(crate) struct RunWriter<'s> {
     temporary: PathBuf,
     wanted: PathBuf,
     figures: io::BufWriter<File>,
@@ -69,7 +69,7 @@ impl<'s> RunWriter<'s> {
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn create(
+    pub(crate) fn create(
         results: &Path,
         name: &str,
         stop: &'s dyn Fn() -> bool,
@@ -95,13 +95,13 @@ impl<'s> RunWriter<'s> {
 
     /// The warnings so far.
     #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
+    pub(crate) fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
     /// The folder while it is being written.
     #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.temporary
     }
 
@@ -118,7 +118,11 @@ impl<'s> RunWriter<'s> {
     ///
     /// # Errors
     /// When something cannot be written; the run then counts as not done.
-    pub fn finish(mut self, manifest: &Manifest, durable: Durable) -> Result<PathBuf, StoreError> {
+    pub(crate) fn finish(
+        mut self,
+        manifest: &Manifest,
+        durable: Durable,
+    ) -> Result<PathBuf, StoreError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error| StoreError::Io { path, error }

@@ -38,7 +38,7 @@ impl Axes {
 
     /// The levels of the default setting.
     #[must_use]
-    pub fn default(&self, tuning: &Tuning) -> Vec<usize> {
+    pub(crate) fn default(&self, tuning: &Tuning) -> Vec<usize> {
         let level = |axis: &Axis| {
             let value = tuning.default.get(&axis.name());
             value.and_then(|value| axis.values.iter().position(|v| v == value)).unwrap_or(0)
@@ -48,7 +48,7 @@ impl Axes {
 
     /// The value on each axis by its index; none where the axis does not exist.
     #[must_use]
-    pub fn values(&self, point: &[usize]) -> Vec<Option<usize>> {
+    pub(crate) fn values(&self, point: &[usize]) -> Vec<Option<usize>> {
         (0..self.axes.len())
             .map(|a| Some(point[a]).filter(|_| self.space.exists(a, point)))
             .collect()

@@ -52,7 +52,7 @@ impl Goals {
 
     /// The question about a goal of which nothing says what is better.
     #[must_use]
-    pub fn question(&self) -> Option<String> {
+    pub(crate) fn question(&self) -> Option<String> {
         let metric =
             |(name, better): &(String, Better)| question(&Metric::new(name, Unit::Count, *better));
         self.goals.iter().find_map(metric)
@@ -60,19 +60,19 @@ impl Goals {
 
     /// How many goals there are.
     #[must_use]
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.goals.len()
     }
 
     /// The names of the goals.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.goals.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// The limits that a setting must keep.
     #[must_use]
-    pub fn limits(&self) -> &[Limit] {
+    pub(crate) fn limits(&self) -> &[Limit] {
         &self.limits
     }
 
@@ -122,7 +122,7 @@ impl Goals {
 
     /// Goals as they are written, from what the search expects.
     #[must_use]
-    pub fn back(&self, seen: &[f64]) -> Vec<(String, f64)> {
+    pub(crate) fn back(&self, seen: &[f64]) -> Vec<(String, f64)> {
         let value = |((name, better), seen): (&(String, Better), &f64)| {
             (name.clone(), (sign(*better) * seen).exp())
         };

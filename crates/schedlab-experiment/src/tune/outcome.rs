@@ -24,29 +24,29 @@ pub struct Member {
     /// The setting of the region.
     pub point: Point,
     /// The goals with the values that the search expects.
-    pub goals: BTreeMap<String, f64>,
+    pub(crate) goals: BTreeMap<String, f64>,
 }
 
 /// Whether fresh runs of the best setting keep a limit.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// The limit as it was written.
-    pub limit: String,
+    pub(crate) limit: String,
     /// The geometric mean of the metric, in its unit.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The end of the 95 % bound on the side of the limit, in the metric's unit.
-    pub bound: f64,
+    pub(crate) bound: f64,
     /// Whether that end keeps the limit.
-    pub holds: bool,
+    pub(crate) holds: bool,
 }
 
 /// Whether an axis matters, by the points that fill the space.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
-pub struct Matters {
+pub(crate) struct Matters {
     /// The name of the axis.
-    pub axis: String,
+    pub(crate) axis: String,
     /// The chance of such a dependence if the axis does nothing.
-    pub p: f64,
+    pub(crate) p: f64,
 }
 
 /// Neighbouring values of an axis that are about as good as the advised setting, by the model of the search;
@@ -60,24 +60,24 @@ pub struct Region {
     /// Its value at the other end.
     pub to: String,
     /// Number of values from one end to the other.
-    pub values: usize,
+    pub(crate) values: usize,
     /// Number of values of the axis.
-    pub of: usize,
+    pub(crate) of: usize,
 }
 
 /// How well cheaper runs predicted the goal, and which settings they proposed.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
-pub struct Screening {
+pub(crate) struct Screening {
     /// Settings of the pilot, which both kinds of runs measured.
-    pub points: usize,
+    pub(crate) points: usize,
     /// The rank correlation of the first goal between both; absent where too few settings tell.
-    pub correlation: Option<f64>,
+    pub(crate) correlation: Option<f64>,
     /// The lower end of the one-sided 95 % interval of the correlation, from -1 to 1.
-    pub at_least: Option<f64>,
+    pub(crate) at_least: Option<f64>,
     /// Whether they rank alike, so that the cheaper runs searched.
-    pub is_used: bool,
+    pub(crate) is_used: bool,
     /// Their best settings, which were then measured as all others.
-    pub handed_on: Vec<Point>,
+    pub(crate) handed_on: Vec<Point>,
 }
 
 /// The result of a tuning.
@@ -86,32 +86,32 @@ pub struct Tuned {
     /// The verdict of fresh runs.
     pub verdict: Verdict,
     /// Number of measurements of the search.
-    pub trials: usize,
+    pub(crate) trials: usize,
     /// The number of settings among them.
-    pub settings: usize,
+    pub(crate) settings: usize,
     /// The number of measurements that failed.
-    pub failed: usize,
+    pub(crate) failed: usize,
     /// The setting in use before.
-    pub default: Point,
+    pub(crate) default: Point,
     /// The setting that the search advises; of several goals, the best in all alike.
     pub best: Option<Member>,
     /// Whether the search expects it to keep the limits.
-    pub keeps_limits: bool,
+    pub(crate) keeps_limits: bool,
     /// With several goals: settings of which no other one is better in all of them.
-    pub front: Vec<Member>,
+    pub(crate) front: Vec<Member>,
     /// The axes that matter, and how much.
-    pub matters: Vec<Matters>,
+    pub(crate) matters: Vec<Matters>,
     /// Values whose first goal is within 1 % of the advised setting's, each with 95 % by the model. Empty
     /// with several goals, with limits, and without a model.
-    pub regions: Vec<Region>,
+    pub(crate) regions: Vec<Region>,
     /// Number of pairs of fresh runs.
-    pub pairs: usize,
+    pub(crate) pairs: usize,
     /// What they say, workload by workload.
-    pub comparisons: Vec<Comparison>,
+    pub(crate) comparisons: Vec<Comparison>,
     /// The limits in them.
-    pub limits: Vec<Kept>,
+    pub(crate) limits: Vec<Kept>,
     /// What cheaper runs were good for, where the file asks for them.
-    pub screening: Option<Screening>,
+    pub(crate) screening: Option<Screening>,
 }
 
 /// The chance at which an axis is said to matter.

@@ -50,11 +50,11 @@ pub struct Profiled {
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Line {
     /// The setting of the line.
-    pub setting: Setting,
+    pub(crate) setting: Setting,
     /// The line alone against the default.
-    pub alone: Vec<Comparison>,
+    pub(crate) alone: Vec<Comparison>,
     /// The profile without the line against the whole profile.
-    pub without: Vec<Comparison>,
+    pub(crate) without: Vec<Comparison>,
 }
 
 /// Whether a screening has to choose the lines that are tried: of few all are, since so small a design shows little.
@@ -310,7 +310,7 @@ fn effects(rows: &[Vec<bool>], values: &[f64]) -> Vec<Effect> {
 impl Profiled {
     /// Whether the whole profile does something to some workload.
     #[must_use]
-    pub fn is_shown(&self) -> bool {
+    pub(crate) fn is_shown(&self) -> bool {
         self.whole.iter().any(|found| found.no_verdict.is_empty() && found.verdict().is_claim())
     }
 
@@ -385,12 +385,6 @@ impl Profiled {
     fn untried(&self) -> Option<String> {
         let all = self.left_out.join("; ");
         (!all.is_empty()).then(|| format!("Not tried, so they may matter, too: {all}."))
-    }
-
-    /// The verdict on the whole profile.
-    #[must_use]
-    pub fn verdict(&self) -> Option<Verdict> {
-        self.whole.first().map(Comparison::verdict)
     }
 }
 

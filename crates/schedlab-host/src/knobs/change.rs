@@ -96,11 +96,6 @@ impl Changes {
         }
     }
 
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Whether the load gets a control group of its own.
     #[must_use]
     pub fn has_group(&self) -> bool {
@@ -114,7 +109,7 @@ impl Changes {
 
     /// Whether something of the whole machine is to be changed, for which a guard is needed.
     #[must_use]
-    pub fn needs_guard(&self) -> bool {
+    pub(crate) fn needs_guard(&self) -> bool {
         !self.files.is_empty() || self.group.is_some()
     }
 

@@ -14,10 +14,10 @@ use std::path::PathBuf;
 pub struct KeptSetting {
     /// Who made it; empty where an older version did.
     #[serde(default)]
-    pub by: String,
+    pub(crate) by: String,
     /// When, in UTC (RFC 3339).
     #[serde(default)]
-    pub at: String,
+    pub(crate) at: String,
     #[serde(flatten)]
     pub undo: Undo,
 }
@@ -34,7 +34,7 @@ impl KeptSetting {
 
     /// The setting in words while it differs from what was before: `/proc/sys/... was 1, set by root, process 7, at ...`.
     #[must_use]
-    pub fn outstanding(&self) -> Option<String> {
+    pub(crate) fn outstanding(&self) -> Option<String> {
         let Undo::Write { path, content } = &self.undo else { return None };
         let now = fs::read_to_string(path).ok()?;
         if now.trim() == content.trim() {
@@ -76,7 +76,7 @@ pub fn outstanding() -> Vec<String> {
 
 /// The warning of a run under them.
 #[must_use]
-pub fn left_set() -> Option<Warning> {
+pub(crate) fn left_set() -> Option<Warning> {
     let all = outstanding();
     let what = format!("knobs are not as the machine has them: {}", all.join("; "));
     (!all.is_empty())

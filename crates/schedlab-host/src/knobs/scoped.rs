@@ -6,7 +6,7 @@ use schedlab_sys::guard::Guard;
 
 /// Settings of the machine that hold until this is dropped, even if a process dies.
 #[derive(Debug, Default)]
-pub struct Held {
+pub(crate) struct Held {
     guard: Option<Guard>,
     changes: Changes,
 }
@@ -17,7 +17,7 @@ impl Held {
     ///
     /// # Errors
     /// For the first setting that cannot be made; nothing is changed then.
-    pub fn make(settings: &[Setting]) -> Result<(Self, Vec<Warning>), KnobError> {
+    pub(crate) fn make(settings: &[Setting]) -> Result<(Self, Vec<Warning>), KnobError> {
         if settings.is_empty() {
             return Ok((Self::default(), Vec::new()));
         }
@@ -34,7 +34,7 @@ impl Held {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn admit(&self, process: u32) -> std::io::Result<()> {
+    pub(crate) fn admit(&self, process: u32) -> std::io::Result<()> {
         match self.changes.task.group() {
             Some(group) => {
                 schedlab_sys::kernel_file::write(group.join("cgroup.procs"), process.to_string())
@@ -46,7 +46,7 @@ impl Held {
     /// Puts everything back now. Returns which knobs somebody else changed meanwhile, and what could not be
     /// put back: it stays in the guard's journal.
     #[must_use]
-    pub fn release(self) -> Vec<Warning> {
+    pub(crate) fn release(self) -> Vec<Warning> {
         let changed = self.changes.changed();
         let failed = self.guard.map(Guard::finish).unwrap_or_default();
         let warning = |(undo, error): (schedlab_sys::guard::Undo, std::io::Error)| {
@@ -62,7 +62,7 @@ impl Held {
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn take_on(settings: &[Setting]) -> Result<(), KnobError> {
+pub(crate) fn take_on(settings: &[Setting]) -> Result<(), KnobError> {
     if settings.is_empty() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ pub fn take_on(settings: &[Setting]) -> Result<(), KnobError> {
 ///
 /// # Errors
 /// For the first setting that cannot be made.
-pub fn check(settings: &[Setting]) -> Result<(), KnobError> {
+pub(crate) fn check(settings: &[Setting]) -> Result<(), KnobError> {
     here()?.resolve(settings).map(drop)
 }
 

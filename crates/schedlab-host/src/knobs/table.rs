@@ -8,7 +8,7 @@ use schedlab_workload::knobs::{Tunable, tunable};
 
 /// Where a knob lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub(crate) enum Home {
     /// A file below `/proc/sys/kernel`; a `*` stands for the numbers that are there, a file each.
     Sysctl(&'static str),
     /// A file below `/sys/kernel/debug`, likewise.
@@ -21,7 +21,7 @@ pub enum Home {
 
 /// What can be set for single tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskKnob {
+pub(crate) enum TaskKnob {
     /// Slice of a fair task (`sched_runtime` of `sched_setattr`).
     Slice,
     Nice,
@@ -40,19 +40,19 @@ pub type Version = (u32, u32);
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The file or call that holds the knob.
-    pub home: Home,
+    pub(crate) home: Home,
     /// The first kernel that has the knob there.
-    pub since: Version,
+    pub(crate) since: Version,
     /// First kernel without it again.
-    pub until: Version,
+    pub(crate) until: Version,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The tunable's name (see [`schedlab_workload::knobs`]).
     pub name: &'static str,
     /// Where it lives, oldest kernels first.
-    pub places: &'static [Place],
+    pub(crate) places: &'static [Place],
 }
 
 const FIRST: Version = (0, 0);
@@ -79,7 +79,7 @@ const fn entry(name: &'static str, places: &'static [Place]) -> Entry {
 }
 
 /// All of them, in the order of the workload crate's table.
-pub const KNOBS: &[Entry] = &[
+pub(crate) const KNOBS: &[Entry] = &[
     entry(
         "latency",
         &[sysctl("sched_latency_ns", MOVED), debugfs("sched/latency_ns", MOVED, EEVDF)],
@@ -201,7 +201,7 @@ pub const KNOBS: &[Entry] = &[
 
 /// The places of the tunable with a name; `None` if schedlab has none of that name.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     KNOBS.iter().find(|entry| entry.name == name)
 }
 
@@ -211,13 +211,13 @@ impl Entry {
     /// # Panics
     /// Never: a test compares the two tables.
     #[must_use]
-    pub fn tunable(&self) -> &'static Tunable {
+    pub(crate) fn tunable(&self) -> &'static Tunable {
         tunable(self.name).expect("each place is of a tunable")
     }
 
     /// Where a kernel keeps it; `None` when it has no such knob.
     #[must_use]
-    pub fn home(&self, kernel: Version) -> Option<Home> {
+    pub(crate) fn home(&self, kernel: Version) -> Option<Home> {
         self.places.iter().find(|p| p.since <= kernel && kernel < p.until).map(|p| p.home)
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn compute(iterations: u64) {
 /// Iterations of the loop that this CPU does in a microsecond now: the fastest of some short tries,
 /// since every disturbance makes it slower.
 #[must_use]
-pub fn calibrate() -> u64 {
+pub(crate) fn calibrate() -> u64 {
     const ITERATIONS: u64 = 200_000;
     let once = || {
         let began = clock::monotonic();

@@ -14,42 +14,42 @@ pub(crate) const CAP_SYS_NICE: u32 = 23;
 #[derive(Clone, Debug)]
 pub struct Support {
     /// CPUs that are online.
-    pub online: CpuSet,
+    pub(crate) online: CpuSet,
     /// CPUs that there are, offline ones included.
-    pub present: CpuSet,
+    pub(crate) present: CpuSet,
     /// Which CPUs are threads of one core.
-    pub topology: Topology,
+    pub(crate) topology: Topology,
     /// CPUs on which we may run.
     pub allowed: CpuSet,
     /// Whether we are root.
     pub root: bool,
     /// Whether schedlab's own group of version 2 was delegated: groups below it can be made without
     /// root.
-    pub delegated: bool,
+    pub(crate) delegated: bool,
     /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
-    pub realtime: bool,
+    pub(crate) realtime: bool,
     /// Whether a control group that we cannot leave has no real-time runtime. `SCHED_DEADLINE` needs none.
-    pub no_realtime_runtime: bool,
+    pub(crate) no_realtime_runtime: bool,
     /// The part of each second that real-time tasks may have; 1 without a limit.
-    pub realtime_share: f64,
+    pub(crate) realtime_share: f64,
     /// The hierarchy of the CPU controller, if mounted.
-    pub cpu_group: Option<Hierarchy>,
+    pub(crate) cpu_group: Option<Hierarchy>,
     /// The hierarchy of the cpuset controller, if mounted.
-    pub cpuset_group: Option<Hierarchy>,
+    pub(crate) cpuset_group: Option<Hierarchy>,
     /// A hierarchy in which the command's processes can be gathered.
-    pub any_group: Option<Hierarchy>,
+    pub(crate) any_group: Option<Hierarchy>,
     /// A hierarchy whose groups count the CPU time of their tasks.
-    pub count_group: Option<Hierarchy>,
+    pub(crate) count_group: Option<Hierarchy>,
     /// Whether links are tried: not where tests make up a machine.
-    pub links: bool,
+    pub(crate) links: bool,
     /// Where memory bandwidth is limited, if it is.
-    pub resctrl: PathBuf,
+    pub(crate) resctrl: PathBuf,
     /// The clock domains that software can set.
-    pub domains: Vec<Domain>,
+    pub(crate) domains: Vec<Domain>,
     /// Why there are no deadline tasks; `None` where there are.
-    pub deadline_obstacle: Option<String>,
+    pub(crate) deadline_obstacle: Option<String>,
     /// Why utilisation clamps do nothing; `None` where they can.
-    pub clamp_obstacle: Option<String>,
+    pub(crate) clamp_obstacle: Option<String>,
 }
 
 impl Support {
@@ -96,7 +96,7 @@ impl Support {
 
     /// Why hogs cannot burn at this speed here; `None` if they can.
     #[must_use]
-    pub fn realtime_obstacle(&self, slowest: f64) -> Option<String> {
+    pub(crate) fn realtime_obstacle(&self, slowest: f64) -> Option<String> {
         if !self.realtime {
             let remedy = capability::remedy("SYS_NICE");
             return Some(format!("real-time burners need CAP_SYS_NICE: {remedy}"));
@@ -131,7 +131,7 @@ impl Support {
 
     /// The other online threads of a CPU's core.
     #[must_use]
-    pub fn siblings(&self, cpu: Cpu) -> CpuSet {
+    pub(crate) fn siblings(&self, cpu: Cpu) -> CpuSet {
         let Some(place) = self.topology.place(cpu) else { return CpuSet::new() };
         let same = self.topology.places().iter().filter(|other| other.core == place.core);
         let others = same.map(|other| other.cpu).filter(|other| *other != cpu);
@@ -140,7 +140,7 @@ impl Support {
 
     /// Whether control groups can be made.
     #[must_use]
-    pub const fn makes_groups(&self) -> bool {
+    pub(crate) const fn makes_groups(&self) -> bool {
         self.root || self.delegated
     }
 

@@ -78,7 +78,7 @@ pub(super) enum Entry {
 /// The way in which hogs burn their part of a slot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Burning {
+pub(crate) enum Burning {
     /// On the grid, as real-time threads.
     Grid,
     /// As deadline tasks, which the kernel keeps to their part.

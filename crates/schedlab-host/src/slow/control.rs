@@ -89,9 +89,9 @@ pub struct Status {
     /// The name of the method, as on the command line.
     pub method: String,
     /// How long it has been running.
-    pub runs_ns: Nanos,
+    pub(crate) runs_ns: Nanos,
     /// CPU time of the process itself.
-    pub controller_cpu_ns: Nanos,
+    pub(crate) controller_cpu_ns: Nanos,
     /// The nodes of the session, in the order in which the user named them.
     pub nodes: Vec<NodeStatus>,
     /// Pairs of nodes between which nothing passes.
@@ -106,7 +106,7 @@ pub struct NodeStatus {
     /// The name of the node.
     pub name: String,
     /// The CPUs of the node.
-    pub cpus: CpuSet,
+    pub(crate) cpus: CpuSet,
     /// The speed of each CPU: `40%`.
     pub speeds: BTreeMap<Cpu, String>,
     /// The pids of the processes on the node.
@@ -116,7 +116,7 @@ pub struct NodeStatus {
     /// The period that was chosen last; `None` where it does not follow the work.
     pub period: Option<Period>,
     /// Its address, if it has a network.
-    pub address: Option<String>,
+    pub(crate) address: Option<String>,
 }
 
 /// A line of the pipe.

@@ -229,9 +229,9 @@ impl Seen {
 #[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Period {
     /// The period of burns, budgets or slices, in nanoseconds; 0 for slices of the kernel's length.
-    pub period_ns: Nanos,
+    pub(crate) period_ns: Nanos,
     /// The reason for this period, in words that follow "since".
-    pub why: String,
+    pub(crate) why: String,
 }
 
 impl std::fmt::Display for Period {

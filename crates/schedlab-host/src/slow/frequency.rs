@@ -15,24 +15,24 @@ pub(super) const PITCH: Nanos = Nanos::from_millis(100);
 
 /// CPUs that share a clock, and what it can do. Frequencies are in kHz, as in sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Domain {
+pub(crate) struct Domain {
     /// The folder `cpufreq/policyN` of the domain.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The CPUs that share the clock.
-    pub cpus: CpuSet,
+    pub(crate) cpus: CpuSet,
     /// The lowest frequency in kHz.
-    pub lowest: u64,
+    pub(crate) lowest: u64,
     /// What counts as full speed: the frequency without turbo where it is reported, else the highest.
-    pub full: u64,
+    pub(crate) full: u64,
     /// The levels in ascending order; empty where the driver takes any frequency in between.
-    pub levels: Vec<u64>,
+    pub(crate) levels: Vec<u64>,
     /// Whether the governor `userspace` is there.
-    pub userspace: bool,
+    pub(crate) userspace: bool,
 }
 
 /// The clock domains below `sys` (a `/sys`, or a tree like it); none where there is no driver.
 #[must_use]
-pub fn domains(sys: &Path) -> Vec<Domain> {
+pub(crate) fn domains(sys: &Path) -> Vec<Domain> {
     let dir = sys.join("devices/system/cpu/cpufreq");
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut domains: Vec<Domain> = entries.filter_map(|entry| domain(&entry.path())).collect();

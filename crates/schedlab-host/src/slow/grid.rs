@@ -13,40 +13,40 @@ use schedlab_random::SplitMix64;
 
 /// Time cut into slots of one period, in each of which a slowed CPU burns once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub(crate) struct Grid {
     period: Nanos,
 }
 
 impl Grid {
     /// The period that suits most work. It may be at most twice the shortest phase of computing (1 ms), since
     /// the burn's place varies. It is long enough that switches and cold caches cost only 1 %.
-    pub const PERIOD: Nanos = Nanos::from_millis(2);
+    pub(crate) const PERIOD: Nanos = Nanos::from_millis(2);
     /// The shortest period: below it, waking the hog is a large part of the burn.
-    pub const PERIOD_MIN: Nanos = Nanos::from_micros(200);
+    pub(crate) const PERIOD_MIN: Nanos = Nanos::from_micros(200);
     /// The longest period: the longest burn must stay short for the one that uses the machine.
-    pub const PERIOD_MAX: Nanos = Nanos::from_millis(200);
+    pub(crate) const PERIOD_MAX: Nanos = Nanos::from_millis(200);
 
     /// A grid of this period; `None` outside [`Grid::PERIOD_MIN`] ..= [`Grid::PERIOD_MAX`].
     #[must_use]
-    pub fn new(period: Nanos) -> Option<Self> {
+    pub(crate) fn new(period: Nanos) -> Option<Self> {
         (Self::PERIOD_MIN..=Self::PERIOD_MAX).contains(&period).then_some(Self { period })
     }
 
     /// The period of the grid, in nanoseconds.
     #[must_use]
-    pub const fn period(self) -> Nanos {
+    pub(crate) const fn period(self) -> Nanos {
         self.period
     }
 
     /// The slot in which a time lies.
     #[must_use]
-    pub const fn slot(self, time: Nanos) -> u64 {
+    pub(crate) const fn slot(self, time: Nanos) -> u64 {
         time.0 / self.period.0
     }
 
     /// When a CPU of this speed burns in a slot; an empty span at full speed.
     #[must_use]
-    pub fn burn(self, slot: u64, speed: Speed) -> Span {
+    pub(crate) fn burn(self, slot: u64, speed: Speed) -> Span {
         let burn = speed.lost(self.period.0);
         let room = u128::from(self.period.0 - burn);
         // 64 bits of the hash are the fraction r; the product's upper half is r times the room.

@@ -12,7 +12,7 @@
 //! kills a hog that is stuck without hurting anybody else, terminal signals pass it by, and it dies
 //! with its parent.
 
-pub use super::child_entry::Burning;
+pub(crate) use super::child_entry::Burning;
 use super::child_entry::Entry;
 use super::deadline::{self, Ready};
 use super::helper_process::HelperProcess;
@@ -30,7 +30,7 @@ use std::thread::JoinHandle;
 
 /// The slowest speed that hogs can make: below it they run into the kernel's guards, real-time
 /// throttling (95 %) and the fair server (5 % for everybody else).
-pub const SLOWEST_PERCENT: u32 = 10;
+pub(crate) const SLOWEST_PERCENT: u32 = 10;
 
 /// Any real-time priority is above all fair tasks; 2 leaves 1 for the probe that measures what is
 /// left, and stays below the kernel's own threads.
@@ -63,7 +63,7 @@ impl Turn {
 }
 
 /// Hog threads of this process. Dropping it ends them.
-pub struct Hogs {
+pub(crate) struct Hogs {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -79,7 +79,7 @@ impl Hogs {
     ///
     /// # Errors
     /// When real-time scheduling is refused, or a CPU cannot be used.
-    pub fn start(speeds: &Speeds, grid: Grid, burning: &Burning) -> Result<Self, SlowError> {
+    pub(crate) fn start(speeds: &Speeds, grid: Grid, burning: &Burning) -> Result<Self, SlowError> {
         let hog =
             |(&cpu, speed): (&Cpu, &Speed)| Hog { cpu, speed: AtomicU32::new(speed.millionths()) };
         let hogs = speeds.iter().map(hog).collect();
@@ -104,7 +104,7 @@ impl Hogs {
     }
 
     /// Changes the speed of a CPU, from its next slot on. A CPU without a hog stays as it is.
-    pub fn set(&self, cpu: Cpu, speed: Speed) {
+    pub(crate) fn set(&self, cpu: Cpu, speed: Speed) {
         for (hog, thread) in self.shared.hogs.iter().zip(&self.threads) {
             if hog.cpu == cpu {
                 hog.speed.store(speed.millionths(), Ordering::Release);
@@ -115,7 +115,7 @@ impl Hogs {
 
     /// Changes the period of the grid, for all hogs at the same moment: where a slot of both grids begins, if one period
     /// divides the other.
-    pub fn pace(&self, grid: Grid) {
+    pub(crate) fn pace(&self, grid: Grid) {
         let mut turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let longer = turn.grid.period().max(grid.period());
         // Hogs have decided about the slot that they sleep for: the change is after that.
@@ -206,7 +206,7 @@ fn restless_most(period: Nanos) -> u64 {
 
 /// Hogs in a child process.
 #[derive(Debug)]
-pub struct HogProcess {
+pub(crate) struct HogProcess {
     helper: HelperProcess,
     orders: ChildStdin,
 }
@@ -216,7 +216,7 @@ impl HogProcess {
     ///
     /// # Errors
     /// As [`Hogs::start`].
-    pub fn start(
+    pub(crate) fn start(
         speeds: &Speeds,
         grid: Grid,
         burning: Burning,
@@ -244,7 +244,7 @@ impl HogProcess {
     ///
     /// # Errors
     /// When the hogs are dead.
-    pub fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
+    pub(crate) fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
         self.tell(&format!("{cpu} {}\n", speed.millionths()))
     }
 
@@ -252,7 +252,7 @@ impl HogProcess {
     ///
     /// # Errors
     /// When the hogs are dead.
-    pub fn pace(&mut self, grid: Grid) -> Result<(), SlowError> {
+    pub(crate) fn pace(&mut self, grid: Grid) -> Result<(), SlowError> {
         self.tell(&format!("{PACE} {}\n", grid.period().0))
     }
 

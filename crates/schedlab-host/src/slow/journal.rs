@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 /// A line of `--events`.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct Changed {
+pub(crate) struct Changed {
     /// When it was in force, on `CLOCK_MONOTONIC`.
-    pub time_ns: Nanos,
+    pub(crate) time_ns: Nanos,
     /// Since the session's start.
-    pub since_ns: Nanos,
+    pub(crate) since_ns: Nanos,
     /// What, as in `cut a b`, `heal a b`, `link a b 1 Mbit/s`, `speed a 40%`, `fail a`, `recover a`.
-    pub what: String,
+    pub(crate) what: String,
 }
 
 /// Where changes are noted.

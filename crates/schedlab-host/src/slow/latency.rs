@@ -20,7 +20,7 @@ const SLEEP: Nanos = Nanos::from_millis(1);
 #[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Lateness {
     /// How often it woke.
-    pub wakeups: usize,
+    pub(crate) wakeups: usize,
     /// The median, in nanoseconds.
     pub latency_ns_p50: f64,
     /// What 99 of 100 wakeups did not exceed, in nanoseconds.

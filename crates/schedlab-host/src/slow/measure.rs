@@ -16,7 +16,7 @@ pub struct Measured {
     /// The part of the time that a task got.
     pub granted: f64,
     /// The part of the time that interrupts and the hypervisor took, as counted in ticks.
-    pub taken: f64,
+    pub(crate) taken: f64,
     /// Work done in that time, as a part of what was done at full speed just before. On a virtual
     /// machine it varies by some percent by itself.
     #[schemars(with = "Option<f64>")]

@@ -82,26 +82,26 @@ impl Method {
 
     /// Whether it slows the processes of the command only, and not all that runs on the CPU.
     #[must_use]
-    pub const fn is_for_command(self) -> bool {
+    pub(crate) const fn is_for_command(self) -> bool {
         !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Deadline)
     }
 
     /// Whether its tasks are bound to the CPUs of their node in any case: what slows a group slows nothing when its
     /// tasks may go elsewhere.
     #[must_use]
-    pub const fn binds(self) -> bool {
+    pub(crate) const fn binds(self) -> bool {
         !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Stop | Self::StopGroup)
     }
 
     /// Whether it takes CPU time away, so that the granted time shows the speed. Clocks do not.
     #[must_use]
-    pub const fn takes_time(self) -> bool {
+    pub(crate) const fn takes_time(self) -> bool {
         !matches!(self, Self::Freq | Self::Gov | Self::Uclamp)
     }
 
     /// Whether the CPU idles while the slowed tasks may not run.
     #[must_use]
-    pub const fn leaves_gaps(self) -> bool {
+    pub(crate) const fn leaves_gaps(self) -> bool {
         matches!(self, Self::Quota | Self::Stop | Self::StopGroup)
     }
 
@@ -112,14 +112,14 @@ impl Method {
 
     /// Whether it needs the command bound to its one CPU.
     #[must_use]
-    pub const fn is_for_one_cpu(self) -> bool {
+    pub(crate) const fn is_for_one_cpu(self) -> bool {
         matches!(self, Self::Quota | Self::WeightPinned | Self::Deadline)
     }
 
     /// What is known to be wrong about the method, to be printed with its results; empty if nothing
     /// is.
     #[must_use]
-    pub fn fault(self, cpus: usize, speed: f64) -> String {
+    pub(crate) fn fault(self, cpus: usize, speed: f64) -> String {
         let percent = |part: f64| format!("{:.1}%", part * 100.0);
         let n = cpus as f64;
         match self {
@@ -176,7 +176,7 @@ impl FromStr for Method {
 
 /// Picks a method for speeds of CPUs on this machine, and says why.
 #[must_use]
-pub fn choose(speeds: &Speeds, command: bool, support: &Support) -> (Method, String) {
+pub(crate) fn choose(speeds: &Speeds, command: bool, support: &Support) -> (Method, String) {
     // By the machine and not by the speed: a sweep over speeds is then one of one method.
     let floor = f64::from(hogs::SLOWEST_PERCENT) / 100.0;
     let groups = support.cpu_group.is_some() && support.root;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The period by default: 100 ms, the kernel's own, makes the first seconds up to 7 % too fast; at
 /// 4 ms the kernel's tick is a part of the budget.
-pub const PERIOD: Nanos = Nanos::from_millis(10);
+pub(crate) const PERIOD: Nanos = Nanos::from_millis(10);
 /// The kernel's bounds of a period.
 const PERIODS: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(1)..=Nanos::from_secs(1);
 

@@ -22,7 +22,7 @@ use super::unslowed_tasks::{self, Watch};
 use super::{Method, Node, Period, Plan, SlowError, Speeds, Support, Wakeups, latency};
 use crate::net::Namespace;
 use attach::{Targets, attach};
-pub use background::BackgroundSession;
+pub(crate) use background::BackgroundSession;
 use command::{Running, launch};
 use pace::{Found, Pace};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 ///
 /// # Errors
 /// When they make no sense, or the method cannot be had here.
-pub fn check(settings: &[Setting], support: &Support) -> Result<Vec<Warning>, SlowError> {
+pub(crate) fn check(settings: &[Setting], support: &Support) -> Result<Vec<Warning>, SlowError> {
     Ok(request(settings)?.plan(support)?.warnings)
 }
 
@@ -39,7 +39,7 @@ pub fn offered(method: &str, support: &Support) -> Result<(), SlowError> {
 ///
 /// # Errors
 /// When they make no sense, or the method cannot be had here.
-pub fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
+pub(crate) fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
     if settings.is_empty() {
         return Ok(None);
     }
@@ -84,9 +84,9 @@ fn settled(settings: &[Setting]) -> Result<Vec<Setting>, SlowError> {
 
 /// A session that is kept up by a thread of its own while something else runs.
 #[derive(Debug)]
-pub struct Slowed {
+pub(crate) struct Slowed {
     /// Warnings about the speeds.
-    pub warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
     groups: Vec<PathBuf>,
     admitted: Arc<AtomicI32>,
     cpus: Option<schedlab_model::CpuSet>,
@@ -112,7 +112,7 @@ impl Slowed {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn admit(&self, process: u32) -> std::io::Result<()> {
+    pub(crate) fn admit(&self, process: u32) -> std::io::Result<()> {
         self.admitted.store(process.cast_signed(), Relaxed);
         for group in &self.groups {
             schedlab_sys::kernel_file::write(group.join("cgroup.procs"), process.to_string())?;
@@ -126,7 +126,7 @@ impl Slowed {
 
     /// Ends the slowing and undoes every change to the machine. Returns what the keeping thread found.
     #[must_use]
-    pub fn release(mut self) -> BackgroundSession {
+    pub(crate) fn release(mut self) -> BackgroundSession {
         self.join()
     }
 

@@ -69,13 +69,6 @@ impl Lumiera {
         self.planning = planning;
         self
     }
-
-    /// The executor, giving up a run that takes longer than `patience`.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
 }
 
 /// Waits for the end of all jobs, or of the run: its jobs are then left where they are.

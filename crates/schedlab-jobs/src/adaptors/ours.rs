@@ -59,13 +59,6 @@ impl Ours {
         self.stealing = stealing;
         self
     }
-
-    /// The executor, giving up a run that takes longer than `patience`.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
 }
 
 /// Keeps the sleeps of a pool's workers.

@@ -33,7 +33,7 @@ impl When {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rule {
     /// Probability of a number other than 0, from 0 (the rule is off) to 1.
-    pub probability: f64,
+    pub(crate) probability: f64,
     /// Smallest number when not 0; 0 means 1.
     pub min: u32,
     /// Largest number; `None` is the graph's fan. Not below `min`.
@@ -42,7 +42,7 @@ pub struct Rule {
     /// with equal hashes part.
     pub shuffle: Option<u64>,
     /// Draws always this number instead.
-    pub fixed: Option<u32>,
+    pub(crate) fixed: Option<u32>,
     /// Where the rule holds.
     pub when: When,
 }

@@ -22,7 +22,7 @@ const BOOST: u64 = 0xe654_6b64;
 
 impl Hashing {
     /// `value` folded into `hash`.
-    pub fn fold(self, hash: u64, value: u64) -> u64 {
+    pub(crate) fn fold(self, hash: u64, value: u64) -> u64 {
         match self {
             Self::Compat => {
                 let mut k = value.wrapping_mul(MURMUR);

@@ -27,7 +27,7 @@ pub enum Category {
 
 impl Category {
     /// All, in the order of the table.
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Node,
         Self::Seed,
         Self::Exit,
@@ -55,7 +55,7 @@ impl Category {
     }
 
     /// Whether a node is of this kind; of any, where it is not counted.
-    pub fn holds(self, graph: &Graph, node: u32) -> bool {
+    pub(crate) fn holds(self, graph: &Graph, node: u32) -> bool {
         let (ins, outs) = (graph.predecessors(node).len(), graph.successors(node).len());
         match self {
             Self::Node | Self::Weight => true,
@@ -92,7 +92,7 @@ impl std::str::FromStr for Category {
 
 /// How many nodes of one level belong to each category, in the order of [`Category::ALL`]; for
 /// weights, their sum.
-pub type LevelCounts = [u64; 9];
+pub(crate) type LevelCounts = [u64; 9];
 
 /// How often nodes of one category occur over the whole graph, and where.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,7 +115,7 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphStatistics {
     /// The counts of each level, from the first.
-    pub levels: Vec<LevelCounts>,
+    pub(crate) levels: Vec<LevelCounts>,
     /// Per kind, in the order of [`Category::ALL`].
     pub summary: Vec<Summary>,
     /// Parts one after the other with no edge between them.

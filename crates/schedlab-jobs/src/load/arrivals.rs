@@ -113,7 +113,7 @@ pub(super) fn duration(text: &str) -> Result<Nanos, String> {
 /// The schedule that Lumiera's rig tightens until it breaks: after each level a step of its weight over
 /// the speed-up n / ceil(n / workers) of its n nodes, all divided by the stress. The starts of the nodes,
 /// and the end.
-pub fn level_schedule(
+pub(crate) fn level_schedule(
     graph: &Graph,
     workers: usize,
     base_ns: Nanos,
@@ -138,7 +138,7 @@ pub fn level_schedule(
 
 /// The largest stress that any scheduler could stand: the end of the level schedule at stress 1, over
 /// what the critical path and the sum of the work need at least.
-pub fn critical_path_bound(graph: &Graph, workers: usize) -> f64 {
+pub(crate) fn critical_path_bound(graph: &Graph, workers: usize) -> f64 {
     let (_, end) = level_schedule(graph, workers, 1_000_000, 1.0);
     let least = graph.critical_path().max(graph.weight_sum().div_ceil(workers.max(1) as u64));
     end as f64 / 1e6 / least as f64

@@ -28,7 +28,7 @@ pub enum Length {
 
 impl Length {
     /// The factor of a node: a function of seed and node, so every executor gets the same jobs.
-    pub fn factor(self, seed: u64, node: Node) -> f64 {
+    pub(crate) fn factor(self, seed: u64, node: Node) -> f64 {
         let mut random = Random::new(seed ^ (u64::from(node) << 20));
         random.bits();
         match self {

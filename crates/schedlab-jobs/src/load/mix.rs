@@ -51,11 +51,6 @@ impl<T: Copy + Default + PartialEq> Mix<T> {
         T::default()
     }
 
-    /// Whether all nodes get the default.
-    pub fn is_default(&self) -> bool {
-        self.parts.iter().flatten().all(|part| part.what == T::default())
-    }
-
     /// All that some node may get, each once.
     pub fn all(&self) -> Vec<T> {
         let named = self.parts.iter().flatten().map(|part| part.what);

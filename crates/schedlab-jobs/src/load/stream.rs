@@ -13,9 +13,9 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IoLoad {
     /// How long it takes.
-    pub ns: Nanos,
+    pub(crate) ns: Nanos,
     /// The fraction that fails, between 0 and 1.
-    pub fails: f64,
+    pub(crate) fails: f64,
 }
 
 impl FromStr for IoLoad {
@@ -38,11 +38,11 @@ pub struct Stream {
     /// The name of the stream.
     pub name: String,
     /// The stream's part of the jobs, between 0 and 1.
-    pub share: f64,
+    pub(crate) share: f64,
     /// Time of a job of weight 1.
-    pub time_ns: Option<Nanos>,
+    pub(crate) time_ns: Option<Nanos>,
     /// The distribution of lengths; the load's if absent.
-    pub length: Option<Length>,
+    pub(crate) length: Option<Length>,
     /// Latest start after the start time.
     pub life_ns: Option<Nanos>,
     /// The distribution of lives; the load's if absent.
@@ -50,7 +50,7 @@ pub struct Stream {
     /// How much its jobs matter.
     pub criticality: Option<Criticality>,
     /// I/O of its jobs.
-    pub io: Option<IoLoad>,
+    pub(crate) io: Option<IoLoad>,
 }
 
 impl FromStr for Stream {
@@ -155,7 +155,7 @@ impl Streams {
 
     /// The stream of a job. Stream 0 holds the jobs without a stream; the pool cannot switch it
     /// off.
-    pub fn id(&self, node: Node) -> StreamId {
+    pub(crate) fn id(&self, node: Node) -> StreamId {
         if self.all.is_empty() {
             return StreamId(0);
         }

@@ -95,13 +95,8 @@ impl<J> Plan<J> {
     }
 
     /// How many jobs there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.postings.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.postings.is_empty()
     }
 }
 
@@ -192,7 +187,7 @@ impl<J> Agenda<J> {
     }
 
     /// Posts a job without dependencies.
-    pub fn post(&mut self, posting: Posting<J>) {
+    pub(crate) fn post(&mut self, posting: Posting<J>) {
         let id = self.record(posting);
         self.enqueue(id);
     }
@@ -251,7 +246,7 @@ impl<J> Agenda<J> {
 
     /// A job that returned, or will, with [`Outcome::Pending`] has ended, well or not. The first word counts; of a job
     /// that has ended, or never asked for it, none does.
-    pub fn complete(&mut self, id: JobId, well: bool) {
+    pub(crate) fn complete(&mut self, id: JobId, well: bool) {
         let Some(record) = self.records.get_mut(id) else { return };
         match record.state {
             // Its function may still panic, so it has not ended.

@@ -26,7 +26,7 @@ pub enum Pause {
 /// A worker's memory of contention: up one level with each failure, down by the policy's step with
 /// each success.
 #[derive(Clone, Debug)]
-pub struct Ladder {
+pub(crate) struct Ladder {
     level: u32,
     step: Step,
     /// From 0 to 10, different between workers, so that they do not come back together.
@@ -35,18 +35,13 @@ pub struct Ladder {
 
 impl Ladder {
     /// The ladder of a worker.
-    pub fn new(worker: usize, step: Step) -> Self {
+    pub(crate) fn new(worker: usize, step: Step) -> Self {
         // Neighbouring numbers land far apart modulo 11.
         Self { level: 0, step, spread: (worker as u32).wrapping_mul(7) % 11 }
     }
 
-    /// The level, from 0 to 12.
-    pub fn level(&self) -> u32 {
-        self.level
-    }
-
     /// Notes that another worker had the token: one level up. Returns how this worker pauses before its next try.
-    pub fn climb(&mut self) -> Pause {
+    pub(crate) fn climb(&mut self) -> Pause {
         if self.step == Step::None {
             return Pause::Spin { turns: 1, rounds: 1 };
         }
@@ -61,7 +56,7 @@ impl Ladder {
     }
 
     /// The token was had.
-    pub fn ease(&mut self) {
+    pub(crate) fn ease(&mut self) {
         self.level = match self.step {
             Step::Halving => self.level / 2,
             Step::Linear => self.level.saturating_sub(1),
@@ -94,7 +89,7 @@ mod tests {
     fn halving_forgets_a_climb_in_four_successes_and_linear_in_twelve() {
         let successes = |step| {
             let mut ladder = climbed(step, 20);
-            (0..).take_while(|_| (ladder.level() > 0, ladder.ease()).0).count()
+            (0..).take_while(|_| (ladder.level > 0, ladder.ease()).0).count()
         };
         assert_eq!((successes(Step::Halving), successes(Step::Linear)), (4, 12));
     }

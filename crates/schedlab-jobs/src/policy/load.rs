@@ -22,7 +22,7 @@ pub enum Distance {
 
 /// What a worker that found no job does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capacity {
+pub(crate) enum Capacity {
     /// The worker pulls a job now.
     Dispatch,
     /// Stay awake and ask again.
@@ -39,14 +39,14 @@ pub enum Capacity {
 
 /// Decides which worker waits for the next start.
 #[derive(Clone, Debug, Default)]
-pub struct LoadControl {
+pub(crate) struct LoadControl {
     /// The start that somebody sleeps for, and which worker.
     tended: Option<(Nanos, usize)>,
 }
 
 impl LoadControl {
     /// Sorts the time to the next start into a distance.
-    pub fn distance(policy: &Policy, now: Nanos, head: Option<Nanos>) -> Distance {
+    pub(crate) fn distance(policy: &Policy, now: Nanos, head: Option<Nanos>) -> Distance {
         let Some(head) = head else { return Distance::Idle };
         match head.saturating_sub(now) {
             0 => Distance::Due,
@@ -59,7 +59,7 @@ impl LoadControl {
 
     /// What a worker is to do: one that comes from work (outgoing) is kept near the next start, one
     /// that comes from sleep (incoming) is sent away sooner.
-    pub fn classify(
+    pub(crate) fn classify(
         &self,
         policy: &Policy,
         now: Nanos,
@@ -85,7 +85,7 @@ impl LoadControl {
     }
 
     /// How long to sleep; marks the head as tended where that is the answer.
-    pub fn delay(
+    pub(crate) fn delay(
         &mut self,
         policy: &Policy,
         now: Nanos,
@@ -113,7 +113,7 @@ impl LoadControl {
     }
 
     /// Notes that a worker is awake: no start is left to its care any more.
-    pub fn untend(&mut self, worker: usize) {
+    pub(crate) fn untend(&mut self, worker: usize) {
         self.tended = self.tended.filter(|&(_, tender)| tender != worker);
     }
 }

@@ -76,7 +76,7 @@ impl<J> Agenda<J> {
 
     /// Start of the earliest job that may start then; `None` without jobs. A job that is due and
     /// sorted by another rule counts as due now.
-    pub fn head(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn head(&self, now: Nanos) -> Option<Nanos> {
         let (first, others) = (self.lines.compulsory.head(now), self.lines.others.head(now));
         first.into_iter().chain(others).min()
     }
@@ -153,7 +153,7 @@ impl<J> Agenda<J> {
     }
 
     /// A sleeper to wake, if the earliest job is due, or will be before anyone wakes.
-    pub fn wake(&mut self, now: Nanos) -> Option<usize> {
+    pub(crate) fn wake(&mut self, now: Nanos) -> Option<usize> {
         if !self.policy.notify {
             return None;
         }

@@ -63,7 +63,7 @@ pub struct Probe {
     /// Fraction of runs that failed.
     pub failed: f64,
     /// Expected over achieved concurrency, times achieved over planned job time.
-    pub form_factor: f64,
+    pub(crate) form_factor: f64,
     /// Whether a threshold was exceeded.
     pub broken: bool,
 }

@@ -30,18 +30,18 @@ pub struct Jobs<'a> {
 
 /// A length of jobs that the search tried, and the efficiency at this length.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GrainPoint {
+pub(crate) struct GrainPoint {
     /// Mean length of a job.
-    pub grain_ns: Nanos,
+    pub(crate) grain_ns: Nanos,
     /// The part of the workers' time that was work, from 0 to 1 (a little above if calibration was disturbed).
-    pub efficiency: f64,
+    pub(crate) efficiency: f64,
 }
 
 /// The efficiency at a grain: of one run, proved.
 ///
 /// # Errors
 /// The executor's.
-pub fn grain_at(
+pub(crate) fn grain_at(
     executor: &mut dyn Executor,
     jobs: &Jobs<'_>,
     grain_ns: Nanos,

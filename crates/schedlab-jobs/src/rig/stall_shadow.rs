@@ -20,7 +20,7 @@ pub struct Stall {
     /// Which worker, from 0.
     pub worker: usize,
     /// When it began, at the earliest.
-    pub from: Nanos,
+    pub(crate) from: Nanos,
     /// The length of the stall, in nanoseconds.
     pub lost_ns: Nanos,
 }
@@ -36,7 +36,7 @@ impl Stall {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadow {
     /// Spans in which starts are set aside, ascending and apart from each other.
-    pub spans: Vec<(Nanos, Nanos)>,
+    pub(crate) spans: Vec<(Nanos, Nanos)>,
     /// Number of jobs that were to start in the shadow.
     pub aside: usize,
     /// Start lateness of the others, ascending.

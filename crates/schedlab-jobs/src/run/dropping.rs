@@ -76,7 +76,7 @@ impl Run {
     }
 
     /// Latest start of a job on the run's clock; [`NEVER`] for none.
-    pub fn deadline(&self, node: Node) -> Nanos {
+    pub(crate) fn deadline(&self, node: Node) -> Nanos {
         match self.schedule().deadline(node) {
             NEVER => NEVER,
             deadline => deadline.saturating_add(self.base()),
@@ -89,7 +89,7 @@ impl Run {
     }
 
     /// Whether it was noted that a job did not run.
-    pub fn is_dropped(&self, node: Node) -> bool {
+    pub(crate) fn is_dropped(&self, node: Node) -> bool {
         self.further[node as usize].unfit.load(Relaxed) != 0
     }
 

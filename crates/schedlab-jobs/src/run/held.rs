@@ -17,7 +17,7 @@ pub struct Held {
     pub lost_ns: Nanos,
     /// Run delay of the thread since it was last read: an upper bound for how long other tasks had
     /// its CPU. `None` if the kernel does not count it.
-    pub delayed_ns: Option<Nanos>,
+    pub(crate) delayed_ns: Option<Nanos>,
 }
 
 impl Held {

@@ -50,7 +50,7 @@ pub struct Slept {
     /// From when on others could wake the worker.
     pub from: Nanos,
     /// When the worker was woken, or its timer ended; never: it slept on.
-    pub woken: Nanos,
+    pub(crate) woken: Nanos,
     /// When the worker was awake.
     pub to: Nanos,
 }

@@ -32,78 +32,78 @@ pub enum Line<'l> {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Head<'n> {
     /// The version of these lines: [`SCHEMA`], or [`SCHEMA_DEADLINES`].
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// How many jobs may run at once.
-    pub workers: usize,
+    pub(crate) workers: usize,
     /// How many jobs there are.
-    pub jobs: u32,
+    pub(crate) jobs: u32,
     /// The process mixes it into each value, in hexadecimal digits.
-    pub nonce: &'n str,
+    pub(crate) nonce: &'n str,
 }
 
 /// A line for each job.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Job<'g> {
     /// Its number, from 0.
-    pub job: u32,
+    pub(crate) job: u32,
     /// The number of rounds of the job's work.
-    pub rounds: u64,
+    pub(crate) rounds: u64,
     /// How long the rounds take in native code on this machine, in nanoseconds; for information only.
-    pub work_ns: u64,
+    pub(crate) work_ns: u64,
     /// The jobs that must end before.
-    pub after: &'g [u32],
+    pub(crate) after: &'g [u32],
     /// Earliest start after the base, where the run has start times.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_ns: Option<u64>,
+    pub(crate) start_ns: Option<u64>,
     /// Latest start after the base, where the run has deadlines.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub deadline_ns: Option<u64>,
+    pub(crate) deadline_ns: Option<u64>,
 }
 
 /// The last line: the process begins.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Go {
     /// The word to begin: always true.
-    pub go: bool,
+    pub(crate) go: bool,
     /// The time in nanoseconds of CLOCK_MONOTONIC to which start times and deadlines are relative.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_ns: Option<u64>,
+    pub(crate) base_ns: Option<u64>,
 }
 
 /// How a job ran.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ran {
     /// The number of the job.
-    pub job: u32,
+    pub(crate) job: u32,
     /// Its worker, from 0.
     pub worker: u32,
     /// When the job began, in nanoseconds of CLOCK_MONOTONIC.
-    pub begin_ns: u64,
+    pub(crate) begin_ns: u64,
     /// The end of the job on CLOCK_MONOTONIC, in nanoseconds.
-    pub end_ns: u64,
+    pub(crate) end_ns: u64,
     /// What its work gave, in hexadecimal digits; none in events that were written by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
+    pub(crate) value: Option<String>,
     /// The thread id of its worker, where it is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tid: Option<i32>,
+    pub(crate) tid: Option<i32>,
 }
 
 /// A job that did not run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Gone {
     /// The number of the job.
-    pub job: u32,
+    pub(crate) job: u32,
     /// The reason why the job did not run.
-    pub dropped: Why,
+    pub(crate) dropped: Why,
     /// When that was decided, on CLOCK_MONOTONIC.
-    pub at_ns: u64,
+    pub(crate) at_ns: u64,
 }
 
 /// Why a job did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Why {
+pub(crate) enum Why {
     /// It could not begin before its deadline.
     Missed,
     /// A job that it waits for was dropped.
@@ -114,12 +114,12 @@ pub enum Why {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NotOffered {
     /// `start times` or `deadlines`.
-    pub not_offered: String,
+    pub(crate) not_offered: String,
 }
 
 /// The end of the answer.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Done {
     /// The end of the run: always true.
-    pub done: bool,
+    pub(crate) done: bool,
 }

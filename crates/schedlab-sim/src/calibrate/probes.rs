@@ -12,10 +12,10 @@ pub struct Probe {
     /// The costs that the number decides; several keep the ratio of the costs that the search begins with.
     pub costs: &'static [&'static str],
     /// What is read off the runs, as a noun.
-    pub what: &'static str,
-    pub runs: Vec<RunSpec>,
+    pub(crate) what: &'static str,
+    pub(crate) runs: Vec<RunSpec>,
     /// The number in nanoseconds; `None`: the runs do not show it.
-    pub read: fn(&[Observed]) -> Option<f64>,
+    pub(crate) read: fn(&[Observed]) -> Option<f64>,
 }
 
 type Options = [(&'static str, &'static str)];

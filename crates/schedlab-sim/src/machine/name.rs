@@ -54,7 +54,7 @@ impl Kernel {
     }
 
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(kernel, _)| *kernel == self).map_or("", |(_, name)| name)
     }
 }
@@ -84,9 +84,9 @@ pub struct Model {
     /// The CPUs of the model, and what they share.
     pub topology: Topology,
     /// The number of ticks in a second.
-    pub hz: u64,
+    pub(crate) hz: u64,
     /// Whether a task can be displaced within a system call.
-    pub preempt_kernel: bool,
+    pub(crate) preempt_kernel: bool,
     /// The time that each operation takes.
     pub costs: Costs,
     pub(super) tuned: Tuned,
@@ -109,7 +109,7 @@ pub struct Model {
     pub files: Vec<Setting>,
 }
 
-pub const SETTINGS: &[&str] = &[
+pub(crate) const SETTINGS: &[&str] = &[
     "cpus",
     "sockets",
     "llcs",

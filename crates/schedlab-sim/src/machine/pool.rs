@@ -50,14 +50,6 @@ impl SimulatedPool {
         self
     }
 
-    /// The executor with other costs of a worker's own work; the machine's costs are those of its
-    /// model.
-    #[must_use]
-    pub fn with_costs(mut self, costs: Costs) -> Self {
-        self.costs = costs;
-        self
-    }
-
     /// What the last run recorded; `None` if nothing was recorded since the last call.
     pub fn take_recorded(&mut self) -> Option<(TraceInfo, Vec<Event>)> {
         self.recorded.take()

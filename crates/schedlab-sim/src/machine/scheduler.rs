@@ -44,7 +44,7 @@ impl Model {
 
     /// The policy of the model, for these CPUs; chances come from `seed`.
     #[must_use]
-    pub fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
+    pub(crate) fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
         self.policy_of(hardware, seed, &[], false)
     }
 

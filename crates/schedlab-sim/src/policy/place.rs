@@ -14,7 +14,7 @@ use crate::policy_view::{Scene, TaskId};
 pub struct PlacerKnobs {
     /// Whether a task goes back to its previous CPU if that is idle, before loads are compared. Linux does so since
     /// 5.11 (commit d8fcb81f1acf).
-    pub idle_prev_first: bool,
+    pub(crate) idle_prev_first: bool,
 }
 
 impl Default for PlacerKnobs {

@@ -27,7 +27,7 @@ impl SharedFifo {
 
     /// A queue for each LLC, by the LLC of each CPU.
     #[must_use]
-    pub fn of_llcs(hardware: &crate::Hardware, slice_ns: u64) -> Self {
+    pub(crate) fn of_llcs(hardware: &crate::Hardware, slice_ns: u64) -> Self {
         Self::new((0..hardware.cpus()).map(|cpu| hardware.llc(cpu)).collect(), slice_ns)
     }
 

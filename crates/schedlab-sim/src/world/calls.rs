@@ -43,24 +43,24 @@ pub(super) struct Calls {
 
 impl World {
     /// From now on calls that read and write are events too.
-    pub fn tell_calls(&mut self) {
+    pub(crate) fn tell_calls(&mut self) {
         self.calls.is_told = true;
         self.allow_short_way();
     }
 
     #[must_use]
-    pub fn tells_calls(&self) -> bool {
+    pub(crate) fn tells_calls(&self) -> bool {
         self.calls.is_told
     }
 
     /// The tracepoints of such calls, in the order of their numbers.
-    pub fn call_formats() -> impl Iterator<Item = OtherFormat> {
+    pub(crate) fn call_formats() -> impl Iterator<Item = OtherFormat> {
         let format = |name: &str| OtherFormat { system: "syscalls".into(), name: name.into() };
         FORMATS.into_iter().map(format)
     }
 
     /// The arguments of the events of calls that were handed out last, in order.
-    pub fn take_arguments(&mut self) -> Vec<String> {
+    pub(crate) fn take_arguments(&mut self) -> Vec<String> {
         std::mem::take(&mut self.calls.arguments)
     }
 

@@ -9,9 +9,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Deadlock {
     /// When, in nanoseconds since the simulation began.
-    pub at_ns: u64,
+    pub(crate) at_ns: u64,
     /// A sentence for each task that sleeps, in order of tasks.
-    pub waits: Vec<String>,
+    pub(crate) waits: Vec<String>,
 }
 
 /// Tasks that a message names; more are counted.

@@ -36,7 +36,7 @@ pub(super) struct Code {
 
 impl World {
     /// From now on the scheduler of an image decides, whatever policy the world has.
-    pub fn follow_code(&mut self, board: Board, prepare: Preparation) {
+    pub(crate) fn follow_code(&mut self, board: Board, prepare: Preparation) {
         let sent = vec![false; self.scene.cpus.len()];
         let threads = BTreeMap::new();
         self.code = Some(Box::new(Code { board, prepare, is_up: false, sent, threads }));
@@ -55,7 +55,7 @@ impl World {
     /// The machine comes up, if a kernel's code decides, and becomes what the run asks for. All tasks that begin with
     /// the load are made, and sleep. A simulation that begins does this by itself; then no trace can name the kernel's
     /// threads.
-    pub fn boot(&mut self) {
+    pub(crate) fn boot(&mut self) {
         let Some(mut code) = self.code.take_if(|code| !code.is_up) else { return };
         code.is_up = true;
         let begin = self.scene.now;

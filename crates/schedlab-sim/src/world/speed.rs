@@ -12,7 +12,7 @@ impl World {
     }
 
     /// Each of these changes becomes a mark of a recording. The first has the id `first`, and ids ascend.
-    pub fn mark_speeds(&mut self, first: u32) {
+    pub(crate) fn mark_speeds(&mut self, first: u32) {
         self.speed_marks = Some(first);
     }
 

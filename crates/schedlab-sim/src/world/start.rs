@@ -280,18 +280,18 @@ impl World {
 
     /// Whether the load is about to be stopped: the next step does it.
     #[must_use]
-    pub fn asks_to_stop(&self) -> bool {
+    pub(crate) fn asks_to_stop(&self) -> bool {
         self.ending.is_asked_for && !self.stopping
     }
 
     /// Whether a task of the world starts the load and ends it.
     #[must_use]
-    pub fn has_starter(&self) -> bool {
+    pub(crate) fn has_starter(&self) -> bool {
         self.starter.is_some()
     }
 
     /// Asks all tasks to stop. Tasks that sleep are woken; one that computes looks up every 10 ms.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if std::mem::replace(&mut self.stopping, true) {
             return;
         }

@@ -14,11 +14,11 @@ pub struct TaskUsage {
     /// Time runnable without running.
     pub run_delay_ns: u64,
     /// How often it began to run.
-    pub timeslices: u64,
+    pub(crate) timeslices: u64,
     /// Number of switches away after which it slept or ended.
-    pub voluntary: u64,
+    pub(crate) voluntary: u64,
     /// Number of switches away after which it stayed runnable.
-    pub involuntary: u64,
+    pub(crate) involuntary: u64,
     /// The number of moves between CPUs.
     pub migrations: u64,
 }

@@ -29,7 +29,7 @@ pub struct Answers {
 impl Answers {
     /// The share of those with the answer yes.
     #[must_use]
-    pub fn share(self) -> f64 {
+    pub(crate) fn share(self) -> f64 {
         self.yes as f64 / self.all.max(1) as f64
     }
 

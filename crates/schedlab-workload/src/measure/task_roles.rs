@@ -35,7 +35,7 @@ impl Shape {
     }
 
     #[must_use]
-    pub fn groups(&self) -> u32 {
+    pub(crate) fn groups(&self) -> u32 {
         self.groups.iter().max().map_or(0, |last| last + 1)
     }
 

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 
 /// The primary metrics of a workload in a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Primary {
-    pub workload: &'static str,
+pub(crate) struct Primary {
+    pub(crate) workload: &'static str,
     /// The mode in words; empty where the workload has one mode.
-    pub mode: &'static str,
+    pub(crate) mode: &'static str,
     /// The mode holds when one of these options is given, and not empty, `0` or `false`; empty for
     /// the mode that holds else.
-    pub given: &'static [&'static str],
+    pub(crate) given: &'static [&'static str],
     /// One metric, or two, of which each is tested at a corrected level (Holm).
-    pub metrics: &'static [&'static str],
+    pub(crate) metrics: &'static [&'static str],
 }
 
 const fn of(workload: &'static str, metrics: &'static [&'static str]) -> Primary {
@@ -31,7 +31,7 @@ const fn mode(
 }
 
 /// All workloads with their modes; of the modes of a workload the first that holds counts.
-pub const PRIMARY: &[Primary] = &[
+pub(crate) const PRIMARY: &[Primary] = &[
     mode("schbench", "pipe", &["pipe"], &["requests_per_s"]),
     mode(
         "schbench",

@@ -34,19 +34,19 @@ fn value_of(bucket: usize) -> u64 {
 /// The microseconds between two moments as the original counts them: by a clock of whole
 /// microseconds. `None` for zero, which the original leaves out.
 #[must_use]
-pub fn micros(from: Nanos, to: Nanos) -> Option<u64> {
+pub(crate) fn micros(from: Nanos, to: Nanos) -> Option<u64> {
     Some((to.0 / 1_000).saturating_sub(from.0 / 1_000)).filter(|&n| n > 0)
 }
 
 /// What is recorded in place of a value, so that its bucket is kept.
 #[must_use]
-pub fn recorded(value: u64) -> u64 {
+pub(crate) fn recorded(value: u64) -> u64 {
     Histogram::lowest_of(bucket_of(value))
 }
 
 /// The filled buckets of what [`recorded`] gave: the value by which each is reported, and how many.
 #[must_use]
-pub fn read(histogram: &Histogram) -> Vec<(u64, u64)> {
+pub(crate) fn read(histogram: &Histogram) -> Vec<(u64, u64)> {
     let told = |low| value_of(Histogram::bucket_of(low).min(LAST));
     histogram.buckets().map(|bucket| (told(bucket.low), bucket.count)).collect()
 }

@@ -62,17 +62,17 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
 
 /// What of the recorded scheduling a machine performs.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// Real-time policies; without, these tasks run with nice -20.
-    pub real_time: bool,
+    pub(crate) real_time: bool,
     /// Control groups and sessions.
-    pub groups: bool,
+    pub(crate) groups: bool,
     /// The time that calls took which read and write; without, they take the machine's.
-    pub calls: bool,
+    pub(crate) calls: bool,
 }
 
 #[must_use]
-pub fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
+pub(crate) fn plan_of(demand: &Demand, kept: Kept, around: &Surroundings) -> Plan {
     let mut plan = Plan::new("replay");
     let role = plan.role("task");
     let time = |name, better| Metric::new(name, Unit::Nanoseconds, better);

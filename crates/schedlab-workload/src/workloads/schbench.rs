@@ -240,7 +240,7 @@ fn sample(
 
 /// The side of each of three square matrices of 8-byte numbers that fill `bytes`.
 #[must_use]
-pub fn side(bytes: u64) -> u32 {
+pub(crate) fn side(bytes: u64) -> u32 {
     u32::try_from((bytes / 3 / 8).isqrt()).unwrap_or(u32::MAX)
 }
 

@@ -10,9 +10,9 @@ pub struct FailIf {
     /// The name of the metric.
     pub metric: String,
     /// Whether more is the failure.
-    pub above: bool,
+    pub(crate) above: bool,
     /// The relative change beyond which the condition fails: 0.03 is 3 %.
-    pub change: f64,
+    pub(crate) change: f64,
 }
 
 /// Why a text is not a condition.

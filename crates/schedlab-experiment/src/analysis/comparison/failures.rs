@@ -32,21 +32,21 @@ impl Side {
 
 /// Attempts of both sides that failed.
 #[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize)]
-pub struct Failures {
+pub(crate) struct Failures {
     /// Failed attempts of the first side.
-    pub before: usize,
+    pub(crate) before: usize,
     /// All its attempts.
-    pub of_before: usize,
+    pub(crate) of_before: usize,
     /// Failed attempts of the second side.
-    pub after: usize,
+    pub(crate) after: usize,
     /// All its attempts.
-    pub of_after: usize,
+    pub(crate) of_after: usize,
     /// Whether the last attempt at some run failed, so that the run is missing.
-    pub is_missing: bool,
+    pub(crate) is_missing: bool,
     /// The most frequent reason.
-    pub why: String,
+    pub(crate) why: String,
     /// The chance of shares so different if both sides fail alike (Fisher); 1 without failures.
-    pub p: f64,
+    pub(crate) p: f64,
 }
 
 impl Failures {

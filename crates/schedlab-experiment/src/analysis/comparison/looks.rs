@@ -24,14 +24,14 @@ impl Looks {
 
     /// The level of the latest look.
     #[must_use]
-    pub fn level(&self) -> f64 {
+    pub(crate) fn level(&self) -> f64 {
         look_level(&self.planned, self.taken.len().saturating_sub(1))
     }
 
     /// A sentence for a report: which look this is, and the chance of a false claim over all looks. Empty if one look
     /// was planned and this is it.
     #[must_use]
-    pub fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let (taken, planned) = (self.taken.len(), self.planned.len());
         let spent: f64 = (0..taken).map(|index| look_level(&self.planned, index)).sum();
         if taken <= planned && planned > 1 {

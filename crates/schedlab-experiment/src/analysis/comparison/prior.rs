@@ -9,7 +9,7 @@ use schedlab_stats::adjusted;
 use schedlab_workload::MACHINE;
 
 /// The names with what they mean.
-pub const PRIORS: [(&str, &str); 2] = [
+pub(crate) const PRIORS: [(&str, &str); 2] = [
     ("load_before", "CPUs that were busy in the second before the run"),
     ("steal", "the part of the CPU time that the hypervisor took during the run"),
 ];

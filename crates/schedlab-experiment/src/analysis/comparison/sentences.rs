@@ -54,7 +54,7 @@ impl Comparison {
 
     /// What has to be asked before anything can be advised: which direction of a hook's metric is better.
     #[must_use]
-    pub fn question(&self) -> Option<String> {
+    pub(crate) fn question(&self) -> Option<String> {
         self.primary.iter().find_map(|judged| question(&judged.whole.metric))
     }
 
@@ -90,7 +90,7 @@ impl Comparison {
 impl Judgement {
     /// The verdict in words.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let below = match self.is_below_margin() {
             true => format!(", but below your margin of {:.0} %,", self.whole.margin * 100.0),
             false => String::new(),
@@ -100,7 +100,7 @@ impl Judgement {
 
     /// Whether a difference is shown and lies within the margin.
     #[must_use]
-    pub fn is_below_margin(&self) -> bool {
+    pub(crate) fn is_below_margin(&self) -> bool {
         let row = &self.whole;
         let is_small = row.change.low > -row.margin && row.change.high < row.margin;
         let is_shown = matches!(self.verdict, Verdict::Better | Verdict::Worse);
@@ -132,7 +132,7 @@ impl Judgement {
 
     /// What runs use of CPU time, in words: more or less; `None` where that is not shown.
     #[must_use]
-    pub fn cpu_time(&self) -> Option<String> {
+    pub(crate) fn cpu_time(&self) -> Option<String> {
         let Change { estimate, .. } = self.whole.change;
         let more = if estimate > 0.0 { "more" } else { "less" };
         let size = match estimate {
@@ -206,7 +206,7 @@ impl Judgement {
 
     /// What an undecided row leaves possible, and what would settle it.
     #[must_use]
-    pub fn settle(&self) -> String {
+    pub(crate) fn settle(&self) -> String {
         let row = &self.whole;
         if !row.note.is_empty() && row.more_runs.is_none() {
             return format!("{}.", capital(row.note.trim_end_matches('.')));

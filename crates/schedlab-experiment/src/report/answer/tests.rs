@@ -41,7 +41,7 @@ fn contrast(value: &str, judgement: Judgement) -> Contrast {
         dropped: Vec::new(),
         no_verdict: String::new(),
         noise: String::new(),
-        failures: crate::analysis::Failures::default(),
+        failures: Default::default(),
         boots: String::new(),
     };
     let (axis, base) = ("slice".to_owned(), "1ms".to_owned());

@@ -9,13 +9,13 @@ use std::os::unix::net::UnixStream;
 
 /// What became of a session that was kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct BackgroundSession {
+pub(crate) struct BackgroundSession {
     /// What went wrong on the way, and what could not be undone.
-    pub failed: Vec<String>,
+    pub(crate) failed: Vec<String>,
     /// Warnings that came up on the way.
-    pub warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
     /// CPU time of keeping it up, outside of burners, as a part of the time.
-    pub controller: f64,
+    pub(crate) controller: f64,
 }
 
 impl Session {
