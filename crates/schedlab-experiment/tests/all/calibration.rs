@@ -294,30 +294,39 @@ fn head(out: &mut String, title: &str, text: &str, columns: &[&str]) {
 fn table_of_false_claims(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
     let (trials, most) = (extent.trials, most(extent.trials));
     let text = format!(
-        "Each row is {trials} comparisons of a setting with itself, in pairs. At most {most} may claim a difference:\n\
-         a true level of 5 % passes that with 99 %. Without stopping there are 8 pairs, judged by Student's t. With\n\
-         stopping there are looks after 10, 20 and 40 pairs, judged by ranks. A row with more is simulated again, with\n\
-         another seed and ten times as often; the second count decides."
+        "Each count is of {trials} comparisons of a setting with itself, in pairs. At most {most} may claim a\n\
+         difference: a true level of 5 % passes that with 99 %. Without stopping there are 8 pairs, judged by Student's t.\n\
+         With stopping there are looks after 10, 20 and 40 pairs, judged by ranks. A setting with more is simulated again,\n\
+         with another seed and ten times as often; the second count decides."
     );
-    head(out, "False claims", &text, &["noise", "metrics", "stopping", "false claims"]);
-    let each =
-        |noise| extent.metrics.iter().flat_map(move |m| [(noise, *m, false), (noise, *m, true)]);
-    let rows: Vec<(Named, usize, bool)> = NOISES.into_iter().flat_map(each).collect();
+    let of_noise: Vec<(usize, bool)> =
+        extent.metrics.iter().flat_map(|metrics| [(*metrics, false), (*metrics, true)]).collect();
+    let mut columns = vec!["noise".to_owned()];
+    columns.extend(of_noise.iter().map(|(metrics, stopping)| {
+        format!("metrics: {metrics}{}", if *stopping { ", stopping" } else { "" })
+    }));
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    head(out, "False claims", &text, &columns);
+    let each = |noise| of_noise.iter().map(move |of| (noise, *of));
+    let rows: Vec<(Named, (usize, bool))> = NOISES.into_iter().flat_map(each).collect();
     let (further, bound) = (10 * TRIALS, self::most(10 * TRIALS));
-    let found = on_all_cpus(&rows, |((noise, _), metrics, stopping)| {
+    let found = on_all_cpus(&rows, |((noise, _), (metrics, stopping))| {
         let claims = |part| false_claims(*noise, *metrics, *stopping, part);
         let found = claims((trials, 0));
         (found, (found > most).then(|| claims((further, 1))))
     });
-    for (((_, name), metrics, stopping), (found, again)) in rows.iter().zip(found) {
-        let word = if *stopping { "yes" } else { "no" };
-        let told = again.map_or(String::new(), |again| {
-            format!("; again: {again} of {further}, at most {bound}")
-        });
-        let _ = writeln!(out, "| {name} | {metrics} | {word} | {found}{told} |");
-        if again.is_some_and(|again| again > bound) {
-            failed.push(format!("{name}, {metrics} metrics, stopping {word}: {again:?}"));
+    for ((_, name), found) in NOISES.iter().zip(found.chunks(of_noise.len())) {
+        let _ = write!(out, "| {name} |");
+        for ((metrics, stopping), (found, again)) in of_noise.iter().zip(found) {
+            let told = again.map_or(String::new(), |again| {
+                format!("; again: {again} of {further}, at most {bound}")
+            });
+            let _ = write!(out, " {found}{told} |");
+            if again.is_some_and(|again| again > bound) {
+                failed.push(format!("{name}, {metrics} metrics, stopping {stopping}: {again:?}"));
+            }
         }
+        out.push('\n');
     }
 }
 
@@ -382,20 +391,30 @@ fn table_of_intervals(extent: &Extent, out: &mut String, failed: &mut Vec<String
          equivalent. Of as many whose true change is 10 %, at least 93 % of the intervals must hold it. From 10 pairs on\n\
          the same holds for those of the mean beside it."
     );
-    let columns = ["noise", "pairs", "called equivalent", "the change, %", "the mean, %"];
+    let columns = [
+        "noise",
+        "equivalent, 8 pairs",
+        "20",
+        "the change, %, 8 pairs",
+        "20",
+        "the mean, %, 20 pairs",
+    ];
     head(out, "The margin and the intervals", &text, &columns);
     let slack = if trials < TRIALS { 3.0 * (0.05 / trials as f64).sqrt() } else { 0.0 };
     let each = |noise| [(noise, 8), (noise, 20)];
     let rows: Vec<(Named, usize)> = NOISES.into_iter().take(WITH_NUMBERS).flat_map(each).collect();
     let found = on_all_cpus(&rows, |((noise, _), runs)| at_the_margin(*noise, *runs, trials));
-    for (((_, name), runs), (equivalent, shift, mean)) in rows.iter().zip(found) {
-        let [shift, mean] = [shift, mean].map(|count| count as f64 / trials as f64);
-        let told = [shift, mean].map(|part| format!("{:.1}", part * 100.0));
-        let of_mean = if *runs < 10 { "" } else { &told[1] };
-        let _ = writeln!(out, "| {name} | {runs} | {equivalent} | {} | {of_mean} |", told[0]);
-        if equivalent > most || shift.min(mean) < COVERAGE - slack {
+    let part = |count: u64| count as f64 / trials as f64;
+    for (((_, name), runs), (equivalent, shift, mean)) in rows.iter().zip(&found) {
+        if *equivalent > most || part(*shift).min(part(*mean)) < COVERAGE - slack {
             failed.push(format!("{name}, {runs} pairs: {equivalent}, {shift}, {mean}"));
         }
+    }
+    for ((_, name), found) in NOISES.iter().zip(found.as_chunks().0) {
+        let [(few, few_shift, _), (more, more_shift, more_mean)] = *found;
+        let [few_shift, more_shift, mean] =
+            [few_shift, more_shift, more_mean].map(|count| format!("{:.1}", part(count) * 100.0));
+        let _ = writeln!(out, "| {name} | {few} | {more} | {few_shift} | {more_shift} | {mean} |");
     }
 }
 
