@@ -25,6 +25,8 @@ struct schedlab_task {
 	struct schedlab_task *next;
 	/* Whether somebody cut its wait short. */
 	bool cut;
+	/* Time on the CPU that the kernel charged nobody for, since the task was switched to. */
+	u64 lost;
 };
 
 /* The most tasks of a load. */
@@ -498,9 +500,31 @@ static void on_switch(void *unused, bool preempt, struct task_struct *prev, stru
 	record->prio = (u32)prev->prio | (u64)(u32)next->prio << 32;
 	record->ran = prev->se.sum_exec_runtime;
 	record->until = prev->se.exec_start;
+	if (record->task != NOBODY) {
+		record->until -= own(prev)->lost;
+		own(prev)->lost = 0;
+	}
 	record->since = next->se.exec_start;
 	board->cpus[schedlab_cpu].task = name_of(next);
 }
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+/*
+ * Linux 6.12 takes the task that leaves for the idle task while newidle balancing pulls another one: if the
+ * CPU's clock was behind (rq_clock_skip_update), the time up to now counts as idle time of the fair server.
+ * The linker leads calls here (--wrap).
+ */
+void __real_dl_server_update_idle_time(struct rq *rq, struct task_struct *task);
+
+void __wrap_dl_server_update_idle_time(struct rq *rq, struct task_struct *task)
+{
+	u64 before = task->se.exec_start;
+
+	__real_dl_server_update_idle_time(rq, task);
+	if (name_of(task) != NOBODY)
+		own(task)->lost += task->se.exec_start - before;
+}
+#endif
 
 static void on_poll(void *unused, int cpu)
 {

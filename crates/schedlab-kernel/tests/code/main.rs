@@ -1,7 +1,7 @@
 //! The scheduler of a real source tree, end to end: this test program is the process of its own runs, as the command is.
 //!
 //! `SCHEDLAB_TREE` names a tree, or a package such as `linux-source-6.12`; in CI it is that package. Without either the
-//! images in the cache are used. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60).
+//! images in the cache are used. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60), or the seeds `FROM..TO`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -79,7 +79,10 @@ fn kernels() -> Vec<String> {
                 Err(error) => panic!("{error}"),
             }
         }
-        None => Built::all().into_iter().map(|built| built.name).collect(),
+        None => {
+            let names = Built::all().into_iter().map(|built| built.name);
+            names.filter(|name| Built::find(name).is_ok()).collect()
+        }
     }
 }
 
@@ -313,9 +316,13 @@ fn scenario(seed: u64) -> (String, RunSpec) {
     (machine, RunSpec { seed, ..load })
 }
 
+/// Seeds that once ended otherwise. 378: on 6.12 nobody is charged for a time in which a CPU's clock was behind.
+const FOUND: [u64; 1] = [378];
+
 fn random_scenarios_end(kernel: &str) {
-    let count = std::env::var("SCHEDLAB_SCENARIOS").ok().and_then(|text| text.parse().ok());
-    for seed in 0..count.unwrap_or(60) {
+    let asked = std::env::var("SCHEDLAB_SCENARIOS").unwrap_or_else(|_| "60".to_owned());
+    let (from, to) = asked.split_once("..").unwrap_or(("0", &asked));
+    for seed in (from.parse().unwrap()..to.parse().unwrap()).chain(FOUND) {
         let (rest, load) = scenario(seed);
         let mut machine =
             machine(kernel, &rest).unwrap_or_else(|why| panic!("{seed}, {rest}: {why}"));
