@@ -415,7 +415,9 @@ impl Place {
         run(&mut archive, "collecting the kernel's library")?;
         let mut link = Command::new("ld");
         let units = self.units();
-        link.current_dir(&self.objects).arg("-r").args(WRAPPED.map(|name| format!("--wrap={name}")));
+        link.current_dir(&self.objects)
+            .arg("-r")
+            .args(WRAPPED.map(|name| format!("--wrap={name}")));
         link.arg("-o").arg(&whole).args(&units).arg(&library);
         run(&mut link, "linking the kernel's units")?;
         let mut ask = Command::new("nm");
