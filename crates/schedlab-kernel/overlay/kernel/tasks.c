@@ -505,7 +505,6 @@ static void on_switch(void *unused, bool preempt, struct task_struct *prev, stru
 		own(prev)->lost = 0;
 	}
 	record->since = next->se.exec_start;
-	board->cpus[schedlab_cpu].task = name_of(next);
 }
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
@@ -542,6 +541,19 @@ void schedlab_watch(void)
 	wrong |= register_trace_sched_wake_idle_without_ipi(on_poll, NULL);
 	if (wrong)
 		schedlab_stop("a tracepoint of the scheduler cannot be used");
+}
+
+/* The kernel lowers what it found with time (update_newidle_cost). */
+u64 schedlab_newidle_cost(void)
+{
+	struct sched_domain *domain;
+	u64 most = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		for_each_domain(cpu, domain)
+			most = max_t(u64, most, domain->max_newidle_lb_cost);
+	return most;
 }
 
 void schedlab_boot_tasks(void)
