@@ -252,6 +252,8 @@ struct task_struct *fork_idle(int cpu)
 
 void do_exit(long code)
 {
+	/* As the kernel's do_exit, which is not a part of the image. */
+	preempt_disable();
 	do_task_dead();
 }
 
@@ -403,7 +405,7 @@ static s64 perform_and_wait(u64 call, u64 *of)
 		yield();
 		return 0;
 	case CALL_EXIT:
-		do_task_dead();
+		do_exit(0);
 	case CALL_LEAVE:
 		leave();
 		return 0;

@@ -1,7 +1,7 @@
 //! The scheduler of a real source tree, end to end: this test program is the process of its own runs, as the command is.
 //!
 //! `SCHEDLAB_TREE` names a tree, or a package such as `linux-source-6.12`; in CI it is that package. Without either the
-//! images in the cache are used. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60), or the seeds `FROM..TO`.
+//! images in the cache are used. `SCHEDLAB_SET` has symbols to set, as `CONFIG_PREEMPT=y`. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60), or the seeds `FROM..TO`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -71,7 +71,9 @@ fn kernels() -> Vec<String> {
     match std::env::var("SCHEDLAB_TREE").ok().or(in_ci) {
         Some(source) => {
             let limit = Nanos::from_secs(1_800);
-            let wanted = Wanted { source, config: None, set: Vec::new(), name: None, limit };
+            let set = std::env::var("SCHEDLAB_SET").unwrap_or_default();
+            let set = set.split_whitespace().map(str::to_owned).collect();
+            let wanted = Wanted { source, config: None, set, name: None, limit };
             match build(&wanted) {
                 Ok(built) => vec![built.name],
                 // No network, or no suite that still has it.
@@ -311,6 +313,18 @@ fn wrong_machines_are_refused(kernel: &str) {
         let why = machine(kernel, rest).err().unwrap().to_string();
         assert!(why.contains(part), "{rest}: {why}");
     }
+    let built = Built::find(kernel).unwrap();
+    let old = built.image.parent().unwrap().with_file_name(format!("{kernel}-old"));
+    drop(std::fs::remove_dir_all(&old));
+    std::fs::create_dir(&old).unwrap();
+    let about = std::fs::read_to_string(built.image.with_file_name("about.json")).unwrap();
+    let name = format!("\"name\": \"{kernel}");
+    let about = about.replace(&name, &format!("{name}-old")).replace("\"overlay\"", "\"before\"");
+    std::fs::write(old.join("about.json"), about).unwrap();
+    let refused = machine(&format!("{kernel}-old"), "cpus=1").err();
+    std::fs::remove_dir_all(&old).unwrap();
+    let why = refused.unwrap().to_string();
+    assert!(why.contains("it was built by another version of schedlab"), "{why}");
     let why = machine("no-such-tree", "cpus=1").err().unwrap().to_string();
     assert!(why.contains("run `schedlab sim build no-such-tree`"), "{why}");
 }
