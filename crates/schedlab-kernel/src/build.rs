@@ -65,6 +65,8 @@ const UNITS: [&str; 29] = [
     "kernel/locking/percpu-rwsem",
     "kernel/locking/semaphore",
 ];
+/// Functions of the kernel that the overlay's `__wrap_` functions stand before.
+const WRAPPED: [&str; 1] = ["dl_server_update_idle_time"];
 const GLUE: [&str; 4] = ["machine", "tasks", "knobs", "services"];
 
 /// The name of the architecture.
@@ -98,6 +100,9 @@ pub struct Built {
     pub(crate) asked: String,
     /// What the kernel is.
     pub code: OfCode,
+    /// The overlay that it was built with, as a hash.
+    #[serde(default)]
+    overlay: String,
     /// Where the image is.
     #[serde(skip)]
     pub(crate) image: PathBuf,
@@ -135,6 +140,10 @@ impl Built {
         if let Some(changed) = tree.and_then(|tree| changed_since(&tree, &found.image)) {
             let what = changed.display();
             return Err(missing(format!("{what} has changed: run `schedlab sim build {name}`")));
+        }
+        if found.overlay != overlay_hash() {
+            let what = "it was built by another version of schedlab";
+            return Err(missing(format!("{what}: run `schedlab sim build {}`", found.source)));
         }
         Ok(found)
     }
@@ -206,8 +215,11 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(fits) {
         return Err(wrong("name", &name, "use letters, digits, -, _ and ."));
     }
+    let overlay = overlay_hash();
     // A package does not change; the overlay may.
-    let is_kept = |one: &Built| one.name == name && one.source == source && one.asked == asked;
+    let is_kept = |one: &Built| {
+        one.name == name && one.source == source && one.asked == asked && one.overlay == overlay
+    };
     if !is_tree && let Some(kept) = Built::all().into_iter().find(|one| is_kept(one)) {
         return Ok(kept);
     }
@@ -236,7 +248,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     fs::create_dir(&made).map_err(io_error("keeping the image"))?;
     place.link(&made.join(IMAGE))?;
     let code = place.about()?;
-    let built = Built { name, source, asked, code, image: PathBuf::new(), new: true };
+    let built = Built { name, source, asked, code, overlay, image: PathBuf::new(), new: true };
     let text = serde_json::to_vec_pretty(&built).expect("it is plain values");
     // Plain: in the private folder of what is being made.
     fs::write(made.join(ABOUT), text).map_err(io_error("keeping the image"))?;
@@ -276,6 +288,12 @@ fn default_name(tree: &str, revision: Option<&str>, asked: &str) -> String {
         let _ = write!(name, "-{part}");
     }
     name.replace(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')), "-")
+}
+
+/// What this version of schedlab adds to a kernel.
+fn overlay_hash() -> String {
+    let texts = overlay::FILES.iter().map(|(_, text)| *text);
+    hash(&texts.chain([overlay::LAYOUT, overlay::DATA, overlay::NOTHING]).collect::<String>())
 }
 
 fn hash(text: &str) -> String {
@@ -397,7 +415,10 @@ impl Place {
         run(&mut archive, "collecting the kernel's library")?;
         let mut link = Command::new("ld");
         let units = self.units();
-        link.current_dir(&self.objects).arg("-r").arg("-o").arg(&whole).args(&units).arg(&library);
+        link.current_dir(&self.objects)
+            .arg("-r")
+            .args(WRAPPED.map(|name| format!("--wrap={name}")));
+        link.arg("-o").arg(&whole).args(&units).arg(&library);
         run(&mut link, "linking the kernel's units")?;
         let mut ask = Command::new("nm");
         let missing = run(ask.arg("-u").arg(&whole), "looking for what the image lacks")?;

@@ -20,11 +20,11 @@ pub trait Image {
     fn function(&self, address: u64) -> Option<String>;
 }
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const CPUS: usize = 8_192;
 const DATA: usize = 131_072;
 const RECORDS: usize = 32_768;
-const RECORD_WORDS: usize = 9;
+const RECORD_WORDS: usize = 10;
 const TEXT: usize = 1 << 16;
 const TRACE: usize = 32;
 
@@ -33,6 +33,7 @@ const CALL: usize = 2;
 const CPU: usize = 3;
 const ARGUMENTS: usize = 4;
 const RESULT: usize = 12;
+const PASSED: usize = 13;
 const STOPPED: usize = 14;
 const TRACED: usize = 15;
 const TRACE_AT: usize = 16;
@@ -40,7 +41,8 @@ const ARENA: usize = TRACE_AT + TRACE;
 const RECORDED: usize = ARENA + 3;
 const TOUCHED: usize = ARENA + 4;
 const TEXT_BYTES: usize = ARENA + 5;
-const CPUS_AT: usize = ARENA + 6;
+const CODE_1000: usize = ARENA + 6;
+const CPUS_AT: usize = ARENA + 7;
 const TOUCHED_AT: usize = CPUS_AT + 4 * CPUS;
 const DATA_AT: usize = TOUCHED_AT + CPUS;
 const RECORDS_AT: usize = DATA_AT + DATA;
@@ -226,6 +228,8 @@ pub(crate) struct Switched {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
+    /// How long after the call began, in nanoseconds.
+    pub(crate) at: u64,
     pub(crate) cpu: usize,
     pub(crate) context: Context,
     pub(crate) who: Who,
@@ -448,7 +452,27 @@ impl Board {
             _ => return None,
         };
         let who = Who::of(word(2));
-        Some(Record { cpu: word(1) as usize, context, who, prio: prio as i32, what })
+        Some(Record { at: word(9), cpu: word(1) as usize, context, who, prio: prio as i32, what })
+    }
+
+    /// From now on 1,000 basic blocks of the kernel take so long, in nanoseconds.
+    pub(crate) fn set_code_1000(&mut self, time: u64) {
+        self.image.set_word(CODE_1000, time);
+    }
+
+    /// How long the last call took, in nanoseconds.
+    pub(crate) fn passed(&self) -> u64 {
+        self.image.word(PASSED)
+    }
+
+    /// When the first of the interrupts was sent that are on their way to a CPU.
+    pub(crate) fn sent_at(&self, cpu: usize) -> u64 {
+        self.image.word(CPUS_AT + 4 * cpu + 3)
+    }
+
+    /// The most that newidle balancing of a domain cost by the kernel's own account, in nanoseconds.
+    pub(crate) fn newidle_cost(&mut self, now: u64) -> Result<i64, String> {
+        self.call(now, 0, 64)
     }
 
     /// CPUs whose clock was set, or that were sent something, by the last call.

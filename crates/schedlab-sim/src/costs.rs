@@ -119,6 +119,8 @@ costs! {
     memory_kib = 60,
     /// One step along a chain of pointers.
     chase = 80,
+    /// 1,000 basic blocks of a kernel's own scheduler, with `sim:kernel=TREE`; 0: its code takes no time.
+    code_1000 = 2_000,
     /// 1,000 multiplications of a matrix product.
     multiply_1000 = 1_000,
     /// 1,000 elements of one sweep over arrays.
@@ -175,7 +177,7 @@ impl Costs {
     /// ways between CPUs and calls that find they must sleep cost anything.
     #[must_use]
     pub(crate) const fn of_recorded(&self) -> Self {
-        let Self { switch, switch_process, wake, ipi, idle_exit, block, .. } = *self;
+        let Self { switch, switch_process, wake, ipi, idle_exit, block, code_1000, .. } = *self;
         let Self { migrate_smt, migrate_llc, migrate_node, migrate_machine, .. } = *self;
         Self {
             switch,
@@ -184,6 +186,7 @@ impl Costs {
             ipi,
             idle_exit,
             block,
+            code_1000,
             migrate_smt,
             migrate_llc,
             migrate_node,

@@ -162,7 +162,7 @@ enum Happening {
     WayOut(usize),
 }
 
-/// A CPU's piece of work.
+/// A CPU's piece of work. It began when the CPU's last path in a kernel's code ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
     began: u64,
@@ -404,23 +404,34 @@ impl World {
                 Some(Next::Other(happening)) => self.happens(happening),
                 None => {}
             }
+            // A CPU may have come further, by a path of a kernel's code.
+            self.scene.now = at;
             if self.events.len() >= FLUSH {
-                self.flush(sink);
+                self.flush(at, sink);
             }
         };
-        self.flush(sink);
+        let until = if matches!(ended, Ok(Step::Paused)) { self.scene.now } else { NEVER };
+        self.flush(until, sink);
         ended
     }
 
-    fn flush(&mut self, sink: &mut dyn FnMut(&[Event])) {
-        if !self.events.is_empty() {
-            sink(&self.events);
-            self.events.clear();
+    /// Hands out events in order of time, up to a time before which no other can come.
+    fn flush(&mut self, until: u64, sink: &mut dyn FnMut(&[Event])) {
+        if self.has_code() {
+            self.events.sort_by_key(|event| event.time);
+        }
+        let whole = self.events.partition_point(|event| event.time.0 <= until);
+        if whole > 0 {
+            sink(&self.events[..whole]);
+            self.events.drain(..whole);
         }
     }
 
     fn happens(&mut self, happening: Happening) {
         if !self.extras.gaps.is_empty() && self.is_put_off(happening) {
+            return;
+        }
+        if self.has_code() && self.comes_early(happening) {
             return;
         }
         match happening {
@@ -631,11 +642,17 @@ impl World {
             NEVER => NEVER,
             work => {
                 let time = self.time_for(cpu, task, work);
-                self.scene.now.saturating_add(time).min(NEVER - 1)
+                self.time_of(cpu).saturating_add(time).min(NEVER - 1)
             }
         };
-        self.pieces[cpu] = Piece { began: self.scene.now, ends };
+        self.pieces[cpu] = Piece { began: self.time_of(cpu), ends };
         self.agenda.set(cpu, ends);
+    }
+
+    /// The time on a CPU: it may have come further than the world, by a path of a kernel's code.
+    #[inline]
+    fn time_of(&self, cpu: usize) -> u64 {
+        self.scene.now.max(self.pieces[cpu].began)
     }
 
     /// Accounts what the running task did since its piece began, and takes the piece off the agenda.
@@ -646,7 +663,7 @@ impl World {
             return self.agenda.set(cpu, NEVER);
         }
         let Piece { began, ends } = self.pieces[cpu];
-        let now = self.scene.now;
+        let now = self.time_of(cpu);
         let rest = self.work_in(cpu, ends.saturating_sub(now));
         let body = &mut self.bodies[task.index()];
         if body.left != NEVER {

@@ -19,6 +19,7 @@ mod rank;
 mod sample;
 mod segments;
 mod steady;
+mod two_groups;
 
 pub use agreement::{Agreement, agreement};
 pub use change::{Level, change_points, change_points_among};
@@ -35,6 +36,7 @@ pub use sample::{Sample, SampleError, median};
 pub use schedlab_random::Random;
 pub use segments::{Change, Kind, Population, Segment, Segments, segments};
 pub use steady::{Steady, warm_up};
+pub use two_groups::{Group, two_groups};
 
 /// The examples of README.md are tested with those of the documentation.
 #[cfg(doctest)]

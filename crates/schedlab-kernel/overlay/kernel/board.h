@@ -11,7 +11,7 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 
-#define BOARD_VERSION 1
+#define BOARD_VERSION 2
 #define BOARD_CPUS 8192
 #define BOARD_RECORDS 32768
 #define BOARD_DATA 131072
@@ -38,6 +38,8 @@ enum board_call {
 	CALL_KNOB_SET,
 	CALL_GROUP,
 	CALL_GROUP_SET,
+	/* Answered at once, on no CPU: the most that newidle balancing of a domain cost, by the kernel. */
+	CALL_NEWIDLE_COST = 64,
 };
 
 enum board_record {
@@ -65,16 +67,17 @@ enum board_context { IN_TASK, IN_SOFTIRQ, IN_HARDIRQ };
 #define NOBODY (~0ULL)
 
 struct board_cpu {
-	u64 next_event, sent, resched, task;
+	/* `sent_at`: when the first of what was sent and has not arrived was sent. */
+	u64 next_event, sent, resched, sent_at;
 };
 
 struct board_record_ {
 	/*
-	 * Of a switch. `ran`: for how long the task that leaves has run, by the kernel's account; `until` and
+	 * `at`: how long after the call began. Of a switch: `ran`: for how long the task that leaves has run, by the kernel's account; `until` and
 	 * `since`: up to when that one is charged, and from when on the next one is. Both may be a little
 	 * behind: the kernel saves an update of the CPU's clock where one follows soon (rq_clock_skip_update).
 	 */
-	u64 kind, cpu, task, other, more, prio, ran, until, since;
+	u64 kind, cpu, task, other, more, prio, ran, until, since, at;
 };
 
 struct board {
@@ -86,6 +89,8 @@ struct board {
 	u64 stopped, traced, trace[BOARD_TRACE];
 	u64 arena, arena_bytes, arena_used;
 	u64 records, touched, text_bytes;
+	/* How long 1,000 basic blocks take, in nanoseconds. */
+	u64 code_1000;
 	struct board_cpu cpus[BOARD_CPUS];
 	u64 touched_cpus[BOARD_CPUS];
 	u64 data[BOARD_DATA];
@@ -94,9 +99,9 @@ struct board {
 };
 
 /* As schedlab-sim counts. */
-static_assert(offsetof(struct board, cpus) == 8 * 54);
-static_assert(offsetof(struct board, data) == 8 * 41014);
-static_assert(offsetof(struct board, text) == 8 * 466998);
+static_assert(offsetof(struct board, cpus) == 8 * 55);
+static_assert(offsetof(struct board, data) == 8 * 41015);
+static_assert(offsetof(struct board, text) == 8 * 499767);
 
 extern struct board *board;
 
@@ -117,6 +122,7 @@ u64 schedlab_now(void);
 /* tasks.c */
 void schedlab_boot_tasks(void);
 void schedlab_watch(void);
+u64 schedlab_newidle_cost(void);
 void schedlab_become_user(void) __noreturn;
 void schedlab_wake(u64 task, bool sync, bool signal);
 struct task_struct *schedlab_thread(int (*work)(void *), void *of, const char *name);

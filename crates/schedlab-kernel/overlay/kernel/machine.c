@@ -59,6 +59,9 @@ static struct {
 } cpus[NR_CPUS];
 
 static unsigned long host_stack;
+/* Basic blocks of the kernel that ran so far, and when the image was entered. */
+u64 schedlab_blocks;
+static u64 blocks_before;
 static struct task_struct *switched_from;
 static bool booted, idle_polls;
 
@@ -114,6 +117,13 @@ struct task_struct *schedlab_switch_to(struct task_struct *prev, struct task_str
 	schedlab_change_stack(&prev->thread.stack_pointer, next->thread.stack_pointer);
 	return switched_from;
 }
+
+/* The compiler calls this at the begin of each basic block. */
+asm(".text\n"
+    ".globl __sanitizer_cov_trace_pc\n"
+    "__sanitizer_cov_trace_pc:\n"
+    "	incq schedlab_blocks(%rip)\n"
+    "	ret\n");
 
 /* ---- the way in and out ---- */
 
@@ -193,6 +203,7 @@ struct board_record_ *schedlab_record(u64 kind)
 		schedlab_stop("one call made more than %d records", BOARD_RECORDS);
 	record->kind = kind | context << 8;
 	record->cpu = schedlab_cpu;
+	record->at = schedlab_now() - board->now;
 	return record;
 }
 
@@ -200,6 +211,7 @@ struct board_record_ *schedlab_record(u64 kind)
 
 u64 schedlab_now(void)
 {
+	board->passed = (schedlab_blocks - blocks_before) * board->code_1000 / 1000;
 	return board->now + board->passed;
 }
 
@@ -302,6 +314,8 @@ void schedlab_send(int cpu, u64 what)
 		cpus[cpu].own |= what;
 		return;
 	}
+	if (!board->cpus[cpu].sent)
+		board->cpus[cpu].sent_at = schedlab_now();
 	board->cpus[cpu].sent |= what;
 	tell(cpu);
 }
@@ -659,13 +673,17 @@ void schedlab_enter(struct board *of)
 	schedlab_entered++;
 	for (at = 0; at < board->touched; at++)
 		cpus[board->touched_cpus[at]].touched = false;
-	board->touched = board->records = board->passed = 0;
+	board->touched = board->records = 0;
+	blocks_before = schedlab_blocks;
 	if (board->version != BOARD_VERSION || board->stopped) {
 		board->stopped = 1;
 		return;
 	}
 	if (board->call == CALL_BOOT)
 		boot();
+	else if (board->call == CALL_NEWIDLE_COST)
+		board->result = schedlab_newidle_cost();
 	else
 		run(board->cpu);
+	schedlab_now();
 }

@@ -25,6 +25,8 @@ struct schedlab_task {
 	struct schedlab_task *next;
 	/* Whether somebody cut its wait short. */
 	bool cut;
+	/* Time on the CPU that the kernel charged nobody for, since the task was switched to. */
+	u64 lost;
 };
 
 /* The most tasks of a load. */
@@ -250,6 +252,8 @@ struct task_struct *fork_idle(int cpu)
 
 void do_exit(long code)
 {
+	/* As the kernel's do_exit, which is not a part of the image. */
+	preempt_disable();
 	do_task_dead();
 }
 
@@ -401,7 +405,7 @@ static s64 perform_and_wait(u64 call, u64 *of)
 		yield();
 		return 0;
 	case CALL_EXIT:
-		do_task_dead();
+		do_exit(0);
 	case CALL_LEAVE:
 		leave();
 		return 0;
@@ -498,9 +502,30 @@ static void on_switch(void *unused, bool preempt, struct task_struct *prev, stru
 	record->prio = (u32)prev->prio | (u64)(u32)next->prio << 32;
 	record->ran = prev->se.sum_exec_runtime;
 	record->until = prev->se.exec_start;
+	if (record->task != NOBODY) {
+		record->until -= own(prev)->lost;
+		own(prev)->lost = 0;
+	}
 	record->since = next->se.exec_start;
-	board->cpus[schedlab_cpu].task = name_of(next);
 }
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+/*
+ * Linux 6.12 takes the task that leaves for the idle task while newidle balancing pulls another one: if the
+ * CPU's clock was behind (rq_clock_skip_update), the time up to now counts as idle time of the fair server.
+ * The linker leads calls here (--wrap).
+ */
+void __real_dl_server_update_idle_time(struct rq *rq, struct task_struct *task);
+
+void __wrap_dl_server_update_idle_time(struct rq *rq, struct task_struct *task)
+{
+	u64 before = task->se.exec_start;
+
+	__real_dl_server_update_idle_time(rq, task);
+	if (name_of(task) != NOBODY)
+		own(task)->lost += task->se.exec_start - before;
+}
+#endif
 
 static void on_poll(void *unused, int cpu)
 {
@@ -518,6 +543,19 @@ void schedlab_watch(void)
 	wrong |= register_trace_sched_wake_idle_without_ipi(on_poll, NULL);
 	if (wrong)
 		schedlab_stop("a tracepoint of the scheduler cannot be used");
+}
+
+/* The kernel lowers what it found with time (update_newidle_cost). */
+u64 schedlab_newidle_cost(void)
+{
+	struct sched_domain *domain;
+	u64 most = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		for_each_domain(cpu, domain)
+			most = max_t(u64, most, domain->max_newidle_lb_cost);
+	return most;
 }
 
 void schedlab_boot_tasks(void)

@@ -5,7 +5,8 @@ use schedlab_jobs::profile::Profile;
 use schedlab_model::{Bytes, Event, Nanos, Usage, Warning};
 use schedlab_workload::jobs::{self, Workers};
 use schedlab_workload::measure::{self, Copied, Measuring, Moment, Tasks, Times};
-use schedlab_workload::{Interval, MachineError, Outcome, Output, cut_by_limit};
+use schedlab_workload::metrics::metric;
+use schedlab_workload::{Figure, Interval, MachineError, Outcome, Output, cut_by_limit};
 use std::io;
 
 /// Virtual time between two looks whether the user wants to stop.
@@ -281,7 +282,12 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn tell(&self, go: Nanos, last: &Interval, out: &mut dyn Output) -> Result<(), MachineError> {
+    fn tell(
+        &mut self,
+        go: Nanos,
+        last: &Interval,
+        out: &mut dyn Output,
+    ) -> Result<(), MachineError> {
         let times = Times {
             began: Nanos(self.world.began_at()),
             ready: go,
@@ -289,8 +295,14 @@ impl<'r> Run<'r> {
             stopped: self.world.stopped_at().map(Nanos),
             end: Nanos(self.world.ended_at().unwrap_or(self.world.now())),
         };
+        let cost = self.world.newidle_cost().map(|cost| Figure {
+            metric: metric("newidle_cost_ns"),
+            of: String::new(),
+            value: cost as f64,
+        });
         let seen = Seen { world: self.world, counters: self.counters() };
         let (whole, warnings) = self.measuring.close(&times, &seen);
+        let whole = whole.into_iter().chain(cost);
         out.interval(last);
         for figure in measure::figures(last).into_iter().chain(whole) {
             out.figure(figure).map_err(|error| MachineError::io("storing a metric", error))?;

@@ -3,14 +3,22 @@
 //! The world performs operations and charges what they take; the image wakes, places, switches, ticks, balances and
 //! keeps the timers of sleeps. Threads of the kernel run in no time. Whatever the image does is told by records, which
 //! become events. At each switch the kernel's account of a task must equal the world's.
+//!
+//! A path in the image takes time by the basic blocks that it executes. It begins when the world enters the image, and
+//! the CPU is ahead of the world until the world has come to the path's end: what reaches the CPU meanwhile waits, as
+//! for interrupts that are off. A CPU that takes a task of which something was told at a later time waits for that time,
+//! as for the lock of a runqueue. The path's time goes to the usage of the task that runs: up to the switch to the one
+//! that leaves, then to the next one. Costs that describe the same way (wake, switch, tick, block, wait, sleep) are
+//! charged as far as the path did not take as long, the way out of idle as well.
 
 use super::task::{On, Phase, Resume, Stand};
 use super::wake::Waker;
-use super::{Happening, TaskUsage, World};
+use super::{Happening, TaskUsage, World, account};
+use crate::Costs;
 use crate::board::{
     Attributes, BOOT, Board, Call, Happened, Preparation, Record, Switched, Wakes, Who, refused,
 };
-use crate::event_queue::Next;
+use crate::event_queue::{NEVER, Next};
 use crate::policy_view::{Class, TaskId, id};
 use schedlab_model::{Comm, Context, Left, Pid, Prio, What};
 use schedlab_workload::Done;
@@ -23,6 +31,15 @@ const PARKED: u32 = 0x40;
 const DEAD: u32 = 0x80;
 const NO_LOAD: u32 = 0x400;
 
+/// A way to a switch, of which a path of the kernel's code is a part.
+#[derive(Clone, Copy)]
+enum Way {
+    /// From a call to the switch away.
+    ToSleep,
+    /// From an interrupt of an idle CPU to the switch to a task.
+    OutOfIdle,
+}
+
 /// The image of a kernel while it runs.
 pub(super) struct Code {
     board: Board,
@@ -32,6 +49,11 @@ pub(super) struct Code {
     /// CPUs to which interrupts are on their way.
     sent: Vec<bool>,
     threads: BTreeMap<Pid, Comm>,
+    /// The latest time to which a CPU has come.
+    latest: u64,
+    /// What ways to a switch cost in all, and the shortest path of each.
+    whole: Costs,
+    shortest: [u64; 2],
 }
 
 impl World {
@@ -39,7 +61,10 @@ impl World {
     pub(crate) fn follow_code(&mut self, board: Board, prepare: Preparation) {
         let sent = vec![false; self.scene.cpus.len()];
         let threads = BTreeMap::new();
-        self.code = Some(Box::new(Code { board, prepare, is_up: false, sent, threads }));
+        let whole = self.config.costs;
+        let (latest, shortest, is_up) = (0, [u64::MAX; 2], false);
+        let code = Code { board, prepare, is_up, sent, threads, latest, whole, shortest };
+        self.code = Some(Box::new(code));
     }
 
     /// Whether an image decides instead of the policy.
@@ -67,7 +92,7 @@ impl World {
             Err(why) => self.broken = Some(why),
         }
         self.code = Some(code);
-        (0..self.scene.cpus.len()).for_each(|cpu| self.plan(cpu));
+        (0..self.scene.cpus.len()).for_each(|cpu| self.plan(cpu, 0));
         let first = match self.starter {
             Some(starter) => vec![starter],
             None => self.spawn.clone(),
@@ -80,6 +105,9 @@ impl World {
             if let Some(Next::Other(happening)) = self.agenda.take_at(at) {
                 self.happens(happening);
             }
+        }
+        if let Some(code) = &mut self.code {
+            code.board.set_code_1000(self.config.costs.code_1000);
         }
         self.config.record = record;
         self.emitted = 0;
@@ -129,10 +157,11 @@ impl World {
             return 0;
         }
         let before = self.scene.cpus[cpu].running;
+        let now = self.time_of(cpu);
+        self.scene.now = now;
         if let Some(task) = before {
             self.pause(cpu, task);
         }
-        let now = self.scene.now;
         let Some(code) = &mut self.code else { return 0 };
         code.sent[cpu] &= !matches!(call, Call::Interrupt { .. });
         let result = match code.board.enter(now, cpu, call) {
@@ -145,9 +174,15 @@ impl World {
         let records = code.board.records();
         let touched = code.board.touched();
         let resched = code.board.resched(cpu);
-        records.iter().for_each(|record| self.note(record));
+        let passed = code.board.passed();
+        let way = match call {
+            Call::Sleep | Call::SleepUntil(_) => Some(Way::ToSleep),
+            Call::Interrupt { .. } if before.is_none() => Some(Way::OutOfIdle),
+            _ => None,
+        };
+        self.note_path(cpu, &records, passed, way);
         self.scene.cpus[cpu].resched = resched && self.scene.cpus[cpu].running.is_some();
-        touched.into_iter().for_each(|cpu| self.plan(cpu));
+        touched.into_iter().for_each(|touched| self.plan(touched, passed));
         // A task that an interrupt left alone goes on with its piece of work.
         if matches!(call, Call::Interrupt { .. })
             && let Some(task) = before
@@ -159,8 +194,104 @@ impl World {
         result
     }
 
-    /// Plans when the clock of a CPU goes off, and when what was sent to it arrives.
-    fn plan(&mut self, cpu: usize) {
+    /// Notes what happened on a CPU's path, each at its time, and brings the CPU to the path's end.
+    fn note_path(&mut self, cpu: usize, records: &[Record], passed: u64, way: Option<Way>) {
+        let mut began = self.scene.now;
+        let mut from = began;
+        let mut is_new = false;
+        for record in records {
+            let switch = match record.what {
+                Happened::Switch(of) => Some(of),
+                _ => None,
+            };
+            let mut at = began + record.at;
+            let about = switch.map_or(record.who, |of| of.next);
+            if let Who::Task(task) = about {
+                let told = &mut self.bodies[task as usize].told;
+                began += told.saturating_sub(at);
+                at = at.max(*told);
+                *told = at;
+            }
+            if switch.is_some() {
+                self.spend(cpu, at - from);
+                if !is_new && let Some(way) = way {
+                    self.took(way, record.at);
+                }
+                if let Who::Task(task) = record.who {
+                    self.bodies[task as usize].told = at;
+                }
+                (from, is_new) = (at, true);
+            }
+            self.scene.now = at;
+            self.note(record);
+        }
+        let end = began + passed;
+        self.scene.now = end;
+        if let Some(code) = &mut self.code {
+            code.latest = code.latest.max(end);
+        }
+        self.spend(cpu, end - from);
+        self.pieces[cpu].began = end;
+        if is_new && let Some(task) = self.scene.cpus[cpu].running {
+            let covered = self.config.costs.switch.min(end - from);
+            let left = &mut self.bodies[task.index()].left;
+            *left = if *left == NEVER { NEVER } else { left.saturating_sub(covered) };
+            self.go(cpu, task);
+        }
+    }
+
+    /// The task on a CPU is in a path for a time.
+    fn spend(&mut self, cpu: usize, time: u64) {
+        if let Some(task) = self.scene.cpus[cpu].running {
+            account(&mut self.bodies[task.index()], time);
+        }
+    }
+
+    /// A path came to its switch after a time. From now on the costs of such a way are what even the shortest path does
+    /// not take.
+    fn took(&mut self, way: Way, time: u64) {
+        let Some(code) = &mut self.code else { return };
+        if time >= code.shortest[way as usize] {
+            return;
+        }
+        code.shortest[way as usize] = time;
+        let rest = |whole: u64| whole.saturating_sub(time);
+        let (costs, whole) = (&mut self.config.costs, &code.whole);
+        match way {
+            Way::OutOfIdle => costs.idle_exit = rest(whole.idle_exit),
+            Way::ToSleep => {
+                costs.block = rest(whole.block);
+                costs.wait = rest(whole.wait);
+                costs.sleep = rest(whole.sleep);
+            }
+        }
+    }
+
+    /// The most that newidle balancing cost by the kernel's own account, in nanoseconds; `None` if no kernel's code decides.
+    pub fn newidle_cost(&mut self) -> Option<u64> {
+        let now = self.scene.now;
+        let cost = self.code.as_mut()?.board.newidle_cost(now);
+        cost.ok().and_then(|cost| u64::try_from(cost).ok())
+    }
+
+    /// Whether something comes to a CPU that is ahead; then it waits.
+    pub(super) fn comes_early(&mut self, happening: Happening) -> bool {
+        let cpu = match happening {
+            Happening::Clock { cpu, .. } | Happening::Interrupt(cpu) | Happening::WayOut(cpu) => {
+                cpu
+            }
+            _ => return false,
+        };
+        let at = self.time_of(cpu);
+        let is_early = at > self.scene.now;
+        if is_early {
+            self.agenda.post(at, cpu, happening);
+        }
+        is_early
+    }
+
+    /// Plans when the clock of a CPU goes off, and when what was sent to it arrives, in a call that took so long.
+    fn plan(&mut self, cpu: usize, passed: u64) {
         let now = self.scene.now;
         let idle = self.scene.cpus[cpu].running.is_none();
         let Some(code) = &mut self.code else { return };
@@ -171,7 +302,9 @@ impl World {
             let costs = &self.config.costs;
             let sleeps = idle && !code.prepare.polls;
             let way = costs.ipi + if sleeps { costs.idle_exit } else { 0 };
-            self.agenda.post(now + self.owed + way, cpu, Happening::Interrupt(cpu));
+            let at = code.board.sent_at(cpu) + self.owed.saturating_sub(passed) + way;
+            let began = now.saturating_sub(passed);
+            self.agenda.post(at.max(began), cpu, Happening::Interrupt(cpu));
         }
     }
 
@@ -200,7 +333,9 @@ impl World {
         let before = self.scene.cpus[cpu].running;
         let is_user = before.is_some_and(|task| self.is_in_user_mode(task));
         let at_once = is_user && work == 0;
+        let began = self.time_of(cpu);
         self.enter_code(cpu, &Call::Interrupt { clock, user: at_once, wakes });
+        let work = work.saturating_sub(self.scene.now - began);
         if before.is_none() || self.scene.cpus[cpu].running != before {
             return;
         }
@@ -399,7 +534,7 @@ impl World {
 
     /// The kernel charges a task what the world saw it run, to the nanosecond.
     fn compare_accounts(&mut self, task: TaskId, of: Switched) {
-        let now = self.scene.now;
+        let latest = self.code.as_ref().map_or(0, |code| code.latest).max(self.scene.now);
         let body = &mut self.bodies[task.index()];
         body.counted += of.until.saturating_sub(body.on_since);
         // A deadline task whose budget is used up runs until the interrupt's way out, and is not charged for that.
@@ -407,11 +542,11 @@ impl World {
             body.counted = of.ran;
         }
         let counted = body.counted;
-        if (counted != of.ran || of.until > now) && self.broken.is_none() {
+        if (counted != of.ran || of.until > latest) && self.broken.is_none() {
             let who = self.name(task);
             self.broken = Some(format!(
-                "the kernel's account of {who} is {} ns and the world's is {counted} ns, at {now} ns",
-                of.ran
+                "the kernel's account of {who} is {} ns and the world's is {counted} ns, at {} ns",
+                of.ran, self.scene.now
             ));
         }
     }

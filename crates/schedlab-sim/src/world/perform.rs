@@ -195,6 +195,7 @@ impl World {
         }
         self.acting = Some(cpu);
         self.owed = 0;
+        let began = self.scene.now;
         let mut effect = match self.bodies[task.index()].act {
             Act::Op(Op::Send { channel, bytes }) => self.send(cpu, task, channel.0, bytes),
             Act::Op(Op::Receive { channel, bytes }) => self.receive(cpu, task, channel.0, bytes),
@@ -218,13 +219,13 @@ impl World {
                     body.error.get_or_insert(errno);
                 }
                 body.phase = Phase::Ask;
-                if owed == 0 {
+                if owed == 0 && self.scene.now == began {
                     return self.next_act(cpu, task);
                 }
                 body.left = owed;
                 self.go(cpu, task);
             }
-            Effect::Sleep(on) if owed > 0 => {
+            Effect::Sleep(on) if owed > 0 || self.scene.now > began => {
                 body.phase = Phase::Blocking;
                 body.on = Some(on);
                 body.left = owed;

@@ -146,6 +146,8 @@ pub(super) struct Body {
     /// Since when it is on a CPU, and for how long it was on one before.
     pub(super) on_since: u64,
     pub(super) counted: u64,
+    /// When something was last told of it, in a kernel's own code.
+    pub(super) told: u64,
     /// What its recorded call takes.
     pub(super) call_work: u64,
     /// What the behaviour learns next.
@@ -188,6 +190,7 @@ impl Body {
             until: None,
             on_since: 0,
             counted: 0,
+            told: 0,
             is_timed: false,
             is_plain: false,
             on: None,

@@ -22,8 +22,13 @@ impl World {
         }
         self.comes_awake(task, resume);
         if self.has_code() {
-            self.owed += self.config.costs.wake;
-            return self.wake_by_code(task, by);
+            let began = self.scene.now;
+            let cost = self.config.costs.wake;
+            self.owed += cost;
+            self.wake_by_code(task, by);
+            // What the kernel's code took is a part of it.
+            self.owed -= cost.min(self.scene.now - began).min(self.owed);
+            return;
         }
         let last = self.scene.tasks[task.index()].cpu;
         let pid = self.pid(task);

@@ -92,6 +92,12 @@ pub const ENTRIES: &[Entry] = &[
     value("main_run_delay_s", Seconds, Neither, "Run delay of a command's first thread."),
     value("main_timeslices", Count, Neither, "Timeslices of a command's first thread."),
     value("exit_code", Count, Neither, "Exit code of a command."),
+    value(
+        "newidle_cost_ns",
+        Nanoseconds,
+        Neither,
+        "The most that balancing for a CPU that becomes idle costs, as the code of `sim:kernel=TREE` finds at the end.",
+    ),
     // The machine.
     value("others_cpu_s", Seconds, Neither, "CPU time of processes outside the run."),
     value("load_before", Count, Neither, "CPUs that were busy in the second before the run."),
