@@ -215,12 +215,12 @@ pub struct Account {
     /// Time by cause (`run_delay_ns`), summed over the workers.
     pub sums: BTreeMap<String, Nanos>,
     /// The longest stretches of one cause.
-    pub(crate) longest: Vec<Stretch>,
+    pub(crate) longest: Vec<WorkerStall>,
 }
 
 /// A stretch of one worker with one cause.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Stretch {
+pub(crate) struct WorkerStall {
     /// The worker, from 0.
     pub(crate) worker: usize,
     /// The cause, by its key.
@@ -234,7 +234,7 @@ pub(crate) struct Stretch {
 impl Account {
     /// Of a run whose base is at this time of its clock.
     pub fn of(stalls: &Stalls, base: u64) -> Self {
-        let longest = stalls.longest(LONGEST).into_iter().map(|stall| Stretch {
+        let longest = stalls.longest(LONGEST).into_iter().map(|stall| WorkerStall {
             worker: stall.worker,
             cause: stall.cause.key(),
             start_ns: stall.span.start.0.cast_signed() - base.cast_signed(),

@@ -9,13 +9,13 @@ use schedlab_model::{Event, EventSink, What};
 
 /// Decoded events, and what may be changes of name between them.
 #[derive(Default)]
-pub(crate) struct Stretch {
+pub(crate) struct DecodedSegment {
     events: Vec<Event>,
     /// Each with the index of the event before which it stands; ascending.
     names: Vec<(usize, Event)>,
 }
 
-impl Stretch {
+impl DecodedSegment {
     /// Holds nothing any longer, but keeps its memory; there is room for `count` events at least.
     pub(crate) fn clear(&mut self, count: usize) {
         self.events.clear();
@@ -73,7 +73,7 @@ fn is_news(names: &mut Names, event: &Event) -> bool {
     matches!(event.what, What::Comm { pid, comm } if names.changed(pid, &comm))
 }
 
-impl Out for Stretch {
+impl Out for DecodedSegment {
     #[inline(always)]
     fn put(&mut self, event: Event) {
         if self.events.len() < self.events.capacity() {
@@ -119,14 +119,14 @@ mod tests {
             ..FILLER
         };
         let event = |cpu| Event { cpu: Cpu(cpu), ..FILLER };
-        let mut stretch = Stretch::default();
-        stretch.clear(100);
+        let mut segment = DecodedSegment::default();
+        segment.clear(100);
         let told = [name(1, b"a"), name(2, b"b"), event(1)];
-        stretch.aside(|batch| told.into_iter().for_each(|event| batch.put(event)));
-        stretch.put(event(2));
-        stretch.aside(|batch| batch.put(name(1, b"")));
-        stretch.aside(|batch| batch.put(name(1, b"a")));
-        stretch.put(event(3));
+        segment.aside(|batch| told.into_iter().for_each(|event| batch.put(event)));
+        segment.put(event(2));
+        segment.aside(|batch| batch.put(name(1, b"")));
+        segment.aside(|batch| batch.put(name(1, b"a")));
+        segment.put(event(3));
         let known = || {
             let mut names = Names::default();
             names.changed(Pid(1), &comm(b"a"));
@@ -134,11 +134,11 @@ mod tests {
         };
         let expected = [name(2, b"b"), event(1), event(2), name(1, b"a"), event(3)];
         let mut all = Vec::new();
-        stretch.hand_to(&mut known(), &mut all);
+        segment.hand_to(&mut known(), &mut all);
         assert_eq!(all, expected);
         let mut batch = vec![event(9)];
-        stretch.exchange(&mut known(), &mut batch);
+        segment.exchange(&mut known(), &mut batch);
         assert_eq!(batch, expected);
-        assert_eq!(stretch.events, [event(9)], "its memory comes back");
+        assert_eq!(segment.events, [event(9)], "its memory comes back");
     }
 }

@@ -15,7 +15,7 @@ use schedlab_model::{Comm, Context, Cpu, Event, Left, Nanos, Pid, Prio, What};
 /// A record that waits. Half a line of the cache, and never across two.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
-pub(crate) struct Gist {
+pub(crate) struct ReducedRecord {
     pub(crate) time: u64,
     /// The task that was running; it is the one that a switch takes from its CPU. Without an event: the first of
     /// two numbers that belong to the one that holds it.
@@ -33,7 +33,7 @@ pub(crate) struct Gist {
     left: Left,
 }
 
-const _: () = assert!(size_of::<Gist>() == 32);
+const _: () = assert!(size_of::<ReducedRecord>() == 32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -47,7 +47,7 @@ enum Form {
     Migrate,
 }
 
-impl Gist {
+impl ReducedRecord {
     /// Holds a place in the order of time for what lies elsewhere, where these numbers say.
     pub(crate) fn elsewhere(time: u64, numbers: [u32; 2]) -> Self {
         Self {
@@ -123,19 +123,19 @@ impl Gist {
 }
 
 impl Decoder {
-    /// Has the gist of a record held; `false` when it goes the long way. `bytes` are its own and what lies behind
+    /// Has a reduced record held; `false` when it goes the long way. `bytes` are its own and what lies behind
     /// it.
     #[inline(always)]
-    pub(crate) fn gist(
+    pub(crate) fn reduced(
         &self,
         known: Known,
         time: u64,
         bytes: &[u8; REACH],
         numbers: &mut Numbers,
-        hold: impl FnOnce(Gist),
+        hold: impl FnOnce(ReducedRecord),
     ) -> bool {
         use fast_decode::Kind;
-        // CPUs of gists are their lanes.
+        // CPUs of reduced records are their lanes.
         let stamp = Stamp { time, cpu: Cpu(0) };
         let record = |at| Record::new(self, bytes, at, stamp);
         match known.kind {
@@ -157,14 +157,19 @@ impl Decoder {
             }
             _ => {
                 let near = self.near.get(usize::from(known.id)).copied().unwrap_or_default();
-                self.gist_placed(&near, &record(near.places), numbers).map(hold).is_some()
+                self.reduced_placed(&near, &record(near.places), numbers).map(hold).is_some()
             }
         }
     }
 
-    /// The gist of a record whose places are not the usual ones: by itself, to leave registers to the others.
+    /// The reduced form of a record whose places are not the usual ones: by itself, to leave registers to the others.
     #[inline(never)]
-    fn gist_placed(&self, near: &Near, record: &Record<'_>, numbers: &mut Numbers) -> Option<Gist> {
+    fn reduced_placed(
+        &self,
+        near: &Near,
+        record: &Record<'_>,
+        numbers: &mut Numbers,
+    ) -> Option<ReducedRecord> {
         use fast_decode::Kind;
         match near.kind {
             Kind::Switch => record.switched(self, numbers),
@@ -197,11 +202,11 @@ impl Record<'_> {
 
     /// `None` when the task that leaves is not the one that was running, which no kernel writes.
     #[inline(always)]
-    fn switched(&self, decoder: &Decoder, numbers: &mut Numbers) -> Option<Gist> {
+    fn switched(&self, decoder: &Decoder, numbers: &mut Numbers) -> Option<ReducedRecord> {
         let at = self.at;
         let (prev, next) = (self.word(at.pid), self.word(at.next));
         let name = self.number(numbers, next, at.next_comm);
-        let gist = Gist {
+        let reduced = ReducedRecord {
             time: self.stamp.time,
             by: prev.cast_unsigned(),
             pid: next,
@@ -213,15 +218,15 @@ impl Record<'_> {
             context: self.context,
             left: self.left(decoder),
         };
-        (self.word(at.by) == prev).then_some(gist)
+        (self.word(at.by) == prev).then_some(reduced)
     }
 
     #[inline(always)]
-    fn task(&self, form: Form, numbers: &mut Numbers) -> Gist {
+    fn task(&self, form: Form, numbers: &mut Numbers) -> ReducedRecord {
         let at = self.at;
         let pid = self.word(at.pid);
         let [there, to] = [at.there, at.next].map(|at| u32::from(self.place(at).0));
-        Gist {
+        ReducedRecord {
             pid,
             name: self.number(numbers, pid, at.comm),
             more: there | to << 16,
@@ -231,14 +236,14 @@ impl Record<'_> {
     }
 
     #[inline(always)]
-    fn other(&self, format: u16) -> Gist {
-        Gist { more: format.into(), ..self.plain(Form::Other) }
+    fn other(&self, format: u16) -> ReducedRecord {
+        ReducedRecord { more: format.into(), ..self.plain(Form::Other) }
     }
 
     #[inline(always)]
-    fn plain(&self, form: Form) -> Gist {
+    fn plain(&self, form: Form) -> ReducedRecord {
         let by = self.word(self.at.by).cast_unsigned();
         let Self { context, stamp, .. } = *self;
-        Gist { by, form, context, ..Gist::elsewhere(stamp.time, [0; 2]) }
+        ReducedRecord { by, form, context, ..ReducedRecord::elsewhere(stamp.time, [0; 2]) }
     }
 }

@@ -6,8 +6,8 @@
 //! Memory: a portion for each other thread and [`AHEAD`] more, beside the lanes' windows.
 
 use super::divide::{Divider, Portion};
-use super::portion::{Decoded, Hand};
-use crate::decoded_segment::Stretch;
+use super::portion::{Decoded, PortionDecoder};
+use crate::decoded_segment::DecodedSegment;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,13 +24,13 @@ pub(super) enum Turn {
 }
 
 /// The threads, and what they share with the caller.
-pub(super) struct Team {
+pub(super) struct DecodeThreads {
     desk: Arc<Desk>,
     /// Those that have not started.
-    others: Vec<Hand>,
+    others: Vec<PortionDecoder>,
     threads: Vec<JoinHandle<()>>,
     /// With which the caller decodes a portion whose turn has not come.
-    hand: Hand,
+    decoder: PortionDecoder,
 }
 
 struct Desk {
@@ -50,14 +50,14 @@ struct Board {
     /// Those that were decoded and not yet given to the caller; `None`: it is to do that itself.
     done: BTreeMap<usize, (Portion, Option<Decoded>)>,
     /// Memory to be used again.
-    spare: Vec<Stretch>,
+    spare: Vec<DecodedSegment>,
     ahead: usize,
     stop: bool,
 }
 
 impl Board {
     /// A portion that nobody has, if there may be one more.
-    fn begin(&mut self) -> Option<(Portion, Stretch)> {
+    fn begin(&mut self) -> Option<(Portion, DecodedSegment)> {
         if self.begun - self.given >= self.ahead {
             return None;
         }
@@ -74,22 +74,22 @@ impl Desk {
     }
 
     /// Decodes a portion and lays it down.
-    fn decode(&self, hand: &mut Hand, portion: Portion, stretch: Stretch) {
+    fn decode(&self, decoder: &mut PortionDecoder, portion: Portion, segment: DecodedSegment) {
         // Also when decoding panics: nobody waits for ever.
         let mut task = Task { desk: self, portion: Some(portion), decoded: None };
         if let Some(portion) = &task.portion {
-            task.decoded = hand.decode(portion, stretch);
+            task.decoded = decoder.decode(portion, segment);
         }
     }
 
     /// What a thread does.
-    fn work(&self, mut hand: Hand) {
+    fn work(&self, mut decoder: PortionDecoder) {
         let mut board = self.board();
         while !board.stop && !board.divider.has_ended() {
             match board.begin() {
-                Some((portion, stretch)) => {
+                Some((portion, segment)) => {
                     drop(board);
-                    self.decode(&mut hand, portion, stretch);
+                    self.decode(&mut decoder, portion, segment);
                     board = self.board();
                 }
                 None => board = self.room.wait(board).unwrap_or_else(PoisonError::into_inner),
@@ -115,15 +115,15 @@ impl Drop for Task<'_> {
     }
 }
 
-impl Team {
-    /// A caller with a hand of its own, and others, whose threads start when the first portion is asked for.
-    pub(super) fn new(divider: Divider, own: Hand, others: Vec<Hand>) -> Self {
+impl DecodeThreads {
+    /// A caller with a decoder of its own, and others, whose threads start when the first portion is asked for.
+    pub(super) fn new(divider: Divider, own: PortionDecoder, others: Vec<PortionDecoder>) -> Self {
         let ahead = others.len() + AHEAD;
         let (done, spare) = (BTreeMap::new(), Vec::new());
         let board = Board { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
         let (done, room) = (Condvar::new(), Condvar::new());
         let desk = Arc::new(Desk { board: Mutex::new(board), done, room });
-        Self { desk, others, threads: Vec::new(), hand: own }
+        Self { desk, others, threads: Vec::new(), decoder: own }
     }
 
     /// Waits for the portion whose turn it is; `None` behind the last one.
@@ -138,15 +138,15 @@ impl Team {
                     None => Turn::Own(portion),
                 };
             }
-            if turn == board.begun && !self.hand.is_fast() {
+            if turn == board.begun && !self.decoder.is_fast() {
                 let portion = board.divider.next()?;
                 board.begun += 1;
                 break Turn::Own(portion);
             }
             // Another thread has it: meanwhile the next one that nobody has.
-            board = if let Some((portion, stretch)) = board.begin() {
+            board = if let Some((portion, segment)) = board.begin() {
                 drop(board);
-                desk.decode(&mut self.hand, portion, stretch);
+                desk.decode(&mut self.decoder, portion, segment);
                 desk.board()
             } else if turn == board.begun {
                 return None;
@@ -162,22 +162,22 @@ impl Team {
     }
 
     /// Takes back memory that a portion was decoded into.
-    pub(super) fn give_back(&self, stretch: Stretch) {
-        self.desk.board().spare.push(stretch);
+    pub(super) fn give_back(&self, segment: DecodedSegment) {
+        self.desk.board().spare.push(segment);
     }
 
     fn start(&mut self) {
-        for hand in self.others.drain(..) {
+        for decoder in self.others.drain(..) {
             let desk = Arc::clone(&self.desk);
             let name = "schedlab-read".to_owned();
             // Where there can be no more threads, there are fewer.
-            let thread = std::thread::Builder::new().name(name).spawn(move || desk.work(hand));
+            let thread = std::thread::Builder::new().name(name).spawn(move || desk.work(decoder));
             self.threads.extend(thread);
         }
     }
 }
 
-impl Drop for Team {
+impl Drop for DecodeThreads {
     fn drop(&mut self) {
         self.desk.board().stop = true;
         self.desk.room.notify_all();

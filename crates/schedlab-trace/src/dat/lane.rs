@@ -3,7 +3,7 @@
 use super::clock::Correction;
 use super::divide::Portion;
 use super::pages::{Feed, Pages, Trouble, Unpacker, Window};
-use super::read_ahead::Crew;
+use super::read_ahead::ReadThreads;
 use super::runs::Runs;
 use super::shared::Shared;
 use super::walk::{Body, Layout, Step, Visit, Walk, walk};
@@ -53,14 +53,14 @@ const NO_RECORD: Body = Body { at: usize::MAX, length: 0 };
 /// Who fetches and unpacks.
 pub(super) enum Fetch {
     Here(Vec<Feed>, Box<Unpacker>),
-    Ahead(Crew),
+    Ahead(ReadThreads),
 }
 
 impl Fetch {
     fn fill(&mut self, input: &Input, lane: usize, window: &mut Window) -> io::Result<()> {
         match self {
             Self::Here(feeds, unpacker) => feeds[lane].fill(input, unpacker, window),
-            Self::Ahead(crew) => crew.fill(lane, window),
+            Self::Ahead(threads) => threads.fill(lane, window),
         }
     }
 
@@ -68,7 +68,7 @@ impl Fetch {
     pub(super) fn troubles(&mut self) -> Vec<Option<Trouble>> {
         match self {
             Self::Here(feeds, _) => feeds.iter_mut().map(|feed| feed.trouble.take()).collect(),
-            Self::Ahead(crew) => crew.finish(),
+            Self::Ahead(threads) => threads.finish(),
         }
     }
 }

@@ -5,10 +5,10 @@
 //! second again from the end of the first. A portion that no other thread decoded goes straight from the lanes
 //! to the caller.
 
-use super::decode_threads::{Team, Turn};
+use super::decode_threads::{DecodeThreads, Turn};
 use super::divide::{Divider, Portion, Section};
 use super::lane::{FileLanes, Lane, Place};
-use super::portion::{Decoded, Hand};
+use super::portion::{Decoded, PortionDecoder};
 use crate::merge::{ENDED, Merge};
 use schedlab_model::{Event, EventSink};
 use std::io;
@@ -22,8 +22,8 @@ const PORTION: u64 = 1 << 20;
 const PAGES_MIN: u64 = 12;
 
 /// Where reading by portions stands.
-pub(super) struct Together {
-    team: Team,
+pub(super) struct ParallelReader {
+    threads: DecodeThreads,
     /// The portion that the caller decodes.
     open: Option<u64>,
     /// Where the events lie that are next, and whether the caller's lanes stand there.
@@ -32,7 +32,7 @@ pub(super) struct Together {
     ended: bool,
 }
 
-impl Together {
+impl ParallelReader {
     /// `None` where `lanes` are too short to be divided. `portion`: bytes of pages, if it is chosen.
     pub(super) fn new(lanes: &FileLanes, threads: usize, portion: Option<usize>) -> Option<Self> {
         let bytes: u64 = lanes.lanes.iter().map(|lane| length(lane, lanes)).sum();
@@ -43,12 +43,12 @@ impl Together {
             return None;
         }
         let divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), size);
-        let hand = || Some(Hand::new(lanes.twins()?));
-        let others: Option<Vec<Hand>> = (1..threads).map(|_| hand()).collect();
-        let team = Team::new(divider, hand()?, others?);
+        let decoder = || Some(PortionDecoder::new(lanes.twins()?));
+        let others: Option<Vec<PortionDecoder>> = (1..threads).map(|_| decoder()).collect();
+        let threads = DecodeThreads::new(divider, decoder()?, others?);
         let place = |lane: &Lane| Place { page: lane.data.start, at: 0 };
         let places = lanes.lanes.iter().map(place).collect();
-        Some(Self { team, open: None, places, standing: false, ended: false })
+        Some(Self { threads, open: None, places, standing: false, ended: false })
     }
 
     /// Replaces `batch` by the next events, about `limit` where the caller decodes; `false` when none are left.
@@ -72,9 +72,9 @@ impl Together {
                 batch.clear();
                 return Ok(false);
             };
-            let Decoded { mut stretch, .. } = decoded;
-            stretch.exchange(&mut lanes.names, batch);
-            self.team.give_back(stretch);
+            let Decoded { mut segment, .. } = decoded;
+            segment.exchange(&mut lanes.names, batch);
+            self.threads.give_back(segment);
             if !batch.is_empty() {
                 return Ok(true);
             }
@@ -94,8 +94,8 @@ impl Together {
             }
             match self.turn(merge, lanes)? {
                 Some(decoded) => {
-                    decoded.stretch.hand_to(&mut lanes.names, sink);
-                    self.team.give_back(decoded.stretch);
+                    decoded.segment.hand_to(&mut lanes.names, sink);
+                    self.threads.give_back(decoded.segment);
                 }
                 None if self.open.is_some() => {}
                 None => return Ok(()),
@@ -108,7 +108,7 @@ impl Together {
         if self.ended {
             return Ok(None);
         }
-        match self.team.turn() {
+        match self.threads.turn() {
             None => self.ended = true,
             Some(Turn::Own(portion)) => self.open(&portion, merge, lanes)?,
             Some(Turn::Done(portion, mut decoded)) => {
@@ -119,7 +119,7 @@ impl Together {
                     lanes.note(std::mem::take(&mut decoded.wrongs));
                     return Ok(Some(decoded));
                 }
-                self.team.give_back(decoded.stretch);
+                self.threads.give_back(decoded.segment);
                 self.open(&portion, merge, lanes)?;
             }
         }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::dat::{DatReader, Header};
-    use crate::decoded_segment::Stretch;
+    use crate::decoded_segment::DecodedSegment;
     use crate::synthetic::{Plan, Synthetic};
     use schedlab_model::EventSource as _;
 
@@ -199,7 +199,7 @@ mod tests {
         assert!(untils.len() > 1 && untils.is_sorted() && untils.last() == Some(&ENDED));
     }
 
-    /// What a team takes for granted, so that it seldom decodes anything twice.
+    /// What a thread takes for granted, so that it seldom decodes anything twice.
     #[test]
     fn portions_of_a_sound_file_join_and_are_about_as_large_as_they_shall_be() {
         let dir = tempfile::tempdir().unwrap();
@@ -215,15 +215,15 @@ mod tests {
         for size in [10_000, 100_000] {
             let lanes = reader.lanes();
             let mut divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), size);
-            let mut hand = Hand::new(lanes.twins().unwrap());
+            let mut decoder = PortionDecoder::new(lanes.twins().unwrap());
             let mut stops: Option<Vec<Place>> = None;
             let (mut count, mut events, mut names) = (0, 0, crate::names::Names::default());
             while let Some(portion) = divider.next() {
-                let mut decoded = hand.decode(&portion, Stretch::default()).unwrap();
+                let mut decoded = decoder.decode(&portion, DecodedSegment::default()).unwrap();
                 if let Some(stops) = &stops {
                     assert!(ats(&decoded.starts).eq(ats(stops)), "portion {count}");
                 }
-                decoded.stretch.exchange(&mut names, &mut batch);
+                decoded.segment.exchange(&mut names, &mut batch);
                 assert!(batch.len() as u64 * 40 < size * 4 + 5 * 4096, "{} events", batch.len());
                 events += batch.len();
                 count += 1;

@@ -3,7 +3,7 @@
 use super::divide::Portion;
 use super::lane::{FileLanes, Place, Wrong};
 use super::runs::Runs;
-use crate::decoded_segment::Stretch;
+use crate::decoded_segment::DecodedSegment;
 use crate::merge::{Merge, Out as _};
 use schedlab_model::Event;
 use std::io;
@@ -17,7 +17,7 @@ const LANES_MIN: usize = 64;
 const WINDOW: usize = 64 << 10;
 
 /// Who decodes portions: readers of all lanes, of its own.
-pub(super) struct Hand {
+pub(super) struct PortionDecoder {
     lanes: FileLanes,
     merge: Merge,
     /// Where there are many lanes.
@@ -31,12 +31,12 @@ pub(super) struct Decoded {
     pub(super) starts: Vec<Place>,
     /// Where the events lie that are next.
     pub(super) stops: Vec<Place>,
-    pub(super) stretch: Stretch,
+    pub(super) segment: DecodedSegment,
     /// What was found wrong in it, by lane.
     pub(super) wrongs: Vec<(usize, Wrong)>,
 }
 
-impl Hand {
+impl PortionDecoder {
     pub(super) fn new(lanes: FileLanes) -> Self {
         let many = lanes.lanes.len() >= LANES_MIN;
         if many { Self::by_lane(lanes) } else { Self::merging(lanes) }
@@ -58,8 +58,8 @@ impl Hand {
 
     /// Decodes a portion. `None` when that takes more memory than it may, or the file cannot be read: code that
     /// wants its events finds that out as they come.
-    pub(super) fn decode(&mut self, portion: &Portion, stretch: Stretch) -> Option<Decoded> {
-        let mut decoded = Decoded { stretch, ..Decoded::default() };
+    pub(super) fn decode(&mut self, portion: &Portion, segment: DecodedSegment) -> Option<Decoded> {
+        let mut decoded = Decoded { segment, ..Decoded::default() };
         // What was found in a portion that was given up is of no interest.
         self.lanes.wrongs();
         let whole = self.put(portion, &mut decoded).ok()?;
@@ -70,7 +70,7 @@ impl Hand {
     /// Whether it was put as a whole.
     fn put(&mut self, portion: &Portion, decoded: &mut Decoded) -> io::Result<bool> {
         let Self { lanes, merge, runs } = self;
-        let Decoded { starts, stops, stretch, .. } = decoded;
+        let Decoded { starts, stops, segment, .. } = decoded;
         let bytes: u64 =
             portion.ends.iter().zip(&*portion.pages).map(|(end, page)| end - page).sum();
         let most =
@@ -87,21 +87,21 @@ impl Hand {
                     return Ok(false);
                 }
             }
-            return Ok(runs.put_in_order(stretch));
+            return Ok(runs.put_in_order(segment));
         }
         lanes.seek(portion.from, portion.pages.iter().copied())?;
         *starts = lanes.places();
         merge.resume(lanes, portion.until);
-        stretch.clear(most / EVENTS_PER_PAGES as usize);
+        segment.clear(most / EVENTS_PER_PAGES as usize);
         loop {
-            merge.fill(lanes, stretch)?;
-            if !stretch.is_full() {
+            merge.fill(lanes, segment)?;
+            if !segment.is_full() {
                 break;
             }
-            if stretch.count() > most {
+            if segment.count() > most {
                 return Ok(false);
             }
-            stretch.grow();
+            segment.grow();
         }
         *stops = lanes.places();
         Ok(true)
@@ -125,7 +125,7 @@ mod tests {
 
     fn told(mut decoded: Decoded, names: &mut Names) -> Told {
         let mut events = Vec::new();
-        decoded.stretch.exchange(names, &mut events);
+        decoded.segment.exchange(names, &mut events);
         (decoded.starts, decoded.stops, events, format!("{:?}", decoded.wrongs))
     }
 
@@ -136,12 +136,12 @@ mod tests {
         let lanes = reader.lanes();
         let mut divider = Divider::new(Arc::clone(&lanes.shared), sections(lanes), size);
         let twins = || lanes.twins().expect("nothing is packed");
-        let mut hands = [Hand::merging(twins()), Hand::by_lane(twins())];
+        let mut decoders = [PortionDecoder::merging(twins()), PortionDecoder::by_lane(twins())];
         let mut names = [Names::default(), Names::default()];
         let (mut events, mut renamed) = (0, 0);
         while let Some(portion) = divider.next() {
             let [merged, sorted] = [0, 1].map(|way| {
-                let decoded = hands[way].decode(&portion, Stretch::default());
+                let decoded = decoders[way].decode(&portion, DecodedSegment::default());
                 decoded.map(|decoded| told(decoded, &mut names[way]))
             });
             assert_eq!(merged.is_some(), sorted.is_some(), "{what}, portion {}", portion.index);

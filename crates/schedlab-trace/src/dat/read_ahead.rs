@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 pub(super) const READY: usize = 2;
 
 /// The threads and what they have ready.
-pub(super) struct Crew {
+pub(super) struct ReadThreads {
     desk: Arc<Desk>,
     threads: Vec<JoinHandle<()>>,
     /// The unpacker of the caller's own thread.
@@ -179,7 +179,7 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Crew {
+impl ReadThreads {
     /// Starts `threads` threads that unpack what `feeds` lead to.
     pub(super) fn new(shared: &Arc<Shared>, feeds: Vec<Feed>, threads: usize) -> Self {
         let ready = (2 * threads).div_ceil(feeds.len().max(1)).max(READY);
@@ -273,7 +273,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for ReadThreads {
     fn drop(&mut self) {
         self.stop();
     }

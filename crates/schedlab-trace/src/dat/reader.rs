@@ -8,8 +8,8 @@
 use super::clock::{Correction, clock};
 use super::lane::{Fetch, FileLanes, Lane};
 use super::pages::Feed;
-use super::parallel_reader::Together;
-use super::read_ahead::{Crew, READY};
+use super::parallel_reader::ParallelReader;
+use super::read_ahead::{READY, ReadThreads};
 use super::read_head::{self, BufferHead, Head, TimeOptions};
 use super::records::{Piece, RecordSource, Sink};
 use super::shared::Shared;
@@ -66,7 +66,7 @@ pub(crate) struct DatReader {
     merge: Merge,
     lanes: FileLanes,
     /// Where several threads decode.
-    together: Option<Box<Together>>,
+    parallel: Option<Box<ParallelReader>>,
     header: Header,
     /// How other tracepoints' arguments are spelt, if anybody asks.
     spelling: Option<Arc<Spelling>>,
@@ -135,11 +135,12 @@ impl DatReader {
         opening.choose_buffers(&buffers, &mut warnings);
         let lanes = opening.finish(options);
         let divided = !options.arguments;
-        let together =
-            divided.then(|| Together::new(&lanes, options.threads, options.portion)).flatten();
-        let (merge, together) = (Merge::default(), together.map(Box::new));
+        let parallel = divided
+            .then(|| ParallelReader::new(&lanes, options.threads, options.portion))
+            .flatten();
+        let (merge, parallel) = (Merge::default(), parallel.map(Box::new));
         let is_ahead = false;
-        Ok(Self { info, warnings, merge, lanes, together, header, spelling, is_ahead })
+        Ok(Self { info, warnings, merge, lanes, parallel, header, spelling, is_ahead })
     }
 }
 
@@ -172,9 +173,9 @@ impl EventSource for DatReader {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         let Self { merge, lanes, .. } = self;
-        let more = match &mut self.together {
+        let more = match &mut self.parallel {
             None => merge.next(lanes, batch, BATCH)?,
-            Some(together) => together.next((merge, lanes), batch, BATCH)?,
+            Some(parallel) => parallel.next((merge, lanes), batch, BATCH)?,
         };
         if !more {
             self.lanes.report(&mut self.warnings);
@@ -186,9 +187,9 @@ impl EventSource for DatReader {
 
     fn drain<S: EventSink>(&mut self, sink: &mut S) -> io::Result<()> {
         let Self { merge, lanes, .. } = self;
-        match &mut self.together {
+        match &mut self.parallel {
             None => merge.drain(lanes, sink)?,
-            Some(together) => together.drain((merge, lanes), sink)?,
+            Some(parallel) => parallel.drain((merge, lanes), sink)?,
         }
         self.lanes.report(&mut self.warnings);
         Ok(())
@@ -500,7 +501,7 @@ impl Opening {
         let roomy = ready < shared.input.budget().left() / 2;
         let decoders = 1 + usize::from(reads_ahead(packed, options));
         let fetch = if packed && options.threads > decoders && roomy {
-            Fetch::Ahead(Crew::new(&shared, feeds, options.threads - decoders))
+            Fetch::Ahead(ReadThreads::new(&shared, feeds, options.threads - decoders))
         } else {
             Fetch::Here(feeds, Box::default())
         };

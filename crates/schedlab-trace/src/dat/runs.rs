@@ -10,7 +10,7 @@
 //! portion, and each that is another than the one before, may be news.
 
 use super::pages::Window;
-use crate::decoded_segment::Stretch;
+use crate::decoded_segment::DecodedSegment;
 use crate::merge::{Batch, Out, append};
 use crate::name_numbers::Numbers;
 use crate::names::{Called, Names, News};
@@ -77,21 +77,26 @@ impl Runs {
         self.out.slots.iter().map(Vec::len).sum()
     }
 
-    /// Puts all events into `stretch` in the order of time, and forgets them; `false` where the portion is too long for
+    /// Puts all events into `segment` in the order of time, and forgets them; `false` where the portion is too long for
     /// that.
-    pub(super) fn put_in_order(&mut self, stretch: &mut Stretch) -> bool {
+    pub(super) fn put_in_order(&mut self, segment: &mut DecodedSegment) -> bool {
         self.mentions.numbers.turn(&mut self.news);
         self.met.begin(&self.news);
-        stretch.clear(self.count());
+        segment.clear(self.count());
         let Self { out, order, met, .. } = self;
-        let whole = out.slots.iter().all(|slot| put_slot(slot, order, met, stretch));
+        let whole = out.slots.iter().all(|slot| put_slot(slot, order, met, segment));
         out.slots.iter_mut().for_each(Vec::clear);
         whole
     }
 }
 
 /// Puts the events of a slot in the order of time; `false` where it is too long for that.
-fn put_slot(slot: &[Mentioning], order: &mut Order, met: &mut Met, stretch: &mut Stretch) -> bool {
+fn put_slot(
+    slot: &[Mentioning],
+    order: &mut Order,
+    met: &mut Met,
+    segment: &mut DecodedSegment,
+) -> bool {
     let whole = order.sort(slot);
     let mask = mask_of(slot.len());
     for key in &order.keys {
@@ -104,11 +109,11 @@ fn put_slot(slot: &[Mentioning], order: &mut Order, met: &mut Met, stretch: &mut
             for number in names {
                 if met.is_new(*number) {
                     let (pid, comm) = met.meet(*number);
-                    stretch.name(Event { what: What::Comm { pid, comm }, ..*event });
+                    segment.name(Event { what: What::Comm { pid, comm }, ..*event });
                 }
             }
         }
-        stretch.put(*event);
+        segment.put(*event);
     }
     whole
 }

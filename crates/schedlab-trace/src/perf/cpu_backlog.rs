@@ -5,13 +5,13 @@ use crate::decode::Stamp;
 use crate::merge::{Batch, ENDED, Out};
 use crate::names::Names;
 use crate::plan::Decoder;
-use crate::reduced_record::Gist;
+use crate::reduced_record::ReducedRecord;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 
 /// Records in the order in which they are handed out.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    gists: Vec<Gist>,
+    reduced: Vec<ReducedRecord>,
     /// Gists that were handed out.
     at: usize,
     /// Bodies, one after the other.
@@ -37,32 +37,32 @@ pub(crate) enum Found<'a> {
 }
 
 impl Held {
-    /// Holds the gist of a record.
+    /// Holds a reduced record.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, gist: Gist) {
-        let time = gist.time;
+    pub(crate) fn hold(&mut self, reduced: ReducedRecord) {
+        let time = reduced.time;
         self.unsorted |= time < self.last;
         self.last = self.last.max(time);
-        self.gists.push(gist);
+        self.reduced.push(reduced);
     }
 
     /// Holds a record that has none. Rounds are cut long before 4 GiB.
     pub(crate) fn hold_body(&mut self, time: u64, body: &[u8]) {
         let numbers = [self.bytes.len(), body.len()].map(|number| number as u32);
         self.bytes.extend_from_slice(body);
-        self.hold(Gist::elsewhere(sane(time), numbers));
+        self.hold(ReducedRecord::elsewhere(sane(time), numbers));
     }
 
     /// Holds what is no record: a loss or a change of name.
     pub(crate) fn hold_aside(&mut self, time: u64, what: What) {
         let index = self.asides.len() as u32;
         self.asides.push(what);
-        self.hold(Gist::elsewhere(sane(time), [ASIDE, index]));
+        self.hold(ReducedRecord::elsewhere(sane(time), [ASIDE, index]));
     }
 
     /// The records that were not handed out yet.
-    fn rest(&mut self) -> &mut [Gist] {
-        self.gists.get_mut(self.at..).unwrap_or_default()
+    fn rest(&mut self) -> &mut [ReducedRecord] {
+        self.reduced.get_mut(self.at..).unwrap_or_default()
     }
 
     /// The latest time that was held.
@@ -73,13 +73,13 @@ impl Held {
     /// The time of what is next; `None` when nothing is left.
     #[inline(always)]
     pub(crate) fn time(&self) -> Option<u64> {
-        self.gists.get(self.at).map(|gist| gist.time)
+        self.reduced.get(self.at).map(|reduced| reduced.time)
     }
 
     /// What is next, and its time, where all records were held with their bodies.
     pub(crate) fn get(&self) -> Option<(u64, Found<'_>)> {
-        let gist = self.gists.get(self.at)?;
-        Some((gist.time, self.found(gist.numbers()?)?))
+        let reduced = self.reduced.get(self.at)?;
+        Some((reduced.time, self.found(reduced.numbers()?)?))
     }
 
     fn found(&self, [start, length]: [u32; 2]) -> Option<Found<'_>> {
@@ -98,25 +98,25 @@ impl Held {
     /// Raises the times before `time` to it; how many there were. In order before, in order after.
     pub(crate) fn raise(&mut self, time: u64) -> u64 {
         let rest = self.rest();
-        let late = rest.partition_point(|gist| gist.time < time);
-        rest[..late].iter_mut().for_each(|gist| gist.time = time);
+        let late = rest.partition_point(|reduced| reduced.time < time);
+        rest[..late].iter_mut().for_each(|reduced| reduced.time = time);
         late as u64
     }
 
     /// Puts all that is left in order of time, where it is not.
     pub(crate) fn sort(&mut self) {
         if std::mem::take(&mut self.unsorted) {
-            self.rest().sort_by_key(|gist| gist.time);
+            self.rest().sort_by_key(|reduced| reduced.time);
         }
     }
 
     /// Adds all that is left of another.
     pub(crate) fn append(&mut self, other: &Self) {
-        for gist in other.gists.get(other.at..).unwrap_or_default() {
-            match gist.numbers().map(|numbers| other.found(numbers)) {
-                None => self.hold(*gist),
-                Some(Some(Found::Body(body))) => self.hold_body(gist.time, body),
-                Some(Some(Found::Aside(what))) => self.hold_aside(gist.time, what),
+        for reduced in other.reduced.get(other.at..).unwrap_or_default() {
+            match reduced.numbers().map(|numbers| other.found(numbers)) {
+                None => self.hold(*reduced),
+                Some(Some(Found::Body(body))) => self.hold_body(reduced.time, body),
+                Some(Some(Found::Aside(what))) => self.hold_aside(reduced.time, what),
                 Some(None) => {}
             }
         }
@@ -124,13 +124,13 @@ impl Held {
 
     /// Bytes of memory that it has, whether it holds something or not.
     pub(crate) fn room(&self) -> usize {
-        self.gists.capacity() * size_of::<Gist>()
+        self.reduced.capacity() * size_of::<ReducedRecord>()
             + self.bytes.capacity()
             + self.asides.capacity() * size_of::<What>()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.gists.clear();
+        self.reduced.clear();
         self.bytes.clear();
         self.asides.clear();
         self.at = 0;
@@ -146,27 +146,27 @@ impl Held {
         names: &mut Names,
         out: &mut impl Out,
     ) -> Option<u64> {
-        let gist = self.gists.get(self.at)?;
-        if !gist.put(cpu, names, out) {
-            out.aside(|batch| self.put_found(gist, cpu, decoder, names, batch));
+        let reduced = self.reduced.get(self.at)?;
+        if !reduced.put(cpu, names, out) {
+            out.aside(|batch| self.put_found(reduced, cpu, decoder, names, batch));
         }
         self.at += 1;
         self.time()
     }
 
-    /// What has no gist.
+    /// What cannot be reduced.
     #[cold]
     #[inline(never)]
     fn put_found(
         &self,
-        gist: &Gist,
+        reduced: &ReducedRecord,
         cpu: Cpu,
         decoder: &Decoder,
         names: &mut Names,
         batch: &mut Batch<'_>,
     ) {
-        let Gist { time, .. } = *gist;
-        let what = match gist.numbers().and_then(|numbers| self.found(numbers)) {
+        let ReducedRecord { time, .. } = *reduced;
+        let what = match reduced.numbers().and_then(|numbers| self.found(numbers)) {
             Some(Found::Body(body)) => {
                 return decoder.decode_any(Stamp { time, cpu }, body, names, batch);
             }

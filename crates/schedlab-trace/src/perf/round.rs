@@ -105,7 +105,7 @@ impl Round {
         let held = match rest.first_chunk::<REACH>() {
             Some(bytes) => {
                 let known = decoder.known(u16::from_le_bytes([bytes[0], bytes[1]]), length);
-                decoder.gist(known, sane(time), bytes, numbers, |gist| lane.hold(gist))
+                decoder.reduced(known, sane(time), bytes, numbers, |record| lane.hold(record))
             }
             None => false,
         };
