@@ -169,6 +169,38 @@ mod tests {
         ]
     }
 
+    /// Ends the descriptions of the columns of `stacks` that repeat those of `why`.
+    const OF_CAUSES: &str = " `null` without `--causes`.";
+
+    /// What columns share a line by: the object with a key for each distance, or the causes of `why`.
+    fn alike(head: &Head) -> Option<&str> {
+        let object = head.name.rsplit_once('.').map(|(object, _)| object);
+        let distances = ["by_distance", "from_previous", "from_waker"];
+        let by_distance = object.filter(|object| distances.iter().any(|end| object.ends_with(end)));
+        by_distance.or_else(|| head.about.ends_with(OF_CAUSES).then_some(OF_CAUSES))
+    }
+
+    fn column_line(columns: &[&Head]) -> String {
+        let [first, others @ ..] = columns else { return String::new() };
+        for Head { name, about, .. } in columns {
+            assert!(about.ends_with('.'), "{name} has no description");
+        }
+        let (name, about) = (&first.name, &first.about);
+        let Some(last) = others.last() else { return format!("| `{name}` | {about} |\n") };
+        if first.about.ends_with(OF_CAUSES) {
+            let about = "That waiting by cause, see [why](#columns-of-why);";
+            return format!("| `{name}` to `{}` | {about}{OF_CAUSES} |\n", last.name);
+        }
+        let mut names = format!("`{name}`");
+        let mut about = about.trim_end_matches('.').to_owned();
+        for Head { name, about: other, .. } in others {
+            let key = name.rsplit('.').next().unwrap_or_default();
+            let _ = write!(names, ", `.{key}`");
+            let _ = write!(about, ", {}", other.trim_start_matches("Those ").trim_end_matches('.'));
+        }
+        format!("| {names} | {about}. |\n")
+    }
+
     /// The generated part of `docs/answers.md`.
     fn page() -> String {
         let mut page = String::new();
@@ -178,9 +210,9 @@ mod tests {
                 "### Columns of {name}\n\n{row}\n\n| column | what it tells |\n|---|---|\n"
             );
             assert!(row.ends_with('.'), "trace {name}: its rows have no description");
-            for Head { name: column, about, .. } in columns.iter().filter(|head| !head.on_request) {
-                assert!(about.ends_with('.'), "trace {name}: {column} has no description");
-                let _ = writeln!(page, "| `{column}` | {about} |");
+            let columns: Vec<&Head> = columns.iter().filter(|head| !head.on_request).collect();
+            for alike in columns.chunk_by(|a, b| alike(a).is_some() && alike(a) == alike(b)) {
+                page.push_str(&column_line(alike));
             }
             page.push('\n');
         }
@@ -191,14 +223,22 @@ mod tests {
             + &total_lines()
     }
 
-    /// A line for each total; the quantiles of a histogram share one.
+    /// A line for each total; the quantiles of a histogram share one, and the parts by cause.
     fn total_lines() -> String {
         let base = |total: &Total| total.name.split("_ns_").next().unwrap_or_default().to_owned();
+        let share = |a: &Total, b: &Total| a.name.contains("_ns_") && base(a) == base(b);
         let mut text = String::new();
-        for run in totals().chunk_by(|a, b| a.name.contains("_ns_") && base(a) == base(b)) {
+        for run in totals().chunk_by(|a, b| share(a, b) || a.about == b.about && a.grows == b.grows)
+        {
             let [first, others @ ..] = run else { continue };
-            let ends = others.iter().filter_map(|total| total.name.rsplit('_').next());
-            let ends: String = ends.map(|end| format!(", `_{end}`")).collect();
+            let mut names = format!("`{}`", first.name);
+            for total in others {
+                let end = total.name.rsplit('_').next().unwrap_or_default();
+                let _ = match share(first, total) {
+                    true => write!(names, ", `_{end}`"),
+                    false => write!(names, ", `{}`", total.name),
+                };
+            }
             let better = match first.better {
                 Better::Lower => "lower",
                 Better::Higher => "higher",
@@ -206,8 +246,7 @@ mod tests {
             };
             let grows = if first.grows { "yes" } else { "" };
             let unit = if first.unit == Unit::Fraction { " From 0 to 1." } else { "" };
-            let (name, about) = (&first.name, &first.about);
-            let _ = writeln!(text, "| `{name}`{ends} | {better} | {grows} | {about}{unit} |");
+            let _ = writeln!(text, "| {names} | {better} | {grows} | {}{unit} |", first.about);
         }
         text
     }
