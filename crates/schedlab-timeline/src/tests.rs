@@ -1,7 +1,5 @@
 //! Tests of whole questions: a trace in, an answer out.
 
-#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-
 mod answers;
 mod causes;
 mod chaos;
