@@ -35,6 +35,8 @@ const ARGUMENTS: usize = 4;
 const RESULT: usize = 12;
 const PASSED: usize = 13;
 const STOPPED: usize = 14;
+/// The value of `STOPPED` if the linked scheduler ended.
+const SCHEDULER_ENDED: u64 = 2;
 const TRACED: usize = 15;
 const TRACE_AT: usize = 16;
 const ARENA: usize = TRACE_AT + TRACE;
@@ -382,6 +384,14 @@ impl Board {
     /// What the kernel printed, and where it was.
     fn last_words(&self, now: u64, cpu: usize) -> String {
         let said = self.said();
+        if self.image.word(STOPPED) == SCHEDULER_ENDED {
+            let of_scheduler = said.lines().filter(|line| line.starts_with("sched_ext: "));
+            let lines: Vec<&str> = of_scheduler.collect();
+            let lines = lines.join("\n");
+            return format!(
+                "the sched_ext scheduler ended at {now} ns; the kernel's words:\n{lines}"
+            );
+        }
         let mut lines: Vec<String> = said.lines().rev().take(20).map(str::to_owned).collect();
         lines.reverse();
         let traced = self.image.word(TRACED).min(TRACE as u64) as usize;

@@ -8,6 +8,7 @@
  */
 #include <linux/version.h>
 #include <linux/clockchips.h>
+#include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/cpuset.h>
@@ -396,6 +397,11 @@ void schedlab_settle_own(void)
 	}
 }
 
+bool schedlab_sent_own(void)
+{
+	return cpus[schedlab_cpu].own;
+}
+
 void schedlab_interrupt(u64 what)
 {
 	what |= board->cpus[schedlab_cpu].sent;
@@ -588,13 +594,18 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	return 0;
 }
 
+/* Making it may give way to init. */
+static DECLARE_COMPLETION(kthreadd_done);
+
 static int rest(void *unused)
 {
+	wait_for_completion(&kthreadd_done);
 	call_all(schedlab_early, schedlab_early_end);
 	smp_init();
 	sched_init_smp();
 	system_state = SYSTEM_RUNNING;
 	call_all(schedlab_initcalls, schedlab_initcalls_end);
+	schedlab_start_scheduler();
 	booted = true;
 	schedlab_become_user();
 }
@@ -617,6 +628,7 @@ static void start_machine(struct task_struct *from)
 	system_state = SYSTEM_SCHEDULING;
 	schedlab_thread(rest, NULL, "init");
 	schedlab_thread(kthreadd, NULL, "kthreadd");
+	complete(&kthreadd_done);
 	schedule_preempt_disabled();
 	cpu_startup_entry(CPUHP_ONLINE);
 }

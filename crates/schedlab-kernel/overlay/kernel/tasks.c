@@ -34,6 +34,9 @@ struct schedlab_task {
 static struct schedlab_task **load;
 /* Threads of the kernel, which stay. */
 static struct schedlab_task *threads;
+/* Tasks by their pids, until they are gone. */
+#define PIDS_MAX (LOAD_MAX + (1 << 16))
+static struct task_struct **tasks;
 static int next_pid = 1;
 
 static struct schedlab_task *own(struct task_struct *task)
@@ -117,6 +120,9 @@ static struct schedlab_task *copy_task(u64 name)
 	*task = init_task;
 	made->name = name;
 	task->flags &= ~(PF_IDLE | PF_NO_SETAFFINITY | PF_KTHREAD);
+	if (next_pid >= PIDS_MAX)
+		schedlab_stop("there are more than %d tasks", PIDS_MAX);
+	tasks[next_pid] = task;
 	task->pid = task->tgid = next_pid++;
 	refcount_set(&task->usage, 2);
 	task->cpus_ptr = &task->cpus_mask;
@@ -172,6 +178,8 @@ static void fork_scheduling(struct schedlab_task *made, int group)
 	sched_post_fork(task);
 }
 
+static void arrive(void);
+
 static void first_of_thread(struct task_struct *from)
 {
 	struct schedlab_task *self = own(current);
@@ -185,6 +193,7 @@ static void first_of_load(struct task_struct *from)
 {
 	schedule_tail(from);
 	local_irq_enable();
+	arrive();
 	schedlab_become_user();
 }
 
@@ -240,7 +249,7 @@ struct task_struct *fork_idle(int cpu)
 	struct schedlab_task *made = copy_task(NOBODY);
 	struct task_struct *task = &made->task;
 
-	next_pid--;
+	tasks[--next_pid] = NULL;
 	task->pid = task->tgid = 0;
 	task->flags |= PF_KTHREAD;
 	if (!set_kthread_struct(task))
@@ -248,6 +257,18 @@ struct task_struct *fork_idle(int cpu)
 	fork_scheduling(made, 0);
 	init_idle(task, cpu);
 	return task;
+}
+
+struct task_struct *schedlab_task_of_pid(s32 pid)
+{
+	return pid > 0 && pid < PIDS_MAX ? tasks[pid] : NULL;
+}
+
+/* Nobody waits for a dead task: it is gone when it has left its CPU. */
+void put_task_struct_rcu_user(struct task_struct *task)
+{
+	tasks[task->pid] = NULL;
+	schedlab_forget(task);
 }
 
 void do_exit(long code)
@@ -416,11 +437,14 @@ static s64 perform_and_wait(u64 call, u64 *of)
 	case CALL_GROUP_SET:
 		return write_group(of[0], (char *)board->data, (char *)board->data + 256);
 	default:
-		/* What happens between two ways out happens at once: preemption waits for the way out. */
-		preempt_disable();
+		/*
+		 * What happens between two ways out happens at once: preemption waits for the way out, also where
+		 * the kernel offers it (might_resched), which preempt_disable() prevents in kernels that count alone.
+		 */
+		__preempt_count_add(PREEMPT_OFFSET);
 		board->result = perform_at_once(call, of);
 		schedlab_settle_own();
-		preempt_enable_no_resched();
+		__preempt_count_sub(PREEMPT_OFFSET);
 		return board->result;
 	}
 }
@@ -435,6 +459,12 @@ static void perform(void)
 		interrupted();
 		return;
 	}
+	/* The machine has come up, and other CPUs still send what they have to send. */
+	if (board->call == CALL_BOOT) {
+		schedlab_interrupt(0);
+		leave();
+		return;
+	}
 	result = perform_and_wait(board->call, board->arguments);
 	if (self->cut) {
 		self->cut = false;
@@ -445,12 +475,26 @@ static void perform(void)
 		board->result = result;
 }
 
+/*
+ * The way out to user space of a task that got its CPU meanwhile. Who had it before may have sent the CPU an
+ * interrupt while it chose this task, and that comes first.
+ */
+static void arrive(void)
+{
+	while (schedlab_sent_own()) {
+		schedlab_settle_own();
+		if (need_resched())
+			schedule();
+	}
+}
+
 /* The life of a task of the load: the world says what it does next. */
 void schedlab_become_user(void)
 {
 	for (;;) {
 		schedlab_to_host();
 		perform();
+		arrive();
 	}
 }
 
@@ -561,6 +605,7 @@ u64 schedlab_newidle_cost(void)
 void schedlab_boot_tasks(void)
 {
 	load = schedlab_take(LOAD_MAX * sizeof(*load));
+	tasks = schedlab_take(PIDS_MAX * sizeof(*tasks));
 	root_task_group.css.ss = &cpu_cgrp_subsys;
 	root_task_group.css.cgroup = schedlab_take(sizeof(struct cgroup));
 	sets[0] = &init_css_set;

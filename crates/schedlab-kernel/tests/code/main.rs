@@ -8,6 +8,8 @@
     reason = "a test program with a main of its own is not seen as one"
 )]
 
+mod scx;
+
 use schedlab_kernel::build::{Built, Wanted, build};
 use schedlab_kernel::{ARGUMENT, OfTree, child};
 use schedlab_model::{Cpu, Event, Nanos, Pid, Setting, What};
@@ -32,6 +34,12 @@ const TESTS: &[(&str, Test)] = &[
     ("two_runs_are_equal_byte_for_byte", two_runs_are_equal),
     ("the_code_of_the_kernel_takes_time", code_takes_time),
     ("tasks_run_on_one_cpu_at_a_time_after_their_wakeups", tasks_run_in_order),
+    ("schedulers_of_the_tree_schedule", scx::schedulers_of_the_tree_schedule),
+    ("a_scheduler_decides_who_runs", scx::a_scheduler_decides_who_runs),
+    ("two_runs_of_a_scheduler_are_equal", scx::two_runs_of_a_scheduler_are_equal),
+    ("a_scheduler_that_errs_ends_the_run", scx::a_scheduler_that_errs_ends_the_run),
+    ("what_a_scheduler_may_not_do_is_named", scx::what_a_scheduler_may_not_do_is_named),
+    ("random_scenarios_end_under_schedulers", scx::random_scenarios_end_under_schedulers),
     ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
     ("random_scenarios_end_without_a_trap_or_a_warning", random_scenarios_end),
 ];

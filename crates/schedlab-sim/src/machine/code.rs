@@ -23,7 +23,9 @@ impl Model {
     /// As [`Model::of`].
     pub fn of_code(name: &MachineName, costs: Option<&str>, code: OfCode) -> Result<Self, String> {
         let mut rest = name.clone();
-        rest.settings.remove("kernel");
+        for key in ["kernel", "scx", "scx-set"] {
+            rest.settings.remove(key);
+        }
         for key in NOT_YET.iter().chain(&OF_BUILD) {
             if !rest.settings.contains_key(*key) {
                 continue;
