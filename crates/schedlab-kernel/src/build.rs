@@ -488,6 +488,7 @@ fn of_config(config: &str) -> OfCode {
         ("SCHED_CORE", "core scheduling"),
         ("UCLAMP_TASK", "utilisation clamps"),
         ("PSI", "PSI"),
+        ("SCHED_AUTOGROUP", "autogroup"),
         ("SCHED_CLASS_EXT", "sched_ext"),
     ];
     let options: Vec<String> = options

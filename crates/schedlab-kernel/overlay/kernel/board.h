@@ -108,6 +108,7 @@ extern struct board *board;
 /* machine.c */
 extern u64 schedlab_entered;
 extern int schedlab_cpus;
+extern bool schedlab_session;
 void schedlab_send(int cpu, u64 what);
 void schedlab_to_host(void);
 void schedlab_settle_own(void);
@@ -133,6 +134,7 @@ struct task_struct *schedlab_task_of_pid(s32 pid);
 
 /* scx.c */
 void schedlab_start_scheduler(void);
+void schedlab_tell_scheduler(void);
 void schedlab_forget(struct task_struct *task);
 
 /* knobs.c */

@@ -19,6 +19,7 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
+#include <trace/events/sched_ext.h>
 #include "scheduler.h"
 
 /* ---- maps as tables ---- */
@@ -480,6 +481,29 @@ bool cancel_delayed_work_sync(struct delayed_work *of)
 
 /* ---- registration ---- */
 
+/*
+ * Why the kernel is about to take the scheduler off, in case that it does not get so far. It says so in the second
+ * line of its dump, and then once more when it has done so.
+ */
+static char why[256];
+
+static void on_dump(void *unused, const char *line)
+{
+	static int lines;
+
+	if (++lines == 2)
+		strscpy(why, skip_spaces(line), sizeof(why));
+}
+
+void schedlab_tell_scheduler(void)
+{
+	if (!why[0])
+		return;
+	schedlab_print("sched_ext was taking the scheduler off: ");
+	schedlab_print(why);
+	schedlab_print("\n");
+}
+
 /* When a scheduler is loaded: between the end of the boot and the beginning of a load, which are 500 ms apart. */
 #define LOAD_AFTER (100 * NSEC_PER_MSEC)
 
@@ -561,6 +585,8 @@ void schedlab_start_scheduler(void)
 		return;
 	if (!known)
 		schedlab_stop("this kernel did not register struct sched_ext_ops");
+	if (register_trace_sched_ext_dump(on_dump, NULL))
+		schedlab_stop("a tracepoint of sched_ext cannot be used");
 	worker = schedlab_thread(work, NULL, "kworker/u:0");
 	schedlab_thread(load_scheduler, NULL, "scx_loader");
 }
@@ -581,6 +607,10 @@ void schedlab_forget(struct task_struct *task)
 #else
 
 void schedlab_start_scheduler(void)
+{
+}
+
+void schedlab_tell_scheduler(void)
 {
 }
 

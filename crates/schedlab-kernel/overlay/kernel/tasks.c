@@ -8,6 +8,7 @@
 #include <linux/hrtimer.h>
 #include <linux/init_task.h>
 #include <linux/kthread.h>
+#include <linux/sched/autogroup.h>
 #include <linux/sched/cputime.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -271,6 +272,12 @@ void put_task_struct_rcu_user(struct task_struct *task)
 	schedlab_forget(task);
 }
 
+struct sighand_struct *__lock_task_sighand(struct task_struct *task, unsigned long *flags)
+{
+	spin_lock_irqsave(&task->sighand->siglock, *flags);
+	return task->sighand;
+}
+
 void do_exit(long code)
 {
 	/* As the kernel's do_exit, which is not a part of the image. */
@@ -426,6 +433,13 @@ static s64 perform_and_wait(u64 call, u64 *of)
 		yield();
 		return 0;
 	case CALL_EXIT:
+#ifdef CONFIG_SCHED_AUTOGROUP
+		/* A task that exits goes back to the root's group (do_exit). */
+		if (schedlab_session) {
+			current->flags |= PF_EXITING;
+			sched_autogroup_exit_task(current);
+		}
+#endif
 		do_exit(0);
 	case CALL_LEAVE:
 		leave();
