@@ -623,9 +623,14 @@ static int rest(void *unused)
 	call_all(schedlab_initcalls, schedlab_initcalls_end);
 	schedlab_start_scheduler();
 #ifdef CONFIG_SCHED_AUTOGROUP
-	/* As setsid does; tasks of the load are made in this session. */
-	if (schedlab_session)
+	/* As setsid does; tasks of the load are made in this session. Debian's 6.1 has the switch off. */
+	if (schedlab_session) {
+		char on[] = "1";
+
+		if (schedlab_set_knob("sched_autogroup_enabled", on))
+			schedlab_stop("the kernel does not switch autogroup on");
 		sched_autogroup_create_attach(current);
+	}
 #endif
 	booted = true;
 	schedlab_become_user();
