@@ -107,7 +107,7 @@ pub struct Built {
     overlay: String,
     /// Where the image is.
     #[serde(skip)]
-    pub(crate) image: PathBuf,
+    pub image: PathBuf,
     /// Whether it was built now.
     #[serde(skip)]
     pub new: bool,
@@ -118,7 +118,7 @@ impl Built {
     ///
     /// # Errors
     /// When nothing was built by this name, or the tree has changed since.
-    pub(crate) fn find(name: &str) -> Result<Self, VmError> {
+    pub fn find(name: &str) -> Result<Self, VmError> {
         let missing = |remedy: String| VmError::Missing {
             what: format!("an image of the scheduler of '{name}'"),
             remedy,

@@ -311,6 +311,8 @@ fn tasks_run_in_order(kernel: &str) {
         }
     }
     assert!(switches > 1_000, "{switches}");
+}
+
 /// When within a tick each CPU switches between two tasks that spin, as a slice ends at a tick: in microseconds.
 fn switches_within_a_tick(kernel: &str, rest: &str) -> BTreeMap<u16, BTreeSet<u64>> {
     let bound = |cpu: u32| format!("\"t{cpu}\": {{\"cpus\": [{cpu}], \"instance\": 2, {SPIN}}}");
@@ -325,7 +327,7 @@ fn switches_within_a_tick(kernel: &str, rest: &str) -> BTreeMap<u16, BTreeSet<u6
         for event in &batch {
             if matches!(event.what, What::Switch { left: Left::Displaced | Left::Preempted, .. }) {
                 // What an interrupt takes is cut off.
-                let within = event.time.0 % 4_000_000 / 10_000 * 10;
+                let within = event.time.0 % 4_000_000 / 50_000 * 50;
                 found.entry(event.cpu.0).or_default().insert(within);
             }
         }
