@@ -168,7 +168,7 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
 
 /// The texts of the files that a simulated machine's name names. A name without a file is one of the program's own.
 fn files_of(machine: &MachineName) -> Vec<Setting> {
-    let named = ["costs", "machine"].into_iter().filter_map(|key| machine.settings.get(key));
+    let named = MachineName::FILES.into_iter().filter_map(|key| machine.settings.get(key));
     let read = |file: &String| {
         let knob = format!("{}{file}", MachineName::FILE);
         Some(Setting { knob, value: schedlab_sys::regular_file::text(Path::new(file)).ok()? })

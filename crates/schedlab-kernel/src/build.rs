@@ -3,6 +3,7 @@
 //! The tree is never written to. A farm of links beside the objects stands for it, with the overlay as one more
 //! architecture. Objects stay, so the next build compiles what changed.
 
+use crate::linking::{self, link_image, stand_ins};
 use crate::overlay;
 use schedlab_model::Nanos;
 use schedlab_sim::OfCode;
@@ -13,7 +14,6 @@ use schedlab_vm::program::run;
 use schedlab_vm::{Checkout, VmError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -67,7 +67,9 @@ const UNITS: [&str; 29] = [
 ];
 /// Functions of the kernel that the overlay's `__wrap_` functions stand before.
 const WRAPPED: [&str; 1] = ["dl_server_update_idle_time"];
-const GLUE: [&str; 4] = ["machine", "tasks", "knobs", "services"];
+/// Units that schedulers of one's own need besides.
+const UNITS_OF_EXT: [&str; 1] = ["kernel/bpf/cpumask"];
+const GLUE: [&str; 5] = ["machine", "tasks", "knobs", "services", "scx"];
 
 /// The name of the architecture.
 const ARCH: &str = "schedlab";
@@ -246,7 +248,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     let making = Making::begin(&cache::images_folder(), &name)?;
     let made = making.path().join("made");
     fs::create_dir(&made).map_err(io_error("keeping the image"))?;
-    place.link(&made.join(IMAGE))?;
+    place.link(&made)?;
     let code = place.about()?;
     let built = Built { name, source, asked, code, overlay, image: PathBuf::new(), new: true };
     let text = serde_json::to_vec_pretty(&built).expect("it is plain values");
@@ -388,8 +390,11 @@ impl Place {
     }
 
     fn units(&self) -> Vec<String> {
+        let config = fs::read_to_string(self.objects.join(".config")).unwrap_or_default();
+        let has_ext = of_config(&config).options.contains("with sched_ext");
+        let of_ext = UNITS_OF_EXT.iter().filter(|_| has_ext);
         let has = |unit: &&&str| self.tree.join(format!("{unit}.c")).is_file();
-        let units = UNITS.iter().filter(has).map(|unit| format!("{unit}.o"));
+        let units = UNITS.iter().chain(of_ext).filter(has).map(|unit| format!("{unit}.o"));
         let glue = GLUE.iter().map(|unit| format!("arch/{ARCH}/kernel/{unit}.o"));
         glue.chain(units).collect()
     }
@@ -401,12 +406,14 @@ impl Place {
         self.make(&words, until)
     }
 
-    /// Links the image: what the units lack comes from the kernel's library, or is stood in for.
-    fn link(&self, image: &Path) -> Result<(), VmError> {
+    /// Links the image: what the units lack comes from the kernel's library, or is stood in for. What a scheduler
+    /// needs to be linked to it stays beside it.
+    fn link(&self, made: &Path) -> Result<(), VmError> {
         let folder = self.farm.with_file_name("link");
         fs::create_dir_all(&folder).map_err(io_error("linking the image"))?;
-        let [library, whole, stubs, layout] =
-            ["library.a", "whole.o", "stubs.S", "image.lds"].map(|name| folder.join(name));
+        let [library, stubs, layout] =
+            ["library.a", "stubs.S", "image.lds"].map(|name| folder.join(name));
+        let whole = made.join(linking::WHOLE);
         let _ = fs::remove_file(&library);
         let of =
             |folder: &str| cache::files(&self.objects.join(folder), |name| name.ends_with(".o"));
@@ -423,19 +430,38 @@ impl Place {
         let mut ask = Command::new("nm");
         let missing = run(ask.arg("-u").arg(&whole), "looking for what the image lacks")?;
         let missing = missing.lines().filter_map(|line| line.split_whitespace().last());
-        let text = stand_ins(missing);
-        // Plain: in the private folder of the build.
-        fs::write(&stubs, text).map_err(io_error("writing stand-ins"))?;
-        // Plain: in the private folder of the build.
-        fs::write(&layout, overlay::LAYOUT).map_err(io_error("writing the layout"))?;
-        let mut assemble = Command::new("gcc");
-        let object = stubs.with_extension("o");
-        assemble.arg("-c").arg("-o").arg(&object).arg(&stubs);
-        run(&mut assemble, "assembling stand-ins")?;
-        let mut link = Command::new("ld");
-        link.args(["-static", "-nostdlib", "-z", "noexecstack", "--no-warn-rwx-segments", "-T"]);
-        link.arg(&layout).arg("-o").arg(image).arg(&whole).arg(&object);
-        run(&mut link, "linking the image").map(|_| ())
+        let keep = |path: &Path, text: &str| {
+            // Plain: in private folders of the build.
+            fs::write(path, text).map_err(io_error("linking the image"))
+        };
+        keep(&stubs, &stand_ins(missing))?;
+        keep(&layout, overlay::LAYOUT)?;
+        link_image(&[&whole], &stubs, &layout, &made.join(IMAGE))?;
+        if let Ok(source) = fs::read_to_string(self.tree.join("kernel/sched/ext.c")) {
+            keep(&made.join(linking::TYPES), &linking::types(&source))?;
+            keep(&made.join(linking::WORDS), &self.words()?)?;
+        }
+        Ok(())
+    }
+
+    /// The compiler's folder, then its words for a unit of this kernel that is a sched_ext scheduler, one a line.
+    fn words(&self) -> Result<String, VmError> {
+        let doing = io_error("reading how a unit was compiled");
+        let file = self.objects.join(format!("arch/{ARCH}/kernel/.scx.o.cmd"));
+        let text = fs::read_to_string(file).map_err(doing)?;
+        let line = text.lines().find_map(|line| line.split_once(":= gcc "));
+        let line = line.map_or("", |(_, words)| words.split(" -c ").next().unwrap_or_default());
+        let words =
+            line.split_whitespace().filter(|word| !word.starts_with("-W") && !word.contains('\''));
+        let own = [
+            format!("{}/arch/{ARCH}/scx", self.farm.display()),
+            format!("{}/tools/sched_ext/include", self.farm.display()),
+        ];
+        let own = own.iter().map(|folder| format!("-I{folder}"));
+        // Glue takes no time; a scheduler is code of the kernel.
+        let last = ["-DKBUILD_MODNAME=\"scx\"", "-fsanitize-coverage=trace-pc"];
+        let words = words.map(str::to_owned).chain(own).chain(last.map(str::to_owned));
+        Ok(words.fold(format!("{}\n", self.objects.display()), |all, word| all + &word + "\n"))
     }
 
     /// What the configuration and the tree say of the kernel.
@@ -462,6 +488,7 @@ fn of_config(config: &str) -> OfCode {
         ("SCHED_CORE", "core scheduling"),
         ("UCLAMP_TASK", "utilisation clamps"),
         ("PSI", "PSI"),
+        ("SCHED_AUTOGROUP", "autogroup"),
         ("SCHED_CLASS_EXT", "sched_ext"),
     ];
     let options: Vec<String> = options
@@ -469,36 +496,11 @@ fn of_config(config: &str) -> OfCode {
         .map(|(symbol, word)| format!("{} {word}", if has(symbol) { "with" } else { "without" }))
         .collect();
     OfCode {
-        release: String::new(),
         hz: hz.and_then(|hz| hz.parse().ok()).unwrap_or(250),
         preempt: preempt.to_owned(),
         options: format!(", {}", options.join(", ")),
-        knobs: Vec::new(),
+        ..OfCode::default()
     }
-}
-
-/// Assembly for names that the image lacks: memory, functions that do nothing, and functions that end the run.
-fn stand_ins<'n>(missing: impl Iterator<Item = &'n str>) -> String {
-    let listed = |text: &'static str| -> BTreeSet<&'static str> { text.lines().collect() };
-    let data = listed(overlay::DATA);
-    let nothing = listed(overlay::NOTHING);
-    let of_layout = |name: &str| {
-        overlay::LAYOUT.contains(&format!("{name} = "))
-            || overlay::LAYOUT.contains(&format!("{name}="))
-    };
-    let mut text = String::new();
-    for name in missing.filter(|name| !of_layout(name)) {
-        let _ = writeln!(text, ".globl {name}");
-        let _ = match name {
-            _ if data.contains(name) => writeln!(text, ".bss\n.balign 64\n{name}: .zero 16384"),
-            _ if nothing.contains(name) => writeln!(text, ".text\n{name}: xor %eax, %eax\n\tret"),
-            _ => writeln!(
-                text,
-                ".text\n{name}: mov $9f, %edi\n\tjmp schedlab_trap\n.section .rodata\n9: .asciz \"{name}\""
-            ),
-        };
-    }
-    text
 }
 
 /// Writes a file if it does not hold this text.
@@ -533,15 +535,6 @@ fn mirror(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_the_image_lacks_is_memory_or_nothing_or_ends_the_run() {
-        let text = stand_ins(["init_mm", "rcu_all_qs", "jiffies", "surprise"].into_iter());
-        assert!(text.contains("init_mm: .zero"), "{text}");
-        assert!(text.contains("rcu_all_qs: xor"), "{text}");
-        assert!(text.contains("surprise: mov $9f"), "{text}");
-        assert!(!text.contains("jiffies"), "{text}");
-    }
 
     #[test]
     fn names_of_images_say_tree_revision_and_configuration() {

@@ -1,5 +1,6 @@
 //! The child's side: one process maps one image, performs one run, and tells it as frames.
 
+use crate::scheduler;
 use crate::symbols::Symbols;
 use schedlab_model::{Event, TraceInfo, Warning};
 use schedlab_sim::{BOARD_WORDS, Board, Image, Model, OfCode, Simulated};
@@ -27,6 +28,8 @@ pub(crate) struct ChildRequest {
     pub(crate) image: PathBuf,
     /// The machine's name.
     pub(crate) machine: String,
+    /// Variables of the scheduler that is linked to the image.
+    pub(crate) set: Vec<(String, u64)>,
     /// The text of the file of costs.
     pub(crate) costs: Option<String>,
     pub(crate) code: OfCode,
@@ -88,7 +91,7 @@ fn live() -> io::Result<()> {
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
     let asked: ChildRequest = serde_json::from_slice(&text)?;
-    let board = board(&asked.image);
+    let board = board(&asked.image, &asked.set);
     let name = asked.machine.parse().map_err(io::Error::other)?;
     let model = Model::of_code(&name, asked.costs.as_deref(), asked.code);
     let both = board.map_err(|error| error.to_string()).and_then(|board| Ok((board, model?)));
@@ -107,8 +110,9 @@ fn live() -> io::Result<()> {
 }
 
 /// Maps an image into this process.
-fn board(path: &Path) -> io::Result<Board> {
-    let file = regular_file::read(path, regular_file::PROGRAM_MAX)?;
+fn board(path: &Path, set: &[(String, u64)]) -> io::Result<Board> {
+    let mut file = regular_file::read(path, regular_file::PROGRAM_MAX)?;
+    scheduler::set(&mut file, set).map_err(io::Error::other)?;
     let symbols = Symbols::of(&file);
     let image = Mapped::load(&file, BOARD_WORDS, ARENA)?;
     Ok(Board::new(Box::new(Entered { image, symbols })))

@@ -10,8 +10,10 @@
 
 pub mod build;
 mod child;
+mod linking;
 mod machine;
 mod overlay;
+mod scheduler;
 mod symbols;
 
 pub use child::{ARGUMENT, child};

@@ -2,7 +2,8 @@
 
 use crate::build::Built;
 use crate::child::{ARGUMENT, ChildRequest, KnobsReply};
-use schedlab_model::{MachineFacts, Nanos};
+use crate::scheduler;
+use schedlab_model::{MachineFacts, Nanos, Setting};
 use schedlab_sim::{Model, OfCode, Simulated};
 use schedlab_sys::process;
 use schedlab_vm::frame;
@@ -18,7 +19,10 @@ use std::process::{Child, Command, Stdio};
 pub struct OfTree {
     name: MachineName,
     costs: Option<String>,
-    built: Built,
+    /// The image; with a scheduler linked to it, if one was asked for.
+    image: PathBuf,
+    /// Variables of that scheduler.
+    set: Vec<(String, u64)>,
     code: OfCode,
     /// It checks and describes; it does not run.
     like: Simulated,
@@ -42,8 +46,17 @@ impl OfTree {
         let built = Built::find(&tree).map_err(|why| refused(why.to_string()))?;
         // Settings are checked before anything boots.
         Model::of_code(name, costs.as_deref(), built.code.clone()).map_err(refused)?;
+        let set = scheduler::settings(name.settings.get(scheduler::SET)).map_err(refused)?;
+        let linked = name.settings.get(scheduler::FILE).map(|file| scheduler::link(&built, file));
+        let linked = linked.transpose().map_err(refused)?;
+        if linked.is_none() && !set.is_empty() {
+            let why = format!("{} needs {}=FILE.bpf.c", scheduler::SET, scheduler::FILE);
+            return Err(refused(why));
+        }
+        let image = linked.as_ref().map_or(&built.image, |linked| &linked.image).clone();
         let asked = ChildRequest {
-            image: built.image.clone(),
+            image: image.clone(),
+            set: set.clone(),
             machine: name.to_string(),
             costs: costs.clone(),
             code: built.code.clone(),
@@ -56,9 +69,13 @@ impl OfTree {
             KnobsReply::Knobs(knobs) => knobs,
             KnobsReply::Wrong(why) => return Err(MachineError::Load(why)),
         };
-        let code = OfCode { knobs, ..built.code.clone() };
-        let model = Model::of_code(name, costs.as_deref(), code.clone()).map_err(refused)?;
-        Ok(Self { name: name.clone(), costs, built, code, like: Simulated::new(model) })
+        let scheduler = linked.as_ref().map_or(String::new(), |linked| linked.name.clone());
+        let code = OfCode { knobs, scheduler, ..built.code };
+        let mut model = Model::of_code(name, costs.as_deref(), code.clone()).map_err(refused)?;
+        model.files.extend(linked.zip(name.settings.get(scheduler::FILE)).map(|(linked, file)| {
+            Setting { knob: format!("{}{file}", MachineName::FILE), value: linked.text }
+        }));
+        Ok(Self { name: name.clone(), costs, image, set, code, like: Simulated::new(model) })
     }
 }
 
@@ -78,7 +95,8 @@ impl Machine for OfTree {
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         let trace = if spec.record.is_some() { out.path(Stream::Trace) } else { PathBuf::new() };
         let asked = ChildRequest {
-            image: self.built.image.clone(),
+            image: self.image.clone(),
+            set: self.set.clone(),
             machine: self.name.to_string(),
             costs: self.costs.clone(),
             code: self.code.clone(),

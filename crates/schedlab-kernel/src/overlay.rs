@@ -62,8 +62,16 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     file!("kernel/board.h"),
     file!("kernel/knobs.c"),
     file!("kernel/machine.c"),
+    file!("kernel/scheduler.h"),
+    file!("kernel/scx.c"),
     file!("kernel/services.c"),
     file!("kernel/tasks.c"),
+    file!("scx/bpf/bpf_core_read.h"),
+    file!("scx/bpf/bpf_helpers.h"),
+    file!("scx/bpf/bpf_tracing.h"),
+    file!("scx/end.h"),
+    file!("scx/scx/common.bpf.h"),
+    file!("scx/vmlinux.h"),
 ];
 
 /// Lays out the image and gives it its address.

@@ -35,6 +35,8 @@ const ARGUMENTS: usize = 4;
 const RESULT: usize = 12;
 const PASSED: usize = 13;
 const STOPPED: usize = 14;
+/// The value of `STOPPED` if the linked scheduler ended.
+const SCHEDULER_ENDED: u64 = 2;
 const TRACED: usize = 15;
 const TRACE_AT: usize = 16;
 const ARENA: usize = TRACE_AT + TRACE;
@@ -79,6 +81,10 @@ pub(crate) struct ControlGroup {
 pub(crate) struct Preparation {
     /// Whether idle CPUs poll, so that a wakeup needs no interrupt; otherwise they halt.
     pub(crate) polls: bool,
+    /// Whether the ticks of CPUs are spread over half a tick (`skew_tick=1`); otherwise all CPUs tick at once.
+    pub(crate) skews: bool,
+    /// Whether the load is a session, which has a group of its own.
+    pub(crate) autogroup: bool,
     /// Knobs with their values, by the kernel's names.
     pub(crate) knobs: Vec<(String, String)>,
     /// Control groups; parents come first.
@@ -262,7 +268,7 @@ impl Board {
         hardware: &Hardware,
         prepare: &Preparation,
     ) -> Result<(), String> {
-        self.boot(hardware, prepare.polls)?;
+        self.boot(hardware, prepare)?;
         for (name, value) in &prepare.knobs {
             self.set_text(DATA_AT, &name[..name.len().min(NAME - 1)]);
             self.set_text(DATA_AT + NAME / 8, value);
@@ -294,7 +300,7 @@ impl Board {
         Ok(())
     }
 
-    fn boot(&mut self, hardware: &Hardware, polls: bool) -> Result<(), String> {
+    fn boot(&mut self, hardware: &Hardware, prepare: &Preparation) -> Result<(), String> {
         let places = hardware.topology().places();
         let mut nodes: Vec<u32> = places.iter().map(|place| place.node).collect();
         nodes.sort_unstable();
@@ -309,7 +315,9 @@ impl Board {
         let places = places.iter().enumerate().flat_map(of_cpu);
         let words: Vec<u64> = places.chain((0..count * count).map(distance)).collect();
         words.iter().enumerate().for_each(|(at, &word)| self.image.set_word(DATA_AT + at, word));
-        self.set_arguments(&[hardware.cpus() as u64, u64::from(polls)]);
+        let switches = [prepare.polls, prepare.skews, prepare.autogroup].map(u64::from);
+        let cpus = hardware.cpus() as u64;
+        self.set_arguments(&[cpus, switches[0], switches[1], switches[2]]);
         self.call(BOOT, 0, 0).map(|_| ())
     }
 
@@ -382,6 +390,14 @@ impl Board {
     /// What the kernel printed, and where it was.
     fn last_words(&self, now: u64, cpu: usize) -> String {
         let said = self.said();
+        if self.image.word(STOPPED) == SCHEDULER_ENDED {
+            let of_scheduler = said.lines().filter(|line| line.starts_with("sched_ext: "));
+            let lines: Vec<&str> = of_scheduler.collect();
+            let lines = lines.join("\n");
+            return format!(
+                "the sched_ext scheduler ended at {now} ns; the kernel's words:\n{lines}"
+            );
+        }
         let mut lines: Vec<String> = said.lines().rev().take(20).map(str::to_owned).collect();
         lines.reverse();
         let traced = self.image.word(TRACED).min(TRACE as u64) as usize;

@@ -23,6 +23,9 @@ impl MachineName {
     /// file says something else.
     pub const FILE: &str = "machine:";
 
+    /// Settings of a simulated machine that may name a file.
+    pub const FILES: [&str; 3] = ["costs", "machine", "scx"];
+
     /// A machine of this kind without settings.
     #[must_use]
     pub fn of(kind: &str) -> Self {

@@ -357,7 +357,7 @@ fn described(name: &mut MachineName) -> Result<Option<String>, String> {
 
 /// The texts of the files that a name names, as a plan keeps them. The program's own have none.
 fn texts(name: &MachineName) -> Vec<Setting> {
-    let files = ["costs", FILE].into_iter().filter_map(|key| name.settings.get(key));
+    let files = MachineName::FILES.into_iter().filter_map(|key| name.settings.get(key));
     let read = |file: &String| {
         let knob = format!("{}{file}", MachineName::FILE);
         Some(Setting { knob, value: schedlab_sys::regular_file::text(Path::new(file)).ok()? })

@@ -85,7 +85,7 @@ struct board {
 	s64 result;
 	/* Time that passed inside, in nanoseconds. */
 	u64 passed;
-	/* Whether the image stopped for good, and how many return addresses `trace` has. */
+	/* Whether the image stopped for good (2: the linked scheduler ended), and how many return addresses `trace` has. */
 	u64 stopped, traced, trace[BOARD_TRACE];
 	u64 arena, arena_bytes, arena_used;
 	u64 records, touched, text_bytes;
@@ -108,9 +108,11 @@ extern struct board *board;
 /* machine.c */
 extern u64 schedlab_entered;
 extern int schedlab_cpus;
+extern bool schedlab_session;
 void schedlab_send(int cpu, u64 what);
 void schedlab_to_host(void);
 void schedlab_settle_own(void);
+bool schedlab_sent_own(void);
 void schedlab_interrupt(u64 outside);
 void schedlab_new_stack(struct task_struct *task, void (*first)(struct task_struct *from));
 void *schedlab_take_per_cpu(size_t bytes, size_t align);
@@ -126,6 +128,14 @@ u64 schedlab_newidle_cost(void);
 void schedlab_become_user(void) __noreturn;
 void schedlab_wake(u64 task, bool sync, bool signal);
 struct task_struct *schedlab_thread(int (*work)(void *), void *of, const char *name);
+
+/* The task with a pid, unless it is gone. */
+struct task_struct *schedlab_task_of_pid(s32 pid);
+
+/* scx.c */
+void schedlab_start_scheduler(void);
+void schedlab_tell_scheduler(void);
+void schedlab_forget(struct task_struct *task);
 
 /* knobs.c */
 s64 schedlab_list_knobs(void);

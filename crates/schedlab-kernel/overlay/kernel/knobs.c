@@ -117,6 +117,9 @@ void __register_sysctl_init(const char *path, struct ctl_table *table, const cha
 
 /* ---- the handlers of sysctls (kernel/sysctl.c is not part of the image) ---- */
 
+/* What SYSCTL_ZERO, SYSCTL_ONE and so on name (include/linux/sysctl.h). */
+const int sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
+
 static int limit(void *bound, int otherwise)
 {
 	return bound ? *(int *)bound : otherwise;

@@ -8,10 +8,12 @@
  */
 #include <linux/version.h>
 #include <linux/clockchips.h>
+#include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/cpuset.h>
 #include <linux/hrtimer.h>
+#include <linux/init.h>
 #include <linux/init_task.h>
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
@@ -21,6 +23,7 @@
 #include <linux/sched/clock.h>
 #include <linux/sched/idle.h>
 #include <linux/sched/init.h>
+#include <linux/sched/autogroup.h>
 #include <linux/sched/isolation.h>
 #include <linux/sched/loadavg.h>
 #include <linux/sched/task.h>
@@ -64,6 +67,8 @@ u64 schedlab_blocks;
 static u64 blocks_before;
 static struct task_struct *switched_from;
 static bool booted, idle_polls;
+/* Whether the load is a session: a process group that has a scheduling group of its own. */
+bool schedlab_session;
 
 
 /* ---- stacks ---- */
@@ -159,6 +164,7 @@ void schedlab_give_up(void)
 	unsigned long *frame = __builtin_frame_address(0);
 
 	board->stopped = 1;
+	schedlab_tell_scheduler();
 	while (board->traced < BOARD_TRACE && frame[1]) {
 		board->trace[board->traced++] = frame[1];
 		if ((unsigned long *)frame[0] <= frame || frame[0] - (unsigned long)frame > STACK_BYTES)
@@ -396,6 +402,11 @@ void schedlab_settle_own(void)
 	}
 }
 
+bool schedlab_sent_own(void)
+{
+	return cpus[schedlab_cpu].own;
+}
+
 void schedlab_interrupt(u64 what)
 {
 	what |= board->cpus[schedlab_cpu].sent;
@@ -519,6 +530,7 @@ static void read_places(void)
 
 extern char __per_cpu_start[], __per_cpu_end[];
 extern initcall_t schedlab_early[], schedlab_early_end[], schedlab_initcalls[], schedlab_initcalls_end[];
+extern struct obs_kernel_param schedlab_setup[], schedlab_setup_end[];
 extern void sched_init_smp(void);
 
 /* What per-CPU memory may be allocated while the machine runs. */
@@ -551,6 +563,16 @@ void *schedlab_take_per_cpu(size_t bytes, size_t align)
 	if (per_cpu_used > fixed + PER_CPU_MORE)
 		schedlab_stop("per-CPU memory is used up");
 	return at;
+}
+
+/* A word of the kernel's command line, as parse_early_param reads it. */
+static void set_early(const char *name, char *value)
+{
+	struct obs_kernel_param *at;
+
+	for (at = schedlab_setup; at < schedlab_setup_end; at++)
+		if (at->early && !strcmp(at->str, name))
+			at->setup_func(value);
 }
 
 static void call_all(initcall_t *from, initcall_t *to)
@@ -588,13 +610,28 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 	return 0;
 }
 
+/* Making it may give way to init. */
+static DECLARE_COMPLETION(kthreadd_done);
+
 static int rest(void *unused)
 {
+	wait_for_completion(&kthreadd_done);
 	call_all(schedlab_early, schedlab_early_end);
 	smp_init();
 	sched_init_smp();
 	system_state = SYSTEM_RUNNING;
 	call_all(schedlab_initcalls, schedlab_initcalls_end);
+	schedlab_start_scheduler();
+#ifdef CONFIG_SCHED_AUTOGROUP
+	/* As setsid does; tasks of the load are made in this session. Debian's 6.1 has the switch off. */
+	if (schedlab_session) {
+		char on[] = "1";
+
+		if (schedlab_set_knob("sched_autogroup_enabled", on))
+			schedlab_stop("the kernel does not switch autogroup on");
+		sched_autogroup_create_attach(current);
+	}
+#endif
 	booted = true;
 	schedlab_become_user();
 }
@@ -617,6 +654,7 @@ static void start_machine(struct task_struct *from)
 	system_state = SYSTEM_SCHEDULING;
 	schedlab_thread(rest, NULL, "init");
 	schedlab_thread(kthreadd, NULL, "kthreadd");
+	complete(&kthreadd_done);
 	schedule_preempt_disabled();
 	cpu_startup_entry(CPUHP_ONLINE);
 }
@@ -629,6 +667,9 @@ static void boot(void)
 		schedlab_stop("an image boots once");
 	schedlab_cpus = board->arguments[0];
 	idle_polls = board->arguments[1];
+	if (board->arguments[2])
+		set_early("skew_tick", "1");
+	schedlab_session = board->arguments[3];
 	if (schedlab_cpus < 1 || schedlab_cpus > NR_CPUS)
 		schedlab_stop("this image was built for at most %d CPUs", NR_CPUS);
 	set_nr_cpu_ids(schedlab_cpus);

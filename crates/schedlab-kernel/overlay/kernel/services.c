@@ -304,6 +304,17 @@ int _printk_deferred(const char *format, ...)
 	return 0;
 }
 
+/* The image does not know the names of its functions. */
+int sprint_symbol(char *to, unsigned long address)
+{
+	return sprintf(to, "%#lx", address);
+}
+
+int sprint_symbol_no_offset(char *to, unsigned long address)
+{
+	return sprint_symbol(to, address);
+}
+
 /* What a kernel warns of on a machine may be harmless; here it would make a result that nobody can trust. */
 void warn_slowpath_fmt(const char *file, int line, unsigned int taint, const char *format, ...)
 {

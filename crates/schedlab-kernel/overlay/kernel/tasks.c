@@ -8,6 +8,7 @@
 #include <linux/hrtimer.h>
 #include <linux/init_task.h>
 #include <linux/kthread.h>
+#include <linux/sched/autogroup.h>
 #include <linux/sched/cputime.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -34,6 +35,9 @@ struct schedlab_task {
 static struct schedlab_task **load;
 /* Threads of the kernel, which stay. */
 static struct schedlab_task *threads;
+/* Tasks by their pids, until they are gone. */
+#define PIDS_MAX (LOAD_MAX + (1 << 16))
+static struct task_struct **tasks;
 static int next_pid = 1;
 
 static struct schedlab_task *own(struct task_struct *task)
@@ -117,6 +121,9 @@ static struct schedlab_task *copy_task(u64 name)
 	*task = init_task;
 	made->name = name;
 	task->flags &= ~(PF_IDLE | PF_NO_SETAFFINITY | PF_KTHREAD);
+	if (next_pid >= PIDS_MAX)
+		schedlab_stop("there are more than %d tasks", PIDS_MAX);
+	tasks[next_pid] = task;
 	task->pid = task->tgid = next_pid++;
 	refcount_set(&task->usage, 2);
 	task->cpus_ptr = &task->cpus_mask;
@@ -172,6 +179,8 @@ static void fork_scheduling(struct schedlab_task *made, int group)
 	sched_post_fork(task);
 }
 
+static void arrive(void);
+
 static void first_of_thread(struct task_struct *from)
 {
 	struct schedlab_task *self = own(current);
@@ -185,6 +194,7 @@ static void first_of_load(struct task_struct *from)
 {
 	schedule_tail(from);
 	local_irq_enable();
+	arrive();
 	schedlab_become_user();
 }
 
@@ -240,7 +250,7 @@ struct task_struct *fork_idle(int cpu)
 	struct schedlab_task *made = copy_task(NOBODY);
 	struct task_struct *task = &made->task;
 
-	next_pid--;
+	tasks[--next_pid] = NULL;
 	task->pid = task->tgid = 0;
 	task->flags |= PF_KTHREAD;
 	if (!set_kthread_struct(task))
@@ -248,6 +258,24 @@ struct task_struct *fork_idle(int cpu)
 	fork_scheduling(made, 0);
 	init_idle(task, cpu);
 	return task;
+}
+
+struct task_struct *schedlab_task_of_pid(s32 pid)
+{
+	return pid > 0 && pid < PIDS_MAX ? tasks[pid] : NULL;
+}
+
+/* Nobody waits for a dead task: it is gone when it has left its CPU. */
+void put_task_struct_rcu_user(struct task_struct *task)
+{
+	tasks[task->pid] = NULL;
+	schedlab_forget(task);
+}
+
+struct sighand_struct *__lock_task_sighand(struct task_struct *task, unsigned long *flags)
+{
+	spin_lock_irqsave(&task->sighand->siglock, *flags);
+	return task->sighand;
 }
 
 void do_exit(long code)
@@ -405,6 +433,13 @@ static s64 perform_and_wait(u64 call, u64 *of)
 		yield();
 		return 0;
 	case CALL_EXIT:
+#ifdef CONFIG_SCHED_AUTOGROUP
+		/* A task that exits goes back to the root's group (do_exit). */
+		if (schedlab_session) {
+			current->flags |= PF_EXITING;
+			sched_autogroup_exit_task(current);
+		}
+#endif
 		do_exit(0);
 	case CALL_LEAVE:
 		leave();
@@ -416,11 +451,14 @@ static s64 perform_and_wait(u64 call, u64 *of)
 	case CALL_GROUP_SET:
 		return write_group(of[0], (char *)board->data, (char *)board->data + 256);
 	default:
-		/* What happens between two ways out happens at once: preemption waits for the way out. */
-		preempt_disable();
+		/*
+		 * What happens between two ways out happens at once: preemption waits for the way out, also where
+		 * the kernel offers it (might_resched), which preempt_disable() prevents in kernels that count alone.
+		 */
+		__preempt_count_add(PREEMPT_OFFSET);
 		board->result = perform_at_once(call, of);
 		schedlab_settle_own();
-		preempt_enable_no_resched();
+		__preempt_count_sub(PREEMPT_OFFSET);
 		return board->result;
 	}
 }
@@ -435,6 +473,12 @@ static void perform(void)
 		interrupted();
 		return;
 	}
+	/* The machine has come up, and other CPUs still send what they have to send. */
+	if (board->call == CALL_BOOT) {
+		schedlab_interrupt(0);
+		leave();
+		return;
+	}
 	result = perform_and_wait(board->call, board->arguments);
 	if (self->cut) {
 		self->cut = false;
@@ -445,12 +489,26 @@ static void perform(void)
 		board->result = result;
 }
 
+/*
+ * The way out to user space of a task that got its CPU meanwhile. Who had it before may have sent the CPU an
+ * interrupt while it chose this task, and that comes first.
+ */
+static void arrive(void)
+{
+	while (schedlab_sent_own()) {
+		schedlab_settle_own();
+		if (need_resched())
+			schedule();
+	}
+}
+
 /* The life of a task of the load: the world says what it does next. */
 void schedlab_become_user(void)
 {
 	for (;;) {
 		schedlab_to_host();
 		perform();
+		arrive();
 	}
 }
 
@@ -561,6 +619,7 @@ u64 schedlab_newidle_cost(void)
 void schedlab_boot_tasks(void)
 {
 	load = schedlab_take(LOAD_MAX * sizeof(*load));
+	tasks = schedlab_take(PIDS_MAX * sizeof(*tasks));
 	root_task_group.css.ss = &cpu_cgrp_subsys;
 	root_task_group.css.cgroup = schedlab_take(sizeof(struct cgroup));
 	sets[0] = &init_css_set;

@@ -8,16 +8,18 @@
     reason = "a test program with a main of its own is not seen as one"
 )]
 
+mod scx;
+
 use schedlab_kernel::build::{Built, Wanted, build};
 use schedlab_kernel::{ARGUMENT, OfTree, child};
-use schedlab_model::{Cpu, Event, Nanos, Pid, Setting, What};
+use schedlab_model::{Cpu, Event, Left, Nanos, Pid, Setting, What};
 use schedlab_stats::Random;
 use schedlab_vm::VmError;
 use schedlab_workload::{
     Figure, Interval, Machine, MachineError, Observed, Output, RecordSpec, RunSpec, Stream,
     WorkloadSpec,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -32,6 +34,14 @@ const TESTS: &[(&str, Test)] = &[
     ("two_runs_are_equal_byte_for_byte", two_runs_are_equal),
     ("the_code_of_the_kernel_takes_time", code_takes_time),
     ("tasks_run_on_one_cpu_at_a_time_after_their_wakeups", tasks_run_in_order),
+    ("ticks_are_skewed_as_the_kernel_says", ticks_are_skewed),
+    ("a_session_has_a_group_of_its_own", sessions_have_groups),
+    ("schedulers_of_the_tree_schedule", scx::schedulers_of_the_tree_schedule),
+    ("a_scheduler_decides_who_runs", scx::a_scheduler_decides_who_runs),
+    ("two_runs_of_a_scheduler_are_equal", scx::two_runs_of_a_scheduler_are_equal),
+    ("a_scheduler_that_errs_ends_the_run", scx::a_scheduler_that_errs_ends_the_run),
+    ("what_a_scheduler_may_not_do_is_named", scx::what_a_scheduler_may_not_do_is_named),
+    ("random_scenarios_end_under_schedulers", scx::random_scenarios_end_under_schedulers),
     ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
     ("random_scenarios_end_without_a_trap_or_a_warning", random_scenarios_end),
 ];
@@ -303,10 +313,58 @@ fn tasks_run_in_order(kernel: &str) {
     assert!(switches > 1_000, "{switches}");
 }
 
+/// When within a tick each CPU switches between two tasks that spin, as a slice ends at a tick: in microseconds.
+fn switches_within_a_tick(kernel: &str, rest: &str) -> BTreeMap<u16, BTreeSet<u64>> {
+    let bound = |cpu: u32| format!("\"t{cpu}\": {{\"cpus\": [{cpu}], \"instance\": 2, {SPIN}}}");
+    let load = tasks(&(0..4).map(bound).collect::<Vec<_>>().join(", "));
+    let load = RunSpec { record: Some(RecordSpec::default()), ..load };
+    let folder = tempfile::tempdir().unwrap();
+    let mut told = Traced(folder.path().join("x.dat"), Observed::default());
+    machine(kernel, rest).unwrap().run(&load, &mut told).unwrap();
+    let mut source = schedlab_trace::open(&told.0).unwrap();
+    let (mut batch, mut found) = (Vec::new(), BTreeMap::<u16, BTreeSet<u64>>::new());
+    while source.next(&mut batch).unwrap() {
+        for event in &batch {
+            if matches!(event.what, What::Switch { left: Left::Displaced | Left::Preempted, .. }) {
+                // What an interrupt takes is cut off.
+                let within = event.time.0 % 4_000_000 / 50_000 * 50;
+                found.entry(event.cpu.0).or_default().insert(within);
+            }
+        }
+    }
+    found
+}
+
+fn ticks_are_skewed(kernel: &str) {
+    let aligned = switches_within_a_tick(kernel, "cpus=4");
+    let skewed = switches_within_a_tick(kernel, "cpus=4,skew-tick=true");
+    for cpu in 0..4 {
+        // The CPUs share half a tick of 4 ms (tick_setup_sched_timer).
+        let offset = u64::from(cpu) * 500;
+        assert!(aligned[&cpu].contains(&0), "{aligned:?}");
+        assert!(skewed[&cpu].contains(&offset), "{skewed:?}");
+        assert!(cpu == 0 || !skewed[&cpu].contains(&0), "{skewed:?}");
+    }
+}
+
+fn sessions_have_groups(kernel: &str) {
+    let load = tasks(&format!(
+        "\"a\": {{\"instance\": 3, {SPIN}}}, \"b\": {{\"taskgroup\": \"/b\", {SPIN}}}"
+    ));
+    // Beside a group of weight 1024, each task of the root has its own weight, and a session has one.
+    let told = run(kernel, "cpus=1", &load);
+    near(time(&told, "b") / 2.0, 0.25, 0.01, "a group beside three tasks of the root");
+    let told = run(kernel, "cpus=1,autogroup=true", &load);
+    near(time(&told, "b") / 2.0, 0.5, 0.01, "a group beside a session");
+    let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
+    run(kernel, "cpus=4,autogroup=true", &load);
+}
+
 fn wrong_machines_are_refused(kernel: &str) {
     for (rest, part) in [
         ("cpus=0", "invalid number of CPUs 0"),
         ("hz=1000", "a build decides it"),
+        ("skew-tick=1", "invalid skew-tick=1"),
         ("irq=10us/1ms", "does not work with a kernel's own code yet"),
         ("idle=nap", "use halt or poll"),
     ] {

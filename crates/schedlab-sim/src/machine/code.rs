@@ -12,7 +12,7 @@ use schedlab_workload::MachineName;
 use schedlab_workload::knobs::{FEATURES, TUNABLES, read, tunable};
 
 /// Parts of the world that a kernel's own code does not know of yet.
-const NOT_YET: [&str; 5] = ["irq", "steal", "skew-tick", "autogroup", "like"];
+const NOT_YET: [&str; 3] = ["irq", "steal", "like"];
 /// What a build decides.
 const OF_BUILD: [&str; 2] = ["hz", "preempt"];
 
@@ -23,7 +23,9 @@ impl Model {
     /// As [`Model::of`].
     pub fn of_code(name: &MachineName, costs: Option<&str>, code: OfCode) -> Result<Self, String> {
         let mut rest = name.clone();
-        rest.settings.remove("kernel");
+        for key in ["kernel", "scx", "scx-set"] {
+            rest.settings.remove(key);
+        }
         for key in NOT_YET.iter().chain(&OF_BUILD) {
             if !rest.settings.contains_key(*key) {
                 continue;
@@ -52,8 +54,16 @@ impl Model {
         model.preempt_kernel = matches!(code.preempt.as_str(), "full" | "lazy");
         // The kernel's RCU thread is none of its scheduler.
         model.costs = Costs { rcu: 0, ..model.costs };
+        // Both are the kernel's here.
+        let skews = std::mem::take(&mut model.parts.skew_tick);
+        let autogroup = std::mem::take(&mut model.autogroup);
+        if autogroup && !code.options.contains("with autogroup") {
+            return Err(format!(
+                "{OF_NAME}invalid autogroup: this kernel has none (CONFIG_SCHED_AUTOGROUP)"
+            ));
+        }
         model.code = Some(code);
-        model.prepared = Preparation { polls, ..Preparation::default() };
+        model.prepared = Preparation { polls, skews, autogroup, ..Preparation::default() };
         Ok(model)
     }
 

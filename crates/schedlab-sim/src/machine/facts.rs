@@ -34,6 +34,12 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
              times were not compared with a kernel on a machine"
                 .to_owned(),
         );
+        if !code.scheduler.is_empty() {
+            notes.push(format!(
+                "the sched_ext scheduler {} schedules ordinary tasks; its user half does not run",
+                code.scheduler
+            ));
+        }
         return notes;
     }
     if !model.kernel.is_linux() {
@@ -57,6 +63,8 @@ pub(super) fn of(model: &Model, knobs: &[Knob]) -> MachineFacts {
     fn no<T>() -> Fact<T> {
         Fact::Unknown(WHY.to_owned())
     }
+    let scheduler = model.code.as_ref().map(|code| &code.scheduler);
+    let scheduler = scheduler.filter(|name| !name.is_empty());
     let topology = model.topology.clone();
     let threads = topology.places().len();
     let cores = topology.groups(|place| place.core).len();
@@ -79,8 +87,8 @@ pub(super) fn of(model: &Model, knobs: &[Knob]) -> MachineFacts {
                 |code| code.preempt.clone(),
             )),
             config: no(),
-            sched_ext: no(),
-            sched_ext_state: no(),
+            sched_ext: scheduler.map_or_else(no, |name| Fact::Known(name.clone())),
+            sched_ext_state: scheduler.map_or_else(no, |_| Fact::Known("enabled".to_owned())),
         },
         online: topology.cpus(),
         allowed: topology.cpus(),

@@ -13,6 +13,9 @@ pub struct OfCode {
     pub preempt: String,
     /// What else of its configuration decides, in words.
     pub options: String,
+    /// The sched_ext scheduler that is on; empty: none.
+    #[serde(default)]
+    pub scheduler: String,
     /// All knobs with their values, by the kernel's names.
     pub knobs: Vec<(String, String)>,
 }
