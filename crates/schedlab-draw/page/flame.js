@@ -87,30 +87,56 @@ export function readStacks({ head }, bytes) {
   return { names: new TextDecoder().decode(bytes.subarray(numbers.at)).split("\n"), stacks, sleeps, stack, blocked, waited, waker, wakerStack, waits, length, why, ticks, ran };
 }
 
-/** The slices of a task in order of time. @param {Trace} trace @param {Map<number, number[]>} known @param {number} task */
-function slicesInOrder(trace, known, task) {
-  const found = known.get(task);
-  if (found) return found;
-  const { first, row, slice } = indexOf(trace), places = [];
-  for (let i = first[task]; i < first[task + 1]; i++) places.push(i);
-  const start = (/** @type {number} */ i) => trace.rows[row[i]].start[slice[i]];
-  places.sort((a, b) => start(a) - start(b));
-  known.set(task, places);
-  return places;
+/** The slices of tasks in order of time; of an index that stays, they are ordered once. */
+class InOrder {
+  /** @param {Trace} trace */
+  constructor(trace) {
+    this.rows = trace.rows;
+    this.index = indexOf(trace);
+    /** @type {Map<number, number[]>} */
+    this.known = ORDERED.get(this.index) ?? new Map();
+    ORDERED.set(this.index, this.known);
+  }
+
+  /** The places of a task's slices in the index. @param {number} task */
+  of(task) {
+    const found = this.known.get(task);
+    if (found) return found;
+    const places = Array.from({ length: this.index.first[task + 1] - this.index.first[task] }, (_, i) => this.index.first[task] + i);
+    places.sort((a, b) => this.start(a) - this.start(b));
+    this.known.set(task, places);
+    return places;
+  }
+
+  /** @param {number} place */
+  start(place) {
+    return this.rows[this.index.row[place]].start[this.index.slice[place]];
+  }
+
+  /** @param {number} place */
+  end(place) {
+    return this.rows[this.index.row[place]].end[this.index.slice[place]];
+  }
 }
 
-/** The frames on a task's wait for its causes: none where its part in the window has several. A picture's own `known` keeps the order
- * of slices. @param {Trace} trace @param {Map<number, number[]>} known @param {number} task @param {number} end of the wait
- * @param {number} part of it @returns {[number, number][]} causes with times */
-function causesOf(trace, known, task, end, part) {
-  const { row, slice } = indexOf(trace), places = slicesInOrder(trace, known, task);
+/** @type {WeakMap<import("./lanes.js").Index, Map<number, number[]>>} */
+const ORDERED = new WeakMap();
+
+/** The first place of ascending ones for which something holds. @param {number[]} places @param {(place: number) => boolean} holds */
+function firstOf(places, holds) {
   let low = 0;
   for (let high = places.length; low < high; ) {
     const middle = (low + high) >> 1;
-    if (trace.rows[row[places[middle]]].start[slice[places[middle]]] >= end) high = middle; else low = middle + 1;
+    if (holds(places[middle])) high = middle; else low = middle + 1;
   }
-  const place = places[low], ran = place !== undefined && trace.rows[row[place]].start[slice[place]] === end;
-  const wait = ran ? waitOf(trace, row[place], slice[place]) : waitOf(trace, -1, openAs(task));
+  return low;
+}
+
+/** The causes of a part of a wait, with times: none where it is not all and has several. @param {Trace} trace @param {InOrder} slices
+ * @param {number} task @param {number} end of the wait @param {number} part of it @returns {[number, number][]} */
+function causesOf(trace, slices, task, end, part) {
+  const places = slices.of(task), place = places[firstOf(places, (at) => slices.start(at) >= end)], { row, slice } = slices.index;
+  const ran = place !== undefined && slices.start(place) === end, wait = ran ? waitOf(trace, row[place], slice[place]) : waitOf(trace, -1, openAs(task));
   if (!wait || wait.end !== end) return [];
   const parts = partsOf(trace, wait);
   if (parts.length === 1) return [[parts[0][0], part]];
@@ -133,10 +159,9 @@ function on(of, name, time, kind = of.kind === "waker" ? "waker" : "", cause = 0
 /** Time off the CPU. @param {Trace} trace @param {Stacks} of @param {string} time which @param {Window[]} windows */
 function offCpu(trace, of, time, windows) {
   const { names, stacks, sleeps, stack, blocked, waited, waker, wakerStack, waits, length, why } = of, { head } = trace, root = frameOf("", "");
-  /** @type {Map<number, number[]>} */
-  const known = new Map();
+  const slices = time === "causes" ? new InOrder(trace) : null;
   const put = (/** @type {Frame} */ frame, /** @type {number} */ task, /** @type {number} */ end, /** @type {number} */ part) => {
-    if (time === "causes") for (const [cause, share] of causesOf(trace, known, task, end, part)) on(frame, causeTitle(trace, cause), share, "cause", cause);
+    if (slices) for (const [cause, share] of causesOf(trace, slices, task, end, part)) on(frame, causeTitle(trace, cause), share, "cause", cause);
   };
   for (const window of windows) {
     const within = (/** @type {number} */ a, /** @type {number} */ b) => Math.max(0, Math.min(b, window.to) - Math.max(a, window.from));
@@ -165,7 +190,9 @@ function offCpu(trace, of, time, windows) {
 
 /** Time on the CPU, which is divided as ticks are. @param {Trace} trace @param {Stacks} of @param {Window[]} windows */
 function onCpu(trace, { names, stacks, ticks, ran }, windows) {
-  const { rows, head } = trace, root = frameOf("", ""), times = new Map(), known = new Map();
+  const { rows, head } = trace, root = frameOf("", ""), times = new Map();
+  /** @type {InOrder|null} */
+  let slices = null;
   /** By task: how many ticks met each stack. @type {Map<number, Map<number, number>>} */
   const met = new Map();
   for (const window of windows) {
@@ -176,13 +203,8 @@ function onCpu(trace, { names, stacks, ticks, ran }, windows) {
     };
     if (task < 0) for (const row of rows) for (let i = after(row, from); i < row.count && row.start[i] < to; i++) add(row, i);
     else {
-      const index = indexOf(trace), places = slicesInOrder(trace, known, task), end = (/** @type {number} */ i) => rows[index.row[places[i]]].end[index.slice[places[i]]];
-      let low = 0;
-      for (let high = places.length; low < high; ) {
-        const middle = (low + high) >> 1;
-        if (end(middle) > from) high = middle; else low = middle + 1;
-      }
-      for (; low < places.length && rows[index.row[places[low]]].start[index.slice[places[low]]] < to; low++) add(rows[index.row[places[low]]], index.slice[places[low]]);
+      const order = slices ??= new InOrder(trace), places = order.of(task), { row, slice } = order.index;
+      for (let i = firstOf(places, (at) => order.end(at) > from); i < places.length && order.start(places[i]) < to; i++) add(rows[row[places[i]]], slice[places[i]]);
     }
     ticks.within(window, (i) => {
       const own = met.get(ticks.task[i]) ?? new Map();

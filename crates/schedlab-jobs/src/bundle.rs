@@ -2,7 +2,7 @@
 //!
 //! The policy hands out *shares*, which are jobs like any other: they have a place in the order, can be cancelled, and end.
 //! A worker with a share takes jobs of the bundle from its own deque, then new ones of the graph, then those of other
-//! workers. So a short job costs no token. After [`SLICE_NS`] a share lets go, so that everything else that is due gets its turn;
+//! workers. So a short job costs no token. After `SLICE_NS` a share lets go, so that everything else that is due gets its turn;
 //! the pool posts it again.
 //!
 //! ```text

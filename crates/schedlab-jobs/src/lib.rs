@@ -4,7 +4,7 @@
 //! The parts, from the ground up:
 //! - [`graph`]: graphs by rules, shapes with a name, STG and DOT, a hash that proves a run;
 //! - [`policy`]: the scheduler as a state machine that is fed with time;
-//! - [`token`]: the one lock that all management goes through, and the entrance beside it;
+//! - `token`: the one lock that all management goes through, and the entrance beside it;
 //! - [`rounds`]: a worker as a function of time, without its thread;
 //! - [`pool`]: threads that drive the policy; [`virtual_time`]: the same policy without threads;
 //! - [`planning`]: how the jobs of a run get into the pool;

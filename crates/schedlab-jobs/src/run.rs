@@ -1,6 +1,6 @@
 //! A run: a graph of jobs with start times and load, and the log that every executor fills in the same way.
 //!
-//! An executor calls [`Run::perform`] once for every node, from whichever thread; that takes the times,
+//! An executor calls `Run::perform` once for every node, from whichever thread; that takes the times,
 //! does the work and leaves the proof. What is written is written per node, so threads share nothing.
 
 mod clock;
@@ -259,7 +259,7 @@ impl Run {
     }
 
     /// The run, looking for jobs that were held up ([`Run::held`]) and for workers that could not run
-    /// ([`Run::stopped`]). A thread reads its run delay when it begins its first job, after 0.1 ms without one, and
+    /// (`Run::stopped`). A thread reads its run delay when it begins its first job, after 0.1 ms without one, and
     /// once in `look_ns` of planned work.
     #[must_use]
     pub fn with_machine(mut self, machine: Machine, look_ns: Nanos) -> Self {

@@ -72,7 +72,7 @@ pub fn interval(sample: &Sample, level: f64, seed: u64) -> Result<Interval, Samp
 /// The interval of a median by order statistics.
 ///
 /// # Errors
-/// As [`quantile_interval`].
+/// As `quantile_interval`.
 pub fn median_interval(sample: &Sample, level: f64) -> Result<Interval, SampleError> {
     let interval = quantile_interval(sample, 0.5, level)?;
     Ok(Interval { estimate: sample.median(), ..interval })

@@ -19,7 +19,7 @@ impl Default for Aim {
 }
 
 /// The smallest difference that a t test with this standard error and these degrees of freedom finds with
-/// the aimed power, in the unit of `error`: the noncentral t inverted (see [`t_power`]), to a thousandth.
+/// the aimed power, in the unit of `error`: the noncentral t inverted (see `t_power`), to a thousandth.
 #[must_use]
 pub fn detectable(error: f64, degrees: f64, aim: Aim) -> f64 {
     let critical = t_reach(aim.level, degrees);

@@ -16,7 +16,7 @@ pub enum Steady {
     },
     /// Leaving out up to half of it makes the rest only more even: it never became steady.
     Never,
-    /// Fewer than [`STEADY_VALUES_MIN`] values say nothing.
+    /// Fewer than `STEADY_VALUES_MIN` values say nothing.
     TooFew,
 }
 

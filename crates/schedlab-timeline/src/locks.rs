@@ -66,7 +66,7 @@ pub enum LockName {
     Marked {
         /// The process of those that put the marks; `None` where the trace holds no processes.
         process: Option<Pid>,
-        /// An index into [`LocksAnswer::names`].
+        /// An index into `LocksAnswer::names`.
         name: usize,
     },
 }

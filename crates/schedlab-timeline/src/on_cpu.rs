@@ -20,7 +20,7 @@ use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use crate::task_filter::Chosen;
 use schedlab_model::table::{Column, Row, Share, column};
-use schedlab_model::{Cpu, Nanos, Need, OtherFormat, columns};
+use schedlab_model::{Cpu, Nanos, Need, OtherFormat, Span, columns};
 use std::collections::BTreeMap;
 
 /// The frame in place of a stack of a task that ran and met no tick.
@@ -127,6 +127,25 @@ impl OnCpuStacks {
         Self { most, ..self }
     }
 
+    /// The time in these spans of tasks, which ran for so long in them, by the ticks that were kept.
+    pub(crate) fn within(self, spans: impl Iterator<Item = (TaskId, Span, Nanos)>) -> OnCpuAnswer {
+        let mut own: BTreeMap<TaskId, Vec<Tick>> = BTreeMap::new();
+        for tick in &self.kept.found {
+            own.entry(tick.task).or_default().push(*tick);
+        }
+        let (mut times, mut counts) = (BTreeMap::new(), BTreeMap::new());
+        for (task, span, ran) in spans {
+            *times.entry(task).or_default() += ran;
+            let own = own.get(&task).map_or(&[][..], |own| own);
+            let first = own.partition_point(|tick| tick.at < span.start);
+            for tick in own[first..].iter().take_while(|tick| tick.at < span.end) {
+                *counts.entry((task, tick.stack)).or_default() += 1;
+            }
+        }
+        let rows = divided(&times, &counts);
+        OnCpuAnswer { rows, stacks: self.stacks, ticks: Ticks::default() }
+    }
+
     fn ran(&mut self, occupant: Occupant, [since, until]: [Nanos; 2]) {
         if let Occupant::Task(task) = occupant {
             *self.ran.entry(task).or_default() += until - since;
@@ -189,30 +208,36 @@ impl Question for OnCpuStacks {
         for (_, here) in state.observed_cpus() {
             self.ran(here.occupant, [here.since.max(window.start), window.end]);
         }
-        let mut rows = Vec::new();
-        for (task, ran) in self.ran.into_iter().filter(|(_, ran)| *ran > Nanos::ZERO) {
-            let first = StackId::FIRST;
-            let own = self.ticks.range((task, first)..).take_while(|((of, _), _)| *of == task);
-            let own: Vec<(StackId, u64)> =
-                own.map(|((_, stack), count)| (*stack, *count)).collect();
-            let all: u64 = own.iter().map(|(_, count)| count).sum();
-            if all == 0 {
-                rows.push(OnCpuStack { task, stack: None, ticks: 0, ran, variance: 0.0 });
-            }
-            // Up to each stack, so that all together are the run time to the nanosecond.
-            let part =
-                |count: u64| (u128::from(ran.0) * u128::from(count) / u128::from(all)) as u64;
-            let mut before = 0;
-            for (stack, ticks) in own {
-                let time = Nanos(part(before + ticks) - part(before));
-                before += ticks;
-                let share = ticks as f64 / all as f64;
-                let variance = (ran.0 as f64).powi(2) * share * (1.0 - share) / all as f64;
-                rows.push(OnCpuStack { task, stack: Some(stack), ticks, ran: time, variance });
-            }
-        }
+        let rows = divided(&self.ran, &self.ticks);
         OnCpuAnswer { rows, stacks: self.stacks, ticks: self.kept }
     }
+}
+
+/// Run times of tasks, each divided as its ticks are.
+fn divided(
+    ran: &BTreeMap<TaskId, Nanos>,
+    ticks: &BTreeMap<(TaskId, StackId), u64>,
+) -> Vec<OnCpuStack> {
+    let mut rows = Vec::new();
+    for (&task, &ran) in ran.iter().filter(|(_, ran)| **ran > Nanos::ZERO) {
+        let own = ticks.range((task, StackId::FIRST)..).take_while(|((of, _), _)| *of == task);
+        let own: Vec<(StackId, u64)> = own.map(|((_, stack), count)| (*stack, *count)).collect();
+        let all: u64 = own.iter().map(|(_, count)| count).sum();
+        if all == 0 {
+            rows.push(OnCpuStack { task, stack: None, ticks: 0, ran, variance: 0.0 });
+        }
+        // Up to each stack, so that all together are the run time to the nanosecond.
+        let part = |count: u64| (u128::from(ran.0) * u128::from(count) / u128::from(all)) as u64;
+        let mut before = 0;
+        for (stack, ticks) in own {
+            let time = Nanos(part(before + ticks) - part(before));
+            before += ticks;
+            let share = ticks as f64 / all as f64;
+            let variance = (ran.0 as f64).powi(2) * share * (1.0 - share) / all as f64;
+            rows.push(OnCpuStack { task, stack: Some(stack), ticks, ran: time, variance });
+        }
+    }
+    rows
 }
 
 impl OnCpuAnswer {

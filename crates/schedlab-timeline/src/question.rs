@@ -16,7 +16,7 @@ pub trait Question {
     type Answer;
 
     /// Whether it looks at queues: who waits on a CPU, and how many do. If no question does, the
-    /// state does not keep queues, which a latency table does not need: [`State::waiters`] gives none,
+    /// state does not keep queues, which a latency table does not need: `State::waiters` gives none,
     /// and [`crate::CpuState::waiting`] stays 0.
     const QUEUES: bool = true;
 

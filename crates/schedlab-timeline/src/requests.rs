@@ -13,6 +13,7 @@ use crate::causes::Causes;
 use crate::change::Change;
 use crate::occupants::Occupants;
 use crate::off_cpu::OffCpuAnswer;
+use crate::on_cpu::{OnCpuAnswer, OnCpuStacks};
 use crate::question::{Question, Told};
 use crate::ran_instead::Meanwhile;
 use crate::stacks::{BlockedIn, Stacks};
@@ -384,11 +385,12 @@ pub struct RequestStacks {
     waits: CausedWaits,
 }
 
-/// The time off the CPU within requests.
+/// Times within requests.
 #[derive(Clone, Debug)]
-pub struct RequestStacksAnswer {
-    /// The time by stack; where wakers count, without their stacks.
-    pub off_cpu: OffCpuAnswer,
+#[non_exhaustive]
+pub struct WithinRequests<A> {
+    /// The times by stack; where wakers count, without their stacks.
+    pub times: A,
     /// How many requests are in it.
     pub requests: usize,
     /// Of how many.
@@ -418,7 +420,7 @@ impl RequestStacks {
 }
 
 impl Question for RequestStacks {
-    type Answer = RequestStacksAnswer;
+    type Answer = WithinRequests<OffCpuAnswer>;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
         self.requests.wants(format, state)
@@ -443,7 +445,7 @@ impl Question for RequestStacks {
         }
     }
 
-    fn answer(mut self, state: &State) -> RequestStacksAnswer {
+    fn answer(mut self, state: &State) -> WithinRequests<OffCpuAnswer> {
         let waits = self.causes.map(|causes| {
             causes.answer(state).open.iter().for_each(|wait| self.waits.add(wait));
             self.waits
@@ -452,8 +454,68 @@ impl Question for RequestStacks {
         let (all, _) = self.requests.all(state);
         let requests = if self.slowest { all.len().div_ceil(100) } else { all.len() };
         let within = all[..requests].iter().map(|one| (one.ended_by, one.span));
-        let off_cpu = self.requests.lives.off_cpu(within, waits.as_ref());
-        RequestStacksAnswer { off_cpu, requests, of: all.len() }
+        let times = self.requests.lives.off_cpu(within, waits.as_ref());
+        WithinRequests { times, requests, of: all.len() }
+    }
+}
+
+/// Asks for the time on the CPU within the requests of one name, by stack: of the task that ended each, divided as the
+/// ticks are that met it there ([`OnCpuStacks`]). What lies in two requests counts twice. Memory: one entry for each tick
+/// beside those of [`Requests`].
+#[derive(Clone, Debug)]
+pub struct RequestRunning {
+    requests: Requests,
+    slowest: bool,
+    ticks: OnCpuStacks,
+}
+
+impl RequestRunning {
+    /// About the requests of the marks called `name`; `slowest`: about their slowest 1 % (at least one) alone.
+    #[must_use]
+    pub fn new(name: impl Into<String>, slowest: bool) -> Self {
+        let ticks = OnCpuStacks::default().with_ticks(usize::MAX);
+        Self { requests: Requests::new(name, 1), slowest, ticks }
+    }
+
+    /// Asks only about requests that a chosen task begins or ends.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { requests: self.requests.about(chosen), ..self }
+    }
+}
+
+impl Question for RequestRunning {
+    type Answer = WithinRequests<OnCpuAnswer>;
+    const QUEUES: bool = false;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.ticks.wants(format, state)
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        self.ticks.told(told, state);
+    }
+
+    fn begin(&mut self, state: &State) {
+        self.requests.begin(state);
+    }
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        self.requests.see(change, state);
+    }
+
+    fn answer(mut self, state: &State) -> WithinRequests<OnCpuAnswer> {
+        self.requests.lives.end(state);
+        let (all, _) = self.requests.all(state);
+        let requests = if self.slowest { all.len().div_ceil(100) } else { all.len() };
+        let within = all[..requests].iter().map(|one| {
+            let own = self.requests.lives.own(one.ended_by, one.span);
+            let running = own.filter(|(_, activity)| matches!(activity, Activity::Running { .. }));
+            let ran = running.fold(Nanos::ZERO, |sum, (span, _)| sum + span.duration());
+            (one.ended_by, one.span, ran)
+        });
+        WithinRequests { times: self.ticks.within(within), requests, of: all.len() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How time off the CPU changed from one trace to another, by stack.
+//! How time off or on the CPU changed from one trace to another, by stack.
 //!
 //! Times are per second of their traces, so that traces of different length compare. Shares would not do: if one stack
 //! grows, the shares of all others shrink.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// A path of frames with its time in two traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackChange {
-    /// The task's name, then functions from the outermost to the one that waited.
+    /// The task's name, then functions from the outermost to the innermost.
     pub frames: Vec<String>,
     /// How long in a second of the trace before.
     pub before: Nanos,
@@ -75,7 +75,7 @@ impl Row for StackChange {
     fn columns() -> Vec<Column<Self>> {
         let mut columns = columns! { row: Self;
             "comm" ["comm"] = row.frames.first().cloned().unwrap_or_default(), "The name of the tasks at the end.";
-            "before_ns_per_s" ["before (in 1 s)"] = row.before, "How long the tasks were off their CPUs with this stack in a second of the trace of `--minus`.";
+            "before_ns_per_s" ["before (in 1 s)"] = row.before, "How long the tasks were off their CPUs (with `--running`: on them) with this stack in a second of the trace of `--minus`.";
             "after_ns_per_s" ["after (in 1 s)"] = row.after, "How long in a second of the other trace.";
             "ratio" ["ratio"] = row.ratio(), "After divided by before; `null` of a stack that was not there before.";
         };

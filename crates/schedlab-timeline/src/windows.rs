@@ -114,7 +114,7 @@ impl Windows {
     }
 
     /// Forgets tasks that ended, once they are more than those that live. The others get new numbers: answers from before
-    /// do not go with [`Self::state`] then.
+    /// do not go with `Self::state` then.
     pub fn forget_dead(&mut self) {
         let tasks = &self.state.tasks;
         if tasks.len() < self.stayed * 2 + DEAD_MIN {

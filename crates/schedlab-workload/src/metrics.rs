@@ -23,7 +23,7 @@ pub enum Form {
     Value,
     /// The count under the name itself, and its rate under `NAME_per_s`.
     Counter,
-    /// Quantiles of all samples of the run, under `NAME_p50` and the other [`QUANTILES`].
+    /// Quantiles of all samples of the run, under `NAME_p50` and the other `QUANTILES`.
     Series,
 }
 

@@ -240,7 +240,7 @@ pub struct Plan {
     pub dials: Vec<u64>,
     /// The series of samples that tasks measure.
     pub samples: Vec<Metric>,
-    /// Series whose samples are numbers of the original's buckets (see [`crate::upstream::plat`]), with
+    /// Series whose samples are numbers of the original's buckets (see `upstream::plat`), with
     /// the series of which they are.
     pub in_buckets: Vec<(u32, u32)>,
     pub counters: Vec<Metric>,

@@ -28,8 +28,8 @@ pub struct Pair {
     /// The difference in a sentence.
     pub difference: String,
     pub tables: Vec<Table>,
-    /// How times by stack differ, if both traces hold stacks.
-    pub flame: Option<Flame>,
+    /// How times by stack differ, of those that both traces hold.
+    pub flames: Vec<Flame>,
 }
 
 /// Writes the document.
@@ -38,7 +38,7 @@ pub fn pair(of: &Pair) -> String {
     let [a, b] = of.names.each_ref().map(|name| printable(name));
     let [first, second] = of.pages.each_ref().map(|page| html(page));
     let tables: String = of.tables.iter().map(table).collect();
-    let flame = of.flame.as_ref().map_or_else(String::new, change);
+    let flames = if of.flames.is_empty() { String::new() } else { changes(&of.flames) };
     fill(
         include_str!("../../page/pair.html"),
         &[
@@ -46,7 +46,7 @@ pub fn pair(of: &Pair) -> String {
             ("css", include_str!("../../page/pair.css")),
             ("difference", &html(&printable(&of.difference))),
             ("tables", &tables),
-            ("flame", &flame),
+            ("flames", &flames),
             ("a", &html(&a)),
             ("b", &html(&b)),
             ("pageA", &first),
@@ -56,15 +56,17 @@ pub fn pair(of: &Pair) -> String {
     )
 }
 
-/// The change of times by stack, in both themes: style shows the one that fits.
-fn change(flame: &Flame) -> String {
-    let drawn = |prefix: &'static str, theme: &Theme| {
+/// The changes of times by stack, in both themes: style shows the one that fits.
+fn changes(flames: &[Flame]) -> String {
+    let drawn = |flame: &Flame, prefix: &'static str, theme: &Theme| {
         let options = SvgOptions { prefix, ..SvgOptions::default() };
         let picture = svg_with(&flame.scene(FLAME_WIDTH, theme), options);
         format!("<div class=\"{prefix}\">{picture}</div>\n")
     };
-    let both = drawn("light", &Theme::light()) + &drawn("dark", &Theme::dark());
-    format!("<details id=\"flame\"><summary>The change by stack</summary>\n{both}</details>")
+    let both =
+        |flame| drawn(flame, "light", &Theme::light()) + &drawn(flame, "dark", &Theme::dark());
+    let all: String = flames.iter().map(both).collect();
+    format!("<details id=\"flame\"><summary>The change by stack</summary>\n{all}</details>")
 }
 
 fn table(table: &Table) -> String {

@@ -167,7 +167,7 @@ fn two() -> String {
         ],
         difference: "Tasks waited 1 ms more per second in B: competition +1 ms.".to_owned(),
         tables: vec![Table { head: "by cause".to_owned(), rows }],
-        flame: None,
+        flames: Vec::new(),
     })
 }
 

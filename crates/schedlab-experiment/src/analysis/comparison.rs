@@ -114,7 +114,7 @@ pub struct Asked {
     pub looks: Looks,
     /// Whether a run that failed ranks behind all finished ones; else there is no verdict beside one.
     pub allow_failures: bool,
-    /// What was named beforehand to adjust by, of [`PRIORS`].
+    /// What was named beforehand to adjust by, of `PRIORS`.
     pub adjust: Vec<String>,
 }
 

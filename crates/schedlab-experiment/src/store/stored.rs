@@ -40,7 +40,7 @@ pub struct StoredRuns {
 }
 
 impl StoredRuns {
-    /// Adds what the places of the runs differ in to their points ([`name_places`]), as the experiment
+    /// Adds what the places of the runs differ in to their points (`name_places`), as the experiment
     /// says what hosts are to each other.
     pub fn name_places(&mut self) {
         let text = self.experiment.as_deref().unwrap_or_default();
@@ -107,7 +107,7 @@ impl StoredRun {
         Ok(all.into_iter().filter(|line| line.of == of).map(|line| line.interval).collect())
     }
 
-    /// The part of the run's point that says where it was done ([`crate::name_places`]).
+    /// The part of the run's point that says where it was done (`name_places`).
     #[must_use]
     pub fn place_axes(&self) -> Point {
         place_axes(&self.manifest.point)

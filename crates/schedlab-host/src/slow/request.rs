@@ -21,7 +21,7 @@ pub struct Request {
     pub period: Option<Nanos>,
     /// Period of budgets; `None`: see [`Request::follows`].
     pub quota_period: Option<Nanos>,
-    /// Periods that were not named follow the work, from [`Grid::PERIOD`] and [`quota::PERIOD`] on; else they stay so.
+    /// Periods that were not named follow the work, from `Grid::PERIOD` and `quota::PERIOD` on; else they stay so.
     pub follows: bool,
     /// What of a budget may be saved up beyond a period.
     pub quota_burst: Nanos,

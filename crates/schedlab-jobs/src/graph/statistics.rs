@@ -116,7 +116,7 @@ pub struct Summary {
 pub struct GraphStatistics {
     /// The counts of each level, from the first.
     pub(crate) levels: Vec<LevelCounts>,
-    /// Per kind, in the order of [`Category::ALL`].
+    /// Per kind, in the order of `Category::ALL`.
     pub summary: Vec<Summary>,
     /// Parts one after the other with no edge between them.
     pub segments: u32,

@@ -53,7 +53,7 @@ pub enum Unfit {
 }
 
 impl Run {
-    /// As [`Run::perform_io`], for executors that know no deadlines: a job whose deadline has passed does nothing, and
+    /// As `Run::perform_io`, for executors that know no deadlines: a job whose deadline has passed does nothing, and
     /// neither does one whose predecessors did not all end well. [`Run::told`] counts them.
     pub fn perform_in_time(&self, node: Node, worker: usize) -> Option<Io> {
         if let Some(why) = self.unfit(node) {

@@ -23,7 +23,7 @@ pub struct Csv<'a, R> {
 
 impl<'a, R> Csv<'a, R> {
     /// With these columns; points in time are those of the trace's clock. Unless `raw`, no text is a formula to a spreadsheet
-    /// ([`as_text`]).
+    /// (`as_text`).
     #[must_use]
     pub const fn new(columns: &'a [Column<R>], raw: bool) -> Self {
         Self { columns, origin: Nanos::ZERO, raw }

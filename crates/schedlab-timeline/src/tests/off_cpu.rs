@@ -144,7 +144,7 @@ fn within_requests_only_the_time_of_who_ended_them_counts() {
     let question = WithArguments(RequestStacks::new("request", true));
     let reply = ask_within(&mut source, Cut::default(), question).unwrap();
     assert_eq!((reply.answer.requests, reply.answer.of), (1, 1));
-    let off = reply.answer.off_cpu.without_wakers();
+    let off = reply.answer.times.without_wakers();
     let folded = off.folded(&reply.state);
     let told = folded.iter().map(|of| format!("{} {}", of.frames.join(";"), of.time.0));
     let read = "A;main;read;entry;f;e;d;c;b;a";
@@ -186,7 +186,7 @@ fn moved() -> fired::Source {
 fn a_wait_on_two_queues_counts_whole_within_a_request() {
     let question = WithArguments(RequestStacks::new("request", false));
     let reply = ask(&mut moved(), question).unwrap();
-    let reply = reply.map(|answer| answer.off_cpu.without_wakers());
+    let reply = reply.map(|answer| answer.times.without_wakers());
     let read = "A;main;read;entry;f;e;d;c;b;a";
     assert_eq!(lines(&reply), [format!("{read} 1000"), format!("{read};[run delay] 3000")]);
 }
@@ -203,7 +203,7 @@ fn waits_within_requests_have_causes_and_displaced_tasks_count() {
         format!("{read} 1000"),
         format!("{read};[run delay];competition 3000"),
     ];
-    assert_eq!(lines(&reply.map(|answer| answer.off_cpu.without_wakers())), expected);
+    assert_eq!(lines(&reply.map(|answer| answer.times.without_wakers())), expected);
 }
 
 /// The request begins in the midst of a wait: first beside an idle CPU, then behind B.
@@ -225,7 +225,7 @@ fn the_part_of_a_wait_with_several_causes_is_unknown() {
     let causes = Causes::new(source.info(), &[], 0);
     let question = WithArguments(RequestStacks::new("request", false).with_causes(causes));
     let reply = ask(&mut source, question).unwrap();
-    let found = lines(&reply.map(|answer| answer.off_cpu.without_wakers()));
+    let found = lines(&reply.map(|answer| answer.times.without_wakers()));
     let read = "A;main;read;entry;f;e;d;c;b;a";
     let expected = [
         // Both requests: 2 and 1 µs.

@@ -1,7 +1,7 @@
 //! Time on the CPU by stack, on timelines as text. A column is a microsecond.
 
 use crate::tests::fired::{self, Fired};
-use crate::{Cut, OffCpuStacks, OnCpuStacks, Tasks, WithArguments, ask_within};
+use crate::{Cut, OffCpuStacks, OnCpuStacks, RequestRunning, Tasks, WithArguments, ask_within};
 use schedlab_model::Pid;
 
 /// A runs for 7 microseconds, B for 3, and A sleeps in between.
@@ -78,4 +78,27 @@ fn without_the_programs_functions_it_is_the_program_that_ran() {
     let frames: Vec<String> =
         reply.answer.folded(&reply.state).iter().map(|of| of.frames.join(";")).collect();
     assert_eq!(frames, ["A;[program]", "A;do_syscall_64;vfs_read", "B;[no tick]"]);
+}
+
+#[test]
+fn within_requests_the_run_time_of_who_ended_them_is_divided_by_the_ticks_there() {
+    // The request holds 2 of A's 7 microseconds, and two of its three ticks.
+    let text = format!("{TEXT}\n    at 1: A marks 0 begin\n    at 3: A marks 0 end");
+    let [inner, outer, whose] =
+        ["inner<-main", "main", "nobody"].map(|of| format!("{FIRES}<-{of}"));
+    let fired = told([&inner, &outer, &whose, SLEEP]);
+    let mut source = fired::source(&text, &fired);
+    source.info_mut().marks = vec!["request".into()];
+    let question = WithArguments(RequestRunning::new("request", true));
+    let reply = ask_within(&mut source, Cut::default(), question).unwrap();
+    assert_eq!((reply.answer.requests, reply.answer.of), (1, 1));
+    let folded = reply.answer.times.folded(&reply.state);
+    let folded: Vec<(String, u64, u64)> = folded
+        .iter()
+        .zip(&reply.answer.times.rows)
+        .map(|(of, row)| (of.frames.join(";"), of.time.0, row.ticks))
+        .collect();
+    let expected = [("A;main", 1_000, 1), ("A;main;inner", 1_000, 1)];
+    let expected = expected.map(|(frames, time, ticks)| (frames.to_owned(), time, ticks));
+    assert_eq!(folded, expected);
 }

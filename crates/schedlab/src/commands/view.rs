@@ -13,8 +13,8 @@ use schedlab_draw::flame::{Flame, FlameStacks};
 use schedlab_draw::page::{Columns, Listening, Pair, notes, page_from, pair};
 use schedlab_model::{Nanos, Point, Span, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cut, FoldedStack, OffCpuStacks, OnCpuStacks, Power, Reply,
-    RequestSpans, ask_within, span_of, stack_changes,
+    Conservation, ConservationOptions, Cut, FoldedStack, OffCpuAnswer, OffCpuStacks, OnCpuAnswer,
+    OnCpuStacks, Power, Reply, RequestSpans, State, ask_within, span_of, stack_changes,
 };
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -142,16 +142,20 @@ fn beside(a: &Made, b: &Made) -> String {
         (Some(a), Some(b)) => Some(Difference::of(a, b)),
         _ => None,
     };
-    let flame = match (&a.folded, &b.folded) {
-        (Some(was), Some(is)) => Some(Flame {
-            title: format!("Change of off-CPU time by stack from {} to {}", a.title, b.title),
+    let flames = a.by_stack.iter().filter_map(|was| {
+        let is = b.by_stack.iter().find(|is| is.what == was.what)?;
+        Some(Flame {
+            title: format!("Change of {} by stack from {} to {}", was.what, a.title, b.title),
             notes: Vec::new(),
-            stacks: FlameStacks::Changes(stack_changes((&was.0, was.1), (&is.0, is.1))),
-        }),
-        _ => None,
-    };
+            stacks: FlameStacks::Changes(stack_changes(
+                (&was.folded, was.length),
+                (&is.folded, is.length),
+            )),
+        })
+    });
+    let flames = flames.collect();
     pair(&Pair {
-        flame,
+        flames,
         names: [a, b].map(|made| made.title.clone()),
         pages: [a, b].map(|made| made.html.clone()),
         difference: difference.as_ref().map_or_else(String::new, Difference::sentence),
@@ -165,9 +169,31 @@ struct Made {
     html: String,
     /// How long tasks waited, if that was asked.
     waited: Option<Waited>,
-    /// Time off the CPU by stack in a trace of that length, if it holds stacks and another is beside it.
-    folded: Option<(Vec<FoldedStack>, Nanos)>,
+    /// Times by stack, if the trace holds stacks and another is beside it.
+    by_stack: Vec<ByStack>,
     document: Document,
+}
+
+/// A time by stack in a trace of that length.
+struct ByStack {
+    what: &'static str,
+    folded: Vec<FoldedStack>,
+    length: Nanos,
+}
+
+impl ByStack {
+    fn all(off: &OffCpuAnswer, on: &OnCpuAnswer, state: &State, length: Nanos) -> Vec<Self> {
+        let mut all = Vec::new();
+        if off.rows.iter().any(|row| row.stack.is_some()) {
+            let folded = off.clone().without_wakers().folded(state);
+            all.push(Self { what: "off-CPU time", folded, length });
+        }
+        let (_, _, ticks) = on.sums();
+        if ticks > 0 {
+            all.push(Self { what: "on-CPU time", folded: on.folded(state), length });
+        }
+        all
+    }
 }
 
 /// Makes the page of a trace in one pass. A group with a quota, chosen tasks, and a trace that does not tell its length
@@ -231,11 +257,10 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
     if !args.anonymise {
         page = page.with_arguments(listening.said());
     }
-    let mut folded = None;
+    let mut by_stack = Vec::new();
     if let Some((off, on)) = stacks {
-        if args.files.len() > 1 && off.rows.iter().any(|row| row.stack.is_some()) {
-            let off = off.clone().without_wakers();
-            folded = Some((off.folded(&state), span.duration()));
+        if args.files.len() > 1 {
+            by_stack = ByStack::all(&off, &on, &state, span.duration());
         }
         page = page.with_sleeps(off).with_ticks(on);
     }
@@ -277,7 +302,7 @@ fn make(args: &Args, file: &Path) -> anyhow::Result<Made> {
         episodes: count,
         warnings,
     };
-    Ok(Made { title: title.into_owned(), html, waited, folded, document })
+    Ok(Made { title: title.into_owned(), html, waited, by_stack, document })
 }
 
 /// A point as the time since the trace began.

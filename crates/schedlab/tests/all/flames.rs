@@ -361,15 +361,12 @@ fn the_page_shows_causes_running_tasks_and_requests_as_the_commands_count_them()
         let mut ask = vec!["trace", "stacks", "x.dat", "--json"];
         let label = text("label");
         let name = label.split('\'').nth(1);
-        match (text("time"), name) {
-            // Run time within requests is not asked of the command: it is that of their tasks.
-            ("running", Some(_)) => continue,
-            ("running", None) => ask.push("--running"),
-            (time, name) => {
-                ask.extend(name.iter().flat_map(|name| ["--mark", *name]));
-                ask.extend(label.contains("slowest").then_some("--slowest"));
-                ask.extend((time == "causes").then_some("--causes"));
-            }
+        ask.extend(name.iter().flat_map(|name| ["--mark", *name]));
+        ask.extend(label.contains("slowest").then_some("--slowest"));
+        match text("time") {
+            "causes" => ask.push("--causes"),
+            "running" => ask.push("--running"),
+            _ => {}
         }
         let command = json(dir.path(), &ask);
         let whole = sum(&command, "stacks", &["off_cpu_ns", "run_delay_ns", "run_ns"]);

@@ -233,4 +233,8 @@ fn run_time_is_divided_among_the_functions_that_ticks_meet() {
     let error = 5.0 * (2.0 / 9.0 / ticks).sqrt();
     let share = twice / (once + twice);
     assert!((share - 2.0 / 3.0).abs() < error, "{share} of {ticks} ticks: {rows:?}");
+    // The change from a trace to itself is none.
+    let change = ask(&["trace", "stacks", "--running", "--minus", "x.dat"]);
+    let rows = change["stacks"].as_array().expect("rows");
+    assert!(rows.len() > 1 && rows.iter().all(|row| row["ratio"] == 1.0), "{rows:?}");
 }

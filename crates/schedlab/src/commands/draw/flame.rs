@@ -2,10 +2,8 @@
 
 use super::{Common, Drawn};
 use crate::commands::trace::input::{Input, Selection, Symbols};
-use crate::commands::trace::running;
 use crate::commands::trace::stacks::{self, Which};
 use schedlab_draw::flame::{Flame, FlameStacks};
-use schedlab_timeline::Reply;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,64 +41,42 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let input = Input::part_of(&args.file, common.min, common.max).with_symbols(&args.symbols);
-    if args.which.running {
-        return draw_running(args, &input);
-    }
-    let asked = stacks::ask(&input, &args.selection, &args.which)?;
-    let mut tasks: Vec<_> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
-    tasks.dedup();
-    let (picture, reply) = match &args.which.minus {
+    let what = if args.which.running { "on-CPU time" } else { "off-CPU time" };
+    let (picture, side) = match &args.which.minus {
         None => {
-            let (notes, stacks) = (vec![asked.headline()], FlameStacks::Times(asked.folded()));
-            let title = common.title("Off-CPU time", &args.file);
-            (Flame { title, notes, stacks }, asked.reply)
+            let side = stacks::side(&input, &args.selection, &args.which)?;
+            let stacks = match args.which.running {
+                true => FlameStacks::Running(side.folded.clone()),
+                false => FlameStacks::Times(side.folded.clone()),
+            };
+            let what = format!("{}{}", what[..1].to_uppercase(), &what[1..]);
+            let title = common.title(&what, &args.file);
+            (Flame { title, notes: vec![side.headline.clone()], stacks }, side)
         }
         Some(before) => {
-            let which = (&input, &args.selection, &args.which);
-            let changed = stacks::since(before, asked, which)?;
+            let changed = stacks::since(before, &input, &args.selection, &args.which)?;
             let notes = changed.headlines().to_vec();
-            let what = format!("Change of off-CPU time from {} to", super::name_of(before));
+            let what = format!("Change of {what} from {} to", super::name_of(before));
             let title = common.title.clone();
             let title = title.unwrap_or_else(|| format!("{what} {}", super::name_of(&args.file)));
             let stacks = FlameStacks::Changes(changed.stacks);
-            let mut reply = changed.after.reply;
-            for told in changed.before.reply.warnings {
-                if !reply.warnings.contains(&told) {
-                    reply.warnings.push(told);
+            let mut side = changed.after;
+            for told in changed.before.warnings {
+                if !side.warnings.contains(&told) {
+                    side.warnings.push(told);
                 }
             }
-            (Flame { title, notes, stacks }, reply)
+            (Flame { title, notes, stacks }, side)
         }
     };
-    write(args, &picture, reply, tasks.len())
-}
-
-/// Draws the time on the CPU.
-fn draw_running(args: &Args, input: &Input) -> anyhow::Result<ExitCode> {
-    let asked = running::ask(input, &args.selection)?;
-    let mut tasks: Vec<_> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
-    tasks.dedup();
-    let (notes, stacks) = (vec![asked.headline()], FlameStacks::Running(asked.folded()));
-    let picture = Flame { title: args.common.title("On-CPU time", &args.file), notes, stacks };
-    write(args, &picture, asked.reply, tasks.len())
-}
-
-/// Writes a picture of so many tasks.
-fn write<T>(
-    args: &Args,
-    picture: &Flame,
-    reply: Reply<T>,
-    tasks: usize,
-) -> anyhow::Result<ExitCode> {
-    let common = &args.common;
     let scene = picture.scene(common.width(), &common.theme());
     let drawn = Drawn {
-        origin: reply.origin,
-        window: reply.observed,
-        cpus: reply.state.observed_cpus().count(),
-        tasks,
-        chosen: args.selection.is_any().then_some(tasks),
-        warnings: reply.warnings,
+        origin: side.origin,
+        window: side.observed,
+        cpus: side.cpus,
+        tasks: side.tasks,
+        chosen: args.selection.is_any().then_some(side.tasks),
+        warnings: side.warnings,
     };
     common.write(&scene, &drawn)?;
     Ok(ExitCode::SUCCESS)

@@ -2,41 +2,63 @@
 
 use super::input::{self, Head, Input, Selection};
 use super::stack_form::{StackForm, notes};
+use super::stack_times::{OfRequests, Side, of_requests, within};
 use crate::json;
 use schedlab_model::table::Rows;
 use schedlab_model::{Nanos, Need, Unit, Warning, readable};
-use schedlab_timeline::{FoldedStack, OnCpuAnswer, OnCpuStacks, Reply, RunningStackRow};
+use schedlab_timeline::{
+    FoldedStack, OnCpuAnswer, OnCpuStacks, Reply, RequestRunning, RunningStackRow, TaskId,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
 /// The time on the CPU of chosen tasks of a trace.
-pub(crate) struct Running {
-    pub(crate) reply: Reply<OnCpuAnswer>,
+pub(super) struct Running {
+    reply: Reply<OnCpuAnswer>,
+    /// How many requests are in it, and of how many.
+    requests: Option<(usize, usize)>,
 }
 
 /// Asks for it.
-pub(crate) fn ask(input: &Input, selection: &Selection) -> anyhow::Result<Running> {
-    let mut reply = input.ask_with_stacks(|_| OnCpuStacks::default())?;
-    if selection.is_any() {
-        reply.answer = reply.answer.only(&input.chosen(selection)?);
-    }
+pub(super) fn ask(
+    input: &Input,
+    selection: &Selection,
+    requests: &OfRequests,
+) -> anyhow::Result<Running> {
+    let (mut reply, requests) = match &requests.mark {
+        Some(name) => {
+            let chosen = input.chosen(selection)?;
+            let question = RequestRunning::new(name, requests.slowest).about(chosen);
+            let reply = input.ask_with_stacks(|_| question)?;
+            let (reply, requests) = of_requests(input, name, reply)?;
+            (reply, Some(requests))
+        }
+        None => {
+            let mut reply = input.ask_with_stacks(|_| OnCpuStacks::default())?;
+            if selection.is_any() {
+                reply.answer = reply.answer.only(&input.chosen(selection)?);
+            }
+            (reply, None)
+        }
+    };
     let (ran, _, ticks) = reply.answer.sums();
     if ticks == 0 && ran > Nanos::ZERO {
         let what = format!("{}: the trace holds no stacks of tasks that ran", input.shown());
         let remedy = "record with `schedlab record --stacks user,kernel,running`";
         reply.warnings.push(Warning::new("stacks-missing", what, remedy));
     }
-    Ok(Running { reply })
+    Ok(Running { reply, requests })
 }
 
 /// Prints it.
 pub(super) fn print(
     input: &Input,
     selection: &Selection,
+    requests: &OfRequests,
     form: &StackForm,
 ) -> anyhow::Result<ExitCode> {
-    let asked = ask(input, selection)?;
+    let asked = ask(input, selection, requests)?;
     let reply = &asked.reply;
     if form.write("cpu", || asked.folded(), reply.observed.duration())? {
         notes(&reply.warnings, &asked.headline())?;
@@ -55,19 +77,27 @@ pub(super) fn print(
 }
 
 impl Running {
+    /// The same as any times by stack.
+    pub(super) fn side(self) -> Side {
+        let (headline, folded) = (self.headline(), self.folded());
+        let tasks: Vec<TaskId> = self.reply.answer.rows.iter().map(|row| row.task).collect();
+        Side::of(self.reply, tasks.into_iter(), headline, folded)
+    }
+
     /// The stacks, outermost frame first.
-    pub(crate) fn folded(&self) -> Vec<FoldedStack> {
+    fn folded(&self) -> Vec<FoldedStack> {
         self.reply.answer.folded(&self.reply.state)
     }
 
     /// What was looked at, and what of it no tick met.
-    pub(crate) fn headline(&self) -> String {
+    fn headline(&self) -> String {
         let reply = &self.reply;
         let (ran, without, ticks) = reply.answer.sums();
         format!(
-            "{}: {} on CPU, divided by {ticks} ticks; {} of it in tasks without a tick",
+            "{}: {} on CPU{}, divided by {ticks} ticks; {} of it in tasks without a tick",
             input::looked_at(reply),
             input::figure(&reply.known, Need::RunTime, ran.readable()),
+            within(self.requests),
             readable(without.0 as f64 / ran.0.max(1) as f64, Unit::Fraction),
         )
     }

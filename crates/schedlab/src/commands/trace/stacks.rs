@@ -4,15 +4,14 @@ use super::form;
 use super::input::{self, Head, Input, Selection, Symbols};
 use super::running;
 use super::stack_form::{StackForm, micros, notes};
-use super::why::check_mark;
+use super::stack_times::{OfRequests, Side, of_requests, within};
 use super::why::overview::Limits;
 use crate::json;
-use anyhow::bail;
 use schedlab_model::table::Rows;
 use schedlab_model::{Nanos, Need, Unit, Warning, readable};
 use schedlab_timeline::{
     Causes, FoldedStack, OffCpuAnswer, OffCpuStacks, Question, Reply, RequestStacks, StackChange,
-    StackRow, stack_changes,
+    StackRow, TaskId, stack_changes,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -57,7 +56,7 @@ pub(crate) struct Args {
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Which {
     /// Show the time on the CPU, from ticks with stacks (`schedlab record --stacks user,kernel,running`)
-    #[arg(long, conflicts_with_all = ["wakers", "mark", "minus", "causes"])]
+    #[arg(long, conflicts_with_all = ["wakers", "causes"])]
     pub(crate) running: bool,
     /// Show who ended each sleep too, with the waker's stack if the trace holds it
     #[arg(long)]
@@ -65,12 +64,8 @@ pub(crate) struct Which {
     /// Divide waits for a CPU by cause, as `schedlab why` does, and count those of displaced tasks too
     #[arg(long)]
     causes: bool,
-    /// Count only requests, which marks of this name enclose: the time of the task that ended each
-    #[arg(long, value_name = "NAME")]
-    mark: Option<String>,
-    /// Count only the slowest 1 % of these requests
-    #[arg(long, requires = "mark")]
-    slowest: bool,
+    #[command(flatten)]
+    requests: OfRequests,
     /// Show how the time changed since FILE, another trace; times are those in a second of each trace
     #[arg(long, value_name = "FILE")]
     pub(crate) minus: Option<PathBuf>,
@@ -83,24 +78,23 @@ pub(crate) struct Asked {
     requests: Option<(usize, usize)>,
 }
 
-/// How it changed from one trace to another.
+/// How they changed from one trace to another.
 pub(crate) struct Changed {
-    pub(crate) before: Asked,
-    pub(crate) after: Asked,
+    pub(crate) before: Side,
+    pub(crate) after: Side,
     pub(crate) stacks: Vec<StackChange>,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let input = args.input.clone().with_symbols(&args.symbols);
+    if let Some(before) = &args.which.minus {
+        return print_change(args, since(before, &input, &args.selection, &args.which)?);
+    }
     if args.which.running {
-        return running::print(&input, &args.selection, &args.form);
+        return running::print(&input, &args.selection, &args.which.requests, &args.form);
     }
     let asked = ask(&input, &args.selection, &args.which)?;
-    if let Some(before) = &args.which.minus {
-        let changed = since(before, asked, (&input, &args.selection, &args.which))?;
-        return print_change(args, changed);
-    }
     let reply = &asked.reply;
     if args.form.write("off_cpu", || asked.folded(), reply.observed.duration())? {
         notes(&reply.warnings, &asked.headline())?;
@@ -119,9 +113,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The times of chosen tasks, by stack.
+pub(crate) fn side(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Side> {
+    if which.running {
+        return Ok(running::ask(input, selection, &which.requests)?.side());
+    }
+    let asked = ask(input, selection, which)?;
+    let (headline, folded) = (asked.headline(), asked.folded());
+    let tasks: Vec<TaskId> = asked.reply.answer.rows.iter().map(|row| row.task).collect();
+    Ok(Side::of(asked.reply, tasks.into_iter(), headline, folded))
+}
+
 /// The time off the CPU of chosen tasks, by stack.
-pub(crate) fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Asked> {
-    let Asked { mut reply, requests } = match &which.mark {
+fn ask(input: &Input, selection: &Selection, which: &Which) -> anyhow::Result<Asked> {
+    let Asked { mut reply, requests } = match &which.requests.mark {
         Some(name) => within_requests(input, selection, name, which)?,
         None => Asked { reply: of_all(input, selection, which)?, requests: None },
     };
@@ -174,31 +179,27 @@ fn within_requests(
     which: &Which,
 ) -> anyhow::Result<Asked> {
     let chosen = input.chosen(selection)?;
-    let question = RequestStacks::new(name, which.slowest).about(chosen);
+    let question = RequestStacks::new(name, which.requests.slowest).about(chosen);
     let reply = match which.causes {
         false => input.ask_with_stacks(|_| question)?,
         true => with_limits(input, |causes| question.with_causes(causes))?,
     };
-    check_mark(input, name, reply.state.marks())?;
-    let (requests, of) = (reply.answer.requests, reply.answer.of);
-    if of == 0 {
-        let file = input.shown();
-        bail!("{file}: no request '{name}' begins and ends in this part of the trace");
-    }
-    Ok(Asked { reply: reply.map(|answer| answer.off_cpu), requests: Some((requests, of)) })
+    let (reply, requests) = of_requests(input, name, reply)?;
+    Ok(Asked { reply, requests: Some(requests) })
 }
 
 /// How the time changed since another trace.
 pub(crate) fn since(
     before: &Path,
-    after: Asked,
-    (input, selection, which): (&Input, &Selection, &Which),
+    input: &Input,
+    selection: &Selection,
+    which: &Which,
 ) -> anyhow::Result<Changed> {
+    let after = side(input, selection, which)?;
     let input = Input { file: before.to_owned(), part: input.part.clone() };
-    let before = ask(&input, selection, which)?;
-    let of = |asked: &Asked| (asked.folded(), asked.reply.observed.duration());
-    let (was, is) = (of(&before), of(&after));
-    let stacks = stack_changes((&was.0, was.1), (&is.0, is.1));
+    let before = side(&input, selection, which)?;
+    let of = |side: &Side| side.observed.duration();
+    let stacks = stack_changes((&before.folded, of(&before)), (&after.folded, of(&after)));
     Ok(Changed { before, after, stacks })
 }
 
@@ -221,9 +222,7 @@ impl Asked {
         let reply = &self.reply;
         let (blocked, waited, unstacked) = reply.answer.sums();
         let whole = (blocked + waited).0.max(1) as f64;
-        let within = self.requests.map_or_else(String::new, |(requests, of)| {
-            format!(" within {requests} of {of} requests")
-        });
+        let within = within(self.requests);
         let looked_at = input::looked_at(reply);
         let unstacked = readable(unstacked.0 as f64 / whole, Unit::Fraction);
         let asleep = input::figure(&reply.known, Need::SleepTime, blocked.readable());
@@ -245,8 +244,8 @@ impl Asked {
 impl Changed {
     /// What was looked at in each trace.
     pub(crate) fn headlines(&self) -> [String; 2] {
-        let before = format!("before: {}", self.before.headline());
-        [before, format!("after: {}", self.after.headline())]
+        let before = format!("before: {}", self.before.headline);
+        [before, format!("after: {}", self.after.headline)]
     }
 }
 
@@ -260,26 +259,24 @@ fn print_change(args: &Args, mut changed: Changed) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{} {before} {after}", stack.frames.join(";"))?;
             }
         }
-        notes(&changed.before.reply.warnings, &changed.before.headline())?;
-        notes(&changed.after.reply.warnings, &changed.after.headline())?;
+        notes(&changed.before.warnings, &changed.before.headline)?;
+        notes(&changed.after.warnings, &changed.after.headline)?;
         return Ok(ExitCode::SUCCESS);
     }
     changed.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.change_ns().unsigned_abs()));
-    let Changed { before, after, stacks } = &changed;
-    let (was, is) = (&before.reply, &after.reply);
-    let document = ChangeDocument {
-        before: Head::of(was),
-        after: Head::of(is),
-        stacks: Rows::new(stacks, is.origin),
-    };
+    let headlines = changed.headlines();
+    let Changed { before, after, stacks } = changed;
+    let stacks = Rows::new(&stacks, after.origin);
+    let document = ChangeDocument { before: before.head, after: after.head, stacks };
     let form = args.input.part.form;
     form.print(&[], &document, &document.stacks, || {
         let mut table = document.stacks.text(form.room(), &[]);
         table.first(args.form.top);
-        format!("{}\n\n", changed.headlines().join("\n")) + &table.print(args.form.top)
+        format!("{}\n\n", headlines.join("\n")) + &table.print(args.form.top)
     })?;
-    for (name, reply) in [("before", was), ("after", is)].into_iter().filter(|_| !form.json) {
-        form::print_named_notes(name, &reply.warnings);
+    if !form.json {
+        form::print_named_notes("before", &before.warnings);
+        form::print_named_notes("after", &after.warnings);
     }
     Ok(ExitCode::SUCCESS)
 }
