@@ -58,6 +58,7 @@ pub(crate) const CRATE: &[&str] = &[
     "overlay/configs/**",
     "overlay/include/**",
     "overlay/kernel/**",
+    "overlay/scx/**",
     "page/**",
     "src/**",
     "tests/**",
