@@ -14,11 +14,11 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Glyph {
+pub struct Glyph {
     /// Its index in the font.
-    pub(crate) id: u16,
+    pub id: u16,
     /// Its origin along the baseline, in units from the start of the text.
-    pub(crate) x: i32,
+    pub x: i32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

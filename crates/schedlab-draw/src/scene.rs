@@ -36,9 +36,9 @@ pub struct Rect {
     /// The upper edge, in units.
     pub y: i32,
     /// The width in units.
-    pub(crate) w: i32,
+    pub w: i32,
     /// The height in units.
-    pub(crate) h: i32,
+    pub h: i32,
 }
 
 impl Rect {
@@ -63,23 +63,23 @@ impl Rect {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stroke {
-    pub(crate) colour: Colour,
+    pub colour: Colour,
     /// Its width, in units.
-    pub(crate) width: i32,
+    pub width: i32,
     /// Lengths of dash and gap, in units; `None` is a solid line.
-    pub(crate) dash: Option<(i32, i32)>,
+    pub dash: Option<(i32, i32)>,
 }
 
 impl Stroke {
     /// A solid line of this width in units.
     #[must_use]
-    pub(crate) const fn solid(colour: Colour, width: i32) -> Self {
+    pub const fn solid(colour: Colour, width: i32) -> Self {
         Self { colour, width, dash: None }
     }
 
     /// A dashed line; width, dashes and gaps are in units.
     #[must_use]
-    pub(crate) const fn dashed(colour: Colour, width: i32, dash: i32, gap: i32) -> Self {
+    pub const fn dashed(colour: Colour, width: i32, dash: i32, gap: i32) -> Self {
         Self { colour, width, dash: Some((dash, gap)) }
     }
 }
@@ -114,14 +114,14 @@ pub struct Text {
     /// Size of the em, in units.
     pub size: i32,
     /// The weight of the font: regular or bold.
-    pub(crate) weight: Weight,
+    pub weight: Weight,
     pub colour: Colour,
     /// Whether it is turned to read upwards.
     pub upwards: bool,
     /// What it says; only characters that the bundled fonts have (others are spelled as `\u{..}`).
     pub content: String,
     /// Its glyphs, one for each character.
-    pub(crate) glyphs: Vec<Glyph>,
+    pub glyphs: Vec<Glyph>,
     /// Its length, in units.
     pub width: i32,
 }
@@ -130,35 +130,35 @@ pub struct Text {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Size of the em, in units.
-    pub(crate) size: i32,
+    pub size: i32,
     /// The weight of the font: regular or bold.
-    pub(crate) weight: Weight,
-    pub(crate) colour: Colour,
+    pub weight: Weight,
+    pub colour: Colour,
 }
 
 impl Style {
     /// Regular text, `px` pixels high.
     #[must_use]
-    pub(crate) const fn regular(px: i32, colour: Colour) -> Self {
+    pub const fn regular(px: i32, colour: Colour) -> Self {
         Self { size: px * PX, weight: Weight::Regular, colour }
     }
 
     /// Bold text, `px` pixels high.
     #[must_use]
-    pub(crate) const fn bold(px: i32, colour: Colour) -> Self {
+    pub const fn bold(px: i32, colour: Colour) -> Self {
         Self { size: px * PX, weight: Weight::Bold, colour }
     }
 
     /// How long a text would be, in units.
     #[must_use]
-    pub(crate) fn width(&self, content: &str) -> i32 {
+    pub fn width(&self, content: &str) -> i32 {
         font::lay(&font::printable(content), self.size, self.weight).1
     }
 }
 
 impl Text {
     #[must_use]
-    pub(crate) fn new(point: Point, anchor: Anchor, style: Style, content: &str) -> Self {
+    pub fn new(point: Point, anchor: Anchor, style: Style, content: &str) -> Self {
         Self::turned(point, anchor, style, content, false)
     }
 
@@ -247,21 +247,21 @@ impl Scene {
     }
 
     /// Adds boxes of one colour; none adds nothing.
-    pub(crate) fn rects(&mut self, fill: Colour, rects: Vec<Rect>) {
+    pub fn rects(&mut self, fill: Colour, rects: Vec<Rect>) {
         if !rects.is_empty() {
             self.items.push(Item::Rects { fill, rects });
         }
     }
 
     /// Adds straight lines of one look; none adds nothing.
-    pub(crate) fn lines(&mut self, stroke: Stroke, lines: Vec<(Point, Point)>) {
+    pub fn lines(&mut self, stroke: Stroke, lines: Vec<(Point, Point)>) {
         if !lines.is_empty() {
             self.items.push(Item::Lines { stroke, lines });
         }
     }
 
     /// Adds a line through points; fewer than two add nothing.
-    pub(crate) fn polyline(&mut self, stroke: Stroke, points: &[Point]) {
+    pub fn polyline(&mut self, stroke: Stroke, points: &[Point]) {
         if points.len() > 1 {
             let steps = outline(points);
             self.items.push(Item::Path { fill: None, stroke: Some(stroke), steps });
@@ -269,7 +269,7 @@ impl Scene {
     }
 
     /// Adds a filled area with these corners; fewer than three add nothing.
-    pub(crate) fn area(&mut self, fill: Colour, corners: &[Point]) {
+    pub fn area(&mut self, fill: Colour, corners: &[Point]) {
         if corners.len() > 2 {
             let mut steps = outline(corners);
             steps.push(Step::Close);
@@ -278,7 +278,7 @@ impl Scene {
     }
 
     /// Adds one line of text at a point.
-    pub(crate) fn text(&mut self, point: Point, anchor: Anchor, style: Style, content: &str) {
+    pub fn text(&mut self, point: Point, anchor: Anchor, style: Style, content: &str) {
         if !content.is_empty() {
             self.items.push(Item::Text(Text::new(point, anchor, style, content)));
         }
@@ -295,7 +295,7 @@ impl Scene {
     }
 
     /// Adds what `draw` draws as a group that says what it is.
-    pub(crate) fn labelled(&mut self, label: &str, draw: impl FnOnce(&mut Self)) {
+    pub fn labelled(&mut self, label: &str, draw: impl FnOnce(&mut Self)) {
         let start = self.items.len();
         draw(self);
         let items = self.items.split_off(start);
@@ -341,7 +341,7 @@ fn outline(points: &[Point]) -> Vec<Step> {
 
 /// A circle as four curves (control points at 0.5523 of the radius, off by 0.02 % at most).
 #[must_use]
-pub(crate) fn circle(centre: Point, radius: i32) -> Vec<Step> {
+pub fn circle(centre: Point, radius: i32) -> Vec<Step> {
     let Point { x, y } = centre;
     let r = radius;
     let k = radius * 5_523 / 10_000;

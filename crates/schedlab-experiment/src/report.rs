@@ -118,7 +118,7 @@ impl Report {
     }
 
     /// The section with the machine on which all this was measured.
-    pub(crate) fn machine(&mut self, facts: &MachineFacts) -> &mut Self {
+    pub fn machine(&mut self, facts: &MachineFacts) -> &mut Self {
         self.sections.push(facts::section(facts));
         self
     }
@@ -166,34 +166,30 @@ impl Report {
 impl Section {
     /// A section of its own, for [`Report::add`].
     #[must_use]
-    pub(crate) fn new(title: impl Into<String>) -> Self {
+    pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), parts: Vec::new(), is_first: false }
     }
 
     /// The section that answers: set close, so that it fits on the first screen.
     #[must_use]
-    pub(crate) fn first(title: impl Into<String>) -> Self {
+    pub fn first(title: impl Into<String>) -> Self {
         Self { is_first: true, ..Self::new(title) }
     }
 
     /// A paragraph of plain text.
-    pub(crate) fn paragraph(&mut self, text: impl Into<String>) -> &mut Self {
+    pub fn paragraph(&mut self, text: impl Into<String>) -> &mut Self {
         self.parts.push(Part::Paragraph(text.into()));
         self
     }
 
     /// Adds a table to the section.
-    pub(crate) fn table(&mut self, table: Table) -> &mut Self {
+    pub fn table(&mut self, table: Table) -> &mut Self {
         self.parts.push(Part::Table(table));
         self
     }
 
-    /// A picture as SVG of our own writer ([`Grounds::svg`]), with what it shows.
-    pub(crate) fn picture(
-        &mut self,
-        svg: impl Into<String>,
-        caption: impl Into<String>,
-    ) -> &mut Self {
+    /// A picture as SVG of our own writer (`Grounds::svg`), with what it shows.
+    pub fn picture(&mut self, svg: impl Into<String>, caption: impl Into<String>) -> &mut Self {
         self.parts.push(Part::Picture { svg: svg.into(), caption: caption.into() });
         self
     }
@@ -207,7 +203,7 @@ impl Section {
     }
 
     /// Warnings about the figures before it. None: nothing is shown.
-    pub(crate) fn warnings(&mut self, warnings: &[Warning]) -> &mut Self {
+    pub fn warnings(&mut self, warnings: &[Warning]) -> &mut Self {
         if !warnings.is_empty() {
             self.parts.push(Part::Warnings(warnings.to_vec()));
         }
@@ -233,18 +229,14 @@ impl Section {
     }
 
     /// A table behind a click.
-    pub(crate) fn folded_table(&mut self, summary: impl Into<String>, table: Table) -> &mut Self {
+    pub fn folded_table(&mut self, summary: impl Into<String>, table: Table) -> &mut Self {
         self.parts.push(Part::FoldedTable { summary: summary.into(), table });
         self
     }
 
     /// A page of `schedlab_draw::page` behind a click. It runs in a frame that can reach neither this
     /// document nor anything outside, and is unpacked only when it is opened.
-    pub(crate) fn page(
-        &mut self,
-        summary: impl Into<String>,
-        page: impl Into<String>,
-    ) -> &mut Self {
+    pub fn page(&mut self, summary: impl Into<String>, page: impl Into<String>) -> &mut Self {
         self.parts.push(Part::Page { summary: summary.into(), html: page.into() });
         self
     }
