@@ -117,8 +117,8 @@ pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPo
 pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_within, span_of};
 pub use ran_instead::{Instead, Meanwhile};
 pub use requests::{
-    Composition, Part, REQUESTS_MIN, Request, RequestRunning, RequestSpan, RequestSpans,
-    RequestSpansAnswer, RequestStacks, Requests, RequestsAnswer, WithinRequests,
+    Composition, Part, REQUESTS_MIN, Request, RequestCauses, RequestRunning, RequestSpan,
+    RequestSpans, RequestSpansAnswer, RequestStacks, Requests, RequestsAnswer, WithinRequests,
 };
 pub use slices::{SleepSlice, Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
 pub use stack_change::{StackChange, stack_changes};

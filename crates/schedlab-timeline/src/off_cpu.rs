@@ -15,7 +15,7 @@ pub use by_cause::{OffCpuCauses, Unslept};
 use crate::causes::{Parts, WaitCause};
 use crate::change::{Change, Moved, Runnable, Switch, Waker};
 use crate::question::{Question, Told};
-use crate::stacks::{CALLER, Listener, StackId, Stacks};
+use crate::stacks::{CALLER, Listener, StackId, Stacks, frame};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId, Why};
 use crate::task_filter::Chosen;
@@ -528,7 +528,7 @@ impl OffCpuAnswer {
             let mut frames = vec![frame(&state.name(row.task))];
             match (row.unslept, row.stack) {
                 (Some(why), _) => frames.push(why.frame().to_owned()),
-                (None, Some(stack)) => self.outermost_first(stack, &mut frames),
+                (None, Some(stack)) => frames.extend(self.stacks.frames(stack)),
                 (None, None) => frames.push(NO_STACK.to_owned()),
             }
             for (on_top, time) in self.waits(row) {
@@ -537,7 +537,7 @@ impl OffCpuAnswer {
             if let Some(woken) = row.woken {
                 frames.push(frame(&format!("{WOKEN_BY}{}", woken.name(state))));
                 if let Some(stack) = woken.stack() {
-                    self.outermost_first(stack, &mut frames);
+                    frames.extend(self.stacks.frames(stack));
                 }
             }
             if row.blocked > Nanos::ZERO {
@@ -562,16 +562,10 @@ impl OffCpuAnswer {
     /// The frames of a stack, the outermost first.
     #[must_use]
     pub fn frames(&self, stack: Option<StackId>) -> Vec<String> {
-        let mut frames = Vec::new();
         match stack {
-            Some(stack) => self.outermost_first(stack, &mut frames),
-            None => frames.push(NO_STACK.to_owned()),
+            Some(stack) => self.stacks.frames(stack).collect(),
+            None => vec![NO_STACK.to_owned()],
         }
-        frames
-    }
-
-    fn outermost_first(&self, stack: StackId, frames: &mut Vec<String>) {
-        frames.extend(self.stacks.text(stack).rsplit(CALLER).map(frame));
     }
 }
 
@@ -704,10 +698,4 @@ impl OffCpuAnswer {
         });
         rows
     }
-}
-
-/// A name that can stand between semicolons on a line.
-pub(crate) fn frame(name: &str) -> String {
-    let plain = |c: char| if c == ';' || c.is_control() { ' ' } else { c };
-    name.chars().map(plain).collect()
 }

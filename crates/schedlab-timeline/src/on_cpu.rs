@@ -13,9 +13,9 @@
 
 use crate::change::{Change, Switch};
 use crate::known_formats::KnownFormats;
-use crate::off_cpu::{FoldedStack, frame, innermost};
+use crate::off_cpu::{FoldedStack, innermost};
 use crate::question::{Question, Told};
-use crate::stacks::{CALLER, FIRES, STACK, StackId, Stacks};
+use crate::stacks::{CALLER, FIRES, STACK, StackId, Stacks, frame};
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use crate::task_filter::Chosen;
@@ -39,7 +39,8 @@ pub struct OnCpuStacks {
     /// CPUs whose last event of a timer was a tick, and whose stack has not come yet.
     ticked: Vec<bool>,
     ticks: BTreeMap<(TaskId, StackId), u64>,
-    ran: BTreeMap<TaskId, Nanos>,
+    /// By task.
+    ran: Vec<Nanos>,
     kept: Ticks,
     most: usize,
 }
@@ -79,7 +80,7 @@ pub struct OnCpuAnswer {
     /// In order of tasks and stacks.
     pub rows: Vec<OnCpuStack>,
     /// The stacks by their numbers.
-    pub(crate) stacks: Stacks,
+    pub stacks: Stacks,
     /// Ticks one by one, if they were asked for.
     pub ticks: Ticks,
 }
@@ -133,7 +134,8 @@ impl OnCpuStacks {
         for tick in &self.kept.found {
             own.entry(tick.task).or_default().push(*tick);
         }
-        let (mut times, mut counts) = (BTreeMap::new(), BTreeMap::new());
+        let mut times: BTreeMap<TaskId, Nanos> = BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for (task, span, ran) in spans {
             *times.entry(task).or_default() += ran;
             let own = own.get(&task).map_or(&[][..], |own| own);
@@ -142,13 +144,16 @@ impl OnCpuStacks {
                 *counts.entry((task, tick.stack)).or_default() += 1;
             }
         }
-        let rows = divided(&times, &counts);
+        let rows = divided(times.into_iter(), &counts);
         OnCpuAnswer { rows, stacks: self.stacks, ticks: Ticks::default() }
     }
 
     fn ran(&mut self, occupant: Occupant, [since, until]: [Nanos; 2]) {
         if let Occupant::Task(task) = occupant {
-            *self.ran.entry(task).or_default() += until - since;
+            if self.ran.len() <= task.index() {
+                self.ran.resize(task.index() + 1, Nanos::ZERO);
+            }
+            self.ran[task.index()] += until - since;
         }
     }
 
@@ -208,18 +213,18 @@ impl Question for OnCpuStacks {
         for (_, here) in state.observed_cpus() {
             self.ran(here.occupant, [here.since.max(window.start), window.end]);
         }
-        let rows = divided(&self.ran, &self.ticks);
+        let rows = divided((0..).map(TaskId).zip(self.ran), &self.ticks);
         OnCpuAnswer { rows, stacks: self.stacks, ticks: self.kept }
     }
 }
 
-/// Run times of tasks, each divided as its ticks are.
+/// Run times of tasks, in their order, each divided as its ticks are.
 fn divided(
-    ran: &BTreeMap<TaskId, Nanos>,
+    ran: impl Iterator<Item = (TaskId, Nanos)>,
     ticks: &BTreeMap<(TaskId, StackId), u64>,
 ) -> Vec<OnCpuStack> {
     let mut rows = Vec::new();
-    for (&task, &ran) in ran.iter().filter(|(_, ran)| **ran > Nanos::ZERO) {
+    for (task, ran) in ran.filter(|(_, ran)| *ran > Nanos::ZERO) {
         let own = ticks.range((task, StackId::FIRST)..).take_while(|((of, _), _)| *of == task);
         let own: Vec<(StackId, u64)> = own.map(|((_, stack), count)| (*stack, *count)).collect();
         let all: u64 = own.iter().map(|(_, count)| count).sum();
@@ -248,11 +253,6 @@ impl OnCpuAnswer {
         self
     }
 
-    /// The frames of a stack, the outermost first.
-    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = String> + '_ {
-        self.stacks.text(stack).rsplit(CALLER).map(frame)
-    }
-
     /// How long tasks ran, how much of that met no tick, and how many ticks there were.
     #[must_use]
     pub fn sums(&self) -> (Nanos, Nanos, u64) {
@@ -270,7 +270,7 @@ impl OnCpuAnswer {
         for row in &self.rows {
             let mut frames = vec![frame(&state.name(row.task))];
             match row.stack {
-                Some(stack) => frames.extend(self.frames(stack)),
+                Some(stack) => frames.extend(self.stacks.frames(stack)),
                 None => frames.push(NO_TICK.to_owned()),
             }
             *all.entry(frames).or_default() += row.ran;

@@ -305,6 +305,17 @@ impl Requests {
         (requests, begun.len())
     }
 
+    /// All requests once the window has ended, or their slowest 1 % (at least one) alone; and how many there are.
+    fn counted(&mut self, slowest: bool, state: &State) -> (Vec<Request>, usize) {
+        self.lives.end(state);
+        let (mut all, _) = self.all(state);
+        let of = all.len();
+        if slowest {
+            all.truncate(of.div_ceil(100));
+        }
+        (all, of)
+    }
+
     fn mark(&mut self, mark: Begun, request: u32, phase: Phase) {
         match self.pairs.mark(mark, request, phase) {
             Some(Some(begun)) if self.chosen.has(begun.by) || self.chosen.has(mark.by) => {
@@ -374,15 +385,10 @@ impl Question for Requests {
 
 /// Asks for the time off the CPU within the requests of one name, by stack: of the task that ended each, from its begin
 /// to its end. What lies in two requests counts twice.
-///
-/// With causes, waits without a sleep before count too. Of a wait that reaches out of its request and has several causes,
-/// the part inside is [`crate::WaitCause::Unknown`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RequestStacks {
     requests: Requests,
     slowest: bool,
-    causes: Option<Causes>,
-    waits: CausedWaits,
 }
 
 /// Times within requests.
@@ -403,13 +409,13 @@ impl RequestStacks {
     pub fn new(name: impl Into<String>, slowest: bool) -> Self {
         let mut requests = Requests::new(name, 1);
         requests.lives = Lives::with_whole_stacks();
-        Self { requests, slowest, causes: None, waits: CausedWaits::default() }
+        Self { requests, slowest }
     }
 
     /// The same, with the causes of waits.
     #[must_use]
-    pub fn with_causes(self, causes: Causes) -> Self {
-        Self { causes: Some(causes), ..self }
+    pub fn with_causes(self, causes: Causes) -> RequestCauses {
+        RequestCauses { stacks: self, causes, waits: CausedWaits::default() }
     }
 
     /// Asks only about requests that a chosen task begins or ends.
@@ -421,6 +427,7 @@ impl RequestStacks {
 
 impl Question for RequestStacks {
     type Answer = WithinRequests<OffCpuAnswer>;
+    const QUEUES: bool = false;
 
     fn wants(&mut self, format: u16, state: &State) -> bool {
         self.requests.wants(format, state)
@@ -432,30 +439,66 @@ impl Question for RequestStacks {
 
     fn begin(&mut self, state: &State) {
         self.requests.begin(state);
-        if let Some(causes) = &mut self.causes {
-            causes.begin(state);
-        }
+    }
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        self.requests.see(change, state);
+    }
+
+    fn answer(self, state: &State) -> WithinRequests<OffCpuAnswer> {
+        self.answer_with(None, state)
+    }
+}
+
+impl RequestStacks {
+    fn answer_with(
+        mut self,
+        waits: Option<&CausedWaits>,
+        state: &State,
+    ) -> WithinRequests<OffCpuAnswer> {
+        let (counted, of) = self.requests.counted(self.slowest, state);
+        let within = counted.iter().map(|one| (one.ended_by, one.span));
+        let times = self.requests.lives.off_cpu(within, waits);
+        WithinRequests { times, requests: counted.len(), of }
+    }
+}
+
+/// Asks for the same as [`RequestStacks`], and for the causes of waits. Waits without a sleep before count too. Of a wait
+/// that reaches out of its request and has several causes, the part inside is [`crate::WaitCause::Unknown`].
+#[derive(Debug)]
+pub struct RequestCauses {
+    stacks: RequestStacks,
+    causes: Causes,
+    waits: CausedWaits,
+}
+
+impl Question for RequestCauses {
+    type Answer = WithinRequests<OffCpuAnswer>;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.stacks.wants(format, state)
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        self.stacks.told(told, state);
+    }
+
+    fn begin(&mut self, state: &State) {
+        self.stacks.begin(state);
+        self.causes.begin(state);
     }
 
     fn see(&mut self, change: &Change, state: &State) {
-        self.requests.see(change, state);
-        if let Some(causes) = &mut self.causes {
-            causes.see(change, state);
-            causes.ended().iter().for_each(|wait| self.waits.add(wait));
-        }
+        self.stacks.see(change, state);
+        self.causes.see(change, state);
+        self.causes.ended().iter().for_each(|wait| self.waits.add(wait));
     }
 
     fn answer(mut self, state: &State) -> WithinRequests<OffCpuAnswer> {
-        let waits = self.causes.map(|causes| {
-            causes.answer(state).open.iter().for_each(|wait| self.waits.add(wait));
-            self.waits
-        });
-        self.requests.lives.end(state);
-        let (all, _) = self.requests.all(state);
-        let requests = if self.slowest { all.len().div_ceil(100) } else { all.len() };
-        let within = all[..requests].iter().map(|one| (one.ended_by, one.span));
-        let times = self.requests.lives.off_cpu(within, waits.as_ref());
-        WithinRequests { times, requests, of: all.len() }
+        let causes = self.causes.answer(state);
+        causes.open.iter().for_each(|wait| self.waits.add(wait));
+        self.stacks.answer_with(Some(&self.waits), state)
     }
 }
 
@@ -506,16 +549,14 @@ impl Question for RequestRunning {
     }
 
     fn answer(mut self, state: &State) -> WithinRequests<OnCpuAnswer> {
-        self.requests.lives.end(state);
-        let (all, _) = self.requests.all(state);
-        let requests = if self.slowest { all.len().div_ceil(100) } else { all.len() };
-        let within = all[..requests].iter().map(|one| {
+        let (counted, of) = self.requests.counted(self.slowest, state);
+        let within = counted.iter().map(|one| {
             let own = self.requests.lives.own(one.ended_by, one.span);
             let running = own.filter(|(_, activity)| matches!(activity, Activity::Running { .. }));
             let ran = running.fold(Nanos::ZERO, |sum, (span, _)| sum + span.duration());
             (one.ended_by, one.span, ran)
         });
-        WithinRequests { times: self.ticks.within(within), requests, of: all.len() }
+        WithinRequests { times: self.ticks.within(within), requests: counted.len(), of }
     }
 }
 

@@ -54,12 +54,23 @@ pub struct Stacks {
     numbers: BTreeMap<String, StackId>,
 }
 
+/// A name that can stand between semicolons on a line.
+pub(crate) fn frame(name: &str) -> String {
+    let plain = |c: char| if c == ';' || c.is_control() { ' ' } else { c };
+    name.chars().map(plain).collect()
+}
+
 impl Stacks {
     /// The function in which the task blocked, and its callers: `futex_wait<-do_futex<-...`. The scheduler's own
     /// functions are left out.
     #[must_use]
     pub fn text(&self, stack: StackId) -> &str {
         self.texts.get(stack.0 as usize).map_or("", String::as_str)
+    }
+
+    /// The frames of a stack, the outermost first.
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = String> + '_ {
+        self.text(stack).rsplit(CALLER).map(frame)
     }
 
     pub(crate) fn number(&mut self, text: String) -> StackId {

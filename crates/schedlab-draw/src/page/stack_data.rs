@@ -77,7 +77,10 @@ impl StackData {
         let mut ran: BTreeMap<StackId, usize> = BTreeMap::new();
         let mut of_tick = |tick: &Tick| {
             let places = &mut places;
-            (*tick, *ran.entry(tick.stack).or_insert_with(|| places.add(on.frames(tick.stack))))
+            (
+                *tick,
+                *ran.entry(tick.stack).or_insert_with(|| places.add(on.stacks.frames(tick.stack))),
+            )
         };
         let ticks = on.ticks.found.iter().map(&mut of_tick).collect();
         let left_out = [off.sleeps.left_out, off.sleeps.unslept_left_out, on.ticks.left_out];
