@@ -83,8 +83,6 @@ impl Guest {
         }
         TOOLS.iter().try_for_each(|tool| guest.tool(tool))?;
         guest.program(Path::new(env!("CARGO_BIN_EXE_schedlab")), "bin/schedlab");
-        // What a debugger needs does not fit into the guest's memory.
-        let _ = Command::new("strip").arg(guest.root().join("bin/schedlab")).status();
         Some(guest)
     }
 
@@ -122,6 +120,8 @@ impl Guest {
             fs::copy(from, &to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
         };
         copy(path, root.join(to));
+        // What a debugger needs does not fit into the guest's memory.
+        let _ = Command::new("strip").arg(root.join(to)).status();
         let linked = Command::new("ldd").arg(path).output().unwrap();
         let linked = String::from_utf8_lossy(&linked.stdout).into_owned();
         for library in linked.split_whitespace().filter(|word| word.starts_with('/')) {
