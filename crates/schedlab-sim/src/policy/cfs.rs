@@ -4,7 +4,7 @@
 //! divisions by a weight are the kernel's. Left out: core scheduling, HRTICK.
 
 use super::balance::{self, Balancer, Queues};
-use super::groups::Nested;
+use super::groups::{Nested, TaskClasses};
 use super::ordered::{Key, Ordered};
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
@@ -531,6 +531,22 @@ impl Nested for Cfs {
         place.tasks = tasks;
         place.parts.clear();
         place.parts.extend_from_slice(parts);
+    }
+
+    /// `check_preempt_wakeup` asks for the classes of both tasks before it looks where they meet.
+    fn preempts_below(
+        &mut self,
+        scene: &Scene,
+        cpu: usize,
+        entity: TaskId,
+        arrival: Arrival,
+        classes: TaskClasses,
+    ) -> bool {
+        let by_class = classes.running == Class::Idle && classes.woken != Class::Idle;
+        if by_class || classes.woken != Class::Normal {
+            return by_class && !scene.cpus[cpu].resched;
+        }
+        self.preempts(scene, cpu, entity, arrival)
     }
 
     fn favour(&mut self, cpu: usize, entity: TaskId) {

@@ -6,7 +6,7 @@
 //! HRTICK.
 
 use super::balance::{self, Balancer, Queues};
-use super::groups::Nested;
+use super::groups::{Nested, TaskClasses};
 use super::ordered::Ordered;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
@@ -267,6 +267,12 @@ impl Eevdf {
             && (woken.deadline < running.deadline || !self.is_eligible(cpu, curr))
     }
 
+    /// What ran is no longer kept until the end of its slice (`cancel_protect_slice`).
+    fn cancel_protection(&mut self, curr: u32) {
+        let entity = &mut self.entities[curr as usize];
+        entity.vlag += i64::from(entity.is_protected());
+    }
+
     /// Places a task in the queue by its lag (`place_entity`).
     fn place(&mut self, cpu: usize, task: u32, new: bool) {
         let average = self.average(cpu);
@@ -457,6 +463,9 @@ impl Policy for Eevdf {
         let woken = *self.of(task.0);
         let running = *self.of(curr);
         if running.idle != woken.idle {
+            if running.idle {
+                self.cancel_protection(curr);
+            }
             return running.idle;
         }
         if woken.idle || woken.batch {
@@ -464,8 +473,7 @@ impl Policy for Eevdf {
         }
         self.account(scene.task_clock(cpu), cpu);
         if self.beats_by_its_slice(cpu, task.0, curr) {
-            let entity = &mut self.entities[curr as usize];
-            entity.vlag += i64::from(entity.is_protected());
+            self.cancel_protection(curr);
         }
         std::mem::take(&mut self.rqs[cpu].resched) || self.earliest(cpu) == Some(task.0)
     }
@@ -592,6 +600,19 @@ impl Nested for Eevdf {
         if !runs {
             self.insert(cpu, entity.0);
         }
+    }
+
+    /// `check_preempt_wakeup_fair` asks for the class of the woken task where the entities' classes are equal.
+    fn preempts_below(
+        &mut self,
+        scene: &Scene,
+        cpu: usize,
+        entity: TaskId,
+        arrival: Arrival,
+        classes: TaskClasses,
+    ) -> bool {
+        self.entity(entity).batch = classes.woken != Class::Normal;
+        self.preempts(scene, cpu, entity, arrival)
     }
 
     fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64) {

@@ -34,6 +34,17 @@ pub trait Nested: Policy {
         let _ = (cpu, tasks, parts);
     }
 
+    /// Whether a task that woke below `entity` displaces the one that runs, where their groups part. Their own classes
+    /// count beside those of the entities.
+    fn preempts_below(
+        &mut self,
+        scene: &Scene,
+        cpu: usize,
+        entity: TaskId,
+        arrival: Arrival,
+        classes: TaskClasses,
+    ) -> bool;
+
     /// A task of the group of `entity` went to sleep: the group is picked next if that is fair (`set_next_buddy`).
     fn favour(&mut self, cpu: usize, entity: TaskId);
 
@@ -42,6 +53,13 @@ pub trait Nested: Policy {
         let _ = task;
         false
     }
+}
+
+/// The class of a task that woke, and of the one that runs.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskClasses {
+    pub woken: Class,
+    pub running: Class,
 }
 
 /// A control group, without the root.
@@ -398,7 +416,9 @@ impl Policy for Groups {
         }
         let (common, entity, _) = self.meeting(scene, cpu, task, current);
         let arrival = if self.group_of(entity).is_some() { Arrival::Woken } else { arrival };
-        self.tree(common).preempts(scene, cpu, entity, arrival)
+        let classes =
+            TaskClasses { woken: scene.task(task).class, running: scene.task(current).class };
+        self.tree(common).preempts_below(scene, cpu, entity, arrival, classes)
     }
 
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {

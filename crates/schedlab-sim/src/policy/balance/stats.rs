@@ -176,7 +176,7 @@ pub(super) enum Migration {
 
 /// Whether a capacity is noticeably greater, by 5 % (`capacity_greater`).
 pub(super) fn is_greater(capacity: u64, than: u64) -> bool {
-    capacity * 1_024 > than * 1_078
+    capacity.saturating_mul(1_024) > than.saturating_mul(1_078)
 }
 
 /// Local and busiest group, and the sums over the domain.

@@ -170,6 +170,25 @@ fn idle_tasks_have_slices_of_their_own() {
     assert_eq!(rows(&mut world), "0 | AAAAAABAAABB.\n| bbbbbbabbb\n");
 }
 
+/// Others preempt an idle task within its slice (`cancel_protect_slice`): each waits for the other one alone, and ends
+/// soon after its 100 rounds of 700 µs.
+#[test]
+fn eevdf_gives_an_idle_task_no_slice_beside_others() {
+    let nap = [Op::Sleep(Nanos(400_000)), Op::Compute { iterations: 300_000 }].repeat(100);
+    let of = |name, policy, ops: &[Op]| {
+        let placement = Placement { policy: Some(policy), ..Placement::default() };
+        Task { placement, ..script(name, ops) }
+    };
+    let idle = of("A", TaskPolicy::Idle, &[Op::Compute { iterations: 200_000_000 }]);
+    let tasks = vec![idle, of("B", TaskPolicy::Batch, &nap), of("C", TaskPolicy::Batch, &nap)];
+    let mut world = one_cpu(plan(tasks), eevdf(EevdfKnobs::of(1, 4_000_000)), 4_000);
+    world.run_until(400_000_000, &mut |_| ()).expect("no deadlock");
+    for task in [1, 2] {
+        let end = world.task_ended_at(TaskId(task)).expect("it ended");
+        assert!(end < 75_000_000, "{task}: {end}");
+    }
+}
+
 /// Setting the period or the least slice changes how many tasks share a period: 24 ms hold two slices of 14 ms.
 #[test]
 fn cfs_counts_the_slices_of_a_period_anew() {

@@ -1,12 +1,13 @@
 //! Control groups: weights, limits, hierarchies.
 
 use super::{bare, plan, rows_of, script};
-use schedlab_model::{Nanos, Topology};
+use schedlab_model::{Event, Nanos, Pid, Topology, What};
 use schedlab_sim::policy::{
     Cfs, CfsKnobs, Eevdf, EevdfKnobs, Group, Groups, Limit, Nested, Placer, PlacerKnobs,
 };
 use schedlab_sim::{Config, Hardware, TaskId, World};
 use schedlab_workload::Op;
+use schedlab_workload::plan::{Placement, Policy as TaskPolicy, Task};
 
 const MS: u64 = 1_000_000;
 
@@ -21,6 +22,17 @@ fn world_of(kernel: &str, cpus: u16, groups: &[Group], of: &[(Option<usize>, u64
         script(&names[at..=at], &[Op::Compute { iterations: ms * MS }])
     };
     let tasks = of.iter().enumerate().map(busy).collect();
+    let of: Vec<Option<usize>> = of.iter().map(|one| one.0).collect();
+    world_with(kernel, cpus, groups, tasks, &of)
+}
+
+fn world_with(
+    kernel: &str,
+    cpus: u16,
+    groups: &[Group],
+    tasks: Vec<Task>,
+    of: &[Option<usize>],
+) -> World {
     let hardware = Hardware::new(Topology::flat(cpus));
     let count: usize = cpus.into();
     let make = || -> Box<dyn Nested> {
@@ -34,8 +46,7 @@ fn world_of(kernel: &str, cpus: u16, groups: &[Group], of: &[(Option<usize>, u64
     let policy = Groups::new(groups, &hardware, MS, 1, 5 * MS, placer, &make);
     let config = Config { tick_ns: MS, ..bare() };
     let mut world = World::new(&mut plan(tasks), hardware, Box::new(policy), config);
-    let of: Vec<Option<usize>> = of.iter().map(|one| one.0).collect();
-    world.set_groups(groups.len(), &of, None);
+    world.set_groups(groups.len(), of, None);
     world
 }
 
@@ -77,6 +88,27 @@ fn groups_within_groups_share_what_their_parent_gets() {
         for (ms, expected) in used.iter().zip([1_500_u64, 500, 1_000]) {
             assert!(ms.abs_diff(expected) < 60, "{kernel}: {used:?}");
         }
+    }
+}
+
+/// Its class counts, not that of its group, which is no idle one (`check_preempt_wakeup`).
+#[test]
+fn an_idle_or_batch_task_of_a_group_displaces_nobody_when_it_wakes() {
+    for (kernel, policy) in
+        [("cfs", TaskPolicy::Idle), ("eevdf", TaskPolicy::Idle), ("eevdf", TaskPolicy::Batch)]
+    {
+        let nap = [Op::Sleep(Nanos(50_000)), Op::Compute { iterations: 20_000 }].repeat(100);
+        let placement = Placement { policy: Some(policy), ..Placement::default() };
+        let sleeper = Task { placement, ..script("B", &nap) };
+        let tasks = vec![script("A", &[Op::Compute { iterations: 20 * MS }]), sleeper];
+        let groups = [group("b", None, 1_024, None)];
+        let mut world = world_with(kernel, 1, &groups, tasks, &[None, Some(0)]);
+        let mut displaced = 0;
+        let is_displaced = |event: &&Event| matches!(event.what, What::Switch { prev: Pid(1), left, .. } if left.is_runnable());
+        let mut count = |events: &[Event]| displaced += events.iter().filter(is_displaced).count();
+        world.run_until(1_000 * MS, &mut count).expect("no deadlock");
+        // A tick each millisecond may displace it.
+        assert!(displaced <= 20, "{kernel}, {policy:?}: displaced {displaced} times");
     }
 }
 
