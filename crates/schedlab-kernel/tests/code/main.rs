@@ -8,6 +8,7 @@
     reason = "a test program with a main of its own is not seen as one"
 )]
 
+mod port;
 mod scx;
 
 use schedlab_kernel::build::{Built, Wanted, build};
@@ -43,6 +44,7 @@ const TESTS: &[(&str, Test)] = &[
     ("what_a_scheduler_may_not_do_is_named", scx::what_a_scheduler_may_not_do_is_named),
     ("random_scenarios_end_under_schedulers", scx::random_scenarios_end_under_schedulers),
     ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
+    ("the_port_shares_a_cpu_as_the_kernel_does", port::the_port_shares_a_cpu),
     ("random_scenarios_end_without_a_trap_or_a_warning", random_scenarios_end),
 ];
 

@@ -1,0 +1,57 @@
+//! The port by hand beside the kernel's code: the same world, costs and random loads on one CPU.
+
+use crate::scenario;
+use schedlab_kernel::OfTree;
+use schedlab_sim::{Model, Simulated};
+use schedlab_workload::{Machine as _, Observed};
+use std::fmt::Write as _;
+
+const COSTS: &str = "code_1000 = 0\n";
+
+/// By how much each role's CPU time is off, in seconds, and who; `None` where the load is not taken or does not end in
+/// time under the port: a fair task ends it, which waits behind real-time tasks.
+fn error(kernel: &str, port: &str, seed: u64) -> Option<(f64, String)> {
+    let (_, load) = scenario(seed);
+    let name = format!("sim:kernel={port},cpus=1").parse().unwrap();
+    let model = Model::of(&name, Some(COSTS)).unwrap();
+    let (mut of_port, mut of_kernel) = (Observed::default(), Observed::default());
+    Simulated::new(model).run(&load, &mut of_port).ok()?;
+    let name = format!("sim:kernel={kernel},cpus=1").parse().unwrap();
+    OfTree::new(&name, Some(COSTS.to_owned())).unwrap().run(&load, &mut of_kernel).ok()?;
+    if (of_port.figures["time_s"] / of_kernel.figures["time_s"] - 1.0).abs() > 0.05 {
+        return None;
+    }
+    let times = of_kernel.of_roles.iter().filter(|((what, _), _)| what == "cpu_user_s");
+    let errors = times.map(|(role, real)| {
+        let ported = of_port.of_roles.get(role).copied().unwrap_or(0.0);
+        (
+            (ported - real).abs() / of_kernel.figures["time_s"],
+            format!("{seed} {}: {ported}, not {real}", role.1),
+        )
+    });
+    errors.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Shares of the CPU are what a user acts on; the order of switches within them differs.
+pub(crate) fn the_port_shares_a_cpu(kernel: &str) {
+    let port = match kernel {
+        "linux-source-6.1" => "cfs-6.1",
+        "linux-source-6.12" => "eevdf-6.12",
+        _ => return,
+    };
+    let asked = std::env::var("SCHEDLAB_SCENARIOS").unwrap_or_else(|_| "60".to_owned());
+    let (from, to) = asked.split_once("..").unwrap_or(("0", &asked));
+    let seeds = from.parse().unwrap()..to.parse().unwrap();
+    let mut errors: Vec<_> = seeds.filter_map(|seed| error(kernel, port, seed)).collect();
+    errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |share: usize| errors[errors.len() * share / 100].0;
+    let mut text = String::new();
+    for (error, who) in errors.iter().rev().take(5) {
+        let _ = writeln!(text, "{error:.4} {who}");
+    }
+    let compared = errors.len();
+    let found =
+        format!("{compared} scenarios: {:.4}, {:.4}, {:.4}\n{text}", at(50), at(90), at(99));
+    println!("{found}");
+    assert!(compared > 20 && at(50) < 0.01 && at(90) < 0.05, "{found}");
+}
