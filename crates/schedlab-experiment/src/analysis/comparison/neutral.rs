@@ -78,7 +78,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Basis, compare_values};
+    use super::super::{Basis, Failures, compare_values};
     use super::*;
     use schedlab_model::{Better, Metric, Unit};
 
@@ -109,6 +109,27 @@ mod tests {
             let Change { low, high, .. } = judged.whole.change;
             assert!(high - low > band, "{low} to {high}");
         }
+    }
+
+    #[test]
+    fn what_neutral_code_changes_as_much_is_not_worth_a_look() {
+        let mut found = Comparison {
+            workload: String::new(),
+            primary: Vec::new(),
+            look_at: vec![judged(1.08).whole, judged(1.02).whole],
+            dropped: Vec::new(),
+            no_verdict: String::new(),
+            failures: Failures::default(),
+            noise: String::new(),
+            boots: String::new(),
+        };
+        found.look_beyond(|_| None);
+        assert_eq!(found.look_at.len(), 2, "without placebos nothing is left out");
+        found.look_beyond(|metric| (metric == "time_s").then_some(0.05));
+        assert_eq!(found.look_at, [judged(1.08).whole]);
+        let centre = centre_of(&[1.0, 4.0]).unwrap();
+        assert!((centre - 2.0).abs() < 1e-12, "geometric, as changes are ratios");
+        assert_eq!(centre_of(&[]), None);
     }
 
     #[test]
