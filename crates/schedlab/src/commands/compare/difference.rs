@@ -155,6 +155,6 @@ mod tests {
         let equal = "First difference, in start 2 after 2 equal switches, wakeups and moves";
         assert_eq!(told, format!("{equal}: {both}"));
         let told = Difference::of(1, &before, &before).text(["a", "b"]);
-        assert_eq!(told, "All 6 switches, wakeups and moves in start 1 are equal.");
+        assert_eq!(told, "All 5 switches, wakeups and moves in start 1 are equal.");
     }
 }
