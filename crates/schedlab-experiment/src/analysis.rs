@@ -22,8 +22,8 @@ pub use claims::{Finding, Judged, judge};
 pub(crate) use comparison::PRIORS;
 pub use comparison::{
     Asked, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL, Looks,
-    POWER_MIN, Row, Side, Verdict, compare, compare_adjusted, compare_metrics, compare_pairs,
-    look_level, percent,
+    POWER_MIN, Row, Side, Verdict, centre_of, compare, compare_adjusted, compare_metrics,
+    compare_pairs, look_level, percent,
 };
 pub(crate) use curve::curves;
 pub use curve::{Curve, CurvePoint};

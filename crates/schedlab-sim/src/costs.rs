@@ -195,6 +195,13 @@ impl Costs {
         }
     }
 
+    /// The text of a file of these costs.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let lines = self.all().into_iter().map(|(name, ns)| format!("{name} = {ns}\n"));
+        std::iter::once("base = \"none\"\n".to_owned()).chain(lines).collect()
+    }
+
     pub fn presets() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)
     }
@@ -239,6 +246,7 @@ mod tests {
         assert_eq!(costs, Costs { switch: 7, send_pipe: 1_000, ..Costs::USUAL });
         assert_eq!(Costs::parse("base = \"none\"").unwrap(), Costs::NONE);
         assert_eq!(Costs::USUAL.all().len(), Costs::NAMES.len());
+        assert_eq!(Costs::parse(&costs.text()), Ok(costs));
     }
 
     #[test]

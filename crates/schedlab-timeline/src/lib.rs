@@ -41,6 +41,7 @@ mod check;
 mod conservation;
 mod cpus;
 mod density;
+mod first_difference;
 mod idle_departures;
 mod in_reply;
 mod interrupts;
@@ -96,6 +97,7 @@ pub use conservation::{
 };
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};
+pub use first_difference::{Decided, Decision, FirstDifference, first_difference};
 pub use idle_departures::{Departures, DeparturesAnswer};
 pub use in_reply::InReply;
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow, Waited};

@@ -5,19 +5,23 @@
 //! nothing. The band is the largest change between any two of the base kernel and its placebos.
 
 use schedlab_model::Better;
-use schedlab_stats::median;
 
 /// Placebos that a band should rest on.
 pub const PLACEBOS: usize = 10;
 
-/// The largest relative change between the medians of any two of a kernel and its placebos, each with one value for each
-/// start; `None` without placebos, or where no two of them can be compared.
+/// The largest relative change between the centres of any two of a kernel and its placebos, each with one value for each
+/// start; `None` without placebos, or where no two of them can be compared. The centre is the one that the change is
+/// judged by: where starts spread unevenly, the medians of placebos lie nearer together than their means.
 #[must_use]
-pub fn band(base: &[f64], placebos: &[Vec<f64>]) -> Option<f64> {
+pub fn band(
+    base: &[f64],
+    placebos: &[Vec<f64>],
+    centre: impl Fn(&[f64]) -> Option<f64>,
+) -> Option<f64> {
     let all = placebos.iter().map(Vec::as_slice).chain([base]);
-    let medians: Vec<f64> = all.filter_map(|values| median(values.iter().copied())).collect();
-    let pairs = (0..medians.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
-    pairs.filter_map(|(one, other)| ratio(medians[one], medians[other])).reduce(f64::max)
+    let centres: Vec<f64> = all.filter_map(centre).collect();
+    let pairs = (0..centres.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
+    pairs.filter_map(|(one, other)| ratio(centres[one], centres[other])).reduce(f64::max)
 }
 
 /// By how much a value is worse than another: positive where it is worse.
@@ -37,14 +41,19 @@ fn ratio(one: f64, other: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_stats::median;
+
+    fn centre(values: &[f64]) -> Option<f64> {
+        median(values.iter().copied())
+    }
 
     #[test]
     fn the_band_is_the_largest_change_between_two_neutral_kernels() {
         let placebos = [vec![1.01, 1.02, 1.0], vec![0.99, 0.98, 1.0]];
-        let found = band(&[1.0; 3], &placebos).unwrap();
+        let found = band(&[1.0; 3], &placebos, centre).unwrap();
         assert!((found - (1.01 / 0.99 - 1.0)).abs() < 1e-12, "{found}");
-        assert_eq!(band(&[1.0], &[]), None);
-        assert_eq!(band(&[0.0], &[vec![0.0]]), None, "nothing is relative to 0");
+        assert_eq!(band(&[1.0], &[], centre), None);
+        assert_eq!(band(&[0.0], &[vec![0.0]], centre), None, "nothing is relative to 0");
     }
 
     #[test]

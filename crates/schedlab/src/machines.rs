@@ -53,9 +53,9 @@ pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError>
     }
 }
 
-/// Whether a simulated machine's scheduler is the code of a source tree.
-fn is_tree(name: &MachineName) -> bool {
-    let kernel = name.settings.get("kernel");
+/// Whether a machine is simulated, and its scheduler is the code of a source tree.
+pub(crate) fn is_tree(name: &MachineName) -> bool {
+    let kernel = name.settings.get("kernel").filter(|_| name.kind == SIM);
     kernel.is_some_and(|kernel| !schedlab_sim::Kernel::is_own(kernel))
 }
 
@@ -363,6 +363,17 @@ fn texts(name: &MachineName) -> Vec<Setting> {
         Some(Setting { knob, value: schedlab_sys::regular_file::text(Path::new(file)).ok()? })
     };
     files.filter_map(read).collect()
+}
+
+/// The costs of a simulated machine: those of its file of costs, else of the file that describes it.
+///
+/// # Errors
+/// When a file cannot be read, or is wrong.
+pub(crate) fn costs_of(name: &MachineName) -> Result<schedlab_sim::Costs, String> {
+    let mut name = name.clone();
+    let of_file = described(&mut name)?;
+    let text = costs(&name)?.or(of_file).unwrap_or_default();
+    schedlab_sim::Costs::parse(&text).map_err(|error| error.to_string())
 }
 
 /// The text of the file of costs that a simulated machine is given: one of the program's own by name, or a path.

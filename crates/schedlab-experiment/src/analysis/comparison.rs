@@ -22,6 +22,7 @@ pub use effects::POWER_MIN;
 pub(crate) use failures::Failures;
 pub use family::Detail;
 pub use looks::{Looks, look_level};
+pub use neutral::centre_of;
 pub(crate) use prior::PRIORS;
 pub use sentences::percent;
 

@@ -3,6 +3,7 @@
 
 mod choices;
 mod commands;
+mod difference;
 mod export;
 mod junit;
 mod markdown;
@@ -17,6 +18,7 @@ use super::verdicts::{print_text, refuse_drift};
 use crate::json;
 use choices::Choices;
 use commands::Measured;
+use difference::Difference;
 use export::Export;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, Verdict, compare};
 use schedlab_experiment::report::answer;
@@ -130,6 +132,7 @@ struct Pair {
     comparisons: Vec<Comparison>,
     placebos: Vec<Placebo>,
     choices: Option<Choices>,
+    difference: Option<Difference>,
 }
 
 /// A kernel that differs from that of the first set in neutral code.
@@ -156,6 +159,9 @@ pub(crate) struct Document<'c> {
     /// What both schedulers chose, where their choices were compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     choices: Option<&'c Choices>,
+    /// The first decision that both kernels do not share, where the simulated machine runs their own code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<&'c Difference>,
 }
 
 impl json::Document for Document<'_> {
@@ -241,7 +247,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(study) = study.as_mut().filter(|_| !stopped) {
         for (at, pair) in pairs.iter_mut().enumerate() {
-            study.complete(at + 1, pair, &sets[0])?;
+            study.complete(at + 1, pair, [&sets[0], &sets[at + 1]])?;
         }
     }
     if !fail_if.is_empty() && !allow_drift {
@@ -300,20 +306,27 @@ fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
         blocks.iter().map(|(before, after)| (&*before.runs, &*after.runs)).collect();
     let (before, after) = (blocks[0].0.name.clone(), blocks[0].1.name.clone());
     let comparisons = compare(&runs, asked);
-    Pair { before, after, comparisons, placebos: Vec::new(), choices: None }
+    Pair { before, after, comparisons, placebos: Vec::new(), choices: None, difference: None }
 }
 
 fn print(pairs: &[Pair], markdown: bool, json: bool) -> anyhow::Result<()> {
     if json {
-        for Pair { before, after, comparisons, placebos, choices } in pairs {
+        for Pair { before, after, comparisons, placebos, choices, difference } in pairs {
             let (answer, choices) = (answer(comparisons, after), choices.as_ref());
-            json::print(&Document { before, after, answer, comparisons, placebos, choices })?;
+            let difference = difference.as_ref();
+            let told =
+                Document { before, after, answer, comparisons, placebos, choices, difference };
+            json::print(&told)?;
         }
     } else if markdown {
         crate::output::stdout().write_all(markdown::markdown(pairs).as_bytes())?;
     } else {
         for pair in pairs {
             print_text(&pair.comparisons, &pair.before, &pair.after)?;
+            if let Some(difference) = &pair.difference {
+                let told = difference.text([&pair.before, &pair.after]);
+                writeln!(crate::output::stdout(), "{told}")?;
+            }
             if let Some(choices) = &pair.choices {
                 choices.print(&mut crate::output::stdout(), [&pair.before, &pair.after])?;
             }

@@ -5,6 +5,7 @@ use schedlab_experiment::{Hooks, Machines, Place, Plan, Planned, Point, RunId, S
 use schedlab_stats::Random;
 use schedlab_workload::{MachineName, RunSpec};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 /// What is measured: a machine, and what it does.
@@ -34,12 +35,12 @@ pub(crate) fn measure(
     machines: &mut Machines<'_>,
     cells: &[Cell],
     label: &str,
-    rounds: u32,
+    rounds: Range<u32>,
     folder: &Path,
 ) -> anyhow::Result<(Vec<Vec<StoredRun>>, bool)> {
     let mut random = Random::new(1);
     let mut plan = Plan { runs: Vec::new() };
-    for block in 0..rounds {
+    for block in rounds.clone() {
         let mut round: Vec<Planned> = cells.iter().map(|cell| cell.run(label, block)).collect();
         random.shuffle(&mut round);
         plan.runs.extend(round);
@@ -53,7 +54,7 @@ pub(crate) fn measure(
         let of_round = |block| found.get(&cell.run(label, block).id).cloned().unwrap_or_default();
         // Others in the folder are of another kernel that had this name before.
         let is_here = |run: &StoredRun| run.manifest.place().is_near(&here);
-        of_cells.push((0..rounds).flat_map(of_round).filter(is_here).collect());
+        of_cells.push(rounds.clone().flat_map(of_round).filter(is_here).collect());
     }
     Ok((of_cells, tally.stopped))
 }

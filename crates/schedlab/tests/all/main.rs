@@ -42,6 +42,7 @@ mod off_cpu;
 mod page_faults;
 mod page_numbers;
 mod parsers;
+mod patched_kernels;
 mod patience;
 mod perf_agreement;
 mod perfetto_states;

@@ -1,6 +1,13 @@
 //! Changes of code that do nothing move results too. A change between two builds counts only beyond them.
 
-use super::{Change, Judgement, Row, Verdict};
+use super::{Change, Comparison, Judgement, Row, Verdict};
+use crate::analysis::Centre;
+
+/// The centre of the runs of a side, by which changes are judged; `None` without runs.
+#[must_use]
+pub fn centre_of(values: &[f64]) -> Option<f64> {
+    Centre::of(values.iter().copied()).map(|centre| centre.value)
+}
 
 impl Judgement {
     /// Widens the intervals of all changes by `band`, the largest relative change that neutral code makes: 0.03 is
@@ -23,6 +30,15 @@ impl Judgement {
     }
 }
 
+impl Comparison {
+    /// Leaves only those secondary metrics worth a look that change beyond what neutral code does to them, as `band`
+    /// tells by the metric's name.
+    pub fn look_beyond(&mut self, band: impl Fn(&str) -> Option<f64>) {
+        self.look_at
+            .retain(|row| band(&row.metric.name).is_none_or(|band| row.beside(band).is_shown()));
+    }
+}
+
 impl Change {
     /// The interval with a further factor of up to 1 + `band` in either direction.
     fn beside(self, band: f64) -> Self {
@@ -30,29 +46,39 @@ impl Change {
         let high = (1.0 + self.high) * (1.0 + band) - 1.0;
         Self { low, high, ..self }
     }
+
+    /// Whether the interval excludes that nothing changes.
+    fn is_shown(self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
 }
 
 impl Row {
-    /// Whether the verdict holds beside what neutral code does.
-    fn is_shown(&self, band: f64) -> bool {
+    /// The change beside what neutral code does.
+    fn beside(&self, band: f64) -> Change {
         let Change { low, estimate, high, .. } = self.change;
         // Copies have a verdict on their change, and no interval.
         let change = match low == f64::NEG_INFINITY && high == f64::INFINITY {
             true => Change { low: estimate, high: estimate, ..self.change },
             false => self.change,
         };
-        let Change { low, high, .. } = change.beside(band);
+        change.beside(band)
+    }
+
+    /// Whether the verdict holds beside what neutral code does.
+    fn is_shown(&self, band: f64) -> bool {
+        let change = self.beside(band);
         match self.verdict {
             Verdict::Undecided => true,
-            Verdict::Equivalent => low > -self.margin && high < self.margin,
-            _ => low > 0.0 || high < 0.0,
+            Verdict::Equivalent => change.low > -self.margin && change.high < self.margin,
+            _ => change.is_shown(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Basis, compare_values};
+    use super::super::{Basis, Failures, compare_values};
     use super::*;
     use schedlab_model::{Better, Metric, Unit};
 
@@ -83,6 +109,27 @@ mod tests {
             let Change { low, high, .. } = judged.whole.change;
             assert!(high - low > band, "{low} to {high}");
         }
+    }
+
+    #[test]
+    fn what_neutral_code_changes_as_much_is_not_worth_a_look() {
+        let mut found = Comparison {
+            workload: String::new(),
+            primary: Vec::new(),
+            look_at: vec![judged(1.08).whole, judged(1.02).whole],
+            dropped: Vec::new(),
+            no_verdict: String::new(),
+            failures: Failures::default(),
+            noise: String::new(),
+            boots: String::new(),
+        };
+        found.look_beyond(|_| None);
+        assert_eq!(found.look_at.len(), 2, "without placebos nothing is left out");
+        found.look_beyond(|metric| (metric == "time_s").then_some(0.05));
+        assert_eq!(found.look_at, [judged(1.08).whole]);
+        let centre = centre_of(&[1.0, 4.0]).unwrap();
+        assert!((centre - 2.0).abs() < 1e-12, "geometric, as changes are ratios");
+        assert_eq!(centre_of(&[]), None);
     }
 
     #[test]

@@ -162,13 +162,14 @@ impl Measured {
         if self.warmup > 0 {
             // Caches fill by running; what that took is thrown away.
             let scratch = Folder::of(None, "warmup")?;
-            measure(&mut machines, &cells, LABEL, self.warmup, scratch.path())?;
+            measure(&mut machines, &cells, LABEL, 0..self.warmup, scratch.path())?;
         }
         let mut looks = Looks::default();
         let mut rounds = self.rounds();
         let began = Instant::now();
         let (sets, stopped) = loop {
-            let (mut runs, stopped) = measure(&mut machines, &cells, LABEL, rounds, folder.path())?;
+            let (mut runs, stopped) =
+                measure(&mut machines, &cells, LABEL, 0..rounds, folder.path())?;
             if self.ignore_failure {
                 runs.iter_mut().flatten().for_each(forgive);
             }

@@ -1,20 +1,24 @@
 //! One load on several machines, or on one with other knobs: each side is measured in the same rounds.
 //!
-//! Where sides are kernels in QEMU, kernels that differ from the first one in neutral code are measured too, and the
-//! choices of the schedulers can be compared.
+//! Where sides are kernels, in QEMU or by their own code in the simulator, kernels that differ from the first one in
+//! neutral code are measured too, and the choices of the schedulers can be compared.
 
 use super::choices::Choices;
 use super::commands::{Measured, argv};
+use super::difference::{Difference, Recorded};
 use super::{Pair, Placebo, Set};
 use crate::commands::load::workload_of;
+use crate::commands::result_file::save;
 use crate::commands::rounds::{Cell, measure};
 use crate::commands::temporary_folder::Folder;
 use crate::commands::vm::kernels::{Kernels, Sources};
 use crate::commands::{UsageError, result_file};
 use crate::machines;
 use anyhow::Context as _;
+use schedlab_experiment::analysis::centre_of;
 use schedlab_experiment::{Hooks, Machines, StoredRun};
 use schedlab_model::Setting;
+use schedlab_sim::Costs;
 use schedlab_vm::choices::{self as chosen, Starts};
 use schedlab_vm::placebo::{PLACEBOS, band};
 use schedlab_workload::{MachineName, RecordSpec, RunSpec, Stream, WorkloadSpec, workloads};
@@ -52,6 +56,11 @@ struct Side {
 }
 
 const KERNEL: &str = "kernel";
+/// By how much the kernel's code takes longer in each placebo of a tree than in the one before. A path has 100 to 500
+/// basic blocks, so this is a half to three blocks more.
+const SLOWER_PERMILLE: u64 = 5;
+/// Switches of a run that is recorded without being asked for: with wakeups and moves about 1 GiB in memory.
+const RECORDED_MAX: f64 = 1e6;
 
 impl Side {
     fn read(text: &str) -> Result<Self, UsageError> {
@@ -70,9 +79,27 @@ impl Side {
         Ok(Self { text: text.to_owned(), machine, settings })
     }
 
-    /// The kernel of a virtual machine, as it was typed.
+    fn is_vm(&self) -> bool {
+        self.machine.kind == machines::VM
+    }
+
+    fn is_tree(&self) -> bool {
+        machines::is_tree(&self.machine)
+    }
+
+    /// The kernel of a virtual machine, or the tree whose code schedules, as it was typed.
     fn kernel(&self) -> Option<&String> {
-        self.machine.settings.get(KERNEL).filter(|_| self.machine.kind == machines::VM)
+        self.machine.settings.get(KERNEL).filter(|_| self.is_vm() || self.is_tree())
+    }
+
+    /// Whether another side differs from this one in nothing but the kernel and what is set in it.
+    fn is_like(&self, other: &Self) -> bool {
+        let machine = |side: &Self| {
+            let mut settings = side.machine.settings.clone();
+            settings.retain(|key, _| ![KERNEL, "scx", "scx-set"].contains(&key.as_str()));
+            (side.machine.kind.clone(), settings)
+        };
+        machine(self) == machine(other)
     }
 
     fn with_kernel(&self, name: String) -> Self {
@@ -128,13 +155,14 @@ impl Sides {
         if typed.len() < 2 {
             return Err(UsageError("--side: give two machines or more".to_owned()).into());
         }
-        let are_kernels = typed.iter().all(|side| side.machine.kind == machines::VM);
+        let are_kernels = typed.iter().all(Side::is_vm) || typed.iter().all(Side::is_tree);
         if !are_kernels && (self.choices || self.draw.is_some() || self.sources.wants_placebos()) {
-            let what = "--choices, --draw and placebos compare kernels: give sides of the kind vm:kernel=NAME";
+            let what = "--choices, --draw and placebos compare kernels: give sides of the kind vm:kernel=NAME, \
+                        or sim:kernel=TREE";
             return Err(UsageError(what.to_owned()).into());
         }
         let kernels = Kernels::of(&self.sources)?;
-        let built = |side: &Side| match side.kernel() {
+        let built = |side: &Side| match side.kernel().filter(|_| side.is_vm()) {
             Some(source) => Ok(side.with_kernel(kernels.kernel(source, 0)?)),
             None => Ok(side.clone()),
         };
@@ -151,15 +179,21 @@ impl Sides {
         // The same kernel with other knobs has the same code.
         let is_other = |side: &Side| side.kernel() != sides[0].kernel();
         let wanted = self.sources.wants_placebos() || sides.iter().any(is_other);
+        let folder = Folder::of(measured.output.as_deref(), "compare")?;
         let placebos = match typed[0].kernel() {
-            Some(source) if are_kernels && wanted => kernels.placebos(source)?,
+            Some(source) if are_kernels && wanted && typed[0].is_vm() => {
+                let names = kernels.placebos(source)?.into_iter();
+                names.map(|name| sides[0].with_kernel(name)).collect()
+            }
+            Some(_) if are_kernels && wanted => {
+                placebos_of_tree(&sides[0], &self.sources, &folder)?
+            }
             _ => Vec::new(),
         };
-        let placebos = placebos.into_iter().map(|name| sides[0].with_kernel(name)).collect();
         let mut study = Study {
             asked: self,
             machines: Machines::made_by(&machines::make),
-            folder: Folder::of(measured.output.as_deref(), "compare")?,
+            folder,
             workload: load_of(&measured.commands)?,
             rounds: measured.rounds(),
             sides,
@@ -169,6 +203,33 @@ impl Sides {
         study.check(metrics)?;
         Ok(Some(study))
     }
+}
+
+/// Whether each start gave the same on both sides.
+fn are_alike(one: &Set, other: &Set) -> bool {
+    let figures = |set: &Set| set.runs.iter().map(|run| run.figures.clone()).collect::<Vec<_>>();
+    figures(one) == figures(other)
+}
+
+/// Placebos of a side by a tree's code: those that the user named, then the side itself where that code takes longer.
+/// So does code with a line more that decides nothing.
+fn placebos_of_tree(side: &Side, sources: &Sources, folder: &Folder) -> anyhow::Result<Vec<Side>> {
+    let named =
+        sources.named_placebos().map(|name| Side { text: name.clone(), ..side.with_kernel(name) });
+    let mut placebos: Vec<Side> = named.collect();
+    let costs = machines::costs_of(&side.machine).map_err(UsageError)?;
+    let tree = side.kernel().map_or("", String::as_str);
+    for number in 1..=sources.placebos(PLACEBOS as u32) {
+        let permille = u64::from(number) * SLOWER_PERMILLE;
+        let code_1000 = costs.code_1000 + costs.code_1000 * permille / 1_000;
+        let file = folder.path().join(format!("placebo-{number}.costs.toml"));
+        save(&file, Costs { code_1000, ..costs }.text())?;
+        let text = format!("{tree}, code {}.{} % slower", permille / 10, permille % 10);
+        let mut placebo = Side { text, ..side.clone() };
+        placebo.machine.settings.insert("costs".to_owned(), file.display().to_string());
+        placebos.push(placebo);
+    }
+    Ok(placebos)
 }
 
 impl Study<'_> {
@@ -187,10 +248,12 @@ impl Study<'_> {
 
     /// Measures all sides; a set of runs for each, and whether the user stopped it.
     pub(super) fn sets(&mut self, warmup: u32) -> anyhow::Result<(Vec<Set>, bool)> {
-        let all: Vec<Side> = self.sides.iter().chain(&self.placebos).cloned().collect();
-        let cells: Vec<Cell> = all.iter().map(|side| side.cell(&self.workload.1, None)).collect();
+        // Placebos of a tree wait until it is known that the sides differ at all; others take their turns in the same rounds.
+        let is_tree = self.sides[0].is_tree();
+        let placebos = self.placebos.iter().filter(|_| !is_tree);
+        let all: Vec<Side> = self.sides.iter().chain(placebos).cloned().collect();
         if warmup > 0 {
-            let mut warm = cells.clone();
+            let mut warm = self.cells(&all, None);
             // Copies would be the same again.
             warm.retain(|cell| {
                 let machine = self.machines.get(&cell.machine);
@@ -198,38 +261,62 @@ impl Study<'_> {
             });
             if !warm.is_empty() {
                 let scratch = Folder::of(None, "warmup")?;
-                measure(&mut self.machines, &warm, &self.workload.0, warmup, scratch.path())?;
+                measure(&mut self.machines, &warm, &self.workload.0, 0..warmup, scratch.path())?;
             }
         }
+        let (mut sets, mut stopped) = self.measured(&all)?;
+        self.placebo_sets = sets.split_off(self.sides.len());
+        if is_tree && !stopped && sets.iter().any(|set| !are_alike(&sets[0], set)) {
+            let placebos = self.placebos.clone();
+            (self.placebo_sets, stopped) = self.measured(&placebos)?;
+        }
+        for (set, side) in self.placebo_sets.iter_mut().zip(&self.placebos) {
+            set.name = match side.is_vm() {
+                true => side.kernel().cloned().unwrap_or_default(),
+                false => side.text.clone(),
+            };
+        }
+        Ok((sets, stopped))
+    }
+
+    fn cells(&self, sides: &[Side], record: Option<&RecordSpec>) -> Vec<Cell> {
+        sides.iter().map(|side| side.cell(&self.workload.1, record.cloned())).collect()
+    }
+
+    /// A set of runs for each of some sides, and whether the user stopped it.
+    fn measured(&mut self, sides: &[Side]) -> anyhow::Result<(Vec<Set>, bool)> {
+        let cells = self.cells(sides, None);
         let label = self.workload.0.clone();
         let (runs, stopped) =
-            measure(&mut self.machines, &cells, &label, self.rounds, self.folder.path())?;
+            measure(&mut self.machines, &cells, &label, 0..self.rounds, self.folder.path())?;
         let mut sets: Vec<Set> = Vec::new();
-        for (side, runs) in all.iter().zip(runs) {
+        for (side, runs) in sides.iter().zip(runs) {
             if runs.iter().all(|run| run.failure().is_some()) && !stopped {
                 anyhow::bail!("the load fails on '{}': see `schedlab load --on`", side.text);
             }
             sets.push(Set { runs, ..Set::new(&side.text) });
         }
-        self.placebo_sets = sets.split_off(self.sides.len());
-        for (set, side) in self.placebo_sets.iter_mut().zip(&self.placebos) {
-            set.name = side.kernel().cloned().unwrap_or_default();
-        }
         Ok((sets, stopped))
     }
 
-    /// Adds to the comparison with a side what neutral code does, and the choices of both schedulers.
+    /// Adds to the comparison with a side what neutral code does, and where both schedulers part.
     pub(super) fn complete(
         &mut self,
         at: usize,
         pair: &mut Pair,
-        first: &Set,
+        sets: [&Set; 2],
     ) -> anyhow::Result<()> {
-        if self.sides[at].kernel() != self.sides[0].kernel() {
-            self.beside_neutral_code(pair, first);
+        // Where each start gives the same on both sides, neutral code gives no reason to doubt it.
+        let is_same = self.sides[0].is_tree() && are_alike(sets[0], sets[1]);
+        if self.sides[at].kernel() != self.sides[0].kernel() && !is_same {
+            self.beside_neutral_code(pair, sets[0]);
+        }
+        let [first, side] = [&self.sides[0], &self.sides[at]];
+        if first.is_tree() && side.is_tree() && first.is_like(side) {
+            pair.difference = self.difference(at, sets)?;
         }
         let asked = self.asked;
-        let is_vm = self.sides[0].machine.kind == machines::VM;
+        let is_vm = self.sides[0].is_vm();
         let verdicts = || pair.comparisons.iter().flat_map(|of| &of.primary).map(|of| of.verdict);
         let is_changed = is_vm && !self.placebos.is_empty() && verdicts().any(|of| of.is_claim());
         if !asked.choices && asked.draw.is_none() && !is_changed {
@@ -265,7 +352,7 @@ impl Study<'_> {
             let metric = judged.whole.metric.name.clone();
             let placebos: Vec<Vec<f64>> =
                 self.placebo_sets.iter().map(|set| values(set, &metric)).collect();
-            match band(&values(first, &metric), &placebos) {
+            match band(&values(first, &metric), &placebos, centre_of) {
                 Some(band) => {
                     let few = if count < PLACEBOS {
                         format!("; {PLACEBOS} make this firm")
@@ -279,7 +366,7 @@ impl Study<'_> {
                     );
                     judged.widen(band, &note);
                 }
-                None if self.sides[0].machine.kind == machines::VM => judged.widen(
+                None if self.sides[0].kernel().is_some() => judged.widen(
                     0.0,
                     "on these builds: no placebo kernel tells how much neutral code changes it (--placebo, \
                      --placebos)",
@@ -290,19 +377,62 @@ impl Study<'_> {
                 of.insert(metric.clone(), values);
             }
         }
+        if !self.placebo_sets.is_empty() {
+            let neutral = |metric: &str| {
+                let placebos: Vec<Vec<f64>> =
+                    self.placebo_sets.iter().map(|set| values(set, metric)).collect();
+                band(&values(first, metric), &placebos, centre_of)
+            };
+            pair.comparisons.iter_mut().for_each(|comparison| comparison.look_beyond(neutral));
+        }
         let names = self.placebo_sets.iter().map(|set| set.name.clone());
         let placebo = |(kernel, values)| Placebo { kernel, values };
         pair.placebos = names.zip(of_metrics).map(placebo).collect();
     }
 
+    /// The first decision that two trees do not share: in the first start whose metrics differ, else in the first one.
+    /// `None` where a run has too many decisions to be recorded beside a comparison.
+    fn difference(
+        &mut self,
+        at: usize,
+        [before, after]: [&Set; 2],
+    ) -> anyhow::Result<Option<Difference>> {
+        let mut pairs = before.runs.iter().zip(&after.runs);
+        let start = pairs.position(|(one, other)| one.figures != other.figures).unwrap_or(0);
+        let counts = ["switches_voluntary", "switches_involuntary"];
+        let switches =
+            |run: &StoredRun| counts.iter().filter_map(|name| run.value(name)).sum::<f64>();
+        if before.runs.get(start).is_none_or(|run| switches(run) > RECORDED_MAX) {
+            let why =
+                "a run has more than 1,000,000 switches, so the first difference is not looked for";
+            writeln!(crate::output::stderr(), "schedlab: {why}: use a shorter load")?;
+            return Ok(None);
+        }
+        let both = [0, at].map(|side| self.sides[side].clone());
+        let cells = self.cells(&both, Some(&RecordSpec::default()));
+        let label = self.workload.0.clone();
+        let block = start as u32;
+        let (runs, stopped) =
+            measure(&mut self.machines, &cells, &label, block..block + 1, self.folder.path())?;
+        if stopped {
+            return Err(schedlab_vm::VmError::Interrupted.into());
+        }
+        let [Some(one), Some(other)] = [0, 1].map(|side: usize| runs[side].first()) else {
+            return Ok(None);
+        };
+        let read = |run: &StoredRun| {
+            let trace = run.stream(Stream::Trace).context("a recorded run left no trace")?;
+            Recorded::read(schedlab_trace::open(&trace)?.as_mut())
+        };
+        Ok(Some(Difference::of(block + 1, &read(one)?, &read(other)?)))
+    }
+
     /// The choices of schedulers in recorded runs, one for each start.
     fn starts(&mut self, sides: &[Side]) -> anyhow::Result<Vec<Starts>> {
-        let record = Some(RecordSpec::default());
-        let cells: Vec<Cell> =
-            sides.iter().map(|side| side.cell(&self.workload.1, record.clone())).collect();
+        let cells = self.cells(sides, Some(&RecordSpec::default()));
         let label = self.workload.0.clone();
         let (runs, stopped) =
-            measure(&mut self.machines, &cells, &label, self.rounds, self.folder.path())?;
+            measure(&mut self.machines, &cells, &label, 0..self.rounds, self.folder.path())?;
         if stopped {
             return Err(schedlab_vm::VmError::Interrupted.into());
         }
@@ -328,6 +458,10 @@ mod tests {
         assert_eq!(side.settings, [expected]);
         assert_eq!(Side::read("host,knob:slice=3ms").unwrap().machine, MachineName::default());
         assert_eq!(Side::read("sim:kernel=eevdf-6.12").unwrap().kernel(), None);
+        let [one, other, large] = ["linux,cpus=2,scx=x", "linux-6,cpus=2", "linux,cpus=4"]
+            .map(|rest| Side::read(&format!("sim:kernel={rest}")).unwrap());
+        assert_eq!(one.kernel().unwrap(), "linux");
+        assert!(one.is_tree() && one.is_like(&other) && !one.is_like(&large));
         let why = Side::read("vm,knob:x").unwrap_err().to_string();
         assert!(why.contains("write knob:NAME=VALUE"), "{why}");
         assert!(Side::read("debian-6.1").is_err(), "a kernel is no machine");

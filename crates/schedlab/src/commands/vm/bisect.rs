@@ -129,7 +129,9 @@ fn reference(
         .map(|kernel| study.values(kernel))
         .collect::<anyhow::Result<Vec<Vec<f64>>>>()?;
     let mut stderr = crate::output::stderr();
-    match placebo::band(&values, &measured).map(|band| band * 100.0) {
+    match placebo::band(&values, &measured, |of| median(of.iter().copied()))
+        .map(|band| band * 100.0)
+    {
         None => writeln!(
             stderr,
             "schedlab: without placebos nothing tells whether {worse} % is more than neutral code does"

@@ -18,8 +18,8 @@ pub(crate) struct Sources {
     /// Build kernels from revisions of this git repository
     #[arg(long, value_name = "DIR")]
     pub(crate) tree: Option<PathBuf>,
-    /// Build N kernels that differ from the first one in neutral code [default: 10; 0 if the first
-    /// one is not built]
+    /// Make N kernels that differ from the first one in neutral code [default: 10; 0 for one in QEMU
+    /// that is not built]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(..=64))]
     placebos: Option<u32>,
@@ -34,6 +34,16 @@ impl Sources {
     /// Whether placebos were asked for.
     pub(crate) fn wants_placebos(&self) -> bool {
         self.placebos.is_some_and(|wanted| wanted > 0) || !self.placebo.is_empty()
+    }
+
+    /// How many placebos to make, where `own` are made unless the user says otherwise.
+    pub(crate) fn placebos(&self, own: u32) -> u32 {
+        self.placebos.unwrap_or(own)
+    }
+
+    /// The placebos that the user named.
+    pub(crate) fn named_placebos(&self) -> impl Iterator<Item = String> + '_ {
+        self.placebo.iter().cloned()
     }
 
     /// The name of a commit's kernel.
@@ -103,7 +113,7 @@ impl<'s> Kernels<'s> {
     /// The kernels that differ from that of a source in neutral code: those that were named, and those to build.
     pub(crate) fn placebos(&self, source: &str) -> anyhow::Result<Vec<String>> {
         let own = if self.is_built(source) { PLACEBOS as u32 } else { 0 };
-        let wanted = self.sources.placebos.unwrap_or(own);
+        let wanted = self.sources.placebos(own);
         if wanted > 0 && !self.is_built(source) {
             let why = format!(
                 "option placebos: {source} is not built here: name kernels with --placebo, or compare \
@@ -112,6 +122,6 @@ impl<'s> Kernels<'s> {
             return Err(UsageError(why).into());
         }
         let built = (1..=wanted).map(|number| self.kernel(source, number));
-        self.sources.placebo.iter().cloned().map(Ok).chain(built).collect()
+        self.sources.named_placebos().map(Ok).chain(built).collect()
     }
 }

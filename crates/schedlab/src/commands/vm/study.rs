@@ -80,7 +80,7 @@ impl Study {
         let spec = RunSpec { seed: 1, ..RunSpec::of(workload.clone()) };
         let cell = Cell { machine, spec, hooks: Hooks::default() };
         let (mut runs, stopped) =
-            measure(&mut machines, &[cell], label, self.how.starts, self.folder())?;
+            measure(&mut machines, &[cell], label, 0..self.how.starts, self.folder())?;
         if stopped {
             return Err(schedlab_vm::VmError::Interrupted.into());
         }
