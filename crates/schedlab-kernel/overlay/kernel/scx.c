@@ -600,6 +600,10 @@ void schedlab_start_scheduler(void)
 	schedlab_thread(load_scheduler, NULL, "scx_loader");
 }
 
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+#define sched_ext_free sched_ext_dead
+#endif
+
 /* A task is gone for good. */
 void schedlab_forget(struct task_struct *task)
 {
