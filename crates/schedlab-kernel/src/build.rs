@@ -14,6 +14,7 @@ use schedlab_vm::program::run;
 use schedlab_vm::{Checkout, VmError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -33,13 +34,26 @@ const TOOLS: [(&str, &str); 8] = [
     ("xz", "xz-utils"),
 ];
 
-/// Units of the kernel that the image has; those that a tree does not have are left out.
-const UNITS: [&str; 29] = [
+/// A file of each folder that a build needs.
+const NEEDED: [&str; 12] = [
+    "arch/Kconfig",
+    "block/Kconfig",
+    "crypto/Kconfig",
+    "drivers/Kconfig",
+    "fs/Kconfig",
+    "include/linux/sched.h",
+    "kernel/sched/core.c",
+    "lib/Kconfig",
+    "mm/Kconfig",
+    "scripts/Makefile.build",
+    "security/Kconfig",
+    "sound/Kconfig",
+];
+/// Units of the kernel that the image has; those that a tree does not have are left out. A folder stands for what the
+/// tree's own makefile makes of it.
+const UNITS: [&str; 28] = [
     "init/init_task",
-    "kernel/sched/core",
-    "kernel/sched/fair",
-    "kernel/sched/build_policy",
-    "kernel/sched/build_utility",
+    "kernel/sched/",
     "kernel/time/hrtimer",
     "kernel/time/timer",
     "kernel/time/clockevents",
@@ -47,6 +61,7 @@ const UNITS: [&str; 29] = [
     "kernel/time/tick-oneshot",
     "kernel/time/tick-sched",
     "kernel/time/jiffies",
+    "kernel/time/sleep_timeout",
     "kernel/time/time",
     "kernel/time/timeconv",
     "kernel/time/timer_migration",
@@ -54,6 +69,7 @@ const UNITS: [&str; 29] = [
     "kernel/smp",
     "kernel/cpu",
     "kernel/stop_machine",
+    "kernel/task_work",
     "kernel/irq_work",
     "kernel/tracepoint",
     "kernel/kthread",
@@ -317,6 +333,14 @@ struct Place {
 impl Place {
     /// Lays out the farm: links to the tree, and the overlay.
     fn lay_out(&self) -> Result<(), VmError> {
+        let lacks = NEEDED.iter().filter(|path| !self.tree.join(path).is_file());
+        let lacks: Vec<&str> = lacks.copied().collect();
+        if !lacks.is_empty() {
+            return Err(VmError::Missing {
+                what: format!("{} of {}", lacks.join(", "), self.tree.display()),
+                remedy: "name a whole source tree".to_owned(),
+            });
+        }
         let doing = io_error("linking the source tree");
         let _ = fs::remove_dir_all(&self.farm);
         fs::create_dir_all(self.farm.join("arch")).map_err(&doing)?;
@@ -394,7 +418,11 @@ impl Place {
         let has_ext = of_config(&config).options.contains("with sched_ext");
         let of_ext = UNITS_OF_EXT.iter().filter(|_| has_ext);
         let has = |unit: &&&str| self.tree.join(format!("{unit}.c")).is_file();
-        let units = UNITS.iter().chain(of_ext).filter(has).map(|unit| format!("{unit}.o"));
+        let units = UNITS.iter().chain(of_ext).filter(|unit| unit.ends_with('/') || has(unit));
+        let units = units.map(|unit| match unit.ends_with('/') {
+            true => (*unit).to_owned(),
+            false => format!("{unit}.o"),
+        });
         let glue = GLUE.iter().map(|unit| format!("arch/{ARCH}/kernel/{unit}.o"));
         glue.chain(units).collect()
     }
@@ -421,21 +449,31 @@ impl Place {
         archive.arg("rcs").arg(&library).args(of("lib")).args(of("lib/math"));
         run(&mut archive, "collecting the kernel's library")?;
         let mut link = Command::new("ld");
-        let units = self.units();
-        link.current_dir(&self.objects)
-            .arg("-r")
-            .args(WRAPPED.map(|name| format!("--wrap={name}")));
-        link.arg("-o").arg(&whole).args(&units).arg(&library);
+        let of_folder = |unit: &String| match unit.ends_with('/') {
+            true => format!("{unit}built-in.a"),
+            false => unit.clone(),
+        };
+        let units: Vec<String> = self.units().iter().map(of_folder).collect();
+        link.current_dir(&self.objects).args(["-r", "--whole-archive"]);
+        link.args(WRAPPED.map(|name| format!("--wrap={name}"))).arg("-o").arg(&whole).args(&units);
+        link.arg("--no-whole-archive").arg(&library);
         run(&mut link, "linking the kernel's units")?;
         let mut ask = Command::new("nm");
         let missing = run(ask.arg("-u").arg(&whole), "looking for what the image lacks")?;
         let missing = missing.lines().filter_map(|line| line.split_whitespace().last());
+        let missing: BTreeSet<&str> = missing.collect();
+        let mut ask = Command::new("readelf");
+        ask.current_dir(&self.objects).env("LC_ALL", "C").arg("-rW").args(&units);
+        let uses = run(&mut ask, "looking for what the image lacks")?;
+        if let Some(why) = linking::unknown_memory(&uses, &missing) {
+            return Err(io_error("linking the image")(io::Error::other(why)));
+        }
         let keep = |path: &Path, text: &str| {
             // Plain: in private folders of the build.
             fs::write(path, text).map_err(io_error("linking the image"))
         };
-        keep(&stubs, &stand_ins(missing))?;
-        keep(&layout, overlay::LAYOUT)?;
+        keep(&stubs, &stand_ins(missing.iter().copied()))?;
+        keep(&layout, &linking::layout(&missing))?;
         link_image(&[&whole], &stubs, &layout, &made.join(IMAGE))?;
         if let Ok(source) = fs::read_to_string(self.tree.join("kernel/sched/ext.c")) {
             keep(&made.join(linking::TYPES), &linking::types(&source))?;
@@ -542,6 +580,24 @@ mod tests {
         assert_eq!(default_name("/x/linux", Some("v6.12~3"), ""), "linux-v6.12-3");
         let other = default_name("linux-source-6.12", None, "CONFIG_HZ_1000=y\n");
         assert!(other.starts_with("linux-source-6.12-") && other.len() == 26, "{other}");
+    }
+
+    #[test]
+    fn a_tree_that_lacks_folders_is_refused_by_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        for path in NEEDED.iter().filter(|path| !path.starts_with("drivers")) {
+            let path = tree.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let [farm, objects] = ["farm", "objects"].map(|name| folder.path().join(name));
+        let place = Place { tree, farm, objects };
+        let why = place.lay_out().unwrap_err().to_string();
+        assert!(why.starts_with("drivers/Kconfig of /"), "{why}");
+        fs::create_dir(place.tree.join("drivers")).unwrap();
+        fs::write(place.tree.join("drivers/Kconfig"), "").unwrap();
+        place.lay_out().unwrap();
     }
 
     #[test]

@@ -50,17 +50,51 @@ pub(crate) fn link_image(
     run(&mut link, "linking the image").map(|_| ())
 }
 
+fn listed(text: &str) -> BTreeSet<&str> {
+    text.lines().collect()
+}
+
+fn is_of_layout(name: &str) -> bool {
+    [" = ", "="].iter().any(|sign| overlay::LAYOUT.contains(&format!("{name}{sign}")))
+}
+
+/// The layout for a tree. Up to Linux 5.18 the lowest of the scheduling classes comes first.
+pub(crate) fn layout(missing: &BTreeSet<&str>) -> String {
+    let [from, to] = ["*(__stop_sched_class)", "__sched_class_lowest"]
+        .map(|word| overlay::LAYOUT.find(word).expect("the layout has the classes"));
+    let mut classes: Vec<&str> = overlay::LAYOUT[from..to].split_whitespace().collect();
+    if missing.contains("__begin_sched_classes") {
+        classes.reverse();
+    }
+    [&overlay::LAYOUT[..from], &classes.join(" "), "\n\t\t", &overlay::LAYOUT[to..]].concat()
+}
+
+/// What a unit reads that nothing stands for, by the relocations of all units: the code of a stand-in would be taken
+/// for its value.
+pub(crate) fn unknown_memory(relocations: &str, missing: &BTreeSet<&str>) -> Option<String> {
+    let (data, nothing) = (listed(overlay::DATA), listed(overlay::NOTHING));
+    let (mut unit, mut in_code) = ("", false);
+    for line in relocations.lines() {
+        if let Some(file) = line.strip_prefix("File: ") {
+            unit = file;
+        } else if line.starts_with("Relocation section") {
+            in_code = line.contains("text");
+        } else if in_code && line.contains("R_X86_64_PC32") {
+            let name = line.split_whitespace().nth(4).unwrap_or_default();
+            let known = data.contains(name) || nothing.contains(name) || is_of_layout(name);
+            if missing.contains(name) && !known {
+                return Some(format!("{unit} reads '{name}', which is not simulated"));
+            }
+        }
+    }
+    None
+}
+
 /// Assembly for names that the image lacks: memory, functions that do nothing, and functions that end the run.
 pub(crate) fn stand_ins<'n>(missing: impl Iterator<Item = &'n str>) -> String {
-    let listed = |text: &'static str| -> BTreeSet<&'static str> { text.lines().collect() };
-    let data = listed(overlay::DATA);
-    let nothing = listed(overlay::NOTHING);
-    let of_layout = |name: &str| {
-        overlay::LAYOUT.contains(&format!("{name} = "))
-            || overlay::LAYOUT.contains(&format!("{name}="))
-    };
+    let (data, nothing) = (listed(overlay::DATA), listed(overlay::NOTHING));
     let mut text = String::new();
-    for name in missing.filter(|name| !of_layout(name)) {
+    for name in missing.filter(|name| !is_of_layout(name)) {
         let _ = writeln!(text, ".globl {name}");
         let _ = match name {
             _ if data.contains(name) => writeln!(text, ".bss\n.balign 64\n{name}: .zero 16384"),
@@ -85,6 +119,37 @@ mod tests {
         assert!(text.contains("rcu_all_qs: xor"), "{text}");
         assert!(text.contains("surprise: mov $9f"), "{text}");
         assert!(!text.contains("jiffies"), "{text}");
+    }
+
+    #[test]
+    fn classes_lie_in_the_order_of_the_tree() {
+        let at =
+            |layout: &str, name: &str| layout.find(&format!("*(__{name}_sched_class)")).unwrap();
+        let new = layout(&BTreeSet::from(["jiffies"]));
+        assert!(at(&new, "stop") < at(&new, "ext") && at(&new, "ext") < at(&new, "idle"), "{new}");
+        let old = layout(&BTreeSet::from(["__begin_sched_classes"]));
+        assert!(at(&old, "stop") > at(&old, "ext") && at(&old, "ext") > at(&old, "idle"), "{old}");
+    }
+
+    #[test]
+    fn memory_that_nothing_stands_for_is_named_with_its_unit() {
+        let line = |kind, name| format!("0001  0002 {kind} 0000 {name} - 4\n");
+        let text = format!(
+            "File: kernel/cpu.o\nRelocation section '.rela.text' at offset 0x1 contains 4 entries:\n{}{}{}{}\n\
+             Relocation section '.rela.data' at offset 0x1 contains 1 entries:\n{}\
+             File: kernel/sched/built-in.a(core.o)\nRelocation section '.rela.init.text' at offset 0x1:\n{}",
+            line("R_X86_64_PLT32", "surprise"),
+            line("R_X86_64_PC32", "own"),
+            line("R_X86_64_PC32", "jiffies"),
+            line("R_X86_64_PC32", "init_mm"),
+            line("R_X86_64_PC32", "surprise"),
+            line("R_X86_64_PC32", "surprise"),
+        );
+        let missing = BTreeSet::from(["surprise", "jiffies", "init_mm"]);
+        let why = unknown_memory(&text, &missing).unwrap();
+        let expected = "kernel/sched/built-in.a(core.o) reads 'surprise', which is not simulated";
+        assert_eq!(why, expected);
+        assert_eq!(unknown_memory(&text, &BTreeSet::from(["jiffies"])), None);
     }
 
     #[test]

@@ -11,6 +11,8 @@
 #include <linux/stddef.h>
 #include <linux/types.h>
 
+struct task_struct;
+
 #define BOARD_VERSION 2
 #define BOARD_CPUS 8192
 #define BOARD_RECORDS 32768
@@ -102,6 +104,11 @@ struct board {
 static_assert(offsetof(struct board, cpus) == 8 * 55);
 static_assert(offsetof(struct board, data) == 8 * 41015);
 static_assert(offsetof(struct board, text) == 8 * 499767);
+
+/*
+ * A further name of a function, for what trees declare in several ways: their calls pass the same arguments first.
+ */
+#define ALSO(function, name) asm(".globl " #name "\n" #name " = " #function)
 
 extern struct board *board;
 

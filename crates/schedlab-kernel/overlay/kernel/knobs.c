@@ -8,6 +8,7 @@
 #include <linux/fs.h>
 #include <linux/kernel.h>
 #include <linux/seq_file.h>
+#include <linux/sched/sysctl.h>
 #include <linux/slab.h>
 #include <linux/sysctl.h>
 #include "board.h"
@@ -65,25 +66,19 @@ static struct dentry *add_file(const char *name, void *private, const struct fil
 	return NULL;
 }
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *in, void *private,
-				   const struct file_operations *operations)
+struct dentry *schedlab_debugfs_file(const char *name, umode_t mode, struct dentry *in, void *private,
+				     const struct file_operations *operations)
 {
 	return add_file(name, private, operations);
 }
+ALSO(schedlab_debugfs_file, debugfs_create_file);
+ALSO(schedlab_debugfs_file, debugfs_create_file_unsafe);
 
-struct dentry *debugfs_create_file_unsafe(const char *name, umode_t mode, struct dentry *in, void *private,
-					  const struct file_operations *operations)
-{
-	return add_file(name, private, operations);
-}
-#else
 struct dentry *debugfs_create_file_full(const char *name, umode_t mode, struct dentry *in, void *private,
 					const void *more, const struct file_operations *operations)
 {
 	return add_file(name, private, operations);
 }
-#endif
 
 static void add_table(struct ctl_table *table, size_t entries)
 {
@@ -91,29 +86,28 @@ static void add_table(struct ctl_table *table, size_t entries)
 		add(table->procname)->sysctl = table;
 }
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 6, 0)
-struct ctl_table_header *register_sysctl_sz(const char *path, struct ctl_table *table, size_t entries)
-{
-	add_table(table, entries);
-	return (struct ctl_table_header *)table;
-}
-
-void __register_sysctl_init(const char *path, struct ctl_table *table, const char *name, size_t entries)
-{
-	add_table(table, entries);
-}
+/* A macro where calls say how many entries there are; elsewhere the last one has no name. */
+#ifdef register_sysctl
+#define ENTRIES(said) (said)
 #else
-struct ctl_table_header *register_sysctl(const char *path, struct ctl_table *table)
+#define ENTRIES(said) KNOBS_MAX
+#endif
+
+struct ctl_table_header *schedlab_register_sysctl(const char *path, struct ctl_table *table, size_t entries)
 {
-	add_table(table, KNOBS_MAX);
+	add_table(table, ENTRIES(entries));
 	return (struct ctl_table_header *)table;
 }
-
-void __register_sysctl_init(const char *path, struct ctl_table *table, const char *name)
-{
-	add_table(table, KNOBS_MAX);
-}
+ALSO(schedlab_register_sysctl, register_sysctl_sz);
+#ifndef register_sysctl
+ALSO(schedlab_register_sysctl, register_sysctl);
 #endif
+
+void schedlab_register_sysctls(const char *path, struct ctl_table *table, const char *name, size_t entries)
+{
+	add_table(table, ENTRIES(entries));
+}
+ALSO(schedlab_register_sysctls, __register_sysctl_init);
 
 /* ---- the handlers of sysctls (kernel/sysctl.c is not part of the image) ---- */
 
@@ -125,7 +119,7 @@ static int limit(void *bound, int otherwise)
 	return bound ? *(int *)bound : otherwise;
 }
 
-static int handle(const struct ctl_table *table, int write, void *buffer, size_t *bytes)
+int schedlab_handle(const struct ctl_table *table, int write, void *buffer, size_t *bytes)
 {
 	int *value = table->data, wanted;
 
@@ -141,26 +135,37 @@ static int handle(const struct ctl_table *table, int write, void *buffer, size_t
 	return 0;
 }
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-#define TABLE const struct ctl_table
-#else
-#define TABLE struct ctl_table
+ALSO(schedlab_handle, proc_dointvec);
+ALSO(schedlab_handle, proc_dointvec_minmax);
+ALSO(schedlab_handle, proc_douintvec_minmax);
+
+/* Before Linux 5.19 these are listed in kernel/sysctl.c, with these limits. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 19, 0)
+#define OLD(name, variable, handler, ...) { .procname = name, .data = &variable, .maxlen = sizeof(variable), \
+					    .proc_handler = handler, ##__VA_ARGS__ }
+
+static struct ctl_table old_sysctls[] = {
+	OLD("sched_rt_period_us", sysctl_sched_rt_period, sched_rt_handler),
+	OLD("sched_rt_runtime_us", sysctl_sched_rt_runtime, sched_rt_handler),
+	OLD("sched_rr_timeslice_ms", sysctl_sched_rr_timeslice, sched_rr_handler),
+	OLD("sched_child_runs_first", sysctl_sched_child_runs_first, proc_dointvec),
+#ifdef CONFIG_SCHED_AUTOGROUP
+	OLD("sched_autogroup_enabled", sysctl_sched_autogroup_enabled, proc_dointvec_minmax, .extra1 = SYSCTL_ZERO,
+	    .extra2 = SYSCTL_ONE),
 #endif
+#ifdef CONFIG_CFS_BANDWIDTH
+	OLD("sched_cfs_bandwidth_slice_us", sysctl_sched_cfs_bandwidth_slice, proc_dointvec_minmax,
+	    .extra1 = SYSCTL_ONE),
+#endif
+};
 
-int proc_dointvec(TABLE *table, int write, void *buffer, size_t *bytes, loff_t *at)
+static int add_old_sysctls(void)
 {
-	return handle(table, write, buffer, bytes);
+	add_table(old_sysctls, ARRAY_SIZE(old_sysctls));
+	return 0;
 }
-
-int proc_dointvec_minmax(TABLE *table, int write, void *buffer, size_t *bytes, loff_t *at)
-{
-	return handle(table, write, buffer, bytes);
-}
-
-int proc_douintvec_minmax(TABLE *table, int write, void *buffer, size_t *bytes, loff_t *at)
-{
-	return handle(table, write, buffer, bytes);
-}
+late_initcall(add_old_sysctls);
+#endif
 
 /* ---- files that print by a function ---- */
 
@@ -188,17 +193,12 @@ void seq_printf(struct seq_file *file, const char *format, ...)
 	va_end(of);
 }
 
-void __seq_puts(struct seq_file *file, const char *text)
+void schedlab_seq_puts(struct seq_file *file, const char *text)
 {
 	seq_printf(file, "%s", text);
 }
-
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 9, 0)
-void seq_puts(struct seq_file *file, const char *text)
-{
-	seq_printf(file, "%s", text);
-}
-#endif
+ALSO(schedlab_seq_puts, seq_puts);
+ALSO(schedlab_seq_puts, __seq_puts);
 
 int seq_write(struct seq_file *file, const void *bytes, size_t count)
 {

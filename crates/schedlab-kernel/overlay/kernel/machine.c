@@ -248,6 +248,11 @@ ktime_t ktime_get_update_offsets_now(unsigned int *changed, ktime_t *real, ktime
 	return schedlab_now();
 }
 
+void ktime_get_real_ts64(struct timespec64 *to)
+{
+	*to = ns_to_timespec64(schedlab_now());
+}
+
 int timekeeping_valid_for_hres(void)
 {
 	return 1;
@@ -285,6 +290,11 @@ static int keep_clock(struct clock_event_device *clock)
 {
 	return 0;
 }
+
+/* Linux 7 has one word for both. */
+#ifndef CLOCK_EVT_FEAT_KTIME
+#define CLOCK_EVT_FEAT_KTIME CLOCK_EVT_FEAT_HRTIMER
+#endif
 
 static void start_clock(int cpu)
 {
@@ -330,13 +340,7 @@ void arch_smp_send_reschedule(int cpu)
 {
 	schedlab_send(cpu, IRQ_RESCHEDULE);
 }
-
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
-void smp_send_reschedule(int cpu)
-{
-	schedlab_send(cpu, IRQ_RESCHEDULE);
-}
-#endif
+ALSO(arch_smp_send_reschedule, smp_send_reschedule);
 
 void arch_send_call_function_single_ipi(int cpu)
 {
@@ -463,7 +467,8 @@ const struct cpumask *cpu_clustergroup_mask(int cpu)
 struct pglist_data *node_data[MAX_NUMNODES];
 nodemask_t node_states[NR_NODE_STATES];
 unsigned int nr_node_ids = 1, nr_online_nodes = 1;
-int node_reclaim_distance = 30;
+/* Old trees have it in topology.c. */
+int __weak node_reclaim_distance = 30;
 DEFINE_PER_CPU(int, numa_node);
 static struct cpumask node_masks[MAX_NUMNODES];
 static u64 *distances;
@@ -564,6 +569,9 @@ void *schedlab_take_per_cpu(size_t bytes, size_t align)
 		schedlab_stop("per-CPU memory is used up");
 	return at;
 }
+ALSO(schedlab_take_per_cpu, __alloc_percpu);
+ALSO(schedlab_take_per_cpu, __alloc_percpu_gfp);
+ALSO(schedlab_take_per_cpu, pcpu_alloc_noprof);
 
 /* A word of the kernel's command line, as parse_early_param reads it. */
 static void set_early(const char *name, char *value)
@@ -636,6 +644,10 @@ static int rest(void *unused)
 	schedlab_become_user();
 }
 
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#define init_timers timers_init
+#endif
+
 static void start_machine(struct task_struct *from)
 {
 	boot_cpu_init();
@@ -672,7 +684,7 @@ static void boot(void)
 	schedlab_session = board->arguments[3];
 	if (schedlab_cpus < 1 || schedlab_cpus > NR_CPUS)
 		schedlab_stop("this image was built for at most %d CPUs", NR_CPUS);
-	set_nr_cpu_ids(schedlab_cpus);
+	nr_cpu_ids = schedlab_cpus;
 	make_per_cpu();
 	for (cpu = 0; cpu < schedlab_cpus; cpu++) {
 		set_cpu_possible(cpu, true);

@@ -381,13 +381,13 @@ void bpf_rcu_read_unlock(void)
 int bpf_mem_alloc_init(struct bpf_mem_alloc *of, int size, bool percpu)
 {
 	/* No objects come from elsewhere, so the field is free to hold their size. */
-	of->dtor_ctx = (void *)(long)size;
+	of->cache = (void *)(long)size;
 	return 0;
 }
 
 void *bpf_mem_cache_alloc(struct bpf_mem_alloc *of)
 {
-	return kmalloc((long)of->dtor_ctx, GFP_ATOMIC);
+	return kmalloc((long)of->cache, GFP_ATOMIC);
 }
 
 void bpf_mem_cache_free_rcu(struct bpf_mem_alloc *of, void *at)
@@ -404,7 +404,7 @@ long copy_from_kernel_nofault(void *to, const void *from, size_t bytes)
 
 /* ---- words: the arguments of a format lie as 64 bits each, as where a call passes them in memory ---- */
 
-int bpf_bprintf_prepare(char *format, u32 bytes, const u64 *words, u32 count, struct bpf_bprintf_data *data)
+int schedlab_bprintf_prepare(const char *format, u32 bytes, const u64 *words, u32 count, struct bpf_bprintf_data *data)
 {
 	const size_t room = 512;
 	/* The layout of the ABI; an offset of 48 says that no argument is in a register. */
@@ -419,6 +419,7 @@ int bpf_bprintf_prepare(char *format, u32 bytes, const u64 *words, u32 count, st
 	memcpy(of, &raw, sizeof(of));
 	return vbin_printf(data->bin_args, room / sizeof(u32), format, of) * sizeof(u32) > room ? -E2BIG : 0;
 }
+ALSO(schedlab_bprintf_prepare, bpf_bprintf_prepare);
 
 void bpf_bprintf_cleanup(struct bpf_bprintf_data *data)
 {
@@ -598,6 +599,10 @@ void schedlab_start_scheduler(void)
 	worker = schedlab_thread(work, NULL, "kworker/u:0");
 	schedlab_thread(load_scheduler, NULL, "scx_loader");
 }
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+#define sched_ext_free sched_ext_dead
+#endif
 
 /* A task is gone for good. */
 void schedlab_forget(struct task_struct *task)

@@ -82,136 +82,73 @@ void kmem_cache_free(struct kmem_cache *cache, void *at)
 	kfree(at);
 }
 
+/* What asks for memory begins with the size, or with the cache, in all trees. */
+void *schedlab_kmalloc(size_t size)
+{
+	return take_piece(size);
+}
+ALSO(schedlab_kmalloc, __kmalloc);
+ALSO(schedlab_kmalloc, __kmalloc_noprof);
+ALSO(schedlab_kmalloc, kmalloc_large);
+ALSO(schedlab_kmalloc, __kmalloc_large_noprof);
+ALSO(schedlab_kmalloc, kmalloc_order);
+ALSO(schedlab_kmalloc, __kmalloc_node);
+ALSO(schedlab_kmalloc, __kmalloc_node_noprof);
+ALSO(schedlab_kmalloc, __kmalloc_track_caller);
+ALSO(schedlab_kmalloc, __kmalloc_node_track_caller);
+ALSO(schedlab_kmalloc, __kmalloc_node_track_caller_noprof);
+ALSO(schedlab_kmalloc, kvmalloc_node);
+ALSO(schedlab_kmalloc, __kvmalloc_node_noprof);
+
+void *schedlab_kmalloc_of(struct kmem_cache *cache, gfp_t flags, size_t size)
+{
+	return take_piece(size);
+}
+ALSO(schedlab_kmalloc_of, kmalloc_trace);
+ALSO(schedlab_kmalloc_of, kmem_cache_alloc_trace);
+ALSO(schedlab_kmalloc_of, __kmalloc_cache_noprof);
+
+void *schedlab_kmalloc_on(struct kmem_cache *cache, gfp_t flags, int node, size_t size)
+{
+	return take_piece(size);
+}
+ALSO(schedlab_kmalloc_on, kmalloc_node_trace);
+ALSO(schedlab_kmalloc_on, kmem_cache_alloc_node_trace);
+ALSO(schedlab_kmalloc_on, __kmalloc_cache_node_noprof);
+
+void *schedlab_cache_alloc(unsigned int *cache)
+{
+	return take_piece(*cache);
+}
+ALSO(schedlab_cache_alloc, kmem_cache_alloc);
+ALSO(schedlab_cache_alloc, kmem_cache_alloc_noprof);
+ALSO(schedlab_cache_alloc, kmem_cache_alloc_node);
+ALSO(schedlab_cache_alloc, kmem_cache_alloc_node_noprof);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+/* There, inline code takes pieces of a known size from these (kmalloc_index). */
+static unsigned int sizes[] = {
+	0, 96, 192, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7, 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13,
+};
+#define SIZE(index) [index] = (struct kmem_cache *)&sizes[index]
+struct kmem_cache *kmalloc_caches[NR_KMALLOC_TYPES][KMALLOC_SHIFT_HIGH + 1] = {
+	[0 ... NR_KMALLOC_TYPES - 1] = {
+		SIZE(1), SIZE(2), SIZE(3), SIZE(4), SIZE(5), SIZE(6), SIZE(7), SIZE(8), SIZE(9), SIZE(10),
+		SIZE(11), SIZE(12), SIZE(13),
+	},
+};
+#endif
+
 /* A cache is the size of its objects. */
-static struct kmem_cache *new_cache(unsigned int size)
+void *schedlab_new_cache(const char *name, unsigned int size)
 {
 	unsigned int *cache = take_piece(sizeof(*cache));
 
 	*cache = size;
-	return (struct kmem_cache *)cache;
+	return cache;
 }
-
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
-void __percpu *pcpu_alloc_noprof(size_t size, size_t align, bool reserved, gfp_t flags)
-{
-	return (void __percpu *)schedlab_take_per_cpu(size, align);
-}
-
-void *__kmalloc_noprof(size_t size, gfp_t flags)
-{
-	return take_piece(size);
-}
-
-void *__kmalloc_large_noprof(size_t size, gfp_t flags)
-{
-	return take_piece(size);
-}
-
-void *__kmalloc_node_noprof(DECL_BUCKET_PARAMS(size, bucket), gfp_t flags, int node)
-{
-	return take_piece(size);
-}
-
-void *__kmalloc_node_track_caller_noprof(DECL_BUCKET_PARAMS(size, bucket), gfp_t flags, int node,
-					 unsigned long caller)
-{
-	return take_piece(size);
-}
-
-void *__kmalloc_cache_noprof(struct kmem_cache *cache, gfp_t flags, size_t size)
-{
-	return take_piece(size);
-}
-
-void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int node, size_t size)
-{
-	return take_piece(size);
-}
-
-void *__kvmalloc_node_noprof(DECL_BUCKET_PARAMS(size, bucket), gfp_t flags, int node)
-{
-	return take_piece(size);
-}
-
-void *kmem_cache_alloc_noprof(struct kmem_cache *cache, gfp_t flags)
-{
-	return take_piece(*(unsigned int *)cache);
-}
-
-void *kmem_cache_alloc_node_noprof(struct kmem_cache *cache, gfp_t flags, int node)
-{
-	return take_piece(*(unsigned int *)cache);
-}
-#else
-void __percpu *__alloc_percpu(size_t size, size_t align)
-{
-	return (void __percpu *)schedlab_take_per_cpu(size, align);
-}
-
-void __percpu *__alloc_percpu_gfp(size_t size, size_t align, gfp_t flags)
-{
-	return (void __percpu *)schedlab_take_per_cpu(size, align);
-}
-
-void *__kmalloc(size_t size, gfp_t flags)
-{
-	return take_piece(size);
-}
-
-void *kmalloc_large(size_t size, gfp_t flags)
-{
-	return take_piece(size);
-}
-
-void *__kmalloc_node(size_t size, gfp_t flags, int node)
-{
-	return take_piece(size);
-}
-
-void *__kmalloc_node_track_caller(size_t size, gfp_t flags, int node, unsigned long caller)
-{
-	return take_piece(size);
-}
-
-void *kmalloc_trace(struct kmem_cache *cache, gfp_t flags, size_t size)
-{
-	return take_piece(size);
-}
-
-void *kmalloc_node_trace(struct kmem_cache *cache, gfp_t flags, int node, size_t size)
-{
-	return take_piece(size);
-}
-
-void *kvmalloc_node(size_t size, gfp_t flags, int node)
-{
-	return take_piece(size);
-}
-
-void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t flags)
-{
-	return take_piece(*(unsigned int *)cache);
-}
-
-void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t flags, int node)
-{
-	return take_piece(*(unsigned int *)cache);
-}
-#endif
-
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
-struct kmem_cache *__kmem_cache_create_args(const char *name, unsigned int size,
-					    struct kmem_cache_args *arguments, slab_flags_t flags)
-{
-	return new_cache(size);
-}
-#else
-struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align,
-				     slab_flags_t flags, void (*make)(void *))
-{
-	return new_cache(size);
-}
-#endif
+ALSO(schedlab_new_cache, kmem_cache_create);
+ALSO(schedlab_new_cache, __kmem_cache_create_args);
 
 char *kstrdup(const char *text, gfp_t flags)
 {
@@ -256,17 +193,12 @@ void call_srcu(struct srcu_struct *of, struct rcu_head *head, rcu_callback_t cal
 	callback(head);
 }
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
-void kvfree_call_rcu(struct rcu_head *head, void *at)
+/* What is freed: its address; before Linux 6.4 the offset of `head` in it. */
+void schedlab_free_call_rcu(void *head, unsigned long at)
 {
-	kfree(at);
+	kfree(at < PAGE_SIZE ? head - at : (void *)at);
 }
-#else
-void kvfree_call_rcu(struct rcu_head *head, rcu_callback_t offset)
-{
-	kfree((void *)head - (unsigned long)offset);
-}
-#endif
+ALSO(schedlab_free_call_rcu, kvfree_call_rcu);
 
 /* ---- words and chance ---- */
 

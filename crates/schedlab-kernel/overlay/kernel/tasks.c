@@ -12,6 +12,7 @@
 #include <linux/sched/cputime.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
+#include <linux/task_work.h>
 #include <uapi/linux/sched/types.h>
 #include "sched.h"
 #include <trace/events/sched.h>
@@ -130,7 +131,11 @@ static struct schedlab_task *copy_task(u64 name)
 	task->user_cpus_ptr = NULL;
 	cpumask_copy(&task->cpus_mask, cpu_possible_mask);
 	task->nr_cpus_allowed = schedlab_cpus;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
 	task->worker_private = NULL;
+#else
+	task->set_child_tid = NULL;
+#endif
 	task->group_leader = task;
 	task->timer_slack_ns = task->default_timer_slack_ns = 50000;
 	task->start_time = task->start_boottime = schedlab_now();
@@ -179,6 +184,15 @@ static void fork_scheduling(struct schedlab_task *made, int group)
 	sched_post_fork(task);
 }
 
+/* Before Linux 5.17 threads do this for themselves, and init_idle does it. */
+static void become_thread(struct task_struct *task)
+{
+	task->flags |= PF_KTHREAD;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(5, 17, 0)
+	set_kthread_struct(task);
+#endif
+}
+
 static void arrive(void);
 
 static void first_of_thread(struct task_struct *from)
@@ -205,10 +219,8 @@ struct task_struct *schedlab_thread(int (*work)(void *), void *of, const char *n
 
 	made->work = work;
 	made->of = of;
-	task->flags |= PF_KTHREAD;
+	become_thread(task);
 	strscpy(task->comm, name, sizeof(task->comm));
-	if (!set_kthread_struct(task))
-		schedlab_stop("no memory for a thread");
 	schedlab_new_stack(task, first_of_thread);
 	fork_scheduling(made, 0);
 	if (work == kthreadd)
@@ -252,9 +264,7 @@ struct task_struct *fork_idle(int cpu)
 
 	tasks[--next_pid] = NULL;
 	task->pid = task->tgid = 0;
-	task->flags |= PF_KTHREAD;
-	if (!set_kthread_struct(task))
-		return ERR_PTR(-ENOMEM);
+	become_thread(task);
 	fork_scheduling(made, 0);
 	init_idle(task, cpu);
 	return task;
@@ -277,6 +287,7 @@ struct sighand_struct *__lock_task_sighand(struct task_struct *task, unsigned lo
 	spin_lock_irqsave(&task->sighand->siglock, *flags);
 	return task->sighand;
 }
+ALSO(__lock_task_sighand, lock_task_sighand);
 
 void do_exit(long code)
 {
@@ -374,11 +385,23 @@ static s64 born(void)
 	return result;
 }
 
+/* What a task has put off until it goes back to user space: newer kernels throttle it there. */
+static bool work_off(void)
+{
+	if (!test_thread_flag(TIF_NOTIFY_RESUME))
+		return false;
+	clear_thread_flag(TIF_NOTIFY_RESUME);
+	task_work_run();
+	return true;
+}
+
 static void leave(void)
 {
 	schedlab_settle_own();
-	while (need_resched())
-		schedule();
+	do {
+		while (need_resched())
+			schedule();
+	} while (work_off());
 }
 
 static void interrupted(void)
@@ -495,7 +518,7 @@ static void perform(void)
  */
 static void arrive(void)
 {
-	while (schedlab_sent_own()) {
+	while (schedlab_sent_own() || work_off()) {
 		schedlab_settle_own();
 		if (need_resched())
 			schedule();
@@ -566,6 +589,14 @@ static void on_switch(void *unused, bool preempt, struct task_struct *prev, stru
 	}
 	record->since = next->se.exec_start;
 }
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 18, 0)
+static void on_old_switch(void *unused, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	on_switch(unused, preempt, prev, next, READ_ONCE(prev->__state));
+}
+#define on_switch on_old_switch
+#endif
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 /*

@@ -1,7 +1,7 @@
 //! The scheduler of a real source tree, end to end: this test program is the process of its own runs, as the command is.
 //!
-//! `SCHEDLAB_TREE` names a tree, or a package such as `linux-source-6.12`; in CI it is that package. Without either the
-//! images in the cache are used. `SCHEDLAB_SET` has symbols to set, as `CONFIG_PREEMPT=y`. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60), or the seeds `FROM..TO`.
+//! `SCHEDLAB_TREE` names trees, or packages such as `linux-source-6.12`; in CI it is that package. Without either the
+//! images in the cache are used. The last lines are a row for each tree, for docs/kernel-scheduler.md. `SCHEDLAB_SET` has symbols to set, as `CONFIG_PREEMPT=y`. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60), or the seeds `FROM..TO`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -32,6 +32,7 @@ const TESTS: &[(&str, Test)] = &[
     ("groups_share_by_weight_and_keep_to_their_quota", groups_share_and_keep_quotas),
     ("tasks_spread_over_cores_and_stay_where_they_may_run", tasks_spread_and_stay),
     ("knobs_are_written_by_their_own_functions", knobs_are_written),
+    ("loads_run_on_one_and_on_many_cpus", loads_run),
     ("two_runs_are_equal_byte_for_byte", two_runs_are_equal),
     ("the_code_of_the_kernel_takes_time", code_takes_time),
     ("tasks_run_on_one_cpu_at_a_time_after_their_wakeups", tasks_run_in_order),
@@ -59,8 +60,10 @@ fn main() {
         TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
         return;
     }
-    let kernels = kernels();
-    if kernels.is_empty() {
+    let mut rows = Vec::new();
+    let kernels = kernels(&mut rows);
+    let mut is_wrong = !rows.is_empty();
+    if kernels.is_empty() && !is_wrong {
         let what = "a kernel's source tree (SCHEDLAB_TREE=linux-source-6.12)";
         drop(writeln!(
             std::io::stderr(),
@@ -68,39 +71,48 @@ fn main() {
         ));
     }
     for kernel in &kernels {
-        for (name, test) in
-            TESTS.iter().filter(|(name, _)| filter.is_none_or(|f| name.contains(f.as_str())))
-        {
-            test(kernel);
-            println!("test {name} ({kernel}) ... ok");
+        let mut wrong = Vec::new();
+        let tests = TESTS.iter().filter(|(name, _)| filter.is_none_or(|f| name.contains(f)));
+        for (name, test) in tests {
+            let ended = std::panic::catch_unwind(|| test(kernel));
+            let word = if ended.is_ok() { "ok" } else { "FAILED" };
+            println!("test {name} ({kernel}) ... {word}");
+            wrong.extend(ended.err().map(|_| *name));
         }
+        is_wrong |= !wrong.is_empty();
+        let fails = if wrong.is_empty() { "none".to_owned() } else { wrong.join(", ") };
+        let code = Built::find(kernel).unwrap().code;
+        rows.push(format!("| {kernel} | {} | {fails} |", code.release));
     }
+    if !rows.is_empty() {
+        println!("\n| tree | Linux | tests that fail |\n|---|---|---|\n{}", rows.join("\n"));
+    }
+    std::process::exit(i32::from(is_wrong));
 }
 
-/// The kernels to test.
-fn kernels() -> Vec<String> {
+/// The kernels to test, and a row for each tree that does not build.
+fn kernels(rows: &mut Vec<String>) -> Vec<String> {
     let in_ci = std::env::var_os("CI").map(|_| "linux-source-6.12".to_owned());
-    match std::env::var("SCHEDLAB_TREE").ok().or(in_ci) {
-        Some(source) => {
-            let limit = Nanos::from_secs(1_800);
-            let set = std::env::var("SCHEDLAB_SET").unwrap_or_default();
-            let set = set.split_whitespace().map(str::to_owned).collect();
-            let wanted = Wanted { source, config: None, set, name: None, limit };
-            match build(&wanted) {
-                Ok(built) => vec![built.name],
-                // No network, or no suite that still has it.
-                Err(VmError::Missing { what, .. }) => {
-                    drop(writeln!(std::io::stderr(), "MISSING: {what}"));
-                    Vec::new()
-                }
-                Err(error) => panic!("{error}"),
+    let Some(sources) = std::env::var("SCHEDLAB_TREE").ok().or(in_ci) else {
+        let names = Built::all().into_iter().map(|built| built.name);
+        return names.filter(|name| Built::find(name).is_ok()).collect();
+    };
+    let mut kernels = Vec::new();
+    for source in sources.split_whitespace().map(str::to_owned) {
+        let limit = Nanos::from_secs(1_800);
+        let set = std::env::var("SCHEDLAB_SET").unwrap_or_default();
+        let set = set.split_whitespace().map(str::to_owned).collect();
+        let wanted = Wanted { source: source.clone(), config: None, set, name: None, limit };
+        match build(&wanted) {
+            Ok(built) => kernels.push(built.name),
+            // No network, or no suite that still has it.
+            Err(VmError::Missing { what, .. }) => {
+                drop(writeln!(std::io::stderr(), "MISSING: {what}"));
             }
-        }
-        None => {
-            let names = Built::all().into_iter().map(|built| built.name);
-            names.filter(|name| Built::find(name).is_ok()).collect()
+            Err(error) => rows.push(format!("| {source} | {error} | |")),
         }
     }
+    kernels
 }
 
 fn machine(kernel: &str, rest: &str) -> Result<OfTree, MachineError> {
@@ -222,12 +234,14 @@ fn knobs_are_written(kernel: &str) {
     };
     assert_eq!(value("migration_cost").as_deref(), Some("500000"));
     let switches = |settings: &[(&str, &str)]| {
-        let load = spec("mixed", &[("tasks", "4"), ("duration", "1s")]);
+        // Since Linux 6.12 a wakeup preempts a task of the same class if it asks for a shorter slice.
+        let sleeper = "\"b\": {\"dl-runtime\": 500, \"loop\": -1, \"run\": 100, \"sleep\": 1900}";
+        let load = tasks(&format!("\"a\": {{{SPIN}}}, {sleeper}"));
         run(kernel, "cpus=1", &with(load, settings)).figures["switches_involuntary"]
     };
     let usual = switches(&[]);
     let without = switches(&[("feature:WAKEUP_PREEMPTION", "0")]);
-    assert!(without < usual, "{without} and {usual} switches");
+    assert!(without < 0.7 * usual, "{without} and {usual} switches");
     let load = with(spec("mixed", &[("duration", "100ms")]), &[("feature:NO_SUCH_FEATURE", "1")]);
     let refused = machine(kernel, "cpus=1").unwrap().run(&load, &mut Observed::default());
     let why = refused.unwrap_err().to_string();
@@ -256,6 +270,13 @@ impl Output for Traced {
     }
 }
 
+fn loads_run(kernel: &str) {
+    for cpus in ["cpus=1", "cpus=4", "cpus=64", "sockets=2,llcs=2,cores=8,smt=2"] {
+        run(kernel, cpus, &spec("hackbench", &[("groups", "4"), ("loops", "20")]));
+        run(kernel, cpus, &spec("schbench", &[("runtime", "1"), ("threads", "8")]));
+    }
+}
+
 fn two_runs_are_equal(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
     let load = spec("hackbench", &[("groups", "2"), ("loops", "20")]);
@@ -276,7 +297,8 @@ fn code_takes_time(kernel: &str) {
     let balancing = |time| figure(kernel, "cpus=8", time, &load, "newidle_cost_ns");
     assert_eq!(balancing(0), 0.0);
     let cost = balancing(2_000);
-    assert!((100.0..100_000.0).contains(&cost), "{cost} ns");
+    // Linux 6.17 raises it at each failure, up to the cost of a migration and 200 ns (update_newidle_cost).
+    assert!((100.0..=500_200.0).contains(&cost), "{cost} ns");
     // One task that sleeps: from its wakeup to its switch there is only the kernel's code.
     let sleeper = tasks("\"a\": {\"loop\": -1, \"run\": 300, \"sleep\": 1700}");
     let waits = |time| figure(kernel, "cpus=1", time, &sleeper, "run_delay_s");
@@ -312,7 +334,7 @@ fn tasks_run_in_order(kernel: &str) {
             }
         }
     }
-    assert!(switches > 1_000, "{switches}");
+    assert!(switches > 500, "{switches}");
 }
 
 /// When within a tick each CPU switches between two tasks that spin, as a slice ends at a tick: in microseconds.

@@ -39,7 +39,7 @@ pub(super) fn make(
 ) -> Result<(), VmError> {
     let mut command = start(workshop.tree());
     command.arg(format!("O={}", workshop.objects().display())).args(what).args(flags).args(FIXED);
-    finish(command, until)
+    finish(command, workshop.tree(), until)
 }
 
 /// Runs make in a folder that has a makefile of its own; Ctrl-C and the limit end it with all that it started.
@@ -49,7 +49,7 @@ pub(super) fn make(
 pub fn make_in(folder: &Path, what: &[&str], until: Nanos) -> Result<(), VmError> {
     let mut command = start(folder);
     command.args(what);
-    finish(command, until)
+    finish(command, folder, until)
 }
 
 /// make in a folder, on all CPUs.
@@ -60,7 +60,7 @@ fn start(folder: &Path) -> Command {
     command
 }
 
-fn finish(mut command: Command, until: Nanos) -> Result<(), VmError> {
+fn finish(mut command: Command, folder: &Path, until: Nanos) -> Result<(), VmError> {
     // Both go into one pipe of ours: if we die, what make started ends at its next line at the latest.
     let (said, pipe) = std::io::pipe().map_err(VmError::io("making a pipe"))?;
     let other = pipe.try_clone().map_err(VmError::io("making a pipe"))?;
@@ -75,7 +75,9 @@ fn finish(mut command: Command, until: Nanos) -> Result<(), VmError> {
     if status.success() {
         return Ok(());
     }
-    Err(VmError::io("building the kernel")(failure(&String::from_utf8_lossy(&text))))
+    // Files are named as they are in the tree.
+    let text = String::from_utf8_lossy(&text).replace(&format!("{}/", folder.display()), "");
+    Err(VmError::io("building the kernel")(failure(&text)))
 }
 
 /// Why make failed. A full disk is no fault of the source.
@@ -114,11 +116,12 @@ fn listen(mut said: PipeReader, until: Nanos) -> Result<Vec<u8>, VmError> {
     }
 }
 
-/// The line that says why make failed.
+/// The line that says why make failed: the first one of the most telling kind.
 fn cause(text: &str) -> &str {
-    let space = text.lines().find(|line| line.contains(FULL));
-    let wrong = || text.lines().find(|line| line.contains("error"));
-    space.or_else(wrong).or_else(|| text.lines().last()).unwrap_or("it printed nothing").trim()
+    // The compiler's; those of Kconfig and make for files that a tree lacks; any other.
+    let kinds = [FULL, "error: ", "can't open file", "No rule to make target", "error", "Error "];
+    let found = kinds.iter().find_map(|kind| text.lines().find(|line| line.contains(kind)));
+    found.or_else(|| text.lines().last()).unwrap_or("it printed nothing").trim()
 }
 
 /// The leader of a session. Dropping it kills all of the session.
@@ -146,5 +149,14 @@ mod tests {
         assert_eq!(cause(""), "it printed nothing");
         let is_of_the_kernel = |text| VmError::io("x")(failure(text)).is_of_the_kernel();
         assert!(!is_of_the_kernel(text) && is_of_the_kernel("x.c:1: error: y\n"));
+    }
+
+    #[test]
+    fn the_compilers_first_error_is_the_cause_else_the_file_that_a_tree_lacks() {
+        let text = "a.h:3: warning: error code\nx.c:7:2: error: 'f' undeclared\ny.c:1:1: error: z\nmake: *** [x]\n";
+        assert_eq!(cause(text), "x.c:7:2: error: 'f' undeclared");
+        let text = "init/Kconfig:9: can't open file \"rust/Kconfig\"\nmake[1]: *** [Makefile:9: x] Error 1\n\
+            make: Leaving directory '/x'\n";
+        assert_eq!(cause(text), "init/Kconfig:9: can't open file \"rust/Kconfig\"");
     }
 }

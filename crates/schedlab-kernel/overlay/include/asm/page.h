@@ -4,9 +4,13 @@
 
 #include <linux/const.h>
 
+#if __has_include(<vdso/page.h>)
+#include <vdso/page.h>
+#else
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (_AC(1, UL) << PAGE_SHIFT)
 #define PAGE_MASK (~(PAGE_SIZE - 1))
+#endif
 #define PAGE_OFFSET 0UL
 
 #ifndef __ASSEMBLY__
@@ -38,7 +42,6 @@ typedef struct page *pgtable_t;
 #define pfn_to_virt(frame) __va((unsigned long)(frame) << PAGE_SHIFT)
 #define virt_to_page(address) pfn_to_page(virt_to_pfn(address))
 #define page_to_virt(page) pfn_to_virt(page_to_pfn(page))
-#define page_to_phys(page) ((phys_addr_t)page_to_pfn(page) << PAGE_SHIFT)
 #define virt_addr_valid(address) ((address) != NULL)
 
 extern unsigned long memory_start, memory_end;
@@ -47,5 +50,9 @@ extern unsigned long memory_start, memory_end;
 
 #include <asm-generic/memory_model.h>
 #include <asm-generic/getorder.h>
+
+#ifndef page_to_phys
+#define page_to_phys(page) ((phys_addr_t)page_to_pfn(page) << PAGE_SHIFT)
+#endif
 
 #endif
