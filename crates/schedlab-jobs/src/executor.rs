@@ -89,6 +89,7 @@ pub enum ExecutorError {
 
 /// Figures that only the executor knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Told {
     /// Time to take in the graph, apart from running it.
     pub planning_ns: u64,

@@ -26,6 +26,7 @@ pub type Node = u32;
 
 /// Lists of nodes, one per node, in one allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Lists {
     begin: Vec<u32>,
     nodes: Vec<Node>,
@@ -50,6 +51,7 @@ impl Lists {
 
 /// An acyclic graph of jobs. Edges lead from a predecessor to a successor with a larger number.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Graph {
     seed: u64,
     hashing: Hashing,

@@ -43,6 +43,7 @@ const MILLI: Nanos = 1_000_000;
 
 /// Which of the jobs that are due goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Order {
     /// The one that should have started first (the original's rule).
     #[default]
@@ -58,6 +59,7 @@ pub enum Order {
 
 /// How the contention ladder steps down after a success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Step {
     /// Half the level (the original since April 2024).
     #[default]
@@ -70,6 +72,7 @@ pub enum Step {
 
 /// What happens when a compulsory job missed its deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Emergency {
     /// It runs late; every optional job that is due is shed.
     #[default]
@@ -82,6 +85,7 @@ pub enum Emergency {
 
 /// Every constant and rule of the policy.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Policy {
     /// How many workers there are at most, at least 1.
     pub workers: usize,

@@ -6,12 +6,16 @@
 mod clock;
 mod count;
 mod dropping;
+#[cfg(all(feature = "serde", not(loom)))]
+mod elsewhere;
 mod held;
 mod watching;
 
 pub use self::clock::Clock;
 use self::count::Counted;
 pub use self::dropping::{Dropped, Unfit};
+#[cfg(all(feature = "serde", not(loom)))]
+pub use self::elsewhere::{Log, Plain};
 pub use self::held::Held;
 pub(crate) use self::held::{HELD_NS, lost_in_job};
 use self::watching::Watching;
@@ -66,6 +70,7 @@ impl Work for Nothing {
 
 /// When jobs may start and must have started, relative to the base of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Schedule {
     /// Per node, earliest start; empty: all at 0.
     pub starts: Vec<Nanos>,
@@ -157,6 +162,7 @@ pub struct Run {
 
 /// What the log holds about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Span {
     /// The job that ran.
     pub node: Node,

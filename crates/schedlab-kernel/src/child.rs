@@ -1,8 +1,10 @@
 //! The child's side: one process maps one image, performs one run, and tells it as frames.
 
+use crate::pool::Crew;
 use crate::scheduler;
 use crate::symbols::Symbols;
-use schedlab_model::{Event, TraceInfo, Warning};
+use schedlab_jobs::run::Plain;
+use schedlab_model::{Event, Setting, Topology, TraceInfo, Warning};
 use schedlab_sim::{BOARD_WORDS, Board, Image, Model, OfCode, Simulated};
 use schedlab_sys::image::Image as Mapped;
 use schedlab_sys::regular_file;
@@ -25,16 +27,52 @@ const ARENA: usize = 64 << 30;
 /// What a child is asked, as JSON on its standard input.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ChildRequest {
+    pub(crate) tree: Tree,
+    pub(crate) wish: Wish,
+}
+
+/// The machine of a child.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Tree {
+    /// The image; with a scheduler linked to it, if one was asked for.
     pub(crate) image: PathBuf,
-    /// The machine's name.
-    pub(crate) machine: String,
-    /// Variables of the scheduler that is linked to the image.
+    /// Variables of that scheduler.
     pub(crate) set: Vec<(String, u64)>,
+    /// The machine's name, and how users know it.
+    pub(crate) machine: String,
+    pub(crate) written: String,
     /// The text of the file of costs.
     pub(crate) costs: Option<String>,
     pub(crate) code: OfCode,
-    /// The run, and where its trace goes; `None`: the kernel's knobs are asked for.
-    pub(crate) run: Option<(Box<RunSpec>, PathBuf)>,
+    /// Its CPUs, if the name does not describe them.
+    pub(crate) topology: Option<Topology>,
+    /// Knobs that each run has.
+    pub(crate) knobs: Vec<Setting>,
+}
+
+impl Tree {
+    pub(crate) fn model(&self) -> Result<Model, String> {
+        let name = self.machine.parse()?;
+        let mut model = Model::of_code(&name, self.costs.as_deref(), self.code.clone())?;
+        if let Some(topology) = &self.topology {
+            let from: Vec<usize> = (0..topology.places().len()).collect();
+            model.arrange(topology.clone(), &from);
+        }
+        self.knobs.iter().try_for_each(|one| model.set(&one.knob, &one.value))?;
+        model.name.clone_from(&self.written);
+        Ok(model)
+    }
+}
+
+/// What is wanted of a child.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Wish {
+    /// The kernel's knobs.
+    Knobs,
+    /// A run, whose trace goes to this path.
+    Run(Box<RunSpec>, PathBuf),
+    /// A graph of jobs for a pool.
+    Jobs(Box<Plain>, Box<Crew>),
 }
 
 /// What a child tells of the machine when no run is asked for.
@@ -91,15 +129,22 @@ fn live() -> io::Result<()> {
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
     let asked: ChildRequest = serde_json::from_slice(&text)?;
-    let board = board(&asked.image, &asked.set);
-    let name = asked.machine.parse().map_err(io::Error::other)?;
-    let model = Model::of_code(&name, asked.costs.as_deref(), asked.code);
-    let both = board.map_err(|error| error.to_string()).and_then(|board| Ok((board, model?)));
+    let board = board(&asked.tree.image, &asked.tree.set).map_err(|error| error.to_string());
+    let both = board.and_then(|board| Ok((board, asked.tree.model()?)));
     let mut out = io::stdout().lock();
-    let Some((spec, trace)) = asked.run else {
-        let knobs = both.and_then(|(board, model)| Simulated::knobs_of(&model, board));
-        serde_json::to_writer(&mut out, &knobs.map_or_else(KnobsReply::Wrong, KnobsReply::Knobs))?;
-        return out.flush();
+    let (spec, trace) = match asked.wish {
+        Wish::Run(spec, trace) => (spec, trace),
+        Wish::Jobs(run, crew) => {
+            let reply = both.and_then(|(board, model)| crew.run(model, board, *run));
+            serde_json::to_writer(&mut out, &reply)?;
+            return out.flush();
+        }
+        Wish::Knobs => {
+            let knobs = both.and_then(|(board, model)| Simulated::knobs_of(&model, board));
+            let reply = knobs.map_or_else(KnobsReply::Wrong, KnobsReply::Knobs);
+            serde_json::to_writer(&mut out, &reply)?;
+            return out.flush();
+        }
     };
     let mut told = Frames { out, trace, writer: None };
     let ran = match both {

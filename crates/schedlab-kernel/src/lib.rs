@@ -13,8 +13,10 @@ mod child;
 mod linking;
 mod machine;
 mod overlay;
+mod pool;
 mod scheduler;
 mod symbols;
 
 pub use child::{ARGUMENT, child};
 pub use machine::OfTree;
+pub use pool::PoolOfTree;

@@ -1,10 +1,10 @@
 //! The machine whose scheduler is the code of a tree: it checks runs here, and performs each in a child.
 
 use crate::build::Built;
-use crate::child::{ARGUMENT, ChildRequest, KnobsReply};
+use crate::child::{ARGUMENT, ChildRequest, KnobsReply, Tree, Wish};
 use crate::scheduler;
-use schedlab_model::{MachineFacts, Nanos, Setting};
-use schedlab_sim::{Model, OfCode, Simulated};
+use schedlab_model::{MachineFacts, Nanos, Setting, Topology};
+use schedlab_sim::{Model, Simulated};
 use schedlab_sys::process;
 use schedlab_vm::frame;
 use schedlab_workload::{
@@ -17,13 +17,7 @@ use std::process::{Child, Command, Stdio};
 
 /// A simulated machine that runs the scheduler of a source tree.
 pub struct OfTree {
-    name: MachineName,
-    costs: Option<String>,
-    /// The image; with a scheduler linked to it, if one was asked for.
-    image: PathBuf,
-    /// Variables of that scheduler.
-    set: Vec<(String, u64)>,
-    code: OfCode,
+    tree: Tree,
     /// It checks and describes; it does not run.
     like: Simulated,
 }
@@ -37,46 +31,90 @@ impl OfTree {
     /// # Errors
     /// When nothing was built of the tree, or a setting is wrong.
     pub fn new(name: &MachineName, costs: Option<String>) -> Result<Self, MachineError> {
+        Self::like(name, name, costs, None, |_| Vec::new())
+    }
+
+    /// The machine of a name, like another one: with the CPUs of `topology`, which are as many as the name says, and
+    /// with the settings that `adopt` found its model to have. Users see it as `written`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn like(
+        name: &MachineName,
+        written: &MachineName,
+        costs: Option<String>,
+        topology: Option<Topology>,
+        adopt: impl FnOnce(&mut Model) -> Vec<Setting>,
+    ) -> Result<Self, MachineError> {
+        let refused = refuses(written);
         let tree = name.settings.get("kernel").cloned().unwrap_or_default();
-        let refused = |why: String| MachineError::NotOffered {
-            machine: "schedlab".to_owned(),
-            what: format!("simulate '{name}'"),
-            why,
-        };
         let built = Built::find(&tree).map_err(|why| refused(why.to_string()))?;
+        let set = scheduler::settings(name.settings.get(scheduler::SET)).map_err(&refused)?;
+        let mut tree = Tree {
+            image: built.image.clone(),
+            set,
+            machine: name.to_string(),
+            written: written.to_string(),
+            costs,
+            code: built.code.clone(),
+            topology,
+            knobs: Vec::new(),
+        };
         // Settings are checked before anything boots.
-        Model::of_code(name, costs.as_deref(), built.code.clone()).map_err(refused)?;
-        let set = scheduler::settings(name.settings.get(scheduler::SET)).map_err(refused)?;
+        tree.model().map_err(&refused)?;
         let linked = name.settings.get(scheduler::FILE).map(|file| scheduler::link(&built, file));
-        let linked = linked.transpose().map_err(refused)?;
-        if linked.is_none() && !set.is_empty() {
+        let linked = linked.transpose().map_err(&refused)?;
+        if linked.is_none() && !tree.set.is_empty() {
             let why = format!("{} needs {}=FILE.bpf.c", scheduler::SET, scheduler::FILE);
             return Err(refused(why));
         }
-        let image = linked.as_ref().map_or(&built.image, |linked| &linked.image).clone();
-        let asked = ChildRequest {
-            image: image.clone(),
-            set: set.clone(),
-            machine: name.to_string(),
-            costs: costs.clone(),
-            code: built.code.clone(),
-            run: None,
-        };
-        let told = perform(&asked, &|| false)?.unwrap_or_default();
-        let told: KnobsReply =
-            serde_json::from_slice(&told).map_err(|_| died("it did not tell its knobs"))?;
-        let knobs = match told {
-            KnobsReply::Knobs(knobs) => knobs,
-            KnobsReply::Wrong(why) => return Err(MachineError::Load(why)),
-        };
-        let scheduler = linked.as_ref().map_or(String::new(), |linked| linked.name.clone());
-        let code = OfCode { knobs, scheduler, ..built.code };
-        let mut model = Model::of_code(name, costs.as_deref(), code.clone()).map_err(refused)?;
+        if let Some(linked) = &linked {
+            tree.image.clone_from(&linked.image);
+            tree.code.scheduler.clone_from(&linked.name);
+        }
+        tree.code.knobs = tree.booted_knobs()?;
+        let mut model = tree.model().map_err(&refused)?;
+        tree.knobs = adopt(&mut model);
+        if !tree.knobs.is_empty() {
+            // What they are now, the kernel says.
+            tree.code.knobs = tree.booted_knobs()?;
+            model = tree.model().map_err(&refused)?;
+        }
         model.files.extend(linked.zip(name.settings.get(scheduler::FILE)).map(|(linked, file)| {
             Setting { knob: format!("{}{file}", MachineName::FILE), value: linked.text }
         }));
-        Ok(Self { name: name.clone(), costs, image, set, code, like: Simulated::new(model) })
+        Ok(Self { tree, like: Simulated::new(model) })
     }
+}
+
+impl OfTree {
+    /// What is simulated.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        self.like.model()
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+}
+
+impl Tree {
+    /// The kernel's knobs when it has booted.
+    fn booted_knobs(&self) -> Result<Vec<(String, String)>, MachineError> {
+        let told = perform(&ChildRequest { tree: self.clone(), wish: Wish::Knobs }, &|| false)?;
+        let told: KnobsReply = serde_json::from_slice(&told.unwrap_or_default())
+            .map_err(|_| died("it did not tell its knobs"))?;
+        match told {
+            KnobsReply::Knobs(knobs) => Ok(knobs),
+            KnobsReply::Wrong(why) => Err(MachineError::Load(why)),
+        }
+    }
+}
+
+fn refuses(name: &MachineName) -> impl Fn(String) -> MachineError {
+    let what = format!("simulate '{name}'");
+    move |why| MachineError::NotOffered { machine: "schedlab".to_owned(), what: what.clone(), why }
 }
 
 impl Machine for OfTree {
@@ -94,14 +132,8 @@ impl Machine for OfTree {
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         let trace = if spec.record.is_some() { out.path(Stream::Trace) } else { PathBuf::new() };
-        let asked = ChildRequest {
-            image: self.image.clone(),
-            set: self.set.clone(),
-            machine: self.name.to_string(),
-            costs: self.costs.clone(),
-            code: self.code.clone(),
-            run: Some((Box::new(spec.clone()), trace)),
-        };
+        let wish = Wish::Run(Box::new(spec.clone()), trace);
+        let asked = ChildRequest { tree: self.tree.clone(), wish };
         let Some(bytes) = perform(&asked, &|| out.stopped())? else {
             return Ok(Outcome { exit_code: 130, interrupted: true, censored: false });
         };
@@ -123,7 +155,7 @@ impl OfTree {
                 MachineError::Load(text.to_owned())
             }
             MachineError::NotOffered { what, why, .. } => {
-                let machine = self.name.to_string();
+                let machine = self.tree.written.clone();
                 MachineError::NotOffered { machine, what, why }
             }
             other => other,
@@ -146,7 +178,7 @@ impl Drop for Awaited {
 }
 
 /// Asks a child; what it told, or `None` if the user stopped it.
-fn perform(
+pub(crate) fn perform(
     asked: &ChildRequest,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<u8>>, MachineError> {

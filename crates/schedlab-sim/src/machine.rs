@@ -154,6 +154,12 @@ impl Simulated {
         Self { model, offers, board: None }
     }
 
+    /// What is simulated.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
     fn refused(&self, what: &str, why: &str) -> MachineError {
         let machine = self.model.name.clone();
         MachineError::NotOffered { machine, what: what.to_owned(), why: why.to_owned() }
@@ -179,9 +185,7 @@ impl Simulated {
         if let Some(limit) = spec.time_limit {
             plan.limit(limit);
         }
-        let (mut model, mut hardware) =
-            (self.model.clone(), Hardware::new(self.model.topology.clone()));
-        hardware.set_capacities(&self.model.parts.capacities);
+        let (mut model, mut hardware) = (self.model.clone(), self.model.hardware());
         if let Some(jobs) = jobs {
             // All tasks are workers, and each asks the kernel for this.
             let slack = &mut model.costs.timer_slack;
@@ -376,6 +380,61 @@ impl Simulated {
     }
 }
 
+/// Which run of a world it is, and what it is to have.
+#[derive(Clone, Copy, Default)]
+struct One {
+    seed: u64,
+    repeat: u32,
+    records: bool,
+    /// Whether tasks are of classes above the fair ones.
+    above: bool,
+}
+
+impl Model {
+    /// Its CPUs, as fast as they are.
+    fn hardware(&self) -> Hardware {
+        let mut hardware = Hardware::new(self.topology.clone());
+        hardware.set_capacities(&self.parts.capacities);
+        hardware
+    }
+
+    /// The world of a plan, before anything happens. A kernel's code enters the board.
+    fn world(
+        &self,
+        plan: &mut Plan,
+        hardware: Hardware,
+        grouping: Grouping,
+        board: Option<Board>,
+        run: One,
+    ) -> World {
+        let (start, begin_ns, costs) = match plan.in_place {
+            Some(at) => (Start::InPlace, at.0.max(1), self.costs.of_recorded()),
+            None => (Start::Forked, Config::default().begin_ns, self.costs),
+        };
+        let config = Config {
+            seed: run.seed,
+            costs,
+            start,
+            tick_ns: SECOND / self.hz,
+            preempt_kernel: self.preempt_kernel,
+            record: run.records,
+            begin_ns: begin_ns + phase(run.repeat),
+            smt_speed: self.smt_speed,
+            skew_tick: self.parts.skew_tick,
+            first_pid: if self.code.is_some() { first_pid(hardware.cpus()) } else { 1_001 },
+        };
+        let preparation = self.preparation(&grouping);
+        let policy = self.policy_of(&hardware, run.seed, &grouping.groups, run.above);
+        let mut world = World::new(plan, hardware, policy, config);
+        world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
+        if let Some(board) = board {
+            world.follow_code(board, preparation);
+        }
+        self.parts.set_up(&self.topology, &mut world, run.seed);
+        world
+    }
+}
+
 /// What a trace says about itself before its first event.
 fn trace_info(model: &Model, world: &World, plan: &Plan, calls: bool) -> TraceInfo {
     let mut info = TraceInfo::new("sim", Clock::Monotonic);
@@ -437,39 +496,17 @@ impl Machine for Simulated {
         for note in plan.notes.iter().chain(&facts::notes(&model)).chain(&notes) {
             out.note(note);
         }
-        let (start, begin_ns, costs) = match plan.in_place {
-            Some(at) => (Start::InPlace, at.0.max(1), model.costs.of_recorded()),
-            None => (Start::Forked, Config::default().begin_ns, model.costs),
-        };
-        let config = Config {
-            seed: spec.seed,
-            costs,
-            start,
-            tick_ns: SECOND / model.hz,
-            preempt_kernel: model.preempt_kernel,
-            record: spec.record.is_some(),
-            begin_ns: begin_ns + phase(spec.repeat),
-            smt_speed: model.smt_speed,
-            skew_tick: model.parts.skew_tick,
-            first_pid: if model.code.is_some() { first_pid(hardware.cpus()) } else { 1_001 },
-        };
         let shape = Shape::of(&plan, &plan.tasks);
         let board = self.board.take();
         if model.code.is_some() != board.is_some() {
             let why = "a kernel's own code performs one run in a process of its own";
             return Err(self.refused("run this", why));
         }
-        let preparation = model.preparation(&grouping);
-        let policy = model.policy_of(&hardware, spec.seed, &grouping.groups, above);
         let of_fastest = |&(after, cpu, speed)| (after, cpu, hardware.speed_of(cpu, speed));
         let speeds: Vec<(u64, usize, u64)> = changes.iter().map(of_fastest).collect();
-        let mut world = World::new(&mut plan, hardware, policy, config);
-        world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
+        let run = One { seed: spec.seed, repeat: spec.repeat, records: spec.record.is_some(), above };
+        let mut world = model.world(&mut plan, hardware, grouping, board, run);
         world.set_speeds_over_time(&speeds);
-        if let Some(board) = board {
-            world.follow_code(board, preparation);
-        }
-        model.parts.set_up(&model.topology, &mut world, spec.seed);
         world.boot();
         if let Some(record) = &spec.record {
             let calls = record.events.iter().any(|event| CALLS.contains(&event.as_str()));
@@ -481,9 +518,10 @@ impl Machine for Simulated {
             info.marks.extend(changes.iter().map(speed_mark));
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;
         }
+        let began = world.began_at();
         let mut run = Run::new(&mut world, Measuring::new(plan, shape).in_virtual_time());
         let time = spec.record.as_ref().and_then(|record| record.time);
-        run.keeps_until = time.map(|time| config.begin_ns + time.0);
+        run.keeps_until = time.map(|time| began + time.0);
         run.room = spec.record.as_ref().and_then(|record| record.limit_bytes);
         match crew {
             Some(crew) => run.perform_jobs(&crew, out),

@@ -1,6 +1,7 @@
 //! The one place that makes machines from their names.
 
 use schedlab_host::Host;
+use schedlab_kernel::OfTree;
 use schedlab_model::{Conditions, Cpu, Place, Setting, Topology};
 use schedlab_sim::MachineFile;
 use schedlab_workload::knobs::FEATURES;
@@ -39,12 +40,7 @@ pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError>
             let request = schedlab_vm::Request::read(&name.settings)?;
             Ok(Box::new(schedlab_vm::Vm::boot(request)?))
         }
-        SIM if is_tree(name) => {
-            let mut name = name.clone();
-            let of_file = described(&mut name).map_err(refused)?;
-            let costs = costs(&name).map_err(refused)?.or(of_file);
-            Ok(Box::new(schedlab_kernel::OfTree::new(&name, costs)?))
-        }
+        SIM if is_tree(name) => Ok(Box::new(of_tree(name)?)),
         SIM => Ok(Box::new(schedlab_sim::Simulated::new(model(name)?))),
         _ => {
             let kinds = KINDS.iter().map(|(kind, about)| format!("{kind} ({about})"));
@@ -59,6 +55,25 @@ pub(crate) fn is_tree(name: &MachineName) -> bool {
     kernel.is_some_and(|kernel| !schedlab_sim::Kernel::is_own(kernel))
 }
 
+/// A machine whose scheduler is the code of a source tree.
+fn of_tree(name: &MachineName) -> Result<OfTree, MachineError> {
+    let refused = |why: String| MachineError::NotOffered {
+        machine: "schedlab".to_owned(),
+        what: format!("simulate '{name}'"),
+        why,
+    };
+    let mut plain = name.clone();
+    let of_file = described(&mut plain).map_err(refused)?;
+    let mut likeness = Likeness::of(&plain).map_err(refused)?;
+    let costs = costs(&plain).map_err(refused)?.or(of_file);
+    let topology = likeness.topology.take();
+    let like = likeness.name.clone();
+    OfTree::like(&like, name, costs, topology, |model| match likeness.is_like {
+        true => likeness.adopt_knobs(model),
+        false => Vec::new(),
+    })
+}
+
 /// The model of a simulated machine.
 ///
 /// # Errors
@@ -71,6 +86,9 @@ pub(crate) fn model(name: &MachineName) -> Result<schedlab_sim::Model, MachineEr
     };
     if name.kind != SIM {
         return Err(refused("use sim:KEY=VALUE,...".to_owned()));
+    }
+    if is_tree(name) {
+        return of_tree(name).map(|tree| tree.model().clone());
     }
     let (mut model, _) = liken(name).map_err(refused)?;
     model.files = texts(name);
@@ -95,20 +113,36 @@ fn liken(name: &MachineName) -> Result<(schedlab_sim::Model, Vec<String>), Strin
     Ok((model, likeness.assumed))
 }
 
-/// Whether executors of jobs can run on a machine, and its model if it is a simulated one. No machine is made: a kernel
-/// would boot to say no.
+/// A simulated machine that executors of jobs can run on.
+pub(crate) enum Simulation {
+    Model(Box<schedlab_sim::Model>),
+    Tree(Box<OfTree>),
+}
+
+impl Simulation {
+    pub(crate) fn model(&self) -> &schedlab_sim::Model {
+        match self {
+            Self::Model(model) => model,
+            Self::Tree(tree) => tree.model(),
+        }
+    }
+}
+
+/// Whether executors of jobs can run on a machine, and what is simulated if it is a simulated one. No virtual machine is
+/// made: a kernel would boot to say no.
 ///
 /// # Errors
 /// When they cannot, or there is no such machine.
-pub(crate) fn for_executors(
-    name: &MachineName,
-) -> Result<Option<schedlab_sim::Model>, MachineError> {
+pub(crate) fn for_executors(name: &MachineName) -> Result<Option<Simulation>, MachineError> {
     let why = match name.kind.as_str() {
         VM => {
             "executors are threads of this process: run the workload `jobs` there, with \
              `schedlab load jobs --on vm` or an experiment"
         }
-        SIM => return model(name).map(Some),
+        SIM if is_tree(name) => {
+            return of_tree(name).map(|tree| Some(Simulation::Tree(Box::new(tree))));
+        }
+        SIM => return model(name).map(|model| Some(Simulation::Model(Box::new(model)))),
         _ => return make(name).map(|_| None),
     };
     Err(MachineError::NotOffered {
@@ -172,7 +206,10 @@ impl Likeness {
             name.settings.insert("kernel".to_owned(), model.to_owned());
         }
         let conditions = source.info().conditions.clone().unwrap_or_default();
-        tick_and_preemption(&conditions, &mut name, &mut assumed);
+        // The build of a tree decides them.
+        if !is_tree(&name) {
+            tick_and_preemption(&conditions, &mut name, &mut assumed);
+        }
         if CPUS.iter().any(|key| name.settings.contains_key(*key)) {
             let cpus = source.info().topology.as_ref().map(|told| told.places().len());
             let cpus = cpus.unwrap_or(source.info().cpus.len());
@@ -228,8 +265,9 @@ impl Likeness {
         }
     }
 
-    /// Gives the model the recorded knobs that it has. The others are assumed.
-    fn adopt_knobs(&mut self, model: &mut schedlab_sim::Model) {
+    /// Gives the model the recorded knobs that it has, and returns them. The others are assumed.
+    fn adopt_knobs(&mut self, model: &mut schedlab_sim::Model) -> Vec<Setting> {
+        let mut adopted = Vec::new();
         let mut defaults = Vec::new();
         let knobs = model.knobs().into_iter().filter(|knob| OF_FAIR.contains(&&*knob.name));
         let cpus = model.topology.places().len();
@@ -245,14 +283,16 @@ impl Likeness {
             let recorded = self.conditions.knobs.get(&knob.name);
             let recorded = recorded.map(|value| self.scaled(&knob.name, value, cpus));
             // A feature that is not modelled cannot be set; the others can.
-            let taken = recorded.as_ref().is_some_and(|value| match knob.name == FEATURES {
-                true => {
-                    value.split_whitespace().filter(|one| model.set(FEATURES, one).is_ok()).count()
-                        > 0
-                }
-                false => model.set(&knob.name, value).is_ok(),
+            let words = recorded.iter().flat_map(|value| match knob.name == FEATURES {
+                true => value.split_whitespace().collect(),
+                false => vec![value.as_str()],
             });
-            if !taken {
+            let taken = words.filter(|word| model.set(&knob.name, word).is_ok());
+            let taken: Vec<Setting> = taken
+                .map(|word| Setting { knob: knob.name.clone(), value: word.to_owned() })
+                .collect();
+            adopted.extend_from_slice(&taken);
+            if taken.is_empty() {
                 let value =
                     knob.value.map_or(String::new(), |value| format!(" {value} {}", knob.unit));
                 defaults.push(format!("{}{}", knob.name, value.trim_end()));
@@ -263,6 +303,7 @@ impl Likeness {
             self.assumed
                 .push(format!("defaults of the model, which the trace does not hold: {list}"));
         }
+        adopted
     }
 }
 

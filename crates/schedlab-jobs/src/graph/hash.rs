@@ -5,6 +5,7 @@ use schedlab_random::mix;
 
 /// How node hashes are folded and drawn from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Hashing {
     /// As Lumiera's `TestChainLoad` with Boost before 1.81: the fold is one round of MurmurHash2 and
     /// draws look at 7 or 8 low bits. Reproduces published graphs; start nodes all hash the seed, so

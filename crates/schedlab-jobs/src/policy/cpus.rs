@@ -13,6 +13,7 @@
 /// Programs with several pools that are busy at once give each its own list, or [`Cpus::Any`]: with
 /// [`Cpus::Own`] all begin with the same CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Cpus {
     /// Worker *i* is bound to the *i*-th CPU that the pool's starter may use, while a pool of two or more workers has
     /// at most as many as there are CPUs. A pool that may grow beyond them is free, and so is a lone worker.

@@ -5,6 +5,7 @@ pub use schedlab_pool::Criticality;
 
 /// Names a group of jobs; the jobs of a run that were given no other have stream 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StreamId(pub u16);
 
 /// Names a job of an agenda, also after it ended: no other job gets the same.

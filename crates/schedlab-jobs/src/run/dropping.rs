@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Jobs that an executor dropped instead of running them, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Dropped {
     /// Jobs dropped because their deadline passed.
     pub missed: u64,

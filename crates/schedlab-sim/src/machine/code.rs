@@ -6,13 +6,13 @@ use super::of_code::OfCode;
 use super::setting::{OF_NAME, Wrong};
 use super::tuned::{Tuned, knob};
 use super::{Kernel, Simulated};
-use crate::{Board, Costs, Hardware, Preparation};
+use crate::{Board, Costs, Preparation};
 use schedlab_model::Knob;
 use schedlab_workload::MachineName;
 use schedlab_workload::knobs::{FEATURES, TUNABLES, read, tunable};
 
 /// Parts of the world that a kernel's own code does not know of yet.
-const NOT_YET: [&str; 3] = ["irq", "steal", "like"];
+const NOT_YET: [&str; 2] = ["irq", "steal"];
 /// What a build decides.
 const OF_BUILD: [&str; 2] = ["hz", "preempt"];
 
@@ -90,15 +90,22 @@ impl Model {
     /// Sets a knob when the machine has booted, by the function of its own file.
     pub(super) fn set_in_code(&mut self, name: &str, value: &str) -> Result<(), String> {
         let Some(code) = &self.code else { return Err("it has no kernel's code".to_owned()) };
-        let Some((own, _)) = code.own_name(name) else {
+        let Some((own, now)) = code.own_name(name) else {
             let known: Vec<String> =
                 self.knobs_of_code().into_iter().map(|knob| knob.name).collect();
             return Err(format!("unknown knob '{name}' of this kernel: use {}", known.join(", ")));
         };
-        let own = own.clone();
+        let (own, now) = (own.clone(), now.clone());
         if name == FEATURES {
-            let words = value.split_whitespace().map(|word| (own.clone(), word.to_owned()));
-            self.prepared.knobs.extend(words);
+            let plain = |word: &str| word.strip_prefix("NO_").unwrap_or(word).to_owned();
+            let known: Vec<String> = now.split_whitespace().map(plain).collect();
+            for word in value.split_whitespace() {
+                if !known.contains(&plain(word)) {
+                    let word = plain(word);
+                    return Err(format!("unknown feature '{}' of this kernel", word.escape_default()));
+                }
+                self.prepared.knobs.push((own.clone(), word.to_owned()));
+            }
             return Ok(());
         }
         let text = match tunable(name) {
@@ -140,9 +147,7 @@ impl Simulated {
     /// # Errors
     /// What the kernel said when it stopped.
     pub fn knobs_of(model: &Model, mut board: Board) -> Result<Vec<(String, String)>, String> {
-        let mut hardware = Hardware::new(model.topology.clone());
-        hardware.set_capacities(&model.parts.capacities);
-        board.bring_up(&hardware, &Preparation::default())?;
+        board.bring_up(&model.hardware(), &model.prepared)?;
         board.knobs()
     }
 }

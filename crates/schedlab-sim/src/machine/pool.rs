@@ -1,7 +1,8 @@
 //! A pool on a simulated machine, as an executor of the rig: its workers are tasks that the machine's kernel schedules.
 
-use super::{Model, SECOND, SPEED, phase, trace_info};
-use crate::{Config, Hardware, Step, World};
+use super::groups::{Grouping, OwnGroup};
+use super::{Model, One, SPEED, trace_info};
+use crate::{Board, Step, World};
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told};
 use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::Run;
@@ -27,6 +28,8 @@ pub struct SimulatedPool {
     /// The events of the last run, where they are wanted.
     recorded: Option<(TraceInfo, Vec<Event>)>,
     records: bool,
+    /// The code of a kernel, for one run.
+    board: Option<Board>,
 }
 
 impl SimulatedPool {
@@ -34,7 +37,14 @@ impl SimulatedPool {
     #[must_use]
     pub fn new(model: Model, policy: Policy, timer_slack: Nanos) -> Self {
         let (costs, is_lumiera, records) = (Costs::USUAL, false, false);
-        Self { model, policy, is_lumiera, timer_slack, costs, runs: 0, recorded: None, records }
+        let (runs, recorded, board) = (0, None, None);
+        Self { model, policy, is_lumiera, timer_slack, costs, runs, recorded, records, board }
+    }
+
+    /// The executor for one run with the code of a kernel, which the board enters; `runs` were before it.
+    #[must_use]
+    pub fn with_code(self, board: Board, runs: u32) -> Self {
+        Self { board: Some(board), runs, ..self }
     }
 
     /// The executor with Lumiera's rules, which the policy has.
@@ -53,6 +63,20 @@ impl SimulatedPool {
     /// What the last run recorded; `None` if nothing was recorded since the last call.
     pub fn take_recorded(&mut self) -> Option<(TraceInfo, Vec<Event>)> {
         self.recorded.take()
+    }
+
+    /// Refuses a run that asks for what workers in virtual time do not do.
+    ///
+    /// # Errors
+    /// When it does.
+    pub fn takes(&self, run: &Run) -> Result<(), ExecutorError> {
+        match run.has_io() {
+            false => Ok(()),
+            true => {
+                let what = "jobs that end after they returned";
+                Err(ExecutorError::NotOffered { executor: self.name(), what })
+            }
+        }
     }
 
     /// A plan whose tasks are the workers, each where the policy puts it, and a mark for each kind of job.
@@ -83,20 +107,14 @@ impl SimulatedPool {
         (plan, crew)
     }
 
-    fn world(&self, plan: &mut Plan) -> World {
-        let mut costs = self.model.costs;
-        costs.timer_slack = self.timer_slack.0.min(costs.timer_slack);
-        let config = Config {
-            costs,
-            tick_ns: SECOND / self.model.hz,
-            preempt_kernel: self.model.preempt_kernel,
-            record: self.records,
-            begin_ns: Config::default().begin_ns + phase(self.runs),
-            ..Config::default()
-        };
-        let hardware = Hardware::new(self.model.topology.clone());
-        let policy = self.model.policy(&hardware, config.seed);
-        World::new(plan, hardware, policy, config)
+    fn world(&mut self, plan: &mut Plan) -> World {
+        let mut model = self.model.clone();
+        model.costs.timer_slack = self.timer_slack.0.min(model.costs.timer_slack);
+        let grouping = Grouping::of(plan, &OwnGroup::default(), &model);
+        let run = One { repeat: self.runs, records: self.records, ..One::default() };
+        let mut world = model.world(plan, model.hardware(), grouping, self.board.take(), run);
+        world.boot();
+        world
     }
 }
 
@@ -123,10 +141,7 @@ impl Executor for SimulatedPool {
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
-        if run.has_io() {
-            let what = "jobs that end after they returned";
-            return Err(ExecutorError::NotOffered { executor: self.name(), what });
-        }
+        self.takes(run)?;
         let (mut plan, crew) = self.plan(run);
         let mut world = self.world(&mut plan);
         self.runs += 1;

@@ -42,13 +42,7 @@ impl Model {
         knobs
     }
 
-    /// The policy of the model, for these CPUs; chances come from `seed`.
-    #[must_use]
-    pub(crate) fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
-        self.policy_of(hardware, seed, &[], false)
-    }
-
-    /// The policy of the model, with control groups and with classes above the fair ones where a load has them.
+    /// The policy of the model, for these CPUs; chances come from `seed`. With control groups and with classes above the fair ones where a load has them.
     pub(super) fn policy_of(
         &self,
         hardware: &Hardware,

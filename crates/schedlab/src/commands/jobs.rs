@@ -25,9 +25,8 @@ mod table;
 
 use super::UsageError;
 use crate::json::{self, Schema};
-use crate::machines;
+use crate::machines::{self, Simulation};
 use anyhow::Context;
-use schedlab_sim::Model;
 use schedlab_workload::{HOST, MachineName};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -108,7 +107,7 @@ fn code(usual: ExitCode) -> ExitCode {
 
 /// The machine of `--on`, if it is a simulated one. Refuses machines that have no executors, and names of executors, which
 /// `--on` once took.
-fn machine(on: &str) -> anyhow::Result<Option<Arc<Model>>> {
+fn machine(on: &str) -> anyhow::Result<Option<Arc<Simulation>>> {
     let executor = on.split([',', ':']).next().unwrap_or_default();
     if options::EXECUTORS.contains(&executor) {
         let what =

@@ -3,6 +3,7 @@
 use super::planning::PlanningArgs;
 use super::streams::StreamArgs;
 use super::{rules, simulated};
+use crate::machines::Simulation;
 use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial, TokioTasks};
@@ -323,7 +324,7 @@ pub(super) struct ExecutorArgs {
     no_batch: bool,
     /// The machine of `--on`, if it is a simulated one.
     #[arg(skip)]
-    pub(super) on: Option<Arc<schedlab_sim::Model>>,
+    pub(super) on: Option<Arc<Simulation>>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -415,7 +416,7 @@ impl ExecutorArgs {
     pub(super) fn workers(&self) -> anyhow::Result<usize> {
         let workers = self
             .workers
-            .or_else(|| self.on.as_ref().map(|model| model.topology.places().len()))
+            .or_else(|| self.on.as_ref().map(|on| on.model().topology.places().len()))
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1);
         if !(1..=1024).contains(&workers) {

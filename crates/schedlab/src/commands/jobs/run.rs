@@ -6,7 +6,7 @@ use super::{events, figures, machine, outcome, picture, simulated, soak, streams
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
-use schedlab_jobs::executor::{Executor, ExecutorError, Told};
+use schedlab_jobs::executor::{ExecutorError, Told};
 use schedlab_jobs::graph::Graph;
 use schedlab_jobs::profile::{Profile, Starved, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
@@ -231,8 +231,8 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     let is_pool = matches!(name, "schedlab" | "lumiera");
     if let Some(model) = args.setup.executor.on.as_ref().filter(|_| is_pool) {
         let pool = simulated::pool(model, name, args.setup.executor.simulated(name)?)?;
-        let workers = pool.workers();
-        let (name, told) = simulated::run(pool, run, args.record.as_deref())?;
+        let simulated::Ran { told, name, workers } =
+            simulated::run(pool, run, args.record.as_deref())?;
         let (told, interrupted) = unless_interrupted(told)?;
         return Ok(Ran { name, workers, told, stalls: None, interrupted });
     }

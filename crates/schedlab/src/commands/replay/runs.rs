@@ -51,8 +51,8 @@ impl Asked {
         if self.recorded.is_empty() || machine.kind != machines::SIM {
             return Ok(settings.to_vec());
         }
-        let model = machines::model(machine)?;
-        let has = |one: &&Setting| model.clone().set(&one.knob, &one.value).is_ok();
+        let knobs = machines::make(machine)?.offers().knobs.clone();
+        let has = |one: &&Setting| knobs.iter().any(|knob| knob.name == one.knob);
         Ok(self.recorded.iter().filter(has).chain(settings).cloned().collect())
     }
 }
@@ -109,8 +109,10 @@ pub(super) fn perform(
 ) -> anyhow::Result<MemorySource> {
     let (demand, settings) = changed(&inferred.demand, settings)?;
     // A simulated kernel performs the recorded groups; this machine keeps its own.
+    let mut machine = machines::make(on)?;
+    let has_groups = || machine.offers().knobs.iter().any(|knob| knob.name == "cgroup_weight");
     let (real_time, groups) = match on.kind == machines::SIM {
-        true if machines::model(on)?.has_groups() => ("fair", "keep"),
+        true if has_groups() => ("fair", "keep"),
         true => ("fair", "none"),
         false => ("keep", "none"),
     };
@@ -130,7 +132,6 @@ pub(super) fn perform(
         repeat,
         ..RunSpec::of(workload)
     };
-    let mut machine = machines::make(on)?;
     machine.check(&spec)?;
     let observed = observe(machine.as_mut(), &spec, true).with_context(|| {
         match inferred.demand.objects.is_empty() {

@@ -31,6 +31,13 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if machines::is_tree(&args.on) {
+        bail!(
+            "'{}' runs a kernel's own code, whose paths take time by themselves: calibrate the costs \
+             on sim:kernel=eevdf-6.12, and use the file with both",
+            args.on
+        );
+    }
     let model = machines::model(&args.on)?;
     let cpus = model.topology.places().len();
     if cpus != 1 {

@@ -1,0 +1,126 @@
+//! A pool of jobs whose workers are tasks of a simulated kernel of a tree. Each run has a process of its own.
+
+use crate::child::{ChildRequest, Tree, Wish};
+use crate::machine::{OfTree, perform};
+use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told};
+use schedlab_jobs::policy::Policy;
+use schedlab_jobs::run::{Log, Plain, Run};
+use schedlab_model::Nanos;
+use schedlab_sim::{Board, Model, SimulatedPool};
+use schedlab_trace::EventWriter;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The workers of a pool, and where their events go.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Crew {
+    policy: Policy,
+    is_lumiera: bool,
+    timer_slack: Nanos,
+    /// Runs before this one.
+    runs: u32,
+    trace: Option<PathBuf>,
+}
+
+/// An executor whose workers a kernel's own code schedules.
+pub struct PoolOfTree {
+    tree: Tree,
+    crew: Crew,
+    /// It says what such a pool offers.
+    like: SimulatedPool,
+}
+
+impl PoolOfTree {
+    /// schedlab's pool on a machine, with the workers of a policy. `timer_slack` is what its workers ask the kernel for.
+    #[must_use]
+    pub fn new(machine: &OfTree, policy: Policy, timer_slack: Nanos) -> Self {
+        let like = SimulatedPool::new(machine.model().clone(), policy.clone(), timer_slack);
+        let crew = Crew { policy, is_lumiera: false, timer_slack, runs: 0, trace: None };
+        Self { tree: machine.tree().clone(), crew, like }
+    }
+
+    /// The executor with Lumiera's rules, which the policy has.
+    #[must_use]
+    pub fn lumiera(mut self) -> Self {
+        self.crew.is_lumiera = true;
+        Self { like: self.like.lumiera(), ..self }
+    }
+
+    /// The executor, writing the events of a run to a file, with a mark for each job.
+    #[must_use]
+    pub fn recording(mut self, trace: PathBuf) -> Self {
+        self.crew.trace = Some(trace);
+        self
+    }
+}
+
+impl Executor for PoolOfTree {
+    fn name(&self) -> String {
+        self.like.name()
+    }
+
+    fn workers(&self) -> usize {
+        self.like.workers()
+    }
+
+    fn offers(&self) -> Offers {
+        self.like.offers()
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+        self.like.takes(run)?;
+        let failed =
+            |what: String| ExecutorError::Unfinished { executor: "schedlab".to_owned(), what };
+        let wish = Wish::Jobs(Box::new(run.plain()), Box::new(self.crew.clone()));
+        let asked = ChildRequest { tree: self.tree.clone(), wish };
+        self.crew.runs += 1;
+        let Some(told) = perform(&asked, &|| run.is_stopped()).map_err(|e| failed(e.to_string()))?
+        else {
+            return Err(ExecutorError::Interrupted);
+        };
+        let told: Result<JobsReply, String> = serde_json::from_slice(&told)
+            .map_err(|_| failed("its process did not tell how the jobs went".to_owned()))?;
+        let JobsReply { told, log } = told.map_err(failed)?;
+        run.take_over(log);
+        Ok(told)
+    }
+}
+
+/// What a child tells of a run.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct JobsReply {
+    told: Told,
+    log: Log,
+}
+
+impl Crew {
+    /// The child's side.
+    pub(crate) fn run(self, model: Model, board: Board, run: Plain) -> Result<JobsReply, String> {
+        let mut pool =
+            SimulatedPool::new(model, self.policy, self.timer_slack).with_code(board, self.runs);
+        if self.is_lumiera {
+            pool = pool.lumiera();
+        }
+        if self.trace.is_some() {
+            pool = pool.recording();
+        }
+        let run = Arc::new(run.run());
+        let told = pool.run(&run).map_err(|error| match error {
+            ExecutorError::Unfinished { what, .. } => what,
+            other => other.to_string(),
+        })?;
+        // The log that travels has each job once.
+        run.verify().map_err(|flaw| format!("the run failed its proof: {flaw}"))?;
+        if let (Some(path), Some((info, events))) = (self.trace, pool.take_recorded()) {
+            let write = || -> io::Result<()> {
+                let mut writer = EventWriter::create(&path, &info)?;
+                writer.events(&events)?;
+                writer.finish()
+            };
+            write().map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(JobsReply { told, log: run.told_log() })
+    }
+}
