@@ -4,7 +4,7 @@ use crate::build::Built;
 use crate::child::{ARGUMENT, ChildRequest, KnobsReply, Tree, Wish};
 use crate::scheduler;
 use schedlab_model::{MachineFacts, Nanos, Setting, Topology};
-use schedlab_sim::{Model, Simulated};
+use schedlab_sim::{Model, OfCode, Simulated};
 use schedlab_sys::process;
 use schedlab_vm::frame;
 use schedlab_workload::{
@@ -92,6 +92,12 @@ impl OfTree {
     #[must_use]
     pub fn model(&self) -> &Model {
         self.like.model()
+    }
+
+    /// What is known of the kernel.
+    #[must_use]
+    pub fn code(&self) -> &OfCode {
+        &self.tree.code
     }
 
     pub(crate) fn tree(&self) -> &Tree {

@@ -76,7 +76,8 @@ impl Executor for PoolOfTree {
         let wish = Wish::Jobs(Box::new(run.plain()), Box::new(self.crew.clone()));
         let asked = ChildRequest { tree: self.tree.clone(), wish };
         self.crew.runs += 1;
-        let Some(told) = perform(&asked, &|| run.is_stopped()).map_err(|e| failed(e.to_string()))?
+        let Some(told) =
+            perform(&asked, &|| run.is_stopped()).map_err(|e| failed(e.to_string()))?
         else {
             return Err(ExecutorError::Interrupted);
         };

@@ -504,7 +504,8 @@ impl Machine for Simulated {
         }
         let of_fastest = |&(after, cpu, speed)| (after, cpu, hardware.speed_of(cpu, speed));
         let speeds: Vec<(u64, usize, u64)> = changes.iter().map(of_fastest).collect();
-        let run = One { seed: spec.seed, repeat: spec.repeat, records: spec.record.is_some(), above };
+        let run =
+            One { seed: spec.seed, repeat: spec.repeat, records: spec.record.is_some(), above };
         let mut world = model.world(&mut plan, hardware, grouping, board, run);
         world.set_speeds_over_time(&speeds);
         world.boot();

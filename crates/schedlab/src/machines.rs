@@ -3,7 +3,7 @@
 use schedlab_host::Host;
 use schedlab_kernel::OfTree;
 use schedlab_model::{Conditions, Cpu, Place, Setting, Topology};
-use schedlab_sim::MachineFile;
+use schedlab_sim::{MachineFile, OfCode};
 use schedlab_workload::knobs::FEATURES;
 use schedlab_workload::{HOST, Machine, MachineError, MachineName};
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError>
             let request = schedlab_vm::Request::read(&name.settings)?;
             Ok(Box::new(schedlab_vm::Vm::boot(request)?))
         }
-        SIM if is_tree(name) => Ok(Box::new(of_tree(name)?)),
+        SIM if is_tree(name) => Ok(Box::new(of_tree(name, &mut Vec::new())?)),
         SIM => Ok(Box::new(schedlab_sim::Simulated::new(model(name)?))),
         _ => {
             let kinds = KINDS.iter().map(|(kind, about)| format!("{kind} ({about})"));
@@ -55,8 +55,8 @@ pub(crate) fn is_tree(name: &MachineName) -> bool {
     kernel.is_some_and(|kernel| !schedlab_sim::Kernel::is_own(kernel))
 }
 
-/// A machine whose scheduler is the code of a source tree.
-fn of_tree(name: &MachineName) -> Result<OfTree, MachineError> {
+/// A machine whose scheduler is the code of a source tree. What was assumed goes to `assumed`, in sentences.
+fn of_tree(name: &MachineName, assumed: &mut Vec<String>) -> Result<OfTree, MachineError> {
     let refused = |why: String| MachineError::NotOffered {
         machine: "schedlab".to_owned(),
         what: format!("simulate '{name}'"),
@@ -68,10 +68,18 @@ fn of_tree(name: &MachineName) -> Result<OfTree, MachineError> {
     let costs = costs(&plain).map_err(refused)?.or(of_file);
     let topology = likeness.topology.take();
     let like = likeness.name.clone();
-    OfTree::like(&like, name, costs, topology, |model| match likeness.is_like {
+    let tree = OfTree::like(&like, name, costs, topology, |model| match likeness.is_like {
         true => likeness.adopt_knobs(model),
         false => Vec::new(),
-    })
+    })?;
+    if likeness.is_like {
+        let OfCode { release, hz, preempt, .. } = tree.code();
+        assumed.push(format!(
+            "the scheduler is the code of Linux {release}, with HZ={hz} and preempt={preempt}"
+        ));
+    }
+    assumed.extend(likeness.assumed);
+    Ok(tree)
 }
 
 /// The model of a simulated machine.
@@ -88,7 +96,7 @@ pub(crate) fn model(name: &MachineName) -> Result<schedlab_sim::Model, MachineEr
         return Err(refused("use sim:KEY=VALUE,...".to_owned()));
     }
     if is_tree(name) {
-        return of_tree(name).map(|tree| tree.model().clone());
+        return of_tree(name, &mut Vec::new()).map(|tree| tree.model().clone());
     }
     let (mut model, _) = liken(name).map_err(refused)?;
     model.files = texts(name);
@@ -140,7 +148,8 @@ pub(crate) fn for_executors(name: &MachineName) -> Result<Option<Simulation>, Ma
              `schedlab load jobs --on vm` or an experiment"
         }
         SIM if is_tree(name) => {
-            return of_tree(name).map(|tree| Some(Simulation::Tree(Box::new(tree))));
+            let tree = of_tree(name, &mut Vec::new())?;
+            return Ok(Some(Simulation::Tree(Box::new(tree))));
         }
         SIM => return model(name).map(|model| Some(Simulation::Model(Box::new(model)))),
         _ => return make(name).map(|_| None),
@@ -293,8 +302,8 @@ impl Likeness {
                 .collect();
             adopted.extend_from_slice(&taken);
             if taken.is_empty() {
-                let value =
-                    knob.value.map_or(String::new(), |value| format!(" {value} {}", knob.unit));
+                let value = knob.value.filter(|_| knob.name != FEATURES);
+                let value = value.map_or(String::new(), |value| format!(" {value} {}", knob.unit));
                 defaults.push(format!("{}{}", knob.name, value.trim_end()));
             }
         }
@@ -376,6 +385,11 @@ fn nearest(kernel: Option<&str>) -> (&'static str, String) {
 /// # Errors
 /// When its trace cannot be read.
 pub(crate) fn assumptions(name: &MachineName) -> anyhow::Result<Vec<String>> {
+    if is_tree(name) {
+        let mut assumed = Vec::new();
+        of_tree(name, &mut assumed)?;
+        return Ok(assumed);
+    }
     liken(name).map(|(_, assumed)| assumed).map_err(anyhow::Error::msg)
 }
 

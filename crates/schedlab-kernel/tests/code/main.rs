@@ -8,7 +8,9 @@
     reason = "a test program with a main of its own is not seen as one"
 )]
 
+mod jobs;
 mod port;
+mod replay;
 mod scx;
 
 use schedlab_kernel::build::{Built, Wanted, build};
@@ -44,6 +46,11 @@ const TESTS: &[(&str, Test)] = &[
     ("a_scheduler_that_errs_ends_the_run", scx::a_scheduler_that_errs_ends_the_run),
     ("what_a_scheduler_may_not_do_is_named", scx::what_a_scheduler_may_not_do_is_named),
     ("random_scenarios_end_under_schedulers", scx::random_scenarios_end_under_schedulers),
+    ("a_run_comes_back_as_a_replay", replay::a_run_comes_back),
+    ("a_machine_is_like_another", replay::a_machine_is_like_another),
+    ("pools_are_proved_and_repeat", jobs::pools_are_proved_and_repeat),
+    ("what_pools_drop_or_refuse_is_told", jobs::what_pools_drop_or_refuse_is_told),
+    ("a_misfit_moves_to_a_big_cpu", a_misfit_moves),
     ("wrong_machines_are_refused_before_anything_runs", wrong_machines_are_refused),
     ("the_port_shares_a_cpu_as_the_kernel_does", port::the_port_shares_a_cpu),
     ("random_scenarios_end_without_a_trap_or_a_warning", random_scenarios_end),
@@ -245,7 +252,29 @@ fn knobs_are_written(kernel: &str) {
     let load = with(spec("mixed", &[("duration", "100ms")]), &[("feature:NO_SUCH_FEATURE", "1")]);
     let refused = machine(kernel, "cpus=1").unwrap().run(&load, &mut Observed::default());
     let why = refused.unwrap_err().to_string();
-    assert!(why.contains("does not set features to 'NO_SUCH_FEATURE'"), "{why}");
+    assert!(why.contains("unknown feature 'NO_SUCH_FEATURE' of this kernel"), "{why}");
+}
+
+/// A task computes on a small CPU while the big one is busy. When that one idles, the stopper brings the task there: its
+/// utilisation does not fit on the small CPU.
+fn a_misfit_moves(kernel: &str) {
+    let load = tasks(
+        "\"big\": {\"loop\": 1, \"cpus\": [1], \"policy\": \"SCHED_FIFO\", \"priority\": 1, \
+         \"run\": 300000}, \"hog\": {\"loop\": 1, \"run\": 1000000}",
+    );
+    let time = |capacity: u32| {
+        let rest = format!("cpus=2,capacity=0:{capacity}");
+        let told = run(kernel, &rest, &load);
+        (time(&told, "hog"), told.of_roles[&("migrations".to_owned(), "hog".to_owned())])
+    };
+    // 0.3 s at 400/1024, then 1 - 0.3 * 400 / 1024 s on the big CPU.
+    let (took, moves) = time(400);
+    near(took, 1.183, 0.03, "a hog that moves");
+    assert!((1.0..=2.0).contains(&moves), "{moves} migrations");
+    // It fits on a CPU that is almost as big, and stays.
+    let (took, moves) = time(1_020);
+    near(took, 1.004, 0.002, "a hog that stays");
+    assert!(moves <= 1.0, "{moves} migrations");
 }
 
 /// Keeps a trace in a file.

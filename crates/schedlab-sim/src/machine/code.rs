@@ -1,7 +1,7 @@
 //! A machine whose scheduler is the code of a kernel, not a model of it.
 
 use super::groups::Grouping;
-use super::name::Model;
+use super::name::{CPUS_MAX_OF_CODE, Model};
 use super::of_code::OfCode;
 use super::setting::{OF_NAME, Wrong};
 use super::tuned::{Tuned, knob};
@@ -46,7 +46,8 @@ impl Model {
                 ));
             }
         };
-        let mut model = Self::read(&rest, costs).map_err(|Wrong { why, .. }| why)?;
+        let model = Self::read(&rest, costs, CPUS_MAX_OF_CODE);
+        let mut model = model.map_err(|Wrong { why, .. }| why)?;
         name.to_string().clone_into(&mut model.name);
         model.kernel = Kernel::Tree;
         model.tuned = Tuned::Fifo { slice_ns: None };
@@ -101,8 +102,10 @@ impl Model {
             let known: Vec<String> = now.split_whitespace().map(plain).collect();
             for word in value.split_whitespace() {
                 if !known.contains(&plain(word)) {
-                    let word = plain(word);
-                    return Err(format!("unknown feature '{}' of this kernel", word.escape_default()));
+                    return Err(format!(
+                        "unknown feature '{}' of this kernel",
+                        word.escape_default()
+                    ));
                 }
                 self.prepared.knobs.push((own.clone(), word.to_owned()));
             }

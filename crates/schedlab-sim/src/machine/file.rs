@@ -10,7 +10,7 @@
 //! switch = 4_000
 //! ```
 
-use super::name::{CPU_SETTINGS, Model, SETTINGS};
+use super::name::{CPU_SETTINGS, CPUS_MAX, Model, SETTINGS};
 use super::setting::Wrong;
 use crate::Costs;
 use schedlab_workload::MachineName;
@@ -67,7 +67,7 @@ impl MachineFile {
         }
         let mut name = MachineName::of("sim");
         file.settings.clone_into(&mut name.settings);
-        Model::read(&name, file.costs.as_deref()).map_err(placed)?;
+        Model::read(&name, file.costs.as_deref(), CPUS_MAX).map_err(placed)?;
         Ok(file)
     }
 

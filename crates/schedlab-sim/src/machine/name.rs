@@ -12,6 +12,8 @@ use std::str::FromStr;
 
 /// The most CPUs of a simulated machine.
 pub const CPUS_MAX: u32 = 1_024;
+/// The most if a kernel's own code schedules, as far as its build allows (`CONFIG_NR_CPUS`).
+pub(super) const CPUS_MAX_OF_CODE: u32 = 8_192;
 
 /// The scheduler that is simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,16 +147,17 @@ impl Model {
     /// # Errors
     /// A sentence: a setting that does not exist, a value that is wrong, a topology that is impossible.
     pub fn of(name: &MachineName, costs: Option<&str>) -> Result<Self, String> {
-        Self::read(name, costs).map_err(|wrong| wrong.why)
+        Self::read(name, costs, CPUS_MAX).map_err(|wrong| wrong.why)
     }
 
-    pub(super) fn read(name: &MachineName, costs: Option<&str>) -> Result<Self, Wrong> {
+    /// As [`Self::of`], with at most `most` CPUs.
+    pub(super) fn read(name: &MachineName, costs: Option<&str>, most: u32) -> Result<Self, Wrong> {
         let written = name.to_string();
         let mut name = name.clone();
         name.settings.remove("costs");
         name.settings.remove("machine");
         let kernel: Kernel = take(&mut name, "kernel")?.unwrap_or_default();
-        let topology = topology(&mut name)?;
+        let topology = topology(&mut name, most)?;
         let hz: u64 = take(&mut name, "hz")?.unwrap_or(250);
         if !(10..=10_000).contains(&hz) {
             return Err(Wrong::new("hz", format!("{OF_NAME}invalid hz={hz}: use 10 to 10000")));
@@ -250,7 +253,7 @@ impl Model {
 
 /// `cpus=N` is N cores of one LLC; otherwise sockets of LLCs of cores of threads. Threads of a core are numbered as on
 /// most machines: first one of each core, then the others.
-fn topology(name: &mut MachineName) -> Result<Topology, Wrong> {
+fn topology(name: &mut MachineName, most: u32) -> Result<Topology, Wrong> {
     let cpus: Option<u32> = take(name, "cpus")?;
     let mut parts = [1_u32; 4];
     let mut given = false;
@@ -277,9 +280,9 @@ fn topology(name: &mut MachineName) -> Result<Topology, Wrong> {
             return Err(Wrong::new("cpus", why));
         }
     }
-    if !(1..=u64::from(CPUS_MAX)).contains(&all(cores)) {
+    if !(1..=u64::from(most)).contains(&all(cores)) {
         let count = all(cores);
-        let why = format!("{OF_NAME}invalid number of CPUs {count}: use 1 to {CPUS_MAX}");
+        let why = format!("{OF_NAME}invalid number of CPUs {count}: use 1 to {most}");
         return Err(Wrong::new(if cpus.is_some() { "cpus" } else { "" }, why));
     }
     let total = sockets * llcs * cores;

@@ -11,9 +11,9 @@
 //! that leaves, then to the next one. Costs that describe the same way (wake, switch, tick, block, wait, sleep) are
 //! charged as far as the path did not take as long, the way out of idle as well.
 
-use super::task::{On, Phase, Resume, Stand};
+use super::task::{Act, On, Phase, Resume, Stand};
 use super::wake::Waker;
-use super::{Happening, TaskUsage, World, account};
+use super::{Happening, Start, TaskUsage, World, account};
 use crate::Costs;
 use crate::board::{
     Attributes, BOOT, Board, Call, Happened, Preparation, Record, Switched, Wakes, Who, refused,
@@ -21,7 +21,7 @@ use crate::board::{
 use crate::event_queue::{NEVER, Next};
 use crate::policy_view::{Class, TaskId, id};
 use schedlab_model::{Comm, Context, Left, Pid, Prio, What};
-use schedlab_workload::Done;
+use schedlab_workload::{Done, Op};
 use std::collections::BTreeMap;
 
 /// Bits of a task's state (include/linux/sched.h of Linux 5.14 to 6.18).
@@ -180,6 +180,11 @@ impl World {
             Call::Interrupt { .. } if before.is_none() => Some(Way::OutOfIdle),
             _ => None,
         };
+        if let Some(task) = before.filter(|_| self.config.start == Start::InPlace) {
+            let switches = |record: &&Record| matches!(record.what, Happened::Switch(_));
+            let path = records.iter().find(switches).map_or(passed, |record| record.at);
+            self.contains(task, call, path);
+        }
         self.note_path(cpu, &records, passed, way);
         self.scene.cpus[cpu].resched = resched && self.scene.cpus[cpu].running.is_some();
         touched.into_iter().for_each(|touched| self.plan(touched, passed));
@@ -192,6 +197,22 @@ impl World {
             self.go(cpu, task);
         }
         result
+    }
+
+    /// A recorded burst contains the kernel's ways to its wakeups and off its CPU, and its interrupts. What a path took
+    /// beyond the costs for which the demand was made less must not be added again.
+    fn contains(&mut self, task: TaskId, call: &Call<'_>, path: u64) {
+        let body = &mut self.bodies[task.index()];
+        let is_call = matches!(body.act, Act::Op(Op::Send { .. } | Op::Receive { .. }));
+        let block = self.code.as_ref().map_or(0, |code| code.whole.block);
+        let counted = match call {
+            Call::Wake { .. } => self.config.costs.wake,
+            Call::Sleep | Call::SleepUntil(_) if is_call => block,
+            // No recorded task asks for this.
+            Call::Set { .. } => path,
+            _ => 0,
+        };
+        body.contained += path.saturating_sub(counted);
     }
 
     /// Notes what happened on a CPU's path, each at its time, and brings the CPU to the path's end.
@@ -234,7 +255,11 @@ impl World {
         self.pieces[cpu].began = end;
         if is_new && let Some(task) = self.scene.cpus[cpu].running {
             let covered = self.config.costs.switch.min(end - from);
-            let left = &mut self.bodies[task.index()].left;
+            let body = &mut self.bodies[task.index()];
+            if self.config.start == Start::InPlace {
+                body.contained += end - from - covered;
+            }
+            let left = &mut body.left;
             *left = if *left == NEVER { NEVER } else { left.saturating_sub(covered) };
             self.go(cpu, task);
         }

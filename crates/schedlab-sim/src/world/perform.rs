@@ -179,6 +179,9 @@ impl World {
         self.tell_enter(cpu, task, act);
         let left = self.cost(act);
         let body = &mut self.bodies[task.index()];
+        let contained = body.contained.min(left);
+        body.contained -= contained;
+        let left = left - contained;
         // `first` has passed already.
         body.fresh = false;
         body.phase = Phase::Enter;

@@ -150,6 +150,8 @@ pub(super) struct Body {
     pub(super) told: u64,
     /// What its recorded call takes.
     pub(super) call_work: u64,
+    /// What a kernel's own code took of it and its recorded bursts contain: its next work is less by that.
+    pub(super) contained: u64,
     /// What the behaviour learns next.
     pub(super) done: Done,
     /// `None`: it starts the others.
@@ -199,6 +201,7 @@ impl Body {
             waited: false,
             in_call: false,
             call_work: 0,
+            contained: 0,
             batch: VecDeque::new(),
             cpu_lock: None,
             spinning: false,

@@ -36,6 +36,7 @@ Examples:
   schedlab record --for replay -o x.dat -- make -j8
   schedlab replay x.dat                                        fidelity alone
   schedlab replay x.dat --on sim:like=x.dat,kernel=eevdf-6.12
+  schedlab replay x.dat --base sim:like=x.dat,kernel=linux --on sim:like=x.dat,kernel=linux-patched
   schedlab replay x.dat --set min_granularity=12ms --set speed:0-3=50%
   schedlab replay x.dat --set nice:make=5 --set cpus:worker=0-1 --draw parting
   schedlab replay x.dat --search base_slice=1ms,3ms,12ms
@@ -47,6 +48,9 @@ pub(crate) struct Args {
     /// Replay on this machine [default: the simulated machine most like the recorded one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<MachineName>,
+    /// Compare with the replay on this one [default: the simulated machine most like the recorded one]
+    #[arg(long, value_name = "sim:...")]
+    base: Option<MachineName>,
     /// Change a knob or a speed there, or tasks (name or pid): nice:TASK=5, slice:TASK=3ms,
     /// cpus:TASK=0-1 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
@@ -128,7 +132,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let settings = read(&args.set, "--set")?;
     let recorded = read(&args.recorded, "--recorded")?;
-    let asked = Asked::of(&args.file, args.on.as_ref(), (recorded, settings), args.warm_up)?;
+    let base = base(args);
+    let asked = Asked::of(&args.file, base?, args.on.as_ref(), (recorded, settings), args.warm_up);
     if inferred.demand.length <= asked.warm_up && asked.warm_up == args.warm_up {
         let (length, warm) = (inferred.demand.length, args.warm_up);
         bail!(UsageError(format!(
@@ -197,6 +202,26 @@ fn write(path: &Path, runs: &Runs) -> anyhow::Result<()> {
     let mut writer = EventWriter::create(path, info).with_context(told)?;
     writer.events(kept.events()).with_context(told)?;
     writer.finish().with_context(told)
+}
+
+/// The machine whose replay is compared with the recording.
+fn base(args: &Args) -> anyhow::Result<MachineName> {
+    let base = match &args.base {
+        None => {
+            let mut base = like(&args.file);
+            // What things cost is no change: it is a better likeness.
+            if let Some(costs) = args.on.as_ref().and_then(|on| on.settings.get("costs")) {
+                base.settings.insert("costs".to_owned(), costs.clone());
+            }
+            base
+        }
+        Some(base) => base.clone(),
+    };
+    if base.kind != machines::SIM {
+        let what = format!("invalid machine '{base}' for --base: use sim:like=FILE,KEY=VALUE,...");
+        bail!(UsageError(what));
+    }
+    Ok(base)
 }
 
 /// The name of the simulated machine that is most like the one of a trace.

@@ -3,8 +3,8 @@
 use super::planning::PlanningArgs;
 use super::streams::StreamArgs;
 use super::{rules, simulated};
-use crate::machines::Simulation;
 use crate::commands::UsageError;
+use crate::machines::Simulation;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{ChannelThreads, Lumiera, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;

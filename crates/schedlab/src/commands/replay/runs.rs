@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// What was asked for.
 pub(super) struct Asked {
     pub(super) file: PathBuf,
-    /// The machine that is most like the recorded one.
+    /// The machine that stands for the recorded one.
     pub(super) base: MachineName,
     /// What knobs were in the recording, beside what the trace holds.
     pub(super) recorded: Vec<Setting>,
@@ -26,18 +26,14 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn of(
         file: &Path,
+        base: MachineName,
         on: Option<&MachineName>,
         (recorded, settings): (Vec<Setting>, Vec<Setting>),
         warm_up: Nanos,
-    ) -> anyhow::Result<Self> {
-        let mut base = super::like(file);
-        // What things cost is no change: it is a better likeness.
-        if let Some(costs) = on.and_then(|on| on.settings.get("costs")) {
-            base.settings.insert("costs".to_owned(), costs.clone());
-        }
+    ) -> Self {
         let on = on.unwrap_or(&base).clone();
         let change = (on != base || !settings.is_empty()).then_some((on, settings));
-        Ok(Self { file: file.to_owned(), base, recorded, change, warm_up })
+        Self { file: file.to_owned(), base, recorded, change, warm_up }
     }
 }
 
