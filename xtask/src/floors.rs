@@ -22,7 +22,7 @@ const MAY_IMPORT: [(&str, &[&str]); 21] = [
     ("schedlab-sim", &["model", "stats", "workload", "jobs"]),
     ("schedlab-replay", &["model", "stats", "timeline", "workload"]),
     ("schedlab-vm", &["model", "stats", "sys", "trace", "workload"]),
-    ("schedlab-kernel", &["model", "sim", "sys", "trace", "vm", "workload"]),
+    ("schedlab-kernel", &["jobs", "model", "sim", "sys", "trace", "vm", "workload"]),
     ("schedlab-rig", &["jobs", "model", "pool", "record", "sys", "timeline", "trace"]),
     ("schedlab-draw", &["model", "stats", "timeline"]),
     (

@@ -9,6 +9,7 @@
 //! - [`pool`]: threads that drive the policy; [`virtual_time`]: the same policy without threads;
 //! - [`planning`]: how the jobs of a run get into the pool;
 //! - [`bundle`]: many short jobs as one, with work stealing;
+//! - `elsewhere`: a run that another process performs (with the feature `serde`);
 //! - [`run`], [`profile`]: a graph under load, its log, its proof and its figures;
 //! - [`executor`], [`adaptors`]: one border for our pool and those of others;
 //! - [`load`]: calibrated work, lengths, arrivals; [`rig`]: breaking point and grain.
@@ -43,6 +44,8 @@
 pub mod adaptors;
 pub mod bundle;
 mod deque;
+#[cfg(all(feature = "serde", not(loom)))]
+pub mod elsewhere;
 pub mod executor;
 pub mod graph;
 #[cfg(not(loom))]

@@ -6,16 +6,12 @@
 mod clock;
 mod count;
 mod dropping;
-#[cfg(all(feature = "serde", not(loom)))]
-mod elsewhere;
 mod held;
 mod watching;
 
 pub use self::clock::Clock;
 use self::count::Counted;
 pub use self::dropping::{Dropped, Unfit};
-#[cfg(all(feature = "serde", not(loom)))]
-pub use self::elsewhere::{Log, Plain};
 pub use self::held::Held;
 pub(crate) use self::held::{HELD_NS, lost_in_job};
 use self::watching::Watching;

@@ -515,7 +515,7 @@ impl Place {
 /// What of a configuration decides.
 fn of_config(config: &str) -> OfCode {
     let has = |symbol: &str| config.lines().any(|line| line == format!("CONFIG_{symbol}=y"));
-    let hz = config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="));
+    let number = |key: &str| config.lines().find_map(|line| line.strip_prefix(key)?.parse().ok());
     let preempt =
         [("PREEMPT_LAZY", "lazy"), ("PREEMPT", "full"), ("PREEMPT_VOLUNTARY", "voluntary")];
     let preempt = preempt.iter().find(|(symbol, _)| has(symbol)).map_or("none", |(_, word)| word);
@@ -534,7 +534,8 @@ fn of_config(config: &str) -> OfCode {
         .map(|(symbol, word)| format!("{} {word}", if has(symbol) { "with" } else { "without" }))
         .collect();
     OfCode {
-        hz: hz.and_then(|hz| hz.parse().ok()).unwrap_or(250),
+        cpus: number("CONFIG_NR_CPUS=").and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(0),
+        hz: number("CONFIG_HZ=").unwrap_or(250),
         preempt: preempt.to_owned(),
         options: format!(", {}", options.join(", ")),
         ..OfCode::default()
@@ -602,8 +603,9 @@ mod tests {
 
     #[test]
     fn a_configuration_says_what_decides() {
-        let code = of_config("CONFIG_HZ=1000\nCONFIG_PREEMPT=y\nCONFIG_NUMA=y\n");
-        assert_eq!((code.hz, code.preempt.as_str()), (1_000, "full"));
+        let code =
+            of_config("CONFIG_HZ=1000\nCONFIG_NR_CPUS=64\nCONFIG_PREEMPT=y\nCONFIG_NUMA=y\n");
+        assert_eq!((code.hz, code.cpus, code.preempt.as_str()), (1_000, 64, "full"));
         assert!(code.options.contains("with NUMA, without groups"), "{}", code.options);
     }
 }

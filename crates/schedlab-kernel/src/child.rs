@@ -1,86 +1,24 @@
 //! The child's side: one process maps one image, performs one run, and tells it as frames.
 
-use crate::pool::Crew;
+use crate::request::{ChildRequest, Crew, JobsReply, KnobsReply, Wish};
 use crate::scheduler;
 use crate::symbols::Symbols;
-use schedlab_jobs::run::Plain;
-use schedlab_model::{Event, Setting, Topology, TraceInfo, Warning};
-use schedlab_sim::{BOARD_WORDS, Board, Image, Model, OfCode, Simulated};
+use schedlab_jobs::elsewhere::Plain;
+use schedlab_jobs::executor::{Executor as _, ExecutorError};
+use schedlab_model::{Event, TraceInfo, Warning};
+use schedlab_sim::{BOARD_WORDS, Board, Image, Model, Simulated, SimulatedPool};
 use schedlab_sys::image::Image as Mapped;
 use schedlab_sys::regular_file;
 use schedlab_trace::EventWriter;
 use schedlab_vm::frame::Frame;
-use schedlab_workload::{
-    Figure, Interval, Machine as _, MachineError, Outcome, Output, RunSpec, Stream,
-};
-use serde::{Deserialize, Serialize};
+use schedlab_workload::{Figure, Interval, Machine as _, MachineError, Outcome, Output, Stream};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// First argument of the program as the process of a run.
-pub const ARGUMENT: &str = "__kernel";
+use std::sync::Arc;
 
 /// Memory that the simulated machine may use; what it does not use costs nothing.
 const ARENA: usize = 64 << 30;
-
-/// What a child is asked, as JSON on its standard input.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct ChildRequest {
-    pub(crate) tree: Tree,
-    pub(crate) wish: Wish,
-}
-
-/// The machine of a child.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Tree {
-    /// The image; with a scheduler linked to it, if one was asked for.
-    pub(crate) image: PathBuf,
-    /// Variables of that scheduler.
-    pub(crate) set: Vec<(String, u64)>,
-    /// The machine's name, and how users know it.
-    pub(crate) machine: String,
-    pub(crate) written: String,
-    /// The text of the file of costs.
-    pub(crate) costs: Option<String>,
-    pub(crate) code: OfCode,
-    /// Its CPUs, if the name does not describe them.
-    pub(crate) topology: Option<Topology>,
-    /// Knobs that each run has.
-    pub(crate) knobs: Vec<Setting>,
-}
-
-impl Tree {
-    pub(crate) fn model(&self) -> Result<Model, String> {
-        let name = self.machine.parse()?;
-        let mut model = Model::of_code(&name, self.costs.as_deref(), self.code.clone())?;
-        if let Some(topology) = &self.topology {
-            let from: Vec<usize> = (0..topology.places().len()).collect();
-            model.arrange(topology.clone(), &from);
-        }
-        self.knobs.iter().try_for_each(|one| model.set(&one.knob, &one.value))?;
-        model.name.clone_from(&self.written);
-        Ok(model)
-    }
-}
-
-/// What is wanted of a child.
-#[derive(Serialize, Deserialize)]
-pub(crate) enum Wish {
-    /// The kernel's knobs.
-    Knobs,
-    /// A run, whose trace goes to this path.
-    Run(Box<RunSpec>, PathBuf),
-    /// A graph of jobs for a pool.
-    Jobs(Box<Plain>, Box<Crew>),
-}
-
-/// What a child tells of the machine when no run is asked for.
-#[derive(Serialize, Deserialize)]
-pub(crate) enum KnobsReply {
-    Knobs(Vec<(String, String)>),
-    Wrong(String),
-}
 
 struct Entered {
     image: Mapped,
@@ -135,7 +73,7 @@ fn live() -> io::Result<()> {
     let (spec, trace) = match asked.wish {
         Wish::Run(spec, trace) => (spec, trace),
         Wish::Jobs(run, crew) => {
-            let reply = both.and_then(|(board, model)| crew.run(model, board, *run));
+            let reply = both.and_then(|(board, model)| jobs(*crew, model, board, *run));
             serde_json::to_writer(&mut out, &reply)?;
             return out.flush();
         }
@@ -152,6 +90,33 @@ fn live() -> io::Result<()> {
         Err(why) => Err(MachineError::Load(why)),
     };
     told.finish(ran)
+}
+
+/// Runs a graph of jobs, and proves it: the log that travels has each job once.
+fn jobs(crew: Crew, model: Model, board: Board, run: Plain) -> Result<JobsReply, String> {
+    let mut pool =
+        SimulatedPool::new(model, crew.policy, crew.timer_slack).with_code(board, crew.runs);
+    if crew.is_lumiera {
+        pool = pool.lumiera();
+    }
+    if crew.trace.is_some() {
+        pool = pool.recording();
+    }
+    let run = Arc::new(run.run());
+    let told = pool.run(&run).map_err(|error| match error {
+        ExecutorError::Unfinished { what, .. } => what,
+        other => other.to_string(),
+    })?;
+    run.verify().map_err(|flaw| format!("the run failed its proof: {flaw}"))?;
+    if let (Some(path), Some((info, events))) = (crew.trace, pool.take_recorded()) {
+        let write = || -> io::Result<()> {
+            let mut writer = EventWriter::create(&path, &info)?;
+            writer.events(&events)?;
+            writer.finish()
+        };
+        write().map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(JobsReply { told, log: run.told_log() })
 }
 
 /// Maps an image into this process.

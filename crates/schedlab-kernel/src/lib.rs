@@ -14,9 +14,11 @@ mod linking;
 mod machine;
 mod overlay;
 mod pool;
+mod request;
 mod scheduler;
 mod symbols;
 
-pub use child::{ARGUMENT, child};
+pub use child::child;
 pub use machine::OfTree;
 pub use pool::PoolOfTree;
+pub use request::ARGUMENT;

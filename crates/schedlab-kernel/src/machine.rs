@@ -1,7 +1,7 @@
 //! The machine whose scheduler is the code of a tree: it checks runs here, and performs each in a child.
 
 use crate::build::Built;
-use crate::child::{ARGUMENT, ChildRequest, KnobsReply, Tree, Wish};
+use crate::request::{ARGUMENT, ChildRequest, KnobsReply, Tree, Wish};
 use crate::scheduler;
 use schedlab_model::{MachineFacts, Nanos, Setting, Topology};
 use schedlab_sim::{Model, OfCode, Simulated};

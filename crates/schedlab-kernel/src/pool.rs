@@ -1,28 +1,14 @@
 //! A pool of jobs whose workers are tasks of a simulated kernel of a tree. Each run has a process of its own.
 
-use crate::child::{ChildRequest, Tree, Wish};
 use crate::machine::{OfTree, perform};
+use crate::request::{ChildRequest, Crew, JobsReply, Tree, Wish};
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told};
 use schedlab_jobs::policy::Policy;
-use schedlab_jobs::run::{Log, Plain, Run};
+use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
-use schedlab_sim::{Board, Model, SimulatedPool};
-use schedlab_trace::EventWriter;
-use serde::{Deserialize, Serialize};
-use std::io;
+use schedlab_sim::SimulatedPool;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The workers of a pool, and where their events go.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Crew {
-    policy: Policy,
-    is_lumiera: bool,
-    timer_slack: Nanos,
-    /// Runs before this one.
-    runs: u32,
-    trace: Option<PathBuf>,
-}
 
 /// An executor whose workers a kernel's own code schedules.
 pub struct PoolOfTree {
@@ -86,42 +72,5 @@ impl Executor for PoolOfTree {
         let JobsReply { told, log } = told.map_err(failed)?;
         run.take_over(log);
         Ok(told)
-    }
-}
-
-/// What a child tells of a run.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct JobsReply {
-    told: Told,
-    log: Log,
-}
-
-impl Crew {
-    /// The child's side.
-    pub(crate) fn run(self, model: Model, board: Board, run: Plain) -> Result<JobsReply, String> {
-        let mut pool =
-            SimulatedPool::new(model, self.policy, self.timer_slack).with_code(board, self.runs);
-        if self.is_lumiera {
-            pool = pool.lumiera();
-        }
-        if self.trace.is_some() {
-            pool = pool.recording();
-        }
-        let run = Arc::new(run.run());
-        let told = pool.run(&run).map_err(|error| match error {
-            ExecutorError::Unfinished { what, .. } => what,
-            other => other.to_string(),
-        })?;
-        // The log that travels has each job once.
-        run.verify().map_err(|flaw| format!("the run failed its proof: {flaw}"))?;
-        if let (Some(path), Some((info, events))) = (self.trace, pool.take_recorded()) {
-            let write = || -> io::Result<()> {
-                let mut writer = EventWriter::create(&path, &info)?;
-                writer.events(&events)?;
-                writer.finish()
-            };
-            write().map_err(|error| format!("{}: {error}", path.display()))?;
-        }
-        Ok(JobsReply { told, log: run.told_log() })
     }
 }

@@ -403,7 +403,7 @@ impl Model {
         &self,
         plan: &mut Plan,
         hardware: Hardware,
-        grouping: Grouping,
+        grouping: &Grouping,
         board: Option<Board>,
         run: One,
     ) -> World {
@@ -423,7 +423,7 @@ impl Model {
             skew_tick: self.parts.skew_tick,
             first_pid: if self.code.is_some() { first_pid(hardware.cpus()) } else { 1_001 },
         };
-        let preparation = self.preparation(&grouping);
+        let preparation = self.preparation(grouping);
         let policy = self.policy_of(&hardware, run.seed, &grouping.groups, run.above);
         let mut world = World::new(plan, hardware, policy, config);
         world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
@@ -506,7 +506,7 @@ impl Machine for Simulated {
         let speeds: Vec<(u64, usize, u64)> = changes.iter().map(of_fastest).collect();
         let run =
             One { seed: spec.seed, repeat: spec.repeat, records: spec.record.is_some(), above };
-        let mut world = model.world(&mut plan, hardware, grouping, board, run);
+        let mut world = model.world(&mut plan, hardware, &grouping, board, run);
         world.set_speeds_over_time(&speeds);
         world.boot();
         if let Some(record) = &spec.record {

@@ -416,6 +416,7 @@ fn sessions_have_groups(kernel: &str) {
 fn wrong_machines_are_refused(kernel: &str) {
     for (rest, part) in [
         ("cpus=0", "invalid number of CPUs 0"),
+        ("cpus=9000", "invalid number of CPUs 9000: use 1 to "),
         ("hz=1000", "a build decides it"),
         ("skew-tick=1", "invalid skew-tick=1"),
         ("irq=10us/1ms", "does not work with a kernel's own code yet"),

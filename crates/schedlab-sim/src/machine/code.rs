@@ -1,7 +1,7 @@
 //! A machine whose scheduler is the code of a kernel, not a model of it.
 
 use super::groups::Grouping;
-use super::name::{CPUS_MAX_OF_CODE, Model};
+use super::name::{CPUS_MAX, CPUS_MAX_OF_CODE, Model};
 use super::of_code::OfCode;
 use super::setting::{OF_NAME, Wrong};
 use super::tuned::{Tuned, knob};
@@ -46,7 +46,11 @@ impl Model {
                 ));
             }
         };
-        let model = Self::read(&rest, costs, CPUS_MAX_OF_CODE);
+        let most = match code.cpus {
+            0 => CPUS_MAX,
+            built => built.min(CPUS_MAX_OF_CODE),
+        };
+        let model = Self::read(&rest, costs, most);
         let mut model = model.map_err(|Wrong { why, .. }| why)?;
         name.to_string().clone_into(&mut model.name);
         model.kernel = Kernel::Tree;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct OfCode {
     /// The kernel's release.
     pub release: String,
+    /// The most CPUs of the image; 0: those of the default configuration.
+    #[serde(default)]
+    pub cpus: u32,
     /// Ticks in a second.
     pub hz: u64,
     /// The preemption model: `none`, `voluntary`, `full`, `lazy`.

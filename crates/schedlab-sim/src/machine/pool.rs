@@ -112,7 +112,7 @@ impl SimulatedPool {
         model.costs.timer_slack = self.timer_slack.0.min(model.costs.timer_slack);
         let grouping = Grouping::of(plan, &OwnGroup::default(), &model);
         let run = One { repeat: self.runs, records: self.records, ..One::default() };
-        let mut world = model.world(plan, model.hardware(), grouping, self.board.take(), run);
+        let mut world = model.world(plan, model.hardware(), &grouping, self.board.take(), run);
         world.boot();
         world
     }

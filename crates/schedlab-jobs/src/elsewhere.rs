@@ -1,9 +1,9 @@
 //! A run that another process performs: what that process is given, and the log that comes back.
 
-use super::{Clock, Dropped, Run, Schedule, Span, Work};
 use crate::graph::{Graph, Node};
 use crate::load::Kind;
 use crate::policy::{Criticality, Nanos, StreamId};
+use crate::run::{Clock, Dropped, Run, Schedule, Span, Work};
 use serde::{Deserialize, Serialize};
 
 /// A run that has not begun, without the code of its work.
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct Plain {
     graph: Graph,
     schedule: Schedule,
-    /// Planned lengths and kinds of work, in order of nodes.
+    // In order of nodes:
     expected_ns: Vec<Nanos>,
     kinds: Vec<String>,
-    /// Which of [`CRITICALITIES`] each has; empty: all are normal.
+    /// Which of [`CRITICALITIES`] each has.
     criticality: Vec<u8>,
     streams: Vec<StreamId>,
 }
@@ -62,14 +62,14 @@ impl Plain {
 impl Run {
     /// The run as another process gets it. Jobs that end after they returned are not part of it.
     pub fn plain(&self) -> Plain {
-        let nodes = || 0..self.graph.len();
+        let nodes = || 0..self.graph().len();
         Plain {
-            graph: Graph::clone(&self.graph),
-            schedule: self.schedule.clone(),
+            graph: self.graph().clone(),
+            schedule: self.schedule().clone(),
             expected_ns: nodes().map(|node| self.expected_ns(node)).collect(),
             kinds: nodes().map(|node| self.kind(node).to_owned()).collect(),
-            criticality: self.criticality.iter().map(|&one| one as u8).collect(),
-            streams: self.streams.clone(),
+            criticality: nodes().map(|node| self.criticality(node) as u8).collect(),
+            streams: nodes().map(|node| self.stream(node)).collect(),
         }
     }
 
