@@ -142,7 +142,14 @@ fn a_value_that_panics_when_it_goes_and_a_hook_that_panics_end_no_worker() {
     let options = Options::new(1).on_start(panics).on_late(panics);
     let pool = Pool::start(options).expect("threads");
     for _ in 0..2 {
-        drop(pool.spawn(|| Bomb).expect("room"));
+        // Nobody holds the handle when the value is there, so it goes on the worker.
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let after = move || {
+            let _ = held.recv();
+            Bomb
+        };
+        drop(pool.spawn(after).expect("room"));
+        drop(hold);
         let late = Request::new().deadline(Instant::now());
         assert_eq!(pool.spawn_with(late, || 7).expect("room").wait().expect("a value"), 7);
     }
