@@ -2,7 +2,7 @@
 
 use super::UsageError;
 use super::result_file::save;
-use crate::json;
+use crate::{json, machines};
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
 use schedlab_host::knobs::{self, Changes, KeptSetting, Tree};
@@ -10,6 +10,7 @@ use schedlab_model::{Knob, Pid, Setting};
 use schedlab_sys::guard;
 use schedlab_sys::lock::Lock;
 use schedlab_sys::{process, signal};
+use schedlab_workload::{HOST, MachineName};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write as _;
@@ -28,6 +29,9 @@ pub(crate) struct Args {
 enum Action {
     /// List the knobs of this kernel: value, range, place, and why a knob is locked
     List {
+        /// List those of this machine, such as sim:kernel=TREE,cpus=64
+        #[arg(long, value_name = "MACHINE", default_value = "host")]
+        on: MachineName,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -103,7 +107,17 @@ impl json::Document for Document {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let tree = Tree::here().context("/proc/sys/kernel/osrelease")?;
     match args.action {
-        Action::List { json, long } => list(&tree, json, long)?,
+        Action::List { on, json, long } if on.kind == HOST => {
+            on.finish(&[]).map_err(UsageError)?;
+            list(tree.list(), json, long)?;
+            for setting in knobs::outstanding().iter().filter(|_| !json) {
+                let mut out = crate::output::stdout();
+                writeln!(out, "{setting}: `schedlab knobs restore` puts it back")?;
+            }
+        }
+        Action::List { on, json, long } => {
+            list(machines::make(&on)?.offers().knobs.clone(), json, long)?;
+        }
         Action::Get { name } => get(&tree, &name)?,
         Action::Set { wanted } => set(&tree, &wanted)?,
         Action::Apply { file } => {
@@ -150,8 +164,7 @@ impl Wanted {
     }
 }
 
-fn list(tree: &Tree, json: bool, long: bool) -> anyhow::Result<()> {
-    let knobs = tree.list();
+fn list(knobs: Vec<Knob>, json: bool, long: bool) -> anyhow::Result<()> {
     if json {
         return json::print(&Document { knobs });
     }
@@ -169,9 +182,6 @@ fn list(tree: &Tree, json: bool, long: bool) -> anyhow::Result<()> {
         ]);
     }
     out.write_all(table.text().as_bytes())?;
-    for setting in knobs::outstanding() {
-        writeln!(out, "{setting}: `schedlab knobs restore` puts it back")?;
-    }
     if long {
         writeln!(out)?;
         out.write_all(meanings.text().as_bytes())?;
@@ -184,7 +194,7 @@ fn value(knob: &Knob) -> String {
     match &knob.value {
         None => "?".into(),
         Some(text) if text.len() > WIDE => {
-            format!("({} words; see `knobs get {}`)", text.split_whitespace().count(), knob.name)
+            format!("({} words; see --json)", text.split_whitespace().count())
         }
         Some(text) => format!("{text} {}", knob.unit).trim_end().to_owned(),
     }

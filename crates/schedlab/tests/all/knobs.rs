@@ -90,3 +90,21 @@ fn a_knob_of_a_slowed_session_holds_until_its_end() {
         assert!(said(&refused).contains(why), "{}", said(&refused));
     }
 }
+
+#[test]
+fn knobs_of_another_machine_are_those_that_it_has() {
+    let listed = |on: &str| {
+        let output = schedlab(&["knobs", "list", "--json", "--on", on]).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let knobs = told["knobs"].as_array().unwrap().clone();
+        let base = |knob: &&serde_json::Value| knob["name"] == "base_slice";
+        knobs.iter().find(base).map(|knob| knob["value"].clone())
+    };
+    // 0.7 ms (1 + ilog2(CPUs)), at most of 8 CPUs (get_update_sysctl_factor).
+    assert_eq!(listed("sim:kernel=eevdf-6.12,cpus=1").unwrap(), "700000");
+    assert_eq!(listed("sim:kernel=eevdf-6.12,cpus=64").unwrap(), "2800000");
+    assert_eq!(listed("sim:kernel=cfs-6.1,cpus=1"), None);
+    let output = schedlab(&["knobs", "list", "--on", "sim:kernel=no-such-tree"]).output().unwrap();
+    assert!(said(&output).contains("sim build no-such-tree"), "{}", said(&output));
+}
