@@ -2,8 +2,8 @@
 
 use schedlab_model::{Cpu, EventSource, Nanos, Pid, TraceInfo};
 use schedlab_timeline::{
-    Change, Conservation, ConservationAnswer, ConservationOptions, Cut, Delays, Latency, Occupant,
-    Question, State, Tasks, ask_within,
+    Change, Conservation, ConservationAnswer, ConservationOptions, Cut, Delays, FirstDifference,
+    Latency, Occupant, Question, State, Tasks, ask_within,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -139,39 +139,16 @@ impl Side {
 /// `within`. `None` where they never do.
 #[must_use]
 pub fn parting(first: &Side, second: &Side, within: Nanos) -> Option<Parting> {
-    let mut rows = BTreeMap::<Cpu, (Vec<Turn>, Vec<Turn>)>::new();
-    for turn in &first.turns {
-        rows.entry(turn.cpu).or_default().0.push(*turn);
-    }
-    for turn in &second.turns {
-        rows.entry(turn.cpu).or_default().1.push(*turn);
-    }
-    let of = |turn: Option<&Turn>, origin: Nanos| {
-        turn.map(|turn| (Nanos(turn.at.0.saturating_sub(origin.0)), turn.next))
+    let turns = |side: &Side| -> Vec<(Cpu, Turn)> {
+        let since = |at: Nanos| Nanos(at.0.saturating_sub(side.origin.0));
+        side.turns.iter().map(|turn| (turn.cpu, Turn { at: since(turn.at), ..*turn })).collect()
     };
-    let mut earliest: Option<Parting> = None;
-    for (cpu, (ours, theirs)) in rows {
-        for step in 0..ours.len().max(theirs.len()) {
-            let one = of(ours.get(step), first.origin);
-            let two = of(theirs.get(step), second.origin);
-            let same = match (one, two) {
-                (Some(one), Some(two)) => one.1 == two.1 && one.0.0.abs_diff(two.0.0) <= within.0,
-                _ => false,
-            };
-            if same {
-                continue;
-            }
-            let at = one.map_or(Nanos::MAX, |one| one.0).min(two.map_or(Nanos::MAX, |two| two.0));
-            if earliest.is_none_or(|earliest| at < earliest.at) {
-                let first = one.and_then(|one| one.1);
-                let second = two.and_then(|two| two.1);
-                earliest = Some(Parting { at, cpu, first, second, agreed: 0 });
-            }
-            break;
-        }
-    }
-    earliest.map(|parting| {
-        let before = |turn: &&Turn| turn.at.0.saturating_sub(first.origin.0) < parting.at.0;
-        Parting { agreed: first.turns.iter().filter(before).count() as u64, ..parting }
-    })
+    let is_same =
+        |one: &Turn, two: &Turn| one.next == two.next && one.at.0.abs_diff(two.at.0) <= within.0;
+    let sides = [first, second].map(turns);
+    let found = FirstDifference::of([&sides[0], &sides[1]], is_same, |turn| turn.at);
+    let (one, two) = (found.before, found.after);
+    let Turn { at, cpu, .. } = one.into_iter().chain(two).min_by_key(|turn| turn.at)?;
+    let next = |turn: Option<Turn>| turn.and_then(|turn| turn.next);
+    Some(Parting { at, cpu, first: next(one), second: next(two), agreed: found.equal as u64 })
 }

@@ -51,21 +51,41 @@ impl Decided {
     }
 }
 
-/// The first decision that differs: that of each side, `None` where a side decides nothing more there.
+/// The first step that differs: that of each side, `None` where a side has no more there. Both are `None` if all are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstDifference {
-    /// Decisions of the first side before it.
+pub struct FirstDifference<S = Decided> {
+    /// Steps of the first side before it.
     pub equal: usize,
-    /// What the first side decided.
-    pub before: Option<Decided>,
-    /// What the second side decided.
-    pub after: Option<Decided>,
+    /// What the first side did.
+    pub before: Option<S>,
+    /// What the second side did.
+    pub after: Option<S>,
 }
 
-impl FirstDifference {
-    /// When the earlier of both decisions was made.
-    fn at(&self) -> Option<Nanos> {
-        self.before.iter().chain(&self.after).map(|decided| decided.at).min()
+impl<S: Copy> FirstDifference<S> {
+    /// Compares the steps of two runs line by line, such as those of each CPU. Of the first differences of all lines the
+    /// earliest counts, and at one time that of the first line.
+    pub fn of<L: Ord + Copy>(
+        [before, after]: [&[(L, S)]; 2],
+        is_same: impl Fn(&S, &S) -> bool,
+        at: impl Fn(&S) -> Nanos,
+    ) -> Self {
+        let mut lines: BTreeMap<L, [Vec<S>; 2]> = BTreeMap::new();
+        for (side, all) in [before, after].into_iter().enumerate() {
+            all.iter().for_each(|(line, one)| lines.entry(*line).or_default()[side].push(*one));
+        }
+        let when = |found: &Self| found.before.iter().chain(&found.after).map(&at).min();
+        let of_line = |[one, other]: &[Vec<S>; 2]| {
+            let same = one.iter().zip(other).take_while(|(a, b)| is_same(a, b)).count();
+            let (before, after) = (one.get(same).copied(), other.get(same).copied());
+            Self { equal: 0, before, after }
+        };
+        let differ = lines.values().map(of_line).filter(|found| when(found).is_some());
+        let first = differ.min_by_key(when);
+        let first = first.unwrap_or(Self { equal: 0, before: None, after: None });
+        let is_before = |one: &S| when(&first).is_none_or(|time| at(one) < time);
+        let equal = before.iter().filter(|(_, one)| is_before(one)).count();
+        Self { equal, ..first }
     }
 }
 
@@ -99,22 +119,11 @@ fn decisions(events: &[Event]) -> Vec<(Line, Decided)> {
     all
 }
 
-/// The first decision that two traces do not share; `None` if they share all.
+/// The first decision that two traces do not share.
 #[must_use]
-pub fn first_difference(before: &[Event], after: &[Event]) -> Option<FirstDifference> {
+pub fn first_difference(before: &[Event], after: &[Event]) -> FirstDifference {
     let [before, after] = [before, after].map(decisions);
-    let mut lines: BTreeMap<Line, [Vec<Decided>; 2]> = BTreeMap::new();
-    for (side, all) in [&before, &after].into_iter().enumerate() {
-        all.iter().for_each(|(line, one)| lines.entry(*line).or_default()[side].push(*one));
-    }
-    let of_line = |[one, other]: &[Vec<Decided>; 2]| {
-        let same = one.iter().zip(other).take_while(|(a, b)| a.is_same(b)).count();
-        let (before, after) = (one.get(same).copied(), other.get(same).copied());
-        (before.is_some() || after.is_some()).then_some(FirstDifference { equal: 0, before, after })
-    };
-    let first = lines.values().filter_map(of_line).min_by_key(FirstDifference::at)?;
-    let equal = before.iter().filter(|(_, one)| Some(one.at) < first.at()).count();
-    Some(FirstDifference { equal, ..first })
+    FirstDifference::of([&before, &after], Decided::is_same, |decided| decided.at)
 }
 
 #[cfg(test)]
@@ -131,14 +140,15 @@ mod tests {
         // CPU 1 decides before CPU 0 on one side, and after it on the other.
         let before = events("0 | .AABB....\n1 | .CCC.CC..");
         let after = events("0 | .AAABBB..\n1 | .CC...CC.");
-        assert_eq!(first_difference(&before, &after), None);
+        let found = first_difference(&before, &after);
+        assert_eq!((found.before, found.after), (None, None));
     }
 
     #[test]
     fn the_first_switch_that_differs_is_found_with_who_ran() {
         let before = events("0 | .AAAABB..\n  |    bb\n1 | ...CCCC..");
         let after = events("0 | .AABBAA..\n  |    aa\n1 | ...CCCC..");
-        let found = first_difference(&before, &after).unwrap();
+        let found = first_difference(&before, &after);
         let [first, second] = [found.before.unwrap(), found.after.unwrap()];
         assert_eq!((first.at, second.at), (Nanos(5_000), Nanos(3_000)));
         assert_eq!((first.current, second.current), (Some(Pid(1)), Some(Pid(1))));
@@ -153,10 +163,10 @@ mod tests {
     fn a_task_that_goes_to_another_cpu_differs() {
         let before = events("0 | .AA..AA..\n1 | .CCCC....");
         let after = events("0 | .AA......\n1 | .CCCCAA..");
-        let found = first_difference(&before, &after).unwrap();
+        let found = first_difference(&before, &after);
         let [first, second] = [found.before.unwrap(), found.after.unwrap()];
         assert_eq!((first.cpu, second.cpu), (Cpu(0), Cpu(1)));
         assert_eq!(first.decision, Decision::Wakeup { pid: Pid(1) });
-        assert_eq!(first_difference(&before, &before[..1]).unwrap().after, None);
+        assert_eq!(first_difference(&before, &before[..1]).after, None);
     }
 }

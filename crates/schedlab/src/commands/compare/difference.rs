@@ -1,7 +1,7 @@
 //! The first decision that two kernels do not share, from one start: as text and as numbers.
 
 use schedlab_model::{Comm, Event, EventSource, Left, Pid, TraceInfo, What, visible};
-use schedlab_timeline::{Decided, Decision, FirstDifference, first_difference};
+use schedlab_timeline::{Decided, Decision, first_difference};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -54,13 +54,6 @@ impl Recorded {
         }
         names
     }
-
-    fn decisions(&self) -> usize {
-        let is_one = |event: &&Event| {
-            matches!(event.what, What::Switch { .. } | What::Wakeup { .. } | What::Migrate { .. })
-        };
-        self.events.iter().filter(is_one).count()
-    }
 }
 
 impl Difference {
@@ -70,14 +63,12 @@ impl Difference {
             cpu: decided.cpu.0,
             decision: in_words(&decided, &side.names()),
         };
-        match first_difference(&before.events, &after.events) {
-            None => Self { start, equal: before.decisions(), before: None, after: None },
-            Some(FirstDifference { equal, before: one, after: other }) => Self {
-                start,
-                equal,
-                before: one.map(|decided| told(decided, before)),
-                after: other.map(|decided| told(decided, after)),
-            },
+        let found = first_difference(&before.events, &after.events);
+        Self {
+            start,
+            equal: found.equal,
+            before: found.before.map(|decided| told(decided, before)),
+            after: found.after.map(|decided| told(decided, after)),
         }
     }
 
