@@ -231,12 +231,6 @@ impl Model {
         self.topology = topology;
     }
 
-    /// Whether its scheduler shares CPUs between groups of tasks.
-    #[must_use]
-    pub fn has_groups(&self) -> bool {
-        self.kernel.is_linux()
-    }
-
     /// Whether a task may have a slice of its own: since Linux 6.12.
     pub(super) fn has_slices(&self) -> bool {
         let known = self.code.as_ref().map(|code| code.knobs.iter());

@@ -42,7 +42,8 @@ impl Model {
         knobs
     }
 
-    /// The policy of the model, for these CPUs; chances come from `seed`. With control groups and with classes above the fair ones where a load has them.
+    /// The policy of the model, for these CPUs; chances come from `seed`. It has control groups, and classes above the fair
+    /// ones, where a load has them.
     pub(super) fn policy_of(
         &self,
         hardware: &Hardware,

@@ -4,7 +4,7 @@
 //! divisions by a weight are the kernel's. Left out: core scheduling, HRTICK.
 
 use super::balance::{self, Balancer, Queues};
-use super::groups::{Nested, TaskClasses};
+use super::groups::Nested;
 use super::ordered::{Key, Ordered};
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
@@ -534,19 +534,9 @@ impl Nested for Cfs {
     }
 
     /// `check_preempt_wakeup` asks for the classes of both tasks before it looks where they meet.
-    fn preempts_below(
-        &mut self,
-        scene: &Scene,
-        cpu: usize,
-        entity: TaskId,
-        arrival: Arrival,
-        classes: TaskClasses,
-    ) -> bool {
-        let by_class = classes.running == Class::Idle && classes.woken != Class::Idle;
-        if by_class || classes.woken != Class::Normal {
-            return by_class && !scene.cpus[cpu].resched;
-        }
-        self.preempts(scene, cpu, entity, arrival)
+    fn decide_by_class(&mut self, _: TaskId, woken: Class, running: Class) -> Option<bool> {
+        let displaces = running == Class::Idle && woken != Class::Idle;
+        (displaces || woken != Class::Normal).then_some(displaces)
     }
 
     fn favour(&mut self, cpu: usize, entity: TaskId) {

@@ -6,7 +6,7 @@
 //! HRTICK.
 
 use super::balance::{self, Balancer, Queues};
-use super::groups::{Nested, TaskClasses};
+use super::groups::Nested;
 use super::ordered::Ordered;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
@@ -603,16 +603,9 @@ impl Nested for Eevdf {
     }
 
     /// `check_preempt_wakeup_fair` asks for the class of the woken task where the entities' classes are equal.
-    fn preempts_below(
-        &mut self,
-        scene: &Scene,
-        cpu: usize,
-        entity: TaskId,
-        arrival: Arrival,
-        classes: TaskClasses,
-    ) -> bool {
-        self.entity(entity).batch = classes.woken != Class::Normal;
-        self.preempts(scene, cpu, entity, arrival)
+    fn decide_by_class(&mut self, entity: TaskId, woken: Class, _: Class) -> Option<bool> {
+        self.entity(entity).batch = woken != Class::Normal;
+        None
     }
 
     fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64) {

@@ -34,16 +34,9 @@ pub trait Nested: Policy {
         let _ = (cpu, tasks, parts);
     }
 
-    /// Whether a task that woke below `entity` displaces the one that runs, where their groups part. Their own classes
-    /// count beside those of the entities.
-    fn preempts_below(
-        &mut self,
-        scene: &Scene,
-        cpu: usize,
-        entity: TaskId,
-        arrival: Arrival,
-        classes: TaskClasses,
-    ) -> bool;
+    /// Takes the classes of a task that woke below `entity` and of the one that runs, before [`Policy::preempts`] compares
+    /// the entities where their groups part. Whether the woken task displaces the other, if the classes alone decide it.
+    fn decide_by_class(&mut self, entity: TaskId, woken: Class, running: Class) -> Option<bool>;
 
     /// A task of the group of `entity` went to sleep: the group is picked next if that is fair (`set_next_buddy`).
     fn favour(&mut self, cpu: usize, entity: TaskId);
@@ -53,13 +46,6 @@ pub trait Nested: Policy {
         let _ = task;
         false
     }
-}
-
-/// The class of a task that woke, and of the one that runs.
-#[derive(Clone, Copy, Debug)]
-pub struct TaskClasses {
-    pub woken: Class,
-    pub running: Class,
 }
 
 /// A control group, without the root.
@@ -416,9 +402,12 @@ impl Policy for Groups {
         }
         let (common, entity, _) = self.meeting(scene, cpu, task, current);
         let arrival = if self.group_of(entity).is_some() { Arrival::Woken } else { arrival };
-        let classes =
-            TaskClasses { woken: scene.task(task).class, running: scene.task(current).class };
-        self.tree(common).preempts_below(scene, cpu, entity, arrival, classes)
+        let [woken, running] = [task, current].map(|task| scene.task(task).class);
+        let tree = self.tree(common);
+        match tree.decide_by_class(entity, woken, running) {
+            Some(displaces) => displaces && !scene.cpus[cpu].resched,
+            None => tree.preempts(scene, cpu, entity, arrival),
+        }
     }
 
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {

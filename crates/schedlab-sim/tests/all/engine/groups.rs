@@ -104,7 +104,10 @@ fn an_idle_or_batch_task_of_a_group_displaces_nobody_when_it_wakes() {
         let groups = [group("b", None, 1_024, None)];
         let mut world = world_with(kernel, 1, &groups, tasks, &[None, Some(0)]);
         let mut displaced = 0;
-        let is_displaced = |event: &&Event| matches!(event.what, What::Switch { prev: Pid(1), left, .. } if left.is_runnable());
+        let is_displaced = |event: &&Event| match event.what {
+            What::Switch { prev, left, .. } => prev == Pid(1) && left.is_runnable(),
+            _ => false,
+        };
         let mut count = |events: &[Event]| displaced += events.iter().filter(is_displaced).count();
         world.run_until(1_000 * MS, &mut count).expect("no deadlock");
         // A tick each millisecond may displace it.
