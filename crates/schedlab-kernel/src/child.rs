@@ -1,6 +1,6 @@
 //! The child's side: one process maps one image, performs one run, and tells it as frames.
 
-use crate::request::{ChildRequest, Crew, JobsReply, KnobsReply, Wish};
+use crate::request::{ChildRequest, JobsReply, KnobsReply, PoolRequest, Purpose};
 use crate::scheduler;
 use crate::symbols::Symbols;
 use schedlab_jobs::elsewhere::Plain;
@@ -70,16 +70,16 @@ fn live() -> io::Result<()> {
     let board = board(&asked.tree.image, &asked.tree.set).map_err(|error| error.to_string());
     let both = board.and_then(|board| Ok((board, asked.tree.model()?)));
     let mut out = io::stdout().lock();
-    let (spec, trace) = match asked.wish {
-        Wish::Run(spec, trace) => (spec, trace),
-        Wish::Jobs(run, crew) => {
-            let reply = both.and_then(|(board, model)| jobs(*crew, model, board, *run));
+    let (spec, trace) = match asked.purpose {
+        Purpose::Run(spec, trace) => (spec, trace),
+        Purpose::Jobs(run, pool) => {
+            let reply = both.and_then(|(board, model)| jobs(*pool, model, board, *run));
             serde_json::to_writer(&mut out, &reply)?;
             return out.flush();
         }
-        Wish::Knobs => {
-            let knobs = both.and_then(|(board, model)| Simulated::knobs_of(&model, board));
-            let reply = knobs.map_or_else(KnobsReply::Wrong, KnobsReply::Knobs);
+        Purpose::Knobs => {
+            let reply: KnobsReply =
+                both.and_then(|(board, model)| Simulated::knobs_of(&model, board));
             serde_json::to_writer(&mut out, &reply)?;
             return out.flush();
         }
@@ -93,13 +93,13 @@ fn live() -> io::Result<()> {
 }
 
 /// Runs a graph of jobs, and proves it: the log that travels has each job once.
-fn jobs(crew: Crew, model: Model, board: Board, run: Plain) -> Result<JobsReply, String> {
+fn jobs(asked: PoolRequest, model: Model, board: Board, run: Plain) -> Result<JobsReply, String> {
     let mut pool =
-        SimulatedPool::new(model, crew.policy, crew.timer_slack).with_code(board, crew.runs);
-    if crew.is_lumiera {
+        SimulatedPool::new(model, asked.policy, asked.timer_slack).with_code(board, asked.runs);
+    if asked.is_lumiera {
         pool = pool.lumiera();
     }
-    if crew.trace.is_some() {
+    if asked.trace.is_some() {
         pool = pool.recording();
     }
     let run = Arc::new(run.run());
@@ -108,13 +108,9 @@ fn jobs(crew: Crew, model: Model, board: Board, run: Plain) -> Result<JobsReply,
         other => other.to_string(),
     })?;
     run.verify().map_err(|flaw| format!("the run failed its proof: {flaw}"))?;
-    if let (Some(path), Some((info, events))) = (crew.trace, pool.take_recorded()) {
-        let write = || -> io::Result<()> {
-            let mut writer = EventWriter::create(&path, &info)?;
-            writer.events(&events)?;
-            writer.finish()
-        };
-        write().map_err(|error| format!("{}: {error}", path.display()))?;
+    if let (Some(path), Some((info, events))) = (asked.trace, pool.take_recorded()) {
+        EventWriter::write_all(&path, &info, &events)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(JobsReply { told, log: run.told_log() })
 }

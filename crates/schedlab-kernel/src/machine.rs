@@ -1,7 +1,7 @@
 //! The machine whose scheduler is the code of a tree: it checks runs here, and performs each in a child.
 
 use crate::build::Built;
-use crate::request::{ARGUMENT, ChildRequest, KnobsReply, Tree, Wish};
+use crate::request::{ARGUMENT, ChildRequest, KnobsReply, Purpose, Tree};
 use crate::scheduler;
 use schedlab_model::{MachineFacts, Nanos, Setting, Topology};
 use schedlab_sim::{Model, OfCode, Simulated};
@@ -108,13 +108,11 @@ impl OfTree {
 impl Tree {
     /// The kernel's knobs when it has booted.
     fn booted_knobs(&self) -> Result<Vec<(String, String)>, MachineError> {
-        let told = perform(&ChildRequest { tree: self.clone(), wish: Wish::Knobs }, &|| false)?;
+        let told =
+            perform(&ChildRequest { tree: self.clone(), purpose: Purpose::Knobs }, &|| false)?;
         let told: KnobsReply = serde_json::from_slice(&told.unwrap_or_default())
             .map_err(|_| died("it did not tell its knobs"))?;
-        match told {
-            KnobsReply::Knobs(knobs) => Ok(knobs),
-            KnobsReply::Wrong(why) => Err(MachineError::Load(why)),
-        }
+        told.map_err(MachineError::Load)
     }
 }
 
@@ -138,8 +136,8 @@ impl Machine for OfTree {
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         let trace = if spec.record.is_some() { out.path(Stream::Trace) } else { PathBuf::new() };
-        let wish = Wish::Run(Box::new(spec.clone()), trace);
-        let asked = ChildRequest { tree: self.tree.clone(), wish };
+        let purpose = Purpose::Run(Box::new(spec.clone()), trace);
+        let asked = ChildRequest { tree: self.tree.clone(), purpose };
         let Some(bytes) = perform(&asked, &|| out.stopped())? else {
             return Ok(Outcome { exit_code: 130, interrupted: true, censored: false });
         };

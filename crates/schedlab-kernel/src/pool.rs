@@ -1,7 +1,7 @@
 //! A pool of jobs whose workers are tasks of a simulated kernel of a tree. Each run has a process of its own.
 
 use crate::machine::{OfTree, perform};
-use crate::request::{ChildRequest, Crew, JobsReply, Tree, Wish};
+use crate::request::{ChildRequest, JobsReply, PoolRequest, Purpose, Tree};
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told};
 use schedlab_jobs::policy::Policy;
 use schedlab_jobs::run::Run;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// An executor whose workers a kernel's own code schedules.
 pub struct PoolOfTree {
     tree: Tree,
-    crew: Crew,
+    asked: PoolRequest,
     /// It says what such a pool offers.
     like: SimulatedPool,
 }
@@ -23,21 +23,21 @@ impl PoolOfTree {
     #[must_use]
     pub fn new(machine: &OfTree, policy: Policy, timer_slack: Nanos) -> Self {
         let like = SimulatedPool::new(machine.model().clone(), policy.clone(), timer_slack);
-        let crew = Crew { policy, is_lumiera: false, timer_slack, runs: 0, trace: None };
-        Self { tree: machine.tree().clone(), crew, like }
+        let asked = PoolRequest { policy, is_lumiera: false, timer_slack, runs: 0, trace: None };
+        Self { tree: machine.tree().clone(), asked, like }
     }
 
     /// The executor with Lumiera's rules, which the policy has.
     #[must_use]
     pub fn lumiera(mut self) -> Self {
-        self.crew.is_lumiera = true;
+        self.asked.is_lumiera = true;
         Self { like: self.like.lumiera(), ..self }
     }
 
     /// The executor, writing the events of a run to a file, with a mark for each job.
     #[must_use]
     pub fn recording(mut self, trace: PathBuf) -> Self {
-        self.crew.trace = Some(trace);
+        self.asked.trace = Some(trace);
         self
     }
 }
@@ -59,9 +59,9 @@ impl Executor for PoolOfTree {
         self.like.takes(run)?;
         let failed =
             |what: String| ExecutorError::Unfinished { executor: "schedlab".to_owned(), what };
-        let wish = Wish::Jobs(Box::new(run.plain()), Box::new(self.crew.clone()));
-        let asked = ChildRequest { tree: self.tree.clone(), wish };
-        self.crew.runs += 1;
+        let purpose = Purpose::Jobs(Box::new(run.plain()), Box::new(self.asked.clone()));
+        let asked = ChildRequest { tree: self.tree.clone(), purpose };
+        self.asked.runs += 1;
         let Some(told) =
             perform(&asked, &|| run.is_stopped()).map_err(|e| failed(e.to_string()))?
         else {

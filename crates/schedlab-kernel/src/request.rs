@@ -16,7 +16,7 @@ pub const ARGUMENT: &str = "__kernel";
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ChildRequest {
     pub(crate) tree: Tree,
-    pub(crate) wish: Wish,
+    pub(crate) purpose: Purpose,
 }
 
 /// The machine of a child.
@@ -52,27 +52,23 @@ impl Tree {
     }
 }
 
-/// What is wanted of a child.
+/// What a child is for.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Wish {
+pub(crate) enum Purpose {
     /// The kernel's knobs.
     Knobs,
     /// A run, whose trace goes to this path.
     Run(Box<RunSpec>, PathBuf),
     /// A graph of jobs for a pool.
-    Jobs(Box<Plain>, Box<Crew>),
+    Jobs(Box<Plain>, Box<PoolRequest>),
 }
 
-/// What a child tells of the machine when no run is asked for.
-#[derive(Serialize, Deserialize)]
-pub(crate) enum KnobsReply {
-    Knobs(Vec<(String, String)>),
-    Wrong(String),
-}
+/// What a child tells of the kernel's knobs, by name; else what is wrong.
+pub(crate) type KnobsReply = Result<Vec<(String, String)>, String>;
 
-/// The workers of a pool, and where their events go.
+/// A pool, and where its events go.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Crew {
+pub(crate) struct PoolRequest {
     pub(crate) policy: Policy,
     pub(crate) is_lumiera: bool,
     pub(crate) timer_slack: Nanos,
@@ -81,7 +77,7 @@ pub(crate) struct Crew {
     pub(crate) trace: Option<PathBuf>,
 }
 
-/// What a child tells of a run.
+/// What a child tells of a run of jobs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct JobsReply {
     pub(crate) told: Told,

@@ -45,6 +45,16 @@ impl EventWriter {
         Ok(Self { hidden: false, ..writer })
     }
 
+    /// Writes a whole trace.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_all(path: &Path, info: &TraceInfo, events: &[Event]) -> io::Result<()> {
+        let mut writer = Self::create(path, info)?;
+        writer.events(events)?;
+        writer.finish()
+    }
+
     /// As [`Self::create`], in a chosen spelling and straight at `path`: for a file that nobody looks for before it is
     /// whole.
     ///

@@ -1,7 +1,9 @@
 //! The scheduler of a real source tree, end to end: this test program is the process of its own runs, as the command is.
 //!
 //! `SCHEDLAB_TREE` names trees, or packages such as `linux-source-6.12`; in CI it is that package. Without either the
-//! images in the cache are used. The last lines are a row for each tree, for docs/kernel-scheduler.md. `SCHEDLAB_SET` has symbols to set, as `CONFIG_PREEMPT=y`. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60), or the seeds `FROM..TO`.
+//! images in the cache are used. The last lines are a row for each tree, for docs/kernel-scheduler.md. `SCHEDLAB_SET` has
+//! symbols to set, as `CONFIG_PREEMPT=y`. `SCHEDLAB_SCENARIOS` is the number of random scenarios (60), or the seeds
+//! `FROM..TO`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -24,6 +26,7 @@ use schedlab_workload::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::PathBuf;
 
 type Test = fn(&str);
@@ -499,13 +502,18 @@ fn scenario(seed: u64) -> (String, RunSpec) {
     (machine, RunSpec { seed, ..load })
 }
 
+/// The seeds of random scenarios.
+fn seeds() -> Range<u64> {
+    let asked = std::env::var("SCHEDLAB_SCENARIOS").unwrap_or_else(|_| "60".to_owned());
+    let (from, to) = asked.split_once("..").unwrap_or(("0", &asked));
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
 /// Seeds that once ended otherwise. 378: on 6.12 nobody is charged for a time in which a CPU's clock was behind.
 const FOUND: [u64; 1] = [378];
 
 fn random_scenarios_end(kernel: &str) {
-    let asked = std::env::var("SCHEDLAB_SCENARIOS").unwrap_or_else(|_| "60".to_owned());
-    let (from, to) = asked.split_once("..").unwrap_or(("0", &asked));
-    for seed in (from.parse().unwrap()..to.parse().unwrap()).chain(FOUND) {
+    for seed in seeds().chain(FOUND) {
         let (rest, load) = scenario(seed);
         let mut machine =
             machine(kernel, &rest).unwrap_or_else(|why| panic!("{seed}, {rest}: {why}"));

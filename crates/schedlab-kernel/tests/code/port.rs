@@ -1,6 +1,6 @@
 //! The port by hand beside the kernel's code: the same world, costs and random loads on one CPU.
 
-use crate::scenario;
+use crate::{scenario, seeds};
 use schedlab_kernel::OfTree;
 use schedlab_sim::{Model, Simulated};
 use schedlab_workload::{Machine as _, Observed};
@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 const COSTS: &str = "code_1000 = 0\n";
 
-/// By how much each role's CPU time is off, in seconds, and who; `None` where the load is not taken or does not end in
-/// time under the port: a fair task ends it, which waits behind real-time tasks.
+/// The largest error of a role's share of the CPU (0.01 is a percentage point), and whose it is. `None` if a side refuses
+/// the load, or the port ends it at another time: a fair task ends it, which waits behind real-time tasks.
 fn error(kernel: &str, port: &str, seed: u64) -> Option<(f64, String)> {
     let (_, load) = scenario(seed);
     let name = format!("sim:kernel={port},cpus=1").parse().unwrap();
@@ -39,10 +39,7 @@ pub(crate) fn the_port_shares_a_cpu(kernel: &str) {
         "linux-source-6.12" => "eevdf-6.12",
         _ => return,
     };
-    let asked = std::env::var("SCHEDLAB_SCENARIOS").unwrap_or_else(|_| "60".to_owned());
-    let (from, to) = asked.split_once("..").unwrap_or(("0", &asked));
-    let seeds = from.parse().unwrap()..to.parse().unwrap();
-    let mut errors: Vec<_> = seeds.filter_map(|seed| error(kernel, port, seed)).collect();
+    let mut errors: Vec<_> = seeds().filter_map(|seed| error(kernel, port, seed)).collect();
     errors.sort_by(|a, b| a.0.total_cmp(&b.0));
     let at = |share: usize| errors[errors.len() * share / 100].0;
     let mut text = String::new();

@@ -197,11 +197,9 @@ fn setting(option: &str, text: &str) -> anyhow::Result<Setting> {
 
 fn write(path: &Path, runs: &Runs) -> anyhow::Result<()> {
     let kept = runs.changed.as_ref().map_or(&runs.replayed.kept, |changed| &changed.kept);
-    let told = || path.display().to_string();
     let info = schedlab_model::EventSource::info(kept);
-    let mut writer = EventWriter::create(path, info).with_context(told)?;
-    writer.events(kept.events()).with_context(told)?;
-    writer.finish().with_context(told)
+    let written = EventWriter::write_all(path, info, kept.events());
+    written.with_context(|| path.display().to_string())
 }
 
 /// The machine whose replay is compared with the recording.

@@ -143,10 +143,8 @@ pub(super) fn run(pool: Pool, run: &Arc<Run>, record: Option<&Path>) -> anyhow::
             let mut pool = pool.recording();
             let told = pool.run(run);
             if let Some((info, events)) = pool.take_recorded() {
-                let context = || format!("{}", path.display());
-                let mut writer = EventWriter::create(path, &info).with_context(context)?;
-                writer.events(&events).with_context(context)?;
-                writer.finish().with_context(context)?;
+                let written = EventWriter::write_all(path, &info, &events);
+                written.with_context(|| path.display().to_string())?;
             }
             Ok(Ran { told, name: pool.name(), workers: pool.workers() })
         }
