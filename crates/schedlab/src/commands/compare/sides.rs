@@ -346,12 +346,14 @@ impl Study<'_> {
         let values = |set: &Set, metric: &str| -> Vec<f64> {
             set.runs.iter().filter_map(|run| run.value(metric)).collect()
         };
+        let placebos_of = |metric: &str| -> Vec<Vec<f64>> {
+            self.placebo_sets.iter().map(|set| values(set, metric)).collect()
+        };
         let count = self.placebo_sets.len();
         let mut of_metrics: Vec<BTreeMap<String, Vec<f64>>> = vec![BTreeMap::new(); count];
         for judged in pair.comparisons.iter_mut().flat_map(|comparison| &mut comparison.primary) {
             let metric = judged.whole.metric.name.clone();
-            let placebos: Vec<Vec<f64>> =
-                self.placebo_sets.iter().map(|set| values(set, &metric)).collect();
+            let placebos = placebos_of(&metric);
             match band(&values(first, &metric), &placebos, centre_of) {
                 Some(band) => {
                     let few = if count < PLACEBOS {
@@ -378,11 +380,8 @@ impl Study<'_> {
             }
         }
         if !self.placebo_sets.is_empty() {
-            let neutral = |metric: &str| {
-                let placebos: Vec<Vec<f64>> =
-                    self.placebo_sets.iter().map(|set| values(set, metric)).collect();
-                band(&values(first, metric), &placebos, centre_of)
-            };
+            let neutral =
+                |metric: &str| band(&values(first, metric), &placebos_of(metric), centre_of);
             pair.comparisons.iter_mut().for_each(|comparison| comparison.look_beyond(neutral));
         }
         let names = self.placebo_sets.iter().map(|set| set.name.clone());
