@@ -194,6 +194,18 @@ impl World {
         self.set_alarms();
     }
 
+    /// A new task asks for the class that it shall have. `false`: it lost its CPU for that, and tries what it was about to
+    /// do again.
+    pub(super) fn asks_for_class(&mut self, cpu: usize, task: TaskId) -> bool {
+        self.bodies[task.index()].is_plain = false;
+        if self.has_code() {
+            return self.asks_code_for_class(cpu, task);
+        }
+        self.changes_class(cpu, task, self.bodies[task.index()].own_class);
+        self.schedule(cpu, Some(Left::Displaced));
+        self.scene.cpus[cpu].running == Some(task)
+    }
+
     /// A policy that acts by itself moves what it wants to move, and sets its alarms.
     pub(super) fn settle(&mut self, cpu: usize) {
         if !self.timed {
