@@ -87,13 +87,24 @@ impl Both {
     }
 
     fn show(&self, around: Nanos) {
+        let before = |name: &str, default: usize| {
+            std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+        };
         for (name, events, first) in
             [("port", &self.port, 1_000), ("kernel", &self.kernel, 1_000 + 10 * self.cpus)]
         {
+            let shown = |event: &&Event| matches!(event.what, What::Switch { .. } | What::Wakeup { .. });
+            let events: Vec<&Event> = events.iter().filter(shown).collect();
             let at = events.partition_point(|event| event.time <= around);
             println!("{name}:");
-            for event in &events[at.saturating_sub(12)..(at + 6).min(events.len())] {
-                println!("  {} {:?} {:?} (pids from {first})", event.time.0, event.cpu, event.what);
+            for event in &events[at.saturating_sub(before("BEFORE", 12))..(at + 3).min(events.len())] {
+                let n = |pid: Pid| if pid.0 < first { -1 } else { pid.0 - first };
+                let time = event.time.0 - 1_000_000_000;
+                match event.what {
+                    What::Switch { prev, left, next, prev_prio, next_prio } => println!("  {time:>10} c{} {} ({}) {left:?} -> {} ({})", event.cpu.0, n(prev), prev_prio.0, n(next), next_prio.0),
+                    What::Wakeup { pid, prio, cpu, .. } => println!("  {time:>10} c{} wakeup {} ({}) on {}", event.cpu.0, n(pid), prio.0, cpu.0),
+                    _ => {}
+                }
             }
         }
     }
@@ -155,7 +166,9 @@ pub(crate) fn switches_are_equal(kernel: &str) {
         in_order += u32::from(is_in_order);
         reasons.entry(reason(&found)).or_default().push(seed);
         if shows && let Some(turn) = found.before.or(found.after) {
-            println!("{seed}: after {} {:?}\n {:?}", found.equal, found.before, found.after);
+            println!("==== {seed}: after {} {:?}\n {:?}", found.equal, found.before, found.after);
+            let program = format!("{:?}", load.workload).replace('\\', "");
+            println!("{program}");
             both.show(turn.at);
         }
     }

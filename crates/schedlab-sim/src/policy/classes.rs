@@ -248,13 +248,13 @@ impl Classes {
     }
 
     /// `dl_task_timer`: the next period of a task begins.
-    fn next_period(&mut self, scene: &Scene, task: TaskId, kicks: &mut Vec<usize>) {
+    fn next_period(&mut self, scene: &Scene, task: TaskId, kicks: &mut Vec<usize>) -> bool {
         if self.tasks[task.index()].timer != Some(scene.now) {
-            return;
+            return false;
         }
         self.tasks[task.index()].timer = None;
         if !self.tasks[task.index()].throttled {
-            return;
+            return true;
         }
         self.replenish(scene, task);
         if self.tasks[task.index()].queued {
@@ -262,6 +262,7 @@ impl Classes {
             self.deadline_joins(cpu, Who::Task(task));
             kicks.extend(self.displaces(cpu, Who::Task(task)).then_some(cpu));
         }
+        true
     }
 
     /// Whether a deadline entity goes before what runs on a CPU.
@@ -424,10 +425,14 @@ impl Policy for Classes {
         let resched = std::mem::take(&mut self.lanes[cpu].resched);
         let preempts = match scene.task(task).class {
             Class::Fifo(_) | Class::RoundRobin(_) => self.real_time_preempts(scene, cpu, task),
-            Class::Deadline(_) => {
-                let waits = self.lanes[cpu].position(Who::Task(task)).is_some();
-                waits && self.displaces(cpu, Who::Task(task))
-            }
+            Class::Deadline(_) => match self.lanes[cpu].current {
+                Current::Deadline(_) => {
+                    let waits = self.lanes[cpu].position(Who::Task(task)).is_some();
+                    waits && self.displaces(cpu, Who::Task(task))
+                }
+                // A higher class has the CPU look, even where the task has to wait for its next period (`wakeup_preempt`).
+                _ => true,
+            },
             _ => {
                 self.lanes[cpu].current == Current::Fair
                     && self.fair.preempts(scene, cpu, task, arrival)
@@ -540,24 +545,26 @@ impl Policy for Classes {
         self.alarms.pop().or_else(|| self.fair.take_alarm())
     }
 
-    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         if alarm.what & OWN == 0 {
             return self.fair.alarm(scene, alarm, kicks);
         }
         if alarm.what == PERIOD {
-            return self.ends_period(scene, kicks);
+            self.ends_period(scene, kicks);
+            return true;
         }
         if alarm.what & TASK == TASK {
             return self.next_period(scene, TaskId(alarm.what as u32), kicks);
         }
         let lane = &mut self.lanes[alarm.cpu];
         if lane.server.timer != Some(scene.now) {
-            return;
+            return false;
         }
         lane.alarm = None;
         let acts = lane.server.fires(&self.knobs.server, scene.now);
         self.sync_server(alarm.cpu);
         kicks.extend((acts && self.displaces(alarm.cpu, Who::Server)).then_some(alarm.cpu));
+        true
     }
 
     fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {

@@ -525,21 +525,22 @@ impl Policy for Groups {
         self.alarms.pop()
     }
 
-    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) -> bool {
         let group = (alarm.what & (SLACK - 1)) as usize;
         for cpu in 0..self.cpus.len() {
             self.account(scene, cpu);
         }
-        let Some(pool) = &mut self.branches[group].pool else { return };
+        let Some(pool) = &mut self.branches[group].pool else { return false };
         let free = if alarm.what & SLACK != 0 && pool.slack == Some(scene.now) {
             pool.hands_out(scene.now)
         } else if alarm.what & SLACK == 0 && pool.ends == Some(scene.now) {
             pool.next_period(scene.now)
         } else {
-            return;
+            return false;
         };
         self.unthrottle(scene, group, free, kicks);
         self.set_alarm(group, alarm.cpu);
+        true
     }
 
     /// Another class takes the CPU: the tasks that ran are put back at each level.

@@ -43,11 +43,13 @@ impl World {
 
     fn tick_on(&mut self, cpu: usize) {
         self.interrupt(cpu, self.config.costs.tick);
-        if self.policy.tick(&self.scene, cpu) {
-            self.displace(cpu, cpu);
-        }
-        self.wake_rcu(cpu);
-        self.tick_fires_timers(cpu);
+        self.in_interrupt(cpu, 0, |world| {
+            if world.policy.tick(&world.scene, cpu) {
+                world.displace(cpu, cpu);
+            }
+            world.wake_rcu(cpu);
+            world.fire_due(cpu);
+        });
     }
 
     fn balance(&mut self) {
@@ -123,6 +125,10 @@ impl World {
     pub(super) fn look(&mut self, cpu: usize) {
         // The kernel's own code looks where a kernel does.
         if self.has_code() {
+            return;
+        }
+        if self.interrupted == Some(cpu) {
+            self.has_to_look = true;
             return;
         }
         let Some(task) = self.scene.cpus[cpu].running else { return self.schedule(cpu, None) };
@@ -229,15 +235,23 @@ impl World {
     /// The policy acts by itself; CPUs look who should run where it says so.
     pub(super) fn alarm(&mut self, alarm: Alarm) {
         let mut kicks = Vec::new();
-        self.policy.alarm(&self.scene, alarm, &mut kicks);
-        for cpu in kicks {
-            if self.scene.cpus[cpu].running.is_some() {
-                self.displace(cpu, cpu);
-            } else {
-                let at = self.scene.now + self.config.costs.idle_exit;
-                self.agenda.post(at, cpu, Happening::Resched(cpu));
-            }
+        if !self.policy.alarm(&self.scene, alarm, &mut kicks) {
+            return;
         }
+        self.in_interrupt(alarm.cpu, 0, |world| {
+            for cpu in kicks {
+                if world.scene.cpus[cpu].running.is_some() {
+                    world.displace(cpu, cpu);
+                } else {
+                    let at = world.scene.now + world.config.costs.idle_exit;
+                    world.agenda.post(at, cpu, Happening::Resched(cpu));
+                }
+            }
+            // The policy's timers are timers of the CPU: other timers that are due fire with them.
+            if world.scene.cpus[alarm.cpu].running.is_some() {
+                world.fire_due(alarm.cpu);
+            }
+        });
         self.settle(alarm.cpu);
     }
 

@@ -78,20 +78,13 @@ impl World {
         });
     }
 
-    pub(super) fn tick_fires_timers(&mut self, cpu: usize) {
-        let now = self.scene.now;
-        if self.timers.of_cpu[cpu].first().is_some_and(|first| first.due <= now) {
-            self.in_interrupt(cpu, 0, |world| world.fire_due(cpu));
-        }
-    }
-
     fn sleeps_still(&self, task: TaskId, sleep: u64) -> bool {
         let body = &self.bodies[task.index()];
         body.stand == Stand::Asleep && body.sleeps == sleep
     }
 
     /// Fires timers in their order, up to the first that is not due.
-    fn fire_due(&mut self, cpu: usize) {
+    pub(super) fn fire_due(&mut self, cpu: usize) {
         while let Some(timer) = self.timers.of_cpu[cpu].first().copied() {
             let waits = self.sleeps_still(timer.task, timer.sleep);
             if waits && timer.due > self.scene.now {

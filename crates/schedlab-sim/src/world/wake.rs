@@ -120,8 +120,14 @@ impl World {
     pub(super) fn in_interrupt(&mut self, cpu: usize, work: u64, act: impl FnOnce(&mut Self)) {
         self.owed = 0;
         let before = self.scene.cpus[cpu].running;
+        self.interrupted = Some(cpu);
         act(self);
+        self.interrupted = None;
         let owed = std::mem::take(&mut self.owed);
+        // Its way out looks once, whatever happened in it.
+        if std::mem::take(&mut self.has_to_look) {
+            self.look(cpu);
+        }
         // A recorded burst contains what interrupts took from it.
         if self.config.start == super::Start::InPlace {
             return self.interrupt(cpu, work);
