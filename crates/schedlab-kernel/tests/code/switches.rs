@@ -26,6 +26,7 @@ const THREAD: i32 = -2;
 
 /// The switches of each CPU, in order of time. Threads of the kernel take no time: what they displace goes on behind them.
 fn turns(events: &[Event], first: i32) -> Vec<(Cpu, Turn)> {
+    let began = events.first().map_or(0, |event| event.time.0 / 1_000_000_000 * 1_000_000_000);
     let number = |pid: Pid| match pid {
         Pid::IDLE => IDLE,
         Pid(pid) if pid < first => THREAD,
@@ -36,7 +37,7 @@ fn turns(events: &[Event], first: i32) -> Vec<(Cpu, Turn)> {
     for event in events {
         let What::Switch { prev, prev_prio, left, next, next_prio } = event.what else { continue };
         let (prev, next) = (number(prev), number(next));
-        let mut turn = Turn { at: event.time, prev, left, next, prios: (prev_prio, next_prio) };
+        let mut turn = Turn { at: Nanos(event.time.0 - began), prev, left, next, prios: (prev_prio, next_prio) };
         if prev == THREAD
             && let Some(before) = held.remove(&event.cpu)
         {
@@ -94,12 +95,13 @@ impl Both {
             [("port", &self.port, 1_000), ("kernel", &self.kernel, 1_000 + 10 * self.cpus)]
         {
             let shown = |event: &&Event| matches!(event.what, What::Switch { .. } | What::Wakeup { .. });
+            let began = events[0].time.0;
             let events: Vec<&Event> = events.iter().filter(shown).collect();
-            let at = events.partition_point(|event| event.time <= around);
+            let at = events.partition_point(|event| event.time.0 - began <= around.0);
             println!("{name}:");
             for event in &events[at.saturating_sub(before("BEFORE", 12))..(at + 3).min(events.len())] {
                 let n = |pid: Pid| if pid.0 < first { -1 } else { pid.0 - first };
-                let time = event.time.0 - 1_000_000_000;
+                let time = event.time.0 - began;
                 match event.what {
                     What::Switch { prev, left, next, prev_prio, next_prio } => println!("  {time:>10} c{} {} ({}) {left:?} -> {} ({})", event.cpu.0, n(prev), prev_prio.0, n(next), next_prio.0),
                     What::Wakeup { pid, prio, cpu, .. } => println!("  {time:>10} c{} wakeup {} ({}) on {}", event.cpu.0, n(pid), prio.0, cpu.0),
@@ -152,11 +154,15 @@ pub(crate) fn switches_are_equal(kernel: &str) {
     if port_of(kernel).is_none() {
         return;
     }
+    let only = std::env::var("ONLY").unwrap_or_default();
     let shows = std::env::var_os("SCHEDLAB_SHOW").is_some();
     let mut reasons: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let (mut compared, mut equal, mut in_order) = (0, 0, 0);
     for seed in seeds() {
         let (_, load) = scenario(seed);
+        let program = format!("{:?}", load.workload).replace('\\', "");
+        let kind = format!("{}{}{}", if program.contains("taskgroup") { "G" } else { "-" }, if program.contains("DEADLINE") { "D" } else { "-" }, if program.contains("_RR") || program.contains("FIFO") { "R" } else { "-" });
+        if !only.is_empty() && kind != only { continue; }
         let Some(both) = Both::of(kernel, "cpus=1", &load) else { continue };
         let found = both.difference(|a, b| a == b);
         let order = |a: &Turn, b: &Turn| (a.prev, a.next) == (b.prev, b.next);
@@ -164,10 +170,9 @@ pub(crate) fn switches_are_equal(kernel: &str) {
         compared += 1;
         equal += u32::from(found.before.is_none() && found.after.is_none());
         in_order += u32::from(is_in_order);
-        reasons.entry(reason(&found)).or_default().push(seed);
+        reasons.entry(format!("{kind} {}", reason(&found))).or_default().push(seed);
         if shows && let Some(turn) = found.before.or(found.after) {
             println!("==== {seed}: after {} {:?}\n {:?}", found.equal, found.before, found.after);
-            let program = format!("{:?}", load.workload).replace('\\', "");
             println!("{program}");
             both.show(turn.at);
         }

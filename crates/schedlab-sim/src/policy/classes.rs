@@ -53,7 +53,8 @@ struct OfTask {
     throttled: bool,
     yielded: bool,
     queued: bool,
-    timer: Option<u64>,
+    /// When its next period begins, if it waits for that, and the turn in which the timer was set.
+    timer: Option<(u64, u64)>,
     /// It was fair, or began, since it was above.
     fair: bool,
 }
@@ -230,7 +231,9 @@ impl Classes {
         if at < scene.now {
             return false;
         }
-        if self.tasks[task.index()].timer.replace(at) != Some(at) {
+        if self.tasks[task.index()].timer.is_none_or(|timer| timer.0 != at) {
+            self.turns += 1;
+            self.tasks[task.index()].timer = Some((at, self.turns));
             self.alarms.push(Alarm { at, cpu, what: TASK | u64::from(task.0) });
         }
         true
@@ -248,13 +251,10 @@ impl Classes {
     }
 
     /// `dl_task_timer`: the next period of a task begins.
-    fn next_period(&mut self, scene: &Scene, task: TaskId, kicks: &mut Vec<usize>) -> bool {
-        if self.tasks[task.index()].timer != Some(scene.now) {
-            return false;
-        }
+    fn next_period(&mut self, scene: &Scene, task: TaskId, kicks: &mut Vec<usize>) {
         self.tasks[task.index()].timer = None;
         if !self.tasks[task.index()].throttled {
-            return true;
+            return;
         }
         self.replenish(scene, task);
         if self.tasks[task.index()].queued {
@@ -262,7 +262,6 @@ impl Classes {
             self.deadline_joins(cpu, Who::Task(task));
             kicks.extend(self.displaces(cpu, Who::Task(task)).then_some(cpu));
         }
-        true
     }
 
     /// Whether a deadline entity goes before what runs on a CPU.
@@ -554,10 +553,19 @@ impl Policy for Classes {
             return true;
         }
         if alarm.what & TASK == TASK {
-            return self.next_period(scene, TaskId(alarm.what as u32), kicks);
+            // One interrupt fires all timers of the CPU that are due, in the order in which they were set.
+            let tasks = (0..self.tasks.len()).map(|at| TaskId(at as u32));
+            let mut due: Vec<(u64, TaskId)> = tasks
+                .filter(|task| scene.task(*task).cpu == alarm.cpu)
+                .filter_map(|task| Some((self.tasks[task.index()].timer?, task)))
+                .filter_map(|((at, turn), task)| (at == alarm.at).then_some((turn, task)))
+                .collect();
+            due.sort_unstable();
+            due.iter().for_each(|&(_, task)| self.next_period(scene, task, kicks));
+            return !due.is_empty();
         }
         let lane = &mut self.lanes[alarm.cpu];
-        if lane.server.timer != Some(scene.now) {
+        if lane.server.timer != Some(alarm.at) {
             return false;
         }
         lane.alarm = None;

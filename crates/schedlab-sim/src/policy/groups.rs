@@ -358,6 +358,11 @@ impl Policy for Groups {
         self.placer.begins(scene, child, weight);
     }
 
+    fn leads(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        let own = self.own(scene, task);
+        self.tree(own).leads(scene, cpu, task);
+    }
+
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         self.first = scene.first_group;
         self.account(scene, cpu);
@@ -531,9 +536,9 @@ impl Policy for Groups {
             self.account(scene, cpu);
         }
         let Some(pool) = &mut self.branches[group].pool else { return false };
-        let free = if alarm.what & SLACK != 0 && pool.slack == Some(scene.now) {
+        let free = if alarm.what & SLACK != 0 && pool.slack == Some(alarm.at) {
             pool.hands_out(scene.now)
-        } else if alarm.what & SLACK == 0 && pool.ends == Some(scene.now) {
+        } else if alarm.what & SLACK == 0 && pool.ends == Some(alarm.at) {
             pool.next_period(scene.now)
         } else {
             return false;

@@ -232,25 +232,27 @@ impl World {
         }
     }
 
-    /// The policy acts by itself; CPUs look who should run where it says so.
+    /// The policy acts by itself, in an interrupt of a CPU; CPUs look who should run where it says so.
     pub(super) fn alarm(&mut self, alarm: Alarm) {
+        let way = self.config.costs.idle_exit;
+        if self.scene.cpus[alarm.cpu].running.is_none() && self.scene.now == alarm.at && way > 0 {
+            return self.agenda.post(alarm.at + way, alarm.cpu, Happening::Alarm(alarm));
+        }
         let mut kicks = Vec::new();
         if !self.policy.alarm(&self.scene, alarm, &mut kicks) {
             return;
         }
         self.in_interrupt(alarm.cpu, 0, |world| {
             for cpu in kicks {
-                if world.scene.cpus[cpu].running.is_some() {
+                if cpu == alarm.cpu || world.scene.cpus[cpu].running.is_some() {
                     world.displace(cpu, cpu);
                 } else {
-                    let at = world.scene.now + world.config.costs.idle_exit;
+                    let at = world.scene.now + way;
                     world.agenda.post(at, cpu, Happening::Resched(cpu));
                 }
             }
-            // The policy's timers are timers of the CPU: other timers that are due fire with them.
-            if world.scene.cpus[alarm.cpu].running.is_some() {
-                world.fire_due(alarm.cpu);
-            }
+            // The policy's timers are timers of the CPU: others that are due fire with them.
+            world.fire_due(alarm.cpu);
         });
         self.settle(alarm.cpu);
     }
