@@ -99,7 +99,7 @@ impl Both {
             let events: Vec<&Event> = events.iter().filter(shown).collect();
             let at = events.partition_point(|event| event.time.0 - began <= around.0);
             println!("{name}:");
-            for event in &events[at.saturating_sub(before("BEFORE", 12))..(at + 3).min(events.len())] {
+            for event in &events[at.saturating_sub(before("BEFORE", 12))..(at + std::env::var("AFTER").ok().and_then(|n| n.parse().ok()).unwrap_or(3)).min(events.len())] {
                 let n = |pid: Pid| if pid.0 < first { -1 } else { pid.0 - first };
                 let time = event.time.0 - began;
                 match event.what {

@@ -18,6 +18,8 @@ impl World {
                 self.agenda.post(at, cpu, Happening::TickOf(cpu));
             } else if self.scene.cpus[cpu].running.is_some() {
                 self.tick_on(cpu);
+            } else {
+                self.idle_tick(cpu);
             }
         }
         self.balance();
@@ -30,7 +32,7 @@ impl World {
             self.extras.ticks_armed[cpu] = false;
         }
         if self.scene.cpus[cpu].running.is_none() {
-            return;
+            return self.idle_tick(cpu);
         }
         self.tick_on(cpu);
         self.scene.tick_of = Some(cpu);
@@ -91,10 +93,29 @@ impl World {
         if std::mem::replace(&mut self.extras.ticks_armed[cpu], true) {
             return;
         }
+        self.agenda.post(self.tick_after(cpu), cpu, Happening::TickOf(cpu));
+    }
+
+    /// The time of a CPU's first tick after now.
+    fn tick_after(&self, cpu: usize) -> u64 {
         let tick = self.config.tick_ns;
-        let shift = tick / 2 / self.scene.cpus.len() as u64 * cpu as u64;
+        let shift = match self.config.skew_tick {
+            true => tick / 2 / self.scene.cpus.len() as u64 * cpu as u64,
+            false => 0,
+        };
         let whole = self.scene.now.checked_sub(shift).map_or(0, |past| past / tick + 1);
-        self.agenda.post(whole * tick + shift, cpu, Happening::TickOf(cpu));
+        whole * tick + shift
+    }
+
+    /// Whether a CPU ticks: while it is busy, and once after that (`cpuidle_idle_call` without a governor).
+    fn has_tick(&self, cpu: usize) -> bool {
+        let of = &self.scene.cpus[cpu];
+        of.running.is_some() || of.idle_since + self.config.tick_ns >= self.tick_after(cpu)
+    }
+
+    /// The time of a CPU's next tick; the end of time where it has stopped.
+    pub(super) fn next_tick(&self, cpu: usize) -> u64 {
+        if self.has_tick(cpu) { self.tick_after(cpu) } else { u64::MAX }
     }
 
     /// An interrupt takes time from the task that runs.
